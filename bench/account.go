@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"ipcbench/bench/result"
@@ -21,7 +20,11 @@ func (s *blockRun) account(r trainer.Report) error {
 	lost := r.Server.Lost
 	samples := r.Server.Samples
 	for i, w := range r.Processes {
-		if s.hostOf(i).otherClock {
+		var host seat // of the server
+		if i < len(s.hosts) && s.hosts[i].name != ServerHost {
+			host = s.hosts[i]
+		}
+		if host.otherClock {
 			w.Samples = durations(w.Samples, s.windows)
 		}
 		samples = append(samples, w.Samples...)
@@ -35,11 +38,11 @@ func (s *blockRun) account(r trainer.Report) error {
 			continue
 		}
 		p, cold := process(w), w.Usage[trainer.Cold]
-		p.OtherClock = s.hostOf(i).otherClock
+		p.Host, p.OtherClock = host.name, host.otherClock
 		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil { // it may be another host's, and the result has to be readable
 			name := trainer.ProcessName(i)
-			if host := s.hostOf(i).name; host != "" {
-				name += " on " + host
+			if host.name != "" {
+				name += " on " + host.name
 			}
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -88,9 +91,6 @@ func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 		if want == nil {
 			want = got
 		}
-		if maps.Equal(got, want) {
-			continue
-		}
 		for _, p := range phase.Phases() {
 			if got[p] != want[p] {
 				return fmt.Errorf("round %d has %d spans of %s, round %d has %d: something was done twice, or its end came too late to be counted",
@@ -138,15 +138,8 @@ func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 		if sample.Round >= 0 {
 			i, found = timed(windows, int(sample.Round))
 		} else {
-			i, found = slices.BinarySearchFunc(windows, sample.End, func(w window, at int64) int {
-				switch {
-				case w.end < at:
-					return -1
-				case w.start >= at:
-					return 1
-				}
-				return 0
-			})
+			i, _ = slices.BinarySearchFunc(windows, sample.End, func(w window, at int64) int { return cmp.Compare(w.end, at) })
+			found = i < len(windows) && windows[i].start < sample.End
 		}
 		if found {
 			rounds[i] = append(rounds[i], sample)
@@ -206,40 +199,28 @@ func (s *blockRun) addPhases(samples []phase.Sample, w window) {
 
 // clients adds the times of each client of one round, in dispatch order.
 func (s *blockRun) clients(samples []phase.Sample) error {
-	type job struct {
-		dispatch, received, train, trained, reserve, collected int64
+	type span struct {
+		client int
+		of     phase.Phase
 	}
-	jobs := make([]job, len(s.roster)) // a client's id is its index
+	spans := map[span]phase.Sample{}
 	for _, sample := range samples {
-		if sample.Client < 0 || int(sample.Client) >= len(jobs) {
-			continue
-		}
-		t := &jobs[sample.Client]
-		switch sample.Phase {
-		case phase.Dispatch:
-			t.dispatch = sample.Start
-		case phase.Receive:
-			t.received = sample.End
-		case phase.Train:
-			t.train, t.trained = sample.Start, sample.End
-		case phase.ReserveUpdate:
-			t.reserve = sample.Start
-		case phase.Collect:
-			t.collected = sample.End
-		}
+		spans[span{int(sample.Client), sample.Phase}] = sample
 	}
 	b := s.block
-	for id, t := range jobs {
-		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.reserve == 0 || t.collected == 0 {
+	for id := range s.roster { // a client's id is its index
+		of := func(p phase.Phase) phase.Sample { return spans[span{id, p}] }
+		dispatch, receive, reserve, train, collect := of(phase.Dispatch), of(phase.Receive), of(phase.ReserveUpdate), of(phase.Train), of(phase.Collect)
+		if slices.Contains([]int64{dispatch.Start, receive.End, reserve.Start, train.End, collect.End}, 0) {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}
-		b.Train = append(b.Train, t.trained-t.train)
-		b.RTT = append(b.RTT, t.collected-t.dispatch)
-		if b.OneClock() && (t.received < t.dispatch || t.collected < t.trained) { // clones of a virtual machine say the same of their clocks
+		b.Train = append(b.Train, train.End-train.Start)
+		b.RTT = append(b.RTT, collect.End-dispatch.Start)
+		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) { // clones of a virtual machine say the same of their clocks
 			return fmt.Errorf("client %d had something before it was sent: its host's clock is not the server's, although both have one boot id", id)
 		}
-		b.Down = append(b.Down, t.received-t.dispatch)
-		b.Up = append(b.Up, t.collected-t.reserve)
+		b.Down = append(b.Down, receive.End-dispatch.Start)
+		b.Up = append(b.Up, collect.End-reserve.Start)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestAbsurdTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []remote{{name: "h1"}}}
+	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []seat{{name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
 		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
@@ -156,7 +156,7 @@ func TestOtherClock(t *testing.T) {
 			}
 			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
 		}
-		s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []remote{{}, {"h2", otherClock}}}
+		s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
 		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)

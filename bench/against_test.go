@@ -75,7 +75,7 @@ func TestAgainstOthers(t *testing.T) {
 		"silent":        {script(t, "cat >/dev/null & exit 0"), "its answer"},
 		"older":         {script(t, `read order; echo '{"version": 1}'`), "its answer: of version 1, and this build has version 2: measure each apart"},
 		"garbage":       {script(t, `read order; echo '{"version": "x"}'`), "its answer"},
-		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "says nothing of the cells"},
+		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "says nothing of the build"},
 		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
 		"reports error": {script(t, `read order; echo '{"version": 2, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},

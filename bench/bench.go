@@ -62,9 +62,6 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
-		return nil, err
-	}
 	r, err := newRun(ctx, o)
 	if err != nil {
 		return nil, err
@@ -91,12 +88,12 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		partial = result.Printable(oneLine(fmt.Sprint(context.Cause(ctx))))
+		partial = fmt.Sprint(context.Cause(ctx))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // what was broken off has not failed
 		}
 	case err != nil:
-		partial = result.Printable(oneLine(err.Error()))
+		partial = err.Error()
 	}
 	return r.sofar(partial), err
 }
@@ -126,12 +123,16 @@ type cell struct {
 	Spec
 	files  []string // of the layouts of its build, whose processes run its blocks in turn; nil if it has no build
 	canary canaryKind
+	copyOf *cell // of a canary
 	chain  *chain
 	result Cell
 	spent  time.Duration // of its time
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
+	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
+		return nil, err
+	}
 	// Whoever repeats a run gets another order, so that what a block does to the next
 	// one averages out. The number fits into a float: many readers of JSON have no other.
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
@@ -143,7 +144,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
-	r.result.Environment.Link = environment(links(o.Cells))
+	r.result.Environment.Link = environment(Links(o.Cells))
 	r.result.Environment.Listen = o.listen()
 	specs := withControls(o.Cells, o.Control)
 	hosts, err := o.Hosts()
@@ -152,7 +153,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.result.Hosts = hosts.results(r.result.Environment)
 	for _, s := range specs {
-		if err := hosts.Check(s, o.Plan); err != nil {
+		if err := hosts.Check(s); err != nil {
 			return nil, err
 		}
 	}
@@ -196,8 +197,8 @@ func (r *run) dry() error {
 // addCells adds the cells of one build.
 func (r *run) addCells(specs []Spec, of side) error {
 	for _, s := range specs {
-		c := &cell{Spec: s, files: of.files, chain: r.chainOf(s)}
-		c.result = s.newCell(r.here.launcher(s))
+		c := &cell{Spec: s, files: of.files, chain: r.chainOf(s), result: s.Cell()}
+		c.result.Launcher = r.here.launcher(s).Name()
 		c.result.Hosts, c.result.Place = r.here.hosts.at(s)
 		c.result.Build = of.build
 		c.result.FileSystem = fileSystem(s.Variant)
@@ -219,31 +220,28 @@ func (r *run) chainOf(s Spec) *chain {
 		return nil
 	}
 	key := s.chainKey()
-	for _, ch := range r.chains {
-		if ch.key == key {
-			return ch
-		}
+	i := slices.IndexFunc(r.chains, func(ch *chain) bool { return ch.key == key })
+	if i < 0 {
+		i = len(r.chains)
+		r.chains = append(r.chains, &chain{cell: s, key: key, seed: r.Plan.Seed})
 	}
-	ch := &chain{cell: s, key: key, seed: r.Plan.Seed}
-	r.chains = append(r.chains, ch)
-	return ch
+	return r.chains[i]
 }
 
 // withControls adds the control cell of every cell that lacks it, before it. A user's
 // worker function does not run inside of this process.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
-	of := func(s Spec) string { return s.control(inproc).String() }
 	have := map[string]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
-			have[of(s)] = true
+			have[s.control(inproc).String()] = true
 		}
 	}
 	var all []Spec
 	for _, s := range cells {
-		if k := of(s); !have[k] && s.Train == "" {
-			have[k] = true
-			all = append(all, s.control(inproc))
+		if k := s.control(inproc); !have[k.String()] && s.Train == "" {
+			have[k.String()] = true
+			all = append(all, k)
 		}
 		all = append(all, s)
 	}
@@ -253,19 +251,13 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 // fileSystem returns what lies under the directory in which a variant writes
 // files, if it has such a setting.
 func fileSystem(v transports.Variant) string {
-	for _, s := range v.Transport.Settings() {
-		if s.Kind != driver.Path {
-			continue
-		}
-		dir := v.Settings[s.Name]
-		if dir == "" {
-			dir = os.TempDir()
-		}
-		if name, err := machine.FileSystem(dir); err == nil {
-			return name
-		}
+	all := v.Transport.Settings()
+	i := slices.IndexFunc(all, func(s driver.Setting) bool { return s.Kind == driver.Path })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	name, _ := machine.FileSystem(cmp.Or(v.Settings[all[i].Name], os.TempDir())) // empty if nobody knows
+	return name
 }
 
 // finished reports whether c needs no more blocks, and notes why. Cells that do
@@ -300,10 +292,6 @@ func (r *run) peers(c *cell) []*cell {
 // enough returns why c may stop, or nothing if it needs more blocks. All its peers
 // share one budget of time, and one with slow rounds takes more of it.
 func (r *run) enough(c *cell, peers []*cell) string {
-	var spent time.Duration
-	for _, d := range peers {
-		spent += d.spent
-	}
 	n := len(c.result.Blocks)
 	switch {
 	case n < r.Plan.Blocks:
@@ -317,21 +305,34 @@ func (r *run) enough(c *cell, peers []*cell) string {
 		return "blocks"
 	case r.precise(c):
 		return "precision"
-	case spent >= time.Duration(len(peers))*r.Plan.Time:
+	case r.unspent(peers) <= 0:
 		return "time"
 	}
 	return ""
 }
 
+// unspent returns what is left of the time of cells that share it.
+func (r *run) unspent(peers []*cell) time.Duration {
+	left := time.Duration(len(peers)) * r.Plan.Time
+	for _, d := range peers {
+		left -= d.spent
+	}
+	return left
+}
+
 // precise reports whether the interval of the cell's median round is as narrow
 // as the plan asks for.
 func (r *run) precise(c *cell) bool {
-	var blocks [][]float64
+	i := stat.Of(c.rounds())
+	return i.Sure() && i.Relative() <= r.Plan.Precision
+}
+
+// rounds returns the times of the timed rounds by block, in seconds.
+func (c *cell) rounds() (blocks [][]float64) {
 	for _, b := range c.result.Blocks {
 		blocks = append(blocks, seconds(b.Round))
 	}
-	i := stat.Of(blocks)
-	return i.Sure() && i.Relative() <= r.Plan.Precision
+	return blocks
 }
 
 func seconds(ns []int64) []float64 {
@@ -348,18 +349,15 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	if c.files != nil || c.peer() != nil {
 		run = r.blockThere
 	}
-	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
-	b.Layout = b.Index % max(1, len(c.files))
 	var pings []int64
-	count, err := onLink(c.Spec, func() (err error) {
-		pings, err = run(ctx, quit, c, &b)
+	b, err := r.next(c, func(b *Block) (err error) {
+		b.Layout = b.Index % max(1, len(c.files))
+		pings, err = run(ctx, quit, c, b)
 		return err
 	})
-	b.Link = count
 	if err != nil {
-		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
+		return fmt.Errorf("%s: %w", c, err)
 	}
-	r.done++
 	if c.result.Build != "base" { // a floor is that of this build
 		r.keepPings(c.Spec, pings)
 	}
@@ -370,6 +368,16 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	thin(&b, c.Clients, c.Workers)
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
+}
+
+// next has run measure the next block of c, on the link of c.
+func (r *run) next(c *cell, run func(b *Block) error) (b Block, err error) {
+	b = Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
+	if b.Link, err = onLink(c.Spec, func() error { return run(&b) }); err != nil {
+		return b, fmt.Errorf("block %d: %w", b.Index, err)
+	}
+	r.done++
+	return b, nil
 }
 
 // leastCharge is what a block counts for at least, of the time of its cell. To
@@ -395,17 +403,24 @@ func (c *cell) String() string {
 
 // blockHere runs one block of c with this process as its server.
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	r.progress(r.label(c))
-	b.SpanCost = spanCost()
-	s := &blockRun{cell: c.Spec, plan: c.Spec.planned(r.Plan), chain: c.chain, slow: r.slow(c), block: b}
-	s.onRound = func() { r.progress(r.label(c)) }
-	if err = r.here.run(ctx, quit, s); err == nil {
-		err = r.compare(ctx, c, s)
-	}
+	s := &blockRun{slow: r.slow(c), block: b}
+	err = r.serve(ctx, quit, c, s, r.label(c))
 	if s.software != nil { // a block that failed before its end says nothing of it
 		c.result.Software = s.software
 	}
 	return s.pings, err
+}
+
+// serve runs s, a block of c, with this process as its server. Progress names it what.
+func (r *run) serve(ctx, quit context.Context, c *cell, s *blockRun, what string) error {
+	s.cell, s.plan, s.chain = c.Spec, c.Spec.planned(r.Plan), c.chain
+	s.block.SpanCost = spanCost()
+	s.onRound = func() { r.progress(what) }
+	r.progress(what)
+	if err := r.here.run(ctx, quit, s); err != nil {
+		return err
+	}
+	return r.compare(ctx, c, s)
 }
 
 // compare compares the rounds of a block of c with the reference chain. What it

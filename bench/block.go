@@ -12,7 +12,6 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/stat"
-	"ipcbench/internal/agent"
 	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -30,11 +29,10 @@ const proofEvery = 8
 type blockRun struct {
 	cell    Spec
 	plan    Plan
-	chain   *chain        // nil if another build asks for the block, and compares, or there is none: see sent
-	slow    time.Duration // CPU time that every training burns besides: a canary
-	network network
-	config  trainer.Config
-	hosts   []remote         // of its processes, by number; beyond the end is this one
+	chain   *chain           // nil if another build asks for the block, and compares, or there is none: see sent
+	slow    time.Duration    // CPU time that every training burns besides: a canary
+	config  trainer.Config   // before the start, where the server listens over TCP, and to whom
+	hosts   []seat           // of its processes, by number, of a run with agents
 	session *trainer.Session // nil between rounds that have their own
 	fresh   *fresh           // nil if one session serves all rounds
 	roster  []trainer.Client // nil for the usual ones
@@ -53,7 +51,7 @@ type blockRun struct {
 	onChain func(round int) // while the reference chain is made longer
 
 	profiling *trainer.Profiling // nil unless the block is profiled
-	report    trainer.Report     // of a profiled block
+	report    trainer.Report     // of all rounds, at the end
 	software  map[string]string  // of workers in Python
 	stalePeak bool               // of this process: what ran before may have been larger
 }
@@ -66,22 +64,16 @@ type window struct {
 
 func (w window) took() time.Duration { return time.Duration(w.end - w.start) }
 
-// limits say when a block has enough timed rounds.
-type limits struct {
-	rounds int           // 0: by time
-	least  int           // timed rounds, however long they take
-	time   time.Duration // of timed rounds
-	warm   time.Duration // of rounds before them
-}
+// A prover checks an update that a client has sent in a round.
+type prover func(c trainer.Client, update *tensor.Package) error
 
 // run runs one session of fresh processes. ctx ends it at once; quit asks it to
 // end after the round in hand.
-func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
-	s.hosts = remotes(agent.Hosts(l))
+func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher) error {
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
-	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit, lim) })) // models and updates may be mapped files
+	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit) })) // models and updates may be mapped files
 }
 
 // start starts server and workers and makes the first model.
@@ -100,7 +92,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: fn, FuncConfig: config, Foreign: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
-		Host: cmp.Or(s.cell.host(), s.network.host), Ports: s.network.ports, Insecure: s.network.insecure, Files: s.network.files,
+		Host: cmp.Or(s.cell.host(), s.config.Host), Ports: s.config.Ports, Insecure: s.config.Insecure, Files: s.config.Files,
 	}
 	if s.roster == nil {
 		s.roster = trainer.Roster(s.cell.Clients)
@@ -142,53 +134,50 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 // finish stops everything and, unless err says that the rounds have failed,
 // fills the block.
 func (s *blockRun) finish(err error) error {
-	if s.fresh != nil {
-		if err != nil || len(s.windows) == 0 {
-			return err
-		}
-		s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
-		return s.account(s.fresh.report)
+	if s.fresh == nil {
+		var closeErr error
+		s.report, closeErr = s.session.Close()
+		err = errors.Join(err, closeErr)
 	}
-	report, closeErr := s.session.Close()
-	if err = errors.Join(err, closeErr); err != nil {
+	switch {
+	case err != nil:
 		return err
+	case s.fresh != nil && len(s.windows) == 0:
+		return nil
+	case s.fresh != nil:
+		s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
 	}
-	if s.profiling != nil {
-		s.report = report
-	}
-	return s.account(report)
+	return s.account(s.report)
 }
 
 // rounds runs the rounds of a block.
-func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
+func (s *blockRun) rounds(ctx, quit context.Context) error {
 	system, systemErr := usage.ReadSystem()
-
-	first, err := s.cold(ctx)
+	plan := ofBlock(s.plan)
+	first, err := s.in(ctx, trainer.Cold, 0, nil) // its costs are its own
 	if err != nil {
 		return err
 	}
-	s.tell()
+	s.block.Cold.Round = first.end - first.start
 	round := 1
 	second, err := s.proved(ctx, round)
 	if err != nil {
 		return err
 	}
-	s.tell()
 	// What a session needs to settle, its heaps and where its processes run, is a
 	// matter of time: cnn's rounds get faster for some 40 ms, and those of 66 MB do
 	// not after the first two.
 	warm := first.took() + second.took()
-	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < exchange.MostWarm); n++ {
+	for n := 0; quit.Err() == nil && (n < plan.Warmup || warm < plan.WarmTime && n < exchange.MostWarm); n++ {
 		round++
-		w, err := s.hashed(ctx, round, false)
+		w, err := s.in(ctx, trainer.Outside, round, nil)
 		if err != nil {
 			return err
 		}
 		warm += w.took()
-		s.tell()
 	}
 	var spent time.Duration
-	for quit.Err() == nil && !s.enough(lim, spent) {
+	for quit.Err() == nil && !s.enough(plan, spent) {
 		round++
 		if s.proves(round) {
 			if _, err := s.proved(ctx, round); err != nil {
@@ -196,16 +185,12 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 			}
 			continue
 		}
-		if err := s.enter(ctx, trainer.Timed, round); err != nil {
-			return err
-		}
-		w, err := s.hashed(ctx, round, true)
+		w, err := s.in(ctx, trainer.Timed, round, nil)
 		if err != nil {
 			return err
 		}
 		s.windows = append(s.windows, w)
 		spent += w.took()
-		s.tell()
 	}
 	if err := s.enter(ctx, trainer.Outside, round+1); err != nil {
 		return err
@@ -221,13 +206,6 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 	return err
 }
 
-// tell tells whoever wants to know that a round has ended.
-func (s *blockRun) tell() {
-	if s.onRound != nil {
-		s.onRound()
-	}
-}
-
 // proves reports whether the round is proved and not timed. A profile is not
 // interrupted for that: a fifth of a second would go by each time.
 func (s *blockRun) proves(round int) bool {
@@ -239,19 +217,16 @@ func (s *blockRun) proves(round int) bool {
 
 // enough reports whether the block has all timed rounds that it needs, or all
 // that the recorders have room for.
-func (s *blockRun) enough(lim limits, spent time.Duration) bool {
+func (s *blockRun) enough(plan Plan, spent time.Duration) bool {
 	n := len(s.windows)
 	switch {
-	case n > 0 && s.full():
+	case n > 0 && s.session != nil && s.session.Full(): // another round may find no room in the recorders
 		return true
-	case lim.rounds > 0:
-		return n >= lim.rounds
+	case plan.Rounds > 0:
+		return n >= plan.Rounds
 	}
-	return n >= lim.least && spent >= lim.time || n >= exchange.MostTimed && s.profiling == nil
+	return n >= plan.Least && spent >= plan.Time || n >= exchange.MostTimed && s.profiling == nil
 }
-
-// full reports whether the recorders may have no room for another round.
-func (s *blockRun) full() bool { return s.session != nil && s.session.Full() }
 
 // samples returns for how many spans a process needs room: what the plan says,
 // and enough for the fewest timed rounds of many clients with many tensors.
@@ -273,76 +248,62 @@ func (s *blockRun) enter(ctx context.Context, w trainer.Window, round int) error
 	return s.session.Enter(ctx, w, round)
 }
 
-// cold runs the first round, whose costs are its own.
-func (s *blockRun) cold(ctx context.Context) (window, error) {
-	if err := s.enter(ctx, trainer.Cold, 0); err != nil {
+// in runs a round in a window, and keeps the hash of the model that it makes. What that
+// must be is known when the chain is that long: see [blockRun.compare].
+func (s *blockRun) in(ctx context.Context, w trainer.Window, n int, prove prover) (window, error) {
+	if err := s.enter(ctx, w, n); err != nil {
 		return window{}, err
 	}
-	w, err := s.round(ctx, 0, false, nil)
-	if err != nil {
-		return w, err
-	}
-	s.block.Cold.Round = w.end - w.start
-	if err := s.enter(ctx, trainer.Outside, 1); err != nil {
-		return w, err
-	}
-	s.check()
-	return w, nil
-}
-
-// hashed runs a round whose model's hash is compared with the chain afterwards.
-func (s *blockRun) hashed(ctx context.Context, n int, timed bool) (window, error) {
-	if timed && s.session != nil {
+	if w == trainer.Timed && s.session != nil {
 		if err := s.session.Resume(); err != nil {
 			return window{}, err
 		}
 	}
-	w, err := s.round(ctx, n, timed, nil)
-	if err != nil {
-		return w, err
+	took, err := s.round(ctx, n, w == trainer.Timed, prove)
+	if err == nil {
+		err = s.leave(ctx, n+1)
 	}
-	if timed && s.session != nil {
-		if err := s.leave(ctx, n+1); err != nil {
-			return window{}, err
-		}
+	if err != nil {
+		return took, err
 	}
 	s.check()
-	return w, nil
+	if s.onRound != nil {
+		s.onRound()
+	}
+	return took, nil
 }
 
-// leave ends a timed round: what the server does until the next one is no part of
-// either. Workers are idle meanwhile, unless they wait by spinning, which would be
+// check hashes the model that a round has made. Profiles know it by its name: it is
+// between rounds.
+func (s *blockRun) check() { s.hashes = append(s.hashes, exchange.Hash(s.model.Hash())) }
+
+// leave ends a round that is measured: what the server does until the next one is no part
+// of either. Workers are idle meanwhile, unless they wait by spinning, which would be
 // counted.
 func (s *blockRun) leave(ctx context.Context, next int) error {
-	if s.cell.Variant.Traits().Spins && s.profiling == nil {
+	switch {
+	case s.open == trainer.Cold || s.cell.Variant.Traits().Spins && s.profiling == nil:
 		return s.enter(ctx, trainer.Outside, next)
+	case s.open == trainer.Timed && s.session != nil:
+		return s.session.Pause()
 	}
-	return s.session.Pause()
+	return nil
 }
 
 // proved runs a round in which every element of every update is checked.
 func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
-	if err := s.enter(ctx, trainer.Outside, n); err != nil {
-		return window{}, err
-	}
-	w, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
+	w, err := s.in(ctx, trainer.Outside, n, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
 		if s.cell.Train != "" { // see round
 			return nil
 		}
 		return s.prove(update, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID, Change: s.cell.Change})
 	})
-	if err != nil {
-		return w, err
+	if err == nil {
+		s.block.Proof.Rounds++
 	}
-	s.block.Proof.Rounds++
-	s.check()
-	return w, nil
+	return w, err
 }
-
-// check keeps the hash of the model that the latest round has made. What it must
-// be is known when the chain is that long: see [blockRun.compare].
-func (s *blockRun) check() { s.hashes = append(s.hashes, exchange.Hash(s.model.Hash())) }
 
 // compare compares the models of all rounds with the chain, which it makes longer
 // if it must. A block that was interrupted before its first timed round does not
@@ -351,7 +312,7 @@ func (s *blockRun) compare(ctx context.Context) error {
 	if len(s.block.Round) == 0 || s.cell.Train != "" {
 		return nil
 	}
-	if err := s.chain.extend(ctx, len(s.hashes), limitsOf(s.plan).warm, s.onChain); err != nil {
+	if err := s.chain.extend(ctx, len(s.hashes), ofBlock(s.plan).WarmTime, s.onChain); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
 	if err := s.chain.compare(ctx, s.hashes, s.running, s.cell.Variant); err != nil {
@@ -362,7 +323,7 @@ func (s *blockRun) compare(ctx context.Context) error {
 }
 
 // round runs one round and makes the model that it yields current.
-func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
+func (s *blockRun) round(ctx context.Context, n int, timed bool, prove prover) (window, error) {
 	if s.cell.Train != "" && s.open == trainer.Outside {
 		prove = s.sent(ctx, n, prove)
 	}
@@ -389,7 +350,7 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 
 // exchange has all clients train the model that was published, and folds their
 // updates into next.
-func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
+func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove prover) error {
 	if s.cell.Nested {
 		prove = s.reconstructed(n, prove)
 	}

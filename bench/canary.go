@@ -24,23 +24,17 @@ func (r *run) addCanaries() {
 	if r.Canary == 0 {
 		return
 	}
-	of := r.reference()
-	for _, kind := range []canaryKind{canarySame, canarySlow} {
-		c := &cell{Spec: of.Spec, files: of.files, canary: kind, chain: of.chain, result: of.result}
-		r.cells = append(r.cells, c)
-	}
-}
-
-// reference returns the cell that the canaries are copies of: of this build, and
-// not the control if there is another one.
-func (r *run) reference() *cell {
-	var of *cell
+	var of *cell // of this build, and not the control if there is another one
 	for _, c := range r.cells {
-		if c.result.Build != "base" && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
+		if c.result.Build != "base" && (of == nil || of.inside() && !c.inside()) {
 			of = c
 		}
 	}
-	return of
+	for _, kind := range []canaryKind{canarySame, canarySlow} {
+		c := *of
+		c.canary, c.copyOf = kind, of
+		r.cells = append(r.cells, &c)
+	}
 }
 
 // slow returns what each training of the cell is to burn besides, as the blocks so far of the
@@ -51,13 +45,8 @@ func (r *run) slow(c *cell) time.Duration {
 	if c.canary != canarySlow {
 		return 0
 	}
-	of := r.reference()
-	var blocks [][]float64
-	for _, b := range of.result.Blocks {
-		blocks = append(blocks, seconds(b.Round))
-	}
 	inTurn := (c.Clients + c.Workers - 1) / c.Workers
-	return time.Duration(r.Canary * stat.Median(stat.Medians(blocks)) / float64(inTurn) * float64(time.Second))
+	return time.Duration(r.Canary * stat.Median(stat.Medians(c.copyOf.rounds())) / float64(inTurn) * float64(time.Second))
 }
 
 // canaries returns the canary of the result; nil if the run has none or was

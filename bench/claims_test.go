@@ -35,11 +35,12 @@ func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
 		launcher = trainer.NewProcesses()
 	}
 	const rounds = 20 // what is counted is the same in each; a hundred samples of the profile and more are in transport code
+	plan.Rounds, plan.Blocks = rounds, 1
 	s := &blockRun{
 		cell: cell, plan: plan, chain: &chain{cell: cell, seed: plan.Seed}, block: &Block{},
 		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
 	}
-	if err := s.run(t.Context(), t.Context(), launcher, limits{rounds: rounds}); err != nil {
+	if err := s.run(t.Context(), t.Context(), launcher); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.compare(t.Context()); err != nil {

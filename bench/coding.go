@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"ipcbench/bench/result"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 )
@@ -48,8 +49,8 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	}
 	k := &Coding{DensityDown: differ[0] / max(of[0], 1), DensityUp: differ[1] / max(of[1], 1)}
 	if c.coded() {
-		k.ErrorDown = &CodingError{Max: errors[0].Max, RMS: errors[0].RMS()}
-		k.ErrorUp = &CodingError{Max: errors[1].Max, RMS: errors[1].RMS()}
+		k.ErrorDown = &result.CodingError{Max: errors[0].Max, RMS: errors[0].RMS()}
+		k.ErrorUp = &result.CodingError{Max: errors[1].Max, RMS: errors[1].RMS()}
 	}
 	c.coding = k
 	return k, nil

@@ -15,7 +15,6 @@ type step struct {
 	guess time.Duration // what it takes, before it was run
 	cell  *cell         // whose block it is; nil if it is none
 	floor *Floor        // that is measured
-	chain *chain        // whose floor is measured
 
 	runs int
 	took time.Duration // by all runs
@@ -36,9 +35,9 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		if ch.coded() {
 			continue
 		}
-		r.steps = append(r.steps, &step{chain: ch, guess: guessFloor, run: func() error {
+		r.steps = append(r.steps, &step{guess: guessFloor, run: func() error {
 			r.progress("floor work " + ch.cell.moved().Label())
-			return ch.measure(ctx, limitsOf(r.Plan).warm)
+			return ch.measure(ctx, ofBlock(r.Plan).WarmTime)
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)

@@ -26,8 +26,7 @@ func (h *Hosts) folder(s Spec) error {
 	if dir == "" || h.fleet == nil {
 		return nil
 	}
-	hosts, _ := h.used(s)
-	for _, host := range hosts {
+	for _, host := range h.used(s) {
 		key := dir + " " + host.name
 		if _, asked := h.sees[key]; !asked && host.agent != nil {
 			h.sees[key] = shared(dir, host.agent)
@@ -88,51 +87,21 @@ func (h *Hosts) Dial(ctx context.Context, o Options) error {
 	var dialling sync.WaitGroup
 	for i, a := range h.fleet.Agents() {
 		dialling.Go(func() {
-			if errs[i] = a.Dials(ctx, l.Addr().String()); errs[i] == nil {
-				errs[i] = h.arrives(ctx, a, l.Addr(), arrived)
+			if errs[i] = a.Dials(ctx, l.Addr().String()); errs[i] != nil {
+				return
 			}
+			select {
+			case <-arrived:
+				return
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			// The address may mean another host over there.
+			errs[i] = fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), l.Addr())
 		})
 	}
 	dialling.Wait()
 	return errors.Join(errs...)
-}
-
-// arrives reports an agent that has connected, and not to this host: an address may mean
-// another one over there.
-func (h *Hosts) arrives(ctx context.Context, a *agent.Agent, at net.Addr, arrived <-chan struct{}) error {
-	select {
-	case <-arrived:
-		return nil
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
-	return fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), at)
-}
-
-// A remote is what a block knows of the host of a process. The zero remote is the server's.
-type remote struct {
-	name       string
-	otherClock bool // it is not the server's
-}
-
-// remotes returns the host of each process that agents start; nil is the server's.
-func remotes(agents []*agent.Agent) []remote {
-	own := machine.OwnClock()
-	all := make([]remote, len(agents))
-	for n, a := range agents {
-		if a != nil {
-			all[n] = remote{a.Name(), !a.Self().Clock.Same(own)}
-		}
-	}
-	return all
-}
-
-// hostOf returns the host of a process.
-func (s *blockRun) hostOf(process int) (r remote) {
-	if process < len(s.hosts) {
-		r = s.hosts[process]
-	}
-	return r
 }
 
 // results are what a result says of the fleet.
@@ -159,8 +128,7 @@ func (h *Hosts) results(server machine.Environment) []Host {
 // ends returns the hosts between which and the server's the bytes of s go: "" is the
 // server's own.
 func (h *Hosts) ends(s Spec) (names []string) {
-	hosts, _ := h.used(s)
-	for _, host := range hosts {
+	for _, host := range h.used(s) {
 		if host.name != ServerHost {
 			names = append(names, host.name)
 		}
@@ -172,9 +140,9 @@ func (h *Hosts) ends(s Spec) (names []string) {
 }
 
 // far returns the host of that name, to measure what is between it and this one.
-func (r *run) far(name string) floors.Far {
+func (r *run) far(name string) *floors.Far {
 	i := slices.IndexFunc(r.here.hosts.all, func(s seat) bool { return s.name == name })
-	return floors.Far{
+	return &floors.Far{
 		Listen: func(ctx context.Context) (net.Listener, error) {
 			return r.Ports.Listen(ctx, r.Listen.Addr().String())
 		},

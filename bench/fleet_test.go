@@ -116,10 +116,10 @@ func TestFolder(t *testing.T) {
 	check(t, err)
 	cell := spec(t, h, "storage:network=tcp:dir="+dir, "cnn", 2, 2)
 	cell.PerProcess = 2
-	check(t, hosts.Check(cell, quick(t))) // it has one process, on h1
+	check(t, hosts.Check(cell)) // it has one process, on h1
 	cell.PerProcess = 1
 	var unfit *bench.Unfit
-	err = hosts.Check(cell, quick(t))
+	err = hosts.Check(cell)
 	if !errors.As(err, &unfit) || !strings.Contains(err.Error(), "h2 does not have the folder "+dir) || !strings.Contains(err.Error(), "see agent --allow-dir") {
 		t.Errorf("a folder that h2 has not allowed: got error %v", err)
 	}

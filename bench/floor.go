@@ -36,19 +36,19 @@ func (r *run) keepPings(s Spec, ns []int64) {
 // for each model the wake-up after that model's train time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
-		if f.TCP {
+		own := Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}
+		switch {
+		case f.TCP:
 			r.planNetworkFloor(f)
-			continue
-		}
-		if f.Name != "futex" {
-			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
-			continue
-		}
-		seen := map[result.Workload]bool{}
-		for _, c := range r.cells {
-			if w := c.result.Workload(); !seen[w] {
-				seen[w] = true
-				r.floors = append(r.floors, w.Floor(Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}))
+		case f.Name != "futex":
+			r.floors = append(r.floors, &own)
+		default:
+			seen := map[result.Workload]bool{}
+			for _, c := range r.cells {
+				if w := c.result.Workload(); !seen[w] {
+					seen[w] = true
+					r.floors = append(r.floors, w.Floor(own))
+				}
 			}
 		}
 	}
@@ -69,7 +69,8 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		p.Address = r.Listen.Addr().String()
 	}
 	if f.Link != (link.Rate{}) {
-		if err := r.paramsOn(f, &p); err != nil {
+		p.Address, p.Takes, p.Rest = link.Address, f.Link.Take(f.Bytes), f.Link.Take(f.Link.Burst())
+		if err := link.Set(f.Link); err != nil {
 			return err
 		}
 	}
@@ -88,11 +89,10 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		}
 		p.Gap = time.Duration(f.Gap)
 	}
-	measure := floors.Measure
 	if f.Host != "" {
-		measure = r.far(f.Host).Measure
+		p.Far = r.far(f.Host)
 	}
-	series, err := measure(ctx, f.Name, p)
+	series, err := floors.Measure(ctx, f.Name, p)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 // host runs sessions from this process.
 type host struct {
 	plan       Plan
-	network    network
-	hosts      *Hosts // of workers; nil: they are on this one
+	network    trainer.Config // where servers listen over TCP, and to whom
+	hosts      *Hosts         // of workers; nil: they are on this one
 	python     Python
 	cpus       []int // that this process may use
 	goroutines trainer.Launcher
@@ -42,15 +42,13 @@ func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 
 // run runs s where the plan wants its processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
-	s.network = h.network
+	s.config, s.hosts = h.network, h.hosts.of(s.cell)
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
-		err := s.run(ctx, quit, h.launcher(s.cell), limitsOf(s.plan))
-		h.hosts.name(s.cell, s.block)
-		return err
+		return s.run(ctx, quit, h.launcher(s.cell))
 	}
 	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func() error {
-		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...), limitsOf(s.plan)); err != nil || len(s.windows) == 0 {
+		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...)); err != nil || len(s.windows) == 0 {
 			return err
 		}
 		return p.verify(s.block)

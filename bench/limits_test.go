@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 				run = s.validate()
 			}
 			r := &Result{Schema: result.Schema, Plan: p}
-			c := s.newCell(trainer.NewGoroutines(trainer.Host{}))
+			c := s.Cell()
 			c.Blocks = blocksOf(c.Clients)
 			r.Cells = []Cell{c}
 			return run, r.Validate()

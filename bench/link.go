@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
+	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/phase"
@@ -25,8 +26,8 @@ func (s Spec) host() string {
 	return link.Address
 }
 
-// links returns those of the cells, each once.
-func links(cells []Spec) (all []link.Rate) {
+// Links returns the rates of the links that cells are on, each once.
+func Links(cells []Spec) (all []link.Rate) {
 	for _, s := range cells {
 		if s.linked() && !slices.Contains(all, s.Link) {
 			all = append(all, s.Link)
@@ -78,7 +79,7 @@ func (s Spec) planned(p Plan) Plan {
 }
 
 // onLink runs a block of s on its link.
-func onLink(s Spec, run func() error) (*LinkCount, error) {
+func onLink(s Spec, run func() error) (*result.LinkCount, error) {
 	if !s.linked() {
 		return nil, run()
 	}
@@ -87,7 +88,7 @@ func onLink(s Spec, run func() error) (*LinkCount, error) {
 	}
 	err := run()
 	n, countErr := link.Counts()
-	return &LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits}, errors.Join(err, countErr)
+	return &result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits}, errors.Join(err, countErr)
 }
 
 // environment says where the links of a run are; nil if it has none.
@@ -124,14 +125,16 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 			bytes = min(c.largestWay(), floors.MaxBytes)
 		}
 		for _, host := range ends {
-			if !r.planned(f.Name, c.Link, host, bytes) {
-				r.addNetworkFloor(f, c.Link, host, bytes)
-			}
+			r.addNetworkFloor(f, c.Link, host, bytes)
 		}
 	}
 }
 
+// addNetworkFloor adds f, unless there is one like it.
 func (r *run) addNetworkFloor(f floors.Floor, on link.Rate, host string, bytes int64) {
+	if r.planned(f.Name, on, host, bytes) {
+		return
+	}
 	r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Setup: Setup{Link: on}, Host: host, Bytes: bytes})
 }
 
@@ -142,7 +145,7 @@ func (r *run) planWire() []*Floor {
 	for _, f := range floors.All() {
 		for _, c := range r.cells {
 			own, sent := min(c.largestWay(), floors.MaxBytes), min(c.wireBytes(), floors.MaxBytes)
-			if c.linked() && c.within(f, false) && sent > 0 && r.planned(f.Name, c.Link, "", own) && !r.planned(f.Name, c.Link, "", sent) {
+			if c.linked() && c.within(f, false) && sent > 0 && r.planned(f.Name, c.Link, "", own) {
 				r.addNetworkFloor(f, c.Link, "", sent)
 			}
 		}
@@ -158,12 +161,6 @@ func (r *run) planned(name string, on link.Rate, host string, bytes int64) bool 
 	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
 		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
 	})
-}
-
-// paramsOn gives the link its rate, and says how f is measured there.
-func (r *run) paramsOn(f *Floor, p *floors.Params) error {
-	p.Address, p.Takes, p.Rest = link.Address, f.Link.Take(f.Bytes), f.Link.Take(f.Link.Burst())
-	return link.Set(f.Link)
 }
 
 // wireBytes returns what went over the wire for one client, the larger way, in the

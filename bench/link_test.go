@@ -145,7 +145,7 @@ func TestNetworkFloors(t *testing.T) {
 func TestCheckLink(t *testing.T) {
 	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
 		s := linkedSpec(t, variant, "cnn", "100Mbit")
-		if err := s.Check(Plan{}); (err == nil) != good || !good && !strings.Contains(err.Error(), "--link 100Mbit") {
+		if err := s.Check(); (err == nil) != good || !good && !strings.Contains(err.Error(), "--link 100Mbit") {
 			t.Errorf("%s: got %v", variant, err)
 		}
 		if id := s.String(); !strings.HasSuffix(id, " link=100Mbit") {

@@ -1,30 +1,22 @@
 package bench
 
 import (
-	"ipcbench/identity"
+	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/trainer"
-	"ipcbench/transports/driver"
 )
 
-// A network is where the servers of a run listen over TCP, and to whom.
-type network struct {
-	host     string // empty for the usual place
-	ports    driver.Ports
-	insecure bool
-	files    *identity.Files
-}
-
-func (o Options) network() network {
-	n := network{ports: o.Ports, insecure: o.Insecure, files: o.Files}
+// network says where the servers of a run listen over TCP, and to whom.
+func (o Options) network() trainer.Config {
+	c := trainer.Config{Ports: o.Ports, Insecure: o.Insecure, Files: o.Files}
 	switch {
-	case !o.Listen.IsValid():
+	case !o.Listen.IsValid(): // the usual place
 	case o.Listen.Port() == 0:
-		n.host = o.Listen.Addr().String()
+		c.Host = o.Listen.Addr().String()
 	default:
-		n.host = o.Listen.String()
+		c.Host = o.Listen.String()
 	}
-	return n
+	return c
 }
 
 // listen is what a result says of that.
@@ -39,10 +31,10 @@ func (o Options) listen() string {
 }
 
 // handshakes is what a result says of those of a session; nil if there was none.
-func handshakes(s *trainer.Session) *TLS {
+func handshakes(s *trainer.Session) *result.TLS {
 	h := s.Handshakes()
 	if h.N == 0 {
 		return nil
 	}
-	return &TLS{Handshakes: h.N, Time: int64(h.Longest), Cipher: h.Cipher}
+	return &result.TLS{Handshakes: h.N, Time: int64(h.Longest), Cipher: h.Cipher}
 }

@@ -31,7 +31,7 @@ var (
 // Needs returns what a run of these cells takes of its machine, by the same numbers as
 // Spec.Check. Of a cell that no machine could carry it has nothing.
 func Needs(cells []Spec) doctor.Needs {
-	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: links(cells)}
+	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: Links(cells)}
 	for _, s := range cells {
 		own, err := s.Variant.Needs(s.options())
 		if err != nil || s.Variant.Footprint(s.options()) == math.MaxInt64 {

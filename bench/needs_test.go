@@ -63,12 +63,8 @@ func TestNeeds(t *testing.T) {
 	}
 	s := spec("shm-tensor", 1)
 	s.Model, s.Workers, s.Depth = huge, 250, 1000
-	plan, err := DefaultPlan(Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
 	n, unfit := Needs([]Spec{s}), (*Unfit)(nil)
-	if err := s.Check(plan); !errors.As(err, &unfit) || n.Memory.N < 1<<40 || n.Memory.N == math.MaxInt64 {
+	if err := s.Check(); !errors.As(err, &unfit) || n.Memory.N < 1<<40 || n.Memory.N == math.MaxInt64 {
 		t.Errorf("got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
 	}
 }

@@ -160,7 +160,7 @@ func (s *blockRun) detach(round int, model *tensor.Package) error {
 
 // reconstructed puts together each update of a round and checks it, before see, if there
 // is one, which is where all of it is checked.
-func (s *blockRun) reconstructed(round int, see func(c trainer.Client, update *tensor.Package) error) func(c trainer.Client, update *tensor.Package) error {
+func (s *blockRun) reconstructed(round int, see prover) prover {
 	return func(c trainer.Client, p *tensor.Package) error {
 		var update bundle
 		span := s.session.Recorder().Begin(phase.Reconstruct, phase.ID{Lane: -1, Round: round, Client: c.ID})

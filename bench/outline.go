@@ -46,9 +46,6 @@ const (
 // Describe returns the outline of a run, after the checks that the run would
 // make. Nothing is measured.
 func Describe(ctx context.Context, o Options) (*Outline, error) {
-	if err := CheckPlan(o.Plan); err != nil {
-		return nil, err
-	}
 	r, err := newRun(ctx, o)
 	if err != nil {
 		return nil, err
@@ -111,12 +108,12 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	if s.respawns() {
 		round += open
 	}
-	lim := limitsOf(p)
-	timed = min(max(time.Duration(leastOf(p))*round, lim.time), exchange.MostTimed*round)
-	if lim.rounds > 0 {
-		timed = time.Duration(lim.rounds) * round
+	p = ofBlock(p)
+	timed = min(max(time.Duration(p.Least)*round, p.Time), exchange.MostTimed*round)
+	if p.Rounds > 0 {
+		timed = time.Duration(p.Rounds) * round
 	}
-	warm := max(lim.warm-2*round, time.Duration(p.Warmup)*round)
+	warm := max(p.WarmTime-2*round, time.Duration(p.Warmup)*round)
 	return open + 4*round + warm + timed + timed/proofEvery, timed // one cold round and two proved ones take as long as four
 }
 

@@ -11,12 +11,14 @@ type Progress struct {
 	What       string // the cell, the floor or what else is in hand
 	Done, Plan int    // blocks that have ended, and that are planned so far
 	Elapsed    time.Duration
+	Prepared   time.Duration // of Elapsed: before the first block or floor began
 	Left       time.Duration // about, until the report is there
 	More       bool          // the planned blocks have ended: some cells get more, to become precise, for as long as Left at most
 }
 
 // pace is what a run expects of itself.
 type pace struct {
+	prepared   time.Duration // before the first step
 	began      time.Time     // the step in hand
 	cost       time.Duration // that the step in hand may take
 	rest       time.Duration // that all others may take
@@ -29,6 +31,9 @@ type pace struct {
 // begin looks ahead when a step begins: progress that is shown between rounds
 // costs little.
 func (p *pace) begin(r *run, s *step) {
+	if p.began.IsZero() {
+		p.prepared = time.Since(r.started)
+	}
 	p.began, p.done, p.plan = time.Now(), 0, 0
 	left, more := r.left()
 	p.cost, p.more = s.cost(r.scale()), more
@@ -49,7 +54,7 @@ func (r *run) progress(what string) {
 	}
 	p := &r.pace
 	r.Progress(Progress{
-		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started),
+		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started), Prepared: p.prepared,
 		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more,
 	})
 }
@@ -99,12 +104,9 @@ func (r *run) ahead(c *cell) int {
 		return max(0, r.cycle+1-had)
 	}
 	peers := r.peers(c)
-	var spent time.Duration
-	for _, d := range peers {
-		spent += d.spent
-	}
-	unspent := max(0, time.Duration(len(peers))*r.Plan.Time-spent)
-	return max(int(unspent*time.Duration(had)/spent), r.cycle+1-had)
+	unspent := r.unspent(peers)
+	spent := time.Duration(len(peers))*r.Plan.Time - unspent
+	return max(int(max(0, unspent)*time.Duration(had)/spent), r.cycle+1-had)
 }
 
 // cost returns what s takes, by what it has taken, or else by its guess, scaled by

@@ -33,9 +33,6 @@ type Peer struct {
 	find func() (python.Interpreter, error)
 }
 
-// maxPeer is the length of the longest command, in bytes.
-const maxPeer = 4096
-
 var peerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // NewPeer returns the peer of that name which a command runs: words with spaces
@@ -45,11 +42,8 @@ func NewPeer(name, command string) (*Peer, error) {
 	if !peerName.MatchString(name) {
 		return nil, fmt.Errorf("%q: want a name of a-z, 0-9 and -", name)
 	}
-	if len(command) > maxPeer {
-		return nil, fmt.Errorf("%s: a command of %d bytes: want at most %d", name, len(command), maxPeer)
-	}
 	if err := result.CheckText(command); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: its command: %w", name, err)
 	}
 	words, err := shellquote.Split(command)
 	if err != nil {
@@ -179,38 +173,23 @@ func (p *Peer) program(dir string) (exchange.Program, error) {
 // askPeers asks each peer which of its cells it can run, and returns all cells but those
 // that it cannot.
 func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
-	asked := map[*Peer][]Spec{}
-	for _, s := range r.Cells {
-		if p := s.peer(); p != nil {
-			asked[p] = append(asked[p], s)
-		}
-	}
 	var fit []Spec
 	var unfit error
-	refused := map[*Peer][]string{}
+	refused := map[string]string{} // why, by cell
 	for _, s := range r.Cells {
 		p := s.peer()
-		if p == nil {
-			fit = append(fit, s)
-			continue
-		}
-		if _, known := refused[p]; !known {
-			a, err := r.askPeer(ctx, p, asked[p])
-			if err != nil {
+		if _, asked := r.software[p]; p != nil && !asked {
+			if err := r.askPeer(ctx, p, refused); err != nil {
 				return nil, err
 			}
-			refused[p] = a.Refused
-			r.software[p] = a.Software
 		}
-		why := refused[p][0]
-		refused[p] = refused[p][1:]
-		if why == "" {
-			fit = append(fit, s)
+		if why := refused[s.String()]; why != "" {
+			u := &Unfit{s, errors.New(why)}
+			unfit = errors.Join(unfit, u)
+			r.result.Skipped = append(r.result.Skipped, u.Skipped())
 			continue
 		}
-		u := &Unfit{s, errors.New(why)}
-		unfit = errors.Join(unfit, u)
-		r.result.Skipped = append(r.result.Skipped, u.Skipped())
+		fit = append(fit, s)
 	}
 	if len(fit) == 0 {
 		return nil, unfit
@@ -218,18 +197,24 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	return fit, nil
 }
 
-// askPeer asks a peer which of those cells it can run, and what it runs on.
-func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*exchange.Answer, error) {
+// askPeer asks a peer which of its cells it can run, and what it runs on. It adds to refused
+// why it cannot run a cell.
+func (r *run) askPeer(ctx context.Context, p *Peer, refused map[string]string) error {
 	of, err := p.program(r.Python.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a, err := exchange.First(ctx, of, firstOrder(specs), max(r.Plan.RoundLimit, peerAnswers))
-	if err == nil && len(a.Refused) != len(specs) {
-		err = fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", of, len(a.Refused), len(specs))
+	own := slices.DeleteFunc(slices.Clone(r.Cells), func(s Spec) bool { return s.peer() != p })
+	a, err := exchange.First(ctx, of, firstOrder(own), max(r.Plan.RoundLimit, peerAnswers))
+	switch {
+	case err != nil && p.find == nil:
+		return fmt.Errorf("--peer %s: %w", p.name, err)
+	case err != nil:
+		return err
 	}
-	if err != nil && p.find == nil {
-		err = fmt.Errorf("--peer %s: %w", p.name, err)
+	for i, s := range own {
+		refused[s.String()] = a.Refused[i]
 	}
-	return a, err
+	r.software[p] = a.Software
+	return nil
 }

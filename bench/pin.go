@@ -19,19 +19,11 @@ type placement struct {
 // server what is left over. Where there are fewer processors than processes, each
 // process gets one, round and round.
 func place(cpus []int, processes int) placement {
-	share := len(cpus) / (processes + 1)
-	if share == 0 {
-		p := placement{server: cpus[:1]}
-		for i := range processes {
-			at := (i + 1) % len(cpus)
-			p.workers = append(p.workers, cpus[at:at+1])
-		}
-		return p
-	}
-	mine := len(cpus) - share*processes
+	share := max(1, len(cpus)/(processes+1))
+	mine := max(1, len(cpus)-share*processes)
 	p := placement{server: cpus[:mine]}
 	for i := range processes {
-		at := mine + i*share
+		at := (mine + i*share) % len(cpus)
 		p.workers = append(p.workers, cpus[at:at+share])
 	}
 	return p

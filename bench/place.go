@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,6 +63,8 @@ type seat struct {
 	processors int
 	memory     int64 // that processes may have there; 0 if nobody knows
 	source     string
+	processes  int  // of the cell that is asked for, see [Hosts.used]
+	otherClock bool // it is not the server's
 }
 
 // Hosts returns those of the run; nil if it has no agents. Before they have joined,
@@ -86,6 +89,7 @@ func (o Options) Hosts() (*Hosts, error) {
 			s.agent = o.Fleet.Agents()[i]
 			self := s.agent.Self()
 			s.name, s.processors, s.memory, s.source = s.agent.Name(), self.Environment.Processors(), self.Memory, self.MemorySource
+			s.otherClock = !self.Clock.Same(machine.OwnClock())
 		}
 		if s.name == ServerHost {
 			return nil, fmt.Errorf("an agent is called %s, as the server's host is: give it another --name", s.name)
@@ -111,21 +115,17 @@ func (h *Hosts) of(s Spec) []seat {
 	return all
 }
 
-// used returns how many processes of s each host has, of those that have any.
-func (h *Hosts) used(s Spec) (hosts []seat, processes []int) {
-	if h == nil {
-		return nil, nil
-	}
-	n := map[string]int{}
-	for _, s := range h.of(s) {
-		n[s.name]++
-	}
-	for _, s := range h.all {
-		if n[s.name] > 0 {
-			hosts, processes = append(hosts, s), append(processes, n[s.name])
+// used returns the hosts that have processes of s, and how many.
+func (h *Hosts) used(s Spec) (hosts []seat) {
+	for _, on := range h.of(s) {
+		i := slices.IndexFunc(hosts, func(t seat) bool { return t.name == on.name })
+		if i < 0 {
+			i = len(hosts)
+			hosts = append(hosts, on)
 		}
+		hosts[i].processes++
 	}
-	return hosts, processes
+	return hosts
 }
 
 // at says on which hosts the processes of s are, and how they were placed: nothing where
@@ -134,20 +134,16 @@ func (h *Hosts) at(s Spec) (on, place string) {
 	if h == nil || s.inside() {
 		return "", ""
 	}
-	hosts, processes := h.used(s)
 	var texts []string
-	for i, host := range hosts {
-		texts = append(texts, fmt.Sprintf("%s:%d", host.name, processes[i]))
+	for _, host := range h.used(s) {
+		texts = append(texts, fmt.Sprintf("%s:%d", host.name, host.processes))
 	}
 	return strings.Join(texts, ","), h.place.String()
 }
 
 // lie says where the processes of s are, for whoever reads what would be measured.
 func (h *Hosts) lie(s Spec) string {
-	if h == nil || s.inside() {
-		return ""
-	}
-	if h.fleet == nil && h.place.Fill {
+	if h != nil && h.fleet == nil && h.place.Fill && !s.inside() {
 		return "as many on each host as it has processors"
 	}
 	on, _ := h.at(s)
@@ -160,38 +156,26 @@ func (h *Hosts) launcher(s Spec) trainer.Launcher {
 	for _, s := range h.of(s) {
 		agents = append(agents, s.agent)
 	}
-	return h.fleet.Launcher(agents)
-}
-
-// name notes in a block on which hosts its processes were.
-func (h *Hosts) name(s Spec, b *Block) {
-	for i, host := range h.of(s) {
-		if i < len(b.Processes) && host.agent != nil {
-			b.Processes[i].Host = host.name
-		}
-	}
+	return agent.Launcher(agents)
 }
 
 // Check reports why s cannot be measured on these hosts, as [Spec.Check] does for one.
-func (h *Hosts) Check(s Spec, p Plan) error {
+func (h *Hosts) Check(s Spec) error {
 	if h == nil || s.inside() {
-		return s.Check(p)
+		return s.Check()
 	}
-	if err := s.checkData(p); err != nil {
+	if err := s.checkData(); err != nil {
 		return err
 	}
-	for _, check := range []func(Spec) error{h.reach, h.room, h.folder} {
-		if err := check(s); err != nil {
-			return &Unfit{s, err}
-		}
+	if err := cmp.Or(h.reach(s), h.room(s), h.folder(s)); err != nil {
+		return &Unfit{s, err}
 	}
 	return nil
 }
 
 // reach reports a host that the transport of s cannot reach.
 func (h *Hosts) reach(s Spec) error {
-	hosts, _ := h.used(s)
-	away := slices.DeleteFunc(hosts, func(s seat) bool { return s.name == ServerHost })
+	away := slices.DeleteFunc(h.used(s), func(s seat) bool { return s.name == ServerHost })
 	if len(away) == 0 || s.Variant.Traits().Reach == driver.Network {
 		return nil
 	}
@@ -210,11 +194,11 @@ func (h *Hosts) reach(s Spec) error {
 
 // room reports a host with less memory than the processes of s need there.
 func (h *Hosts) room(s Spec) error {
-	hosts, processes := h.used(s)
+	hosts := h.used(s)
 	share := s.memory() / int64(2+s.processes()) // of a worker process; the server has two
 	need := map[string]int64{ServerHost: 2 * share}
-	for i, host := range hosts {
-		need[host.name] += share * int64(processes[i])
+	for _, host := range hosts {
+		need[host.name] += share * int64(host.processes)
 	}
 	if !h.place.Server {
 		server := seat{name: ServerHost}

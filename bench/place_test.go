@@ -104,7 +104,7 @@ func TestHostsCheck(t *testing.T) {
 		if got, _ := h.at(s); got != c.on {
 			t.Errorf("%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
 		}
-		err := h.Check(s, Plan{})
+		err := h.Check(s)
 		if unfit := (*Unfit)(nil); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &unfit) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
 		}

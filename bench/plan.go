@@ -34,21 +34,15 @@ type Spec struct {
 	Setup
 }
 
-func (s Spec) String() string {
-	return s.named().ID()
-}
+func (s Spec) String() string { return s.Cell().ID() }
 
 // Cell returns the result's entry for s before anything is measured: all that names it,
 // and what it is asked to be.
 func (s Spec) Cell() Cell {
-	c := s.named()
-	c.Settings, c.PerProcess, c.Depth = s.Variant.Settings, s.PerProcess, s.Depth
-	return c
-}
-
-// named returns a cell with all that names it.
-func (s Spec) named() Cell {
-	c := Cell{Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}
+	c := Cell{
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings, Model: s.moved(),
+		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup,
+	}
 	c.Respawn = s.respawns()
 	return c
 }
@@ -108,12 +102,15 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// limitsOf returns what one of the plan's blocks aims for.
-func limitsOf(p Plan) limits {
+// ofBlock returns the plan of one of the plan's blocks.
+func ofBlock(p Plan) Plan {
 	if p.Rounds > 0 {
-		return limits{rounds: (p.Rounds + p.Blocks - 1) / p.Blocks}
+		p.Rounds, p.Least, p.Time, p.WarmTime = (p.Rounds+p.Blocks-1)/p.Blocks, 0, 0, 0
+	} else {
+		p.Least, p.Time = leastOf(p), p.Time/time.Duration(p.Blocks)
 	}
-	return limits{least: leastOf(p), time: p.Time / time.Duration(p.Blocks), warm: p.WarmTime}
+	p.Blocks = 1
+	return p
 }
 
 // leastOf returns how many timed rounds a block has at least, however long they take.
@@ -125,8 +122,8 @@ const samplesPerJob = 16
 
 // Check reports what makes the cell impossible on this machine: a setting that
 // the transport cannot carry, or more memory than there is.
-func (s Spec) Check(p Plan) error {
-	if err := s.checkData(p); err != nil {
+func (s Spec) Check() error {
+	if err := s.checkData(); err != nil {
 		return err
 	}
 	need := s.memory()
@@ -138,11 +135,11 @@ func (s Spec) Check(p Plan) error {
 }
 
 // checkData reports what is wrong with the cell wherever its workers are.
-func (s Spec) checkData(p Plan) error {
+func (s Spec) checkData() error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage(p)); err != nil {
+	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage()); err != nil {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
@@ -167,10 +164,10 @@ func (u *Unfit) Unwrap() error { return u.Err }
 
 // Skipped returns the result's entry for the cell, which was left out.
 func (u *Unfit) Skipped() Skipped {
-	c := u.Spec.named()
+	c := u.Spec.Cell()
 	return Skipped{
-		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients, PerProcess: u.Spec.PerProcess, Depth: u.Spec.Depth,
-		Setup: c.Setup, Why: u.Err.Error(),
+		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
+		PerProcess: c.PerProcess, Depth: c.Depth, Setup: c.Setup, Why: u.Err.Error(),
 	}
 }
 
@@ -191,13 +188,6 @@ func (s Spec) control(inproc transports.Variant) Spec {
 	s.PerProcess = s.Workers
 	s.Setup = s.Only(result.Binds)
 	return s
-}
-
-// newCell returns the result's entry for s.
-func (s Spec) newCell(l trainer.Launcher) Cell {
-	c := s.Cell()
-	c.Launcher = l.Name()
-	return c
 }
 
 // longest is the longest duration of a plan: results hold no longer one.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,18 +35,17 @@ const (
 // groups returns the kinds that are taken in the same blocks, group by group.
 func (p Profiling) groups() [][]string {
 	var groups [][]string
-	at := map[string]int{}
+	var last string // kinds of a group follow each other
 	for _, k := range capture.Kinds() {
-		if !slices.Contains(p.Kinds, k.Name) {
+		switch n := len(groups); {
+		case !slices.Contains(p.Kinds, k.Name):
 			continue
+		case k.Group == last:
+			groups[n-1] = append(groups[n-1], k.Name)
+		default:
+			groups = append(groups, []string{k.Name})
 		}
-		i, ok := at[k.Group]
-		if !ok {
-			i = len(groups)
-			at[k.Group] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], k.Name)
+		last = k.Group
 	}
 	return groups
 }
@@ -91,12 +91,11 @@ func rank(kind string) int {
 
 // profileCell takes one group of profiles of c and writes their files.
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
-	first := len(c.result.Blocks)
+	p := Profile{First: len(c.result.Blocks)}
 	var parts []profile.Part
-	var blocks, rounds int
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
-	for blocks < mostProfiled && (blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
+	for p.Blocks < mostProfiled && (p.Blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
 		b, report, err := r.profileBlock(ctx, quit, c, kinds)
 		if err != nil {
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
@@ -105,7 +104,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			return nil // interrupted
 		}
 		c.result.Blocks = append(c.result.Blocks, b)
-		blocks, rounds = blocks+1, rounds+len(b.Round)
+		p.Blocks, p.Rounds = p.Blocks+1, p.Rounds+len(b.Round)
 		spent += b.RoundTime()
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
 		for i, w := range report.Processes {
@@ -116,33 +115,26 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		}
 	}
 	for _, kind := range kinds {
-		p := Profile{Kind: kind, First: first, Blocks: blocks, Rounds: rounds}
-		err := r.writeProfile(c, &p, parts)
-		if err != nil {
+		of := p
+		of.Kind = kind
+		if err := r.writeProfile(c, &of, parts); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
-		c.result.Profiles = append(c.result.Profiles, p)
+		c.result.Profiles = append(c.result.Profiles, of)
 	}
 	return nil
 }
 
 // profileBlock runs one block of c with profiles.
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
-	what := r.label(c) + ", profile " + strings.Join(kinds, ", ")
-	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &blockRun{cell: c.Spec, plan: c.Spec.planned(r.Plan), chain: c.chain, block: &b}
-	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
-	s.onRound = func() { r.progress(what) }
-	r.progress(what)
-	count, err := onLink(c.Spec, func() error { return r.here.run(ctx, quit, s) })
-	b.Link = count
-	if err == nil {
-		err = r.compare(ctx, c, s)
-	}
+	s := &blockRun{profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
+	b, err := r.next(c, func(b *Block) error {
+		b.Profiled, s.block = true, b
+		return r.serve(ctx, quit, c, s, r.label(c)+", profile "+strings.Join(kinds, ", "))
+	})
 	if err != nil {
-		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)
+		return b, trainer.Report{}, err
 	}
-	r.done++
 	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
 		b.Timeline = timeline(s.report, s.windows)
 		b.DropTwoClocks()
@@ -189,17 +181,12 @@ func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 // summaryFunctions of each phase stand in a result; its files hold all.
 const summaryFunctions = 5
 
+// notInNames are the characters of a cell's name that no name of a file has.
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+
 // profileName returns the start of the names of the cell's files.
 func (r *run) profileName(c *cell) string {
-	clean := func(text string) string {
-		return strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
-				return r
-			}
-			return '-'
-		}, text)
-	}
+	clean := func(text string) string { return notInNames.ReplaceAllString(text, "-") }
 	own := clean(c.result.ID())
 	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == own }) {
 		return fmt.Sprintf("%s.%d", own, i) // two names that differ in what was cleaned away

@@ -30,7 +30,7 @@ func (s *blockRun) first() error {
 // user's: the worker says the hash of the model that it got, which must be that of the
 // model that was published, and of the update that it sent, which must be that of the
 // update that was collected. What the function should have computed nobody knows.
-func (s *blockRun) sent(ctx context.Context, n int, see func(c trainer.Client, update *tensor.Package) error) func(c trainer.Client, update *tensor.Package) error {
+func (s *blockRun) sent(ctx context.Context, n int, see prover) prover {
 	return func(c trainer.Client, update *tensor.Package) error {
 		sent, err := s.session.Sent(ctx, n, c.ID)
 		if err != nil {

@@ -28,15 +28,9 @@ func (p Python) launcher(cpus ...[]int) trainer.Launcher {
 }
 
 // checkLanguage reports what workers in Python cannot do.
-func (s Spec) checkLanguage(p Plan) error {
+func (s Spec) checkLanguage() error {
 	if s.Language == "" {
-		if s.Train != "" {
-			return errors.New("--train: a function in Python takes --language python")
-		}
 		return nil
-	}
-	if s.Language != InPython {
-		return fmt.Errorf("--language %q: want go or python", s.Language)
 	}
 	name := s.Variant.Transport.Name()
 	_, err := python.ForWorkers(name)

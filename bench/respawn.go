@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -21,7 +20,6 @@ func (s Spec) respawns() bool { return s.Respawn && !s.inside() }
 // rounds.
 type fresh struct {
 	spare  *tensor.Package // where the next model is folded; the server's own memory, as the current one is
-	report trainer.Report  // of the rounds so far
 	spawns []int64         // of the timed rounds, ns
 }
 
@@ -34,7 +32,7 @@ func (s *blockRun) room() int {
 
 // respawned runs one round with workers of its own: the round begins when they
 // are started and ends when they are gone.
-func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
+func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prover) (window, error) {
 	cfg := s.config
 	cfg.Window, cfg.Samples = s.open, s.room()
 	mine, err := usage.Read()
@@ -86,7 +84,7 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove func(
 		return w, err
 	}
 	chargeEnds(report.Processes, s.open, dead.Since(children))
-	s.fresh.report = merge(s.fresh.report, report)
+	s.add(report)
 	return w, nil
 }
 
@@ -110,54 +108,45 @@ func chargeEnds(processes []trainer.Totals, w trainer.Window, whole usage.Usage)
 	if len(processes) == 0 {
 		return
 	}
-	rest := whole.Kernel()
 	for _, t := range processes {
-		u := t.Usage[w]
-		for i, n := range u.Kernel() {
-			*rest[i] -= *n
-		}
+		whole = whole.Since(t.Usage[w])
 	}
-	first := processes[0].Usage[w]
+	first, rest := processes[0].Usage[w], whole.Kernel()
 	for i, n := range first.Kernel() {
 		*n += max(0, *rest[i]) // the split of CPU time is sampled, and may shift
 	}
 	processes[0].Usage[w] = first
 }
 
-// merge adds the report of another round's processes to those that had the same
-// place before them.
-func merge(sum, r trainer.Report) trainer.Report {
-	sum.Server = mergeTotals(sum.Server, r.Server)
-	for i, w := range r.Processes {
-		if i == len(sum.Processes) {
-			sum.Processes = append(sum.Processes, trainer.Totals{})
-		}
-		sum.Processes[i] = mergeTotals(sum.Processes[i], w)
+// add adds the report of another round's processes to those that had the same place
+// before them.
+func (s *blockRun) add(r trainer.Report) {
+	for len(s.report.Processes) < len(r.Processes) {
+		s.report.Processes = append(s.report.Processes, trainer.Totals{})
 	}
-	return sum
+	addTotals(&s.report.Server, r.Server)
+	for i, t := range r.Processes {
+		addTotals(&s.report.Processes[i], t)
+	}
 }
 
-func mergeTotals(sum, t trainer.Totals) trainer.Totals {
-	counts := t.Counts
-	if sum.Counts != nil {
-		counts = sum.Counts
-		for w, more := range t.Counts {
-			if counts[w] == nil {
-				counts[w] = map[string]int64{}
-			}
-			for name, n := range more {
-				counts[w][name] += n
-			}
+func addTotals(sum *trainer.Totals, t trainer.Totals) {
+	if sum.Usage == nil {
+		sum.Usage, sum.Counts = map[trainer.Window]usage.Usage{}, map[trainer.Window]map[string]int64{}
+	}
+	for w, u := range t.Usage {
+		sum.Usage[w] = sum.Usage[w].Add(u)
+	}
+	for w, counts := range t.Counts {
+		if sum.Counts[w] == nil {
+			sum.Counts[w] = map[string]int64{}
+		}
+		for name, n := range counts {
+			sum.Counts[w][name] += n
 		}
 	}
-	spent := maps.Clone(t.Usage)
-	for w, u := range sum.Usage {
-		spent[w] = spent[w].Add(u)
-	}
-	memory := t.Memory
-	memory.Peak = max(memory.Peak, sum.Memory.Peak)
-	return trainer.Totals{
-		Samples: append(sum.Samples, t.Samples...), Lost: sum.Lost + t.Lost,
-		Usage: spent, Counts: counts, Memory: memory, CPUs: t.CPUs,
-	}
+	sum.Samples = append(sum.Samples, t.Samples...)
+	sum.Lost += t.Lost
+	t.Memory.Peak = max(t.Memory.Peak, sum.Memory.Peak)
+	sum.Memory, sum.CPUs = t.Memory, t.CPUs
 }

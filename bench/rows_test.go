@@ -153,7 +153,7 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	if err != nil || running == nil && p.find != nil {
 		t.Fatal(running, err)
 	}
-	if want := max(plan.Rounds, limitsOf(plan).least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
+	if want := max(plan.Rounds, ofBlock(plan).Least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
 		t.Errorf("%d rounds, want %d; %+v; %v", len(block.Round), want, block.Proof, a.Software)
 	}
 	for i := range block.RTT {

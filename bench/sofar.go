@@ -27,7 +27,7 @@ func (r *run) save() {
 // it.
 func (r *run) sofar(partial string) *Result {
 	all := *r.result
-	all.Partial = partial
+	all.Partial = result.Printable(oneLine(partial))
 	all.Elapsed = time.Since(r.started)
 	for _, c := range r.cells {
 		if len(c.result.Blocks) > 0 && c.canary == "" {
@@ -44,7 +44,7 @@ func (r *run) sofar(partial string) *Result {
 		if len(ch.work) > 0 {
 			direct := ch.cell // which burns nothing besides, and nests nothing
 			direct.Setup = direct.Only(result.Chains)
-			all.Floors = append(all.Floors, *direct.named().Workload().Floor(Floor{
+			all.Floors = append(all.Floors, *direct.Cell().Workload().Floor(Floor{
 				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
 				Help: "the arithmetic of a round, trained and folded by direct calls",
 			}))

@@ -55,27 +55,18 @@ func (s Spec) init(p *tensor.Package, seed uint64) error {
 	return nil
 }
 
-// A work is what is computed in a round, however it is moved.
-type work struct {
+// A chainKey tells reference chains apart by what is computed in a round, however it is
+// moved. A codec that loses nothing makes no difference.
+type chainKey struct {
 	model, up *models.Model
 	clients   int
 	Setup
-}
-
-func (s Spec) work() work {
-	return work{s.Model, s.up(), s.Clients, s.Only(result.Chains)}
-}
-
-// A chainKey tells reference chains apart. A codec that loses nothing makes no
-// difference.
-type chainKey struct {
-	work
 	codec string
 	alone bool // no model is encoded as what differs from the one before
 }
 
 func (s Spec) chainKey() chainKey {
-	k := chainKey{work: s.work()}
+	k := chainKey{model: s.Model, up: s.up(), clients: s.Clients, Setup: s.Only(result.Chains)}
 	if c := s.Variant.Codec(); c.Lossy() {
 		k.codec, k.alone = c.String(), s.respawns()
 	}

@@ -195,7 +195,7 @@ func TestAgainstWorkload(t *testing.T) {
 func TestMoreWorkersThanClients(t *testing.T) {
 	h := host()
 	for text, fits := range map[string]bool{"pickle": true, "pickle:codec=int8": true, "pickle:codec=sparse": false} {
-		err := spec(t, h, text, "cnn", 2, 1).Check(quick(t))
+		err := spec(t, h, text, "cnn", 2, 1).Check()
 		if (err == nil) != fits || !fits && !strings.Contains(err.Error(), "choose --workers 1 or --clients 2") {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,39 +21,32 @@ import (
 	"ipcbench/bench"
 	"ipcbench/internal/agent"
 	"ipcbench/report/doc"
-	"ipcbench/transports/driver"
 )
 
-// agentFlags are what `ipcbench agent` was asked for.
-type agentFlags struct {
-	join, name string
-	dirs       []string
-	wait       time.Duration
-}
-
 func (a *app) agentCommand() *cobra.Command {
-	var f agentFlags
+	var join string
+	var o agent.Options
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Start worker processes on this host for a run on another one",
 		Long:  help("agent"),
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return interruptible(func(ctx context.Context) error { return a.agent(ctx, f, os.Stdin) })
+			return interruptible(func(ctx context.Context) error { return a.agent(ctx, join, o, os.Stdin) })
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.join, "join", "", "join the run of this `LINE`; - reads it from stdin")
-	fs.StringVar(&f.name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
-	addDirs(fs, &f.dirs)
-	addWait(fs, &f.wait)
+	fs.StringVar(&join, "join", "", "join the run of this `LINE`; - reads it from stdin")
+	fs.StringVar(&o.Name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
+	addDirs(fs, &o.Dirs)
+	addWait(fs, &o.Wait)
 	return cmd
 }
 
 func addDirs(fs *pflag.FlagSet, dirs *[]string) {
 	fs.StringArrayVar(dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
-	note(fs, "allow-dir", harmful, "lets another host write files")
+	note(fs, harmful, "lets another host write files", "allow-dir")
 }
 
 // allowed returns the folders that --allow-dir names as servers name them: absolute.
@@ -72,16 +64,13 @@ func allowed(dirs []string) (all []string, err error) {
 	return all, nil
 }
 
-// joinTimeout is how long agents and their server wait for each other by default: engines
-// start processes at different times, and people copy join lines.
-const joinTimeout = 2 * time.Minute
-
+// addWait adds how long agents and their server wait for each other: engines start
+// processes at different times, and people copy join lines.
 func addWait(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "join-timeout", joinTimeout, "agents and their server wait for each other for this `TIME`")
+	fs.DurationVar(wait, "join-timeout", 2*time.Minute, "agents and their server wait for each other for this `TIME`")
 }
 
-func (a *app) agent(ctx context.Context, f agentFlags, stdin *os.File) error {
-	text := f.join
+func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os.File) error {
 	switch {
 	case text == "":
 		return hinted{usagef("--join is missing: want the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
@@ -107,25 +96,25 @@ func (a *app) agent(ctx context.Context, f agentFlags, stdin *os.File) error {
 	if err != nil {
 		return usagef("--join: %w", err)
 	}
-	if f.name != "" {
-		if err := agent.CheckName(f.name); err != nil {
+	if o.Name != "" {
+		if err := agent.CheckName(o.Name); err != nil {
 			return usagef("--name: %w", err)
 		}
 	}
-	return a.serve(ctx, line, agent.Options{Name: f.name, Dirs: f.dirs, Wait: f.wait})
+	return a.serve(ctx, line, o)
 }
 
 // serve is an agent's life. It ends with the run's exit code.
 func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
-	dirs, err := allowed(o.Dirs)
-	if err != nil {
+	var err error
+	if o.Dirs, err = allowed(o.Dirs); err != nil {
 		return err
 	}
-	o.Dirs = dirs
 	joined := false
 	o.Joined = func() {
-		joined = true
-		fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
+		if joined = true; a.rank == nil { // an engine's ranks end together
+			fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
+		}
 	}
 	code, err := agent.Join(ctx, l, o)
 	switch {
@@ -143,20 +132,14 @@ func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 
 // gathering says whether the workers of a run are on other hosts, and how these join.
 type gathering struct {
-	agents int
-	wait   time.Duration
-	ports  portRange
-	place  placeList
-
-	// Of a world.
-	token    string                 // that agents know already
-	announce func(agent.Line) error // tells them, in place of a join line on stderr
-	joined   func(*agent.Fleet)     // is told once all are there
+	agent.Config
+	ports portRange
+	place placeList
 }
 
 func (g *gathering) add(fs *pflag.FlagSet) {
-	fs.IntVar(&g.agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent; one on each, unless --workers says how many")
-	addWait(fs, &g.wait)
+	fs.IntVar(&g.Agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent; one on each, unless --workers says how many")
+	addWait(fs, &g.Wait)
 	fs.Var(&g.ports, "data-ports", "with --agents: workers reach servers at `FIRST-LAST`, ports of --listen's address (default any)")
 	g.place.given = []string{"spread"}
 	fs.Var(&g.place, "place", "with --agents: a `LIST` of where workers are: server|fill|spread, this host too; a host's processors first, or each host in turn")
@@ -164,10 +147,10 @@ func (g *gathering) add(fs *pflag.FlagSet) {
 
 // crew gives each host a worker, and each worker a client, unless flags say how many.
 func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
-	if g.agents == 0 || given("workers") {
+	if g.Agents == 0 || given("workers") {
 		return
 	}
-	hosts := g.agents
+	hosts := g.Agents
 	if g.place.Server {
 		hosts++
 	}
@@ -180,8 +163,8 @@ func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
 // gather waits for the agents of a run.
 func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agent.Fleet, error) {
 	g := f.gather
-	if g.announce == nil {
-		g.announce = func(l agent.Line) error {
+	if g.Announce == nil {
+		g.Announce = func(l agent.Line) error {
 			_, err := fmt.Fprintln(a.err, l)
 			return err
 		}
@@ -190,14 +173,14 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	if a.rank != nil && p != nil && p.width == nil { // what world it is stands in the first line
 		p = nil
 	}
-	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce,
-		Joined: func(names []string, left time.Duration) { p.gathering(names, g.agents, left) },
-		Refused: func(err error) {
-			if p != nil && a.rank == nil {
-				p.clear()
-				fmt.Fprintf(a.err, "ipcbench: an agent is refused: %s\n", doc.Lines(err.Error()))
-			}
-		}})
+	g.Listen, g.Joined = at, func(names []string, left time.Duration) { p.gathering(names, g.Agents, left) }
+	g.Refused = func(err error) {
+		if p != nil && a.rank == nil {
+			p.clear()
+			fmt.Fprintf(a.err, "ipcbench: an agent is refused: %s\n", doc.Lines(err.Error()))
+		}
+	}
+	fleet, err := agent.Gather(ctx, g.Config)
 	p.clear()
 	if err != nil && a.rank == nil {
 		err = fmt.Errorf("--agents: %w", err)
@@ -207,9 +190,6 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	}
 	if err != nil {
 		return nil, errors.Join(err, fleet.Close(a.code(err)))
-	}
-	if g.joined != nil {
-		g.joined(fleet)
 	}
 	return fleet, nil
 }
@@ -229,59 +209,4 @@ func placed(ctx context.Context, o *bench.Options, asked []bench.Spec, whole boo
 			"listen at an address that they reach, and let TCP to its ports through, or to those of --data-ports"}
 	}
 	return cmp.Or(context.Cause(ctx), err)
-}
-
-// placeList is the value of --place.
-type placeList struct {
-	bench.Place
-	given []string
-}
-
-func (p *placeList) Type() string   { return "LIST" }
-func (p *placeList) String() string { return strings.Join(p.given, ",") }
-
-// Set implements pflag.Value.
-func (p *placeList) Set(text string) error {
-	*p = placeList{given: strings.Split(text, ",")}
-	seen := map[string]bool{}
-	for _, word := range p.given {
-		switch {
-		case word != "server" && word != "fill" && word != "spread":
-			return fmt.Errorf("%q: want server, fill or spread", word)
-		case seen[word]:
-			return fmt.Errorf("%s stands there twice", word)
-		}
-		seen[word] = true
-	}
-	if seen["fill"] && seen["spread"] {
-		return errors.New("fill and spread are given: want one of them")
-	}
-	p.Server, p.Fill = seen["server"], seen["fill"]
-	return nil
-}
-
-// portRange is the value of a flag that names ports: 7000-7010, or 7000.
-type portRange struct{ driver.Ports }
-
-func (p *portRange) String() string {
-	if p.Last == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d-%d", p.First, p.Last)
-}
-
-func (p *portRange) Type() string { return "FIRST-LAST" }
-
-func (p *portRange) Set(text string) error {
-	first, last, several := strings.Cut(text, "-")
-	if !several {
-		last = first
-	}
-	a, errA := strconv.ParseUint(first, 10, 16)
-	b, errB := strconv.ParseUint(last, 10, 16)
-	if errA != nil || errB != nil || a == 0 || b < a {
-		return errors.New("want two ports from 1 to 65535 with a - between them, the lower one first")
-	}
-	p.Ports = driver.Ports{First: uint16(a), Last: uint16(b)}
-	return nil
 }

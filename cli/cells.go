@@ -19,7 +19,6 @@ import (
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // cellFlags say what to measure.
@@ -36,7 +35,6 @@ type cellFlags struct {
 	questions               string
 	languages, peers        []string
 	train                   string
-	tls                     string // of all transports that have it and whose text names none; empty leaves them as they are
 	trainMS                 int
 	respawn, nested         bool
 
@@ -46,7 +44,6 @@ type cellFlags struct {
 func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringArrayVar(&f.peers, "peer", nil, "measure a program of yours too, `NAME='COMMAND'`, which runs whole blocks itself; may be repeated")
-	note(fs, "peer", harmful, "runs a program")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
 	offer(fs, "model", modelWords)
@@ -64,11 +61,11 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network that is made for the run: 100Mbit, 1Gbit, unshaped, none")
 	fs.StringVar(&f.listen, "listen", "", "servers listen at `ADDR` of this machine, with or without a port, over TCP and with tls=mutual")
 	fs.BoolVar(&f.insecure, "insecure-network", false, "let --listen leave this machine without tls=mutual")
-	note(fs, "insecure-network", harmful, "gives up encryption")
+	note(fs, harmful, "gives up encryption", "insecure-network")
 	fs.StringSliceVar(&f.languages, "language", []string{"go"}, "`LIST` of what workers are written in: go, python, or python:PATH of an interpreter")
-	note(fs, "language", harmful, "may name a program")
+	note(fs, harmful, "may name a program", "language")
 	fs.StringVar(&f.train, "train", "", "clients train with a function of yours in Python, `MODULE:FUNCTION`, and not with the one that is measured")
-	note(fs, "train", harmful, "runs a program")
+	note(fs, harmful, "runs a program", "peer", "train")
 	fs.IntVar(&f.trainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
 	fs.BoolVar(&f.respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&f.nested, "nested", false, "model and updates are values with tensors nested in them, which are taken apart and put together again")
@@ -103,14 +100,8 @@ type making func(c bench.Spec, entry string) ([]bench.Spec, error)
 // matrix returns all combinations of what the flags list. Models of one name are one, in
 // all matrices that know them: cells of one model are compared.
 func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
-	if err := cmp.Or(filled("--transport", f.transports), f.functionOf()); err != nil {
-		return nil, err
-	}
 	variants, err := a.rivals(&f)
-	if err == nil {
-		err = f.listening(variants)
-	}
-	if err != nil {
+	if err := cmp.Or(err, f.functionOf()); err != nil {
 		return nil, err
 	}
 	named := map[string]transports.Variant{}
@@ -258,76 +249,6 @@ func once(known map[string]*models.Model, of string, m *models.Model) *models.Mo
 // --up says what.
 const answerOfSync = "uniform:64KiB/1"
 
-// variants returns those that texts name, without those that stand there with a
-// minus; all, if there is nothing else. They have those of the settings that they know
-// and their texts do not name.
-func (a *app) variants(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
-	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
-	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }), settings, known)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range without {
-		v, err := parse(text[1:], known)
-		if err != nil {
-			return nil, err
-		}
-		v = with(v, text, settings)
-		n := len(variants)
-		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
-			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
-		})
-		if len(variants) == n {
-			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
-		}
-	}
-	if len(variants) == 0 {
-		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(texts, ","))
-	}
-	return variants, nil
-}
-
-func parse(text string, known []driver.Transport) (transports.Variant, error) {
-	v, err := transports.Parse(text, known)
-	if err != nil {
-		return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
-	}
-	return v, nil
-}
-
-func (a *app) named(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
-	if len(texts) == 0 {
-		texts = []string{"all"}
-	}
-	var variants []transports.Variant
-	seen := map[string]bool{}
-	add := func(v transports.Variant, text string) {
-		v = with(v, text, settings)
-		if !seen[v.String()] {
-			seen[v.String()] = true
-			variants = append(variants, v)
-		}
-	}
-	for _, text := range texts {
-		if text == "all" {
-			for _, t := range a.host.Transports {
-				v, err := transports.NewVariant(t, nil)
-				if err != nil {
-					return nil, err
-				}
-				add(v, "")
-			}
-			continue
-		}
-		v, err := parse(text, known)
-		if err != nil {
-			return nil, err
-		}
-		add(v, text)
-	}
-	return variants, nil
-}
-
 // fitting returns the cells that can be measured here, or on the hosts of the run's
 // agents, and the others. One that was named alone has to fit, and at least one of
 // several; of a whole, all do.
@@ -338,7 +259,7 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 	}
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
-		e := hosts.Check(c, o.Plan)
+		e := hosts.Check(c)
 		var unfit *bench.Unfit
 		switch {
 		case e == nil:

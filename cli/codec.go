@@ -9,7 +9,6 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/codec"
-	"ipcbench/internal/near"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -35,24 +34,22 @@ func codecAxis(codecs []string) making {
 	})
 }
 
-// misspelt adds to the error of a codec's text the stage that was meant, if one of its
-// stages is no name and nearly is.
+// misspelt adds to the error of a codec's text the stage that was meant, if the first that
+// is no name nearly is one.
 func misspelt(text string, err error) error {
-	var names []string
-	for _, n := range codec.Names() {
-		name, _, _ := strings.Cut(n, "=")
-		names = append(names, name)
-	}
-	for word := range strings.SplitSeq(text, "+") {
-		word, _, _ := strings.Cut(word, "=")
-		if slices.Contains(names, word) {
-			continue
-		}
-		if n := near.Name(word, names); n != "" {
-			return hinted{err, "did you mean " + n + "?"}
+	names := each(codec.Names(), stageOf)
+	for stage := range strings.SplitSeq(text, "+") {
+		if name := stageOf(stage); !slices.Contains(names, name) {
+			return hinted{err, meant("", name, names, "ipcbench list transports")}
 		}
 	}
 	return hinted{err, "ipcbench list transports"}
+}
+
+// stageOf returns the name of a stage, NAME or NAME=VALUE.
+func stageOf(text string) string {
+	name, _, _ := strings.Cut(text, "=")
+	return name
 }
 
 // lossless checks that no codec of the cells loses anything of a tensor whose name

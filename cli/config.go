@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -30,20 +28,18 @@ type entry struct {
 // checkout of somebody's branch may take that branch's settings. Its errors begin
 // with the file.
 func readConfig(path string) ([]entry, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to blocks nothing
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+	case !info.Mode().IsRegular(): // a pipe would wait for a writer
+		return nil, fmt.Errorf("%s: no regular file", path)
+	case info.Size() > largestConfig:
+		return nil, fmt.Errorf("%s: larger than %d bytes: no file of settings", path, largestConfig)
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
-	}
-	defer f.Close()
-	switch info, err := f.Stat(); {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: no regular file", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, largestConfig+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return parseConfig(path, text)
 }
@@ -51,9 +47,6 @@ func readConfig(path string) ([]entry, error) {
 // parseConfig reads settings: one mapping of names to values and lists of values, and
 // nothing else of what YAML has.
 func parseConfig(path string, text []byte) ([]entry, error) {
-	if len(text) > largestConfig {
-		return nil, fmt.Errorf("%s: larger than %d bytes: no file of settings", path, largestConfig)
-	}
 	var doc, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := d.Decode(&doc); {
@@ -146,7 +139,6 @@ func scalarText(n *yaml.Node) (string, error) {
 // is called when values are settled. What nobody gave stands as a comment: another flag,
 // or a later version, may mean another default.
 func (s *settings) write(out io.Writer) error {
-	w := bufio.NewWriter(out)
 	var failed error
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if noted(f, ownLine) || f.Name == "help" {
@@ -159,7 +151,7 @@ func (s *settings) write(out io.Writer) error {
 			source = "flag"
 		}
 		if source == "default" && unset(f.Value.String()) {
-			fmt.Fprintf(w, "# %s:\n", f.Name)
+			fmt.Fprintf(out, "# %s:\n", f.Name)
 			return
 		}
 		text, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(f.Name), valueNode(f)}})
@@ -170,9 +162,9 @@ func (s *settings) write(out io.Writer) error {
 		if source == "default" {
 			line = "# " + line
 		}
-		fmt.Fprintf(w, "%-40s # %s\n", line, source)
+		fmt.Fprintf(out, "%-40s # %s\n", line, source)
 	})
-	return errors.Join(failed, w.Flush())
+	return failed
 }
 
 // unset reports whether a value is that of a flag which stands for nothing.

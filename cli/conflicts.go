@@ -20,8 +20,6 @@ var exclusive = []struct{ a, b, why string }{
 	{"quick", "thorough", "choose one of these modes"},
 	{"listen", "link", "a link is a network of its own, with its own address"},
 	{"listen", "against", "the other build has no such address: leave --listen out"},
-	{"agents", "against", "agents start workers of this build only"},
-	{"agents", "link", "a link is a network of this host only"},
 	{"agents", "pin", "processors are pinned on this host only"},
 	{"agents", "tls-ca", "agents get certificates from the run: leave --tls-ca out"},
 	{"agents", "language", "agents start no Python: leave --language out"},

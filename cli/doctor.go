@@ -43,7 +43,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	f.add(fs)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
 	offer(fs, "format", func() []string { return []string{"text", "json"} })
-	note(fs, "format", ownLine) // in a file, it is that of a run, which has others
+	note(fs, ownLine, "", "format") // in a file, it is that of a run, which has others
 	a.configurable(cmd)
 	return cmd
 }
@@ -59,13 +59,9 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := bench.DefaultPlan(bench.Default)
-	if err != nil {
-		return err
-	}
 	for _, c := range cells {
 		unfit := (*bench.Unfit)(nil)
-		if err := c.Check(plan); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
+		if err := c.Check(); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
 			return usageError{err}
 		}
 	}
@@ -76,10 +72,7 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 		err = diagnosis(checks).Text(a.out, a.terminal())
 	}
 	if failed := doctor.Only(checks, doctor.Fail); err == nil && len(failed) > 0 {
-		var names []string
-		for _, c := range failed {
-			names = append(names, c.Name)
-		}
+		names := each(failed, func(c doctor.Check) string { return c.Name })
 		err = fmt.Errorf("doctor: %s: %s", doc.Plural(len(failed), "check")+" failed", strings.Join(names, ", "))
 	}
 	return err

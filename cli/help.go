@@ -5,17 +5,22 @@ import (
 	"strings"
 )
 
-// Each file has the help of one command, before its flags.
+// Each file in help has the help of one command, before its flags. Those in questions have
+// the questions about what a project claims: behind each line --- is one of them, a
+// comment, NAME: QUESTION, and a file of settings that says what to measure.
 //
-//go:embed help
-var helpFiles embed.FS
+//go:embed help questions
+var texts embed.FS
 
-// help returns the help of a command. A test prints all of them, so a missing file is a
-// mistake in the program.
-func help(command string) string {
-	text, err := helpFiles.ReadFile("help/" + command + ".txt")
+// readText returns one of texts. Tests read all of them, so a missing file is a mistake in
+// the program.
+func readText(path string) string {
+	text, err := texts.ReadFile(path)
 	if err != nil {
 		panic(err)
 	}
-	return strings.TrimSpace(string(text))
+	return string(text)
 }
+
+// help returns the help of a command.
+func help(command string) string { return strings.TrimSpace(readText("help/" + command + ".txt")) }

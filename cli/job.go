@@ -27,14 +27,14 @@ type job struct {
 	format   report.Format
 	asked    []bench.Spec // before those are left out that cannot be measured
 	o        bench.Options
-	out      *resultFile
+	out      string // path of the result
 	progress *progress
 	forget   func() // removes what workers in Python run
 }
 
 // check settles what was asked for, and reports mistakes in it. It goes where the links of
 // the run are, if it has any.
-func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
+func (j *job) check(cmd *cobra.Command) (err error) {
 	f := j.f
 	if j.rank != nil { // first, so that an error ends all ranks
 		if err := j.rank.enlist(f, cmd.Flags().Changed); err != nil {
@@ -42,17 +42,14 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 		}
 	}
 	has := given(cmd.Flags()) // before choose settles the mode
-	if err := cmp.Or(f.complete(cmd), j.single(), f.choose(cmd, plan)); err != nil {
+	if err := cmp.Or(f.complete(cmd), j.single(), j.choose(cmd)); err != nil {
 		return err
 	}
-	if f.gather.agents < 0 {
-		return usagef("--agents must be at least 1, not %d", f.gather.agents)
+	if f.gather.Agents < 0 {
+		return usagef("--agents must be at least 1, not %d", f.gather.Agents)
 	}
 	f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
-	if err := cmp.Or(conflicts(has, nil), j.readable(f.printing.format)); err != nil {
-		return err
-	}
-	if j.format, err = f.printing.check(); err != nil {
+	if j.format, err = j.app.format(f.printing); err != nil {
 		return err
 	}
 	if j.asked, err = j.cells(f.cellFlags); err != nil {
@@ -61,13 +58,12 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 	if err := conflicts(has, j.asked); err != nil {
 		return err
 	}
-	if err := bench.CheckPlan(*plan); err != nil {
+	if err := bench.CheckPlan(j.o.Plan); err != nil {
 		return usageError{err}
 	}
-	if err := capture.Check(f.profile...); err != nil {
+	if err := capture.Check(j.o.Profiling.Kinds...); err != nil {
 		return usagef("--profile: %w", err)
 	}
-	j.o.Plan = *plan
 	if f.dry {
 		return nil
 	}
@@ -87,12 +83,15 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.Remove(j.o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
-	if j.f.gather.agents > 0 {
+	if j.f.gather.Agents > 0 {
 		whole := ctx
 		if j.o.Fleet, err = j.gather(ctx, j.f, j.o.Listen); err != nil {
 			return err
 		}
 		defer func() { err = j.dismiss(whole, err) }()
+		if j.rank != nil {
+			j.rank.joined(j.o.Fleet)
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = j.o.Fleet.Context(ctx)
 		defer cancel()
@@ -119,21 +118,18 @@ func (j *job) plan(ctx context.Context) (err error) {
 		return err
 	}
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
-	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.agents, f.gather.place.Place, j.rank != nil, f.insecure
-	o.Against, o.Layouts, o.Canary, o.Profiling = f.against, f.layouts, float64(f.canary), bench.Profiling{Kinds: f.profile}
+	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
 	}
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
-	if bench.HasPython(o.Cells) {
-		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
-			return err
-		}
-	}
-	if err := privateFolder(); err != nil {
+	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
 		return err
+	}
+	if err := scratch.Try(os.TempDir()); err != nil { // where sessions make their directories
+		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	j.forget, err = unpack(ctx, o, f.dry)
 	return err
@@ -152,11 +148,11 @@ func (j *job) files() (err error) {
 		if f.html, err = writable("--html", f.html); err != nil {
 			return err
 		}
-		if same(f.html, j.out.path) {
+		if same(f.html, j.out) {
 			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
 		}
 	}
-	if len(f.profile) > 0 {
+	if len(j.o.Profiling.Kinds) > 0 {
 		j.o.Profiling.Dir, err = profileFolder(j.out)
 	}
 	return err
@@ -177,7 +173,7 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 	if j.progress = newProgress(j.app.err, j.f.quiet); j.progress != nil {
 		j.o.Progress = j.progress.show
 	}
-	j.o.Save = j.out.keep
+	j.o.Save = func(r *bench.Result) error { return r.WriteFile(j.out) }
 	return bench.Run(ctx, j.o)
 }
 
@@ -186,14 +182,14 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error {
 	if len(r.Cells) > 0 {
 		j.progress.step("writing the result")
-		err := j.out.keep(r)
+		err := r.WriteFile(j.out)
 		j.progress.step("making the report")
 		var text bytes.Buffer
-		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out.path, Call: called(os.Args[0]), Text: j.terminal()})
+		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out, Call: called(os.Args[0]), Text: j.terminal()})
 		j.progress.clear()
 		j.forget() // whoever reads the answer may be gone, which ends this process
 		if err == nil && !j.f.quiet {
-			fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", j.out.path)
+			fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", j.out)
 		}
 		_, writeErr := j.app.out.Write(text.Bytes())
 		runErr = errors.Join(runErr, err, formatErr, writeErr, j.page(r), plausible(r))
@@ -224,20 +220,11 @@ func (j *job) page(r *bench.Result) error {
 		return nil
 	}
 	html, _ := report.FormatNamed("html") // there is one
-	err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
-	if err != nil {
+	if err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	if !f.quiet {
 		fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", f.html)
-	}
-	return nil
-}
-
-// privateFolder tries whether sessions can make their directories.
-func privateFolder() error {
-	if err := scratch.Try(os.TempDir()); err != nil {
-		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	return nil
 }

@@ -29,16 +29,6 @@ func languageAxis(languages []string) making {
 	}
 }
 
-// interpreter returns the one that --language names, if any.
-func (f *cellFlags) interpreter() (path string) {
-	for _, text := range f.languages {
-		if _, named, ok := strings.Cut(text, ":"); ok {
-			path = named
-		}
-	}
-	return path
-}
-
 // aFunction is a function of a module as users write it.
 var aFunction = regexp.MustCompile(`^[\pL_][\pL\pN_.]*:[\pL_][\pL\pN_.]*$`)
 
@@ -50,7 +40,7 @@ func (f *cellFlags) functionOf() error {
 	return nil
 }
 
-// findPython returns the interpreter for the cells with workers in Python.
+// findPython returns the interpreter for the cells with workers in Python, if there are any.
 func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found python.Interpreter, err error) {
 	var transports []string
 	for _, c := range cells {
@@ -58,11 +48,20 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 			transports = append(transports, c.Variant.Transport.Name())
 		}
 	}
+	if len(transports) == 0 {
+		return found, nil
+	}
+	path := ""
+	for _, text := range f.languages {
+		if _, named, ok := strings.Cut(text, ":"); ok {
+			path = named
+		}
+	}
 	modules, err := python.ForWorkers(transports...)
 	if err != nil {
 		return found, err
 	}
-	if found, err = python.Find(ctx, f.interpreter(), modules...); err != nil {
+	if found, err = python.Find(ctx, path, modules...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install that, or choose an interpreter with python:PATH"}
 	}
 	return found, nil

@@ -38,12 +38,7 @@ func (f *cellFlags) overLink(cells []bench.Spec) error {
 // enter has the program run again where it has a network of its own, if cells are on
 // links and that has not happened, and ends this process with that one.
 func enter(cells []bench.Spec) error {
-	var rates []link.Rate
-	for _, c := range cells {
-		if c.Link != (link.Rate{}) && !slices.Contains(rates, c.Link) {
-			rates = append(rates, c.Link)
-		}
-	}
+	rates := bench.Links(cells)
 	if len(rates) > 0 && !link.Inside() {
 		code, err := link.Enter()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,19 +16,24 @@ import (
 	"ipcbench/transports"
 )
 
+// A listing is a table of names and texts.
+type listing struct {
+	name, title string
+	columns     []doc.Column
+	rows        func() [][]string
+}
+
 func (a *app) listCommand() *cobra.Command {
-	type listing struct {
-		name string
-		show func() error
-	}
+	about := doc.Column{Name: "about", Wrap: true}
+	meaning := doc.Column{Name: "meaning", Wrap: true}
 	lists := []listing{
-		{"transports", a.listTransports},
-		{"peers", a.listPeers},
-		{"models", a.listModels},
-		{"questions", a.listQuestions},
-		{"metrics", a.listMetrics},
-		{"formats", a.listFormats},
-		{"views", a.listViews},
+		{"transports", "", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, meaning}, a.transportRows},
+		{"peers", "Names for --transport, not part of all. With --peer, any program can be one.", []doc.Column{{Name: "peer"}, {Name: "what it does", Wrap: true}, {Name: "here", Wrap: true}}, a.peerRows},
+		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, modelRows},
+		{"questions", "For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, questionRows},
+		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, meaning}, metricRows},
+		{"formats", "", []doc.Column{{Name: "format"}, {Name: "what it is", Wrap: true}}, formatRows},
+		{"views", "", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, viewRows},
 	}
 	names := each(lists, func(l listing) string { return l.name })
 	what := strings.Join(names, "|")
@@ -43,27 +49,29 @@ func (a *app) listCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, l := range lists {
-				if l.name == args[0] {
-					return l.show()
-				}
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return usagef("list: unknown list %q: want one of %s", args[0], what)
 			}
-			return usagef("list: unknown list %q: want one of %s", args[0], what)
+			err := a.list(lists[i])
+			if args[0] == "models" {
+				fmt.Fprintln(a.out)
+				err = errors.Join(err, a.list(listing{"", "What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, updateRows}))
+			}
+			return err
 		},
 	}
 }
 
-// list prints a table of names and texts.
-func (a *app) list(title string, columns []doc.Column, rows [][]string) error {
-	t := doc.Table{Columns: columns}
-	for _, row := range rows {
+func (a *app) list(l listing) error {
+	t := doc.Table{Columns: l.columns}
+	for _, row := range l.rows() {
 		t.Add(each(row, doc.Words)...)
 	}
-	return doc.Document{Lead: doc.Say(title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
+	return doc.Document{Lead: doc.Say(l.title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
 }
 
-func (a *app) listTransports() error {
-	var rows [][]string
+func (a *app) transportRows() (rows [][]string) {
 	for _, t := range a.host.Transports {
 		name := t.Name()
 		for _, s := range t.Settings() {
@@ -75,8 +83,7 @@ func (a *app) listTransports() error {
 		}
 	}
 	c := transports.CodecSetting()
-	rows = append(rows, []string{"every one", c.Name + "=" + c.Domain(), c.Default, c.Help})
-	return a.list("", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, {Name: "meaning", Wrap: true}}, rows)
+	return append(rows, []string{"every one", c.Name + "=" + c.Domain(), c.Default, c.Help})
 }
 
 func each[T, U any](all []T, made func(T) U) (of []U) {
@@ -103,23 +110,14 @@ func viewRows() [][]string {
 	return each(report.Views(), func(v report.View) []string { return []string{v.Name, v.Help} })
 }
 
-func (a *app) listModels() error {
-	about := doc.Column{Name: "about", Wrap: true}
-	err := a.list("", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, modelRows())
-	fmt.Fprintln(a.out)
-	ups := each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
-	return errors.Join(err, a.list("What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, ups))
+func updateRows() [][]string {
+	return each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
 }
 
-func (a *app) listMetrics() error {
-	return a.list("", []doc.Column{{Name: "metric"}, {Name: "unit"}, {Name: "meaning", Wrap: true}}, metricRows())
+func formatRows() [][]string {
+	return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 }
 
-func (a *app) listFormats() error {
-	rows := each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
-	return a.list("", []doc.Column{{Name: "format"}, {Name: "what it is", Wrap: true}}, rows)
-}
-
-func (a *app) listViews() error {
-	return a.list("", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, viewRows())
+func questionRows() [][]string {
+	return each(questions(), func(q question) []string { return []string{q.name, q.text} })
 }

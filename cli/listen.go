@@ -71,18 +71,6 @@ func ourAddresses() (all []string) {
 // secured are the settings of servers that may listen off the loopback interface.
 var secured = driver.Settings{"network": "tcp", "tls": "mutual"}
 
-// settings are those that the flags give to all transports which have them and whose
-// text names none.
-func (f *cellFlags) settings() driver.Settings {
-	switch {
-	case f.tls != "":
-		return driver.Settings{"tls": f.tls}
-	case f.listen == "":
-		return nil
-	}
-	return secured
-}
-
 // with returns v, which was made of text, with those of the settings that it has and
 // that text does not name.
 func with(v transports.Variant, text string, settings driver.Settings) transports.Variant {

@@ -22,6 +22,7 @@ import (
 	"ipcbench/internal/machine"
 	"ipcbench/internal/near"
 	"ipcbench/internal/reexec"
+	"ipcbench/python"
 	"ipcbench/report/doc"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
@@ -49,12 +50,12 @@ type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
-	rows []*bench.Peer
-	rank *rank // of a world, in which this process is one
+	rows []*bench.Peer // the reference rows
+	rank *rank         // of a world, in which this process is one
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
-	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: rows()}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
 }
 
 // Exit codes, besides 0, and 128 + n for signal n.
@@ -118,10 +119,10 @@ func (a *app) code(err error) int {
 		return exitPipe
 	case err == nil:
 		return 0
-	case errors.As(err, &code):
-		return code.code
 	case errors.As(err, &signal):
 		return 128 + int(signal.signal)
+	case errors.As(err, &code):
+		return code.code
 	case errors.As(err, new(usageError)):
 		return exitUsage
 	}
@@ -149,34 +150,42 @@ func (a *app) rootCommand() *cobra.Command {
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return hinted{usagef("unknown command %q", args[0]), "ipcbench --help lists the commands"}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args:          refuse("unknown command %q", "ipcbench --help lists the commands"),
+		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		hint := cmd.CommandPath() + " --help lists the flags"
+		name, names := "", []string(nil)
 		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			var names []string
+			name = unknown.GetSpecifiedName()
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			if n := near.Name(unknown.GetSpecifiedName(), names); n != "" {
-				hint = "did you mean --" + n + "?"
-			}
 		}
-		return hinted{usageError{err}, hint}
+		return hinted{usageError{err}, meant("--", name, names, cmd.CommandPath()+" --help lists the flags")}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
 	return root
 }
 
+// meant is the hint for a name that is none of names: the one that it nearly is, behind
+// what stands before names, or otherwise.
+func meant(before, name string, names []string, otherwise string) string {
+	if n := near.Name(name, names); n != "" {
+		return "did you mean " + before + n + "?"
+	}
+	return otherwise
+}
+
+// refuse refuses arguments: what says of the first one what is wrong.
+func refuse(what, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return hinted{usagef(what, args[0]), hint}
+		}
+		return nil
+	}
+}
+
 // noArgs refuses arguments, which are most often flags without their dashes.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return hinted{usagef("%s takes no argument %q", cmd.CommandPath(), args[0]), cmd.CommandPath() + " --help lists the flags"}
-	}
-	return nil
+	return refuse(cmd.CommandPath()+" takes no argument %q", cmd.CommandPath()+" --help lists the flags")(cmd, args)
 }

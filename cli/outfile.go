@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,35 +9,18 @@ import (
 	"path/filepath"
 	"time"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 )
 
-// resultFile is the file that a run will write. Whether that can be done is tried
-// before anything is measured; nothing stands at its path until the result does,
-// so that a run that is killed leaves nothing that looks like one.
-type resultFile struct {
-	path string
-
-	// Of a name that was not asked for: what stands before its number, and the
-	// number. Nothing that exists is replaced.
-	stem string
-	n    int
-}
-
-// outFile returns the file that the user named, or one with the time in its name.
-func outFile(path string) (*resultFile, error) {
-	f := &resultFile{path: path}
-	switch path {
-	case "":
-		f.stem = "ipcbench-" + time.Now().Format("20060102-150405")
-		f.next()
-	case "-":
-		return nil, hinted{usagef("--out -: the result goes to a file"), "--format result prints it, too"}
+// outFile returns the path of the result: the one that the user named, or one with the
+// time in its name, to the millisecond, so that it is new. Whether it can be written is
+// tried before anything is measured; nothing stands there until the result does, so that
+// a run that is killed leaves nothing that looks like one.
+func outFile(path string) (string, error) {
+	if path == "-" {
+		return "", hinted{usagef("--out -: the result goes to a file"), "--format result prints it, too"}
 	}
-	var err error
-	f.path, err = writable("--out", f.path)
-	return f, err
+	return writable("--out", cmp.Or(path, time.Now().Format("ipcbench-20060102-150405.000.json")))
 }
 
 // writable tries whether a file can be written that a flag names, and returns its
@@ -69,59 +53,10 @@ func writable(flag, path string) (string, error) {
 	return path, nil
 }
 
-// same reports whether two paths lead to one file, which need not exist yet.
+// same reports whether two paths lead to one file, which need not exist yet, in folders
+// that do.
 func same(a, b string) bool {
-	place := func(path string) string {
-		path, _ = filepath.Abs(path) // fails only in a folder that is gone, where nothing can be written
-		dir, base := filepath.Split(path)
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-		}
-		return filepath.Join(dir, base)
-	}
-	return place(a) == place(b)
-}
-
-// next chooses the next name that does not exist, neither the file nor the folder
-// of its profiles.
-func (f *resultFile) next() {
-	for {
-		f.n++
-		f.path = f.stem + ".json"
-		if f.n > 1 {
-			f.path = fmt.Sprintf("%s-%d.json", f.stem, f.n)
-		}
-		if !exists(f.path) && !exists(f.profiles()) {
-			return
-		}
-	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// profiles returns the folder for the profiles of the result.
-func (f *resultFile) profiles() string { return result.Stem(f.path) + ".profiles" }
-
-// keep writes the result, also again and again. Two runs that chose one name get
-// two.
-func (f *resultFile) keep(r *bench.Result) error {
-	for f.stem != "" {
-		claim, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if err == nil {
-			if err = errors.Join(claim.Close(), r.WriteFile(f.path)); err != nil {
-				_ = os.Remove(f.path) // an empty file would look like a result
-				return err
-			}
-			f.stem = "" // from now on it is ours
-			return nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		f.next()
-	}
-	return r.WriteFile(f.path)
+	folderA, errA := os.Stat(filepath.Dir(a))
+	folderB, errB := os.Stat(filepath.Dir(b))
+	return errA == nil && errB == nil && os.SameFile(folderA, folderB) && filepath.Base(a) == filepath.Base(b)
 }

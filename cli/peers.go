@@ -1,24 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
 
 	"ipcbench/bench"
-	"ipcbench/python"
-	"ipcbench/report/doc"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
-
-// rows returns the reference rows.
-func rows() (all []*bench.Peer) {
-	for _, r := range python.Rows() {
-		all = append(all, bench.NewRow(r))
-	}
-	return all
-}
 
 // ofUsers returns the peers that --peer asks for.
 func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, err error) {
@@ -40,36 +31,83 @@ func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, e
 }
 
 // rivals returns the variants that the flags ask for: ours, reference rows, which are not
-// part of all, and the peers of users, which need not be named.
-func (a *app) rivals(f *cellFlags) ([]transports.Variant, error) {
-	known := slices.Clone(a.host.Transports)
-	for _, p := range a.rows {
-		known = append(known, p)
-	}
+// part of all, and the peers of users, which need not be named. Those that stand in the
+// list with a minus are left out of it; a list of nothing else is of all.
+func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
+	known := slices.Concat(a.host.Transports, each(a.rows, func(p *bench.Peer) driver.Transport { return p }))
 	peers, err := f.ofUsers(known)
-	if err != nil {
+	if err := cmp.Or(filled("--transport", f.transports), err); err != nil {
 		return nil, err
 	}
-	variants, err := a.variants(f.transports, f.settings(), append(known, peers...))
-	if err != nil {
-		return nil, err
+	known = append(known, peers...)
+	settings := driver.Settings{} // of those that have them and whose text names none
+	if f.listen != "" {
+		settings = secured
 	}
-	for _, p := range peers {
-		if slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
-			continue
+	parse := func(text string) (transports.Variant, error) {
+		v, err := transports.Parse(text, known)
+		if err != nil {
+			return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
 		}
-		v, err := transports.NewVariant(p, nil)
+		return with(v, text, settings), nil
+	}
+	add := func(text string) error {
+		v, err := parse(text)
+		if err == nil && !slices.ContainsFunc(variants, func(w transports.Variant) bool { return w.String() == v.String() }) {
+			variants = append(variants, v)
+		}
+		return err
+	}
+	ours := each(a.host.Transports, driver.Transport.Name)
+	var texts, without []string
+	for _, text := range f.transports {
+		rest, less := strings.CutPrefix(text, "-")
+		switch {
+		case less:
+			without = append(without, rest)
+		case text == "all":
+			texts = append(texts, ours...)
+		default:
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		texts = ours
+	}
+	for _, text := range texts {
+		if err := add(text); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range without {
+		v, err := parse(text)
 		if err != nil {
 			return nil, err
 		}
-		variants = append(variants, v)
+		n := len(variants)
+		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
+			return w.String() == v.String() || text == w.Transport.Name() // with all settings
+		})
+		if len(variants) == n {
+			return nil, usagef("--transport -%s: nothing to leave out: %[1]s is not in the list", text)
+		}
 	}
-	return variants, nil
+	if len(variants) == 0 {
+		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(f.transports, ","))
+	}
+	for _, p := range peers {
+		if !slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
+			if err := add(p.Name()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return variants, f.listening(variants)
 }
 
-// listPeers says of each reference row whether it can run here, and what it lacks.
-func (a *app) listPeers() error {
-	lines := make([][]string, len(a.rows))
+// peerRows say of each reference row whether it can run here, and what it lacks.
+func (a *app) peerRows() [][]string {
+	rows := make([][]string, len(a.rows))
 	var all sync.WaitGroup
 	for i, p := range a.rows {
 		all.Go(func() {
@@ -78,10 +116,9 @@ func (a *app) listPeers() error {
 			if err != nil {
 				here = err.Error()
 			}
-			lines[i] = []string{p.Name(), p.Help(), here}
+			rows[i] = []string{p.Name(), p.Help(), here}
 		})
 	}
 	all.Wait()
-	return a.list("Names for --transport, not part of all. With --peer, any program can be one.",
-		[]doc.Column{{Name: "peer"}, {Name: "what it does", Wrap: true}, {Name: "here", Wrap: true}}, lines)
+	return rows
 }

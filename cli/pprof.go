@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/profile/capture"
 	"ipcbench/report/doc"
 )
 
@@ -64,7 +67,7 @@ const pprofHint = "ipcbench pprof --help has examples"
 type pprofFlags struct {
 	*flag.FlagSet
 	args  []string
-	bases []*string
+	bases []string
 	extra string
 	ui    *pprofUI
 	help  io.Writer
@@ -74,7 +77,7 @@ type pprofFlags struct {
 func (f *pprofFlags) StringList(name, _, usage string) *[]*string {
 	var all []*string
 	f.Func(name, usage, func(text string) error {
-		all, f.bases = append(all, &text), append(f.bases, &text)
+		all, f.bases = append(all, &text), append(f.bases, text)
 		return nil
 	})
 	return &all
@@ -96,10 +99,7 @@ func (f *pprofFlags) Parse(usage func()) []string {
 	case len(files) == 0:
 		f.err = hinted{usagef("pprof: no profile is named"), pprofHint}
 	default:
-		for _, base := range f.bases {
-			files = append(files, *base)
-		}
-		for _, path := range files {
+		for _, path := range append(files, f.bases...) {
 			f.err = errors.Join(f.err, isProfile(path))
 		}
 	}
@@ -127,8 +127,13 @@ func isProfile(path string) error {
 	case !info.Mode().IsRegular() && !info.IsDir(): // a pipe can be read only once
 		return nil
 	}
-	if is, err := isResult(path); err != nil || !is {
-		return err
+	switch head, err := result.Peek(path); {
+	case err != nil:
+		return usageError{err}
+	case bytes.HasPrefix(head, []byte("go 1.")) && bytes.Contains(head, []byte("trace")):
+		return hinted{usagef("%s: an execution trace", path), "go tool trace " + path}
+	case !bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")):
+		return nil
 	}
 	return hinted{usagef("pprof: %s is a result: want one of its profiles", path), "they are in " + result.Stem(path) + ".profiles, if the run had --profile"}
 }
@@ -154,3 +159,21 @@ func (u *pprofUI) PrintErr(args ...any)                { u.Print(args...) }
 func (u *pprofUI) IsTerminal() bool                    { return term.IsTerminal(int(os.Stdout.Fd())) }
 func (u *pprofUI) WantBrowser() bool                   { return u.IsTerminal() }
 func (u *pprofUI) SetAutoComplete(func(string) string) {}
+
+func kindNames() []string {
+	return each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
+}
+
+// profileFolder makes the folder for the profiles of the result at path, before anything
+// is measured.
+func profileFolder(path string) (string, error) {
+	dir := result.Stem(path) + ".profiles"
+	err := os.Mkdir(dir, 0o755)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = result.TryWrite(filepath.Join(dir, "try"))
+	}
+	if err != nil {
+		return "", hinted{usagef("--profile: %w", err), "the profiles go beside the result: choose another place with --out"}
+	}
+	return dir, nil
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"golang.org/x/term"
 
 	"ipcbench/bench"
@@ -104,28 +105,15 @@ func (p *progress) put(line string) {
 		fmt.Fprintln(p.w, line)
 		return
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", cut(line, p.width()-1)) // some terminals begin a new line behind the last column
-}
-
-// cut returns as much of a text as fits into columns. What is not known to be
-// narrow counts as wide.
-func cut(text string, columns int) string {
-	for i, r := range text {
-		if columns--; r >= 0x80 && r != '·' {
-			columns--
-		}
-		if columns < 0 {
-			return text[:i]
-		}
-	}
-	return text
+	fmt.Fprintf(p.w, "\r\x1b[K%s", twwidth.Truncate(line, p.width()-1)) // some terminals begin a new line behind the last column
 }
 
 func (p *progress) line() string {
 	s := p.state
 	seconds := func(d time.Duration) string { return d.Round(time.Second).String() }
-	if all := s.Elapsed + s.Left; all > 0 {
-		p.percent = max(p.percent, min(99, int(100*s.Elapsed/all)))
+	measured := s.Elapsed - s.Prepared // a share of the whole would not begin at 0
+	if all := measured + s.Left; all > 0 {
+		p.percent = max(p.percent, min(99, int(100*measured/all)))
 	}
 	parts := []string{fmt.Sprintf("%4s  %2d %%", seconds(s.Elapsed), p.percent)}
 	if s.Left > 0 {

@@ -24,7 +24,7 @@ func TestProgressLine(t *testing.T) {
 		state bench.Progress
 		want  string
 	}{
-		{at(0, 0, 50*time.Second), "  0s   0 % · 50s left · block 1 of 120 · http histology"},
+		{bench.Progress{What: "http histology", Plan: 120, Elapsed: 30 * time.Second, Prepared: 30 * time.Second, Left: 50 * time.Second}, " 30s   0 % · 50s left · block 1 of 120 · http histology"},
 		{at(44, 12*time.Second, 20*time.Second), " 12s  37 % · 20s left · block 45 of 120 · http histology"},
 		{at(50, 13*time.Second, 40*time.Second), " 13s  37 % · 40s left · block 51 of 120 · http histology"},
 		{more, " 40s  25 % · at most 2m0s left · block 61 of 70 or more, for precision · http histology"},

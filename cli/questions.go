@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"embed"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -10,16 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
-	"ipcbench/internal/near"
-	"ipcbench/report/doc"
 	"ipcbench/tensor/models"
 )
-
-// Each file has the questions about what a project claims. Behind each line --- is one
-// of them: a comment, NAME: QUESTION, and a file of settings that says what to measure.
-//
-//go:embed questions
-var questionFiles embed.FS
 
 // A question is answered by the cells that settings ask for.
 type question struct {
@@ -30,18 +22,10 @@ type question struct {
 // questions returns those about all projects. A test reads all files, so an error in
 // one of them is a mistake in the program.
 func questions() (all []question) {
-	files, err := questionFiles.ReadDir("questions")
-	if err != nil {
-		panic(err)
-	}
-	for _, f := range files {
-		file, err := questionFiles.ReadFile(path.Join("questions", f.Name()))
-		if err != nil {
-			panic(err)
-		}
-		project := strings.TrimSuffix(f.Name(), ".yaml")
-		for _, text := range strings.Split(string(file), "---\n")[1:] {
-			var q question
+	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is well-formed
+	for _, file := range files {
+		project := strings.TrimSuffix(path.Base(file), ".yaml")
+		for _, text := range strings.Split(readText(file), "---\n")[1:] {
 			var about []string
 			for line := range strings.Lines(text) {
 				if comment, ok := strings.CutPrefix(line, "#"); ok {
@@ -49,11 +33,11 @@ func questions() (all []question) {
 				}
 			}
 			name, asked, _ := strings.Cut(strings.Join(about, " "), ": ")
-			q.name, q.text = project+"/"+name, asked
-			if q.settings, err = parseConfig(q.name, []byte(text)); err != nil {
+			settings, err := parseConfig(project+"/"+name, []byte(text))
+			if err != nil {
 				panic(err)
 			}
-			all = append(all, q)
+			all = append(all, question{project + "/" + name, asked, settings})
 		}
 	}
 	return all
@@ -96,11 +80,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	}
 	found, names := named(f.questions)
 	if len(found) == 0 {
-		hint := "ipcbench list questions"
-		if n := near.Name(f.questions, names); n != "" {
-			hint = "did you mean " + n + "?"
-		}
-		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), hint}
+		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), meant("", f.questions, names, "ipcbench list questions")}
 	}
 	var links []string
 	for _, q := range found {
@@ -150,8 +130,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		model, up        *models.Model
 		workers, clients int
 	}
-	type shape struct{ perProcess, depth int }
-	shapes := map[work]shape{}
+	last := map[work]bench.Spec{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
 	for _, of := range parts {
@@ -160,12 +139,13 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			return nil, err
 		}
 		for _, c := range cells {
-			w, as := work{c.Model, c.Up, c.Workers, c.Clients}, shape{min(c.PerProcess, c.Workers), c.Depth}
-			if other, ok := shapes[w]; ok && other != as {
+			w := work{c.Model, c.Up, c.Workers, c.Clients}
+			other, ok := last[w]
+			if here, there := min(c.PerProcess, c.Workers), min(other.PerProcess, c.Workers); ok && (here != there || c.Depth != other.Depth) {
 				return nil, usagef("--questions %s: %s would have %d and %d workers in a process, at depth %d and %d, in parts that are compared: give --lanes-per-process and --depth",
-					f.questions, c, other.perProcess, as.perProcess, other.depth, as.depth)
+					f.questions, c, there, here, other.Depth, c.Depth)
 			}
-			shapes[w] = as
+			last[w] = c
 			if !seen[c.String()] {
 				seen[c.String()] = true
 				all = append(all, c)
@@ -173,9 +153,4 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		}
 	}
 	return all, nil
-}
-
-func (a *app) listQuestions() error {
-	rows := each(questions(), func(q question) []string { return []string{q.name, q.text} })
-	return a.list("For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, rows)
 }

@@ -50,8 +50,8 @@ func (a *app) reportCommand() *cobra.Command {
 }
 
 func (a *app) report(o printing, paths []string) error {
-	f, err := o.check()
-	if err := errors.Join(err, a.readable(o.format)); err != nil {
+	f, err := a.format(o)
+	if err != nil {
 		return err
 	}
 	switch {

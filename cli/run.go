@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,10 +18,6 @@ type runFlags struct {
 	out, html       string
 	printing
 	quiet, dry bool
-	against    []string // another build, in one layout or more
-	layouts    []string // this one, in others
-	canary     percent
-	profile    []string
 
 	tls      tlsFlags
 	gather   gathering
@@ -28,8 +26,10 @@ type runFlags struct {
 
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
-	plan, err := bench.DefaultPlan(bench.Default)
-	if err != nil {
+	j := &job{app: a, f: &f}
+	o, plan := &j.o, &j.o.Plan
+	var err error
+	if *plan, err = bench.DefaultPlan(bench.Default); err != nil {
 		panic(err) // the default mode exists
 	}
 	cmd := &cobra.Command{
@@ -38,8 +38,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long:  help("run"),
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j := &job{app: a, f: &f}
-			if err := j.check(cmd, &plan); err != nil {
+			if err := j.check(cmd); err != nil {
 				return err
 			}
 			return interruptible(j.run)
@@ -62,25 +61,24 @@ func (a *app) runCommand() *cobra.Command {
 	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
 	fs.BoolVar(&f.dry, "dry-run", false, "print all settings, what would be measured, and how long it may take, and end")
-	fs.StringSliceVar(&f.against, "against", nil, "measure another build of ipcbench in turn with this one; several `FILES` are layouts of it, of which each block takes the next")
-	fs.StringSliceVar(&f.layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
-	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
+	fs.StringSliceVar(&o.Against, "against", nil, "measure another build of ipcbench in turn with this one; several `FILES` are layouts of it, of which each block takes the next")
+	fs.StringSliceVar(&o.Layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
+	fs.Var((*percent)(&o.Canary), "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
-	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+strings.Join(kindNames(), "|"))
+	fs.StringSliceVar(&o.Profiling.Kinds, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+strings.Join(kindNames(), "|"))
 	offer(fs, "profile", kindNames)
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data are made")
 	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` from which the order of blocks is made (default one that is drawn for each run)")
-	note(fs, "quick", insteadOf, "thorough")
-	note(fs, "thorough", insteadOf, "quick")
-	note(fs, "rounds", insteadOf, "time")
-	note(fs, "time", insteadOf, "rounds")
-	note(fs, "against", harmful, "runs a program")
-	note(fs, "layouts", harmful, "runs a program")
-	note(fs, "out", harmful, "replaces a file") // by a text that a shell may be made to read
-	note(fs, "html", harmful, "replaces a file")
+	note(fs, insteadOf, "thorough", "quick")
+	note(fs, insteadOf, "quick", "thorough")
+	note(fs, insteadOf, "time", "rounds")
+	note(fs, insteadOf, "rounds", "time")
+	note(fs, harmful, "runs a program", "against", "layouts")
+	note(fs, harmful, "replaces a file", "out", "html") // by a text that a shell may be made to read
+	note(fs, ownLine, "", "dry-run")
 	f.settings = a.configurable(cmd)
 	return cmd
 }
@@ -88,8 +86,8 @@ func (a *app) runCommand() *cobra.Command {
 // choose settles what the flags leave open: without any flag that says what to
 // run or how long, a quick run of a few cells; flags that were given beat the
 // mode's defaults.
-func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
-	given := cmd.Flags().Changed
+func (j *job) choose(cmd *cobra.Command) error {
+	f, plan, given := j.f, &j.o.Plan, cmd.Flags().Changed
 	choice := !chosen(cmd)
 	mode := bench.Default
 	switch {
@@ -105,34 +103,30 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if err != nil {
 		return err
 	}
-	asked := *plan
-	*plan = defaults
-	for name, take := range map[string]func(){
-		"time":      func() { plan.Time = asked.Time },
-		"rounds":    func() { plan.Rounds = asked.Rounds },
-		"blocks":    func() { plan.Blocks = asked.Blocks },
-		"warmup":    func() { plan.Warmup = asked.Warmup },
-		"precision": func() { plan.Precision = asked.Precision },
-	} {
-		if given(name) {
-			take()
-		}
+	plan.Mode, plan.Least = mode, defaults.Least
+	if !given("time") {
+		plan.Time = defaults.Time
 	}
-	if plan.Rounds > 0 && !given("blocks") {
-		plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // a block has at least one
-	}
-	if len(f.against) > 0 && !given("blocks") {
-		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(f.against), 1+len(f.layouts)))
-	}
-	if len(f.against)+len(f.layouts) > 1 && !given("precision") {
-		plan.Precision = 0 // more blocks would share layouts
-	}
-	plan.Seed, plan.OrderSeed, plan.Verify, plan.Pin = asked.Seed, asked.OrderSeed, asked.Verify, asked.Pin
-	plan.RoundLimit = asked.RoundLimit
-	if given("warmup") && plan.Warmup == 0 {
+	if !given("warmup") {
+		plan.Warmup = defaults.Warmup
+	} else if plan.Warmup == 0 {
 		plan.WarmTime = 0
 	}
-	if given("precision") && plan.Precision == 0 {
+	if !given("blocks") {
+		plan.Blocks = defaults.Blocks
+		if plan.Rounds > 0 {
+			plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // a block has at least one
+		}
+		if len(j.o.Against) > 0 {
+			plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(j.o.Against), 1+len(j.o.Layouts)))
+		}
+	}
+	if !given("precision") {
+		plan.Precision = defaults.Precision
+		if len(j.o.Against)+len(j.o.Layouts) > 1 {
+			plan.Precision = 0 // more blocks would share layouts
+		}
+	} else if plan.Precision == 0 {
 		return usagef("--precision 0: want a positive number")
 	}
 	if given("rounds") && plan.Rounds < 1 {
@@ -140,4 +134,18 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
 	return nil
+}
+
+// blockCommand is what another build of ipcbench calls, not a user: see
+// run --against.
+func (a *app) blockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    bench.BlockCommand,
+		Short:  "Run one block that another build asks for on stdin",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return interruptible(func(ctx context.Context) error { return bench.ServeBlock(ctx, os.Stdin, a.out, a.host) })
+		},
+	}
 }

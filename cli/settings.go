@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/internal/near"
 	"ipcbench/report/doc"
 )
 
@@ -44,10 +43,12 @@ const (
 	testPrefix = envPrefix + "TEST_" // of our tests
 )
 
-// note adds an annotation to a flag.
-func note(fs *pflag.FlagSet, flag, annotation string, values ...string) {
-	if err := fs.SetAnnotation(flag, annotation, values); err != nil {
-		panic(err) // no such flag
+// note adds an annotation to flags.
+func note(fs *pflag.FlagSet, annotation, value string, flags ...string) {
+	for _, flag := range flags {
+		if err := fs.SetAnnotation(flag, annotation, []string{value}); err != nil {
+			panic(err) // no such flag
+		}
 	}
 }
 
@@ -67,32 +68,23 @@ func (a *app) configurable(cmd *cobra.Command) *settings {
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
 		panic(err) // no such flag
 	}
-	for _, name := range []string{"config", "allow-commands", "dry-run"} {
-		if fs.Lookup(name) != nil {
-			note(fs, name, ownLine)
-		}
-	}
+	note(fs, ownLine, "", "config", "allow-commands")
 	run := cmd.RunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error { return s.settle(a, cmd.Root()) }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.placed(run(cmd, args)) }
 	return s
 }
 
-// keys returns what may stand in a file: the flags of all configurable commands, so
-// that one file serves them all.
+// keys returns what may stand in a file: the flags of run, which has all that others have,
+// so that one file serves them all.
 func keys(root *cobra.Command) (names []string) {
-	for _, c := range root.Commands() {
-		if c.Flags().Lookup("config") == nil {
-			continue
+	run, _, _ := root.Find([]string{"run"}) // it is there
+	run.Flags().VisitAll(func(f *pflag.Flag) {
+		if !noted(f, ownLine) && f.Name != "help" {
+			names = append(names, f.Name)
 		}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if !noted(f, ownLine) && f.Name != "help" {
-				names = append(names, f.Name)
-			}
-		})
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	})
+	return names
 }
 
 // settle gives flags the values that the file has for them.
@@ -114,11 +106,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 		case f != nil && noted(f, ownLine) && !slices.Contains(known, e.key):
 			return usagef("--config %s: %s: stands only on the command line", e.place, e.key)
 		case !slices.Contains(known, e.key):
-			err, hint := usagef("--config %s: %s: no such setting", e.place, e.key), "ipcbench run --dry-run prints all"
-			if n := near.Name(e.key, known); n != "" {
-				hint = "did you mean " + n + "?"
-			}
-			return hinted{err, hint}
+			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), meant("", e.key, known, "ipcbench run --dry-run prints all")}
 		case f == nil || noted(f, ownLine): // another command's
 			continue
 		case noted(f, harmful) && !s.trusted:
@@ -137,11 +125,9 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 // given returns the flags that have a value, and those that such a flag replaces.
 func (s *settings) given() map[string]bool {
 	all := map[string]bool{}
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			all[f.Name] = true
-		}
-		if f.Changed && f.Value.String() != "false" {
+	s.flags.Visit(func(f *pflag.Flag) {
+		all[f.Name] = true
+		if f.Value.String() != "false" {
 			for _, other := range f.Annotations[insteadOf] {
 				all[other] = true
 			}
@@ -191,17 +177,12 @@ func (s *settings) command(args []string) []string {
 	all := append([]string{"ipcbench"}, args...) // not by what path it was called
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if _, ok := s.origins[f.Name]; ok {
-			all = append(all, "--"+f.Name+"="+text(f))
+			text := f.Value.String()
+			if _, list := f.Value.(pflag.SliceValue); list {
+				text = text[1 : len(text)-1] // pflag puts brackets round lists
+			}
+			all = append(all, "--"+f.Name+"="+text)
 		}
 	})
 	return all
-}
-
-// text returns a flag's value as the command line takes it.
-func text(f *pflag.Flag) string {
-	text := f.Value.String()
-	if _, list := f.Value.(pflag.SliceValue); list {
-		text = text[1 : len(text)-1] // pflag puts brackets round lists
-	}
-	return text
 }

@@ -35,9 +35,7 @@ func TestHarmfulInFiles(t *testing.T) {
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
 		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false,
-		"rendezvous": false, "addr": false, "allow-dir": true, // of ipcbench world, which takes none from files
 		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
-		"from": false, "tls": false,
 	}
 	var checked int
 	everyCommand(func(c *cobra.Command) {

@@ -26,11 +26,8 @@ func interruptible(run func(ctx context.Context) error) error {
 	defer stop()
 	err := run(ctx)
 	var i interrupted
-	if err != nil && errors.As(context.Cause(ctx), &i) {
-		if !errors.As(err, new(interrupted)) { // something else broke on the way out
-			err = fmt.Errorf("%w: %w", i, err)
-		}
-		return codeError{err, 128 + int(i.signal)}
+	if err != nil && errors.As(context.Cause(ctx), &i) && !errors.As(err, &i) { // something else broke on the way out
+		err = fmt.Errorf("%w: %w", i, err)
 	}
 	return err
 }
@@ -63,10 +60,8 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // stderr may be closed
 			}
 			cancel(interrupted{s.(syscall.Signal)})
-			late := time.NewTimer(hasty)
-			defer late.Stop()
 			select {
-			case <-late.C:
+			case <-time.After(hasty):
 			case <-done:
 			}
 		case <-done:

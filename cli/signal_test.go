@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/agent"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -175,7 +176,7 @@ func TestJoinInterrupted(t *testing.T) {
 	enough := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	a, ended := newApp(io.Discard, io.Discard, nil), make(chan error, 1)
-	go func() { ended <- a.agent(ctx, agentFlags{join: "-"}, stdin) }()
+	go func() { ended <- a.agent(ctx, "-", agent.Options{}, stdin) }()
 	cancel(enough)
 	if err := waiting.Receive(t, "its end", ended); !errors.Is(err, enough) {
 		t.Errorf("it ends with %v", err)

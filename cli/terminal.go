@@ -96,11 +96,14 @@ func (o *printing) add(fs *pflag.FlagSet, formats ...string) {
 	offer(fs, "view", viewWords)
 }
 
-// check returns the format that is asked for.
-func (o printing) check() (report.Format, error) {
+// format returns the format that o asks for, if stdout can show it.
+func (a *app) format(o printing) (report.Format, error) {
 	f, ok := report.FormatNamed(o.format)
 	if !ok || !slices.Contains(o.formats, f.Name) {
 		return f, usagef("--format %s: want %s", o.format, strings.Join(o.formats, "|"))
+	}
+	if err := a.readable(f.Name); err != nil {
+		return f, err
 	}
 	if len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html" {
 		return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)

@@ -31,19 +31,22 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 	uses := func(modes ...string) bool {
 		return slices.ContainsFunc(cells, func(s bench.Spec) bool { return slices.Contains(modes, s.Variant.Settings["tls"]) })
 	}
-	lists := map[string][]string{"--tls-ca": {f.CA}, "--tls-cert": f.Cert, "--tls-key": f.Key}
-	for _, flag := range []string{"--tls-ca", "--tls-cert", "--tls-key"} {
-		if len(lists[flag]) == 0 || slices.Contains(lists[flag], "") {
+	paths := [][]string{{f.CA}, slices.Clone(f.Cert), slices.Clone(f.Key)}
+	for i, flag := range []string{"--tls-ca", "--tls-cert", "--tls-key"} {
+		if len(paths[i]) == 0 || slices.Contains(paths[i], "") {
 			return nil, hinted{usagef("%s: a file is missing: --tls-ca, --tls-cert and --tls-key belong together", flag), "docs/tls.md shows how to make them with openssl"}
+		}
+		for k, path := range paths[i] { // worker processes open them from anywhere
+			var err error
+			if paths[i][k], err = filepath.Abs(path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if !uses("on", "mutual") {
 		return nil, hinted{usagef("--tls-ca: none of these transports uses TLS"), "add a setting, as in --transport http:tls=mutual, or leave --tls-* out"}
 	}
-	files, err := f.absolute()
-	if err != nil {
-		return nil, err
-	}
+	files := &identity.Files{CA: paths[0][0], Cert: paths[1], Key: paths[2], Names: f.Names}
 	if err := files.Check(uses("mutual")); err != nil {
 		if wrong := (*identity.Error)(nil); errors.As(err, &wrong) {
 			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), "docs/tls.md says what to try"}
@@ -51,18 +54,4 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 		return nil, err
 	}
 	return files, nil
-}
-
-// absolute returns the files as worker processes can open them from anywhere.
-func (f *tlsFlags) absolute() (*identity.Files, error) {
-	ca, cert, key := []string{f.CA}, slices.Clone(f.Cert), slices.Clone(f.Key)
-	for _, list := range [][]string{ca, cert, key} {
-		for i := range list {
-			var err error
-			if list[i], err = filepath.Abs(list[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return &identity.Files{CA: ca[0], Cert: cert, Key: key, Names: f.Names}, nil
 }

@@ -26,13 +26,8 @@ func (a *app) worldCommand() *cobra.Command {
 		ValidArgs: []string{"run"},
 		Short:     "Run over the hosts on which mpirun, srun or Kubernetes starts this",
 		Long:      help("world"),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return hinted{usagef("world: want run, and not %q", args[0]), "ipcbench world run FLAGS, with the flags of ipcbench run"}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args:      refuse("world: want run, and not %q", "ipcbench world run FLAGS, with the flags of ipcbench run"),
+		RunE:      func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	fs := cmd.PersistentFlags()
 	fs.SortFlags = false
@@ -52,9 +47,8 @@ type rank struct {
 	token      string
 	host       string
 
-	asked     *runFlags    // of rank 0, once it knows where to listen
-	announced bool         // the others may join it
-	remove    func() error // the file in which the ranks meet
+	asked  *runFlags    // of rank 0, while no other one may join it
+	remove func() error // the file in which the ranks meet
 }
 
 // command returns the run of a world: rank 0 does it, and the others are its agents.
@@ -68,9 +62,7 @@ func (r *rank) command() *cobra.Command {
 		run.Args = func(*cobra.Command, []string) error { return outside(err) }
 		return run
 	}
-	name, _ := os.Hostname() // the name is checked where it is used
-	name, _, _ = strings.Cut(name, ".")
-	r.World, r.host = w, cmp.Or(w.Host, name)
+	r.World, r.host = w, cmp.Or(w.Host, agent.HostName())
 	run.Args = func(cmd *cobra.Command, args []string) error {
 		r.app.rank = r
 		return noArgs(cmd, args)
@@ -101,14 +93,15 @@ func (r *rank) agent(run *cobra.Command) {
 	run.FParseErrWhitelist.UnknownFlags = true
 	run.Args, run.PreRunE = cobra.ArbitraryArgs, nil
 	run.RunE = func(cmd *cobra.Command, _ []string) error {
+		r.app.rank = r
 		dry, _ := cmd.Flags().GetBool("dry-run") // it has that flag
 		if dry {
 			return nil
 		}
 		wait, _ := cmd.Flags().GetDuration("join-timeout") // and this one
 		err := interruptible(func(ctx context.Context) error { return r.serve(ctx, wait) })
-		if why := (codeError{}); errors.As(err, &why) { // rank 0 says why, or a signal came to all
-			err = codeError{errors.New(""), why.code}
+		if errors.As(err, new(codeError)) || errors.As(err, new(interrupted)) { // rank 0 says why, or a signal came to all
+			err = codeError{errors.New(""), r.app.code(err)}
 		} else if err != nil {
 			err = codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)} // hints are left to rank 0
 		}
@@ -145,8 +138,8 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 	if err := r.meet(); err != nil {
 		return err
 	}
-	f.gather.agents, f.gather.token = r.Size-1, r.token
-	f.gather.announce, f.gather.joined = r.announce, r.joined
+	f.gather.Agents, f.gather.Token = r.Size-1, r.token
+	f.gather.Announce = r.announce
 	r.asked = f
 	err := r.listen(f)
 	if err == nil && given("agents") {
@@ -215,12 +208,10 @@ func (r *rank) listen(f *runFlags) error {
 	if r.OneHost() {
 		f.listen = cmp.Or(f.listen, "127.0.0.1")
 	}
-	f.listen = cmp.Or(f.listen, ownAddress(r.First, outer))
-	switch {
-	case f.listen != "":
-	case len(only) == 1:
+	if f.listen = cmp.Or(f.listen, ownAddress(r.First, outer)); f.listen == "" && len(only) == 1 {
 		f.listen = only[0]
-	default:
+	}
+	if f.listen == "" {
 		return hinted{usagef("--listen is missing: %s, the host of rank 0, has not one address, and others have to reach it", r.host),
 			"behind run, --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
 	}
@@ -249,7 +240,7 @@ func ownAddress(host string, addresses []string) string {
 
 // announce tells the other ranks how to join.
 func (r *rank) announce(l agent.Line) error {
-	r.announced = true
+	r.asked = nil
 	if r.file == "" { // they know
 		return nil
 	}
@@ -275,11 +266,7 @@ func (r *rank) joined(fleet *agent.Fleet) {
 // serve is what an agent does.
 func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 	deadline := time.Now().Add(wait)
-	dirs, err := allowed(r.dirs)
-	if err == nil {
-		err = r.meet()
-	}
-	if err != nil {
+	if err := r.meet(); err != nil {
 		return err
 	}
 	line := agent.Line{Addr: r.addr, Token: r.token}
@@ -294,15 +281,11 @@ func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 			return fmt.Errorf("--rendezvous: %w", err)
 		}
 	}
-	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: dirs, Wait: time.Until(deadline)}
+	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: r.dirs, Wait: time.Until(deadline)}
 	if !r.Alone() {
 		o.Name = fmt.Sprintf("%s.%d", r.host, r.Rank)
 	}
-	code, err := agent.Join(ctx, line, o)
-	if err == nil && code != 0 {
-		err = codeError{errors.New("the run has failed"), code}
-	}
-	return err
+	return r.app.serve(ctx, line, o)
 }
 
 // dismissal is how long a rank 0 that fails before the others have joined waits for
@@ -311,10 +294,10 @@ const dismissal = 3 * time.Second
 
 // end is how rank 0 ends: no rank goes on without it.
 func (r *rank) end(err error) error {
-	if f := r.asked; err != nil && f != nil && !r.announced && !errors.As(err, new(interrupted)) {
+	if f := r.asked; err != nil && f != nil && !errors.As(err, new(interrupted)) {
 		ctx, stop := untilSignal(context.Background())
 		defer stop()
-		f.gather.wait, f.gather.joined = min(f.gather.wait, dismissal), nil
+		f.gather.Wait = min(f.gather.Wait, dismissal)
 		if at, e := f.listens(); e == nil {
 			if fleet, e := r.app.gather(ctx, f, at); e == nil {
 				_ = fleet.Close(r.app.code(err)) // who does not hear it, has gone

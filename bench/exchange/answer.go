@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
@@ -19,11 +18,11 @@ type Answer struct {
 	Environment *machine.Environment `json:"environment,omitempty"` // of a build that was asked for no block
 	Refused     []string             `json:"refused,omitempty"`     // of the first order: why, for each cell; empty if it can be run
 	Block       *result.Block        `json:"block,omitempty"`
-	Pings       []int64              `json:"pings_ns,omitempty"` // durations of empty calls
-	Software    map[string]string    `json:"software,omitempty"` // versions by name, of a peer
-	Unproved    string               `json:"unproved,omitempty"` // why a peer has no hashes
-	Running     [][]Hash             `json:"running,omitempty"`  // of a peer: for each round, the hash after each tensor; the last is the model's
-	Hashes      []Hash               `json:"hashes,omitempty"`   // of the model after each round, untimed rounds included
+	Pings       []int64              `json:"pings_ns,omitempty" check:"positive"` // durations of empty calls
+	Software    map[string]string    `json:"software,omitempty"`                  // versions by name, of a peer
+	Unproved    string               `json:"unproved,omitempty"`                  // why a peer has no hashes
+	Running     [][]Hash             `json:"running,omitempty"`                   // of a peer: for each round, the hash after each tensor; the last is the model's
+	Hashes      []Hash               `json:"hashes,omitempty"`                    // of the model after each round, untimed rounds included
 }
 
 // A Hash is that of a model, as 16 hex digits in JSON.
@@ -42,31 +41,19 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// longestCall is the longest that an empty call can take.
-const longestCall = 24 * time.Hour
-
 // ParseAnswer reads what came from another process. Its texts are made printable, as they reach
 // the terminal.
 func ParseAnswer(text []byte) (*Answer, error) {
 	a := new(Answer)
-	err := decode(text, a, func() { result.MakePrintable(a) })
+	err := decode(text, a)
+	result.MakePrintable(a)
 	if err == nil && a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
-	if err = cmp.Or(err, a.validate()); err != nil {
+	if err = cmp.Or(err, result.Check(a), result.Cell{Software: a.Software}.ValidateHead()); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	return a, nil
-}
-
-// validate reports what no program can have seen.
-func (a *Answer) validate() error {
-	for i, ns := range a.Pings {
-		if ns <= 0 || ns > int64(longestCall) {
-			return fmt.Errorf("pings_ns[%d]: %d: not a duration of a call", i, ns)
-		}
-	}
-	return result.Cell{Software: a.Software}.ValidateHead()
 }
 
 // A Question is what an answer with a block has to fit.

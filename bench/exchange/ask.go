@@ -31,15 +31,23 @@ type Program struct {
 
 func (p Program) String() string { return p.Name }
 
-// First gives a program its first order, which takes no time to carry out.
+// First gives a program its first order, which takes no time to carry out. The answer says
+// of each cell whether it can be run and, of a build, which one it is.
 func First(ctx context.Context, p Program, o Order, patience time.Duration) (*Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.Late))
 	defer cancel()
 	a, err := Ask(ctx, ctx, p, o, 0)
-	if err == nil && a.Rules != Rules {
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Rules != Rules:
 		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
+	case a.Environment == nil && !p.Alone:
+		return nil, errors.New("its answer says nothing of the build")
+	case len(o.Cells) > 0 && len(a.Refused) != len(o.Cells):
+		return nil, fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", p, len(a.Refused), len(o.Cells))
 	}
-	return a, err
+	return a, nil
 }
 
 // The largest answers that are read, in bytes: to the first order, and to any.

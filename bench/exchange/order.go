@@ -11,6 +11,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -96,7 +97,7 @@ func (o *Order) Add(c Cell) {
 // Cell decodes a cell of the order.
 func (o *Order) Cell(i int) (c Cell, err error) {
 	if err := json.Unmarshal(o.Cells[i], &c, result.Strict()); err != nil {
-		return c, result.Located(o.Cells[i], err)
+		return c, result.Located(err)
 	}
 	if c.Work < 0 || c.Work >= len(o.Works) {
 		return c, fmt.Errorf("work: %d: the order has %d", c.Work, len(o.Works))
@@ -104,18 +105,10 @@ func (o *Order) Cell(i int) (c Cell, err error) {
 	return c, result.Check(c)
 }
 
-// What a work has at most.
-const (
-	maxClients = 100_000
-	maxTensors = 1 << 20
-)
-
 // Models returns the model and the update that the work describes, nil if updates are like
-// the model. Clients are checked.
+// the model. The IDs and weights of clients are checked; how many clients and tensors there
+// may be is a limit of the cell, see [result.CheckFlags].
 func (w Work) Models() (model, up *models.Model, err error) {
-	if n := len(w.Clients); n < 1 || n > maxClients {
-		return nil, nil, fmt.Errorf("clients: %d: not from 1 to %d", n, maxClients)
-	}
 	for i, c := range w.Clients {
 		switch {
 		case c.ID != i:
@@ -148,20 +141,14 @@ func (w Work) Models() (model, up *models.Model, err error) {
 }
 
 func layoutOf(place string, specs []tensor.Spec) (*tensor.Layout, error) {
-	if len(specs) > maxTensors {
-		return nil, fmt.Errorf("%s: %d tensors, and at most %d are read", place, len(specs), maxTensors)
-	}
 	l, err := tensor.NewLayout(specs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, err)
-	}
-	return l, nil
+	return l, result.At(place, err)
 }
 
 // ParseOrder reads an order.
 func ParseOrder(text []byte) (*Order, error) {
 	o := new(Order)
-	if err := decode(text, o); err != nil {
+	if err := cmp.Or(decode(text, o), result.Check(o)); err != nil {
 		return nil, fmt.Errorf("order: %w", err)
 	}
 	return o, nil
@@ -170,9 +157,9 @@ func ParseOrder(text []byte) (*Order, error) {
 // errEarly ends a block because stdin has ended.
 var errEarly = errors.New("asked to end early")
 
-// decode reads an order or an answer, which tidy may change before it is checked. Nothing is
-// said of the keys of another version.
-func decode(text []byte, v any, tidy ...func()) error {
+// decode reads an order or an answer, whose values must then be checked. Nothing is said of
+// the keys of another version.
+func decode(text []byte, v any) error {
 	err := json.Unmarshal(text, v, result.Strict())
 	var head struct {
 		Version int `json:"version"`
@@ -184,10 +171,7 @@ func decode(text []byte, v any, tidy ...func()) error {
 	case len(text) == 0:
 		return errors.New("there is none")
 	case err != nil:
-		return result.Located(text, err)
+		return result.Located(err)
 	}
-	for _, f := range tidy {
-		f()
-	}
-	return result.Check(v)
+	return nil
 }

@@ -40,13 +40,6 @@ var tokens = regexp.MustCompile("^[A-Z2-7]{26}$")
 // arrival is how long the connection of the other host may take.
 const arrival = 10 * time.Second
 
-// Measure measures a floor between this host and the other one, as the function of that
-// name does within this host.
-func (far Far) Measure(ctx context.Context, name string, p Params) ([]Series, error) {
-	p.Far = true
-	return measure(ctx, name, p, &far)
-}
-
 // Play plays the second role of a floor of TCP, in a process of its own, until the other
 // end of the connection closes. An order comes from another host: what it can ask for is
 // here, and how many bytes move at most is the role's own affair.
@@ -82,12 +75,7 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 		return err
 	}
 	defer link.Close()
-	page, err := sharedPage()
-	if err != nil {
-		return err
-	}
-	defer page.Close()
-	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link, page})
+	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link})
 	if err == nil {
 		_ = conn.Close() // it is the child's
 		_ = link.Close()
@@ -125,34 +113,27 @@ func (far *Far) connect(ctx context.Context, floor string) (link *os.File, playe
 }
 
 // first returns the connection that begins with the token. Others do not keep it waiting.
-func first(l net.Listener, token string) (*os.File, error) {
+func first(l net.Listener, token string) (link *os.File, err error) {
 	var all sync.WaitGroup
-	arrived := make(chan *os.File, 1)
-	var err error
+	var found sync.Once
 	for {
-		var conn net.Conn
-		if conn, err = l.Accept(); err != nil {
-			break
+		conn, err := l.Accept()
+		if err != nil {
+			all.Wait()
+			if link != nil {
+				return link, nil
+			}
+			return nil, err
 		}
 		all.Go(func() {
-			link, err := admit(conn, token)
+			admitted, err := admit(conn, token)
 			if err != nil {
 				return
 			}
 			l.Close()
-			select {
-			case arrived <- link:
-			default:
-				link.Close()
-			}
+			found.Do(func() { link, admitted = admitted, nil })
+			admitted.Close() // another one that knows the token; nil has no effect
 		})
-	}
-	all.Wait()
-	select {
-	case link := <-arrived:
-		return link, nil
-	default:
-		return nil, err
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // near returns a host that is this one.
-func near(play func(context.Context, Order) error) Far {
-	return Far{
+func near(play func(context.Context, Order) error) *Far {
+	return &Far{
 		Listen: func(ctx context.Context) (net.Listener, error) {
 			return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		},
@@ -48,7 +48,7 @@ func TestFar(t *testing.T) {
 			}
 			return Play(ctx, o)
 		})
-		series, err := far.Measure(t.Context(), f.Name, Params{Bytes: 1 << 20})
+		series, err := Measure(t.Context(), f.Name, Params{Bytes: 1 << 20, Far: far})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestFarFails(t *testing.T) {
 			return errors.New("out of memory")
 		}, "the other host: out of memory"},
 	} {
-		_, err := near(c.play).Measure(waiting.Context(t), c.floor, Params{})
+		_, err := Measure(waiting.Context(t), c.floor, Params{Far: near(c.play)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
 		}

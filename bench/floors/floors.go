@@ -97,7 +97,7 @@ type Params struct {
 	Takes   time.Duration `json:"takes_ns,omitempty"`
 	Rest    time.Duration `json:"rest_ns,omitempty"`
 
-	Far bool `json:"far,omitempty"` // the second role plays on another host: see [Far]
+	Far *Far `json:"-"` // the host on which the second role plays; nil is this one
 }
 
 // MaxGap bounds the gap, and so how long a measurement takes. A processor that
@@ -117,10 +117,6 @@ type Series struct {
 // Measure measures a floor once, which takes a few tenths of a second. When ctx
 // ends, or the measurement fails, the processes are gone when it returns.
 func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
-	return measure(ctx, name, p, nil)
-}
-
-func measure(ctx context.Context, name string, p Params, far *Far) ([]Series, error) {
 	f, err := named(name)
 	if err != nil {
 		return nil, fmt.Errorf("floors: %w", err)
@@ -129,7 +125,7 @@ func measure(ctx context.Context, name string, p Params, far *Far) ([]Series, er
 	if p.Bytes <= 0 || p.Bytes > MaxBytes {
 		p.Bytes = MaxBytes
 	}
-	series, err := f.measure(ctx, p, far)
+	series, err := f.measure(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("floors: %s: %w", name, err)
 	}

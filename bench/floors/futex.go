@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/internal/futex"
 )
 
@@ -49,20 +51,23 @@ func (p *peer) exchanges(exchange func(i int) error) ([]Series, error) {
 // bye is the request that ends answer.
 const bye = 1<<32 - 1
 
-// words returns the two that knock and answer change: each its own, on a cache
-// line of its own.
-func (p *peer) words() (request, reply futex.Word, err error) {
-	if request, err = futex.At(p.page, 0); err != nil {
-		return request, reply, err
+// words returns the two that knock and answer change, in the page that both processes
+// share: each its own, on a cache line of its own.
+func words() (request, reply futex.Word, err error) {
+	page, err := unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return request, reply, fmt.Errorf("map shared page: %w", err)
 	}
-	reply, err = futex.At(p.page, pageSize/2)
+	if request, err = futex.At(page, 0); err == nil {
+		reply, err = futex.At(page, pageSize/2)
+	}
 	return request, reply, err
 }
 
 // knock times how long it takes to wake the other process and to be woken by
 // it; answer is that other process.
 func knock(p *peer) ([]Series, error) {
-	request, reply, err := p.words()
+	request, reply, err := words()
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +91,8 @@ func knock(p *peer) ([]Series, error) {
 	})
 }
 
-func answer(p *peer) ([]Series, error) {
-	request, reply, err := p.words()
+func answer(*peer) ([]Series, error) {
+	request, reply, err := words()
 	if err != nil {
 		return nil, err
 	}

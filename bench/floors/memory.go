@@ -19,8 +19,7 @@ const (
 	smallestBuffer = 64 << 20  // of copy's two, even where caches are small
 	largestBuffer  = 512 << 20 // even where caches are huge
 	unknownBuffer  = 256 << 20 // where nobody knows
-	copyChunks     = 8         // samples a sweep
-	copySweeps     = 1
+	copyChunks     = 8         // samples
 )
 
 // bufferSize returns how large each of the two buffers of copy has to be, so
@@ -61,15 +60,11 @@ func measureCopy(*peer) ([]Series, error) {
 	scramble(src)
 	chunk := len(src) / copyChunks
 	var samples []float64
-	for sweep := range 1 + copySweeps { // the first one touches dst
-		for at := 0; at < len(src); at += chunk {
-			start := time.Now()
-			copy(dst[at:at+chunk], src[at:at+chunk])
-			elapsed := time.Since(start)
-			if sweep > 0 {
-				samples = append(samples, float64(chunk)/elapsed.Seconds())
-			}
-		}
+	copy(dst, src) // touches dst
+	for at := 0; at < len(src); at += chunk {
+		start := time.Now()
+		copy(dst[at:at+chunk], src[at:at+chunk])
+		samples = append(samples, float64(chunk)/time.Since(start).Seconds())
 	}
 	if string(dst[len(dst)-8:]) != string(src[len(src)-8:]) {
 		return nil, errors.New("the copy is not what was copied")

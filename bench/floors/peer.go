@@ -24,8 +24,8 @@ type role func(*peer) ([]Series, error)
 // A peer is what a process of a measurement is given.
 type peer struct {
 	Params
-	link        // to the other process, if there is one
-	page []byte // of memory shared with it
+	link      // to the other process, if there is one
+	far  bool // that process is on another host
 }
 
 // An order says what a process has to do. It comes on stdin.
@@ -33,6 +33,7 @@ type order struct {
 	Floor  string `json:"floor"`
 	Role   int    `json:"role"`
 	Params Params `json:"params"`
+	Far    bool   `json:"far,omitempty"` // the other role plays on another host
 }
 
 // A reply is what a process says on stdout before it exits.
@@ -63,16 +64,11 @@ const (
 )
 
 func limit(p Params) time.Duration {
-	if p.Far {
+	if p.Far != nil {
 		return farTimes * patience
 	}
 	return patience + slowTimes*p.Takes
 }
-
-// A lateError is why a measurement was ended.
-type lateError time.Duration
-
-func (l lateError) Error() string { return fmt.Sprintf("no result after %v", time.Duration(l)) }
 
 // MaybePeer plays the part of a peer, and exits, if this process was started as
 // one. It is called before anything else in main and in TestMain.
@@ -101,33 +97,25 @@ func MaybePeer() {
 
 // obey does what the order says.
 func obey(o order) ([]Series, error) {
-	for _, f := range All() {
-		if f.Name != o.Floor || o.Role < 0 || o.Role >= len(f.roles) {
-			continue
-		}
-		series, err := f.play(o)
-		if !errors.Is(err, errGone) {
-			return series, err
-		}
-		if o.Role > 0 {
-			return nil, nil // the first process has what it wanted
-		}
-		// The other process failed. Why, is for that one to say, or for its exit
-		// status; whoever started both learns of it and ends this one.
-		select {}
+	f, err := named(o.Floor)
+	if err != nil || o.Role < 0 || o.Role >= len(f.roles) {
+		return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
 	}
-	return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
+	series, err := f.play(o)
+	switch {
+	case !errors.Is(err, errGone):
+		return series, err
+	case o.Role > 0:
+		return nil, nil // the first process has what it wanted
+	}
+	// The other process failed. Why, is for that one to say, or for its exit
+	// status; whoever started both learns of it and ends this one.
+	select {}
 }
 
 // play does what a role of the floor does.
 func (f *Floor) play(o order) ([]Series, error) {
-	p := &peer{Params: o.Params, link: socket(linkFD)}
-	if len(f.roles) > 1 {
-		var err error
-		if p.page, err = unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-			return nil, fmt.Errorf("map shared page: %w", err)
-		}
-	}
+	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
 	if f.TLS {
 		var err error
 		if p.link, err = secure(linkFD, o.Role > 0); err != nil {
@@ -143,16 +131,16 @@ func busy(d time.Duration) {
 	}
 }
 
-// measure starts the floor's processes and waits until all of them are gone. With far,
-// the second one is on another host.
-func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, error) {
+// measure starts the floor's processes and waits until all of them are gone.
+func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	if os.Getenv(peerEnv) != "" {
 		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit(p), lateError(limit(p)))
+	late := fmt.Errorf("no result after %v", limit(p))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit(p), late)
 	defer cancel()
 	all, ctx := errgroup.WithContext(ctx)
-	children, played, err := f.start(ctx, p, far)
+	children, played, err := f.start(ctx, p)
 	if err != nil {
 		all.Go(func() error { return err }) // ends those that were started
 	}
@@ -173,7 +161,7 @@ func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, erro
 		return nil, err
 	case waited != nil:
 		err := context.Cause(ctx) // the first failure, or why ctx ended
-		if errors.As(err, new(lateError)) {
+		if errors.Is(err, late) {
 			for i, c := range children {
 				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.PID(), c.Killed())
 			}
@@ -185,15 +173,15 @@ func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, erro
 
 // start starts one process for each role that is played here. If it fails, it returns
 // those that run already; they end with ctx, and so does what plays elsewhere.
-func (f *Floor) start(ctx context.Context, p Params, far *Far) (children []*child, played <-chan error, err error) {
+func (f *Floor) start(ctx context.Context, p Params) (children []*child, played <-chan error, err error) {
 	var shared [2][]*os.File // for each process
 	here := len(f.roles)
 	if len(f.roles) > 1 {
 		var pair [2]*os.File
 		switch {
-		case far != nil:
+		case p.Far != nil:
 			here = 1
-			pair[0], played, err = far.connect(ctx, f.Name)
+			pair[0], played, err = p.Far.connect(ctx, f.Name)
 		case f.TCP:
 			pair, err = connection(ctx, cmp.Or(p.Address, "127.0.0.1"))
 		default:
@@ -212,7 +200,7 @@ func (f *Floor) start(ctx context.Context, p Params, far *Far) (children []*chil
 		shared = [2][]*os.File{{pair[0], page}, {pair[1], page}}
 	}
 	for i := range here {
-		c, err := startChild(ctx, order{Floor: f.Name, Role: i, Params: p}, shared[i])
+		c, err := startChild(ctx, order{Floor: f.Name, Role: i, Params: p, Far: p.Far != nil}, shared[i])
 		if err != nil {
 			return children, played, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
 		}

@@ -184,7 +184,7 @@ func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes(
 
 func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
 	switch {
-	case p.Far:
+	case p.far:
 		return p.stream(p.Bytes, p.Bytes/slowFirst, sizes, passes, true)
 	case p.Takes == 0: // few bytes are soon moved, and their times differ more
 		return p.stream(p.Bytes, p.Bytes, sizes, int(min(max(int64(passes), modelBytes/p.Bytes), mostPasses)), true)
@@ -207,7 +207,7 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 		if err != nil {
 			return nil, err
 		}
-		if takes := took * slowFirst; p.Far && back && takes > slowFar { // the sender had started
+		if takes := took * slowFirst; p.far && back && takes > slowFar { // the sender had started
 			sizes, passes = []int{slowWrites}, slowPasses(takes)
 		}
 	}

@@ -1,6 +1,7 @@
 package floors
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
@@ -45,10 +46,9 @@ func secure(s socket, server bool) (link, error) {
 		}
 		l.conn = tls.Client(r, w.Config())
 	}
-	if err := l.conn.Handshake(); err != nil {
+	if err := cmp.Or(l.conn.Handshake(), r.flush()); err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	r.gather = true
 	return l, nil
 }
 
@@ -76,23 +76,25 @@ func (l secured) read(b []byte) error {
 	return err
 }
 
-// records are what TLS writes and reads, 16 KiB each. With gather, those of one write of
-// the link go to the kernel together, which makes a stream a seventh faster.
+// records are what TLS writes and reads, 16 KiB each. Those of one write of the link go to
+// the kernel together, which makes a stream a seventh faster; so do those of the handshake
+// that the other end must have before it answers.
 type records struct {
 	net.Conn // none: TLS needs no more than Read and Write
 	socket   socket
-	gather   bool
 	held     []byte
 }
 
-func (r *records) Read(b []byte) (int, error) { return r.socket.receive(b, 0) }
+func (r *records) Read(b []byte) (int, error) {
+	if err := r.flush(); err != nil {
+		return 0, err
+	}
+	return r.socket.receive(b, 0)
+}
 
 func (r *records) Write(b []byte) (int, error) {
 	r.held = append(r.held, b...)
-	if r.gather {
-		return len(b), nil
-	}
-	return len(b), r.flush()
+	return len(b), nil
 }
 
 func (r *records) flush() error {

@@ -2,10 +2,12 @@ package result
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"ipcbench/phase"
 )
@@ -19,19 +21,14 @@ func (r *Result) Validate() error {
 	if len(r.Cells) == 0 && r.Partial == "" {
 		return errors.New("cells: none")
 	}
-	seen := map[string]int{}
 	for i, c := range r.Cells {
 		if err := c.validate(r.Layouts); err != nil {
 			return At(index("cells", i), err)
 		}
-		id := c.Build + " " + c.ID()
-		if j, ok := seen[id]; ok {
-			return Errorf(index("cells", i), "the same as cells[%d]: %s", j, c.ID())
-		}
-		seen[id] = i
 	}
-	if r.Canary == nil {
-		return nil
+	err := unlike("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build + " " + c.ID()) })
+	if err != nil || r.Canary == nil {
+		return err
 	}
 	return cmp.Or(At("canary.same", r.Canary.Same.validate(r.Layouts)), At("canary.slow", r.Canary.Slow.validate(r.Layouts)))
 }
@@ -50,15 +47,9 @@ func (r *Result) ValidateHead() error {
 			return At(index("floors", i), err)
 		}
 	}
-	names := map[string]bool{}
-	for i, h := range r.Hosts {
-		if names[h.Name] {
-			return Errorf(index("hosts", i)+".name", "%q stands there twice", h.Name)
-		}
-		names[h.Name] = true
-	}
-	if r.Layouts == nil {
-		return nil
+	err := unlike("hosts", r.Hosts, func(h Host) string { return h.Name })
+	if err != nil || r.Layouts == nil {
+		return err
 	}
 	return At("layouts", cmp.Or(layouts("base", r.Layouts.Base), layouts("head", r.Layouts.Head)))
 }
@@ -67,21 +58,25 @@ func layouts(place string, all []Layout) error {
 	if len(all) == 0 {
 		return Errorf(place, "none")
 	}
-	seen := map[string]int{}
 	for i, l := range all {
-		at := index(place, i) + ".sha256"
-		if sum, err := hex.DecodeString(l.SHA256); err != nil || len(sum) != sha256Size {
-			return Errorf(at, "%.70q: must be %d hex digits", l.SHA256, 2*sha256Size)
+		if sum, err := hex.DecodeString(l.SHA256); err != nil || len(sum) != sha256.Size {
+			return Errorf(index(place, i)+".sha256", "%.70q: must be %d hex digits", l.SHA256, 2*sha256.Size)
 		}
-		if j, ok := seen[l.SHA256]; ok {
-			return Errorf(at, "that of %s[%d]", place, j)
+	}
+	return unlike(place, all, func(l Layout) string { return l.SHA256 })
+}
+
+// unlike reports an entry of a list that has the name of one before it.
+func unlike[T any](place string, all []T, name func(T) string) error {
+	seen := map[string]int{}
+	for i, x := range all {
+		if j, ok := seen[name(x)]; ok {
+			return Errorf(index(place, i), "the same as %s: %s", index(place, j), name(x))
 		}
-		seen[l.SHA256] = i
+		seen[name(x)] = i
 	}
 	return nil
 }
-
-const sha256Size = 32 // bytes
 
 func (f Floor) validate() error {
 	if len(f.Blocks) == 0 {
@@ -163,22 +158,18 @@ func (b Block) Validate(clients int) error {
 	if rounds == 0 {
 		return Errorf("round_ns", "no samples")
 	}
-	for i, ns := range b.Round {
-		if ns <= 0 {
-			return Errorf(index("round_ns", i), "%d: a round takes time", ns)
-		}
-	}
-	for place, times := range b.timesOfClients() {
-		switch n, all := len(times), rounds*clients; {
-		case !b.OneClock() && (place == "down_ns" || place == "up_ns"):
-			if n > 0 {
-				return Errorf(place, "%d samples, although a process read another clock", n)
+	for _, of := range []struct {
+		place string
+		n     int
+		apart bool // the times begin and end in two processes
+	}{{"train_ns", len(b.Train), false}, {"rtt_ns", len(b.RTT), false}, {"down_ns", len(b.Down), true}, {"up_ns", len(b.Up), true}} {
+		switch all := rounds * clients; {
+		case of.apart && !b.OneClock():
+			if of.n > 0 {
+				return Errorf(of.place, "%d samples, although a process read another clock", of.n)
 			}
-		case n == all || n == len(b.Train) && isThinned(n, rounds, clients):
-		case clients == 1:
-			return Errorf(place, "%d samples: must be %d for %d rounds of %d clients", n, all, rounds, clients)
-		default:
-			return Errorf(place, "%d samples: must be %d for %d rounds of %d clients, or those of every k-th client", n, all, rounds, clients)
+		case of.n != all && (of.n != len(b.Train) || !isThinned(of.n, rounds, clients)):
+			return Errorf(of.place, "%d samples: must be %d for %d rounds of %d clients, or those of every k-th client", of.n, all, rounds, clients)
 		}
 	}
 	for name := range b.Phases {
@@ -186,17 +177,11 @@ func (b Block) Validate(clients int) error {
 			return Errorf("phases_ns."+Printable(name), "no such phase")
 		}
 	}
-	if b.TLS != nil && len(b.TLS.Cipher) > maxCipher {
-		return Errorf("tls.cipher", "%d bytes long, and at most %d are read", len(b.TLS.Cipher), maxCipher)
-	}
 	if b.Timeline != nil {
 		return At("timeline", b.Timeline.validate())
 	}
 	return nil
 }
-
-// maxCipher is the length of the longest name of a cipher suite, in bytes.
-const maxCipher = 64
 
 // isThinned reports whether so many times of rounds are those of every k-th client, for
 // some k: builds differ in how many they keep.
@@ -236,11 +221,4 @@ func (t *Timeline) validate() error {
 		}
 	}
 	return nil
-}
-
-// timesOfClients returns the lists of a block that have an entry per client, by their keys.
-func (b Block) timesOfClients() func(yield func(string, []int64) bool) {
-	return func(yield func(string, []int64) bool) {
-		_ = yield("train_ns", b.Train) && yield("rtt_ns", b.RTT) && yield("down_ns", b.Down) && yield("up_ns", b.Up)
-	}
 }

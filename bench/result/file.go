@@ -3,7 +3,6 @@ package result
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -46,16 +45,22 @@ func Peek(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	plain, err := decompress(bufio.NewReader(f))
+	start, _, err := begin(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	start := make([]byte, 64)
-	n, err := io.ReadFull(plain, start)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	return start, nil
+}
+
+// begin returns how the file begins, and all of it, decompressed.
+func begin(f *os.File) (start []byte, plain *bufio.Reader, err error) {
+	if plain, err = decompress(bufio.NewReader(f)); err != nil {
+		return nil, nil, err
 	}
-	return start[:n], nil
+	if start, err = plain.Peek(headBytes); err == io.EOF {
+		err = nil
+	}
+	return start, plain, err
 }
 
 func read(f *os.File) (*Result, error) {
@@ -66,51 +71,35 @@ func read(f *os.File) (*Result, error) {
 	if info.Mode().IsRegular() && info.Size() > maxFile {
 		return nil, errLarge
 	}
-	plain, err := decompress(bufio.NewReader(f))
+	// What cannot be a result is not read to its end: a device has none.
+	head, plain, err := begin(f)
 	if err != nil {
 		return nil, err
 	}
-	// What cannot be a result is not read to its end: a device has none.
-	var head bytes.Buffer
-	if _, err := io.CopyN(&head, plain, headBytes); err != nil && err != io.EOF {
-		return nil, err
-	}
-	switch start := bytes.TrimLeft(head.Bytes(), " \t\r\n"); {
-	case len(start) == 0 && head.Len() == headBytes: // and perhaps a gigabyte more of nothing
+	switch start := bytes.TrimLeft(head, " \t\r\n"); {
+	case len(start) == 0 && len(head) == headBytes: // and perhaps a gigabyte more of nothing
 		return nil, errors.New("begins with white space only: not a result of ipcbench")
-	case len(start) > 0 && start[0] != '{':
+	case len(start) == 0:
+		return nil, errors.New("empty file: not a result of ipcbench")
+	case start[0] != '{':
 		return nil, fmt.Errorf("begins with %q, where { belongs: not a result of ipcbench", start[0])
 	}
-	return decode(head.Bytes(), &limited{plain, maxFile - int64(head.Len())})
+	return decode(plain)
 }
 
-// headBytes is how much is looked at first: the version of a result is there.
+// headBytes is how much is looked at first.
 const headBytes = 512
-
-// limited is a reader that fails after so many bytes.
-type limited struct {
-	io.Reader
-	left int64
-}
-
-func (l *limited) Read(b []byte) (int, error) {
-	n, err := l.Reader.Read(b)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, errLarge
-	}
-	return n, err
-}
 
 // gzipMagic begins every file that gzip has compressed.
 const gzipMagic = "\x1f\x8b"
 
 // decompress returns what the file holds, whatever its name.
-func decompress(f *bufio.Reader) (io.Reader, error) {
+func decompress(f *bufio.Reader) (*bufio.Reader, error) {
 	if magic, err := f.Peek(len(gzipMagic)); err != nil || string(magic) != gzipMagic {
 		return f, nil // an error comes again
 	}
 	z, err := gzip.NewReader(f)
-	return zipped{z}, zipError(err)
+	return bufio.NewReader(zipped{z}), zipError(err)
 }
 
 // zipped is a gzip.Reader whose errors say what is wrong with the file.
@@ -137,54 +126,22 @@ func Strict() json.Options {
 	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
 }
 
-// decode reads a result from its JSON, of which head is the beginning, and validates it.
-func decode(head []byte, rest io.Reader) (*Result, error) {
-	r := new(Result)
-	err := json.UnmarshalRead(io.MultiReader(bytes.NewReader(head), rest), r, Strict())
+// decode reads a result from its JSON and validates it.
+func decode(text io.Reader) (*Result, error) {
+	r, limited := new(Result), io.LimitedReader{R: text, N: maxFile + 1}
+	err := json.UnmarshalRead(&limited, r, Strict())
 	switch {
-	case errors.Is(err, errLarge):
+	case limited.N <= 0:
 		return nil, errLarge
-	case err != nil || r.Schema != Schema:
-		return nil, cmp.Or(schemaOf(head), Located(head, err)) // a result of another version has other keys too
+	case r.Schema != 0 && r.Schema != Schema: // it has other keys too, which are no error
+		return nil, fmt.Errorf("schema: version %d: this ipcbench reads version %d alone: measure again, or take the ipcbench that wrote it", r.Schema, Schema)
+	case r.Schema == 0 && (err == nil || errors.Is(err, json.ErrUnknownName)):
+		return nil, errors.New("schema: missing: not a result of ipcbench")
+	case err != nil:
+		return nil, Located(err)
 	}
 	r.settle()
 	return r, r.Validate()
-}
-
-// schemaOf reports that head begins no result of this version.
-func schemaOf(head []byte) error {
-	d := jsontext.NewDecoder(bytes.NewReader(head))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil
-	}
-	for {
-		key, err := d.ReadToken()
-		if err != nil { // the error is that of the whole text
-			return nil
-		}
-		if key.Kind() == '}' {
-			return checkSchema(nil)
-		}
-		name := key.String()
-		value, err := d.ReadValue()
-		if err != nil || name == "schema" {
-			return checkSchema(value)
-		}
-	}
-}
-
-// checkSchema reports a result of another schema than this build's.
-func checkSchema(text jsontext.Value) error {
-	var version int
-	switch {
-	case text == nil:
-		return errors.New("schema: missing: not a result of ipcbench")
-	case json.Unmarshal(text, &version) != nil || version < 1:
-		return fmt.Errorf("schema: %s: no version of a result", Printable(string(text[:min(len(text), 40)])))
-	case version != Schema:
-		return fmt.Errorf("schema: version %d: this ipcbench reads version %d alone: measure again, or take the ipcbench that wrote it", version, Schema)
-	}
-	return nil
 }
 
 // Stem returns the path of a result without what its name ends in. The files that
@@ -241,11 +198,9 @@ const levelOfBlocks = 5
 // each object.
 func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 	opening := text[0]
-	flat := opening != '[' && opening != '{' || len(text) == len("{}")
-	if opening == '[' || opening == '{' && level >= levelOfBlocks {
-		flat = flat || !bytes.ContainsAny(text[1:], "[{")
-	}
-	if flat {
+	list, object := opening == '[', opening == '{'
+	oneLine := list || level >= levelOfBlocks // unless something is in it
+	if !list && !object || len(text) == len("{}") || oneLine && !bytes.ContainsAny(text[1:], "[{") {
 		_, err := w.Write(text)
 		return err
 	}
@@ -260,7 +215,7 @@ func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 			w.WriteByte(',')
 		}
 		line(level + 1)
-		if opening == '{' {
+		if object {
 			key, err := d.ReadValue()
 			if err != nil {
 				return err

@@ -177,14 +177,13 @@ func TestBadFile(t *testing.T) {
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: must be a positive number"},
 		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": must be s or B/s`},
 		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: must be 2 for 2 rounds of 1 clients"},
-		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: a round takes time"},
+		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: not a duration"},
 		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: not a duration of a run"},
 		{"a hundred years", replace("[400,410]", "[400,3153600000000000000]"), "cells[0].blocks[0].rtt_ns[1]"},
 		{"handshakes", replace(`"handshakes":2`, `"handshakes":-2`), "cells[0].blocks[0].tls.handshakes: -2: not a count of a run"},
 		{"handshakes that take no time", replace(`"handshake_ns":900`, `"handshake_ns":-900`), "cells[0].blocks[0].tls.handshake_ns: -900: not a duration of a run"},
 		{"handshakes that take years", replace(`"handshake_ns":900`, `"handshake_ns":3153600000000000000`), "cells[0].blocks[0].tls.handshake_ns: 3153600000000000000: not a duration"},
 		{"no cipher", replace("TLS_AES_128_GCM_SHA256", ""), "cells[0].blocks[0].tls.cipher: empty"},
-		{"a long cipher", replace("TLS_AES_128_GCM_SHA256", strings.Repeat("A", 65)), "cells[0].blocks[0].tls.cipher: 65 bytes long, and at most 64"},
 		{"a cipher to be obeyed", replace("TLS_AES_128_GCM_SHA256", `\u001b[2J`), `cells[0].blocks[0].tls.cipher: "\x1b[2J": holds what cannot be printed`},
 		{"a place to listen", replace(`"arch": ""`, `"arch": "", "listen": "0.0.0.0"`), `environment.listen: "0.0.0.0": must be off loopback or off loopback, insecure`},
 		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
@@ -201,7 +200,7 @@ func TestBadFile(t *testing.T) {
 		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: none"},
 		{"layout without a name", layouts(`{"file": "", "sha256": "`+sum+`"}`, ``), "layouts.base[0].file: empty"},
 		{"layout's digest", layouts(`{"file": "a", "sha256": "`+sum[1:]+`"}`, ``), "layouts.base[0].sha256: "},
-		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1].sha256: that of base[0]"},
+		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1]: the same as base[0]: "},
 		{"counter", replace(`"wire.sent":100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
 		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: not a count of a run"},
 		{"name", replace(`"model": "cnn"`, `"model": "c\nn"`), "cells[0].model"},
@@ -218,10 +217,10 @@ func TestBadFile(t *testing.T) {
 		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0]: unknown field "\x1b[2J"`},
 		{"no cells but one", `{"schema": 4, "cells": 5}`, "cells: holds a JSON number where []result.Cell belongs"},
 		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where result.Cell belongs"},
-		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), `schema: "2": no version of a result`},
-		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: 0: no version of a result"},
+		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), "schema: holds a JSON string where int belongs"},
+		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: missing"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long, and at most 65536"},
-		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), `hosts[1].name: "a" stands there twice`},
+		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), "hosts[1]: the same as hosts[0]: a"},
 		{"a host without a name", replace(`"elapsed_ns"`, `"hosts": [{"name": ""}], "elapsed_ns"`), "hosts[0].name: empty"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
@@ -288,7 +287,7 @@ func TestSameCellTwice(t *testing.T) {
 	}
 }
 
-func decodeAll(text []byte) (*Result, error) { return decode(text, strings.NewReader("")) }
+func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }
 
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
 // read again unchanged.

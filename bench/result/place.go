@@ -1,7 +1,7 @@
 package result
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,14 +33,11 @@ func placeOf(p jsontext.Pointer) string {
 	return place.String()
 }
 
-// Located says what is wrong with a text that begins with head, and where, without a word
-// about Go.
-func Located(head []byte, err error) error {
+// Located says what is wrong with a text that was read, and where, without a word about Go.
+func Located(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
-	case len(bytes.TrimSpace(head)) == 0:
-		return errors.New("empty file: not a result of ipcbench")
 	case errors.As(err, &syntax):
 		return atPlace(syntax)
 	case !errors.As(err, &wrong):
@@ -68,14 +65,7 @@ func atPlace(e *jsontext.SyntacticError) error {
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("%s: stands twice", place)
 	case errors.Is(e.Err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, orResult(place))
+		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, cmp.Or(place, "the text"))
 	}
-	return fmt.Errorf("%s: not JSON at byte %d: %w", orResult(place), e.ByteOffset, e.Err)
-}
-
-func orResult(place string) string {
-	if place == "" {
-		return "the text"
-	}
-	return place
+	return fmt.Errorf("%s: not JSON at byte %d: %w", cmp.Or(place, "the text"), e.ByteOffset, e.Err)
 }

@@ -2,7 +2,6 @@ package result
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -62,12 +61,8 @@ type Skipped struct {
 }
 
 // ID names the cell as that of one that was measured.
-func (s Skipped) ID() string { return s.cell().ID() }
-
-func (s Skipped) cell() Cell {
-	return Cell{
-		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup,
-	}
+func (s Skipped) ID() string {
+	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}.ID()
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
@@ -99,10 +94,9 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 		pair.Cells = []Cell{base, head}
 		return &pair, nil
 	}
-	if same, err = of(r.Canary.Same); err != nil {
-		return nil, nil, err
+	if same, err = of(r.Canary.Same); err == nil {
+		slow, err = of(r.Canary.Slow)
 	}
-	slow, err = of(r.Canary.Slow)
 	return same, slow, err
 }
 
@@ -287,9 +281,9 @@ type Block struct {
 	TLS      *TLS          `json:"tls,omitempty"`    // handshakes before the first round; absent without any
 	Cold     Cold          `json:"cold"`
 
-	Round []int64 `json:"round_ns"` // a round: publishing the model to the end of the average that is the next one
-	Train []int64 `json:"train_ns"` // a client
-	RTT   []int64 `json:"rtt_ns"`   // a client: start of Dispatch to end of Collect
+	Round []int64 `json:"round_ns" check:"positive"` // a round: publishing the model to the end of the average that is the next one
+	Train []int64 `json:"train_ns"`                  // a client
+	RTT   []int64 `json:"rtt_ns"`                    // a client: start of Dispatch to end of Collect
 
 	// Down, Up and Unattributed take one clock: see OneClock.
 	Down []int64 `json:"down_ns,omitempty"` // a client: start of Dispatch to end of Receive
@@ -412,12 +406,9 @@ func (c Cell) Rounds() int {
 
 // Counts returns the counters of all processes of the block, summed by name.
 func (b Block) Counts() map[string]int64 {
-	sum := maps.Clone(b.Server.Counts)
-	if sum == nil {
-		sum = map[string]int64{}
-	}
-	for _, w := range b.Processes {
-		for name, n := range w.Counts {
+	sum := map[string]int64{}
+	for _, p := range slices.Concat([]Process{b.Server}, b.Processes) {
+		for name, n := range p.Counts {
 			sum[name] += n
 		}
 	}

@@ -56,14 +56,11 @@ type retiredBlock struct {
 type otherClocks []string
 
 func (o *otherClocks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	var all []struct {
-		Host   string  `json:"host"`
-		Same   bool    `json:"same"`
-		Offset retired `json:"offset_ns"`
-		Width  retired `json:"width_ns"`
-		Drift  retired `json:"drift_ppm"`
+	var all []struct { // and offset_ns, width_ns, drift_ppm
+		Host string `json:"host"`
+		Same bool   `json:"same"`
 	}
-	if err := json.UnmarshalDecode(d, &all); err != nil {
+	if err := json.UnmarshalDecode(d, &all, json.RejectUnknownMembers(false)); err != nil {
 		return err
 	}
 	for _, c := range all {

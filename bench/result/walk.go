@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"ipcbench/internal/legible"
 )
@@ -112,6 +111,7 @@ const (
 // check of a field says what it may hold:
 //
 //	1..4096  a number in this range
+//	positive a whole number above zero
 //	signed   a whole number, also below zero
 //	sum      a sum of durations of many lanes
 //	name     a text that is not empty, of at most 4,096 bytes
@@ -133,7 +133,7 @@ func CheckFlags(v any) error {
 		if !ok || !ranged {
 			continue
 		}
-		switch x := number(s.FieldByIndex(of.Index)); {
+		switch x := s.FieldByIndex(of.Index).Convert(reflect.TypeFor[float64]()).Float(); {
 		case !(x >= low):
 			return fmt.Errorf("%s must be at least %v, not %v", flag, low, s.FieldByIndex(of.Index))
 		case x > high:
@@ -141,13 +141,6 @@ func CheckFlags(v any) error {
 		}
 	}
 	return nil
-}
-
-func number(v reflect.Value) float64 {
-	if v.CanInt() {
-		return float64(v.Int())
-	}
-	return v.Float()
 }
 
 // rangeOf returns the range that the tag of a field names, if it names one.
@@ -202,6 +195,8 @@ func wholeRange(of reflect.StructField) (low, high int64, what string) {
 		high, what = maxDuration, "not a duration of a run"
 	}
 	switch of.Tag.Get("check") {
+	case "positive":
+		low = 1
 	case "signed":
 		low = -high
 	case "sum":
@@ -253,11 +248,7 @@ func Printable(text string) string {
 	if len(text) < maxText {
 		return text
 	}
-	text = text[:maxText-len("…")]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
+	return strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
 }
 
 // MakePrintable makes each text in the struct that v points to printable, except in keys

@@ -149,7 +149,7 @@ func TestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close(0)
-	l := f.Launcher([]*Agent{f.Agents()[0], f.Agents()[0]})
+	l := Launcher{f.Agents()[0], f.Agents()[0]}
 	hello := func(p trainer.Process) {
 		t.Helper()
 		var m map[string]any
@@ -206,7 +206,7 @@ func TestAgentGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close(1)
-	p, err := f.Launcher([]*Agent{f.Agents()[1]}).Launch(0)
+	p, err := Launcher{f.Agents()[1]}.Launch(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestServerGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := f.Launcher(f.Agents()).Launch(0)
+	p, err := Launcher(f.Agents()).Launch(0)
 	if err != nil {
 		t.Fatal(err)
 	}

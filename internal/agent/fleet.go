@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -31,7 +31,7 @@ type Config struct {
 	Listen netip.AddrPort // where agents join; any port if it is 0
 	Agents int            // how many are waited for
 	Wait   time.Duration  // for how long
-	Token  string         // that they have to know; empty makes one
+	Token  string         // that they have to know, as CheckToken wants it; empty makes one
 
 	// Announce tells the world how to join, once agents may.
 	Announce func(Line) error
@@ -62,21 +62,30 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	if c.Agents < 1 || c.Agents > mostAgents {
 		return f, fmt.Errorf("%d agents: want 1 to %d", c.Agents, mostAgents)
 	}
+	if c.Token == "" {
+		c.Token = rand.Text() // at least 128 bits
+	}
+	authority, err := identity.NewAuthority("agents")
+	if err != nil {
+		return f, err
+	}
+	shown, err := authority.Shown()
+	if err != nil {
+		return f, err
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen.String())
 	if err != nil {
 		return f, err
 	}
-	g := &gathering{Config: c, fleet: f, listener: l, changed: make(chan struct{}, 1), turned: make(chan error, mostStrangers), names: map[string]int{}}
-	if err = g.prepare(); err == nil {
-		err = c.Announce(Line{Addr: l.Addr().String(), Token: g.Token, CA: g.hash})
-	}
+	g := &gathering{Config: c, fleet: f, listener: l, tls: shown, changed: make(chan struct{}, 1), names: map[string]int{}}
 	var accepting sync.WaitGroup
-	if err == nil {
-		accepting.Go(g.accept)
+	open, end := context.WithCancel(context.Background())
+	if err = c.Announce(Line{Addr: l.Addr().String(), Token: c.Token, CA: authority.Hash()}); err == nil {
+		accepting.Go(func() { g.accept(open) })
 		err = g.await(ctx)
 	}
 	err = errors.Join(err, l.Close())
-	g.end()
+	end()
 	accepting.Wait()
 	slices.SortFunc(f.agents, func(a, b *Agent) int {
 		return cmp.Or(cmp.Compare(a.self.Rank, b.self.Rank), strings.Compare(a.name, b.name))
@@ -90,34 +99,16 @@ type gathering struct {
 	fleet    *Fleet
 	listener net.Listener
 	tls      *tls.Config
-	hash     []byte
 	changed  chan struct{} // somebody has joined; has room for one note
-	turned   chan error    // refusals of agents that know the token; has room for some
 
-	mu      sync.Mutex
-	over    bool           // guarded by mu
+	mu      sync.Mutex     // held while functions of Config are called
 	names   map[string]int // guarded by mu: ranks of those that have joined or are being welcomed
 	refused error          // guarded by mu: the last one, and why
-	open    []net.Conn     // guarded by mu: strangers
 }
 
-func (g *gathering) prepare() error {
-	if g.Token == "" {
-		g.Token = rand.Text() // at least 128 bits
-	}
-	if err := CheckToken(g.Token); err != nil {
-		return err
-	}
-	a, err := identity.NewAuthority("agents")
-	if err == nil {
-		g.hash = a.Hash()
-		g.tls, err = a.Shown()
-	}
-	return err
-}
-
-// accept greets whoever connects, until the listener closes.
-func (g *gathering) accept() {
+// accept greets whoever connects, until the listener closes. When open ends, it sends all
+// strangers away.
+func (g *gathering) accept(open context.Context) {
 	var strangers sync.WaitGroup
 	defer strangers.Wait()
 	room := make(chan struct{}, mostStrangers)
@@ -137,16 +128,13 @@ func (g *gathering) accept() {
 		}
 		strangers.Go(func() {
 			defer func() { <-room }()
-			g.greet(conn, patience)
+			g.greet(open, conn, patience)
 		})
 	}
 }
 
-func (g *gathering) greet(conn net.Conn, patience time.Duration) {
-	if !g.enter(conn) {
-		conn.Close()
-		return
-	}
+func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Duration) {
+	stop := context.AfterFunc(open, func() { conn.Close() })
 	c := tls.Server(conn, g.tls)
 	var who greeting
 	err := bounded(c, patience, func() error {
@@ -159,18 +147,19 @@ func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 	if err == nil {
 		session, err = yamux.Client(c, streams())
 	}
+	if !stop() && err == nil {
+		err = net.ErrClosed
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open = slices.DeleteFunc(g.open, func(other net.Conn) bool { return other == conn })
-	if err != nil || g.over {
+	if err != nil {
 		conn.Close()
-		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
+		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), err)
 		switch {
 		case who.Name == "": // it has proved nothing
 		case errors.As(err, new(refusal)):
-			select {
-			case g.turned <- err:
-			default: // so many are told already
+			if g.Refused != nil {
+				g.Refused(err)
 			}
 		default: // it was admitted
 			delete(g.names, who.Name)
@@ -182,16 +171,6 @@ func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 	case g.changed <- struct{}{}:
 	default: // await knows already
 	}
-}
-
-// enter notes a stranger, unless the gathering is over.
-func (g *gathering) enter(conn net.Conn) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.over {
-		g.open = append(g.open, conn)
-	}
-	return !g.over
 }
 
 // admit takes the name of an agent that knows the token.
@@ -209,30 +188,16 @@ func (g *gathering) admit(said greeting) error {
 			return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, rank))
 		}
 	}
-	if g.over || len(g.names) == g.Agents {
+	if len(g.names) == g.Agents {
 		return refusal(fmt.Sprintf("all %d agents have joined already", g.Agents))
 	}
 	g.names[said.Name] = said.Rank
 	return nil
 }
 
-// end sends all strangers away.
-func (g *gathering) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.over = true
-	for _, conn := range g.open {
-		conn.Close()
-	}
-}
-
 // await waits until all have joined.
 func (g *gathering) await(ctx context.Context) error {
-	deadline := time.Now().Add(g.Wait)
-	late := time.NewTimer(g.Wait)
-	defer late.Stop()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	deadline, late, tick := time.Now().Add(g.Wait), time.After(g.Wait), time.Tick(time.Second)
 	for {
 		g.mu.Lock()
 		var names []string
@@ -240,25 +205,21 @@ func (g *gathering) await(ctx context.Context) error {
 			names = append(names, a.name)
 		}
 		refused := g.refused
-		g.mu.Unlock()
 		if g.Joined != nil {
 			g.Joined(names, time.Until(deadline))
 		}
+		g.mu.Unlock()
 		if len(names) == g.Agents {
 			return nil
 		}
 		select {
 		case <-g.changed:
-		case <-tick.C:
-		case err := <-g.turned:
-			if g.Refused != nil {
-				g.Refused(err)
-			}
+		case <-tick:
 		case <-g.fleet.failed.Done():
 			return fmt.Errorf("while others were waited for, %w", context.Cause(g.fleet.failed))
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-late.C:
+		case <-late:
 			who := "none has"
 			if len(names) > 0 {
 				who = strings.Join(names, ", ")
@@ -324,8 +285,9 @@ type Agent struct {
 	session *yamux.Session
 	fleet   *Fleet
 
+	started atomic.Int64 // processes
+
 	mu    sync.Mutex
-	next  int    // guarded by mu: number of the next process
 	leave string // guarded by mu: what asked the agent to end
 }
 
@@ -382,7 +344,7 @@ func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Co
 		return nil, a.gone()
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	err = a.exchange(conn, kind, body, answer)
+	err = exchange(conn, kind, body, answer)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -399,24 +361,17 @@ func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Co
 	return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, err)
 }
 
-func (a *Agent) exchange(conn net.Conn, kind string, body, answer any) error {
-	text, err := json.Marshal(body)
-	if err == nil {
-		err = writeFrame(conn, request{kind, text})
-	}
-	var r reply
+// exchange makes a request on conn and reads the answer into answer, unless that is nil.
+func exchange(conn net.Conn, kind string, body, answer any) error {
+	r := reply{Body: answer}
+	err := writeFrame(conn, request{kind, body})
 	if err == nil {
 		err = readFrame(conn, &r)
 	}
-	switch {
-	case err != nil:
-		return err
-	case r.Error != "":
-		return fmt.Errorf("%.1000s", r.Error)
-	case answer == nil:
-		return nil
+	if err == nil && r.Error != "" {
+		err = fmt.Errorf("%.1000s", r.Error)
 	}
-	return json.Unmarshal(r.Body, answer)
+	return err
 }
 
 // ask makes one request and waits for its answer.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
 	"ipcbench/identity"
 	"ipcbench/internal/machine"
@@ -152,17 +152,13 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 	return nil
 }
 
-// longestName is how long the name of an agent, or of a host, may be.
-const longestName = 64
+var names = regexp.MustCompile(`^[\w.-]{1,64}$`)
 
-// CheckName reports what cannot be an agent's name: it stands in lists, in tables and in
-// files.
+// CheckName reports what cannot be the name of an agent, or of a host: it stands in
+// lists, in tables and in files.
 func CheckName(name string) error {
-	bad := strings.IndexFunc(name, func(c rune) bool {
-		return c > unicode.MaxASCII || !(unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("-_.", c))
-	})
-	if name == "" || len(name) > longestName || bad >= 0 {
-		return fmt.Errorf("name %.80q: want letters, digits, and - _ . between them, %d at most", name, longestName)
+	if !names.MatchString(name) {
+		return fmt.Errorf("name %.80q: want letters, digits, and - _ . between them, 64 at most", name)
 	}
 	return nil
 }
@@ -184,20 +180,13 @@ func (g greeting) check() error {
 // ownSelf returns what this process says.
 func ownSelf(rank int) Self {
 	memory, source := machine.MemoryLimit()
-	return Self{Host: hostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
+	return Self{Host: HostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
 }
 
-// hostName returns the first label of this host's name, as far as it can stand in a list.
-func hostName() string {
+// HostName returns the first label of this host's name, if it can stand in a list.
+func HostName() string {
 	name, _ := os.Hostname() // a host without a name is one
-	name, _, _ = strings.Cut(name, ".")
-	name = strings.Map(func(c rune) rune {
-		if CheckName(string(c)) != nil {
-			return '-'
-		}
-		return c
-	}, name)
-	if name = name[:min(len(name), longestName)]; name == "" {
+	if name, _, _ = strings.Cut(name, "."); CheckName(name) != nil {
 		return "host"
 	}
 	return name

@@ -61,7 +61,7 @@ func TestMute(t *testing.T) {
 	for kind, ask := range map[string]func() error{
 		"dial":   func() error { return a.Dials(t.Context(), "127.0.0.1:1") },
 		"folder": func() error { _, err := a.Sees(t.Context(), "/", "x"); return err },
-		"start":  func() error { _, err := a.fleet.Launcher([]*Agent{a}).Launch(0); return err },
+		"start":  func() error { _, err := Launcher{a}.Launch(0); return err },
 	} {
 		if err := ask(); err == nil || !strings.HasSuffix(err.Error(), "agent h1: "+kind+": no answer within 300ms") {
 			t.Errorf("%s: %v", kind, err)

@@ -58,10 +58,8 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	if !stop() {
 		<-late
 	}
-	select {
-	case code := <-s.ended:
-		return code, nil
-	default:
+	if code := s.ended.Load(); code != nil {
+		return *code, nil
 	}
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)

@@ -11,21 +11,15 @@ import (
 	"ipcbench/trainer"
 )
 
-// Launcher returns the launcher of a session whose process n goes to the host of
-// hosts[n]; nil is the server's own.
-func (f *Fleet) Launcher(hosts []*Agent) trainer.Launcher { return launcher(hosts) }
+// A Launcher starts process n of a session on the host of its n-th agent; nil stands for
+// the server's own host.
+type Launcher []*Agent
 
-type launcher []*Agent
+// Name implements [trainer.Launcher].
+func (Launcher) Name() string { return "agents" }
 
-// Hosts returns on whose host l puts each process of a session; none if l is of no fleet.
-func Hosts(l trainer.Launcher) []*Agent {
-	hosts, _ := l.(launcher)
-	return hosts
-}
-
-func (launcher) Name() string { return "agents" }
-
-func (l launcher) Launch(n int) (trainer.Process, error) {
+// Launch implements [trainer.Launcher].
+func (l Launcher) Launch(n int) (trainer.Process, error) {
 	if n >= len(l) {
 		return nil, fmt.Errorf("process %d has no host", n)
 	}
@@ -43,9 +37,6 @@ type (
 		ID      int `json:"id"`      // by which the server calls it afterwards
 		Process int `json:"process"` // of the session
 	}
-	started struct {
-		PID int `json:"pid"`
-	}
 	exit struct {
 		Error  string `json:"error,omitempty"`
 		Stderr string `json:"stderr,omitempty"` // the end of it
@@ -54,19 +45,14 @@ type (
 
 // start starts process n of a session.
 func (a *Agent) start(n int) (trainer.Process, error) {
-	a.mu.Lock()
-	a.next++
-	id := a.next
-	a.mu.Unlock()
+	id := int(a.started.Add(1))
 	ctx, cancel := within(context.Background(), answerTime)
 	defer cancel()
 	p := &remote{agent: a, exited: make(chan struct{})}
-	var s started
 	var err error
-	if p.life, err = a.open(ctx, "start", startOrder{id, n}, &s); err != nil {
+	if p.life, err = a.open(ctx, "start", startOrder{id, n}, &p.pid); err != nil {
 		return nil, fmt.Errorf("process %d: %w", n, err)
 	}
-	p.pid = s.PID
 	go p.follow()
 	conn, err := a.open(ctx, "control", id, nil)
 	if err != nil {
@@ -124,14 +110,12 @@ func (p *remote) Stop() error {
 		_ = p.control.Close()
 	}
 	_ = p.life.Close() // the agent stops the process then
-	timer := time.NewTimer(stopTime)
-	defer timer.Stop()
 	select {
 	case <-p.exited:
 		return nil
 	case <-p.agent.session.CloseChan():
 		return nil // it has ended with its agent, whose end has failed the run
-	case <-timer.C:
+	case <-time.After(stopTime):
 		return fmt.Errorf("agent %s: pid %d has not ended within %v", p.agent.name, p.pid, stopTime)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -17,15 +18,16 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A request opens a stream, and a reply answers it.
+// A request opens a stream, and a reply answers it. Their bodies are read into what is
+// pointed to.
 type (
 	request struct {
-		Kind string          `json:"kind"`
-		Body json.RawMessage `json:"body"`
+		Kind string `json:"kind"`
+		Body any    `json:"body"`
 	}
 	reply struct {
-		Error string          `json:"error,omitempty"`
-		Body  json.RawMessage `json:"body,omitempty"`
+		Error string `json:"error,omitempty"`
+		Body  any    `json:"body,omitempty"`
 	}
 )
 
@@ -63,7 +65,7 @@ type service struct {
 	launcher trainer.Launcher
 	may      trainer.Confinement // what the server may name
 	asked    context.Context     // ends when this process is asked to end
-	ended    chan int            // has room for the exit code
+	ended    atomic.Pointer[int] // the exit code, once the server has said it
 
 	playing sync.Mutex // held while a floor plays
 
@@ -78,7 +80,7 @@ func confinement(server net.Addr, dirs []string) trainer.Confinement {
 }
 
 func newService(asked context.Context, session *yamux.Session, may trainer.Confinement) *service {
-	return &service{session: session, launcher: trainer.NewConfined(may), may: may, asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
+	return &service{session: session, launcher: trainer.NewConfined(may), may: may, asked: asked, processes: map[int]trainer.Process{}}
 }
 
 // serve does what the server asks for, until the connection ends. No process that it has
@@ -99,13 +101,14 @@ func (s *service) serve() error {
 }
 
 func (s *service) answer(conn net.Conn) {
-	var r request
+	var body json.RawMessage
+	r := request{Body: &body}
 	err := bounded(conn, greetTime, func() error { return readFrame(conn, &r) })
 	if err == nil {
 		if h := handlers()[r.Kind]; h == nil {
 			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)
 		} else {
-			err = h(s, conn, r.Body)
+			err = h(s, conn, body)
 		}
 	}
 	if err != nil {
@@ -114,13 +117,7 @@ func (s *service) answer(conn net.Conn) {
 }
 
 // say answers a request.
-func say(conn net.Conn, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return writeFrame(conn, reply{Body: text})
-}
+func say(conn net.Conn, body any) error { return writeFrame(conn, reply{Body: body}) }
 
 // atEnd calls f when the stream ends, on which the server sends nothing any more.
 func atEnd(conn net.Conn, f func()) {
@@ -144,7 +141,7 @@ func (s *service) start(conn net.Conn, o startOrder) error {
 		defer s.mu.Unlock()
 		delete(s.processes, o.ID)
 	}()
-	if err := say(conn, started{p.Place().PID}); err != nil {
+	if err := say(conn, p.Place().PID); err != nil {
 		return errors.Join(err, p.Stop())
 	}
 	atEnd(conn, func() { _ = p.Stop() }) // a process that does not end is reported as running, by silence
@@ -157,14 +154,11 @@ func (s *service) start(conn net.Conn, o startOrder) error {
 	return nil
 }
 
-// mostProcesses is how many worker processes an agent has at a time.
-const mostProcesses = trainer.MaxWorkers
-
 func (s *service) launch(o startOrder) (trainer.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, taken := s.processes[o.ID]; taken || len(s.processes) >= mostProcesses {
-		return nil, fmt.Errorf("process %d runs already, or %d others do", o.ID, mostProcesses)
+	if _, taken := s.processes[o.ID]; taken || len(s.processes) >= trainer.MaxWorkers {
+		return nil, fmt.Errorf("process %d runs already, or %d others do", o.ID, trainer.MaxWorkers)
 	}
 	p, err := s.launcher.Launch(o.Process)
 	if err == nil {
@@ -222,9 +216,6 @@ func (s *service) watch(conn net.Conn, _ json.RawMessage) error {
 
 // end says that the run is over, and with which exit code.
 func (s *service) end(conn net.Conn, code int) error {
-	select {
-	case s.ended <- code & 0xff:
-	default: // it was said before
-	}
+	s.ended.Store(new(code & 0xff))
 	return say(conn, nil)
 }
