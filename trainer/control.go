@@ -72,7 +72,7 @@ func (c *control) receive() (message, error) {
 }
 
 func (c *control) receiveAny() (m message, err error) {
-	text, err := frame.Read(c.conn, max(c.limit, int(c.report.Load())))
+	text, err := frame.Read(c.conn, func() int { return max(c.limit, int(c.report.Load())) })
 	if err == nil {
 		m, err = parse(text)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/frame"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -125,6 +127,29 @@ func fullReport(samples int) Totals {
 		})
 	}
 	return t
+}
+
+// TestLateReport: a report may be as long as its limit is when it comes, although the server
+// has waited for the next message since before it asked for one.
+func TestLateReport(t *testing.T) {
+	ours, theirs := net.Pipe()
+	c := &control{conn: ours, limit: shortMessage, met: true}
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.receive()
+		got <- errors.Join(err, ours.Close())
+	}()
+	var frames bytes.Buffer
+	long := message{Report: &report{Profiles: []phase.Piece{{Kind: "trace", Data: make([]byte, shortMessage)}}}}
+	if err := frame.Write(&frames, long, longMessage); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = theirs.Write(frames.Next(1)) // returns when it is read
+	c.report.Store(longMessage)
+	_, _ = theirs.Write(frames.Bytes())
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestReport: a report arrives as it was sent, however long it is.

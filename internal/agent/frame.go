@@ -19,7 +19,7 @@ func writeFrame(w io.Writer, v any) error { return frame.Write(w, v, longest) }
 // readFrame ignores fields that it does not know, because a greeting of another version
 // must still say which one.
 func readFrame(r io.Reader, v any) error {
-	text, err := frame.Read(r, longest)
+	text, err := frame.Read(r, func() int { return longest })
 	if err != nil {
 		return err
 	}

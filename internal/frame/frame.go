@@ -29,15 +29,16 @@ func Write(w io.Writer, v any, most int) error {
 	return err
 }
 
-// Read returns the text of the next frame, and reads no byte beyond it.
-func Read(r io.Reader, most int) ([]byte, error) {
+// Read returns the text of the next frame, and reads no byte beyond it. What most says when
+// the frame begins is how long it may be: that may have changed since Read began to wait.
+func Read(r io.Reader, most func() int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	size := int64(binary.BigEndian.Uint32(head[:]))
-	if size > int64(most) {
-		return nil, fmt.Errorf("%w: one of %d bytes: want at most %d", ErrProtocol, size, most)
+	if limit := int64(most()); size > limit {
+		return nil, fmt.Errorf("%w: one of %d bytes: want at most %d", ErrProtocol, size, limit)
 	}
 	var text bytes.Buffer // grows with the bytes that arrive, because the length is only a claim
 	if _, err := io.CopyN(&text, r, size); err != nil {

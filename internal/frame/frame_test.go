@@ -20,14 +20,14 @@ func TestFrame(t *testing.T) {
 	}
 	sent := b.String() + "more"
 	r := strings.NewReader(sent)
-	if got, err := Read(r, 5); err != nil || string(got) != "\"hi\"\n" || r.Len() != 4 {
+	if got, err := Read(r, func() int { return 5 }); err != nil || string(got) != "\"hi\"\n" || r.Len() != 4 {
 		t.Errorf("it reads %q, %v, and leaves %d bytes", got, err, r.Len())
 	}
-	if _, err := Read(strings.NewReader(sent), 4); !errors.Is(err, ErrProtocol) {
+	if _, err := Read(strings.NewReader(sent), func() int { return 4 }); !errors.Is(err, ErrProtocol) {
 		t.Errorf("too long: %v", err)
 	}
 	for n, want := range map[int]error{0: io.EOF, 3: io.ErrUnexpectedEOF, 6: io.EOF} {
-		if _, err := Read(strings.NewReader(sent[:n]), 5); !errors.Is(err, want) {
+		if _, err := Read(strings.NewReader(sent[:n]), func() int { return 5 }); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

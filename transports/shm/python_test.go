@@ -239,7 +239,7 @@ func TestPythonControl(t *testing.T) {
 		"\xff\xff\xff\xff":                       "a message of 4294967295 bytes: want at most 1073741824",
 		framed(`{"hello":`):                      "waiting for an assignment: ",
 		framed(hello[:len(hello)-1] + `,"x":1}`): "want one object with one key",
-		framed(strings.Replace(hello, "3", "2", 1)):                "the server speaks hello ",
+		framed(strings.Replace(hello, ":4,", ":5,", 1)):            "the server speaks hello ",
 		framed(hello) + framed(`{"mark":{"window":"","round":1}}`): "mark in place of an assignment",
 		framed(hello) + framed(`{"assign":{"process":0}}`):         "assign: lanes is no list",
 		framed(hello) + framed(`{"bring":{}}`):                     "a message of type 'bring'",
