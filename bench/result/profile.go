@@ -2,27 +2,42 @@ package result
 
 // A Summary is what is shown of a profile. Values are nanoseconds or bytes.
 type Summary struct {
-	Delivered int64  `json:"delivered_bytes"` // payload of the profiled rounds
-	Unit      string `json:"unit"`            // s or B: what values are of, in ns or bytes
-	Total     int64  `json:"total"`           // of all samples
+	// bytes of models and updates that these rounds delivered; 0 if unknown
+	Delivered int64 `json:"delivered_bytes"`
+	// `s` if the values below are nanoseconds, `B` if they are bytes
+	Unit string `json:"unit"`
+	// sum of all samples, in ns or bytes [as `unit` says]
+	Total int64 `json:"total"`
 	// Transport is the part of Total that lies in transport code, and Attributed
 	// the part of that which has a phase.
-	Transport  int64   `json:"transport_code"`
-	Attributed int64   `json:"attributed"`
-	Memmove    int64   `json:"memmove,omitempty"` // in copying memory
-	Phases     []Split `json:"phases"`            // the heaviest first
 
-	Functions []Function `json:"functions"` // of all phases, the heaviest first
+	// the part in a transport's own code and what it calls [as `unit` says]
+	Transport int64 `json:"transport_code"`
+	// the part that belongs to a phase [as `unit` says]
+	Attributed int64 `json:"attributed"`
+	// the part in copying memory [as `unit` says]
+	Memmove int64 `json:"memmove,omitempty"`
+	// by phase, the heaviest first
+	Phases []Split `json:"phases"`
+
+	// by function over all phases, the heaviest first
+	Functions []Function `json:"functions"`
 }
 
 // A Split is a phase's part of a profile.
 type Split struct {
-	Name      string     `json:"name"`
-	Rest      bool       `json:"rest,omitempty"` // no phase: garbage collection and the like
-	Flat      int64      `json:"flat"`           // in the phase itself
-	Cum       int64      `json:"cum"`            // with what is inside of it
-	Server    int64      `json:"server"`         // the server's part of Flat
-	Functions []Function `json:"functions"`      // the heaviest first
+	// name of the phase, or of what belongs to none
+	Name string `json:"name"`
+	// it is no phase, but garbage collection or the like
+	Rest bool `json:"rest,omitempty"`
+	// in the phase itself, in ns or bytes [as `unit` says]
+	Flat int64 `json:"flat"`
+	// with the phases inside of it [as `unit` says]
+	Cum int64 `json:"cum"`
+	// the part of `flat` in the server process [as `unit` says]
+	Server int64 `json:"server"`
+	// its functions, the heaviest first
+	Functions []Function `json:"functions"`
 }
 
 // Title is the name, in parentheses if it is no phase.
@@ -37,9 +52,12 @@ func (s Split) Title() string {
 // runtime or the system stands under its name and that of its caller: "40 % in
 // memmove" does not say what to change, "runtime.memmove in main.decode" does.
 type Function struct {
+	// name of the function
 	Name string `json:"name"`
-	Flat int64  `json:"flat"` // in the function itself
-	Cum  int64  `json:"cum"`  // with what it calls
+	// in the function itself, in ns or bytes [as `unit` says]
+	Flat int64 `json:"flat"`
+	// with the functions that it calls [as `unit` says]
+	Cum int64 `json:"cum"`
 }
 
 // Share returns value's share of all.

@@ -22,42 +22,67 @@ const SocketBuffer = 1 << 20
 // to judge them. Statistics are computed from it by whoever reads it, so that a
 // better statistic needs no new run. Times are nanoseconds, sizes bytes.
 type Result struct {
-	Schema      int                 `json:"schema"`
-	Command     []string            `json:"command"` // as it was typed, after the program's name
-	Started     time.Time           `json:"started"`
-	Elapsed     time.Duration       `json:"elapsed_ns"`
-	Partial     string              `json:"partial,omitempty"` // why the run ended early; empty if it did not
-	Plan        Plan                `json:"plan"`
+	// version of this format; the page says which keys it has
+	Schema int `json:"schema"`
+	// the command as it was typed, and behind it the flags that came from a file of settings; in older
+	// results, from variables too
+	Command []string `json:"command"`
+	// when the run began, as RFC 3339 has it, in UTC
+	Started time.Time `json:"started"`
+	// how long the whole run took
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// why the run ended early; absent if it ran to its end
+	Partial string `json:"partial,omitempty"`
+	// all settings of the run, defaults included
+	Plan Plan `json:"plan"`
+	// the machine, and the build of ipcbench
 	Environment machine.Environment `json:"environment"`
-	Hosts       []Host              `json:"hosts,omitempty"` // of a run with agents: the server's, then those in order of rank and name
-	Floors      []Floor             `json:"floors"`
-	Cells       []Cell              `json:"cells"`
-	Skipped     []Skipped           `json:"skipped,omitempty"` // cells that were asked for and could not be measured
+	// of a run with agents: the server's host, and then those of the agents
+	Hosts []Host `json:"hosts,omitempty"`
+	// limits of this machine, measured between the blocks
+	Floors []Floor `json:"floors"`
+	// what was measured; a cell is one transport with one model and one number of workers and clients
+	Cells []Cell `json:"cells"`
+	// cells that were asked for and not measured
+	Skipped []Skipped `json:"skipped,omitempty"`
 
-	Doctor checks `json:"doctor,omitempty"` // what the machine would spoil, as found before the run: what is not ok
+	// what the machine would spoil, as `ipcbench doctor` found before the run: the checks that were
+	// not `ok`
+	Doctor checks `json:"doctor,omitempty"`
 
-	// Of an interleaved run, the environment that the other build, called base,
-	// saw: the same machine, and its own commit.
+	// of a run with `--against`: the environment that the other build saw
 	Against *machine.Environment `json:"against,omitempty"`
 
-	Layouts *Layouts `json:"layouts,omitempty"` // of an interleaved run
+	// of a run with `--against`: the files of both builds; absent from older files, which had one each
+	Layouts *Layouts `json:"layouts,omitempty"`
 
+	// of a run with `--canary`: two copies of one cell that test the gate
 	Canary *Canary `json:"canary,omitempty"`
 }
 
 // A Skipped is a cell that was left out of a run because it does not fit.
 type Skipped struct {
+	// name of the transport
 	Transport string `json:"transport"`
-	Variant   string `json:"variant"`
-	Model     string `json:"model"`
-	Up        string `json:"up,omitempty"` // as in Model
-	Workers   int    `json:"workers"`
-	Clients   int    `json:"clients"`
+	// the transport with its settings
+	Variant string `json:"variant"`
+	// name of the model
+	Model string `json:"model"`
+	// name of the update, where it is unlike the model
+	Up string `json:"up,omitempty"`
+	// number of workers
+	Workers int `json:"workers"`
+	// number of clients
+	Clients int `json:"clients"`
 
+	// number of workers in one process
 	PerProcess int `json:"lanes_per_process"`
-	Depth      int `json:"depth"`
+	// as of a cell
+	Depth int `json:"depth"`
+	// its keys are among these, as in a cell
 	Setup
-	Why string `json:"why"` // and what to try
+	// the reason, and what to try instead
+	Why string `json:"why"`
 }
 
 // ID names the cell as that of one that was measured.
@@ -67,9 +92,12 @@ func (s Skipped) ID() string {
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
 type Canary struct {
-	Slowdown float64 `json:"slowdown" check:"0..100"` // the share by which the slow copy's round was made longer
-	Same     Cell    `json:"same"`
-	Slow     Cell    `json:"slow"`
+	// by how much rounds of the slow copy were made longer; 0.2 is 20 % [share]
+	Slowdown float64 `json:"slowdown" check:"0..100"`
+	// a copy that is the same: a gate that fails for it is wrong
+	Same Cell `json:"same"`
+	// a copy that was slowed down: a gate that passes it is wrong
+	Slow Cell `json:"slow"`
 }
 
 // Pairs returns what a gate is to be tried on: two results of interleaved
@@ -102,110 +130,193 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 
 // A Plan holds every setting of a run, defaults included.
 type Plan struct {
-	Mode        string        `json:"mode"`                                                 // quick, default or thorough
-	Rules       int           `json:"rules"`                                                // version of the rules by which a block is measured
-	Seed        uint64        `json:"seed"`                                                 // of the data
-	OrderSeed   uint64        `json:"order_seed"`                                           // of the order of blocks; zero has the run draw one
-	Blocks      int           `json:"blocks" flag:"--blocks" check:"1..10000"`              // of each cell, at least
-	Rounds      int           `json:"rounds,omitempty" flag:"--rounds" check:"0..100000"`   // timed rounds per cell; zero goes by Time
-	Least       int           `json:"least_rounds,omitempty" check:"0..100000"`             // timed rounds per block, at least; zero means 3
-	Warmup      int           `json:"warmup" flag:"--warmup" check:"0..10000"`              // rounds per block that are not counted, besides the first two
-	WarmTime    time.Duration `json:"warmup_ns,omitempty"`                                  // that these and the first two take at least, unless the rounds are counted
-	Time        time.Duration `json:"time_ns" flag:"--time"`                                // measured time per cell, at most, on average over the cells of the same work
-	Precision   float64       `json:"precision" flag:"--precision" check:"0..100"`          // relative half-width of the interval of the median round at which a cell stops; zero means at Blocks
-	Verify      string        `json:"verify"`                                               // sample or all
-	Pin         bool          `json:"pin"`                                                  // processes have processors of their own
-	Samples     int           `json:"span_room" flag:"room for spans" check:"1..268435456"` // spans that each process has room for
-	RoundLimit  time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`        // for how long nothing may move in a round; zero means the default of package trainer
-	Interleaved bool          `json:"interleaved,omitempty"`                                // with blocks of another build
+	// `quick`, `default` or `thorough`
+	Mode string `json:"mode"`
+	// version of the rules by which a block is measured; blocks of different versions must not be
+	// compared
+	Rules int `json:"rules"`
+	// seed of the data
+	Seed uint64 `json:"seed"`
+	// seed of the order of the blocks; drawn for each run, unless the user gives it
+	OrderSeed uint64 `json:"order_seed"`
+	// the fewest blocks that each cell gets
+	Blocks int `json:"blocks" flag:"--blocks" check:"1..10000"`
+	// timed rounds of each cell; absent if `time_ns` decides
+	Rounds int `json:"rounds,omitempty" flag:"--rounds" check:"0..100000"`
+	// timed rounds of a block at least; 3 if absent
+	Least int `json:"least_rounds,omitempty" check:"0..100000"`
+	// rounds at the start of a block that do not count, besides the first two
+	Warmup int `json:"warmup" flag:"--warmup" check:"0..10000"`
+	// the least time that these and the first two rounds take; it does not apply if `warmup` is 0 or
+	// the rounds are counted
+	WarmTime time.Duration `json:"warmup_ns,omitempty"`
+	// the most time that a cell spends in timed rounds, averaged over the cells with the same model,
+	// workers and clients
+	Time time.Duration `json:"time_ns" flag:"--time"`
+	// a cell needs no more blocks when its median round is known this well; 0.05 is ±5 %; 0: a cell
+	// ends after `blocks` [share]
+	Precision float64 `json:"precision" flag:"--precision" check:"0..100"`
+	// how often all data of a round is checked: `sample` is every eighth round, `all` every second one
+	Verify string `json:"verify"`
+	// server and workers have processors of their own
+	Pin bool `json:"pin"`
+	// how many spans each process can record
+	Samples int `json:"span_room" flag:"room for spans" check:"1..268435456"`
+	// a round in which nothing moves for this long ends the run; absent if ipcbench chooses it
+	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
+	// blocks of two builds were measured in turn
+	Interleaved bool `json:"interleaved,omitempty"`
 	retiredPlan
 }
 
 // A Floor is a limit of the machine, measured between the cells.
 type Floor struct {
-	Name      string      `json:"name" check:"name"`   // such as copy or futex
-	Condition string      `json:"condition,omitempty"` // that was fastest, where several are tried
-	Unit      string      `json:"unit" check:"s|B/s"`  // s or B/s
-	Help      string      `json:"help"`
-	Model     string      `json:"model,omitempty"` // whose cells it bounds; empty bounds all
-	Up        string      `json:"up,omitempty"`    // name of the update of those cells, if it is not like the model
-	Setup                 // of the cells that it bounds; a floor without a model has a link and a language alone
-	Clients   int         `json:"clients,omitempty"` // of the cells that it bounds; zero bounds any number
-	Variant   string      `json:"variant,omitempty"` // of the cells that it bounds, on whose own connection it was measured; empty bounds all
-	Gap       int64       `json:"gap_ns,omitempty"`  // of a floor that is measured after other work
-	Host      string      `json:"host,omitempty"`    // at the other end, of a floor between the server and an agent's host
-	Bytes     int64       `json:"bytes,omitempty"`   // that were moved at once, of a floor of TCP or TLS
-	Blocks    [][]float64 `json:"blocks"`            // samples by block, in Unit
+	// `copy`, `first-touch`, `unix-stream`, `unix-pingpong`, `tcp-stream`, `tcp-pingpong`,
+	// `tls-stream`, `futex`, `rpc-empty` or `work`; [measuring.md](measuring.md) says what each is
+	Name string `json:"name" check:"name"`
+	// the condition that was fastest, where several were tried, such as the size of a write
+	Condition string `json:"condition,omitempty"`
+	// unit of the samples: `s` (seconds) or `B/s` (bytes a second)
+	Unit string `json:"unit" check:"s|B/s"`
+	// what was measured, in one sentence
+	Help string `json:"help"`
+	// the model to whose cells the floor applies; absent if it applies to all
+	Model string `json:"model,omitempty"`
+	// the update of those cells, where it is unlike the model
+	Up string `json:"up,omitempty"`
+	// its keys are among these: those of the cells that the floor bounds. A floor without a model has
+	// a link and a language alone
+	Setup
+	// the number of clients of those cells, where it matters
+	Clients int `json:"clients,omitempty"`
+	// the variant on whose own connection it was measured
+	Variant string `json:"variant,omitempty"`
+	// how long the process worked before each measurement, where it matters
+	Gap int64 `json:"gap_ns,omitempty"`
+	// the host at the other end, of a floor between the server and an agent's host
+	Host string `json:"host,omitempty"`
+	// how much was moved at once, of a floor of TCP or TLS
+	Bytes int64 `json:"bytes,omitempty"`
+	// one list of samples for each block, in `unit` [as `unit` says]
+	Blocks [][]float64 `json:"blocks"`
 }
 
 // A Cell is one combination that was measured.
 type Cell struct {
-	Transport string            `json:"transport" check:"name"`
-	Variant   string            `json:"variant" check:"name"`               // the transport with the settings that differ from their defaults
-	Settings  map[string]string `json:"settings"`                           // all of them
-	Build     string            `json:"build,omitempty" check:"|base|head"` // of an interleaved run: base or head
+	// name of the transport
+	Transport string `json:"transport" check:"name"`
+	// the transport with the settings that differ from their defaults, as `--transport` takes it
+	Variant string `json:"variant" check:"name"`
+	// all settings of the transport, defaults included
+	Settings map[string]string `json:"settings"`
+	// of a run with `--against`: `base` is the other build, `head` this one
+	Build string `json:"build,omitempty" check:"|base|head"`
 	Model
-	Workers    int    `json:"workers" flag:"--workers" check:"1..4096"`
-	PerProcess int    `json:"lanes_per_process" flag:"--lanes-per-process" check:"1..4096"`
-	Clients    int    `json:"clients" flag:"--clients" check:"1..100000"`
-	Depth      int    `json:"depth" flag:"--depth" check:"1..1024"`
-	Launcher   string `json:"launcher"` // processes, goroutines, agents, python or peer
+	// number of workers that train at the same time
+	Workers int `json:"workers" flag:"--workers" check:"1..4096"`
+	// number of workers in one process
+	PerProcess int `json:"lanes_per_process" flag:"--lanes-per-process" check:"1..4096"`
+	// number of clients in a round, shared out among the workers
+	Clients int `json:"clients" flag:"--clients" check:"1..100000"`
+	// updates of one worker that may wait for the server, the one in the making included
+	Depth int `json:"depth" flag:"--depth" check:"1..1024"`
+	// what workers are: `processes`, `goroutines`, processes in `python` or that `agents` have
+	// started, or those of a `peer`
+	Launcher string `json:"launcher"`
+	// its keys are among these: what the cell does differently from the usual one
 	Setup
-	Hosts      string            `json:"hosts,omitempty"`                 // of a run with agents: how many processes each has, such as h1:2,h2:1
-	Place      string            `json:"place,omitempty"`                 // of one, too: how they were placed
-	FileSystem string            `json:"file_system,omitempty"`           // of a transport that writes files
-	Peer       string            `json:"peer,omitempty"`                  // the command of a peer, which runs whole blocks itself
-	Unproved   string            `json:"unproved,omitempty"`              // why a peer could not prove its rounds
-	Software   map[string]string `json:"software,omitempty" check:"name"` // versions of what workers run on that are not in Go, or a peer, as they say
-	Coding     *Coding           `json:"coding,omitempty"`                // what the codec made of the data; absent where nobody looked
-	Stopped    string            `json:"stopped"`                         // why no more blocks were run: blocks (all that were planned), precision, time, rounds, interrupted; of older builds also budget, size (of the result)
-	Blocks     []Block           `json:"blocks"`
-	Profiles   []Profile         `json:"profiles,omitempty"`
+	// with agents: how many of its processes each host has, such as `h1:2,h2:1`; absent if all are in
+	// the server
+	Hosts string `json:"hosts,omitempty"`
+	// with agents: what `--place` was, such as `spread`
+	Place string `json:"place,omitempty"`
+	// type of the file system, if the transport writes files
+	FileSystem string `json:"file_system,omitempty"`
+	// the command of a peer, which runs whole blocks itself, or the file of a reference row
+	Peer string `json:"peer,omitempty"`
+	// why a peer could not prove what it moved; absent if it did
+	Unproved string `json:"unproved,omitempty"`
+	// versions of what workers in Python, or a peer, run on, as they say
+	Software map[string]string `json:"software,omitempty" check:"name"`
+	// what the codec made of the data
+	Coding *Coding `json:"coding,omitempty"`
+	// why no more blocks were measured: `precision`, `blocks`, `time`, `rounds` or `interrupted`; in
+	// older files also `budget` or `size`
+	Stopped string `json:"stopped"`
+	// the measurements, in their order
+	Blocks []Block `json:"blocks"`
+	// what was profiled, in blocks of its own
+	Profiles []Profile `json:"profiles,omitempty"`
 	retiredCell
 }
 
 // A Coding is what a codec made of the data of a cell, as the reference chain
 // found it.
 type Coding struct {
-	DensityDown float64      `json:"density_down" check:"0..1"`         // share of the model's words that differ from the version before
-	DensityUp   float64      `json:"density_up" check:"0..1"`           // share of the update's words that differ from the model that was trained on
-	ErrorDown   *CodingError `json:"error_down,omitempty"`              // of the model, of a codec that loses something
-	ErrorUp     *CodingError `json:"error_up,omitempty"`                // of updates
-	Bound       float64      `json:"bound,omitempty" check:"0..3.4e38"` // the most that Max can be, where the codec promises something
-	Plain       []string     `json:"plain,omitempty" check:"name"`      // names of tensors that the codec does not take
+	// share of the model's words that differ from the version before
+	DensityDown float64 `json:"density_down" check:"0..1"`
+	// share of the update's words that differ from the model that was trained on; 0 if updates are
+	// unlike it
+	DensityUp float64 `json:"density_up" check:"0..1"`
+	// how far the decoded model is from the encoded one, with a codec that loses something
+	ErrorDown *CodingError `json:"error_down,omitempty"`
+	// the same of updates
+	ErrorUp *CodingError `json:"error_up,omitempty"`
+	// the most that `max` can be, where the codec promises something
+	Bound float64 `json:"bound,omitempty" check:"0..3.4e38"`
+	// names of the tensors that the codec does not take
+	Plain []string `json:"plain,omitempty" check:"name"`
 }
 
 // A CodingError is how far decoded words are from those that were encoded.
 type CodingError struct {
-	Max float64 `json:"max" check:"0..3.4e38"` // the largest, as a share of the largest word of its tensor
-	RMS float64 `json:"rms" check:"0..3.4e38"` // the root of the mean square, as a share of that of the words
+	// largest error of a word, as a share of the largest word of its tensor
+	Max float64 `json:"max" check:"0..3.4e38"`
+	// root of the mean square of all errors, as a share of that of the words
+	RMS float64 `json:"rms" check:"0..3.4e38"`
 }
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
-	Kind    string   `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"` // see package capture
-	Files   []string `json:"files" check:"name"`                             // relative to the folder of the result's file; one, or one a process for traces
-	First   int      `json:"first_block"`                                    // of the cell's, the first in which it was taken; the others follow
-	Blocks  int      `json:"blocks"`
-	Rounds  int      `json:"rounds"`
-	Summary *Summary `json:"summary,omitempty"` // not of a trace
+	// `cpu`, `heap`, `allocs`, `mutex`, `block` or `trace`
+	Kind string `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"`
+	// files of the profile, relative to the folder of the result's file
+	Files []string `json:"files" check:"name"`
+	// index of the first block in which it was taken
+	First int `json:"first_block"`
+	// number of these blocks
+	Blocks int `json:"blocks"`
+	// number of their timed rounds
+	Rounds int `json:"rounds"`
+	// what the profile says in short; absent for a trace
+	Summary *Summary `json:"summary,omitempty"`
 }
 
 // A Timeline holds the spans of a few rounds, one column a property. Sums of laps
 // (phase.Sample.Summed) are not among them: nobody knows when they were. Times are
 // nanoseconds since the first of these rounds began.
 type Timeline struct {
-	Processes  []string `json:"processes"`
-	Rounds     []int    `json:"rounds"`
-	RoundStart []int64  `json:"round_start_ns"`
-	RoundEnd   []int64  `json:"round_end_ns"`
+	// names of the processes, the server first
+	Processes []string `json:"processes"`
+	// the rounds that are drawn
+	Rounds []int `json:"rounds"`
+	// one entry for each round: its start; 0 is the start of the first
+	RoundStart []int64 `json:"round_start_ns"`
+	// one entry for each round: its end
+	RoundEnd []int64 `json:"round_end_ns"`
 
-	Process []int    `json:"process"`             // an index of Processes
-	Lane    []int    `json:"lane" check:"signed"` // -1 where a span belongs to none; likewise the client
-	Client  []int    `json:"client" check:"signed"`
-	Phase   []string `json:"phase"`
-	Start   []int64  `json:"start_ns" check:"signed"` // of what began before its round
-	End     []int64  `json:"end_ns" check:"signed"`
+	// one entry for each span, as in all lists below: index of its process in `processes`
+	Process []int `json:"process"`
+	// which worker, from 0; -1 if it belongs to none
+	Lane []int `json:"lane" check:"signed"`
+	// which client, from 0; -1 if it belongs to none
+	Client []int `json:"client" check:"signed"`
+	// name of the phase
+	Phase []string `json:"phase"`
+	// start of the span; below zero if it began before the first round
+	Start []int64 `json:"start_ns" check:"signed"`
+	// end of the span
+	End []int64 `json:"end_ns" check:"signed"`
 }
 
 // Cut forgets all spans from the nth on.
@@ -229,14 +340,21 @@ func (t *Timeline) dropWorkers() {
 
 // Model says what was moved.
 type Model struct {
-	Name    string `json:"model" check:"name"`
-	Tensors int    `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"`
-	Bytes   int64  `json:"model_bytes"` // of one model, and of one update if it is like the model
+	// name of the model, as `--model` takes it
+	Name string `json:"model" check:"name"`
+	// its number of tensors
+	Tensors int `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"`
+	// its size, and that of an update that is like it
+	Bytes int64 `json:"model_bytes"`
 
 	// Of an update that is unlike the model; absent if it is like it.
-	Up        string `json:"up,omitempty"` // its name, as users write it
-	UpTensors int    `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"`
-	UpBytes   int64  `json:"up_bytes,omitempty"`
+
+	// name of the update, where it is unlike the model
+	Up string `json:"up,omitempty"`
+	// its number of tensors
+	UpTensors int `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"`
+	// size of the update
+	UpBytes int64 `json:"up_bytes,omitempty"`
 }
 
 // Label names model and update.
@@ -273,38 +391,71 @@ func (c Cell) ID() string {
 // those rounds, one entry for every client in dispatch order, or of many
 // clients for every k-th: see stride.
 type Block struct {
-	Index    int           `json:"index"`            // of the block among the cell's
-	Layout   int           `json:"layout,omitempty"` // in which of its build's it ran; 0 is the first, or the only one
-	Position int           `json:"position"`         // in the order of the run
-	At       time.Duration `json:"at_ns"`            // since the run began
-	Spawn    time.Duration `json:"spawn_ns"`         // until all workers were connected; the median where every round has its own
-	TLS      *TLS          `json:"tls,omitempty"`    // handshakes before the first round; absent without any
-	Cold     Cold          `json:"cold"`
+	// number of the block in its cell, from 0
+	Index int `json:"index"`
+	// index in [Layouts](#layouts), in the list of its build; 0 if absent
+	Layout int `json:"layout,omitempty"`
+	// number of the block in the whole run, from 0
+	Position int `json:"position"`
+	// when it began, since the start of the run
+	At time.Duration `json:"at_ns"`
+	// time until all worker processes were connected; with `respawn` the median over the rounds
+	Spawn time.Duration `json:"spawn_ns"`
+	// the handshakes with which worker processes opened their connections before the first round;
+	// absent if there was none; with `respawn` those of the first session
+	TLS *TLS `json:"tls,omitempty"`
+	// the first round, in which memory is touched for the first time; it is no timed round
+	Cold Cold `json:"cold"`
 
-	Round []int64 `json:"round_ns" check:"positive"` // a round: publishing the model to the end of the average that is the next one
-	Train []int64 `json:"train_ns"`                  // a client
-	RTT   []int64 `json:"rtt_ns"`                    // a client: start of Dispatch to end of Collect
+	// one entry for each timed round: from publishing the model until the average of all updates is
+	// complete
+	Round []int64 `json:"round_ns" check:"positive"`
+	// one entry for each round and client: the training
+	Train []int64 `json:"train_ns"`
+	// one entry for each round and client: from the server's start of sending to its end of receiving
+	RTT []int64 `json:"rtt_ns"`
 
 	// Down, Up and Unattributed take one clock: see OneClock.
-	Down []int64 `json:"down_ns,omitempty"` // a client: start of Dispatch to end of Receive
-	Up   []int64 `json:"up_ns,omitempty"`   // a client: start of the worker's Reserve to end of Collect
+
+	// one entry for each round and client: from the server's start of sending until the worker has the
+	// model; absent if a process has `other_clock`
+	Down []int64 `json:"down_ns,omitempty"`
+	// one entry for each round and client: from the start of making an update until the server has it,
+	// training included; absent if a process has `other_clock`
+	Up []int64 `json:"up_ns,omitempty"`
 
 	// Sums over all timed rounds. Unattributed is what no span covers. Phases are
 	// all spans of a phase, of all processes; spans of a transport lie inside those
 	// of the calls that made them.
-	Unattributed int64            `json:"unattributed_ns,omitempty"`
-	Phases       map[string]int64 `json:"phases_ns" check:"sum"`
 
-	Server    Process       `json:"server"`
-	Processes []Process     `json:"processes"`        // none where workers are goroutines of the server
-	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
-	Link      *LinkCount    `json:"link,omitempty"`   // what the link's queues did meanwhile
-	Proof     Proof         `json:"proof"`
+	// sum over the timed rounds: time that no span covers; absent if a process has `other_clock`
+	Unattributed int64 `json:"unattributed_ns,omitempty"`
+	// sum over the timed rounds and all processes, for each phase by its name; a phase of the
+	// transport (from `encode` on) lies inside the call that needed it. `receive` and `wait`, which
+	// may begin before their round, are missing if a process has `other_clock`. With `nested` there
+	// are `attach` (workers, inside `train`), `detach` (the server before `publish`, workers inside
+	// `train`) and `reconstruct` (the server)
+	Phases map[string]int64 `json:"phases_ns" check:"sum"`
 
-	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
-	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
-	Spans    int64     `json:"spans"`              // that were recorded in the timed rounds
-	SpanCost int64     `json:"span_cost_ns"`       // of recording one, measured in this process
+	// what the server process spent in the timed rounds
+	Server Process `json:"server"`
+	// the same for each worker process; null or empty if workers are goroutines of the server
+	Processes []Process `json:"processes"`
+	// processor time of the whole machine during the block
+	System *usage.System `json:"system,omitempty"`
+	// what the queues of the link did during the block
+	Link *LinkCount `json:"link,omitempty"`
+	// how the data was checked
+	Proof Proof `json:"proof"`
+
+	// profiles were taken, so its times do not count
+	Profiled bool `json:"profiled,omitempty"`
+	// single spans of a few rounds, in a block that was profiled
+	Timeline *Timeline `json:"timeline,omitempty"`
+	// number of spans that were recorded in the timed rounds
+	Spans int64 `json:"spans"`
+	// cost of recording one span
+	SpanCost int64 `json:"span_cost_ns"`
 	retiredBlock
 }
 
@@ -331,48 +482,65 @@ func (b *Block) DropTwoClocks() {
 // TLS says what worker processes took to open their connections before the first
 // round. Where every round has its own session, it is that of the first.
 type TLS struct {
-	Handshakes int    `json:"handshakes"`
-	Time       int64  `json:"handshake_ns"`        // of the process whose own, added up, took longest
-	Cipher     string `json:"cipher" check:"name"` // as crypto/tls names it
+	// number of handshakes, of all worker processes
+	Handshakes int `json:"handshakes"`
+	// sum of their times, of the process in which it is longest
+	Time int64 `json:"handshake_ns"`
+	// cipher suite of the connections, such as `TLS_AES_128_GCM_SHA256`
+	Cipher string `json:"cipher" check:"name"`
 }
 
 // Cold is the first round of a block, in which memory is touched for the first
 // time.
 type Cold struct {
-	Round     int64         `json:"round_ns"`
-	Server    usage.Usage   `json:"server"`
+	// duration of the first round
+	Round int64 `json:"round_ns"`
+	// what the server process spent in it
+	Server usage.Usage `json:"server"`
+	// what each worker process spent in it
 	Processes []usage.Usage `json:"processes"`
 }
 
 // A Process is what one process spent in the timed rounds of a block.
 type Process struct {
-	Host   string           `json:"host,omitempty"` // of an agent; absent on the server's
-	Usage  usage.Usage      `json:"usage"`
-	Memory usage.Memory     `json:"memory"`                // at the end of the block
-	Counts map[string]int64 `json:"counts" check:"signed"` // by the counter names of package phase; a cache may have become smaller
-	CPUs   []int            `json:"cpus,omitempty"`        // that it could use, as the kernel says
-	Import time.Duration    `json:"import_ns,omitempty"`   // what importing its modules took before the block, of one in Python
+	// the host of its agent; absent on the server's host
+	Host string `json:"host,omitempty"`
+	// processor, page faults, allocations
+	Usage usage.Usage `json:"usage"`
+	// memory at the end of the block
+	Memory usage.Memory `json:"memory"`
+	// counters by name, [see below](#counters); one may be below zero if a cache became smaller
+	Counts map[string]int64 `json:"counts" check:"signed"`
+	// the processors that it could use
+	CPUs []int `json:"cpus,omitempty"`
+	// what a process in Python took to import its modules, before the block
+	Import time.Duration `json:"import_ns,omitempty"`
 
-	// The kernel did not let Memory.Peak begin again with the block (it needs to write
-	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.
+	// `peak_rss_bytes` is that of the whole life of the process, since the kernel did not let it start
+	// anew with the block
 	StalePeak bool `json:"stale_peak,omitempty"`
 
-	// OtherClock: the process read another clock than the server. What begins on one of
-	// the two clocks and ends on the other is not measured in its block.
+	// the process read another clock than the server: its boot id or its time namespace is another one
 	OtherClock bool `json:"other_clock,omitempty"`
 }
 
 // A LinkCount is what the queues of a link did while a block ran.
 type LinkCount struct {
-	Dropped    int64 `json:"dropped"`    // packets that found no room
-	Overlimits int64 `json:"overlimits"` // how often one had to wait for the rate
+	// packets that found no room in a queue
+	Dropped int64 `json:"dropped"`
+	// how often a packet had to wait for the rate
+	Overlimits int64 `json:"overlimits"`
 }
 
 // A Proof says how the data of a block was checked.
 type Proof struct {
-	Rounds  int `json:"rounds"`  // in which every element of every update was checked
-	Updates int `json:"updates"` // that were checked so; of a user's worker function, by the hashes that its worker said of model and update
-	Hashed  int `json:"hashed"`  // models whose hash was compared with the reference chain
+	// rounds in which every element of every update was checked; none of them is timed
+	Rounds int `json:"rounds"`
+	// updates that were checked in them; with `train`, by the hashes that workers say of what they got
+	// and sent
+	Updates int `json:"updates"`
+	// models whose hash was compared with that of a reference; 0 with `train`, of which there is none
+	Hashed int `json:"hashed"`
 }
 
 // Proved reports whether the data of every block was checked. A block whose data
@@ -422,14 +590,18 @@ func (c Cell) Timed() []Block {
 
 // A Layout is an executable of a build, as a linker has laid it out.
 type Layout struct {
-	File   string `json:"file" check:"name"` // its name, without the folder
-	SHA256 string `json:"sha256"`            // of its bytes, in hex digits
+	// name of the executable, without its folder
+	File string `json:"file" check:"name"`
+	// SHA-256 of its bytes, in hex digits
+	SHA256 string `json:"sha256"`
 }
 
 // Layouts are those of both builds of an interleaved run.
 type Layouts struct {
+	// the files of `--against`
 	Base []Layout `json:"base"`
-	Head []Layout `json:"head"` // this program, and then the others
+	// the program that measures, and the files of `--layouts`
+	Head []Layout `json:"head"`
 }
 
 // Of returns the layouts of a build, base or head.
@@ -445,11 +617,13 @@ func (l *Layouts) Of(build string) []Layout {
 
 // A Host is one of a run with agents, in its result.
 type Host struct {
-	Name        string              `json:"name" check:"name"` // an agent's is what its user calls it
-	Environment machine.Environment `json:"environment"`       // as it was when the run began
-	Server      bool                `json:"server,omitempty"`
+	// what the agent is called in the run; `server` is the server's host
+	Name string `json:"name" check:"name"`
+	// the machine, as the agent's process sees it, and its build of ipcbench
+	Environment machine.Environment `json:"environment"`
+	// it is the server's host
+	Server bool `json:"server,omitempty"`
 
-	// SameMachine is the first host of the list that is on the same machine: its kernel
-	// started at the same time. Empty for that one itself.
+	// the first host of the list that is on the same machine; absent of that one itself
 	SameMachine string `json:"same_machine,omitempty"`
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding"
+	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,50 +26,93 @@ import (
 	"ipcbench/phase"
 )
 
+var update = flag.Bool("update", false, "write the page of the result file anew")
+
 // schemaPage says what a result file holds.
 const schemaPage = "../../docs/result.md"
 
 // A row is a key of a result file as the page has it.
-type row struct{ of, key, kind, unit string }
+type row struct{ of, key, kind, unit, meaning string }
 
-// rowsOf returns the keys of a struct and of those inside of it, in their order.
-func rowsOf(t reflect.Type, seen map[reflect.Type]bool) (rows []row) {
+// rowsOf returns the keys of a struct and of those inside of it, in their order. said are the
+// comments of fields, by TYPE.FIELD; one may end with its unit, in brackets.
+func rowsOf(t reflect.Type, said map[string]string, seen map[reflect.Type]bool) (rows []row) {
 	seen[t] = true
 	var inner []reflect.Type
-	var fields []reflect.StructField
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Anonymous && f.Type != reflect.TypeFor[Setup]() { // which has a section of its own
-			fields = slices.AppendSeq(fields, f.Type.Fields())
-		} else {
-			fields = append(fields, f)
+	var add func(of reflect.Type)
+	add = func(of reflect.Type) {
+		for i := range of.NumField() {
+			f := of.Field(i)
+			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case key == "-" || f.Type.Name() == "retired" || f.Type.Name() == "otherClocks": // not in files that this build writes
+				continue
+			case f.Anonymous && f.Type != reflect.TypeFor[Setup](): // which has a section of its own
+				add(f.Type)
+				continue
+			}
+			key = cmp.Or(key, f.Name)
+			kind, structs := kindOf(f.Type)
+			if options != "" {
+				kind = strings.TrimSuffix(kind, " or null") + ", or absent"
+			}
+			meaning, unit := said[of.Name()+"."+f.Name], ""
+			switch m := unitBehind.FindStringSubmatch(meaning); {
+			case m != nil:
+				meaning, unit = m[1], m[2]
+			case strings.HasSuffix(key, "_ns"):
+				unit = "ns"
+			case strings.HasSuffix(key, "bytes"):
+				unit = "bytes"
+			}
+			rows = append(rows, row{t.Name(), key, kind, unit, meaning})
+			inner = append(inner, structs...)
 		}
 	}
-	for _, f := range fields {
-		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if retired := f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == reflect.TypeFor[Result]().PkgPath() && f.Type.Name() == "retired"; key == "-" || retired || f.Type.Name() == "otherClocks" { // is not in files that this build writes
-			continue
-		}
-		key = cmp.Or(key, f.Name)
-		kind, structs := kindOf(f.Type)
-		if options != "" {
-			kind = strings.TrimSuffix(kind, " or null") + ", or absent"
-		}
-		unit := ""
-		switch {
-		case strings.HasSuffix(key, "_ns"):
-			unit = "ns"
-		case strings.HasSuffix(key, "bytes"):
-			unit = "bytes"
-		}
-		rows = append(rows, row{t.Name(), key, kind, unit})
-		inner = append(inner, structs...)
-	}
+	add(t)
 	for _, t := range inner {
 		if !seen[t] {
-			rows = append(rows, rowsOf(t, seen)...)
+			rows = append(rows, rowsOf(t, said, seen)...)
 		}
 	}
 	return rows
+}
+
+var unitBehind = regexp.MustCompile(`(?s)^(.*) \[([^\]]*)\]$`)
+
+// comments returns those of the fields of all structs in the folders, by TYPE.FIELD.
+func comments(t *testing.T, folders ...string) map[string]string {
+	t.Helper()
+	said := map[string]string{}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if of, ok := spec.Type.(*ast.StructType); ok {
+					for _, f := range of.Fields.List {
+						name := fmt.Sprint(f.Type) // of one that is embedded
+						if len(f.Names) > 0 {
+							name = f.Names[0].Name
+						}
+						said[spec.Name.Name+"."+name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+					}
+				}
+				return true
+			})
+		}
+	}
+	return said
 }
 
 // kindOf returns what JSON values of a type are, and the structs in it.
@@ -98,38 +145,43 @@ func kindOf(t reflect.Type) (string, []reflect.Type) {
 	return "integer", nil
 }
 
+// keysOf is the part of the page that is made of the types and of the comments of fields.
+var keysOf = regexp.MustCompile("(?s)(<!-- keys: begin[^\n]*\n)(.*)(<!-- keys: end -->)")
+
 // TestSchemaPage: the page lists every key of a result file, in the order of the
 // file, and no other; it says of which kind each is, its unit and its meaning.
 func TestSchemaPage(t *testing.T) {
-	text, err := os.ReadFile(schemaPage)
+	page, err := os.ReadFile(schemaPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []row
+	var b strings.Builder
 	of := ""
-	for line := range strings.Lines(string(text)) {
-		if title, ok := strings.CutPrefix(line, "### "); ok {
-			of = strings.TrimSpace(title)
+	for _, r := range rowsOf(reflect.TypeFor[Result](), comments(t, ".", "../../internal/machine", "../../phase/usage"), map[reflect.Type]bool{}) {
+		if r.of != of {
+			of = r.of
+			fmt.Fprintf(&b, "\n### %s\n\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n", of)
 		}
-		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), "|"), " | ")
-		if len(cells) != 4 || !strings.HasPrefix(line, "| `") {
-			continue
+		if len(r.meaning) < len("two words") {
+			t.Errorf("%s.%s: %q is no meaning", of, r.key, r.meaning)
 		}
-		key := strings.Trim(cells[0], "|` ")
-		if len(strings.TrimSpace(cells[3])) < len("two words") {
-			t.Errorf("%s.%s: %q is no meaning", of, key, cells[3])
-		}
-		unit := strings.TrimSpace(cells[2])
-		if unit != "ns" && unit != "bytes" { // of what has its unit not in its name
-			unit = ""
-		}
-		got = append(got, row{of, key, strings.TrimSpace(cells[1]), unit})
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.key, r.kind, r.unit, strings.ReplaceAll(r.meaning, "|", `\|`))
 	}
-	want := rowsOf(reflect.TypeFor[Result](), map[reflect.Type]bool{})
-	if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(row{})); diff != "" {
-		t.Errorf("%s (-the program +the page):\n%s", schemaPage, diff)
+	b.WriteByte('\n')
+	at := keysOf.FindSubmatchIndex(page)
+	if at == nil {
+		t.Fatalf("%s has no place for keys", schemaPage)
 	}
-	if v := fmt.Sprintf("This is schema %d.", Schema); !strings.Contains(string(text), v) {
+	if diff := gocmp.Diff(b.String(), string(page[at[4]:at[5]])); diff != "" {
+		t.Errorf("%s: run the test with -update (-the program +the page):\n%s", schemaPage, diff)
+	}
+	if *update {
+		page = slices.Concat(page[:at[4]], []byte(b.String()), page[at[5]:])
+		if err := os.WriteFile(schemaPage, page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := fmt.Sprintf("This is schema %d.", Schema); !bytes.Contains(page, []byte(v)) {
 		t.Errorf("%s does not say: %s", schemaPage, v)
 	}
 }
@@ -149,7 +201,7 @@ func TestSchemaExamples(t *testing.T) {
 		t.Fatalf("%d examples with their output, want at least 6", len(examples))
 	}
 	known := map[string]bool{"key": true, "value": true} // of jq itself
-	for _, r := range rowsOf(reflect.TypeFor[Result](), map[reflect.Type]bool{}) {
+	for _, r := range rowsOf(reflect.TypeFor[Result](), nil, map[reflect.Type]bool{}) {
 		known[r.key] = true
 	}
 	path := regexp.MustCompile(`\.([a-z][a-z_]*)\b`)

@@ -18,15 +18,26 @@ import (
 //
 // A new dimension is a field here, a row of [Dims], a flag, and its behaviour.
 type Setup struct {
-	Change   tensor.Change `json:"change,omitzero"`                                         // words that a round changes; all by default
-	Values   string        `json:"values,omitempty" check:"|uniform|normal"`                // values of the first model: normal, or uniform despite a model's file
-	Scenario string        `json:"scenario,omitempty" check:"|sync"`                        // sync, or empty for fedavg
-	Link     link.Rate     `json:"link,omitzero"`                                           // rate and delay of the network; no link by default
-	Language string        `json:"language,omitempty" check:"|python"`                      // of the workers: python, or empty for Go
-	Train    string        `json:"train,omitempty"`                                         // a user's worker function, MODULE:FUNCTION; empty for ours
-	TrainMS  int           `json:"train_ms,omitempty" flag:"--train-ms" check:"0..3600000"` // CPU time in ms that our worker function burns besides its work
-	Respawn  bool          `json:"respawn,omitempty"`                                       // each round starts worker processes of its own and ends them
-	Nested   bool          `json:"nested,omitempty"`                                        // model and updates travel as Go values with tensors nested in them
+	// the share of words that a round changes, such as `2%`, or `2%/rows`; absent if it changes all
+	Change tensor.Change `json:"change,omitzero"`
+	// what the words hold at first: `normal`, or `uniform` in spite of a file; absent if they are
+	// those of the model's file or, without one, uniform
+	Values string `json:"values,omitempty" check:"|uniform|normal"`
+	// `sync` if the server changes the model and workers only read it; absent in federated averaging
+	Scenario string `json:"scenario,omitempty" check:"|sync"`
+	// rate of the network, such as `100Mbit`; `unshaped` if it had none; absent if there was no link
+	Link link.Rate `json:"link,omitzero"`
+	// what the workers are written in: `python`; absent if that is Go
+	Language string `json:"language,omitempty" check:"|python"`
+	// a user's own worker function, `MODULE:FUNCTION`; absent if it is ipcbench's
+	Train string `json:"train,omitempty"`
+	// CPU time that every training burns besides its work, in milliseconds, as `--train-ms` has it;
+	// absent if none [ms]
+	TrainMS int `json:"train_ms,omitempty" flag:"--train-ms" check:"0..3600000"`
+	// every round started and ended its own worker processes
+	Respawn bool `json:"respawn,omitempty"`
+	// model and updates travelled as values with tensors nested in them
+	Nested bool `json:"nested,omitempty"`
 }
 
 // InPython is the language of workers in Python.

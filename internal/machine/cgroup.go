@@ -14,10 +14,14 @@ import (
 // A Cgroup is what the control groups of this process, and those that enclose
 // them, allow it.
 type Cgroup struct {
-	Version    string   `json:"version"`                                         // v1, v2, or hybrid: both are mounted
-	CPUs       *float64 `json:"cpu_limit" diff:"cgroup's processor limit"`       // processors' worth of time; null: no limit
-	Memory     *int64   `json:"memory_limit_bytes" diff:"cgroup's memory limit"` // null: no limit
-	MemoryUsed int64    `json:"memory_used_bytes"`                               // by the innermost group, its page cache included
+	// `v1`, `v2`, or `hybrid` if both are mounted
+	Version string `json:"version"`
+	// limit of CPU time in processors; null if there is none [processors]
+	CPUs *float64 `json:"cpu_limit" diff:"cgroup's processor limit"`
+	// limit of memory; null if there is none
+	Memory *int64 `json:"memory_limit_bytes" diff:"cgroup's memory limit"`
+	// memory in use, files in the page cache included
+	MemoryUsed int64 `json:"memory_used_bytes"`
 }
 
 // readCgroup returns nil if no control groups are mounted.

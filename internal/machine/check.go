@@ -12,9 +12,14 @@ const (
 
 // A Check is what was found out about one property of the machine.
 type Check struct {
-	Name   string `json:"name"`
+	// what was looked at, such as `descriptors`; [doctor.md](doctor.md) lists them
+	Name string `json:"name"`
+	// `warn`: times may be longer or noisier; `fail`: a part of the run could not be measured
 	Status Status `json:"status" check:"warn|fail"`
-	What   string `json:"what"`          // was found, with figures
-	Why    string `json:"why"`           // it matters
-	Fix    string `json:"fix,omitempty"` // what to do about it; absent if all is well
+	// what was found, with numbers
+	What string `json:"what"`
+	// why it matters
+	Why string `json:"why"`
+	// what to do about it
+	Fix string `json:"fix,omitempty"`
 }

@@ -29,41 +29,69 @@ const unknown = "unknown"
 // change to ipcbench, and the build that was measured. What a machine does not
 // tell is absent, zero or "unknown".
 type Environment struct {
-	Time time.Time `json:"time"` // of reading, UTC
+	// when this was read, in UTC
+	Time time.Time `json:"time"`
 
-	CPU        string `json:"cpu" diff:"CPU model"`                        // the model's name
-	Arch       string `json:"arch" diff:"architecture"`                    // GOARCH
-	CPUs       int    `json:"cpus_online" diff:"processors online"`        // logical ones
-	Affinity   string `json:"affinity" diff:"processors that may be used"` // those this process may use: "0-3,8"
-	GOMAXPROCS int    `json:"gomaxprocs" diff:"GOMAXPROCS"`
-	LLC        int64  `json:"llc_bytes" diff:"last-level cache"` // that one core can fill
-	Governor   string `json:"governor,omitempty" diff:"frequency governor"`
-	Hypervisor string `json:"hypervisor,omitempty" diff:"hypervisor"` // absent: none that shows itself
-	Kernel     string `json:"kernel" diff:"kernel"`
+	// the processor's model
+	CPU string `json:"cpu" diff:"CPU model"`
+	// processor architecture, such as `amd64`
+	Arch string `json:"arch" diff:"architecture"`
+	// number of logical processors
+	CPUs int `json:"cpus_online" diff:"processors online"`
+	// the processors that ipcbench may use, such as `0-3,8`
+	Affinity string `json:"affinity" diff:"processors that may be used"`
+	// number of threads that may run Go code at the same time
+	GOMAXPROCS int `json:"gomaxprocs" diff:"GOMAXPROCS"`
+	// last-level cache that one core can fill; 0 if unknown
+	LLC int64 `json:"llc_bytes" diff:"last-level cache"`
+	// how the kernel chooses the processor's frequency
+	Governor string `json:"governor,omitempty" diff:"frequency governor"`
+	// the hypervisor, if there is one that shows itself
+	Hypervisor string `json:"hypervisor,omitempty" diff:"hypervisor"`
+	// version of the Linux kernel
+	Kernel string `json:"kernel" diff:"kernel"`
 
-	MemTotal     int64   `json:"mem_total_bytes" diff:"memory" near:"yes"`
-	MemAvailable int64   `json:"mem_available_bytes"`
-	Cgroup       *Cgroup `json:"cgroup,omitempty" diff:"each field"`
-	Shm          *Space  `json:"dev_shm,omitempty" diff:"/dev/shm" near:"yes"`
-	Tmp          *Space  `json:"tmp,omitempty" diff:"file system of temporary files" nothing:"not recorded"` // of the directory for temporary files, with sockets and the files of transports
-	THP          string  `json:"thp" diff:"transparent huge pages"`                                          // of anonymous memory: always, madvise or never
-	ShmemTHP     string  `json:"shmem_thp" diff:"transparent huge pages of shared memory"`
-	HugePages    int     `json:"nr_hugepages" diff:"reserved huge pages"`
-	SocketBuffer int64   `json:"wmem_max_bytes" diff:"largest socket buffer" nothing:"not recorded"` // the most that a socket's sender may have on the way
+	// memory of the machine
+	MemTotal int64 `json:"mem_total_bytes" diff:"memory" near:"yes"`
+	// memory that was free for use when the run began
+	MemAvailable int64 `json:"mem_available_bytes"`
+	// limits of the control group; absent if there is none to see
+	Cgroup *Cgroup `json:"cgroup,omitempty" diff:"each field"`
+	// the file system at `/dev/shm`, where shared memory lies
+	Shm *Space `json:"dev_shm,omitempty" diff:"/dev/shm" near:"yes"`
+	// the file system for temporary files, where sockets lie
+	Tmp *Space `json:"tmp,omitempty" diff:"file system of temporary files" nothing:"not recorded"`
+	// transparent huge pages for private memory: `always`, `madvise` or `never`
+	THP string `json:"thp" diff:"transparent huge pages"`
+	// the same for shared memory
+	ShmemTHP string `json:"shmem_thp" diff:"transparent huge pages of shared memory"`
+	// huge pages that are set aside
+	HugePages int `json:"nr_hugepages" diff:"reserved huge pages"`
+	// the largest send buffer that a socket may ask for; 0 if unknown
+	SocketBuffer int64 `json:"wmem_max_bytes" diff:"largest socket buffer" nothing:"not recorded"`
 
-	AES   *bool  `json:"aes,omitempty" diff:"instructions for AES" nothing:"not recorded"`        // the processor has instructions with which TLS encrypts
-	Loops string `json:"loops,omitempty" diff:"loops that train and fold" nothing:"not recorded"` // AVX2 or Go
+	// the processor has the instructions with which TLS encrypts (AES and carry-less multiplication);
+	// absent if nobody looked
+	AES *bool `json:"aes,omitempty" diff:"instructions for AES" nothing:"not recorded"`
+	// which loops train and fold: `AVX2`, in assembly, or `Go`; absent in a file of an older build. A
+	// worker in Python or a peer says it under `software`: `kernel`, `C` or `numpy`
+	Loops string `json:"loops,omitempty" diff:"loops that train and fold" nothing:"not recorded"`
 
-	Link *Link `json:"link,omitempty" diff:"network of the run"` // the network with a rate that the run made for itself; absent without one
+	// the network with a rate that the run had for itself; [links.md](links.md) says how it is made
+	Link *Link `json:"link,omitempty" diff:"network of the run"`
 
-	// Where the run's servers listened over TCP: empty for the loopback interface, else
-	// [OffLoopback], or [Insecure] where encryption and proven names were not asked for.
+	// where servers listened over TCP: `off loopback`, or `off loopback, insecure` with
+	// `--insecure-network`; absent if it was on the loopback interface
 	Listen string `json:"listen,omitempty" check:"|off loopback|off loopback, insecure" diff:"servers listen" nothing:"on loopback"`
 
-	Go     string `json:"go" diff:"Go version"`
-	Commit string `json:"commit"`                              // of the running binary, or "unknown"
-	Dirty  bool   `json:"dirty,omitempty"`                     // its source was not what the commit holds
-	Race   bool   `json:"race,omitempty" diff:"race detector"` // built with the race detector, so no timing means anything
+	// version of Go that built ipcbench
+	Go string `json:"go" diff:"Go version"`
+	// commit of the source, or `unknown`
+	Commit string `json:"commit"`
+	// the source differed from that commit
+	Dirty bool `json:"dirty,omitempty"`
+	// built with the race detector: no time in this file means anything
+	Race bool `json:"race,omitempty" diff:"race detector"`
 }
 
 // What [Environment.Listen] may be. There is no address in it.
@@ -74,18 +102,26 @@ const (
 
 // A Space is a file system's size.
 type Space struct {
+	// type of the file system, such as `tmpfs`
 	FileSystem string `json:"file_system"`
-	Size       int64  `json:"size_bytes"`
-	Free       int64  `json:"free_bytes"`
+	// size of the file system
+	Size int64 `json:"size_bytes"`
+	// what was free when the run began
+	Free int64 `json:"free_bytes"`
 }
 
 // A Link is how a run made a network with a rate.
 type Link struct {
-	Namespaces string           `json:"namespaces"` // of whose the run had its own: "users, network"
-	Address    string           `json:"address"`    // of the server; what goes there and what comes from there have the rate, each
-	MTU        int              `json:"mtu_bytes"`
-	Qdisc      string           `json:"qdisc"`
-	Bursts     map[string]int64 `json:"bursts_bytes"` // that may pass at once after a pause, by rate
+	// of what the run had its own: `network`, or `users, network`
+	Namespaces string `json:"namespaces"`
+	// of the server; what goes there and what comes from there has the rate, each way
+	Address string `json:"address"`
+	// the largest packet
+	MTU int `json:"mtu_bytes"`
+	// what kept the rate, as the kernel calls it
+	Qdisc string `json:"qdisc"`
+	// by rate, how much passed at once after a pause
+	Bursts map[string]int64 `json:"bursts_bytes"`
 }
 
 // Read returns the environment of this process.

@@ -13,12 +13,18 @@ import (
 // A page that several processes map counts whole in the RSS of each, so sums
 // over processes are made of PSS, where each of them has its share.
 type Memory struct {
-	Peak  int64  `json:"peak_rss_bytes"`      // the largest RSS since the start, or since ResetPeak
-	RSS   int64  `json:"rss_bytes"`           // Anon + File + Shmem
-	Anon  int64  `json:"rss_anon_bytes"`      // the heap and other private memory
-	File  int64  `json:"rss_file_bytes"`      // programs and other mapped files
-	Shmem int64  `json:"rss_shmem_bytes"`     // memfd, /dev/shm and other shared memory
-	PSS   *int64 `json:"pss_bytes,omitempty"` // absent where the kernel does not tell
+	// the most resident memory during the block
+	Peak int64 `json:"peak_rss_bytes"`
+	// resident memory: the sum of the next three
+	RSS int64 `json:"rss_bytes"`
+	// the heap and other private memory
+	Anon int64 `json:"rss_anon_bytes"`
+	// mapped files, such as the program
+	File int64 `json:"rss_file_bytes"`
+	// shared memory
+	Shmem int64 `json:"rss_shmem_bytes"`
+	// resident memory, where a page that several processes share counts in equal parts
+	PSS *int64 `json:"pss_bytes,omitempty"`
 }
 
 // ReadMemory returns what this process has resident. It takes milliseconds in a

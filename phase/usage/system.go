@@ -11,9 +11,12 @@ import (
 // since it started, or between two marks if it comes from Since. The kernel
 // counts in steps of 10 ms.
 type System struct {
-	Busy  time.Duration `json:"busy_ns"`
-	Idle  time.Duration `json:"idle_ns"`
-	Steal time.Duration `json:"steal_ns"` // wanted, and given to another virtual machine by the hypervisor
+	// time in which processors were busy
+	Busy time.Duration `json:"busy_ns"`
+	// time in which processors were idle
+	Idle time.Duration `json:"idle_ns"`
+	// time that the hypervisor gave to other machines
+	Steal time.Duration `json:"steal_ns"`
 }
 
 // ReadSystem returns the machine's CPU time since it started.

@@ -28,29 +28,43 @@ import (
 // A Usage is what a process has cost: since its start if it comes from [Read],
 // between two marks if it comes from Since. Durations are nanoseconds in JSON.
 type Usage struct {
-	User   time.Duration `json:"user_ns"`   // CPU time; the sum of User and System is exact,
-	System time.Duration `json:"system_ns"` // their split is sampled by the kernel's tick
+	// CPU time outside of the kernel
+	User time.Duration `json:"user_ns"`
+	// CPU time in the kernel; the sum of both is exact, the split is an estimate of the kernel
+	System time.Duration `json:"system_ns"`
 
-	MinorFaults         int64 `json:"minor_faults"`
-	MajorFaults         int64 `json:"major_faults"`         // those that waited for a disk
-	VoluntarySwitches   int64 `json:"voluntary_switches"`   // the process had to wait
-	InvoluntarySwitches int64 `json:"involuntary_switches"` // somebody else got its processor
+	// page faults without reading from a disk
+	MinorFaults int64 `json:"minor_faults"`
+	// page faults that waited for a disk
+	MajorFaults int64 `json:"major_faults"`
+	// context switches because the process had to wait
+	VoluntarySwitches int64 `json:"voluntary_switches"`
+	// context switches because another process got the processor
+	InvoluntarySwitches int64 `json:"involuntary_switches"`
 
 	// Of the Go runtime, which counts small objects when it takes the next span
 	// for them: up to 8 KiB a size class and processor may be counted late.
-	AllocBytes   int64         `json:"alloc_bytes"`
-	AllocObjects int64         `json:"alloc_objects"`
-	GCCycles     int64         `json:"gc_cycles"` // finished
-	GCTime       time.Duration `json:"gc_cpu_ns"` // CPU time of finished cycles, part of User and System
 
-	Queue *Queue `json:"queue,omitempty"` // absent if the kernel keeps no scheduler statistics
-	IO    *IO    `json:"io,omitempty"`    // absent if the kernel keeps no I/O accounting
+	// memory that Go code allocated
+	AllocBytes int64 `json:"alloc_bytes"`
+	// number of these allocations
+	AllocObjects int64 `json:"alloc_objects"`
+	// garbage collections that ended
+	GCCycles int64 `json:"gc_cycles"`
+	// CPU time of these collections, a part of the CPU time above
+	GCTime time.Duration `json:"gc_cpu_ns"`
+
+	// absent if the kernel does not count it
+	Queue *Queue `json:"queue,omitempty"`
+	// absent if the kernel does not count it
+	IO *IO `json:"io,omitempty"`
 }
 
 // A Queue is the time that threads wanted to run and had no processor: the
 // best sign that something else disturbed a measurement.
 type Queue struct {
-	Wait time.Duration `json:"wait_ns"` // summed over the threads that are alive
+	// time in which threads could run and had no processor, summed over the threads
+	Wait time.Duration `json:"wait_ns"`
 }
 
 // An IO is what went through read(2), write(2) and their like: files, pipes and
@@ -58,10 +72,14 @@ type Queue struct {
 // through sendmsg(2) and recvmsg(2). A Read adds its own few reads, one a
 // thread and some more.
 type IO struct {
-	ReadBytes    int64 `json:"read_bytes"`
+	// bytes that system calls read, from sockets and files
+	ReadBytes int64 `json:"read_bytes"`
+	// bytes that system calls wrote
 	WrittenBytes int64 `json:"written_bytes"`
-	ReadCalls    int64 `json:"read_calls"`
-	WriteCalls   int64 `json:"write_calls"`
+	// number of system calls that read
+	ReadCalls int64 `json:"read_calls"`
+	// number of system calls that wrote
+	WriteCalls int64 `json:"write_calls"`
 }
 
 // Read returns what this process has cost since its start.
