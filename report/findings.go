@@ -377,14 +377,12 @@ func droppedPackets(c *metrics.Cell) *Finding {
 
 // neverPays: a codec that costs time on any link.
 func neverPays(b *BreakEven) *Finding {
-	if b.Pays != Never {
-		return nil
-	}
 	saved := value("saved", "B", b.Saved)
+	text := fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved)
 	if b.Saved <= 0 {
-		return warn("codec_never_pays", "the codec makes nothing smaller: it never pays", saved)
+		text = "the codec makes nothing smaller: it never pays"
 	}
-	return warn("codec_never_pays", fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved), saved)
+	return warnIf(b.Pays == Never, "codec_never_pays", text, saved)
 }
 
 // FindingLine writes a finding as one line, in which nothing acts on a terminal.
