@@ -15,11 +15,15 @@ import (
 
 // groupSection is the table of a group, without what its columns mean.
 func groupSection(cells []*metrics.Cell) doc.Section {
-	t := groupTable(cells)
+	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{unexplained(groupTable(cells))}}
+}
+
+// unexplained is a table without what its columns mean.
+func unexplained(t doc.Table) doc.Table {
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
 	}
-	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{t}}
+	return t
 }
 
 // inOrder returns the cells of a verdict: ours, then peers, each the fastest first and what
@@ -122,8 +126,8 @@ func cellTables(r *metrics.Result) doc.Section {
 // details says what the marks of a cell mean for it.
 func details(c *metrics.Cell, plan result.Plan) (all []string) {
 	found := c.Marks()
-	for _, m := range marks {
-		if text := m.on(c, found); text != "" {
+	for _, text := range markTexts(c, found) {
+		if text != "" {
 			all = append(all, text)
 		}
 	}
@@ -143,60 +147,53 @@ func effort(cells []*metrics.Cell) string {
 		between(slices.Min(rounds), slices.Max(rounds), "round") + " a cell"
 }
 
-// A mark is something that a reader must know about a cell's numbers.
-type mark struct {
-	help string                                        // the beginning of a sentence
-	on   func(c *metrics.Cell, m metrics.Marks) string // what holds of a cell, or nothing
+// The kinds of marks: of what a reader must know about a cell's numbers.
+const (
+	astray = iota
+	bimodal
+	drifted
+	scattered
+	interrupted
+	notProved
+)
+
+// markHelp says what each kind of mark is, as the beginning of a sentence.
+var markHelp = [...]string{
+	astray:      "Some tensors did not go the way that the transport is named for",
+	bimodal:     "Rounds fall into two groups",
+	drifted:     "Rounds became slower or faster",
+	scattered:   "Over a tenth of the rounds lie far from the median",
+	interrupted: "The measurement was interrupted",
+	notProved:   "The data was not proved",
 }
 
-// marks are all of them.
-var marks = []mark{
-	{"Some tensors did not go the way that the transport is named for", func(_ *metrics.Cell, m metrics.Marks) string {
-		if !m.Astray {
-			return ""
-		}
-		text, sep := "only "+doc.Percent(m.Attested)+" of the tensors went the way that the transport is named for", ": "
+// markTexts returns what the marks m say of a cell: a text for each kind that it has.
+func markTexts(c *metrics.Cell, m metrics.Marks) (texts [len(markHelp)]string) {
+	if m.Astray {
+		texts[astray] = "only " + doc.Percent(m.Attested) + " of the tensors went the way that the transport is named for"
+		sep := ": "
 		for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
-			text += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
+			texts[astray] += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
 			sep = ", "
 		}
-		return text
-	}},
-	{"Rounds fall into two groups", func(_ *metrics.Cell, m metrics.Marks) string {
-		if m.Modes == nil {
-			return ""
-		}
+	}
+	if m.Modes != nil {
 		a, b := m.Modes[0], m.Modes[1]
-		return fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
+		texts[bimodal] = fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
 			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
-	}},
-	{"Rounds became slower or faster", func(_ *metrics.Cell, m metrics.Marks) string {
-		switch {
-		case m.Drift.Across != 0:
-			return "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
-		case m.Drift.Within != 0:
-			return "rounds changed by " + doc.Signed(m.Drift.Within) + " % within a block"
-		}
-		return ""
-	}},
-	{"Over a tenth of the rounds lie far from the median", func(c *metrics.Cell, m metrics.Marks) string {
-		if m.Outliers == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
-	}},
-	{"The measurement was interrupted", func(_ *metrics.Cell, m metrics.Marks) string {
-		if !m.Interrupted {
-			return ""
-		}
-		return "the measurement was interrupted"
-	}},
-	{"The data was not proved", func(c *metrics.Cell, _ metrics.Marks) string {
-		if c.Proved() || c.Unproved != "" { // which its name says
-			return ""
-		}
-		return "the data was not proved"
-	}},
+	}
+	switch {
+	case m.Drift.Across != 0:
+		texts[drifted] = "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
+	case m.Drift.Within != 0:
+		texts[drifted] = "rounds changed by " + doc.Signed(m.Drift.Within) + " % within a block"
+	}
+	if m.Outliers != 0 {
+		texts[scattered] = fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
+	}
+	texts[interrupted] = unless(!m.Interrupted, "the measurement was interrupted")
+	texts[notProved] = unless(c.Proved() || c.Unproved != "", "the data was not proved") // or its name says it
+	return texts
 }
 
 // mostRemarks is how many sentences stand below a table of the first screen.
@@ -205,15 +202,10 @@ const mostRemarks = 3
 // remarks are the marks of cells: one sentence for each kind, with the cells that have it.
 func remarks(cells []*metrics.Cell) []string {
 	var all []string
-	for _, m := range marks {
-		var names []string
-		for _, c := range cells {
-			if m.on(c, c.Marks()) != "" {
-				names = append(names, variant(c))
-			}
-		}
-		if names != nil {
-			all = append(all, m.help+": "+doc.List(names)+".")
+	for kind, help := range markHelp {
+		marked := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return markTexts(c, c.Marks())[kind] == "" })
+		if len(marked) > 0 {
+			all = append(all, help+": "+doc.List(each(marked, variant))+".")
 		}
 	}
 	if len(all) > mostRemarks {

@@ -211,8 +211,8 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	for _, of := range cells {
 		found := of.Marks()
 		found.Outliers = 0 // which a median bears, and its interval shows
-		for _, m := range marks {
-			if text := m.on(of, found); text != "" {
+		for _, text := range markTexts(of, found) {
+			if text != "" {
 				s.Lead = append(s.Lead, doc.Say(of.Name()+": "+text+".")...)
 			}
 		}

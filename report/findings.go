@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -310,17 +311,14 @@ func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
 // leastOverhead returns the cell of the same work with the smallest overhead
 // whose interval lies above zero, or nil.
 func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
-	var least *metrics.Cell
-	for _, o := range r.Cells {
+	above := slices.DeleteFunc(slices.Clone(r.Cells), func(o *metrics.Cell) bool {
 		i := o.Of("overhead")
-		if o.Control != c.Control || !i.Excludes(0) || i.Center <= 0 {
-			continue
-		}
-		if least == nil || i.Center < least.Of("overhead").Center {
-			least = o
-		}
+		return o.Control != c.Control || !i.Excludes(0) || i.Center <= 0
+	})
+	if len(above) == 0 {
+		return nil
 	}
-	return least
+	return slices.MinFunc(above, func(a, b *metrics.Cell) int { return cmp.Compare(a.Of("overhead").Center, b.Of("overhead").Center) })
 }
 
 func recorderCost(c *metrics.Cell) *Finding {
@@ -379,25 +377,19 @@ func droppedPackets(c *metrics.Cell) *Finding {
 
 // neverPays: a codec that costs time on any link.
 func neverPays(b *BreakEven) *Finding {
-	if b.Pays != Never {
-		return nil
-	}
 	saved := value("saved", "B", b.Saved)
+	text := fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved)
 	if b.Saved <= 0 {
-		return warn("codec_never_pays", "the codec makes nothing smaller: it never pays", saved)
+		text = "the codec makes nothing smaller: it never pays"
 	}
-	return warn("codec_never_pays", fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved), saved)
+	return warnIf(b.Pays == Never, "codec_never_pays", text, saved)
 }
 
 // FindingLine writes a finding as one line, in which nothing acts on a terminal.
 func FindingLine(f Finding) string { return findingLine(f, f.Cell) }
 
 func findingLine(f Finding, of string) string {
-	text := string(f.Severity) + ": "
-	if of != "" {
-		text += of + ": "
-	}
-	return doc.Visible(text + f.Text)
+	return doc.Visible(string(f.Severity) + ": " + unless(of == "", of+": ") + f.Text)
 }
 
 // findings are all findings of a result, errors first.

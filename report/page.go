@@ -50,16 +50,12 @@ func request(r *metrics.Result) doc.Document {
 // folded. Names of views, if there are any, choose among them.
 func page(r *metrics.Result, names []string) doc.Document {
 	var cells []*metrics.Cell
-	var models []string
 	for _, of := range bySize(r, -1) {
 		v, _ := metrics.Decide(of)
 		cells = append(cells, inOrder(of, v)...)
 	}
-	for _, c := range cells {
-		if !slices.Contains(models, c.Model.Label()) {
-			models = append(models, c.Model.Label())
-		}
-	}
+	label := func(c *metrics.Cell) string { return c.Model.Label() }
+	models := each(metrics.GroupBy(cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
 	title := doc.List(models)
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
@@ -103,7 +99,8 @@ func briefVerdicts(r *metrics.Result, s doc.Section) doc.Section {
 	if len(r.Groups()) <= mostOpen {
 		return s
 	}
-	s.Lead, s.Tables = verdictSection(r, 0).Lead, verdictSection(r, 0).Tables
+	brief := verdictSection(r, 0)
+	s.Lead, s.Tables = brief.Lead, brief.Tables
 	if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
 		lines := envelopeLines(swept[0])
 		s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
@@ -121,9 +118,5 @@ func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
 
 // terms are the glossary as a page has it.
 func terms() []doc.Term {
-	var all []doc.Term
-	for _, w := range Words() {
-		all = append(all, doc.Term{Word: w.Word, Means: w.Means})
-	}
-	return all
+	return each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
 }

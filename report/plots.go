@@ -72,17 +72,14 @@ func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
-		for _, part := range tripParts {
-			p.Series = append(p.Series, doc.Series{Name: part})
-		}
-		for _, c := range cells {
-			t, ok := tripOf(c)
-			if !ok {
-				continue
+		for k, part := range tripParts {
+			of := doc.Series{Name: part}
+			for _, c := range cells {
+				if trip, ok := tripOf(c); ok {
+					of.Points = append(of.Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: trip[k]}})
+				}
 			}
-			for k, x := range t {
-				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
-			}
+			p.Series = append(p.Series, of)
 		}
 		all = drawn(all, p)
 	}
@@ -124,14 +121,14 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 		var rounds []float64
 		for _, c := range cells {
-			d, k := doc.Series{Name: variant(c), Dim: c.IsControl()}, doc.Series{Name: variant(c), Dim: c.IsControl()}
-			d.Points, k.Points = distribution(c, shares), course(c, samples, timed)
-			for _, p := range d.Points {
-				rounds = append(rounds, p.At)
+			of := doc.Series{Name: variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
+			if len(of.Points) == 0 {
+				continue
 			}
-			if len(d.Points) > 0 {
-				parts.Series, times.Series = append(parts.Series, d), append(times.Series, k)
-			}
+			rounds = append(rounds, each(of.Points, func(p doc.Point) float64 { return p.At })...)
+			parts.Series = append(parts.Series, of)
+			of.Points = course(c, samples, timed)
+			times.Series = append(times.Series, of)
 		}
 		parts.At.Log = logarithmic(rounds)
 		all = drawn(drawn(all, parts), times)

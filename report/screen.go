@@ -62,12 +62,10 @@ func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
 			continue
 		}
 		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool { _, ok := metrics.Decide(cells); return !ok })
-		switch len(decided) {
-		case 0:
-			all = append(all, links[:1])
-		default:
-			all = append(all, decided)
+		if len(decided) == 0 {
+			decided = links[:1]
 		}
+		all = append(all, decided)
 	}
 	return all
 }
@@ -128,14 +126,10 @@ func doubts(r *metrics.Result, again string) []doc.Paragraph {
 		return f.Rule == OtherTraining && !f.Measured.Remote()
 	}
 	warnings := findingLines(r, func(f Finding) bool { return f.Severity == Warning && !open(f) && !said(f) }, doc.Plain)
-	switch len(warnings) {
-	case 0:
-	case 1:
-		lines = append(lines, warnings...)
-	default:
-		lines = append(lines, doc.Say(fmt.Sprintf("%d warnings: %s --view findings", len(warnings), again))...)
+	if len(warnings) > 1 {
+		warnings = doc.Say(fmt.Sprintf("%d warnings: %s --view findings", len(warnings), again))
 	}
-	return lines
+	return append(lines, warnings...)
 }
 
 // bySize returns the groups of a result: the smallest model first, or last if order

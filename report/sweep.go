@@ -66,6 +66,8 @@ type line struct {
 	Cells   []*metrics.Cell // one for each step; nil where no round was timed
 }
 
+func (l *line) name() string { return l.Variant }
+
 // TakesPart reports whether the line is one of those of which one is the fastest, and
 // which have crossings.
 func (l *line) TakesPart() bool {
@@ -306,10 +308,6 @@ func envelope(s *sweep) doc.Table {
 		})}
 	work := axisCells(shared, s.cells(0)[0])
 	for _, of := range s.Envelope() {
-		var fastest []string
-		for _, l := range of.Best {
-			fastest = append(fastest, l.Variant)
-		}
 		next, since := make([]doc.Cell, 4), make([]doc.Cell, 3) // first for people, then for programs
 		if l := of.Next; l != nil {
 			next = []doc.Cell{doc.Words(l.Variant + ", " + times(of)), doc.Words(l.Variant), doc.Number(of.NextLow), doc.Number(of.NextHigh)}
@@ -318,13 +316,13 @@ func envelope(s *sweep) doc.Table {
 			since = []doc.Cell{doc.Words(crossingText(s, c)), doc.Words(c.Before.Variant), doc.Estimate(c.At)}
 		}
 		t.Add(slices.Concat([]doc.Cell{doc.Words(step(s, of.From)), doc.Words(step(s, of.To))}, work, []doc.Cell{
-			doc.Words(s.Over.name), doc.Words(best(of)), doc.Words(bestRounds(s, of)), next[0], since[0], words(fastest),
+			doc.Words(s.Over.name), doc.Words(best(of)), doc.Words(bestRounds(s, of)), next[0], since[0], words(each(of.Best, (*line).name)),
 		}, next[1:], since[1:])...)
 	}
 	return t
 }
 
-func best(of *stretch) string { return either(of.Best, func(l *line) string { return l.Variant }) }
+func best(of *stretch) string { return either(of.Best, (*line).name) }
 
 // bestRounds says how long the best takes at both ends of a stretch.
 func bestRounds(s *sweep, of *stretch) string {
@@ -359,11 +357,8 @@ func envelopeLines(s *sweep) []doc.Paragraph {
 
 // sweepTable is the envelope of a sweep, without what its columns mean.
 func sweepTable(s *sweep) doc.Section {
-	t := envelope(s)
+	t := unexplained(envelope(s))
 	t.Caption = ""
-	for i := range t.Columns {
-		t.Columns[i].Help = ""
-	}
 	return doc.Section{Title: sweepTitle(s), Lead: doc.Say(yardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
 }
 

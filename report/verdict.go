@@ -82,23 +82,12 @@ func choice(v metrics.Verdict) string {
 	return text + "."
 }
 
-// instead is what ranks instead of the round; empty if the round does.
-func instead(y metrics.Yardstick) string {
-	if y.Off == nil {
-		return ""
-	}
-	return y.By
-}
-
 // mostNamed is how many transports a verdict names that may be as fast.
 const mostNamed = 4
 
 // either names cells or lines: a, b or c.
 func either[T any](of []T, name func(T) string) string {
-	var names []string
-	for _, x := range of {
-		names = append(names, name(x))
-	}
+	names := each(of, name)
 	if more := len(names) - mostNamed; more > 0 {
 		names = append(names[:mostNamed], doc.Plural(more, "other"))
 	}
@@ -169,12 +158,9 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 	}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
-		name := variant(best)
-		if v.TooClose() || v.Unproved {
-			name += ", " + outcome(v)
-		}
+		name := variant(best) + unless(!v.TooClose() && !v.Unproved, ", "+outcome(v))
 		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))})
+			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(unless(v.Off == nil, v.By))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
@@ -183,11 +169,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 			cost := v.Cost(v.Ranked[k])
 			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
 		}
-		var fastest []string
-		for _, c := range v.Fastest() {
-			fastest = append(fastest, c.Label())
-		}
-		t.Add(append(row, words(fastest), doc.Words(outcome(v)), doc.Words(verdictSentence(v)))...)
+		t.Add(append(row, words(each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(verdictSentence(v)))...)
 	}
 	return t
 }
@@ -217,14 +199,9 @@ func summaries(all []metrics.Verdict) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
 	for _, of := range metrics.GroupBy(all, func(v metrics.Verdict) string { return v.Group.Build }) {
-		if len(of) < 3 {
-			continue
+		if build := of[0].Group.Build; len(of) >= 3 {
+			texts = append(texts, unless(build == "", build+": ")+summary(of))
 		}
-		text := summary(of)
-		if build := of[0].Group.Build; build != "" {
-			text = build + ": " + text
-		}
-		texts = append(texts, text)
 	}
 	return texts
 }
@@ -234,10 +211,9 @@ func summary(all []metrics.Verdict) string {
 	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Proved() })
 	won := metrics.GroupBy(wins, func(v metrics.Verdict) string { return variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []metrics.Verdict) int { return len(b) - len(a) })
-	var parts []string
-	for _, of := range won {
-		parts = append(parts, fmt.Sprintf("%s is fastest in %d", variant(of[0].Best()), len(of)))
-	}
+	parts := each(won, func(of []metrics.Verdict) string {
+		return fmt.Sprintf("%s is fastest in %d", variant(of[0].Best()), len(of))
+	})
 	if open := len(all) - len(wins); open > 0 {
 		parts = append(parts, fmt.Sprintf("too close to call or not proved in %d", open))
 	}

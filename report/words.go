@@ -47,20 +47,12 @@ func variant(c *metrics.Cell) string {
 	if c.Encoded() {
 		name += " with " + c.Codec()
 	}
-	name = metrics.InLanguage(name, c.Language)
-	if c.Unproved != "" {
-		name += " (unproved)"
-	}
-	return name
+	return metrics.InLanguage(name, c.Language) + unless(c.Unproved == "", " (unproved)")
 }
 
 // load says how many workers and clients a group has, and its build.
 func load(g metrics.Group) string {
-	t := doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client")
-	if g.Build != "" {
-		t += ", " + g.Build
-	}
-	return t
+	return doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client") + unless(g.Build == "", ", "+g.Build)
 }
 
 func size(n int64) string { return doc.Quantity("B", float64(n)) }
@@ -75,10 +67,7 @@ func between(least, most int, noun string) string {
 
 // fullCommit names what a build was made of, for other programs.
 func fullCommit(commit string, dirty bool) string {
-	if dirty {
-		return commit + "+dirty"
-	}
-	return commit
+	return commit + unless(!dirty, "+dirty")
 }
 
 func oneIf(yes bool) float64 {
