@@ -67,12 +67,7 @@ func Views() []View {
 }
 
 // viewNames are those of all views.
-func viewNames() (all []string) {
-	for _, v := range Views() {
-		all = append(all, v.Name)
-	}
-	return all
-}
+func viewNames() []string { return each(Views(), func(v View) string { return v.Name }) }
 
 // CheckViews returns an error if one of the names is neither that of a view nor all.
 func CheckViews(names []string) error {
