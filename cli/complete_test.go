@@ -32,6 +32,8 @@ func TestCompleted(t *testing.T) {
 		{"doctor --format ", "json", "4"},
 		{"pprof ", "gz", "8"},
 		{"list tra", "transports", "4"},
+		{"schema ", "answer", "4"},
+		{"schema re", "result", "4"},
 		{"completion fi", "fish", "4"},
 	} {
 		var out, stderr bytes.Buffer

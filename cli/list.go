@@ -36,30 +36,40 @@ func (a *app) listCommand() *cobra.Command {
 		{"views", "", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, viewRows},
 	}
 	names := each(lists, func(l listing) string { return l.name })
-	what := strings.Join(names, "|")
 	return &cobra.Command{
-		Use:       "list " + what,
+		Use:       "list " + strings.Join(names, "|"),
 		Short:     "List what can be measured and how it can be printed",
 		Long:      help("list"),
 		ValidArgs: names,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("list: %d names: want one of %s", len(args), what)
-			}
-			return nil
-		},
+		Args:      oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			i := slices.Index(names, args[0])
-			if i < 0 {
-				return usagef("list: unknown list %q: want one of %s", args[0], what)
-			}
-			err := a.list(lists[i])
+			err := a.list(lists[slices.Index(names, args[0])])
 			if args[0] == "models" {
 				fmt.Fprintln(a.out)
 				err = errors.Join(err, a.list(listing{"", "What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, updateRows}))
 			}
 			return err
 		},
+	}
+}
+
+// oneName refuses all arguments except one of those that the command offers.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && slices.Contains(cmd.ValidArgs, args[0]) {
+		return nil
+	}
+	return usagef("%s: must be one of %s, not %q", cmd.Name(), strings.Join(cmd.ValidArgs, "|"), strings.Join(args, " "))
+}
+
+// schemaCommand prints what the JSON of ipcbench can be checked against.
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:       "schema answer|result",
+		Short:     "Print a JSON Schema of answers or of results",
+		Long:      help("schema"),
+		ValidArgs: []string{"answer", "result"},
+		Args:      oneName,
+		RunE:      func(cmd *cobra.Command, args []string) error { return report.WriteSchema(a.out, args[0]) },
 	}
 }
 

@@ -162,7 +162,7 @@ func (a *app) rootCommand() *cobra.Command {
 		return hinted{usageError{err}, meant("--", name, names, cmd.CommandPath()+" --help lists the flags")}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.schemaCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
 	return root
 }
 

@@ -126,29 +126,35 @@ func changeSection(c *Comparison) doc.Section {
 	return s
 }
 
+// changeTable is the table of a metric in this unit, without rows.
+func changeTable(unit string) doc.Table {
+	keys := axes("build")
+	t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", Keys: len(keys) + 2}
+	t.Columns = append(axisColumns(keys),
+		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
+		doc.Column{Name: "better", For: doc.Programs, Help: "lower, higher, or absent where neither is"},
+		doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
+		doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "change, %", For: doc.People},
+		doc.Column{Name: "ratio", For: doc.Programs, Unit: "1", Help: "head over base"},
+		doc.Column{Name: "p", For: doc.People, Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
+		doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
+		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
+		doc.Column{Name: "blocks", For: doc.People, Help: "those of base and of head"},
+		doc.Column{Name: "gate", For: doc.Programs, Help: "failed, where it did"})
+	return t
+}
+
 // tables have all rows with all that is known of them, a table for each metric.
 func (c *Comparison) tables() (all []doc.Table) {
-	keys := axes("build")
 	for _, same := range byMetric(c.Rows) {
-		of, unit := c.naming(), same[0].Metric.Unit
-		t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", Caption: of.title(same[0]), Keys: len(keys) + 2}
-		t.Columns = append(axisColumns(keys),
-			doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
-			doc.Column{Name: "better", For: doc.Programs, Help: "lower, higher, or absent where neither is"},
-			doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
-			doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "change, %", For: doc.People},
-			doc.Column{Name: "ratio", For: doc.Programs, Unit: "1", Help: "head over base"},
-			doc.Column{Name: "p", For: doc.People, Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-			doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
-			doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
-			doc.Column{Name: "blocks", For: doc.People, Help: "those of base and of head"},
-			doc.Column{Name: "gate", For: doc.Programs, Help: "failed, where it did"})
+		of, t := c.naming(), changeTable(same[0].Metric.Unit)
+		t.Caption = of.title(same[0])
 		for _, r := range same {
 			gate := ""
 			if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 				gate = "failed"
 			}
-			t.Add(append(axisCells(keys, r.Cell),
+			t.Add(append(axisCells(axes("build"), r.Cell),
 				doc.Words(r.Metric.Name), doc.Words(said(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
 				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
 				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)
@@ -165,7 +171,7 @@ func byMetric(rows []Row) [][]Row {
 // differenceTable says in what else the two differ, and in which cells.
 func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "in what else the two differ, which may explain a change", Caption: "Besides the build, these differ.", Columns: []doc.Column{
-		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs}}}
+		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs, List: true}}}
 	for _, d := range c.Differences {
 		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))), words(d.Cells))
 	}

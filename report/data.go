@@ -39,8 +39,11 @@ type answer struct {
 // writeJSON writes what a result says for programs.
 func writeJSON(w io.Writer, r *result.Result, _ Options) error {
 	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Against, r.Hosts}
-	return data(metrics.New(r)).JSON(w, head, "verdict", "ranking", "findings", "crossings", "floors", "metrics")
+	return data(metrics.New(r)).JSON(w, head, everyAnswer...)
 }
+
+// everyAnswer are the keys of the tables that each answer has, also without rows.
+var everyAnswer = []string{"verdict", "ranking", "findings", "crossings", "floors", "metrics"}
 
 // writeCSV writes the same tables, a line for each number.
 func writeCSV(w io.Writer, r *result.Result, _ Options) error {
@@ -70,18 +73,14 @@ func keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table
 	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(axisColumns(of), columns...)}
 }
 
-func axisColumns(of []metrics.Axis) (all []doc.Column) {
-	for _, name := range axisNames(of) {
-		all = append(all, doc.Column{Name: name, For: doc.Programs})
-	}
-	return all
+func axisColumns(of []metrics.Axis) []doc.Column {
+	return each(of, func(a metrics.Axis) doc.Column {
+		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "build"}
+	})
 }
 
-func axisNames(of []metrics.Axis) (all []string) {
-	for _, a := range of {
-		all = append(all, axisName(a.Name))
-	}
-	return all
+func axisNames(of []metrics.Axis) []string {
+	return each(of, func(a metrics.Axis) string { return axisName(a.Name) })
 }
 
 // axisName is what programs call a dimension of cells. Two have a name that is not that of
@@ -90,11 +89,14 @@ func axisName(name string) string {
 	return cmp.Or(map[string]string{"up": "update", "train": "function"}[name], strings.ReplaceAll(name, "-", "_"))
 }
 
+// counted are the axes on which programs get a number, with its unit.
+var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
+
 // axisCells say what a cell is on these axes.
 func axisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
 	for _, a := range of {
 		cell := doc.Words(a.Of(c))
-		if n, err := strconv.Atoi(cell.Text); err == nil && slices.Contains([]string{"workers", "clients", "train-ms"}, a.Name) {
+		if n, err := strconv.Atoi(cell.Text); err == nil && counted[a.Name] != "" {
 			cell = doc.Number(float64(n))
 		}
 		all = append(all, cell)
@@ -127,13 +129,13 @@ func allMetrics(r *metrics.Result) doc.Section {
 		return field{doc.Column{Name: name, Unit: unit, Help: help}, func(c *metrics.Cell) doc.Cell { return doc.Number(float64(of(c))) }}
 	}
 	fields := []field{
-		{doc.Column{Name: "settings", Help: "of the transport, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Settings)) }},
+		{doc.Column{Name: "settings", List: true, Help: "of the transport, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Settings)) }},
 		text("hosts", "of a run with agents: how many processes were on each", func(c *metrics.Cell) string { return c.Hosts }),
 		text("place", "how they were placed", func(c *metrics.Cell) string { return c.Place }),
 		count("model_tensors", "1", "tensors of the model", func(c *metrics.Cell) int64 { return int64(c.Model.Tensors) }),
 		count("model_bytes", "B", "bytes in them", func(c *metrics.Cell) int64 { return c.Model.Bytes }),
 		count("payload_bytes", "B", "what a round delivers: down and up, of all clients", (*metrics.Cell).Payload),
-		{doc.Column{Name: "software", Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
+		{doc.Column{Name: "software", List: true, Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
 		text("peer", "the command of a peer", func(c *metrics.Cell) string { return c.Peer }),
 		text("unproved", "why a peer could not prove its rounds: then it is in no verdict, and has no overhead", func(c *metrics.Cell) string { return c.Unproved }),
 		text("tensors", "moved or handed over: what hands over has no bandwidth", func(c *metrics.Cell) string {
@@ -144,7 +146,7 @@ func allMetrics(r *metrics.Result) doc.Section {
 		}),
 		text("bound", "the floor of the metric floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return name }),
 		text("stopped", "why the cell was measured no longer", func(c *metrics.Cell) string { return c.Stopped }),
-		{doc.Column{Name: "marks", Help: "what to know about the numbers"}, func(c *metrics.Cell) doc.Cell { return words(details(c, r.Plan)) }},
+		{doc.Column{Name: "marks", List: true, Help: "what to know about the numbers"}, func(c *metrics.Cell) doc.Cell { return words(details(c, r.Plan)) }},
 		callsByKind,
 	}
 	for _, m := range metrics.Metrics() {
@@ -158,14 +160,12 @@ func allMetrics(r *metrics.Result) doc.Section {
 
 // floorTable has the floors for programs, a table for each unit.
 func floorTable(unit string, floors []result.Floor) doc.Table {
-	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "in which it was measured, where there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients"}, {Name: "transport"},
-		{Name: "host", Help: "the other end, of a floor between hosts"}, {Name: "bytes", Help: "at once"}, {Name: "gap", Help: "seconds of other work before it"}}
+	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "in which it was measured, where there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients", Unit: "1"}, {Name: "transport"},
+		{Name: "host", Help: "the other end, of a floor between hosts"}, {Name: "bytes", Unit: "B", Help: "at once"}, {Name: "gap", Unit: "s", Help: "other work before it"}}
 	t := doc.Table{Key: "floors", Help: "what this machine could do between the blocks, without any transport. Only what a floor depends on is there",
-		For: doc.Programs, Keys: len(keys) + len(result.Dims), Columns: keys}
-	for _, d := range result.Dims {
-		t.Columns = append(t.Columns, doc.Column{Name: axisName(d.Key)})
-	}
-	t.Columns = append(t.Columns, doc.Column{Name: "help", Help: "what was measured"}, doc.Column{Name: "value", Unit: unit, Help: "in the floor's own unit"})
+		For: doc.Programs, Keys: len(keys) + len(result.Dims),
+		Columns: slices.Concat(keys, each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key)} }),
+			[]doc.Column{{Name: "help", Help: "what was measured"}, {Name: "value", Unit: unit, Help: "in the floor's own unit"}})}
 	number := func(x float64) doc.Cell {
 		if x == 0 {
 			return doc.Cell{}

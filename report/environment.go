@@ -32,10 +32,7 @@ func environment(r *metrics.Result) doc.Section {
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
-			var names []string
-			for _, c := range same {
-				names = append(names, variant(c))
-			}
+			names := each(same, variant)
 			slices.Sort(names)
 			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
 		}

@@ -439,7 +439,7 @@ func commonEnd(all []Finding) string {
 
 // findingTable has a column for each number of a finding.
 func findingTable(all []Finding) doc.Table {
-	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, Keys: 3, Columns: []doc.Column{
+	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, More: true, Keys: 3, Columns: []doc.Column{
 		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
 		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
 	for _, f := range all {

@@ -50,7 +50,7 @@ func gains(r *metrics.Result) doc.Section {
 		s.Lead = append(s.Lead, strong(gainSentence(of))...)
 	}
 	for _, of := range groups {
-		s.Tables = append(s.Tables, gainTable(of))
+		s.Tables = append(s.Tables, gainTable(of, groupTitle(of[0].cell.Group())))
 	}
 	return s
 }
@@ -72,9 +72,9 @@ func gainSentence(all []pair) string {
 }
 
 // gainTable has a row for each gain of a group.
-func gainTable(all []pair) doc.Table {
+func gainTable(all []pair, title string) doc.Table {
 	of, now, then := groupAxes(), column("transfer=transfer now"), column("-transfer=transfer then")
-	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].cell.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
+	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
 		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now.Column, then.Column,
 		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},
 		{Name: "round trip, × as fast", Key: "rtt_ratio", Unit: "1", Help: "the same of a client's round trip, training included"},

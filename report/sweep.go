@@ -288,25 +288,30 @@ func curves(s *sweep) doc.Plot {
 	return p
 }
 
-// envelope says who is the fastest from where on.
-func envelope(s *sweep) doc.Table {
-	shared := axes("transport", "codec", "language", s.Over.axis)
-	t := doc.Table{
-		Key: "crossings", Help: "steps of a sweep at all of which the same transports may be the fastest", Caption: sweepTitle(s) + ": the best",
+// crossingTable is a table of sweeps over q, without rows.
+func crossingTable(q *quantity, by string) doc.Table {
+	shared := axes("transport", "codec", "language", q.axis)
+	return doc.Table{
+		Key: "crossings", Help: "steps of a sweep at all of which the same transports may be the fastest",
 		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, axisColumns(shared), []doc.Column{
 			{Name: "over", For: doc.Programs, Help: "what the cells differ in: size, update size, clients or workers"},
 			{Name: "best", For: doc.People, Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
-			{Name: s.By, For: doc.People, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
+			{Name: by, For: doc.People, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
 			{Name: "next", For: doc.People, Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
 			{Name: "takes over at", For: doc.People, Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
-			{Name: "best", For: doc.Programs, Help: "what no other transport is shown to beat at any of these steps, the fastest first"},
+			{Name: "best", For: doc.Programs, List: true, Help: "what no other transport is shown to beat at any of these steps, the fastest first"},
 			{Name: "next", For: doc.Programs, Help: "the fastest of the others"},
 			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the least that it takes, as a multiple of the best"},
 			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the most"},
 			{Name: "overtakes", For: doc.Programs, Help: "the best of the steps before"},
-			{Name: "at", For: doc.Programs, Unit: s.Over.unit, Help: "where both take as long; a bound is null beyond the end of the sweep"},
+			{Name: "at", For: doc.Programs, Unit: q.unit, Help: "where both take as long; a bound is null beyond the end of the sweep"},
 		})}
-	work := axisCells(shared, s.cells(0)[0])
+}
+
+// envelope says who is the fastest from where on.
+func envelope(s *sweep) doc.Table {
+	t, work := crossingTable(s.Over, s.By), axisCells(axes("transport", "codec", "language", s.Over.axis), s.cells(0)[0])
+	t.Caption = sweepTitle(s) + ": the best"
 	for _, of := range s.Envelope() {
 		next, since := make([]doc.Cell, 4), make([]doc.Cell, 3) // first for people, then for programs
 		if l := of.Next; l != nil {

@@ -108,7 +108,7 @@ func callTable(r *metrics.Result) doc.Section {
 }
 
 // callsByKind are the requests of a round, the most frequent first.
-var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c *metrics.Cell) doc.Cell {
+var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: true}, func(c *metrics.Cell) doc.Cell {
 	calls, total, kinds := c.Tally(phase.Calls), int64(0), []string{}
 	for _, n := range calls {
 		total += n

@@ -131,7 +131,7 @@ func tlsTable(all []pair, title string) doc.Table {
 		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 		{Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire", Middle: true}, handshake.Column,
-		{Name: "ciphers", For: doc.Programs, Help: "the cipher suites"},
+		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
 	})}
 	for _, p := range all {
 		c, against := p.cell, ""

@@ -148,7 +148,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
-		{Name: "best", For: doc.Programs, Help: "the transports that may be the fastest, each with the language of its workers where that is not Go: shm-slab (python)"},
+		{Name: "best", For: doc.Programs, List: true, Help: "the transports that may be the fastest, each with the language of its workers where that is not Go: shm-slab (python)"},
 		{Name: "outcome", For: doc.Programs, Help: "proved, too close to call, not proved, or nothing to compare with"},
 		{Name: "text", For: doc.Programs, Help: "the verdict in words"}})}
 	for i := range t.Columns {

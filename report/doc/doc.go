@@ -75,7 +75,8 @@ type Table struct {
 	Help    string  // what a row is, for programs
 	For     Readers // whether people see it
 	Caption string
-	Keys    int // columns that are keys; 0 means 1
+	Keys    int  // columns that are keys; 0 means 1
+	More    bool // rows may have columns of values that a table without rows lacks
 	Columns []Column
 	Rows    []Row
 	Notes   []string // paragraphs below the table
@@ -102,10 +103,12 @@ type Column struct {
 	Middle bool
 	// Unit is s, B, iB (bytes in powers of 1024), B/s, bit/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
 	// per round or GB, such as s/GB. A column of words has none.
-	Unit string
-	Help string // what it means; written once below the tables of a section; HTML also shows it beside the name
-	Bar  bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
-	Wrap bool   // of words: may be broken into lines
+	Unit   string
+	Help   string // what it means; written once below the tables of a section; HTML also shows it beside the name
+	Bar    bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
+	Wrap   bool   // of words: may be broken into lines
+	List   bool   // each of its cells is a list, for programs
+	Always bool   // no row lacks it
 }
 
 func (c Column) key() string { return cmp.Or(c.Key, strings.ReplaceAll(c.Name, " ", "_")) }

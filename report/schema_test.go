@@ -1,0 +1,115 @@
+package report
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
+	"ipcbench/report/metrics"
+)
+
+// schemaOf compiles the schema of answer or of result.
+func schemaOf(t *testing.T, of string) *jsonschema.Schema {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteSchema(&b, of); err != nil {
+		t.Fatal(err)
+	}
+	text, err := jsonschema.UnmarshalJSON(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", text); err != nil {
+		t.Fatal(err)
+	}
+	return c.MustCompile("schema.json")
+}
+
+// violation returns how a text violates a schema.
+func violation(t *testing.T, s *jsonschema.Schema, text string) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(v)
+}
+
+// TestSchema: the schemas accept what is written of real and of synthetic results, and
+// refuse other keys and kinds of values.
+func TestSchema(t *testing.T) {
+	results := map[string]*result.Result{
+		"synthetic": benchtest.Synthetic(6, 10), "linked": benchtest.Linked(threeLinks), "encrypted": benchtest.Encrypted(encrypted),
+		"python": benchtest.Python(), "fleet": benchtest.Fleet(), "interleaved": benchtest.Interleaved(2), "one block": benchtest.Synthetic(1, 1), "rich": rich(),
+	}
+	paths, err := filepath.Glob("../results/*.json.gz")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no committed results: %v", err)
+	}
+	for i, path := range paths {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		if results[path], err = result.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers, files, tables := schemaOf(t, "answer"), schemaOf(t, "result"), map[string]bool{}
+	for name, r := range results {
+		if err := violation(t, answers, format(t, "json", r)); err != nil {
+			t.Errorf("%s: its answer: %v", name, err)
+		}
+		if err := violation(t, files, format(t, "result", r)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, table := range data(metrics.New(r)).Sections {
+			for _, table := range table.Tables {
+				tables[table.Key] = tables[table.Key] || len(table.Rows) > 0
+			}
+		}
+	}
+	for _, s := range heads().Sections {
+		for _, table := range s.Tables {
+			if !tables[table.Key] {
+				t.Errorf("no result has a row of the table %s", table.Key)
+			}
+		}
+	}
+	r := rich()
+	r.Environment.Listen = ""
+	for _, c := range []struct {
+		format, old, broken string
+	}{
+		{"json", `"rule":`, `"rules":`},
+		{"json", `"model_tensors":`, `"tensors_of_model":`},
+		{"json", `"clients":1`, `"clients":"1"`},
+		{"json", `"median":`, `"middle":`},
+		{"json", `"blocks":1`, `"blocks":"1"`},
+		{"json", `"settings":["elems=on","tls=on"]`, `"settings":"elems=on"`},
+		{"json", `"metrics":`, `"metric":`},
+		{"json", `"kind": "result"`, `"kind": "comparison"`},
+		{"json", `"transport":"a",`, ``},
+		{"result", `"round_ns":`, `"rounds_ns":`},
+		{"result", `"schema": 4`, `"schema": 5`},
+		{"result", `"index": 0`, `"index": "0"`},
+		{"result", `"index": 0`, `"index": 0.5`},
+		{"result", `"build": "base"`, `"build": "bass"`},
+		{"result", `"stopped": "time"`, `"stopped": null`},
+		{"result", `"started": "`, `"started": "on `},
+	} {
+		whole := format(t, c.format, r)
+		text := strings.Replace(whole, c.old, c.broken, 1)
+		if text == whole {
+			t.Errorf("%s has no %s", c.format, c.old)
+		} else if s := map[string]*jsonschema.Schema{"json": answers, "result": files}[c.format]; violation(t, s, text) == nil {
+			t.Errorf("%s: %s in the place of %s is accepted", c.format, c.broken, c.old)
+		}
+	}
+}
