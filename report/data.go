@@ -95,13 +95,17 @@ var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
 // axisCells say what a cell is on these axes.
 func axisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
 	for _, a := range of {
-		cell := doc.Words(a.Of(c))
-		if n, err := strconv.Atoi(cell.Text); err == nil && counted[a.Name] != "" {
-			cell = doc.Number(float64(n))
-		}
-		all = append(all, cell)
+		all = append(all, axisCell(a.Name, a.Of(c)))
 	}
 	return all
+}
+
+// axisCell is a value of a dimension, as a number if it counts something.
+func axisCell(name, value string) doc.Cell {
+	if n, err := strconv.Atoi(value); err == nil && counted[name] != "" {
+		return doc.Number(float64(n))
+	}
+	return doc.Words(value)
 }
 
 // words is a cell with a list, or an empty one.
@@ -176,7 +180,7 @@ func floorTable(unit string, floors []result.Floor) doc.Table {
 		row := []doc.Cell{doc.Words(f.Name), doc.Words(f.Condition), doc.Words(f.Model), doc.Words(f.Up), number(float64(f.Clients)), doc.Words(f.Variant),
 			doc.Words(f.Host), number(float64(f.Bytes)), number(float64(f.Gap) / 1e9)}
 		for _, d := range result.Dims {
-			row = append(row, doc.Words(d.Of(f.Setup)))
+			row = append(row, axisCell(d.Key, d.Of(f.Setup)))
 		}
 		t.Add(append(row, doc.Words(f.Help), doc.Estimate(stat.Of(f.Blocks)))...)
 	}
