@@ -168,7 +168,7 @@ func floorTable(unit string, floors []result.Floor) doc.Table {
 		{Name: "host", Help: "the other end, of a floor between hosts"}, {Name: "bytes", Unit: "B", Help: "at once"}, {Name: "gap", Unit: "s", Help: "other work before it"}}
 	t := doc.Table{Key: "floors", Help: "what this machine could do between the blocks, without any transport. Only what a floor depends on is there",
 		For: doc.Programs, Keys: len(keys) + len(result.Dims),
-		Columns: slices.Concat(keys, each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key)} }),
+		Columns: slices.Concat(keys, each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key), Unit: counted[d.Key]} }),
 			[]doc.Column{{Name: "help", Help: "what was measured"}, {Name: "value", Unit: unit, Help: "in the floor's own unit"}})}
 	number := func(x float64) doc.Cell {
 		if x == 0 {
