@@ -48,8 +48,8 @@ func (w way) share(c *Cell, b *result.Block) float64 {
 	if !c.Encoded() {
 		return 1
 	}
-	payload := float64(b.Counts()[w.payload])
-	return given(payload > 0, float64(b.Counts()[w.wire])/payload)
+	payload := float64(c.counts(b)[w.payload])
+	return given(payload > 0, float64(c.counts(b)[w.wire])/payload)
 }
 
 // coding are the metrics of what codecs do. Times are phases, compress and expand.

@@ -119,7 +119,7 @@ func queuedShare(c *Cell, b *result.Block) float64 {
 // cached is a counter of caches. A block in which it stayed what it was does not hold it.
 func cached(name string) number {
 	return func(c *Cell, b *result.Block) float64 {
-		return given(c.Settings["cache"] == "on", float64(b.Counts()[name]))
+		return given(c.Settings["cache"] == "on", float64(c.counts(b)[name]))
 	}
 }
 
@@ -127,7 +127,7 @@ func cached(name string) number {
 func facts() []Metric {
 	return []Metric{
 		{"copies", "1", Lower, "copies of a payload byte by our own code in user space; what libraries copy is not in it",
-			ratio(func(_ *Cell, b *result.Block) float64 { return float64(b.Counts()[phase.Copied]) }, payload)},
+			ratio(func(c *Cell, b *result.Block) float64 { return float64(c.counts(b)[phase.Copied]) }, payload)},
 		{"kernel_copies", "1", Lower, "bytes through read, write and the like ÷ payload bytes: in and out again are two copies",
 			ratio(inGo(sum(moved)), payload)},
 		{"attested", "1", Higher, "share of tensors that went the way the transport is named for", number(attested)},
@@ -203,8 +203,8 @@ func restart(c *Cell, b *result.Block) float64 {
 // attested is the share of tensors that went the way the transport is named for. One that
 // hands over handles is named for them; tensors whose bytes were moved instead, or that it
 // counts as fallbacks, did not go that way.
-func attested(_ *Cell, b *result.Block) float64 {
-	counts, astray := b.Counts(), int64(0)
+func attested(c *Cell, b *result.Block) float64 {
+	counts, astray := c.counts(b), int64(0)
 	for name, n := range counts {
 		if strings.HasPrefix(name, phase.Fallback) {
 			astray += n

@@ -73,6 +73,7 @@ type Cell struct {
 	medians   map[string][]float64
 	intervals map[string]stat.Interval
 	marks     func() Marks // computes them once
+	counted   map[*result.Block]map[string]int64
 }
 
 // A Group is what cells have in common that did the same work.
@@ -102,7 +103,7 @@ func New(r *result.Result) *Result {
 	for i := range r.Cells {
 		c := &Cell{
 			Cell: &r.Cells[i], result: a, timed: r.Cells[i].Timed(),
-			medians: map[string][]float64{}, intervals: map[string]stat.Interval{},
+			medians: map[string][]float64{}, intervals: map[string]stat.Interval{}, counted: map[*result.Block]map[string]int64{},
 		}
 		c.marks = sync.OnceValue(c.findMarks)
 		a.Cells = append(a.Cells, c)
@@ -194,6 +195,14 @@ func (c *Cell) Name() string {
 
 // Timed returns the blocks whose times count. The caller must not change them.
 func (c *Cell) Timed() []result.Block { return c.timed }
+
+// counts returns the counters of a block, which are added up once.
+func (c *Cell) counts(b *result.Block) map[string]int64 {
+	if c.counted[b] == nil {
+		c.counted[b] = b.Counts()
+	}
+	return c.counted[b]
+}
 
 // Rounds returns the number of timed rounds.
 func (c *Cell) Rounds() int { return c.Of("round").N }

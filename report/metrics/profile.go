@@ -118,7 +118,7 @@ func HeaviestPhase(s *result.Summary) result.Split {
 func (c *Cell) Tally(prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for i := range c.timed {
-		for name, n := range c.timed[i].Counts() {
+		for name, n := range c.counts(&c.timed[i]) {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && n > 0 {
 				sums[rest] += n
 			}

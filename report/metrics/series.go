@@ -166,9 +166,9 @@ func timer(name string) number {
 // counters is the sum of all counters with a prefix and a wanted rest of their name. It is
 // known if there is any with the prefix.
 func counters(prefix string, wanted func(rest string) bool) number {
-	return func(_ *Cell, b *result.Block) float64 {
+	return func(c *Cell, b *result.Block) float64 {
 		sum, counted := int64(0), false
-		for name, n := range b.Counts() {
+		for name, n := range c.counts(b) {
 			if rest, ok := strings.CutPrefix(name, prefix); ok {
 				counted = true
 				if wanted(rest) {
