@@ -43,7 +43,6 @@ func Words() []Word {
 		{"layout", "of a build: an executable, whose functions stand where one run of the linker has put them; of tensors: their names, types and shapes", "link"},
 		{"link", "a network with a rate, in a namespace of its own", ""},
 		{"break-even", "the rate of a link at which a round takes as long with a codec as without", ""},
-		{"prediction", "what a round takes at a rate that was not measured, computed from the round without a rate", "measured"},
 		{"language", "what workers are written in: go, or python", ""},
 		{"software", "versions of what workers in Python, or a peer, run on, as they say", ""},
 		{"hand over", "pass memory on, without moving the bytes in it", ""},

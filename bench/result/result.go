@@ -19,13 +19,15 @@ const Schema = 4
 const SocketBuffer = 1 << 20
 
 // A Result is everything that one run measured: raw samples, and what is needed
-// to judge them. Statistics are computed from it by whoever reads it, so that a
+// to judge them.
+//
+// Statistics are computed from it by whoever reads it, so that a
 // better statistic needs no new run. Times are nanoseconds, sizes bytes.
 type Result struct {
-	// version of this format; the page says which keys it has
+	// version of this format
 	Schema int `json:"schema"`
-	// the command as it was typed, and behind it the flags that came from a file of settings; in older
-	// results, from variables too
+	// the command as it was typed, and behind it the flags that came from a file of settings;
+	// in older results, from variables too
 	Command []string `json:"command"`
 	// when the run began, as RFC 3339 has it, in UTC
 	Started time.Time `json:"started"`
@@ -37,23 +39,27 @@ type Result struct {
 	Plan Plan `json:"plan"`
 	// the machine, and the build of ipcbench
 	Environment machine.Environment `json:"environment"`
-	// of a run with agents: the server's host, and then those of the agents
+	// of a run with agents: the server's host, and then those of the agents, in order of rank
+	// and name
 	Hosts []Host `json:"hosts,omitempty"`
 	// limits of this machine, measured between the blocks
 	Floors []Floor `json:"floors"`
-	// what was measured; a cell is one transport with one model and one number of workers and clients
+	// what was measured; a cell is one transport with one model and one number of workers and
+	// clients
 	Cells []Cell `json:"cells"`
 	// cells that were asked for and not measured
 	Skipped []Skipped `json:"skipped,omitempty"`
 
-	// what the machine would spoil, as `ipcbench doctor` found before the run: the checks that were
-	// not `ok`
+	// what the machine would spoil, as `ipcbench doctor` found before the run: the checks that
+	// were not `ok`
 	Doctor checks `json:"doctor,omitempty"`
 
-	// of a run with `--against`: the environment that the other build saw
+	// of a run with `--against`: the environment that the other build saw, on the same machine
+	// and with its own commit
 	Against *machine.Environment `json:"against,omitempty"`
 
-	// of a run with `--against`: the files of both builds; absent from older files, which had one each
+	// of a run with `--against`: the files of both builds; absent from older files, which had
+	// one each
 	Layouts *Layouts `json:"layouts,omitempty"`
 
 	// of a run with `--canary`: two copies of one cell that test the gate
@@ -62,27 +68,17 @@ type Result struct {
 
 // A Skipped is a cell that was left out of a run because it does not fit.
 type Skipped struct {
-	// name of the transport
-	Transport string `json:"transport"`
-	// the transport with its settings
-	Variant string `json:"variant"`
-	// name of the model
-	Model string `json:"model"`
-	// name of the update, where it is unlike the model
-	Up string `json:"up,omitempty"`
-	// number of workers
-	Workers int `json:"workers"`
-	// number of clients
-	Clients int `json:"clients"`
+	Transport string `json:"transport"`    // name of the transport
+	Variant   string `json:"variant"`      // the transport with its settings
+	Model     string `json:"model"`        // name of the model
+	Up        string `json:"up,omitempty"` // name of the update, where it is unlike the model
+	Workers   int    `json:"workers"`      // number of workers
+	Clients   int    `json:"clients"`      // number of clients
 
-	// number of workers in one process
-	PerProcess int `json:"lanes_per_process"`
-	// as of a cell
-	Depth int `json:"depth"`
-	// its keys are among these, as in a cell
-	Setup
-	// the reason, and what to try instead
-	Why string `json:"why"`
+	PerProcess int    `json:"lanes_per_process"` // number of workers in one process
+	Depth      int    `json:"depth"`             // as of a cell
+	Setup             // its keys are among these, as in a cell
+	Why        string `json:"why"` // the reason, and what to try instead
 }
 
 // ID names the cell as that of one that was measured.
@@ -92,12 +88,9 @@ func (s Skipped) ID() string {
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
 type Canary struct {
-	// by how much rounds of the slow copy were made longer; 0.2 is 20 % [share]
-	Slowdown float64 `json:"slowdown" check:"0..100"`
-	// a copy that is the same: a gate that fails for it is wrong
-	Same Cell `json:"same"`
-	// a copy that was slowed down: a gate that passes it is wrong
-	Slow Cell `json:"slow"`
+	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // by how much rounds of the slow copy were made longer; 0.2 is 20 %
+	Same     Cell    `json:"same"`                                 // a copy that is the same: a gate that fails for it is wrong
+	Slow     Cell    `json:"slow"`                                 // a copy that was slowed down: a gate that passes it is wrong
 }
 
 // Pairs returns what a gate is to be tried on: two results of interleaved
@@ -132,12 +125,14 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 type Plan struct {
 	// `quick`, `default` or `thorough`
 	Mode string `json:"mode"`
-	// version of the rules by which a block is measured; blocks of different versions must not be
-	// compared
+	// version of the rules by which a block is measured; blocks of different versions must not
+	// be compared
 	Rules int `json:"rules"`
 	// seed of the data
 	Seed uint64 `json:"seed"`
 	// seed of the order of the blocks; drawn for each run, unless the user gives it
+	//
+	// Zero has the run draw one.
 	OrderSeed uint64 `json:"order_seed"`
 	// the fewest blocks that each cell gets
 	Blocks int `json:"blocks" flag:"--blocks" check:"1..10000"`
@@ -147,22 +142,27 @@ type Plan struct {
 	Least int `json:"least_rounds,omitempty" check:"0..100000"`
 	// rounds at the start of a block that do not count, besides the first two
 	Warmup int `json:"warmup" flag:"--warmup" check:"0..10000"`
-	// the least time that these and the first two rounds take; it does not apply if `warmup` is 0 or
-	// the rounds are counted
+	// the least time that these and the first two rounds take; it does not apply if `warmup`
+	// is 0 or the rounds are counted
 	WarmTime time.Duration `json:"warmup_ns,omitempty"`
-	// the most time that a cell spends in timed rounds, averaged over the cells with the same model,
-	// workers and clients
+	// the most time that a cell spends in timed rounds, averaged over the cells with the same
+	// model, workers and clients
 	Time time.Duration `json:"time_ns" flag:"--time"`
-	// a cell needs no more blocks when its median round is known this well; 0.05 is ±5 %; 0: a cell
-	// ends after `blocks` [share]
-	Precision float64 `json:"precision" flag:"--precision" check:"0..100"`
-	// how often all data of a round is checked: `sample` is every eighth round, `all` every second one
+	// a cell needs no more blocks when its median round is known this well; 0.05 is ±5 %; 0: a
+	// cell ends after `blocks`
+	//
+	// It is the relative half-width of the interval of the median round.
+	Precision float64 `json:"precision" flag:"--precision" check:"0..100" unit:"share"`
+	// how often all data of a round is checked: `sample` is every eighth round, `all` every
+	// second one
 	Verify string `json:"verify"`
 	// server and workers have processors of their own
 	Pin bool `json:"pin"`
 	// how many spans each process can record
 	Samples int `json:"span_room" flag:"room for spans" check:"1..268435456"`
 	// a round in which nothing moves for this long ends the run; absent if ipcbench chooses it
+	//
+	// Zero means the default of package trainer.
 	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
 	// blocks of two builds were measured in turn
 	Interleaved bool `json:"interleaved,omitempty"`
@@ -172,7 +172,7 @@ type Plan struct {
 // A Floor is a limit of the machine, measured between the cells.
 type Floor struct {
 	// `copy`, `first-touch`, `unix-stream`, `unix-pingpong`, `tcp-stream`, `tcp-pingpong`,
-	// `tls-stream`, `futex`, `rpc-empty` or `work`; [measuring.md](measuring.md) says what each is
+	// `tls-stream`, `futex`, `rpc-empty` or `work`; docs/measuring.md says what each is
 	Name string `json:"name" check:"name"`
 	// the condition that was fastest, where several were tried, such as the size of a write
 	Condition string `json:"condition,omitempty"`
@@ -184,10 +184,11 @@ type Floor struct {
 	Model string `json:"model,omitempty"`
 	// the update of those cells, where it is unlike the model
 	Up string `json:"up,omitempty"`
-	// its keys are among these: those of the cells that the floor bounds. A floor without a model has
-	// a link and a language alone
+	// its keys are among these: those of the cells that the floor bounds. A floor without a
+	// model has a link and a language alone
 	Setup
-	// the number of clients of those cells, where it matters
+	// number of clients of the cells to which the floor applies; absent if it applies to any
+	// number
 	Clients int `json:"clients,omitempty"`
 	// the variant on whose own connection it was measured
 	Variant string `json:"variant,omitempty"`
@@ -197,15 +198,16 @@ type Floor struct {
 	Host string `json:"host,omitempty"`
 	// how much was moved at once, of a floor of TCP or TLS
 	Bytes int64 `json:"bytes,omitempty"`
-	// one list of samples for each block, in `unit` [as `unit` says]
-	Blocks [][]float64 `json:"blocks"`
+	// one list of samples for each block, in `unit`
+	Blocks [][]float64 `json:"blocks" unit:"as unit says"`
 }
 
 // A Cell is one combination that was measured.
 type Cell struct {
 	// name of the transport
 	Transport string `json:"transport" check:"name"`
-	// the transport with the settings that differ from their defaults, as `--transport` takes it
+	// the transport with the settings that differ from their defaults, as `--transport` takes
+	// it
 	Variant string `json:"variant" check:"name"`
 	// all settings of the transport, defaults included
 	Settings map[string]string `json:"settings"`
@@ -225,8 +227,8 @@ type Cell struct {
 	Launcher string `json:"launcher"`
 	// its keys are among these: what the cell does differently from the usual one
 	Setup
-	// with agents: how many of its processes each host has, such as `h1:2,h2:1`; absent if all are in
-	// the server
+	// with agents: how many of its processes each host has, such as `h1:2,h2:1`; absent if all
+	// are in the server
 	Hosts string `json:"hosts,omitempty"`
 	// with agents: what `--place` was, such as `spread`
 	Place string `json:"place,omitempty"`
@@ -238,10 +240,10 @@ type Cell struct {
 	Unproved string `json:"unproved,omitempty"`
 	// versions of what workers in Python, or a peer, run on, as they say
 	Software map[string]string `json:"software,omitempty" check:"name"`
-	// what the codec made of the data
+	// what the codec made of the data; absent if nobody looked
 	Coding *Coding `json:"coding,omitempty"`
-	// why no more blocks were measured: `precision`, `blocks`, `time`, `rounds` or `interrupted`; in
-	// older files also `budget` or `size`
+	// why no more blocks were measured: `precision`, `blocks`, `time`, `rounds` or
+	// `interrupted`; in older files also `budget` or `size`
 	Stopped string `json:"stopped"`
 	// the measurements, in their order
 	Blocks []Block `json:"blocks"`
@@ -255,8 +257,8 @@ type Cell struct {
 type Coding struct {
 	// share of the model's words that differ from the version before
 	DensityDown float64 `json:"density_down" check:"0..1"`
-	// share of the update's words that differ from the model that was trained on; 0 if updates are
-	// unlike it
+	// share of the update's words that differ from the model that was trained on; 0 if updates
+	// are unlike it
 	DensityUp float64 `json:"density_up" check:"0..1"`
 	// how far the decoded model is from the encoded one, with a codec that loses something
 	ErrorDown *CodingError `json:"error_down,omitempty"`
@@ -270,19 +272,20 @@ type Coding struct {
 
 // A CodingError is how far decoded words are from those that were encoded.
 type CodingError struct {
-	// largest error of a word, as a share of the largest word of its tensor
-	Max float64 `json:"max" check:"0..3.4e38"`
-	// root of the mean square of all errors, as a share of that of the words
-	RMS float64 `json:"rms" check:"0..3.4e38"`
+	Max float64 `json:"max" check:"0..3.4e38"` // largest error of a word, as a share of the largest word of its tensor
+	RMS float64 `json:"rms" check:"0..3.4e38"` // root of the mean square of all errors, as a share of that of the words
 }
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
 	// `cpu`, `heap`, `allocs`, `mutex`, `block` or `trace`
+	//
+	// See package capture.
 	Kind string `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"`
-	// files of the profile, relative to the folder of the result's file
+	// files of the profile, relative to the folder of the result's file: one, or one per
+	// process for traces
 	Files []string `json:"files" check:"name"`
-	// index of the first block in which it was taken
+	// index of the first block in which it was taken; the others follow it
 	First int `json:"first_block"`
 	// number of these blocks
 	Blocks int `json:"blocks"`
@@ -292,9 +295,10 @@ type Profile struct {
 	Summary *Summary `json:"summary,omitempty"`
 }
 
-// A Timeline holds the spans of a few rounds, one column a property. Sums of laps
-// (phase.Sample.Summed) are not among them: nobody knows when they were. Times are
+// A Timeline holds the spans of a few rounds, one column a property. Times are
 // nanoseconds since the first of these rounds began.
+//
+// Sums of laps (phase.Sample.Summed) are not among them: nobody knows when they were.
 type Timeline struct {
 	// names of the processes, the server first
 	Processes []string `json:"processes"`
@@ -340,21 +344,13 @@ func (t *Timeline) dropWorkers() {
 
 // Model says what was moved.
 type Model struct {
-	// name of the model, as `--model` takes it
-	Name string `json:"model" check:"name"`
-	// its number of tensors
-	Tensors int `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"`
-	// its size, and that of an update that is like it
-	Bytes int64 `json:"model_bytes"`
+	Name    string `json:"model" check:"name"`                                                   // name of the model, as `--model` takes it
+	Tensors int    `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"` // its number of tensors
+	Bytes   int64  `json:"model_bytes"`                                                          // its size, and that of an update that is like it
 
-	// Of an update that is unlike the model; absent if it is like it.
-
-	// name of the update, where it is unlike the model
-	Up string `json:"up,omitempty"`
-	// its number of tensors
-	UpTensors int `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"`
-	// size of the update
-	UpBytes int64 `json:"up_bytes,omitempty"`
+	Up        string `json:"up,omitempty"`                                                             // name of the update, where it is unlike the model
+	UpTensors int    `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"` // its number of tensors
+	UpBytes   int64  `json:"up_bytes,omitempty"`                                                       // size of the update
 }
 
 // Label names model and update.
@@ -386,62 +382,70 @@ func (c Cell) ID() string {
 	return id
 }
 
-// A Block is one session of fresh processes. Slices with an entry a round hold
+// A Block is one session of fresh processes.
+//
+// Slices with an entry a round hold
 // the timed rounds in order; slices with an entry a client hold, for each of
 // those rounds, one entry for every client in dispatch order, or of many
 // clients for every k-th: see stride.
 type Block struct {
 	// number of the block in its cell, from 0
 	Index int `json:"index"`
-	// index in [Layouts](#layouts), in the list of its build; 0 if absent
+	// index in `layouts`, in the list of its build; 0 if absent
 	Layout int `json:"layout,omitempty"`
 	// number of the block in the whole run, from 0
 	Position int `json:"position"`
 	// when it began, since the start of the run
 	At time.Duration `json:"at_ns"`
-	// time until all worker processes were connected; with `respawn` the median over the rounds
+	// time until all worker processes were connected; with `respawn` the median over the
+	// rounds
 	Spawn time.Duration `json:"spawn_ns"`
-	// the handshakes with which worker processes opened their connections before the first round;
-	// absent if there was none; with `respawn` those of the first session
+	// the handshakes with which worker processes opened their connections before the first
+	// round; absent if there was none; with `respawn` those of the first session
 	TLS *TLS `json:"tls,omitempty"`
 	// the first round, in which memory is touched for the first time; it is no timed round
 	Cold Cold `json:"cold"`
 
-	// one entry for each timed round: from publishing the model until the average of all updates is
-	// complete
+	// one entry for each timed round: from publishing the model until the average of all
+	// updates is complete
 	Round []int64 `json:"round_ns" check:"positive"`
 	// one entry for each round and client: the training
 	Train []int64 `json:"train_ns"`
-	// one entry for each round and client: from the server's start of sending to its end of receiving
+	// one entry for each round and client: from the server's start of sending to its end of
+	// receiving
+	//
+	// From the start of Dispatch to the end of Collect.
 	RTT []int64 `json:"rtt_ns"`
 
-	// Down, Up and Unattributed take one clock: see OneClock.
-
-	// one entry for each round and client: from the server's start of sending until the worker has the
-	// model; absent if a process has `other_clock`
+	// one entry for each round and client: from the server's start of sending until the worker
+	// has the model; absent if a process has `other_clock`
+	//
+	// From the start of Dispatch to the end of Receive. See OneClock.
 	Down []int64 `json:"down_ns,omitempty"`
-	// one entry for each round and client: from the start of making an update until the server has it,
-	// training included; absent if a process has `other_clock`
+	// one entry for each round and client: from the start of making an update until the server
+	// has it, training included; absent if a process has `other_clock`
+	//
+	// From the start of the worker's Reserve to the end of Collect. See OneClock.
 	Up []int64 `json:"up_ns,omitempty"`
 
-	// Sums over all timed rounds. Unattributed is what no span covers. Phases are
-	// all spans of a phase, of all processes; spans of a transport lie inside those
-	// of the calls that made them.
-
-	// sum over the timed rounds: time that no span covers; absent if a process has `other_clock`
+	// sum over the timed rounds: time that no span covers; absent if a process has
+	// `other_clock`
+	//
+	// See OneClock.
 	Unattributed int64 `json:"unattributed_ns,omitempty"`
 	// sum over the timed rounds and all processes, for each phase by its name; a phase of the
-	// transport (from `encode` on) lies inside the call that needed it. `receive` and `wait`, which
-	// may begin before their round, are missing if a process has `other_clock`. With `nested` there
-	// are `attach` (workers, inside `train`), `detach` (the server before `publish`, workers inside
-	// `train`) and `reconstruct` (the server)
+	// transport (from `encode` on) lies inside the call that needed it. `receive` and `wait`,
+	// which may begin before their round, are missing if a process has `other_clock`. With
+	// `nested` there are `attach` (workers, inside `train`), `detach` (the server before
+	// `publish`, workers inside `train`) and `reconstruct` (the server)
 	Phases map[string]int64 `json:"phases_ns" check:"sum"`
 
 	// what the server process spent in the timed rounds
 	Server Process `json:"server"`
 	// the same for each worker process; null or empty if workers are goroutines of the server
 	Processes []Process `json:"processes"`
-	// processor time of the whole machine during the block
+	// processor time of the whole machine during the block; absent if the machine does not
+	// tell
 	System *usage.System `json:"system,omitempty"`
 	// what the queues of the link did during the block
 	Link *LinkCount `json:"link,omitempty"`
@@ -455,6 +459,8 @@ type Block struct {
 	// number of spans that were recorded in the timed rounds
 	Spans int64 `json:"spans"`
 	// cost of recording one span
+	//
+	// Measured in this process.
 	SpanCost int64 `json:"span_cost_ns"`
 	retiredBlock
 }
@@ -486,19 +492,16 @@ type TLS struct {
 	Handshakes int `json:"handshakes"`
 	// sum of their times, of the process in which it is longest
 	Time int64 `json:"handshake_ns"`
-	// cipher suite of the connections, such as `TLS_AES_128_GCM_SHA256`
+	// cipher suite of the connections as crypto/tls names it, such as `TLS_AES_128_GCM_SHA256`
 	Cipher string `json:"cipher" check:"name"`
 }
 
 // Cold is the first round of a block, in which memory is touched for the first
 // time.
 type Cold struct {
-	// duration of the first round
-	Round int64 `json:"round_ns"`
-	// what the server process spent in it
-	Server usage.Usage `json:"server"`
-	// what each worker process spent in it
-	Processes []usage.Usage `json:"processes"`
+	Round     int64         `json:"round_ns"`  // duration of the first round
+	Server    usage.Usage   `json:"server"`    // what the server process spent in it
+	Processes []usage.Usage `json:"processes"` // what each worker process spent in it
 }
 
 // A Process is what one process spent in the timed rounds of a block.
@@ -509,37 +512,44 @@ type Process struct {
 	Usage usage.Usage `json:"usage"`
 	// memory at the end of the block
 	Memory usage.Memory `json:"memory"`
-	// counters by name, [see below](#counters); one may be below zero if a cache became smaller
+	// counters by name, which docs/result.md#counters lists; one may be below zero if a cache
+	// became smaller
+	//
+	// The names are those of package phase.
 	Counts map[string]int64 `json:"counts" check:"signed"`
-	// the processors that it could use
+	// the processors that it could use, as the kernel says
 	CPUs []int `json:"cpus,omitempty"`
 	// what a process in Python took to import its modules, before the block
 	Import time.Duration `json:"import_ns,omitempty"`
 
-	// `peak_rss_bytes` is that of the whole life of the process, since the kernel did not let it start
-	// anew with the block
+	// `peak_rss_bytes` is that of the whole life of the process, since the kernel did not let
+	// it start anew with the block
+	//
+	// The kernel needs a write to /proc/self/clear_refs for that.
 	StalePeak bool `json:"stale_peak,omitempty"`
 
-	// the process read another clock than the server: its boot id or its time namespace is another one
+	// the process read another clock than the server: its boot id or its time namespace is
+	// another one
+	//
+	// What begins on one of the two clocks and ends on the other is not measured in its block.
 	OtherClock bool `json:"other_clock,omitempty"`
 }
 
 // A LinkCount is what the queues of a link did while a block ran.
 type LinkCount struct {
-	// packets that found no room in a queue
-	Dropped int64 `json:"dropped"`
-	// how often a packet had to wait for the rate
-	Overlimits int64 `json:"overlimits"`
+	Dropped    int64 `json:"dropped"`    // packets that found no room in a queue
+	Overlimits int64 `json:"overlimits"` // how often a packet had to wait for the rate
 }
 
 // A Proof says how the data of a block was checked.
 type Proof struct {
 	// rounds in which every element of every update was checked; none of them is timed
 	Rounds int `json:"rounds"`
-	// updates that were checked in them; with `train`, by the hashes that workers say of what they got
-	// and sent
+	// updates that were checked in them; with `train`, by the hashes that workers say of what
+	// they got and sent
 	Updates int `json:"updates"`
-	// models whose hash was compared with that of a reference; 0 with `train`, of which there is none
+	// models whose hash was compared with that of a reference; 0 with `train`, of which there
+	// is none
 	Hashed int `json:"hashed"`
 }
 
@@ -590,18 +600,15 @@ func (c Cell) Timed() []Block {
 
 // A Layout is an executable of a build, as a linker has laid it out.
 type Layout struct {
-	// name of the executable, without its folder
-	File string `json:"file" check:"name"`
-	// SHA-256 of its bytes, in hex digits
-	SHA256 string `json:"sha256"`
+	File   string `json:"file" check:"name"` // name of the executable, without its folder
+	SHA256 string `json:"sha256"`            // SHA-256 of its bytes, in hex digits
 }
 
-// Layouts are those of both builds of an interleaved run.
+// Layouts are those of both builds of an interleaved run. Block i of a cell runs in the
+// layout of its build at place i of the list, after the last one in the first again.
 type Layouts struct {
-	// the files of `--against`
-	Base []Layout `json:"base"`
-	// the program that measures, and the files of `--layouts`
-	Head []Layout `json:"head"`
+	Base []Layout `json:"base"` // the files of `--against`
+	Head []Layout `json:"head"` // the program that measures, and the files of `--layouts`
 }
 
 // Of returns the layouts of a build, base or head.
@@ -615,15 +622,18 @@ func (l *Layouts) Of(build string) []Layout {
 	return l.Head
 }
 
-// A Host is one of a run with agents, in its result.
+// A Host is one of the hosts of a run with agents.
 type Host struct {
 	// what the agent is called in the run; `server` is the server's host
 	Name string `json:"name" check:"name"`
-	// the machine, as the agent's process sees it, and its build of ipcbench
+	// the machine when the run began, as the agent's process sees it, and its build of
+	// ipcbench
 	Environment machine.Environment `json:"environment"`
 	// it is the server's host
 	Server bool `json:"server,omitempty"`
 
 	// the first host of the list that is on the same machine; absent of that one itself
+	//
+	// Its kernel started at the same time.
 	SameMachine string `json:"same_machine,omitempty"`
 }

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"cmp"
 	"encoding"
 	"flag"
@@ -9,15 +8,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -26,163 +24,131 @@ import (
 	"ipcbench/phase"
 )
 
-var update = flag.Bool("update", false, "write the page of the result file anew")
-
 // schemaPage says what a result file holds.
 const schemaPage = "../../docs/result.md"
 
-// A row is a key of a result file as the page has it.
-type row struct{ of, key, kind, unit, meaning string }
+var update = flag.Bool("update", false, "rewrite the keys of docs/result.md")
 
-// rowsOf returns the keys of a struct and of those inside of it, in their order. said are the
-// comments of fields, by TYPE.FIELD; one may end with its unit, in brackets.
-func rowsOf(t reflect.Type, said map[string]string, seen map[reflect.Type]bool) (rows []row) {
-	seen[t] = true
-	var inner []reflect.Type
-	var add func(of reflect.Type)
-	add = func(of reflect.Type) {
-		for i := range of.NumField() {
-			f := of.Field(i)
-			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			switch {
-			case key == "-" || f.Type.Name() == "retired" || f.Type.Name() == "otherClocks": // not in files that this build writes
-				continue
-			case f.Anonymous && f.Type != reflect.TypeFor[Setup](): // which has a section of its own
-				add(f.Type)
-				continue
-			}
-			key = cmp.Or(key, f.Name)
-			kind, structs := kindOf(f.Type)
-			if options != "" {
-				kind = strings.TrimSuffix(kind, " or null") + ", or absent"
-			}
-			meaning, unit := said[of.Name()+"."+f.Name], ""
-			switch m := unitBehind.FindStringSubmatch(meaning); {
-			case m != nil:
-				meaning, unit = m[1], m[2]
-			case strings.HasSuffix(key, "_ns"):
-				unit = "ns"
-			case strings.HasSuffix(key, "bytes"):
-				unit = "bytes"
-			}
-			rows = append(rows, row{t.Name(), key, kind, unit, meaning})
-			inner = append(inner, structs...)
-		}
-	}
-	add(t)
-	for _, t := range inner {
-		if !seen[t] {
-			rows = append(rows, rowsOf(t, said, seen)...)
-		}
-	}
-	return rows
-}
-
-var unitBehind = regexp.MustCompile(`(?s)^(.*) \[([^\]]*)\]$`)
-
-// comments returns those of the fields of all structs in the folders, by TYPE.FIELD.
-func comments(t *testing.T, folders ...string) map[string]string {
-	t.Helper()
-	said := map[string]string{}
-	for _, folder := range folders {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				spec, ok := n.(*ast.TypeSpec)
-				if !ok {
-					return true
-				}
-				if of, ok := spec.Type.(*ast.StructType); ok {
-					for _, f := range of.Fields.List {
-						name := fmt.Sprint(f.Type) // of one that is embedded
-						if len(f.Names) > 0 {
-							name = f.Names[0].Name
-						}
-						said[spec.Name.Name+"."+name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
-					}
-				}
-				return true
-			})
-		}
-	}
-	return said
-}
-
-// kindOf returns what JSON values of a type are, and the structs in it.
-func kindOf(t reflect.Type) (string, []reflect.Type) {
-	switch t.Kind() {
-	case reflect.Pointer:
-		kind, inner := kindOf(t.Elem())
-		return kind + " or null", inner
-	case reflect.Slice:
-		kind, inner := kindOf(t.Elem())
-		return "list of " + kind, inner
-	case reflect.Map:
-		kind, inner := kindOf(t.Elem())
-		return "object of " + kind, inner
-	case reflect.Struct:
-		switch {
-		case t == reflect.TypeFor[time.Time]():
-			return "time", nil
-		case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-			return "text", nil
-		}
-		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")", []reflect.Type{t}
-	case reflect.String:
-		return "text", nil
-	case reflect.Bool:
-		return "true or false", nil
-	case reflect.Float64:
-		return "number", nil
-	}
-	return "integer", nil
-}
-
-// keysOf is the part of the page that is made of the types and of the comments of fields.
-var keysOf = regexp.MustCompile("(?s)(<!-- keys: begin[^\n]*\n)(.*)(<!-- keys: end -->)")
-
-// TestSchemaPage: the page lists every key of a result file, in the order of the
-// file, and no other; it says of which kind each is, its unit and its meaning.
-func TestSchemaPage(t *testing.T) {
-	page, err := os.ReadFile(schemaPage)
+// readPage returns the text of the page.
+func readPage(t *testing.T) string {
+	text, err := os.ReadFile(schemaPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	of := ""
-	for _, r := range rowsOf(reflect.TypeFor[Result](), comments(t, ".", "../../internal/machine", "../../phase/usage"), map[reflect.Type]bool{}) {
-		if r.of != of {
-			of = r.of
-			fmt.Fprintf(&b, "\n### %s\n\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n", of)
+	return string(text)
+}
+
+// tables writes those of the page.
+type tables struct {
+	strings.Builder
+	comments map[string]string // first paragraphs, by the name of a type, and by Type.Field
+}
+
+// parse reads the comments of the types in files of Go.
+func (w *tables) parse(patterns ...string) {
+	var of string
+	var doc *ast.CommentGroup
+	put := func(name string, c *ast.CommentGroup) {
+		w.comments[name] = strings.Join(strings.Fields(strings.Split(c.Text(), "\n\n")[0]), " ")
+	}
+	visit := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			return false
+		case *ast.GenDecl:
+			doc = n.Doc
+		case *ast.TypeSpec:
+			of = n.Name.Name
+			put(of, doc)
+		case *ast.Field:
+			put(of+"."+cmp.Or(strings.Trim(fmt.Sprint(n.Names), "[]"), types.ExprString(n.Type)), cmp.Or(n.Doc, n.Comment))
 		}
-		if len(r.meaning) < len("two words") {
-			t.Errorf("%s.%s: %q is no meaning", of, r.key, r.meaning)
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.key, r.kind, r.unit, strings.ReplaceAll(r.meaning, "|", `\|`))
+		return true
 	}
-	b.WriteByte('\n')
-	at := keysOf.FindSubmatchIndex(page)
-	if at == nil {
-		t.Fatalf("%s has no place for keys", schemaPage)
-	}
-	if diff := gocmp.Diff(b.String(), string(page[at[4]:at[5]])); diff != "" {
-		t.Errorf("%s: run the test with -update (-the program +the page):\n%s", schemaPage, diff)
-	}
-	if *update {
-		page = slices.Concat(page[:at[4]], []byte(b.String()), page[at[5]:])
-		if err := os.WriteFile(schemaPage, page, 0o644); err != nil {
-			t.Fatal(err)
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(pattern)
+		for _, name := range files {
+			file, _ := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments) // it compiles
+			ast.Inspect(file, visit)
 		}
 	}
-	if v := fmt.Sprintf("This is schema %d.", Schema); !bytes.Contains(page, []byte(v)) {
-		t.Errorf("%s does not say: %s", schemaPage, v)
+}
+
+// table writes the table of a struct and those of the structs in it.
+func (w *tables) table(of reflect.Type) {
+	fmt.Fprintf(w, "\n### %s\n\n%s\n\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n", of.Name(), w.comments[of.Name()])
+	for _, of := range w.rows(of) {
+		if of != nil && !strings.Contains(w.String(), "\n### "+of.Name()+"\n") {
+			w.table(of)
+		}
+	}
+}
+
+// unitOf finds the unit at the end of a key.
+var unitOf = regexp.MustCompile(`^(?:.*_(ns|ms)|.*(bytes)|.*)$`)
+
+// rows writes a row for each key of a struct, and returns the structs in it.
+func (w *tables) rows(of reflect.Type) (inner []reflect.Type) {
+	for f := range of.Fields() {
+		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		kind, structs := kindOf(f.Type)
+		switch {
+		case !f.IsExported(): // retired keys are not in files that this build writes
+			continue
+		case f.Anonymous && f.Name != "Setup": // which has a section of its own
+			inner = append(inner, w.rows(f.Type)...)
+			continue
+		case options != "":
+			kind = strings.TrimSuffix(kind, " or null") + ", or absent"
+		}
+		unit := cmp.Or(f.Tag.Get("unit"), unitOf.ReplaceAllString(key, "$1$2"))
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", cmp.Or(key, f.Name), kind, unit, w.comments[of.Name()+"."+f.Name])
+		inner = append(inner, structs)
+	}
+	return inner
+}
+
+// kinds are what JSON values are; others are integers.
+var kinds = map[string]string{
+	"ptr": "%s or null", "slice": "list of %s", "map": "object of %s",
+	"string": "text", "bool": "true or false", "float64": "number",
+}
+
+// kindOf returns what JSON values of a type are, and the struct in it.
+func kindOf(t reflect.Type) (string, reflect.Type) {
+	kind := cmp.Or(kinds[t.Kind().String()], "integer")
+	switch {
+	case strings.Contains(kind, "%s"):
+		of, inner := kindOf(t.Elem())
+		return fmt.Sprintf(kind, of), inner
+	case t.Name() == "Time":
+		return "time", nil
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return "text", nil
+	case t.Kind() == reflect.Struct:
+		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")", t
+	}
+	return kind, nil
+}
+
+// TestSchemaPage: the page has every key of a result file, in the order of the file, with
+// its kind, its unit, and the comment of its field; -update writes them.
+func TestSchemaPage(t *testing.T) {
+	page := readPage(t)
+	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d\..*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, Schema))
+	w := tables{comments: map[string]string{}}
+	w.parse("*.go", "../../internal/machine/*.go", "../../phase/usage/*.go")
+	w.table(reflect.TypeFor[Result]())
+	if bare := regexp.MustCompile(`.*\|  \|\n|.*\n\n\n`).FindAllString(w.String(), -1); bare != nil || !keys.MatchString(page) {
+		t.Fatalf("docs/result.md lacks %v, or these a comment: %q", keys, bare)
+	}
+	linked := regexp.MustCompile(`docs/(\w+\.md)(#\w+)?`).ReplaceAllString(w.String(), "[$1]($1$2)")
+	want := keys.ReplaceAllString(page, "${1}"+linked+"\n$2")
+	if *update && os.WriteFile(schemaPage, []byte(want), 0o644) == nil {
+		page = want
+	}
+	if diff := gocmp.Diff(want, page); diff != "" {
+		t.Errorf("docs/result.md (-the program +the page), which -update writes:\n%s", diff)
 	}
 }
 
@@ -192,23 +158,16 @@ var example = regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```
 // TestSchemaExamples: what the page says of jq is true, of a committed result.
 func TestSchemaExamples(t *testing.T) {
 	skip.Long(t)
-	page, err := os.ReadFile(schemaPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := example.FindAllStringSubmatch(string(page), -1)
-	if len(examples) < 6 || strings.Count(string(page), "\njq ") != len(examples) {
+	page := readPage(t)
+	examples := example.FindAllStringSubmatch(page, -1)
+	if len(examples) < 6 || strings.Count(page, "\njq ") != len(examples) {
 		t.Fatalf("%d examples with their output, want at least 6", len(examples))
 	}
-	known := map[string]bool{"key": true, "value": true} // of jq itself
-	for _, r := range rowsOf(reflect.TypeFor[Result](), nil, map[reflect.Type]bool{}) {
-		known[r.key] = true
-	}
 	path := regexp.MustCompile(`\.([a-z][a-z_]*)\b`)
-	noPath := regexp.MustCompile(`result\.json|\["[^"]*"\]`)
+	noPath := regexp.MustCompile(`result\.json|\["[^"]*"\]|\.(key|value)\b`)
 	for _, e := range examples {
 		for _, m := range path.FindAllStringSubmatch(noPath.ReplaceAllString(e[1], ""), -1) {
-			if !known[m[1]] {
+			if !strings.Contains(page, "\n| `"+m[1]+"` |") {
 				t.Errorf("no result has the key %s:\n%s", m[1], e[1])
 			}
 		}
@@ -232,17 +191,13 @@ func TestSchemaExamples(t *testing.T) {
 
 // TestCountersPage: every counter of a result stands on the page.
 func TestCountersPage(t *testing.T) {
-	page, err := os.ReadFile(schemaPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, page, _ = bytes.Cut(page, []byte("\n## Counters\n"))
+	_, page, _ := strings.Cut(readPage(t), "\n## Counters\n")
 	for _, name := range []string{
 		phase.WireSent, phase.WireReceived, phase.Calls, phase.Served, phase.HandleTensors, phase.HandleBytes, phase.BodyTensors, phase.BodyBytes,
 		phase.Fallback, phase.Copied, phase.CacheHits, phase.CacheBytes, phase.Dialled, phase.Accepted, phase.DialTime, phase.Retries,
 		phase.Refused, phase.Handshakes, phase.HandshakeTime,
 	} {
-		if !bytes.Contains(page, []byte("`"+name+"`")) {
+		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("%s does not say what %s counts", schemaPage, name)
 		}
 	}
@@ -258,14 +213,13 @@ func TestMedianByHand(t *testing.T) {
 	for _, c := range r.Cells {
 		var blocks [][]float64
 		for _, b := range c.Timed() {
-			var seconds []float64
+			var rounds []float64
 			for _, ns := range b.Round {
-				seconds = append(seconds, time.Duration(ns).Seconds())
+				rounds = append(rounds, float64(ns))
 			}
-			blocks = append(blocks, seconds)
+			blocks = append(blocks, rounds)
 		}
-		medians := stat.Medians(blocks)
-		if got, want := stat.Median(medians), stat.Of(blocks).Center; got != want {
+		if got, want := stat.Median(stat.Medians(blocks)), stat.Of(blocks).Center; got != want {
 			t.Errorf("%s: the median of medians is %v, a report has %v", c.ID(), got, want)
 		}
 	}

@@ -13,26 +13,30 @@ import (
 )
 
 // A Setup is what a cell does differently from the usual cell, besides the settings of its
-// transport. The zero Setup is the usual cell, so a file that lacks a key says the same.
-// Setups are compared by == and may be keys of maps.
+// transport. A key that is absent says that it does as usual.
+//
+// The zero Setup is the usual cell. Setups are compared by == and may be keys of maps.
 //
 // A new dimension is a field here, a row of [Dims], a flag, and its behaviour.
 type Setup struct {
-	// the share of words that a round changes, such as `2%`, or `2%/rows`; absent if it changes all
+	// the share of words that a round changes, such as `2%`, or `2%/rows`; absent if it
+	// changes all
 	Change tensor.Change `json:"change,omitzero"`
-	// what the words hold at first: `normal`, or `uniform` in spite of a file; absent if they are
-	// those of the model's file or, without one, uniform
+	// what the words hold at first: `normal`, or `uniform` in spite of a file; absent if they
+	// are those of the model's file or, without one, uniform
 	Values string `json:"values,omitempty" check:"|uniform|normal"`
-	// `sync` if the server changes the model and workers only read it; absent in federated averaging
+	// `sync` if the server changes the model and workers only read it; absent in federated
+	// averaging
 	Scenario string `json:"scenario,omitempty" check:"|sync"`
-	// rate of the network, such as `100Mbit`; `unshaped` if it had none; absent if there was no link
+	// rate and delay of the network, such as `100Mbit`; `unshaped` if it had none; absent if
+	// there was no link
 	Link link.Rate `json:"link,omitzero"`
 	// what the workers are written in: `python`; absent if that is Go
 	Language string `json:"language,omitempty" check:"|python"`
 	// a user's own worker function, `MODULE:FUNCTION`; absent if it is ipcbench's
 	Train string `json:"train,omitempty"`
-	// CPU time that every training burns besides its work, in milliseconds, as `--train-ms` has it;
-	// absent if none [ms]
+	// CPU time that every training burns besides its work, in milliseconds, as `--train-ms`
+	// has it; absent if none
 	TrainMS int `json:"train_ms,omitempty" flag:"--train-ms" check:"0..3600000"`
 	// every round started and ended its own worker processes
 	Respawn bool `json:"respawn,omitempty"`

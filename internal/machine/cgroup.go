@@ -14,14 +14,10 @@ import (
 // A Cgroup is what the control groups of this process, and those that enclose
 // them, allow it.
 type Cgroup struct {
-	// `v1`, `v2`, or `hybrid` if both are mounted
-	Version string `json:"version"`
-	// limit of CPU time in processors; null if there is none [processors]
-	CPUs *float64 `json:"cpu_limit" diff:"cgroup's processor limit"`
-	// limit of memory; null if there is none
-	Memory *int64 `json:"memory_limit_bytes" diff:"cgroup's memory limit"`
-	// memory in use, files in the page cache included
-	MemoryUsed int64 `json:"memory_used_bytes"`
+	Version    string   `json:"version"`                                                     // `v1`, `v2`, or `hybrid` if both are mounted
+	CPUs       *float64 `json:"cpu_limit" diff:"cgroup's processor limit" unit:"processors"` // limit of CPU time in processors; null if there is none
+	Memory     *int64   `json:"memory_limit_bytes" diff:"cgroup's memory limit"`             // limit of memory; null if there is none
+	MemoryUsed int64    `json:"memory_used_bytes"`                                           // memory in use by the innermost group, files in the page cache included
 }
 
 // readCgroup returns nil if no control groups are mounted.

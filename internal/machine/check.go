@@ -12,7 +12,7 @@ const (
 
 // A Check is what was found out about one property of the machine.
 type Check struct {
-	// what was looked at, such as `descriptors`; [doctor.md](doctor.md) lists them
+	// what was looked at, such as `descriptors`; docs/doctor.md lists them
 	Name string `json:"name"`
 	// `warn`: times may be longer or noisier; `fail`: a part of the run could not be measured
 	Status Status `json:"status" check:"warn|fail"`

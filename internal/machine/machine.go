@@ -35,6 +35,8 @@ type Environment struct {
 	// the processor's model
 	CPU string `json:"cpu" diff:"CPU model"`
 	// processor architecture, such as `amd64`
+	//
+	// It is GOARCH.
 	Arch string `json:"arch" diff:"architecture"`
 	// number of logical processors
 	CPUs int `json:"cpus_online" diff:"processors online"`
@@ -59,7 +61,7 @@ type Environment struct {
 	Cgroup *Cgroup `json:"cgroup,omitempty" diff:"each field"`
 	// the file system at `/dev/shm`, where shared memory lies
 	Shm *Space `json:"dev_shm,omitempty" diff:"/dev/shm" near:"yes"`
-	// the file system for temporary files, where sockets lie
+	// the file system for temporary files, where sockets and the files of transports lie
 	Tmp *Space `json:"tmp,omitempty" diff:"file system of temporary files" nothing:"not recorded"`
 	// transparent huge pages for private memory: `always`, `madvise` or `never`
 	THP string `json:"thp" diff:"transparent huge pages"`
@@ -68,20 +70,24 @@ type Environment struct {
 	// huge pages that are set aside
 	HugePages int `json:"nr_hugepages" diff:"reserved huge pages"`
 	// the largest send buffer that a socket may ask for; 0 if unknown
+	//
+	// A sender may have that much on the way.
 	SocketBuffer int64 `json:"wmem_max_bytes" diff:"largest socket buffer" nothing:"not recorded"`
 
-	// the processor has the instructions with which TLS encrypts (AES and carry-less multiplication);
-	// absent if nobody looked
+	// the processor has the instructions with which TLS encrypts (AES and carry-less
+	// multiplication); absent if nobody looked
 	AES *bool `json:"aes,omitempty" diff:"instructions for AES" nothing:"not recorded"`
-	// which loops train and fold: `AVX2`, in assembly, or `Go`; absent in a file of an older build. A
-	// worker in Python or a peer says it under `software`: `kernel`, `C` or `numpy`
+	// which loops train and fold: `AVX2`, in assembly, or `Go`; absent in a file of an older
+	// build. A worker in Python or a peer says it under `software`: `kernel`, `C` or `numpy`
 	Loops string `json:"loops,omitempty" diff:"loops that train and fold" nothing:"not recorded"`
 
-	// the network with a rate that the run had for itself; [links.md](links.md) says how it is made
+	// the network with a rate that the run had for itself; docs/links.md says how it is made
 	Link *Link `json:"link,omitempty" diff:"network of the run"`
 
 	// where servers listened over TCP: `off loopback`, or `off loopback, insecure` with
 	// `--insecure-network`; absent if it was on the loopback interface
+	//
+	// It is empty, [OffLoopback] or [Insecure].
 	Listen string `json:"listen,omitempty" check:"|off loopback|off loopback, insecure" diff:"servers listen" nothing:"on loopback"`
 
 	// version of Go that built ipcbench
@@ -102,12 +108,9 @@ const (
 
 // A Space is a file system's size.
 type Space struct {
-	// type of the file system, such as `tmpfs`
-	FileSystem string `json:"file_system"`
-	// size of the file system
-	Size int64 `json:"size_bytes"`
-	// what was free when the run began
-	Free int64 `json:"free_bytes"`
+	FileSystem string `json:"file_system"` // type of the file system, such as `tmpfs`
+	Size       int64  `json:"size_bytes"`  // size of the file system
+	Free       int64  `json:"free_bytes"`  // what was free when the run began
 }
 
 // A Link is how a run made a network with a rate.

@@ -14,6 +14,8 @@ import (
 // over processes are made of PSS, where each of them has its share.
 type Memory struct {
 	// the most resident memory during the block
+	//
+	// It is the peak since the process started, or since ResetPeak.
 	Peak int64 `json:"peak_rss_bytes"`
 	// resident memory: the sum of the next three
 	RSS int64 `json:"rss_bytes"`
@@ -21,7 +23,7 @@ type Memory struct {
 	Anon int64 `json:"rss_anon_bytes"`
 	// mapped files, such as the program
 	File int64 `json:"rss_file_bytes"`
-	// shared memory
+	// shared memory, such as that of memfd and of `/dev/shm`
 	Shmem int64 `json:"rss_shmem_bytes"`
 	// resident memory, where a page that several processes share counts in equal parts
 	PSS *int64 `json:"pss_bytes,omitempty"`

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// A System is the CPU time of a whole machine, summed over its processors:
-// since it started, or between two marks if it comes from Since. The kernel
-// counts in steps of 10 ms.
+// A System is the CPU time of a whole machine, summed over its processors. The
+// kernel counts in steps of 10 ms.
+//
+// It is the time since the machine started, or between two marks if it comes from
+// Since.
 type System struct {
-	// time in which processors were busy
-	Busy time.Duration `json:"busy_ns"`
-	// time in which processors were idle
-	Idle time.Duration `json:"idle_ns"`
-	// time that the hypervisor gave to other machines
-	Steal time.Duration `json:"steal_ns"`
+	Busy  time.Duration `json:"busy_ns"`  // time in which processors were busy
+	Idle  time.Duration `json:"idle_ns"`  // time in which processors were idle
+	Steal time.Duration `json:"steal_ns"` // time that the hypervisor gave to other machines
 }
 
 // ReadSystem returns the machine's CPU time since it started.

@@ -25,7 +25,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Usage is what a process has cost: since its start if it comes from [Read],
+// A Usage is what a process has cost.
+//
+// It is the cost since the start of the process if it comes from [Read], and
 // between two marks if it comes from Since. Durations are nanoseconds in JSON.
 type Usage struct {
 	// CPU time outside of the kernel
@@ -42,10 +44,10 @@ type Usage struct {
 	// context switches because another process got the processor
 	InvoluntarySwitches int64 `json:"involuntary_switches"`
 
-	// Of the Go runtime, which counts small objects when it takes the next span
-	// for them: up to 8 KiB a size class and processor may be counted late.
-
 	// memory that Go code allocated
+	//
+	// The Go runtime counts small objects when it takes the next span for them: up to 8 KiB
+	// per size class and processor may be counted late.
 	AllocBytes int64 `json:"alloc_bytes"`
 	// number of these allocations
 	AllocObjects int64 `json:"alloc_objects"`
@@ -54,9 +56,9 @@ type Usage struct {
 	// CPU time of these collections, a part of the CPU time above
 	GCTime time.Duration `json:"gc_cpu_ns"`
 
-	// absent if the kernel does not count it
+	// time without a processor; absent if the kernel does not count it
 	Queue *Queue `json:"queue,omitempty"`
-	// absent if the kernel does not count it
+	// input and output; absent if the kernel does not count it
 	IO *IO `json:"io,omitempty"`
 }
 
@@ -69,17 +71,15 @@ type Queue struct {
 
 // An IO is what went through read(2), write(2) and their like: files, pipes and
 // sockets. What passes through shared memory does not show here, nor what goes
-// through sendmsg(2) and recvmsg(2). A Read adds its own few reads, one a
+// through sendmsg(2) and recvmsg(2).
+//
+// A Read adds its own few reads, one a
 // thread and some more.
 type IO struct {
-	// bytes that system calls read, from sockets and files
-	ReadBytes int64 `json:"read_bytes"`
-	// bytes that system calls wrote
-	WrittenBytes int64 `json:"written_bytes"`
-	// number of system calls that read
-	ReadCalls int64 `json:"read_calls"`
-	// number of system calls that wrote
-	WriteCalls int64 `json:"write_calls"`
+	ReadBytes    int64 `json:"read_bytes"`    // bytes that system calls read, from sockets and files
+	WrittenBytes int64 `json:"written_bytes"` // bytes that system calls wrote
+	ReadCalls    int64 `json:"read_calls"`    // number of system calls that read
+	WriteCalls   int64 `json:"write_calls"`   // number of system calls that wrote
 }
 
 // Read returns what this process has cost since its start.
