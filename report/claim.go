@@ -284,10 +284,10 @@ var told = []string{"transport", "codec", "language", "build"}
 // namingOf tells cells apart on all axes but some.
 func namingOf(cells []*metrics.Cell, but ...string) (n naming) {
 	for _, a := range axes(but...) {
-		switch first := cells[0]; {
-		case slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return phrase(a, c) != phrase(a, first) }):
+		switch kinds := metrics.GroupBy(cells, func(c *metrics.Cell) string { return phrase(a, c) }); {
+		case len(kinds) > 1:
 			n.apart = append(n.apart, a)
-		case a.Of(first) != a.Usual:
+		case len(kinds) == 1 && a.Of(cells[0]) != a.Usual:
 			n.common = append(n.common, a)
 		}
 	}

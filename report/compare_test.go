@@ -300,6 +300,14 @@ func TestBuilds(t *testing.T) {
 	if csv := format(t, "csv", both); !hasLine(csv, "metrics a cnn head round") {
 		t.Error("CSV does not tell the builds apart")
 	}
+	apart := benchtest.Interleaved(1)
+	for i := range apart.Cells {
+		apart.Cells[i].Model.Name += " of " + apart.Cells[i].Build
+	}
+	for _, name := range []string{"md", "html", "csv", "json"} {
+		format(t, name, apart)
+	}
+	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: the two have no cell in common.")
 	// Each build has its own control.
 	if o := metrics.New(both).Cells[4].Of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
 		t.Errorf("got overhead %v", o.Center)
