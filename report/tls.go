@@ -125,6 +125,7 @@ func tlsSentence(p pair) string {
 // tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
 func tlsTable(all []pair, title string) doc.Table {
 	of, round, cpu, handshake := axes("transport"), column("-round"), column("cpu_per_gb=CPU"), column("handshake")
+	cpu.Key = "cpu_per_gb"
 	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{
 		{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
 		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same without TLS, which the ratios are of"},
