@@ -72,14 +72,15 @@ func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
-		for k, part := range tripParts {
-			of := doc.Series{Name: part}
-			for _, c := range cells {
-				if trip, ok := tripOf(c); ok {
-					of.Points = append(of.Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: trip[k]}})
+		for _, part := range tripParts {
+			p.Series = append(p.Series, doc.Series{Name: part})
+		}
+		for _, c := range cells {
+			if trip, ok := tripOf(c); ok {
+				for k, x := range trip {
+					p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
 				}
 			}
-			p.Series = append(p.Series, of)
 		}
 		all = drawn(all, p)
 	}
