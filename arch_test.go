@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/report"
 )
 
@@ -40,12 +41,13 @@ var layers = map[string][]string{
 	"python":                       {},
 	"identity":                     {},
 	"internal/test/skip":           {},
-	"internal/test/browser":        {"internal/test/skip", "internal/test/waiting"},
-	"internal/test/rig":            {"internal/test/skip", "internal/link"},
+	"internal/test/browser":        {"internal/test/check", "internal/test/skip", "internal/test/waiting"},
+	"internal/test/rig":            {"internal/test/check", "internal/test/skip", "internal/link"},
 	"internal/frame":               {},
 	"internal/legible":             {},
 	"internal/near":                {},
 	"internal/ranges":              {},
+	"internal/test/check":          {},
 	"internal/test/gotest":         {},
 	"internal/test/waiting":        {},
 	"internal/crash":               {},
@@ -67,7 +69,7 @@ var layers = map[string][]string{
 	"transports/shm":               {"internal/machine", "tensor", "phase", "internal/futex", "internal/crash", "internal/scratch", "transports/driver", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "internal/crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb"},
 	"transports/http":              {"internal/machine", "tensor", "phase", "internal/scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
-	"transports/driver/drivertest": {"identity", "internal/test/skip", "internal/test/waiting", "phase", "phase/usage", "python", "tensor", "internal/scratch", "transports", "transports/driver", "trainer"},
+	"transports/driver/drivertest": {"identity", "internal/test/check", "internal/test/skip", "internal/test/waiting", "phase", "phase/usage", "python", "tensor", "internal/scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "internal/crash", "identity", "internal/frame", "tensor", "phase", "phase/usage", "internal/profile/capture", "internal/reexec", "internal/scratch", "transports", "transports/driver", "receipt"},
 	"internal/agent":               {"bench/floors", "identity", "internal/frame", "internal/machine", "internal/reexec", "internal/scratch", "trainer", "transports/driver"},
@@ -129,9 +131,7 @@ func goFiles(t *testing.T, f func(path string, imports []string)) {
 		f(filepath.ToSlash(path), imports)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // TestImports: packages import downwards only, and what a package may import it
@@ -153,28 +153,20 @@ func TestImports(t *testing.T) {
 		for _, name := range imports {
 			ours, ok := strings.CutPrefix(name, module)
 			used[[2]string{pkg, ours}] = true
-			if ok && !slices.Contains(allowed, ours) {
-				t.Errorf("%s: %s may not import %s", path, pkg, ours)
-			}
+			check.That(t, !ok || slices.Contains(allowed, ours), "%s: %s may not import %s", path, pkg, ours)
 		}
 	})
 	for pkg, allowed := range layers {
-		if !seen[pkg] {
-			t.Errorf("layers: package %s does not exist", pkg)
-		}
+		check.That(t, seen[pkg], "layers: package %s does not exist", pkg)
 		for _, name := range allowed {
-			if !used[[2]string{pkg, name}] {
-				t.Errorf("layers: %s may import %s and does not: take it off the list", pkg, name)
-			}
+			check.That(t, used[[2]string{pkg, name}], "layers: %s may import %s and does not: take it off the list", pkg, name)
 		}
 	}
 }
 
 // TestUnsafe: unsafe stays in the files that prove their casts.
 func TestUnsafe(t *testing.T) {
-	if len(unsafeFiles) > 4 {
-		t.Errorf("%d files with unsafe, want at most 4", len(unsafeFiles))
-	}
+	check.That(t, len(unsafeFiles) <= 4, "%d files with unsafe, want at most 4", len(unsafeFiles))
 	var found []string
 	goFiles(t, func(path string, imports []string) {
 		if slices.Contains(imports, "unsafe") && !slices.ContainsFunc(generated, func(g string) bool { return strings.HasPrefix(path, g+"/") }) {
@@ -182,14 +174,10 @@ func TestUnsafe(t *testing.T) {
 		}
 	})
 	for _, path := range found {
-		if !slices.Contains(unsafeFiles, path) {
-			t.Errorf("%s imports unsafe", path)
-		}
+		check.That(t, slices.Contains(unsafeFiles, path), "%s imports unsafe", path)
 	}
 	for _, path := range unsafeFiles {
-		if !slices.Contains(found, path) {
-			t.Errorf("%s does not import unsafe: take it off the list", path)
-		}
+		check.That(t, slices.Contains(found, path), "%s does not import unsafe: take it off the list", path)
 	}
 }
 
@@ -201,9 +189,7 @@ func TestPackageComments(t *testing.T) {
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		pkg := path[:strings.LastIndex(path, "/")]
 		if file.Doc != nil && len(strings.TrimSpace(file.Doc.Text())) > 0 {
 			comments[pkg]++
@@ -212,9 +198,7 @@ func TestPackageComments(t *testing.T) {
 		}
 	})
 	for pkg, n := range comments {
-		if n != 1 && !slices.Contains(generated, pkg) {
-			t.Errorf("package %s has %d package comments, want 1", pkg, n)
-		}
+		check.That(t, n == 1 || slices.Contains(generated, pkg), "package %s has %d package comments, want 1", pkg, n)
 	}
 }
 
@@ -222,9 +206,7 @@ func TestPackageComments(t *testing.T) {
 // gives (guard 18).
 func TestTables(t *testing.T) {
 	drifts, err := report.Check(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, d := range drifts {
 		t.Errorf("%s:%d: the table %q no longer matches its result: ipcbench report --update .", d.File, d.Line, d.View)
 	}
@@ -253,16 +235,12 @@ func shows(t *testing.T, what, name, part string) {
 	text := read(t, file)
 	before, rest, found := strings.Cut(text, begin)
 	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s lacks the lines %q and %q", file, begin, end)
-	}
+	check.Need(t, found && closed, "%s lacks the lines %q and %q", file, begin, end)
 	want := before + begin + part + end + after
 	switch {
 	case text == want:
 	case *update:
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte(want), 0o644))
 	default:
 		t.Errorf("%s does not show the %s: go test . -run '^%s$' -update", file, what, t.Name())
 	}
@@ -327,13 +305,10 @@ func TestNoInitNoRegistry(t *testing.T) {
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				t.Errorf("%s has an init function", path)
-			}
+			f, ok := d.(*ast.FuncDecl)
+			check.That(t, !ok || f.Recv != nil || f.Name.Name != "init", "%s has an init function", path)
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR && !strings.HasSuffix(path, "_test.go") {
 				for _, called := range calls(g) {
 					t.Errorf("%s: a package variable is made by calling %s, which is not one of the pure functions", path, called)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -55,9 +56,7 @@ func TestIndex(t *testing.T) {
 		}
 	})
 	scripts, err := filepath.Glob("cli/testdata/script/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatal("no scripts", err)
-	}
+	check.Need(t, err == nil && len(scripts) != 0, "no scripts %v", err)
 	for _, path := range scripts {
 		note(comments(read(t, path)))
 		tests["cli.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
@@ -69,14 +68,10 @@ func TestIndex(t *testing.T) {
 		if name == "cli.TestScripts" {
 			name += "/" + m[3]
 		}
-		if !tests[name] {
-			t.Errorf("docs name the test %s, which does not exist", name)
-		}
+		check.That(t, tests[name], "docs name the test %s, which does not exist", name)
 	}
 	for id := range quotedIDs {
-		if !strings.Contains(mechanisms, "| "+id+" |") {
-			t.Errorf("a test quotes %s, which has no row in docs/mechanisms.md", id)
-		}
+		check.That(t, strings.Contains(mechanisms, "| "+id+" |"), "a test quotes %s, which has no row in docs/mechanisms.md", id)
 	}
 	rows := map[int]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(measuring, -1) {
@@ -84,9 +79,8 @@ func TestIndex(t *testing.T) {
 		rows[n] = true
 	}
 	for n := range 100 { // far more than there are
-		if rows[n] != quotedGuards[n] {
-			t.Errorf("guard %d: has a row in docs/measuring.md: %v; is quoted by a test: %v; it needs both", n, rows[n], quotedGuards[n])
-		}
+		check.That(t, rows[n] == quotedGuards[n],
+			"guard %d: has a row in docs/measuring.md: %v; is quoted by a test: %v; it needs both", n, rows[n], quotedGuards[n])
 	}
 }
 
@@ -95,9 +89,7 @@ func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)`) // not to another host, not within the page
 	for _, pattern := range []string{"*.md", "*/*.md"} {
 		pages, err := filepath.Glob(pattern)
-		if err != nil || len(pages) == 0 {
-			t.Fatal(pages, err)
-		}
+		check.Need(t, err == nil && len(pages) != 0, "%v %v", pages, err)
 		for _, page := range pages {
 			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
 				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
@@ -119,9 +111,7 @@ var (
 func TestWhere(t *testing.T) {
 	skip.Long(t)
 	rows := where.FindAllStringSubmatch(read(t, "docs/mechanisms.md"), -1)
-	if len(rows) < 80 {
-		t.Fatalf("only %d rows of docs/mechanisms.md are understood", len(rows))
-	}
+	check.Need(t, len(rows) >= 80, "only %d rows of docs/mechanisms.md are understood", len(rows))
 	for _, row := range rows {
 		folder := ""
 		places, _, _ := strings.Cut(row[1], "metric") // metrics are no files
@@ -152,9 +142,7 @@ func TestWhere(t *testing.T) {
 				for _, f := range files {
 					held = held || last.MatchString(read(t, f))
 				}
-				if !held {
-					t.Errorf("%s: %s does not hold %s", row[0][:20], path, named)
-				}
+				check.That(t, held, "%s: %s does not hold %s", row[0][:20], path, named)
 			}
 		}
 	}
@@ -163,9 +151,7 @@ func TestWhere(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 

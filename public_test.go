@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"ipcbench/internal/test/check"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,18 +19,14 @@ var public = []string{"cli", "phase", "phase/usage", "tensor", "tensor/models", 
 func TestPublic(t *testing.T) {
 	for _, dir := range public {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil || len(paths) == 0 {
-			t.Fatal(dir, err)
-		}
+		check.Need(t, err == nil && len(paths) != 0, "%v %v", dir, err)
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
 			fset := token.NewFileSet()
 			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			hidden := map[string]bool{}
 			for _, i := range file.Imports {
 				if name, _ := strconv.Unquote(i.Path.Value); strings.Contains(name, "/internal/") {

@@ -1,6 +1,7 @@
 package ipcbench_test
 
 import (
+	"ipcbench/internal/test/check"
 	"os"
 	"testing"
 )
@@ -14,20 +15,14 @@ const (
 // TestResultsSize: no file in results is too large, nor are all of them together.
 func TestResultsSize(t *testing.T) {
 	entries, err := os.ReadDir("results")
-	if err != nil || len(entries) == 0 {
-		t.Fatalf("%d files, %v", len(entries), err)
-	}
+	check.Need(t, err == nil && len(entries) != 0, "%d files, %v", len(entries), err)
 	var sum int64
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if sum += info.Size(); info.Size() > largestResult {
 			t.Errorf("results/%s has %d bytes, want at most %d: --out NAME.json.gz compresses", e.Name(), info.Size(), largestResult)
 		}
 	}
-	if sum > allResults {
-		t.Errorf("results has %d bytes, want at most %d", sum, allResults)
-	}
+	check.That(t, sum <= allResults, "results has %d bytes, want at most %d", sum, allResults)
 }

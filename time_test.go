@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"ipcbench/internal/test/check"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,9 +62,7 @@ func TestTime(t *testing.T) {
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, d := range file.Decls {
 			name := path
 			if f, ok := d.(*ast.FuncDecl); ok {
@@ -77,16 +76,13 @@ func TestTime(t *testing.T) {
 					key = path
 				}
 				used[key] = true
-				if mayTime[key] == "" {
-					t.Errorf("%s: %s: a test holds under any load: wait with package waiting, or give a reason in mayTime", name, what)
-				}
+				check.That(t, mayTime[key] != "",
+					"%s: %s: a test holds under any load: wait with package waiting, or give a reason in mayTime", name, what)
 			}
 		}
 	})
 	for name := range mayTime {
-		if !used[name] {
-			t.Errorf("mayTime: %s uses no time: take it off the list", name)
-		}
+		check.That(t, used[name], "mayTime: %s uses no time: take it off the list", name)
 	}
 }
 

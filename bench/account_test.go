@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
@@ -39,9 +40,8 @@ func TestUnequalRounds(t *testing.T) {
 		{"none", "round 6 has 0 spans of dispatch", nil, false},
 	} {
 		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows, tt.retried)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
-		}
+		check.That(t, (tt.want != "" || err == nil) && (tt.want == "" || err != nil && strings.Contains(err.Error(), tt.want)),
+			"%s: got %v, want %q", tt.name, err, tt.want)
 	}
 }
 
@@ -58,9 +58,7 @@ func TestUneven(t *testing.T) {
 		{map[string]int64{phase.BodyTensors: 10}, false},
 		{map[string]int64{phase.HandleTensors: 10, phase.BodyTensors: 10}, true},
 	} {
-		if got := uneven(tt.counts); got != tt.want {
-			t.Errorf("%v: got %v", tt.counts, got)
-		}
+		check.Equal(t, uneven(tt.counts), tt.want, tt.counts)
 	}
 }
 
@@ -80,9 +78,7 @@ func TestWireBelowPayload(t *testing.T) {
 		{"shm-slab", 0, 100, 100, false},
 	} {
 		v, err := transports.Parse(tt.variant, all.Transports())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		counts := map[string]int64{phase.BodyBytes: tt.moved, phase.WireSent: tt.sent, phase.WireReceived: tt.arrived}
 		s := &blockRun{cell: Spec{Variant: v}, block: &Block{Server: Process{Counts: counts}}}
 		if err := s.wire(); (err != nil) != tt.fails {
@@ -98,27 +94,19 @@ func TestSummedSpans(t *testing.T) {
 	sum := phase.Timed(phase.Send, whole, 0, 70)
 	sum.Summed = true
 	samples, w := []phase.Sample{phase.Timed(phase.Dispatch, whole, 0, 10), sum}, window{round: 4, start: 0, end: 100}
-	if got := covered(samples, w); got != 10 {
-		t.Errorf("%d ns are covered, want 10", got)
-	}
+	check.Equal(t, covered(samples, w), 10, "ns are covered")
 	s := &blockRun{block: &Block{Phases: map[string]int64{}}, windows: []window{w}}
 	s.addPhases(samples, w)
-	if got := s.block.Phases["send"]; got != 70 {
-		t.Errorf("send took %v, want 70", got)
-	}
+	check.Equal(t, s.block.Phases["send"], 70, "send took")
 	got := timeline(trainer.Report{Server: trainer.Totals{Samples: samples}}, s.windows)
-	if !slices.Equal(got.Phase, []string{"dispatch"}) {
-		t.Errorf("the timeline shows %v, want dispatch alone", got.Phase)
-	}
+	check.That(t, slices.Equal(got.Phase, []string{"dispatch"}), "the timeline shows %v, want dispatch alone", got.Phase)
 }
 
 // TestAbsurdTotals: what no process has used is refused when it comes, with the host that
 // says so: at the end, the result could not be written.
 func TestAbsurdTotals(t *testing.T) {
 	v, err := transports.Parse("http", all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []seat{{name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
@@ -137,9 +125,7 @@ func TestAbsurdTotals(t *testing.T) {
 // is, and counts in the rounds that spans name (guard 22).
 func TestOtherClock(t *testing.T) {
 	v, err := transports.Parse("http", all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	account := func(otherClock bool, ahead int64) (*Block, error) {
 		span := func(p phase.Phase, lane, round int, start, end int64) phase.Sample {
 			return phase.Timed(p, phase.ID{Lane: lane, Round: round, Client: lane}, start, end)
@@ -169,15 +155,12 @@ func TestOtherClock(t *testing.T) {
 			t.Errorf("another clock, %d ns ahead: %+v, %v", ahead, b, err)
 			continue
 		}
-		if !slices.Equal(b.RTT, one.RTT) || !slices.Equal(b.Train, one.Train) {
-			t.Errorf("%d ns ahead: rtt %v, train %v, want %v, %v", ahead, b.RTT, b.Train, one.RTT, one.Train)
-		}
+		check.That(t, slices.Equal(b.RTT, one.RTT) && slices.Equal(b.Train, one.Train),
+			"%d ns ahead: rtt %v, train %v, want %v, %v", ahead, b.RTT, b.Train, one.RTT, one.Train)
 		want := maps.Clone(one.Phases)
 		delete(want, "wait")
 		delete(want, "receive")
-		if !maps.Equal(b.Phases, want) {
-			t.Errorf("%d ns ahead: phases %v, want %v", ahead, b.Phases, want)
-		}
+		check.That(t, maps.Equal(b.Phases, want), "%d ns ahead: phases %v, want %v", ahead, b.Phases, want)
 	}
 	for _, ahead := range []int64{100_000e9, -400} {
 		if _, err := account(false, ahead); err == nil || !strings.Contains(err.Error(), "round 4: client 1 had something before it was sent") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -16,7 +17,7 @@ import (
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
-	check(t, err)
+	check.Must(t, err)
 	return exe
 }
 
@@ -24,7 +25,7 @@ func self(t *testing.T) string {
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other")
-	check(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	check.Must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 	return path
 }
 
@@ -37,8 +38,8 @@ func TestAgainst(t *testing.T) {
 	o := options(t, h, p, spec(t, h, "grpc-batch", "cnn", 2, 3))
 	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	if !r.Plan.Interleaved || r.Against == nil || r.Against.Go == "" {
 		t.Errorf("interleaved %v, base %+v", r.Plan.Interleaved, r.Against)
 	}
@@ -51,18 +52,14 @@ func TestAgainst(t *testing.T) {
 		}
 		for i, b := range c.Blocks {
 			positions[c.Build] = append(positions[c.Build], b.Position)
-			if b.Index != i || b.SpanCost <= 0 || len(b.Round) != 3 || b.Server.Memory.Peak <= 0 {
-				t.Errorf("%s, %s: block %d is %d, of %d rounds", c.ID(), c.Build, i, b.Index, len(b.Round))
-			}
+			check.That(t, b.Index == i && b.SpanCost > 0 && len(b.Round) == 3 && b.Server.Memory.Peak > 0,
+				"%s, %s: block %d is %d, of %d rounds", c.ID(), c.Build, i, b.Index, len(b.Round))
 		}
 	}
-	if len(r.Cells) != 4 || builds["base"] != 2 || builds["head"] != 2 {
-		t.Errorf("cells by build: %v, want 2 of each", builds)
-	}
+	check.That(t, len(r.Cells) == 4 && builds["base"] == 2 && builds["head"] == 2, "cells by build: %v, want 2 of each", builds)
 	for _, f := range r.Floors {
-		if f.Name == "rpc-empty" && len(f.Blocks) != 2 {
-			t.Errorf("%d blocks of empty calls, want one for each block of this build", len(f.Blocks))
-		}
+		check.That(t, f.Name != "rpc-empty" || len(f.Blocks) == 2,
+			"%d blocks of empty calls, want one for each block of this build", len(f.Blocks))
 	}
 }
 
@@ -88,9 +85,8 @@ func TestAgainstOthers(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
 			o.Against = []string{tt.exe}
 			r, err := bench.RunWithFloors(t.Context(), o)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--against") {
-				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && strings.Contains(err.Error(), "--against"),
+				"got %v, %v, want an error that holds %q", r, err, tt.want)
 		})
 	}
 }
@@ -104,9 +100,8 @@ func TestAgainstWrongData(t *testing.T) {
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
 	o.Against = []string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}
 	_, err := bench.RunWithFloors(t.Context(), o)
-	if want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q in it", err, want)
-	}
+	want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "
+	check.That(t, err != nil && strings.Contains(err.Error(), want), "got %v, want %q in it", err, want)
 }
 
 // TestAgainstStopped: a process of a block that stops answering ends the run within
@@ -124,13 +119,9 @@ case "$order" in
 esac`)
 	o.Against = []string{other}
 	_, err := bench.RunWithFloors(t.Context(), o)
-	if err == nil {
-		t.Fatal("no error")
-	}
+	check.Need(t, err != nil, "no error")
 	for _, want := range []string{other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "continue it if it was stopped (kill -CONT)"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q in it", err, want)
-		}
+		check.That(t, strings.Contains(err.Error(), want), "got %v, want %q in it", err, want)
 	}
 }
 
@@ -153,13 +144,10 @@ func TestServeBlock(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			check(t, bench.ServeBlock(t.Context(), strings.NewReader(tt.order), &out, host()))
-			if !strings.Contains(out.String(), tt.want) {
-				t.Errorf("answer %s, want %s in it", out.String(), tt.want)
-			}
+			check.Must(t, bench.ServeBlock(t.Context(), strings.NewReader(tt.order), &out, host()))
+			check.That(t, strings.Contains(out.String(), tt.want), "answer %s, want %s in it", out.String(), tt.want)
 		})
 	}
-	if err := bench.ServeBlock(t.Context(), strings.NewReader("{"), new(strings.Builder), host()); err == nil {
-		t.Error("half an order was carried out")
-	}
+	err := bench.ServeBlock(t.Context(), strings.NewReader("{"), new(strings.Builder), host())
+	check.That(t, err != nil, "half an order was carried out")
 }

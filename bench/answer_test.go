@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 
 	"ipcbench/transports/all"
 )
@@ -36,9 +37,7 @@ func FuzzAnswer(f *testing.F) {
 		r := Result{Schema: result.Schema, Plan: Plan{Blocks: 1}, Cells: []Cell{{
 			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{*a.Block},
 		}}}
-		if err := r.Validate(); err != nil {
-			t.Fatalf("a valid block makes a result that is not: %v", err)
-		}
+		check.Must(t, r.Validate(), "a valid block makes a result that is not")
 		if _, err := json.Marshal(r); err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +48,7 @@ func FuzzAnswer(f *testing.F) {
 // within the limits.
 func FuzzOrder(f *testing.F) {
 	text, err := os.ReadFile("testdata/order.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, err := exchange.ParseOrder(text)

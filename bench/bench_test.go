@@ -10,6 +10,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/internal/reexec"
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -48,27 +49,20 @@ func host() trainer.Host {
 	return trainer.Host{Transports: ts, Funcs: bench.Funcs()}
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // spec returns a cell of the variant that text names.
 func spec(t testing.TB, h trainer.Host, text, model string, workers, clients int) bench.Spec {
 	t.Helper()
 	v, err := transports.Parse(text, h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	m, err := models.Parse(model)
-	check(t, err)
+	check.Must(t, err)
 	return bench.Spec{Variant: v, Model: m, Workers: workers, Clients: clients, PerProcess: 1, Depth: trainer.DefaultDepth}
 }
 
 func quick(t testing.TB) bench.Plan {
 	t.Helper()
 	p, err := bench.DefaultPlan(bench.Quick)
-	check(t, err)
+	check.Must(t, err)
 	p.Time, p.Blocks = 60*time.Millisecond, 2
 	return p
 }
@@ -78,18 +72,16 @@ func quick(t testing.TB) bench.Plan {
 func TestRun(t *testing.T) {
 	h := host()
 	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
+	check.Must(t, err)
 	r, err := bench.Run(t.Context(), bench.Options{
 		Cells: []bench.Spec{spec(t, h, "pickle", "cnn", 2, 3)}, Plan: quick(t), Control: control, Host: h,
 	})
-	check(t, err)
+	check.Must(t, err)
 	if len(r.Cells) != 2 || r.Cells[0].Variant != "inproc" || r.Cells[1].Variant != "pickle" {
 		t.Fatalf("got %d cells, want the control and pickle", len(r.Cells))
 	}
 	for _, c := range r.Cells {
-		if !c.Proved() {
-			t.Errorf("%s: not proved", c.ID())
-		}
+		check.That(t, c.Proved(), "%s: not proved", c.ID())
 		for _, b := range c.Blocks {
 			rounds := len(b.Round)
 			if rounds < 1 { // how many there are in so much time is up to the machine
@@ -99,14 +91,11 @@ func TestRun(t *testing.T) {
 				"train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},
 				"down": {len(b.Down), 3 * rounds}, "up": {len(b.Up), 3 * rounds},
 			} {
-				if per.got != per.want {
-					t.Errorf("%s: %d samples of %s, want %d", c.ID(), per.got, name, per.want)
-				}
+				check.That(t, per.got == per.want, "%s: %d samples of %s, want %d", c.ID(), per.got, name, per.want)
 			}
 			for i, ns := range b.RTT {
-				if b.Down[i] <= 0 || b.Up[i] <= 0 || b.Train[i] <= 0 || b.Down[i]+b.Up[i] > ns {
-					t.Errorf("%s: job %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
-				}
+				check.That(t, b.Down[i] > 0 && b.Up[i] > 0 && b.Train[i] > 0 && b.Down[i]+b.Up[i] <= ns,
+					"%s: job %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
 			}
 		}
 	}
@@ -115,8 +104,6 @@ func TestRun(t *testing.T) {
 		names[f.Name] = true
 	}
 	for _, want := range []string{"copy", "first-touch", "unix-stream", "unix-pingpong", "futex", "work"} {
-		if !names[want] {
-			t.Errorf("floor %s is missing", want)
-		}
+		check.That(t, names[want], "floor %s is missing", want)
 	}
 }

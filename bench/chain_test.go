@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -25,20 +26,16 @@ func TestChainLate(t *testing.T) {
 		chain = chain || p.What == "reference chain of cnn, clients=1"
 	}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	if first == "reference chain of cnn, clients=1" || !chain {
-		t.Errorf("began with %q, chain shown: %v", first, chain)
-	}
+	check.Must(t, err)
+	check.That(t, first != "reference chain of cnn, clients=1" && chain, "began with %q, chain shown: %v", first, chain)
 	for _, c := range r.Cells {
 		rounds := 0
 		for _, b := range c.Blocks {
 			rounds += len(b.Round)
-			if b.Proof.Hashed <= len(b.Round) {
-				t.Errorf("%s: %d models of %d timed rounds were compared", c.Variant, b.Proof.Hashed, len(b.Round))
-			}
+			check.That(t, b.Proof.Hashed > len(b.Round),
+				"%s: %d models of %d timed rounds were compared", c.Variant, b.Proof.Hashed, len(b.Round))
 		}
-		if rounds < 400 || len(c.Blocks) <= 2 || c.Stopped != "rounds" {
-			t.Errorf("%s: %d rounds in %d blocks, stopped by %q, want 400 in several", c.Variant, rounds, len(c.Blocks), c.Stopped)
-		}
+		check.That(t, rounds >= 400 && len(c.Blocks) > 2 && c.Stopped == "rounds",
+			"%s: %d rounds in %d blocks, stopped by %q, want 400 in several", c.Variant, rounds, len(c.Blocks), c.Stopped)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
@@ -18,17 +19,11 @@ import (
 func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
 	t.Helper()
 	v, err := transports.Parse(variant, h.Transports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	m, err := models.Parse("uniform:4MiB/10")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	plan, err := DefaultPlan(Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cell := Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
 	launcher := trainer.NewGoroutines(h)
 	if !cell.inside() {
@@ -40,12 +35,8 @@ func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
 		cell: cell, plan: plan, chain: &chain{cell: cell, seed: plan.Seed}, block: &Block{},
 		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
 	}
-	if err := s.run(t.Context(), t.Context(), launcher); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.compare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.run(t.Context(), t.Context(), launcher))
+	check.Must(t, s.compare(t.Context()))
 	return s
 }
 
@@ -79,9 +70,8 @@ func TestClaims(t *testing.T) {
 	} {
 		s := profiledSession(t, h, tt.variant)
 		payload := float64(2*s.cell.Model.Layout.Payload()*s.cell.Clients) * float64(len(s.windows))
-		if got := float64(s.block.Counts()[phase.Copied]) / payload; math.Abs(got-tt.ours) > 0.01 {
-			t.Errorf("%s: %.3f copies of a byte by our code, want %v", tt.variant, got, tt.ours)
-		}
+		got := float64(s.block.Counts()[phase.Copied]) / payload
+		check.That(t, math.Abs(got-tt.ours) <= 0.01, "%s: %.3f copies of a byte by our code, want %v", tt.variant, got, tt.ours)
 		kernel := int64(0)
 		for _, p := range append([]Process{s.block.Server}, s.block.Processes...) {
 			if p.Usage.IO == nil {
@@ -98,12 +88,9 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	p, err := profile.Merge(profile.Meta{Kind: capture.CPU}, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	sum := profile.Summarize(p, 5)
-	if sum.Transport == 0 || float64(sum.Attributed) < 0.9*float64(sum.Transport) {
-		t.Errorf("%d of %d ns in transport code have a phase, want 90 %%", sum.Attributed, sum.Transport)
-	}
+	check.That(t, sum.Transport != 0 && float64(sum.Attributed) >= 0.9*float64(sum.Transport),
+		"%d of %d ns in transport code have a phase, want 90 %%", sum.Attributed, sum.Transport)
 	t.Logf("%d ms in all, %d ms of it in transport code, %d ms of that with a phase", sum.Total/1e6, sum.Transport/1e6, sum.Attributed/1e6)
 }

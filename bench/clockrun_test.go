@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/agent"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -54,11 +55,9 @@ func TestClockOfAnotherHost(t *testing.T) {
 		cmd.Env = append(os.Environ(), joinEnv+"="+l.String())
 		return cmd.Start()
 	}})
-	check(t, err)
+	check.Must(t, err)
 	defer func() {
-		if err := fleet.Close(0); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, fleet.Close(0))
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v: %s", err, stderr.String())
 		}
@@ -68,25 +67,21 @@ func TestClockOfAnotherHost(t *testing.T) {
 	o.Fleet, o.Listen, o.Plan.Blocks = fleet, loopback, 1
 	o.Profiling = bench.Profiling{Kinds: []string{"cpu"}, Dir: t.TempDir()}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	c := cellOf(t, r, o.Cells[0].Variant.String())
 	timelines := 0
 	for i, b := range c.Blocks {
 		if p := b.Processes; len(p) != 2 || p[0].OtherClock || !p[1].OtherClock || p[1].Host != "h2" {
 			t.Errorf("block %d: %+v, want another clock on h2 alone", i, p)
 		}
-		if b.Down != nil || b.Up != nil || b.Unattributed+b.Phases["wait"]+b.Phases["receive"] != 0 {
-			t.Errorf("block %d: down %v, up %v, %d ns are not attributed, phases %v", i, b.Down, b.Up, b.Unattributed, b.Phases)
-		}
+		check.That(t, b.Down == nil && b.Up == nil && b.Unattributed+b.Phases["wait"]+b.Phases["receive"] == 0,
+			"block %d: down %v, up %v, %d ns are not attributed, phases %v", i, b.Down, b.Up, b.Unattributed, b.Phases)
 		for k, ns := range b.RTT {
-			if b.Train[k] <= 0 || b.Train[k] >= ns {
-				t.Errorf("block %d: a training took %d of a round trip of %d", i, b.Train[k], ns)
-			}
+			check.That(t, b.Train[k] > 0 && b.Train[k] < ns,
+				"block %d: a training took %d of a round trip of %d", i, b.Train[k], ns)
 		}
-		if b.Phases["train"] == 0 || b.Phases["collect"] == 0 {
-			t.Errorf("block %d: phases %v", i, b.Phases)
-		}
+		check.That(t, b.Phases["train"] != 0 && b.Phases["collect"] != 0, "block %d: phases %v", i, b.Phases)
 		if b.Timeline == nil {
 			continue
 		}
@@ -95,7 +90,5 @@ func TestClockOfAnotherHost(t *testing.T) {
 			t.Errorf("a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
 		}
 	}
-	if timelines != 1 {
-		t.Errorf("%d timelines", timelines)
-	}
+	check.Equal(t, timelines, 1, "timelines")
 }

@@ -1,12 +1,12 @@
 package bench_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -16,10 +16,10 @@ func TestQuickPlan(t *testing.T) {
 	skip.Long(t)
 	h := host()
 	p, err := bench.DefaultPlan(bench.Quick)
-	check(t, err)
+	check.Must(t, err)
 	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "grpc-stream", "cnn", 1, 1)), "futex")
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	if r.Plan.Rules != 3 || r.Plan.Blocks != 6 || len(r.Cells) != 2 {
 		t.Fatalf("plan %+v of %d cells", r.Plan, len(r.Cells))
 	}
@@ -39,13 +39,9 @@ func TestQuickPlan(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range r.Floors {
 		names[f.Name] = true
-		if len(f.Blocks) < 6 {
-			t.Errorf("floor %s: %d blocks", f.Name, len(f.Blocks))
-		}
+		check.That(t, len(f.Blocks) >= 6, "floor %s: %d blocks", f.Name, len(f.Blocks))
 	}
-	if !names["futex"] || !names["work"] || !names["rpc-empty"] {
-		t.Errorf("floors %v", names)
-	}
+	check.That(t, names["futex"] && names["work"] && names["rpc-empty"], "floors %v", names)
 }
 
 // TestOneTimedRound: a block of a single timed round is proved, every update of it,
@@ -57,22 +53,18 @@ func TestOneTimedRound(t *testing.T) {
 	for _, c := range measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3)).Cells {
 		for _, b := range c.Blocks {
 			// The rounds are the cold one, a proved one, the timed one, a proved one.
-			if len(b.Round) != 1 || b.Proof.Rounds != 2 || b.Proof.Updates != 6 || b.Proof.Hashed != 4 {
-				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
-			}
+			check.That(t, len(b.Round) == 1 && b.Proof.Rounds == 2 && b.Proof.Updates == 6 && b.Proof.Hashed == 4,
+				"%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
 		}
 	}
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
 	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
+	check.Must(t, err)
 	for _, c := range r.Cells {
-		if n := len(c.Blocks[0].Round); n != 1 {
-			t.Errorf("%s of build %s: %d timed rounds, want 1 in both builds", c.ID(), c.Build, n)
-		}
+		n := len(c.Blocks[0].Round)
+		check.That(t, n == 1, "%s of build %s: %d timed rounds, want 1 in both builds", c.ID(), c.Build, n)
 	}
 	_, err = bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "damaged-up:round=2", "uniform:4KiB/3", 1, 2)))
-	if err == nil || !strings.Contains(err.Error(), "round 2: the new model's hash") {
-		t.Errorf("got %v, want the timed round refused", err)
-	}
+	check.Fails(t, err, "round 2: the new model's hash")
 }

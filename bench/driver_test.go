@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -14,15 +15,15 @@ import (
 func measure(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) *bench.Result {
 	t.Helper()
 	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, cells...))
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	return r
 }
 
 func options(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) bench.Options {
 	t.Helper()
 	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
+	check.Must(t, err)
 	return bench.Options{Cells: cells, Plan: p, Control: control, Host: h}
 }
 
@@ -30,9 +31,7 @@ func options(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) be
 func cellOf(t *testing.T, r *bench.Result, variant string) bench.Cell {
 	t.Helper()
 	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == variant })
-	if i < 0 {
-		t.Fatalf("no cell of %s", variant)
-	}
+	check.Need(t, i >= 0, "no cell of %s", variant)
 	return r.Cells[i]
 }
 
@@ -46,27 +45,18 @@ func TestRespawn(t *testing.T) {
 	s := spec(t, h, "pickle", "cnn", 2, 3)
 	s.Respawn = true
 	r := measure(t, h, p, s)
-	if cellOf(t, r, "inproc").Respawn {
-		t.Error("the control is marked as respawned")
-	}
+	check.That(t, !cellOf(t, r, "inproc").Respawn, "the control is marked as respawned")
 	c := cellOf(t, r, "pickle")
 	if !c.Respawn || !c.Proved() {
 		t.Errorf("marked %v, proved %v, want both", c.Respawn, c.Proved())
 	}
 	for _, b := range c.Blocks {
-		if len(b.Round) != 3 || len(b.RTT) != 9 || len(b.Processes) != 2 {
-			t.Fatalf("%d rounds, %d round trips, %d workers: want 3, 9, 2", len(b.Round), len(b.RTT), len(b.Processes))
-		}
+		check.Need(t, len(b.Round) == 3 && len(b.RTT) == 9 && len(b.Processes) == 2,
+			"%d rounds, %d round trips, %d workers: want 3, 9, 2", len(b.Round), len(b.RTT), len(b.Processes))
 		all, spawn, stop := int64(b.RoundTime()), b.Phases["spawn"], b.Phases["stop"]
-		if spawn <= 0 || stop <= 0 || spawn+stop >= all {
-			t.Errorf("rounds of %d ns, spawn %d, stop %d", all, spawn, stop)
-		}
-		if b.Unattributed > all/2 {
-			t.Errorf("%d of %d ns are not attributed", b.Unattributed, all)
-		}
-		if b.Spawn <= 0 || b.Cold.Round <= 0 {
-			t.Errorf("spawn %v, cold %d", b.Spawn, b.Cold.Round)
-		}
+		check.That(t, spawn > 0 && stop > 0 && spawn+stop < all, "rounds of %d ns, spawn %d, stop %d", all, spawn, stop)
+		check.That(t, b.Unattributed <= all/2, "%d of %d ns are not attributed", b.Unattributed, all)
+		check.That(t, b.Spawn > 0 && b.Cold.Round > 0, "spawn %v, cold %d", b.Spawn, b.Cold.Round)
 		for i, w := range b.Processes {
 			// A Go program that starts and ends touches more than these in any case.
 			if w.Usage.CPU() <= 0 || w.Usage.MinorFaults < 3*100 || w.Counts["body.bytes"] == 0 {
@@ -103,7 +93,7 @@ func TestEmptyCalls(t *testing.T) {
 func TestPin(t *testing.T) {
 	h := host()
 	before, err := usage.Affinity()
-	check(t, err)
+	check.Must(t, err)
 	if len(before) < 2 {
 		t.Skip("needs two processors")
 	}
@@ -117,9 +107,8 @@ func TestPin(t *testing.T) {
 	if after, err := usage.Affinity(); err != nil || !slices.Equal(after, before) {
 		t.Errorf("affinity after the run is %v (%v), was %v", after, err, before)
 	}
-	if cpus := cellOf(t, r, "inproc").Blocks[0].Server.CPUs; !slices.Equal(cpus, before) {
-		t.Errorf("the control ran on %v, want all: %v", cpus, before)
-	}
+	cpus := cellOf(t, r, "inproc").Blocks[0].Server.CPUs
+	check.That(t, slices.Equal(cpus, before), "the control ran on %v, want all: %v", cpus, before)
 }
 
 // TestMemoryRead: what a process has resident is read while it has it: shared

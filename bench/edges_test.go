@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -52,12 +53,9 @@ func TestLateEnds(t *testing.T) {
 	r := measure(t, h, p, spec(t, h, "late", "uniform:4KiB/3", 2, 4))
 	for _, b := range cellOf(t, r, "late").Blocks {
 		rounds := int64(len(b.Round))
-		if got := b.Counts()[phase.Calls+"late"]; got != 4*rounds {
-			t.Errorf("block %d: %d calls in %d rounds, want 4 in each", b.Index, got, rounds)
-		}
-		if b.Phases["submit"] == 0 {
-			t.Errorf("block %d: no span of submit", b.Index)
-		}
+		got := b.Counts()[phase.Calls+"late"]
+		check.That(t, got == 4*rounds, "block %d: %d calls in %d rounds, want 4 in each", b.Index, got, rounds)
+		check.That(t, b.Phases["submit"] != 0, "block %d: no span of submit", b.Index)
 	}
 }
 
@@ -92,9 +90,8 @@ func TestWindowEdges(t *testing.T) {
 					down += int64(len(b.Round)) * 2 * int64(s.Model.Layout.Payload())
 					slack = int64(len(b.Round)) * 4096 // and its frame, likewise
 				}
-				if max(down, -down, up, -up) > slack {
-					t.Errorf("block %d: %d more bytes sent than received on the way down, %d on the way up", b.Index, down, up)
-				}
+				check.That(t, max(down, -down, up, -up) <= slack,
+					"block %d: %d more bytes sent than received on the way down, %d on the way up", b.Index, down, up)
 				for call, n := range b.Counts() {
 					if method, ok := strings.CutPrefix(call, phase.Calls); ok && n != b.Counts()[phase.Served+method] {
 						t.Errorf("block %d: %d calls of %s, %d answered", b.Index, n, method, b.Counts()[phase.Served+method])
@@ -117,9 +114,7 @@ func TestWindowEdges(t *testing.T) {
 					}
 				}
 			}
-			if !maps.Equal(first, second) {
-				t.Errorf("two blocks of the same rounds counted\n%v and\n%v", first, second)
-			}
+			check.That(t, maps.Equal(first, second), "two blocks of the same rounds counted\n%v and\n%v", first, second)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -29,19 +30,13 @@ import (
 func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v T, text []byte) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v, err = parse(text); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	v, err = parse(text)
+	check.Need(t, err == nil, "%v", err)
 	again, err := json.MarshalIndent(v, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again = append(again, '\n'); !bytes.Equal(again, text) {
-		t.Errorf("%s is written again as\n%s", name, again)
-	}
+	check.Must(t, err)
+	again = append(again, '\n')
+	check.That(t, bytes.Equal(again, text), "%s is written again as\n%s", name, again)
 	return v, text
 }
 
@@ -50,13 +45,9 @@ func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v 
 func TestExchangeGolden(t *testing.T) {
 	o, _ := golden(t, "order.json", exchange.ParseOrder)
 	s, err := ordered(o, 0, all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	plan, err := planOf(o.Block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if got := s.blockOrder(plan, o.Block.Slow); !reflect.DeepEqual(got.Cells, o.Cells) && compact(t, got.Cells[0]) != compact(t, o.Cells[0]) || got.Block.Rounds != 3 {
 		t.Errorf("cell %s becomes %s", o.Cells[0], got.Cells[0])
 	}
@@ -74,9 +65,7 @@ func TestExchangeGolden(t *testing.T) {
 func compact(t *testing.T, text []byte) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Compact(&b, text); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Compact(&b, text))
 	return b.String()
 }
 
@@ -115,43 +104,26 @@ func every(t *testing.T, v reflect.Value, name string) {
 func TestOrderOfModels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.safetensors")
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
-	if err := os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t,
+		os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600))
 	v, err := transports.NewVariant(all.Transports()[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	nothing := filepath.Join(t.TempDir(), "nothing.safetensors")
-	if err := os.WriteFile(nothing, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(nothing, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600))
 	for _, of := range [][2]string{{"cnn", "model"}, {"vlm-batch", "model"}, {file, "model"}, {"cnn", "lora"}, {"cnn", nothing}, {"cnn", file}, {"cnn", "cnn"}} {
 		name := of[0] + " up=" + of[1]
 		m, err := models.Parse(of[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		up, err := models.Update(of[1], m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		cell := Spec{Variant: v, Model: m, Up: up, Clients: 4}
 		text, err := json.Marshal(cell.orderWork())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), `"up`) != (up != m) {
-			t.Errorf("%s: %s", name, text)
-		}
+		check.Must(t, err)
+		check.That(t, strings.Contains(string(text), `"up`) == (up != m), "%s: %s", name, text)
 		var w exchange.Work
-		if err := json.Unmarshal(text, &w); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(text, &w))
 		got, gotUp, err := w.Models()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(w.Clients, trainer.Roster(4)) {
 			t.Errorf("%s becomes %+v, %+v", name, got, w.Clients)
 		}
@@ -174,13 +146,9 @@ func TestOrderOfWorkloads(t *testing.T) {
 		o := firstOrder([]Spec{s, s})
 		o.Version, o.Cells[1] = exchange.Version, []byte(strings.Replace(string(o.Cells[1]), "{", `{"mood":"good",`, 1))
 		text, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		read, err := exchange.ParseOrder(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got, err := ordered(read, 0, all.Transports()); err != nil || got.String() != s.String() {
 			t.Errorf("%s becomes %s, error %v", s, got, err)
 		}
@@ -207,9 +175,8 @@ func TestHostileWorkload(t *testing.T) {
 	} {
 		c := tt.cell
 		c.Transport, c.Variant, c.Model.Name, c.Workers, c.Clients, c.PerProcess, c.Depth = "a", "a", "a", 1, 1, 1, 1
-		if err := cmp.Or(result.Check(c), c.ValidateHead()); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-			t.Errorf("%+v: error %v, want %q", tt.cell, err, tt.want)
-		}
+		err := cmp.Or(result.Check(c), c.ValidateHead())
+		check.That(t, err != nil && strings.HasPrefix(err.Error(), tt.want), "%+v: error %v, want %q", tt.cell, err, tt.want)
 	}
 }
 
@@ -217,16 +184,11 @@ func TestHostileWorkload(t *testing.T) {
 func change(t *testing.T, name, from, to string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var b bytes.Buffer
-	if err := json.Compact(&b, text); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(b.String(), from); n != 1 {
-		t.Fatalf("%s holds %q %d times", name, from, n)
-	}
+	check.Must(t, json.Compact(&b, text))
+	n := strings.Count(b.String(), from)
+	check.Need(t, n == 1, "%s holds %q %d times", name, from, n)
 	return strings.Replace(b.String(), from, to, 1)
 }
 
@@ -280,9 +242,7 @@ func TestHostileOrder(t *testing.T) {
 				_, err = planOf(o.Block)
 			}
 		}
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want an error that holds %q", tt.to, err, tt.want)
-		}
+		check.Fails(t, err, tt.want, tt.to)
 	}
 }
 
@@ -320,9 +280,8 @@ func TestHostileAnswer(t *testing.T) {
 		if err == nil {
 			err = a.Check(exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
 		}
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%.80s: %v, want an error that holds %q", tt.to, err, tt.want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), tt.want),
+			"%.80s: %v, want an error that holds %q", tt.to, err, tt.want)
 	}
 }
 
@@ -339,7 +298,5 @@ func TestLongBlock(t *testing.T) {
 		}
 	}
 	err := a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1})
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d timed rounds: a block has at most %d", exchange.MostTimed+1, exchange.MostTimed)) {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, err, fmt.Sprintf("%d timed rounds: a block has at most %d", exchange.MostTimed+1, exchange.MostTimed))
 }

@@ -15,6 +15,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/agent"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -33,18 +34,15 @@ func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 			rank++
 			o := agent.Options{Name: name, Dirs: dirs, Wait: waiting.Limit}
 			agents.Go(func() {
-				if _, err := agent.Join(context.Background(), l, o); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				_, err := agent.Join(context.Background(), l, o)
+				check.That(t, err == nil, "%s: %v", name, err)
 			})
 		}
 		return nil
 	}})
-	check(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := fleet.Close(0); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, fleet.Close(0))
 		agents.Wait()
 	})
 	return fleet
@@ -55,7 +53,7 @@ func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 func TestFleet(t *testing.T) {
 	h, dir := host(), t.TempDir()
 	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
+	check.Must(t, err)
 	o := bench.Options{
 		Plan: quick(t), Control: control, Host: h, Listen: loopback, Place: bench.Place{Server: true},
 		Fleet: gathered(t, map[string][]string{"h1": {dir}, "h2": {filepath.Dir(dir)}}),
@@ -64,18 +62,16 @@ func TestFleet(t *testing.T) {
 	cell := spec(t, h, "pickle:network=tcp:tls=mutual", "cnn", 4, 4)
 	for _, text := range []string{"pickle:network=tcp:tls=mutual", "storage:network=tcp:dir=" + dir, "http-shm:network=tcp"} {
 		cell.Variant, err = transports.Parse(text, h.Transports)
-		check(t, err)
+		check.Must(t, err)
 		o.Cells = append(o.Cells, cell)
 	}
 	r, err := bench.Run(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	var names []string
 	for _, h := range r.Hosts {
 		names = append(names, h.Name)
-		if h.Environment.CPU != r.Environment.CPU {
-			t.Errorf("%s: environment %+v", h.Name, h.Environment)
-		}
+		check.That(t, h.Environment.CPU == r.Environment.CPU, "%s: environment %+v", h.Name, h.Environment)
 	}
 	if got := strings.Join(names, " "); got != "server h1 h2" || !r.Hosts[0].Server {
 		t.Errorf("hosts are %s", got)
@@ -99,9 +95,8 @@ func TestFleet(t *testing.T) {
 			ends[f.Name+" "+f.Host] = true
 		}
 	}
-	if want := []string{"tcp-pingpong h1", "tcp-pingpong h2", "tcp-stream h1", "tcp-stream h2", "tls-stream h1", "tls-stream h2"}; !slices.Equal(slices.Sorted(maps.Keys(ends)), want) {
-		t.Errorf("floors between hosts are %v, want %v", ends, want)
-	}
+	want := []string{"tcp-pingpong h1", "tcp-pingpong h2", "tcp-stream h1", "tcp-stream h2", "tls-stream h1", "tls-stream h2"}
+	check.That(t, slices.Equal(slices.Sorted(maps.Keys(ends)), want), "floors between hosts are %v, want %v", ends, want)
 	if dirty, err := os.ReadDir(dir); err != nil || len(dirty) > 0 {
 		t.Errorf("%v is left in the folder, %v", dirty, err)
 	}
@@ -113,10 +108,10 @@ func TestFolder(t *testing.T) {
 	h, dir := host(), t.TempDir()
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": {dir}, "h2": {}})}
 	hosts, err := o.Hosts()
-	check(t, err)
+	check.Must(t, err)
 	cell := spec(t, h, "storage:network=tcp:dir="+dir, "cnn", 2, 2)
 	cell.PerProcess = 2
-	check(t, hosts.Check(cell)) // it has one process, on h1
+	check.Must(t, hosts.Check(cell)) // it has one process, on h1
 	cell.PerProcess = 1
 	var unfit *bench.Unfit
 	err = hosts.Check(cell)
@@ -127,7 +122,7 @@ func TestFolder(t *testing.T) {
 	if _, err := a.Sees(t.Context(), dir, "ipcbench-0123456789abcdef"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a folder that is not the server's: got error %v", err)
 	}
-	check(t, os.WriteFile(filepath.Join(dir, agent.NonceFile), []byte("secret"), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, agent.NonceFile), []byte("secret"), 0o600))
 	for _, session := range []string{".", "..", "ipcbench-0123456789abcdef/..", ""} {
 		if text, err := a.Sees(t.Context(), dir, session); err == nil {
 			t.Errorf("%q: the agent has told %q of it", session, text)
@@ -139,16 +134,14 @@ func TestFolder(t *testing.T) {
 func TestDial(t *testing.T) {
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": nil, "h2": nil}), Listen: loopback}
 	hosts, err := o.Hosts()
-	check(t, err)
-	check(t, hosts.Dial(t.Context(), o))
+	check.Must(t, err)
+	check.Must(t, hosts.Dial(t.Context(), o))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	check.Must(t, err)
 	defer l.Close()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	o.Ports = driver.Ports{First: port, Last: port}
-	if err := hosts.Dial(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is free") {
-		t.Errorf("no free port: got error %v", err)
-	}
+	check.Fails(t, hosts.Dial(t.Context(), o), "is free", "no free port")
 	for _, a := range o.Fleet.Agents() {
 		if err := a.Dials(t.Context(), "127.0.0.1:2"); err == nil || !strings.Contains(err.Error(), "agent "+a.Name()+": ") || !strings.Contains(err.Error(), "dialled 127.0.0.1:2") {
 			t.Errorf("nobody is there: got error %v", err)

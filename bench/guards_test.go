@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -121,9 +122,8 @@ func TestWrongBytes(t *testing.T) {
 			p := quick(t)
 			p.Rounds, p.Blocks = 6, 1
 			_, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/3", 1, 2)))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), tt.variant) {
-				t.Errorf("got error %v, want one of %s that holds %q", err, tt.variant, tt.want)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && strings.Contains(err.Error(), tt.variant),
+				"got error %v, want one of %s that holds %q", err, tt.variant, tt.want)
 		})
 	}
 }
@@ -145,24 +145,15 @@ func TestMeasuredTime(t *testing.T) {
 		for i, ns := range b.Round {
 			sum += ns
 			for _, rtt := range b.RTT[i*3 : i*3+3] {
-				if rtt > ns {
-					t.Errorf("round %d took %d ns, a client in it %d ns", i, ns, rtt)
-				}
+				check.That(t, rtt <= ns, "round %d took %d ns, a client in it %d ns", i, ns, rtt)
 			}
 		}
-		if b.Unattributed < 0 || b.Unattributed > sum {
-			t.Errorf("%d of %d ns are not attributed", b.Unattributed, sum)
-		}
-		if time.Duration(sum) > r.Elapsed {
-			t.Errorf("rounds of %v in a run of %v", time.Duration(sum), r.Elapsed)
-		}
+		check.That(t, b.Unattributed >= 0 && b.Unattributed <= sum, "%d of %d ns are not attributed", b.Unattributed, sum)
+		check.That(t, time.Duration(sum) <= r.Elapsed, "rounds of %v in a run of %v", time.Duration(sum), r.Elapsed)
 		payload, wire := c.Payload()*int64(len(b.Round)), b.Server.Counts[phase.WireSent]+b.Server.Counts[phase.WireReceived]
-		if wire <= payload || wire > payload*11/10 {
-			t.Errorf("%d bytes on the wire for a payload of %d", wire, payload)
-		}
-		if body := b.Counts()[phase.BodyBytes]; body != payload {
-			t.Errorf("%d bytes of tensors were moved, want the payload, %d", body, payload)
-		}
+		check.That(t, wire > payload && wire <= payload*11/10, "%d bytes on the wire for a payload of %d", wire, payload)
+		body := b.Counts()[phase.BodyBytes]
+		check.That(t, body == payload, "%d bytes of tensors were moved, want the payload, %d", body, payload)
 	}
 }
 
@@ -175,17 +166,14 @@ func TestColdApart(t *testing.T) {
 	r := measure(t, h, p, spec(t, h, "shm-slab", "cnn", 2, 4))
 	for _, c := range r.Cells {
 		for _, b := range c.Blocks {
-			if b.Cold.Round <= 0 || b.Cold.Server.CPU() < 0 || len(b.Cold.Processes) != len(b.Processes) {
-				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
-			}
+			check.That(t, b.Cold.Round > 0 && b.Cold.Server.CPU() >= 0 && len(b.Cold.Processes) == len(b.Processes),
+				"%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
 			// The cold one, those to warm up, and the timed ones are hashed, as are the
 			// proved ones: the second round, every eighth and the last.
-			if len(b.Round) != 6 || b.Proof.Hashed != 1+1+2+6+2 || b.Proof.Rounds != 3 || b.Proof.Updates != 3*4 {
-				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
-			}
-			if b.SpanCost <= 0 || b.Spans < int64(len(b.Round)*4*6) {
-				t.Errorf("%s: %d spans, %d ns each", c.ID(), b.Spans, b.SpanCost)
-			}
+			check.That(t, len(b.Round) == 6 && b.Proof.Hashed == 1+1+2+6+2 && b.Proof.Rounds == 3 && b.Proof.Updates == 3*4,
+				"%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
+			check.That(t, b.SpanCost > 0 && b.Spans >= int64(len(b.Round)*4*6),
+				"%s: %d spans, %d ns each", c.ID(), b.Spans, b.SpanCost)
 		}
 	}
 }
@@ -203,15 +191,12 @@ func TestWarmTime(t *testing.T) {
 			for _, b := range c.Blocks {
 				// Besides those that warm up, the cold one, the timed and the proved ones are hashed.
 				rounds := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
-				if (rounds > 0) != (warm > 0) {
-					t.Errorf("%s: %d rounds to warm up, asked for %v", c.ID(), rounds, warm)
-				}
+				check.That(t, (rounds > 0) == (warm > 0), "%s: %d rounds to warm up, asked for %v", c.ID(), rounds, warm)
 				longest = max(longest, len(b.Round))
 			}
 		}
-		if longest != 100 {
-			t.Errorf("the longest block has %d timed rounds, of a time that is enough for hundreds; want 100", longest)
-		}
+		check.That(t, longest == 100,
+			"the longest block has %d timed rounds, of a time that is enough for hundreds; want 100", longest)
 	}
 }
 
@@ -226,9 +211,8 @@ func TestEachProcessCounts(t *testing.T) {
 	r := measure(t, h, p, s)
 	c := cellOf(t, r, "shm-slab")
 	b := c.Blocks[0]
-	if c.Launcher != "processes" || len(b.Processes) != 2 {
-		t.Fatalf("launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Processes))
-	}
+	check.Need(t, c.Launcher == "processes" && len(b.Processes) == 2,
+		"launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Processes))
 	if in := cellOf(t, r, "inproc"); in.Launcher != "goroutines" || len(in.Blocks[0].Processes) != 0 {
 		t.Errorf("the control is not marked as one: launcher %s", in.Launcher)
 	}
@@ -270,30 +254,24 @@ func TestOrder(t *testing.T) {
 		}
 		slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.position, b.position) })
 		for i, a := range all {
-			if a.position != i {
-				t.Errorf("position %d is missing", i)
-			}
+			check.That(t, a.position == i, "position %d is missing", i)
 			names = append(names, a.cell)
 		}
 		return r.Plan.OrderSeed, names
 	}
 	seed, first := order(0)
 	again, same := order(seed)
-	if seed == 0 || again != seed || !slices.Equal(first, same) {
-		t.Errorf("seed %d gave %v, and then %d %v", seed, first, again, same)
-	}
+	check.That(t, seed != 0 && again == seed && slices.Equal(first, same),
+		"seed %d gave %v, and then %d %v", seed, first, again, same)
 	for cycle := range 3 { // a block of each before the next of any
-		if three := slices.Sorted(slices.Values(first[cycle*3 : cycle*3+3])); !slices.Equal(three, []string{"inproc", "pickle", "shm-slab"}) {
-			t.Errorf("cycle %d: %v", cycle, three)
-		}
+		three := slices.Sorted(slices.Values(first[cycle*3 : cycle*3+3]))
+		check.That(t, slices.Equal(three, []string{"inproc", "pickle", "shm-slab"}), "cycle %d: %v", cycle, three)
 	}
 	_, seven := order(7)
-	if _, eight := order(8); slices.Equal(seven, eight) {
-		t.Errorf("seeds 7 and 8 give the same order: %v", seven)
-	}
-	if next, _ := order(0); next == seed {
-		t.Errorf("two runs have drawn the same seed, %d", seed)
-	}
+	_, eight := order(8)
+	check.That(t, !slices.Equal(seven, eight), "seeds 7 and 8 give the same order: %v", seven)
+	next, _ := order(0)
+	check.That(t, next != seed, "two runs have drawn the same seed, %d", seed)
 }
 
 // TestCanaryIsSlower: the canary's slowdown is time that its workers really
@@ -305,8 +283,8 @@ func TestCanaryIsSlower(t *testing.T) {
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
 	o.Canary = 5
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	if len(r.Cells) != 2 || r.Canary == nil || r.Canary.Slowdown != 5 {
 		t.Fatalf("%d cells, canary %+v: want 2 and a canary beside them", len(r.Cells), r.Canary)
 	}
@@ -328,9 +306,9 @@ func TestCanaryIsSlower(t *testing.T) {
 		}
 	}
 	same, slow, err := r.Pairs()
-	check(t, err)
+	check.Must(t, err)
 	for _, pair := range []*bench.Result{same, slow} {
-		check(t, pair.Validate())
+		check.Must(t, pair.Validate())
 		if !pair.Plan.Interleaved || len(pair.Cells) != 2 || pair.Cells[0].Build != "base" || pair.Cells[1].Build != "head" {
 			t.Errorf("a pair is %+v", pair.Cells)
 		}
@@ -356,9 +334,7 @@ func TestEveryTransport(t *testing.T) {
 	}
 	const jobs = 3 * 3
 	for _, c := range r.Cells {
-		if !c.Proved() {
-			t.Errorf("%s: not proved", c.ID())
-		}
+		check.That(t, c.Proved(), "%s: not proved", c.ID())
 		counts := c.Blocks[0].Server.Counts
 		if c.Launcher == "processes" {
 			counts = c.Blocks[0].Processes[0].Counts
@@ -370,9 +346,8 @@ func TestEveryTransport(t *testing.T) {
 		if want := int64(jobs * 10); handed+moved < want {
 			t.Errorf("%s: %d tensors handed over and %d moved in %d jobs of 10: some went an unknown way", c.ID(), handed, moved, jobs)
 		}
-		if strings.HasPrefix(c.Variant, "shm-") && moved > 0 {
-			t.Errorf("%s: moved %d tensors, counted as a fallback of %v", c.ID(), moved, counts)
-		}
+		check.That(t, !strings.HasPrefix(c.Variant, "shm-") || moved <= 0,
+			"%s: moved %d tensors, counted as a fallback of %v", c.ID(), moved, counts)
 		i := slices.IndexFunc(h.Transports, func(tr driver.Transport) bool { return tr.Name() == c.Transport })
 		if want := transports.Settings(h.Transports[i]); len(c.Settings) != len(want) {
 			t.Errorf("%s: records settings %v, want all %d", c.ID(), c.Settings, len(want))

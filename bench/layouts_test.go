@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 )
 
 // TestLayouts: block i of each cell runs in layout i of its build, those of a canary's
@@ -24,37 +25,32 @@ func TestLayouts(t *testing.T) {
 	}
 	o.Against, o.Layouts = []string{layout("b0"), layout("b1")}, []string{layout("h1")}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	cells := append(slices.Clone(r.Cells), r.Canary.Same, r.Canary.Slow)
 	for _, c := range cells {
 		var got []int
 		for _, b := range c.Blocks {
 			got = append(got, b.Layout)
 		}
-		if !slices.Equal(got, []int{0, 1, 0}) {
-			t.Errorf("%s, %s: blocks ran in layouts %v", c.ID(), c.Build, got)
-		}
+		check.That(t, slices.Equal(got, []int{0, 1, 0}), "%s, %s: blocks ran in layouts %v", c.ID(), c.Build, got)
 	}
 	text, err := os.ReadFile(log)
-	check(t, err)
+	check.Must(t, err)
 	started := map[string]int{}
 	for name := range strings.FieldsSeq(string(text)) {
 		started[name]++
 	}
 	// Each is asked once what it is. Of the cells, two are base's, and four head's.
-	if len(cells) != 6 || started["b0"] != 1+2*2 || started["b1"] != 1+2 || started["h1"] != 1+4 {
-		t.Errorf("%d cells; started: %v", len(cells), started)
-	}
+	check.That(t, len(cells) == 6 && started["b0"] == 1+2*2 && started["b1"] == 1+2 && started["h1"] == 1+4,
+		"%d cells; started: %v", len(cells), started)
 	if l := r.Layouts; l == nil || len(l.Base) != 2 || len(l.Head) != 2 || l.Base[1].File != "other" || l.Head[0].File != filepath.Base(os.Args[0]) || l.Base[0].SHA256 == l.Base[1].SHA256 {
 		t.Errorf("the result has the layouts %+v", r.Layouts)
 	}
 	same, _, err := r.Pairs()
-	check(t, err)
-	check(t, same.Validate())
-	if same.Layouts.Base[1] != r.Layouts.Head[1] {
-		t.Errorf("a canary's pair has the layouts %+v", same.Layouts)
-	}
+	check.Must(t, err)
+	check.Must(t, same.Validate())
+	check.That(t, same.Layouts.Base[1] == r.Layouts.Head[1], "a canary's pair has the layouts %+v", same.Layouts)
 }
 
 // TestLayoutsOfOneBuild: files that are no layouts of one build are refused by name, before
@@ -66,7 +62,7 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 		return script(t, exe+` "$@" | sed 's/`+from+"/"+to+"/'")
 	}
 	again := filepath.Join(t.TempDir(), "again")
-	check(t, os.Symlink(exe, again))
+	check.Must(t, os.Symlink(exe, again))
 	silent := script(t, `read order; echo '{"version": 2, "rules": 3}'`)
 	says := func(environment string) string {
 		return script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
@@ -96,9 +92,8 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
 			o.Against, o.Layouts = tt.against, tt.layouts
 			r, err := bench.RunWithFloors(t.Context(), o)
-			if r != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
-			}
+			check.That(t, r == nil && err != nil && strings.Contains(err.Error(), tt.want),
+				"got %v, %v, want an error that holds %q", r, err, tt.want)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -21,13 +22,9 @@ import (
 func plain(t *testing.T) Spec {
 	t.Helper()
 	v, err := transports.Parse("pickle", all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	m, err := models.Parse("cnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
 }
 
@@ -59,17 +56,13 @@ func TestLimits(t *testing.T) {
 				specs[i] = tensor.Spec{Name: strconv.Itoa(i), DType: tensor.F32, Shape: []int{1}}
 			}
 			l, err := tensor.NewLayout(specs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			s.Model = &models.Model{Name: "many", Layout: l}
 		}, (1 << 20)},
 	} {
 		try := func(n int) (run, read error) {
 			p, err := DefaultPlan(Quick)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			s := plain(t)
 			tt.set(&p, &s, n)
 			if run = CheckPlan(p); run == nil {
@@ -86,23 +79,17 @@ func TestLimits(t *testing.T) {
 		}
 		for _, n := range []int{tt.most + 1, math.MaxInt} {
 			run, read := try(n)
-			if run == nil || !strings.Contains(run.Error(), tt.flag) || !strings.Contains(run.Error(), "at most") {
-				t.Errorf("%s %d: got %v, want a refusal that names the flag and its limit", tt.flag, n, run)
-			}
-			if read == nil || !strings.HasPrefix(read.Error(), tt.field+": ") {
-				t.Errorf("%s: %d: got %v in a result, want a refusal by that field", tt.field, n, read)
-			}
+			check.That(t, run != nil && strings.Contains(run.Error(), tt.flag) && strings.Contains(run.Error(), "at most"),
+				"%s %d: got %v, want a refusal that names the flag and its limit", tt.flag, n, run)
+			check.That(t, read != nil && strings.HasPrefix(read.Error(), tt.field+": "),
+				"%s: %d: got %v in a result, want a refusal by that field", tt.field, n, read)
 		}
 	}
 	p, err := DefaultPlan(Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, x := range []float64{math.Inf(1), math.NaN(), -1} {
 		p.Precision = x
-		if err := CheckPlan(p); err == nil || !strings.Contains(err.Error(), "--precision") {
-			t.Errorf("--precision %v: got %v", x, err)
-		}
+		check.Fails(t, CheckPlan(p), "--precision", "--precision", x)
 	}
 }
 
@@ -116,16 +103,10 @@ func blocksOf(clients int) []Block {
 func TestOddNames(t *testing.T) {
 	s := plain(t)
 	s.Model = &models.Model{Name: "a\x1b[2Jb.safetensors", Layout: s.Model.Layout}
-	if err := s.validate(); err == nil || !strings.Contains(err.Error(), `--model: "a\x1b[2Jb`) {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, s.validate(), `--model: "a\x1b[2Jb`)
 	v, err := transports.Parse("storage:dir="+filepath.Join(t.TempDir(), "a\u202eb"), all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s = plain(t)
 	s.Variant = v
-	if err := s.validate(); err == nil || !strings.Contains(err.Error(), `--transport: "storage:dir=`) {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, s.validate(), `--transport: "storage:dir=`)
 }

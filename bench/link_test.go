@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/floors"
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
@@ -17,42 +18,29 @@ import (
 func linkedSpec(t *testing.T, variant, model, rate string) Spec {
 	t.Helper()
 	m, err := models.Parse(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v, err := transports.Parse(variant, all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, err := link.Parse(rate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 2, Setup: Setup{Link: r}}
 }
 
 // TestSlowLink: rounds that take seconds are few, and the guesses know them.
 func TestSlowLink(t *testing.T) {
 	plan, err := DefaultPlan(Default)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	slow := linkedSpec(t, "http:network=tcp", "histology", "100Mbit")
 	each := slow.overLink() // 66.6 MB each way
-	if each < 10*time.Second || each > 12*time.Second {
-		t.Errorf("a round needs %v on the link, want 10.7 s", each)
-	}
-	if p := slow.planned(plan); p.Least != 1 || p.Warmup != 0 || p.RoundLimit <= each {
-		t.Errorf("got %+v", p)
-	}
+	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
+	p := slow.planned(plan)
+	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
 	if block, timed := slow.guess(plan, 2); timed < each || timed > 2*each || block < 4*each || block > 7*each {
 		t.Errorf("a block of %v, %v of it timed, where a round takes %v", block, timed, each)
 	}
 	for _, rate := range []string{"10Gbit", "unshaped", "none"} {
 		fast := linkedSpec(t, "http:network=tcp", "histology", rate)
-		if p := fast.planned(plan); p != plan {
-			t.Errorf("%s: got %+v, want %+v", rate, p, plan)
-		}
+		check.Equal(t, fast.planned(plan), plan, rate)
 	}
 	two := slow
 	two.Workers, two.Clients = 2, 2
@@ -106,9 +94,7 @@ func TestLinkFloors(t *testing.T) {
 	if streams, _, _ := count(); streams != 4 {
 		t.Errorf("got %d streams once cells have sent what they send, want 4", streams)
 	}
-	if !r.planned("tcp-stream", r.cells[0].Link, "", 60_000) {
-		t.Error("got no floor of 60,000 bytes")
-	}
+	check.That(t, r.planned("tcp-stream", r.cells[0].Link, "", 60_000), "got no floor of 60,000 bytes")
 }
 
 // TestNetworkFloors: what tensors go over is measured without them, at each size that
@@ -134,9 +120,7 @@ func TestNetworkFloors(t *testing.T) {
 				got += fmt.Sprintf("/%d", f.Bytes)
 			}
 		}
-		if want := strings.Replace(always, " futex", want+" futex", 1); got != want {
-			t.Errorf("%s: got the floors%s, want%s", variants, got, want)
-		}
+		check.Equal(t, got, strings.Replace(always, " futex", want+" futex", 1), variants, "got the floors")
 	}
 }
 
@@ -145,18 +129,14 @@ func TestNetworkFloors(t *testing.T) {
 func TestCheckLink(t *testing.T) {
 	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
 		s := linkedSpec(t, variant, "cnn", "100Mbit")
-		if err := s.Check(); (err == nil) != good || !good && !strings.Contains(err.Error(), "--link 100Mbit") {
-			t.Errorf("%s: got %v", variant, err)
-		}
-		if id := s.String(); !strings.HasSuffix(id, " link=100Mbit") {
-			t.Errorf("its name is %s", id)
-		}
+		err := s.Check()
+		check.That(t, (err == nil) == good && (good || strings.Contains(err.Error(), "--link 100Mbit")), "%s: got %v", variant, err)
+		id := s.String()
+		check.That(t, strings.HasSuffix(id, " link=100Mbit"), "its name is %s", id)
 	}
 	s := linkedSpec(t, "http:network=tcp", "cnn", "100Mbit")
-	if c := s.control(s.Variant); c.linked() {
-		t.Errorf("the control is on %v", c.Link)
-	}
-	if _, err := onLink(s, func() error { t.Error("it was run"); return nil }); err == nil {
-		t.Error("a block was run outside of its link")
-	}
+	c := s.control(s.Variant)
+	check.That(t, !c.linked(), "the control is on %v", c.Link)
+	_, err := onLink(s, func() error { t.Error("it was run"); return nil })
+	check.That(t, err != nil, "a block was run outside of its link")
 }

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -15,7 +16,7 @@ import (
 func reachable(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()
-	check(t, err)
+	check.Must(t, err)
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
 			return netip.AddrPortFrom(p.Addr(), 0)
@@ -59,25 +60,20 @@ func TestListen(t *testing.T) {
 			t.Errorf("%s at %v: %v", tt.variant, tt.at, err)
 			continue
 		}
-		check(t, r.Validate())
-		if r.Environment.Listen != tt.want {
-			t.Errorf("%s at %v: the result says %q, want %q", tt.variant, tt.at, r.Environment.Listen, tt.want)
-		}
-		if !slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }) {
-			t.Errorf("%s: no floor of TCP", tt.variant)
-		}
+		check.Must(t, r.Validate())
+		check.Equal(t, r.Environment.Listen, tt.want, tt.variant, "at", tt.at, "the result says")
+		check.That(t, slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }),
+			"%s: no floor of TCP", tt.variant)
 		encrypted := cellOf(t, r, tt.variant).Settings["tls"] != "off"
 		for _, b := range cellOf(t, r, tt.variant).Blocks {
-			if (b.TLS != nil) != encrypted || b.TLS != nil && (b.TLS.Handshakes != 3 || b.TLS.Time <= 0) {
-				t.Errorf("%s, respawn %v: handshakes %+v", tt.variant, tt.respawn, b.TLS)
-			}
+			check.That(t, (b.TLS != nil) == encrypted && (b.TLS == nil || b.TLS.Handshakes == 3 && b.TLS.Time > 0),
+				"%s, respawn %v: handshakes %+v", tt.variant, tt.respawn, b.TLS)
 		}
 	}
 	for _, variant := range []string{"pickle:network=tcp", "pickle:network=tcp:tls=on"} {
 		o := options(t, h, quick(t), spec(t, h, variant, "uniform:4KiB/2", 1, 1))
 		o.Listen = reachable(t)
-		if _, err := bench.Run(t.Context(), o); err == nil {
-			t.Errorf("%s listens off the loopback interface", variant)
-		}
+		_, err := bench.Run(t.Context(), o)
+		check.That(t, err != nil, "%s listens off the loopback interface", variant)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -14,14 +15,10 @@ import (
 // keeps files says so, and of each the largest cell is named.
 func TestNeeds(t *testing.T) {
 	model, err := models.Parse("uniform:1MiB/4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	spec := func(text string, workers int) Spec {
 		v, err := transports.Parse(text, all.Transports())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return Spec{Variant: v, Model: model, Workers: workers, Clients: workers, PerProcess: 1, Depth: 2}
 	}
 	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // two models, two updates of each of 3 lanes; two models and an update of each
@@ -49,18 +46,15 @@ func TestNeeds(t *testing.T) {
 		if len(n.Files) > 1 || tt.dir != "" && (files.N < tt.bytes || files.N > tt.bytes*5/4) || n.Descriptors.N != tt.descriptors || n.Mappings.N != tt.mappings || (n.Socket > 0) != tt.socket {
 			t.Errorf("%s: got %+v, want %+v", tt.text, n, tt)
 		}
-		if n.Memory.N != spec(tt.text, 3).memory() || n.Memory.Cell != spec(tt.text, 3).String() || n.Workers.N != 3 {
-			t.Errorf("%s: got %+v, want the memory of 3 workers", tt.text, n)
-		}
+		check.That(t, n.Memory.N == spec(tt.text, 3).memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
+			"%s: got %+v, want the memory of 3 workers", tt.text, n)
 	}
 	if n := Needs([]Spec{spec("shm-slab:wait=spin", 2)}); !n.Spins {
 		t.Errorf("got %+v, want workers that spin", n)
 	}
 
 	huge, err := models.Parse("uniform:4096GiB/4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := spec("shm-tensor", 1)
 	s.Model, s.Workers, s.Depth = huge, 250, 1000
 	n, unfit := Needs([]Spec{s}), (*Unfit)(nil)

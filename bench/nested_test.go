@@ -1,10 +1,10 @@
 package bench_test
 
 import (
-	"strings"
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -31,14 +31,14 @@ func TestNested(t *testing.T) {
 	}
 	coded := spec(t, h, "pickle", "cnn", 1, 2)
 	coded.Nested = true
-	check(t, coded.Change.UnmarshalText([]byte("10%")))
+	check.Must(t, coded.Change.UnmarshalText([]byte("10%")))
 	var err error
 	coded.Variant, err = transports.Parse("pickle:codec=xor+shuffle+zstd", h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	lora := spec(t, h, "http", "cnn", 1, 2)
 	lora.Nested = true
 	lora.Up, err = models.Update("lora:1", lora.Model)
-	check(t, err)
+	check.Must(t, err)
 	p := quick(t)
 	p.Rounds, p.Blocks = 3, 1
 	for _, respawn := range []bool{false, true} {
@@ -49,18 +49,13 @@ func TestNested(t *testing.T) {
 			cells = append(cells, coded, lora)
 		}
 		for _, c := range measure(t, h, p, cells...).Cells {
-			if !c.Proved() {
-				t.Errorf("%s: not proved", c.ID())
-			}
+			check.That(t, c.Proved(), "%s: not proved", c.ID())
 			b := c.Blocks[0]
 			for _, name := range []phase.Phase{phase.Attach, phase.Detach, phase.Reconstruct} {
-				if b.Phases[name.String()] <= 0 {
-					t.Errorf("%s, respawned %v: no time in phase %s", c.ID(), respawn, name)
-				}
+				check.That(t, b.Phases[name.String()] > 0, "%s, respawned %v: no time in phase %s", c.ID(), respawn, name)
 			}
-			if n := b.Counts()[phase.Copied]; c.Transport == "shm-slab" && n > 0 {
-				t.Errorf("%s: %d bytes of tensors were copied", c.ID(), n)
-			}
+			n := b.Counts()[phase.Copied]
+			check.That(t, c.Transport != "shm-slab" || n <= 0, "%s: %d bytes of tensors were copied", c.ID(), n)
 		}
 	}
 }
@@ -69,7 +64,7 @@ func TestNested(t *testing.T) {
 func TestNestedRefused(t *testing.T) {
 	h := host()
 	rows, err := tensor.NewLayout([]tensor.Spec{{Name: "rows", DType: tensor.F32, Shape: []int{4, 2}, Var: true}})
-	check(t, err)
+	check.Must(t, err)
 	for name, tt := range map[string]struct {
 		change func(s *bench.Spec)
 		want   string
@@ -80,9 +75,7 @@ func TestNestedRefused(t *testing.T) {
 		s := spec(t, h, "pickle", "cnn", 1, 1)
 		s.Nested = true
 		tt.change(&s)
-		if err := s.Check(); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want %q in it", name, err, tt.want)
-		}
+		check.Fails(t, s.Check(), tt.want, name)
 	}
 }
 
@@ -101,9 +94,8 @@ func TestControlsDoTheSame(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"", " nested=on", " train-ms=1"} {
-		if id := "inproc cnn workers=1 clients=1" + want; !controls[id] {
-			t.Errorf("no control %s, but %v", id, controls)
-		}
+		id := "inproc cnn workers=1 clients=1" + want
+		check.That(t, controls[id], "no control %s, but %v", id, controls)
 	}
 }
 
@@ -117,8 +109,8 @@ func TestNestedOfTwoBuilds(t *testing.T) {
 	o := options(t, h, p, s)
 	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	for _, c := range r.Cells {
 		if !c.Proved() || !c.Nested || c.Blocks[0].Phases[phase.Reconstruct.String()] <= 0 {
 			t.Errorf("%s, %s: proved %v, nested %v, phases %v", c.ID(), c.Build, c.Proved(), c.Nested, c.Blocks[0].Phases)

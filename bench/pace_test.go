@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"ipcbench/internal/test/check"
 	"testing"
 	"time"
 )
@@ -47,7 +48,5 @@ func TestPace(t *testing.T) {
 	r.Options.Progress = func(p Progress) { got = p }
 	r.pace.begin(r, r.steps[0])
 	r.progress("one")
-	if got.What != "one" || got.Done != 12 || got.Plan != 6+7 || !got.More || got.Left <= 0 {
-		t.Errorf("got %+v", got)
-	}
+	check.That(t, got.What == "one" && got.Done == 12 && got.Plan == 6+7 && got.More && got.Left > 0, "got %+v", got)
 }

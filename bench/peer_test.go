@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/python"
@@ -177,7 +178,7 @@ func peerCell(t *testing.T, fault string) (bench.Spec, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
 	p, err := bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file))
-	check(t, err)
+	check.Must(t, err)
 	h := host()
 	h.Transports = append(h.Transports, p)
 	return spec(t, h, "mine", peerModel, 1, 2), file
@@ -195,8 +196,8 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	s, _ := peerCell(t, "running")
 	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	c := cellOf(t, r, "mine")
 	if !c.Proved() || c.Peer == "" || c.Unproved != "" || c.Launcher != "peer" || c.Software["python"] != "3.11.2" || len(c.Blocks) != 1 || len(r.Cells) != 2 {
 		t.Errorf("%d cells, %+v", len(r.Cells), c)
@@ -208,15 +209,12 @@ func TestPeerUnproved(t *testing.T) {
 	t.Parallel()
 	s, _ := peerCell(t, "unproved")
 	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
-	check(t, err)
-	check(t, r.Validate())
-	if c := cellOf(t, r, "mine"); c.Proved() || c.Unproved != "no hash of what is in GPU memory" || len(c.Blocks) != 1 {
-		t.Errorf("%+v", c)
-	}
+	check.Must(t, err)
+	check.Must(t, r.Validate())
+	c := cellOf(t, r, "mine")
+	check.That(t, !c.Proved() && c.Unproved == "no hash of what is in GPU memory" && len(c.Blocks) == 1, "%+v", c)
 	r.Cells[1].Peer = ""
-	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "unproved") {
-		t.Errorf("a transport of ours is unproved: %v", err)
-	}
+	check.Fails(t, r.Validate(), "unproved", "a transport of ours is unproved")
 }
 
 // TestPeerFaults: each fault of a peer ends the run and says what it is, and nothing
@@ -256,19 +254,16 @@ func TestPeerFaults(t *testing.T) {
 				p.RoundLimit = trainer.LeastRoundLimit
 			}
 			r, err := bench.RunWithFloors(t.Context(), options(t, host(), p, s))
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, %v, want an error that holds %q", r, err, want)
-			}
+			check.Fails(t, err, want, "got", r)
 			if fault != "leaves" && fault != "hangs" {
 				return
 			}
 			text, err := os.ReadFile(file)
-			check(t, err)
+			check.Must(t, err)
 			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			check(t, err)
-			if state := usage.State(pid); state != "gone" {
-				t.Errorf("it has left process %d, which is %s", pid, state)
-			}
+			check.Must(t, err)
+			state := usage.State(pid)
+			check.That(t, state == "gone", "it has left process %d, which is %s", pid, state)
 		})
 	}
 }
@@ -287,10 +282,8 @@ func TestPeerInterrupted(t *testing.T) {
 			}
 		}
 		r, err := bench.RunWithFloors(ctx, o)
-		check(t, err)
-		if r.Partial == "" {
-			t.Errorf("%s: it was not interrupted", fault)
-		}
+		check.Must(t, err)
+		check.That(t, r.Partial != "", "%s: it was not interrupted", fault)
 	}
 }
 
@@ -300,7 +293,7 @@ func TestPeerSkipped(t *testing.T) {
 	s, _ := peerCell(t, "refuses")
 	h := host()
 	r, err := bench.RunWithFloors(t.Context(), options(t, h, peerPlan(t), s, spec(t, h, "pickle", peerModel, 1, 2)))
-	check(t, err)
+	check.Must(t, err)
 	if len(r.Cells) != 2 || len(r.Skipped) != 1 || r.Skipped[0].Why != `it needs "luck"` || r.Skipped[0].Transport != "mine" {
 		t.Errorf("%d cells, skipped %+v", len(r.Cells), r.Skipped)
 	}
@@ -317,9 +310,7 @@ func TestPeerAlone(t *testing.T) {
 	} {
 		s := s
 		change(&s)
-		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		check.Fails(t, s.Check(), want)
 	}
 }
 
@@ -340,22 +331,19 @@ func TestNewPeer(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne"} {
-		if _, err := bench.NewPeer(name, "sh"); err == nil {
-			t.Errorf("%q is a name", name)
-		}
+		_, err := bench.NewPeer(name, "sh")
+		check.That(t, err != nil, "%q is a name", name)
 	}
 }
 
 // TestRowMissing: a reference row says what it lacks, as a cell that does not fit.
 func TestRowMissing(t *testing.T) {
 	dir := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
 	t.Setenv("PATH", dir)
 	row := bench.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
 	h := host()
 	h.Transports = append(h.Transports, row)
 	err := spec(t, h, "py-mine", peerModel, 1, 2).Check()
-	if err == nil || !strings.Contains(err.Error(), dir+"/python3 is Python 2.7.18: want 3.9") {
-		t.Error(err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), dir+"/python3 is Python 2.7.18: want 3.9"), "%v", err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"ipcbench/bench/exchange"
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 
 	"ipcbench/tensor/models"
@@ -21,31 +22,21 @@ func TestPeerGolden(t *testing.T) {
 	first, _ := golden(t, "peer-first-order.json", exchange.ParseOrder)
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
 	l, err := tensor.NewLayout(o.Works[0].Down)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p, err := NewPeer("mine", "true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v, err := transports.NewVariant(p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := Spec{Variant: v, Model: &models.Model{Name: "two", Layout: l}, Workers: 1, Clients: 2, PerProcess: 1, Depth: 2}
 	plan, err := DefaultPlan(Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	plan.Rounds, plan.Blocks, plan.Pin = 2, 1, true
 	same := func(got *exchange.Order, want exchange.Order) {
 		t.Helper()
 		want.Version = exchange.Version
 		a, errA := json.Marshal(got)
 		b, errB := json.Marshal(want)
-		if errA != nil || errB != nil || compact(t, a) != compact(t, b) {
-			t.Errorf("order %s, want %s", a, b)
-		}
+		check.That(t, errA == nil && errB == nil && compact(t, a) == compact(t, b), "order %s, want %s", a, b)
 	}
 	same(first, firstOrder([]Spec{s}))
 	same(o, s.blockOrder(plan, 0))
@@ -54,17 +45,11 @@ func TestPeerGolden(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	a, _ := golden(t, "peer-answer.json", exchange.ParseAnswer)
-	if err := a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: l.Len(), Workers: 1, Peer: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: l.Len(), Workers: 1, Peer: true}))
 	hashes, running := a.Hashes, a.Running
 	c := &chain{cell: s, seed: plan.Seed}
-	if err := c.extend(t.Context(), len(hashes), 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.compare(t.Context(), hashes, running, v); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, c.extend(t.Context(), len(hashes), 0, nil))
+	check.OK(t, c.compare(t.Context(), hashes, running, v))
 	running[3][0]++
 	hashes[3]++
 	if err := c.compare(t.Context(), hashes, running, v); err == nil || !strings.HasPrefix(err.Error(), "round 3, tensor 0 (weight): the new model's hash is ") {
@@ -83,8 +68,7 @@ func TestSplitWords(t *testing.T) {
 		`"\n" \n`:                {`\n`, "n"},
 		`$HOME *`:                {"$HOME", "*"},
 	} {
-		if got, err := shellquote.Split(command); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v, want %q", command, got, err, want)
-		}
+		got, err := shellquote.Split(command)
+		check.That(t, err == nil && slices.Equal(got, want), "%s: %q, %v, want %q", command, got, err, want)
 	}
 }

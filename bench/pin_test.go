@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"ipcbench/internal/test/check"
 	"reflect"
 	"testing"
 )
@@ -19,8 +20,7 @@ func TestPlace(t *testing.T) {
 		{[]int{0, 1, 2, 3}, 3, placement{[]int{0}, [][]int{{1}, {2}, {3}}}},
 		{[]int{0, 2, 4, 6, 8, 10, 12, 14}, 2, placement{[]int{0, 2, 4, 6}, [][]int{{8, 10}, {12, 14}}}},
 	} {
-		if got := place(tt.cpus, tt.processes); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%v for %d workers: got %v, want %v", tt.cpus, tt.processes, got, tt.want)
-		}
+		got := place(tt.cpus, tt.processes)
+		check.That(t, reflect.DeepEqual(got, tt.want), "%v for %d workers: got %v, want %v", tt.cpus, tt.processes, got, tt.want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -23,17 +24,14 @@ func TestPlaceOver(t *testing.T) {
 		n := rapid.IntRange(0, 200).Draw(t, "processes")
 		p := Place{Fill: rapid.Bool().Draw(t, "fill")}
 		at := p.over(n, processors)
-		if len(at) != n {
-			t.Fatalf("%d of %d processes have a host", len(at), n)
-		}
+		check.Need(t, len(at) == n, "%d of %d processes have a host", len(at), n)
 		got := make([]int, len(processors))
 		for _, host := range at {
 			got[host]++
 		}
 		if !p.Fill {
-			if slices.Max(got)-slices.Min(got) > 1 || !slices.IsSortedFunc(got, func(a, b int) int { return b - a }) {
-				t.Fatalf("spread: %v", got)
-			}
+			check.Need(t, slices.Max(got)-slices.Min(got) <= 1 && slices.IsSortedFunc(got, func(a, b int) int { return b - a }),
+				"spread: %v", got)
 			return
 		}
 		all, before := 0, 0
@@ -43,9 +41,8 @@ func TestPlaceOver(t *testing.T) {
 		for host, c := range processors {
 			turns, rest := n/all, n%all
 			want := turns*max(1, c) + min(max(1, c), max(0, rest-before))
-			if before += max(1, c); got[host] != want {
-				t.Fatalf("filled: %d processes on hosts of %v processors: got %v", n, processors, got)
-			}
+			before += max(1, c)
+			check.Need(t, got[host] == want, "filled: %d processes on hosts of %v processors: got %v", n, processors, got)
 		}
 	})
 }
@@ -54,17 +51,13 @@ func TestPlaceOver(t *testing.T) {
 func cellOf(t *testing.T, text string) Spec {
 	t.Helper()
 	v, err := transports.Parse(text, all.Transports())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	model := "uniform:64MiB/4"
 	if strings.HasPrefix(text, "shm-tensor") {
 		model = "uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
 	}
 	m, err := models.Parse(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return Spec{Variant: v, Model: m, Workers: 4, Clients: 4, PerProcess: 1, Depth: 1}
 }
 
@@ -101,9 +94,8 @@ func TestHostsCheck(t *testing.T) {
 		{"inproc", Place{}, seats(0, 1, 1), "", ""},
 	} {
 		h, s := &Hosts{place: c.place, all: c.all}, cellOf(t, c.cell)
-		if got, _ := h.at(s); got != c.on {
-			t.Errorf("%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
-		}
+		got, _ := h.at(s)
+		check.That(t, got == c.on, "%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
 		err := h.Check(s)
 		if unfit := (*Unfit)(nil); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &unfit) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
@@ -120,9 +112,8 @@ func TestHostsRoom(t *testing.T) {
 		ok bool
 	}{{whole * 2 / 6, true}, {whole*2/6 - 100, false}} { // two of four workers' processes, and the server is two
 		h := &Hosts{all: []seat{{name: "h1", memory: c.h1}, {name: "h2"}}}
-		if err := h.room(s); (err == nil) != c.ok {
-			t.Errorf("%d of %d bytes: got error %v", c.h1, whole, err)
-		}
+		err := h.room(s)
+		check.That(t, (err == nil) == c.ok, "%d of %d bytes: got error %v", c.h1, whole, err)
 	}
 }
 
@@ -143,13 +134,9 @@ func TestTurn(t *testing.T) {
 				n++
 			}
 		}
-		if n == 0 || n > hostsACycle {
-			t.Errorf("cycle %d: floors of %d hosts", r.cycle, n)
-		}
+		check.That(t, n != 0 && n <= hostsACycle, "cycle %d: floors of %d hosts", r.cycle, n)
 	}
 	for _, s := range h.all {
-		if n := times[s.name]; n != floorCycles/3 {
-			t.Errorf("%s: its floors are measured %d times", s.name, n)
-		}
+		check.Equal(t, times[s.name], floorCycles/3, s.name, "its floors are measured  times")
 	}
 }

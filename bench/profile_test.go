@@ -13,6 +13,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/transports"
 )
@@ -22,7 +23,7 @@ func profiled(t *testing.T, dir string, kinds []string, model string, variants .
 	t.Helper()
 	h := host()
 	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
+	check.Must(t, err)
 	o := bench.Options{Plan: quick(t), Control: control, Host: h, Profiling: bench.Profiling{Kinds: kinds, Dir: dir}}
 	for _, v := range variants {
 		o.Cells = append(o.Cells, spec(t, h, v, model, 2, 3))
@@ -43,24 +44,20 @@ func skipIfProfiled(t *testing.T, err error) {
 func TestProfiles(t *testing.T) {
 	skip.Long(t)
 	dir := filepath.Join(t.TempDir(), "r.profiles")
-	check(t, os.Mkdir(dir, 0o755))
+	check.Must(t, os.Mkdir(dir, 0o755))
 	kinds := []string{"trace", "cpu", "heap", "allocs", "mutex", "block"}
 	r, err := profiled(t, dir, kinds, "cnn", "pickle")
 	skipIfProfiled(t, err)
-	check(t, err)
+	check.Must(t, err)
 	var data bytes.Buffer
-	check(t, r.Write(&data))
+	check.Must(t, r.Write(&data))
 	for _, c := range r.Cells {
 		var got []string
 		for _, p := range c.Profiles {
 			got = append(got, p.Kind)
-			if p.Rounds == 0 || p.Blocks == 0 {
-				t.Errorf("%s: %s: %+v", c.ID(), p.Kind, p)
-			}
+			check.That(t, p.Rounds != 0 && p.Blocks != 0, "%s: %s: %+v", c.ID(), p.Kind, p)
 			for _, b := range c.Blocks[p.First : p.First+p.Blocks] {
-				if !b.Profiled {
-					t.Errorf("%s: %s: block %d was not profiled", c.ID(), p.Kind, b.Index)
-				}
+				check.That(t, b.Profiled, "%s: %s: block %d was not profiled", c.ID(), p.Kind, b.Index)
 			}
 			files := 1
 			if p.Kind == capture.Trace {
@@ -68,9 +65,7 @@ func TestProfiles(t *testing.T) {
 					files = 1
 				}
 			}
-			if len(p.Files) != files {
-				t.Errorf("%s: %s: files %v, want %d", c.ID(), p.Kind, p.Files, files)
-			}
+			check.That(t, len(p.Files) == files, "%s: %s: files %v, want %d", c.ID(), p.Kind, p.Files, files)
 			for _, f := range p.Files {
 				path := filepath.Join(filepath.Dir(dir), f)
 				if p.Kind == capture.Trace {
@@ -80,19 +75,17 @@ func TestProfiles(t *testing.T) {
 					continue
 				}
 				data, err := os.ReadFile(path)
-				check(t, err)
+				check.Must(t, err)
 				read, err := pprof.ParseData(data)
-				check(t, err)
+				check.Must(t, err)
 				meta := fmt.Sprintf(`{"kind":%q,"transport":%q,"model":"cnn","workers":2,"clients":3,"blocks":%d,"rounds":%d,"delivered_bytes":%d}`,
 					p.Kind, c.Variant, p.Blocks, p.Rounds, c.Payload()*int64(p.Rounds))
-				if !slices.Equal(read.Comments, []string{"ipcbench " + meta}) {
-					t.Errorf("%s is of %q, want %s", f, read.Comments, meta)
-				}
+				check.That(t, slices.Equal(read.Comments, []string{"ipcbench " + meta}),
+					"%s is of %q, want %s", f, read.Comments, meta)
 			}
 		}
-		if want := []string{"cpu", "heap", "allocs", "mutex", "block", "trace"}; !slices.Equal(got, want) {
-			t.Errorf("%s: profiles %v, want %v", c.ID(), got, want)
-		}
+		want := []string{"cpu", "heap", "allocs", "mutex", "block", "trace"}
+		check.That(t, slices.Equal(got, want), "%s: profiles %v, want %v", c.ID(), got, want)
 		timelines := 0
 		for _, b := range c.Blocks {
 			if b.Timeline != nil {
@@ -112,13 +105,9 @@ func TestProfiles(t *testing.T) {
 func TestProfilesFail(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	r, err := profiled(t, missing, []string{"allocs"}, "cnn", "inproc")
-	if err == nil || !strings.Contains(err.Error(), "keep profile: open "+missing) {
-		t.Errorf("got error %v", err)
-	}
-	if r == nil || len(r.Cells) != 1 || r.Partial != "" || len(r.Cells[0].Timed()) == 0 {
-		t.Fatalf("the result is lost: %+v", r)
-	}
-	check(t, r.Validate())
+	check.Fails(t, err, "keep profile: open "+missing)
+	check.Need(t, r != nil && len(r.Cells) == 1 && r.Partial == "" && len(r.Cells[0].Timed()) != 0, "the result is lost: %+v", r)
+	check.Must(t, r.Validate())
 	o := bench.Options{Plan: quick(t), Profiling: bench.Profiling{Kinds: []string{"cup"}}}
 	if _, err := bench.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `unknown kind of profile "cup"`) {
 		t.Errorf("got error %v", err)
@@ -131,7 +120,7 @@ func TestTimelineHasNoSums(t *testing.T) {
 	skip.Long(t)
 	dir := t.TempDir()
 	r, err := profiled(t, dir, []string{"heap"}, "cnn", "grpc-tensor")
-	check(t, err)
+	check.Must(t, err)
 	c := r.Cells[slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == "grpc-tensor" })]
 	for _, b := range c.Blocks {
 		if b.Timeline == nil {
@@ -143,9 +132,8 @@ func TestTimelineHasNoSums(t *testing.T) {
 				drawn[b.Timeline.Phase[i]]++
 			}
 		}
-		if b.Phases["decode"] == 0 || drawn["receive"] == 0 || drawn["decode"] != 0 {
-			t.Errorf("workers drew %v; decode took %v", drawn, b.Phases["decode"])
-		}
+		check.That(t, b.Phases["decode"] != 0 && drawn["receive"] != 0 && drawn["decode"] == 0,
+			"workers drew %v; decode took %v", drawn, b.Phases["decode"])
 		return
 	}
 	t.Error("no block has a timeline")

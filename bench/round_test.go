@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench/stat"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -27,14 +28,10 @@ func BenchmarkRound(b *testing.B) {
 	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, t := range host.Transports {
 		v, err := transports.NewVariant(t, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		for _, name := range []string{"cnn", "histology"} {
 			model, err := models.Parse(name)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			for _, n := range []struct{ workers, clients int }{{1, 1}, {2, 4}} {
 				b.Run(fmt.Sprintf("transport=%s/model=%s/workers=%d/clients=%d", v, name, n.workers, n.clients), func(b *testing.B) {
 					benchmarkRound(b, host, Spec{
@@ -48,9 +45,7 @@ func BenchmarkRound(b *testing.B) {
 
 func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	plan, err := DefaultPlan(Default)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	launcher := trainer.NewGoroutines(host)
 	if !cell.inside() {
 		launcher = trainer.NewProcesses()
@@ -58,9 +53,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	ctx := b.Context()
 	chain := &chain{cell: cell, seed: plan.Seed}
 	s := &blockRun{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
-	if err := s.start(ctx, launcher); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, s.start(ctx, launcher))
 	n := 0
 	next := func() error {
 		w, err := s.round(ctx, n, true, nil)
@@ -91,12 +84,8 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	}
 	outside.End()
 	s.windows = s.windows[2:]
-	if err := s.finish(err); err != nil {
-		b.Fatal(err)
-	}
-	if err := keepWorkers(b.Name(), s); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, s.finish(err))
+	check.Must(b, keepWorkers(b.Name(), s))
 	// To benchstat, which reads ns as sec and MB as B, the units are those of report
 	// --format benchfmt. There is no MB/s alone: what hands over has a goodput, and no
 	// bandwidth (guard 1).

@@ -8,6 +8,7 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 )
@@ -33,13 +34,9 @@ func TestBenchmarkProfiles(t *testing.T) {
 		filepath.Join(dir, "BenchmarkRound,transport=pickle,model=histology,workers=1,clients=1.workers.cpu.pb.gz"): {"train", "decode"},
 	} {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		p, err := pprof.ParseData(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		found := map[string]int{}
 		for _, s := range p.Sample {
 			for _, name := range s.Label[phase.LabelPhase] {
@@ -47,9 +44,7 @@ func TestBenchmarkProfiles(t *testing.T) {
 			}
 		}
 		for _, name := range want {
-			if found[name] == 0 {
-				t.Errorf("%s: no sample of phase %s, but of %v", filepath.Base(path), name, found)
-			}
+			check.That(t, found[name] != 0, "%s: no sample of phase %s, but of %v", filepath.Base(path), name, found)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/exchange"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
@@ -30,9 +31,7 @@ import (
 func rowsDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := python.Unpack(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, python.Unpack(t.Context(), dir))
 	return dir
 }
 
@@ -45,9 +44,7 @@ func everyType(t *testing.T, suffix string, n int) *models.Model {
 		specs = append(specs, tensor.Spec{Name: "layer.0/" + d.String() + suffix, DType: d, Shape: []int{3, n}}, tensor.Spec{Name: d.String() + " step", DType: d})
 	}
 	l, err := tensor.NewLayout(append(specs, tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0, 2}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return &models.Model{Name: "every" + suffix, Layout: l}
 }
 
@@ -76,15 +73,12 @@ func TestRows(t *testing.T) {
 			}
 			block := blockOfRow(t, p, dir, s, Plan{Rounds: 2, Warmup: 1, Verify: VerifyAll, Pin: true})
 			cpus, err := usage.Affinity()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if want := place(cpus, s.Workers); !reflect.DeepEqual(block.Server.CPUs, want.server) || !reflect.DeepEqual(block.Processes[0].CPUs, want.workers[0]) {
 				t.Errorf("on processors %v and %v, want %+v", block.Server.CPUs, block.Processes[0].CPUs, want)
 			}
-			if block.Processes[0].Import <= 0 || block.Processes[0].Usage.CPU() <= 0 || block.Cold.Processes[0].CPU() <= 0 {
-				t.Errorf("the worker's usage is incomplete: %+v", block.Processes[0])
-			}
+			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
+				"the worker's usage is incomplete: %+v", block.Processes[0])
 			if row.Name == "py-pickle5" {
 				outOfBand(t, block, int64(model.Layout.Len()))
 			}
@@ -118,15 +112,11 @@ func TestPickle5OfTorch(t *testing.T) {
 		skip.Missing(t, "%v", err)
 	}
 	m, err := models.Parse("histology")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	dir := rowsDir(t)
 	for argument, want := range map[string]int64{"": 20, " --torch": 0} {
 		p, err := NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		b := blockOfRow(t, p, dir, Spec{Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}, Plan{Rounds: 1, Verify: VerifySample})
 		outOfBand(t, b, want)
 	}
@@ -136,23 +126,16 @@ func TestPickle5OfTorch(t *testing.T) {
 func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	t.Helper()
 	of, err := p.program(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Variant, err = transports.NewVariant(p, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	s.Variant, err = transports.NewVariant(p, nil)
+	check.Need(t, err == nil, "%v", err)
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := s.blockOrder(plan, 0)
 	a, err := exchange.Ask(t.Context(), t.Context(), of, o, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	err = a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
 	block, hashes, running := *a.Block, a.Hashes, a.Running
-	if err != nil || running == nil && p.find != nil {
-		t.Fatal(running, err)
-	}
+	check.Need(t, err == nil && (running != nil || p.find == nil), "%v %v", running, err)
 	if want := max(plan.Rounds, ofBlock(plan).Least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
 		t.Errorf("%d rounds, want %d; %+v; %v", len(block.Round), want, block.Proof, a.Software)
 	}
@@ -162,12 +145,8 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 		}
 	}
 	c := &chain{cell: s, seed: plan.Seed}
-	if err := c.extend(t.Context(), len(hashes), 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.compare(t.Context(), hashes, running, s.Variant); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, c.extend(t.Context(), len(hashes), 0, nil))
+	check.OK(t, c.compare(t.Context(), hashes, running, s.Variant))
 	return block
 }
 
@@ -179,9 +158,7 @@ func TestPeerPage(t *testing.T) {
 		skip.Missing(t, "%v", err)
 	}
 	page, err := os.ReadFile("../docs/peer.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, text, _ := strings.Cut(string(page), "```python\n")
 	text, _, ok := strings.Cut(text, "```")
 	dir := rowsDir(t)
@@ -191,9 +168,7 @@ func TestPeerPage(t *testing.T) {
 	}
 	t.Setenv("PYTHONPATH", dir)
 	p, err := NewPeer("mine", i.Path+" "+file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := Spec{Model: everyType(t, "", 5), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
 	for _, plan := range []Plan{{Rounds: 7, Verify: VerifySample}, {Time: 1, WarmTime: time.Millisecond, Verify: VerifyAll}} {
 		blockOfRow(t, p, dir, s, plan)
@@ -211,13 +186,9 @@ func TestRowsGolden(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got, err := exchange.ParseAnswer(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got.Rules != exchange.Rules || !reflect.DeepEqual(got.Refused, want.Refused) || !reflect.DeepEqual(got.Hashes, want.Hashes) {
 			t.Errorf("%s: %s", name, out)
 		}
@@ -239,9 +210,7 @@ func programOf(t *testing.T, row python.Row, dir string) exchange.Program {
 func endless(t *testing.T, text []byte) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
@@ -279,9 +248,8 @@ func TestRowsRefuse(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin = strings.NewReader(c.order)
 		out, err := cmd.CombinedOutput()
-		if (err == nil) != strings.HasPrefix(c.want, `"`) || !strings.Contains(string(out), c.want) {
-			t.Errorf("%s: %v\n%s\nwant %s", c.order, err, out, c.want)
-		}
+		check.That(t, (err == nil) == strings.HasPrefix(c.want, `"`) && strings.Contains(string(out), c.want),
+			"%s: %v\n%s\nwant %s", c.order, err, out, c.want)
 	}
 }
 
@@ -294,17 +262,13 @@ func TestRowsEnd(t *testing.T) {
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
 	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, kill := range []bool{false, true} {
 		stdin, end := endless(t, text)
 		var out bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, cmd.Stdout = stdin, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, cmd.Start())
 		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // all workers have opened it
 		waiting.Until(t, "shared memory", func() bool {
 			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
@@ -313,9 +277,7 @@ func TestRowsEnd(t *testing.T) {
 		want := `"running"`
 		if kill {
 			want = `"error": "the process of worker 0 has ended: exit code -9"`
-			if err := unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL))
 		} else {
 			end.Close()
 		}
@@ -329,9 +291,7 @@ func TestRowsEnd(t *testing.T) {
 func workerOf(t *testing.T, pid int) int {
 	t.Helper()
 	children, err := usage.ChildrenOf(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, child := range children {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		if strings.Contains(string(line), "spawn_main") {
@@ -347,14 +307,9 @@ func TestRowScratch(t *testing.T) {
 	skip.Long(t)
 	dir := t.TempDir()
 	of := programOf(t, python.Row{Name: "py-mine", File: "py_mine.py"}, dir)
-	if err := os.Mkdir(filepath.Join(dir, "peers"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, "peers"), 0o700))
 	script := `import tempfile; print('{"version": 2, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
-	if err := os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := exchange.First(t.Context(), of, firstOrder(nil), time.Minute); err != nil || !slices.Equal(a.Refused, []string{dir}) {
-		t.Errorf("%+v, %v, want files in %s", a, err, dir)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600))
+	a, err := exchange.First(t.Context(), of, firstOrder(nil), time.Minute)
+	check.That(t, err == nil && slices.Equal(a.Refused, []string{dir}), "%+v, %v, want files in %s", a, err, dir)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -23,19 +24,14 @@ func TestSoakRounds(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	model, err := models.Parse("uniform:4MiB/20")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, tr := range host.Transports {
 		t.Run(tr.Name(), func(t *testing.T) {
 			v, err := transports.NewVariant(tr, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			cell := Spec{Variant: v, Model: model, Workers: 2, Clients: 4, PerProcess: 1, Depth: trainer.DefaultDepth}
-			if growth := grow(t, host, cell, 1000); growth > 8<<20 {
-				t.Errorf("resident memory grew by %d bytes from round 100 to round 1000", growth)
-			}
+			growth := grow(t, host, cell, 1000)
+			check.That(t, growth <= 8<<20, "resident memory grew by %d bytes from round 100 to round 1000", growth)
 		})
 	}
 }
@@ -45,18 +41,14 @@ func TestSoakRounds(t *testing.T) {
 func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 	t.Helper()
 	plan, err := DefaultPlan(Default)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	launcher := trainer.NewGoroutines(host)
 	if !cell.inside() {
 		launcher = trainer.NewProcesses()
 	}
 	s := &blockRun{cell: cell, plan: plan, chain: &chain{}, block: &Block{}}
 	s.plan.Samples = 1 // it fills up, and that is counted
-	if err := s.start(t.Context(), launcher); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.start(t.Context(), launcher))
 	var before, after int64
 	for n := 0; n < rounds && err == nil; n++ {
 		_, err = s.round(t.Context(), n, false, nil)
@@ -66,17 +58,14 @@ func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 	}
 	after = resident(t)
 	// Not finish: nothing was timed, and the recorders are full by intent.
-	if _, closeErr := s.session.Close(); err != nil || closeErr != nil {
-		t.Fatal(err, closeErr)
-	}
+	_, closeErr := s.session.Close()
+	check.Need(t, err == nil && closeErr == nil, "%v %v", err, closeErr)
 	return after - before
 }
 
 func resident(t *testing.T) int64 {
 	t.Helper()
 	m, err := usage.ReadMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return m.RSS
 }

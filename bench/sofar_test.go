@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 
 	"ipcbench/bench"
 )
@@ -24,17 +25,15 @@ func TestSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	var saved []*bench.Result
 	o.Save = func(r *bench.Result) error {
-		check(t, r.WriteFile(path))
+		check.Must(t, r.WriteFile(path))
 		read, err := result.ReadFile(path)
-		check(t, err)
+		check.Must(t, err)
 		saved = append(saved, read)
 		return errors.New("no room")
 	}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
-	if len(saved) == 0 {
-		t.Fatal("nothing was saved")
-	}
+	check.Must(t, err)
+	check.Need(t, len(saved) != 0, "nothing was saved")
 	first := saved[0]
 	if first.Partial == "" || len(first.Cells) != 2 || len(first.Cells[0].Blocks) != 1 || first.Cells[0].Stopped != "interrupted" {
 		t.Errorf("first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
@@ -50,14 +49,12 @@ func TestLeftTemporary(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
 	for _, name := range []string{path + ".tmp1", path + ".tmp" + strconv.Itoa(os.Getpid())} {
-		check(t, os.WriteFile(name, nil, 0o600))
+		check.Must(t, os.WriteFile(name, nil, 0o600))
 	}
 	for range 50 {
-		check(t, result.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
+		check.Must(t, result.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
 	}
 	entries, err := os.ReadDir(dir)
-	check(t, err)
-	if len(entries) != 3 {
-		t.Errorf("%d files, want the two that were there and one", len(entries))
-	}
+	check.Must(t, err)
+	check.That(t, len(entries) == 3, "%d files, want the two that were there and one", len(entries))
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"ipcbench/internal/test/check"
 	"testing"
 	"time"
 )
@@ -29,14 +30,11 @@ func TestStop(t *testing.T) {
 		{"not precise", cellOf(6, 10*ms), ""},
 		{"time is up", cellOf(9, 10*ms), "time"},
 	} {
-		if got := r.enough(tt.cell, []*cell{tt.cell}); got != tt.want {
-			t.Errorf("%s: stops by %q, want %q", tt.name, got, tt.want)
-		}
+		check.Equal(t, r.enough(tt.cell, []*cell{tt.cell}), tt.want, tt.name, "stops by")
 	}
 
-	if short, long := charge(&Block{Round: []int64{ms, ms}}), charge(&Block{Round: []int64{100 * ms, 50 * ms}}); short != leastCharge || long != 150*time.Millisecond {
-		t.Errorf("blocks of 2 and 150 ms count for %v and %v", short, long)
-	}
+	short, long := charge(&Block{Round: []int64{ms, ms}}), charge(&Block{Round: []int64{100 * ms, 50 * ms}})
+	check.That(t, short == leastCharge && long == 150*time.Millisecond, "blocks of 2 and 150 ms count for %v and %v", short, long)
 
 	// Cells of the same work end together: one that went on alone would be compared
 	// over another time (guard 10).
@@ -48,11 +46,9 @@ func TestStop(t *testing.T) {
 	}
 	*one = *cellOf(9, 10*ms) // 1.26 s, and the control 0.7 s: not yet two seconds
 	*control = *cellOf(7, 0)
-	if r.finished(control) || r.finished(one) {
-		t.Errorf("stopped: control %q, one %q, before the time of both was spent", control.result.Stopped, one.result.Stopped)
-	}
+	check.That(t, !r.finished(control) && !r.finished(one),
+		"stopped: control %q, one %q, before the time of both was spent", control.result.Stopped, one.result.Stopped)
 	*one = *cellOf(10, 10*ms)
-	if !r.finished(control) || !r.finished(one) || control.result.Stopped != "precision" || one.result.Stopped != "time" {
-		t.Errorf("stopped: control %q, one %q; want precision and time", control.result.Stopped, one.result.Stopped)
-	}
+	check.That(t, r.finished(control) && r.finished(one) && control.result.Stopped == "precision" && one.result.Stopped == "time",
+		"stopped: control %q, one %q; want precision and time", control.result.Stopped, one.result.Stopped)
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"ipcbench/internal/test/check"
 	"slices"
 	"testing"
 )
@@ -20,22 +21,17 @@ func TestThin(t *testing.T) {
 				*times = append(*times, int64(i%clients))
 			}
 		}
-		if err := b.Validate(clients); err != nil {
-			t.Errorf("%d clients, all of them: %v", clients, err)
-		}
+		check.OK(t, b.Validate(clients), clients, "clients, all of them")
 		thin(&b, clients, workers)
-		if err := b.Validate(clients); err != nil {
-			t.Errorf("%d clients: %v", clients, err)
-		}
+		check.OK(t, b.Validate(clients), clients, "clients")
 		n := len(b.Up) / len(b.Round)
 		first, last := b.Up[:n], b.Up[len(b.Up)-n:]
 		lanes := map[int64]bool{} // with a codec, clients go to them in turn
 		for _, client := range first {
 			lanes[client%int64(max(1, workers))] = true
 		}
-		if len(lanes) != min(workers, len(first)) && workers > 0 {
-			t.Errorf("of %d clients on %d workers, those of %d workers are kept", clients, workers, len(lanes))
-		}
+		check.That(t, len(lanes) == min(workers, len(first)) || workers <= 0,
+			"of %d clients on %d workers, those of %d workers are kept", clients, workers, len(lanes))
 		if len(first) != want || !slices.Equal(first, last) || first[0] != 0 || first[want-1] < int64(clients-clients/want-1) {
 			t.Errorf("of %d clients %d are kept, the last is %d: want %d, from the first to the last", clients, len(first), first[len(first)-1], want)
 		}

@@ -3,10 +3,10 @@ package bench_test
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
@@ -40,9 +40,9 @@ func pythonWith(t *testing.T) bench.Python {
 		skip.Missing(t, "%v", err)
 	}
 	dir := t.TempDir()
-	check(t, python.Unpack(t.Context(), dir))
+	check.Must(t, python.Unpack(t.Context(), dir))
 	t.Chdir(t.TempDir())
-	check(t, os.WriteFile("trainings.py", []byte(trainings), 0o600))
+	check.Must(t, os.WriteFile("trainings.py", []byte(trainings), 0o600))
 	return bench.Python{Interpreter: found, Dir: dir}
 }
 
@@ -70,15 +70,14 @@ func TestTrain(t *testing.T) {
 		o := inPython(t, p, with, nil, "more")
 		o.Cells[0].Respawn = respawn
 		r, err := bench.RunWithFloors(t.Context(), o)
-		check(t, err)
-		check(t, r.Validate())
+		check.Must(t, err)
+		check.Must(t, r.Validate())
 		if len(r.Cells) != 1 || !r.Cells[0].Proved() || r.Cells[0].Train != "trainings:more" {
 			t.Fatalf("want one cell of trainings:more that is proved, got %+v", r.Cells)
 		}
 		b := r.Cells[0].Blocks[0]
-		if b.Proof.Hashed != 0 || b.Proof.Rounds < 2 || b.Proof.Updates != 2*b.Proof.Rounds {
-			t.Errorf("proof %+v: want all updates of two rounds or more, and no model of a reference chain", b.Proof)
-		}
+		check.That(t, b.Proof.Hashed == 0 && b.Proof.Rounds >= 2 && b.Proof.Updates == 2*b.Proof.Rounds,
+			"proof %+v: want all updates of two rounds or more, and no model of a reference chain", b.Proof)
 	}
 }
 
@@ -145,9 +144,7 @@ func TestTrainFails(t *testing.T) {
 		p.Rounds, p.Blocks, p.Warmup, p.WarmTime = 2, 1, 0, 0
 		_, err := bench.RunWithFloors(t.Context(), inPython(t, p, with, c.of, c.function))
 		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got error %v, want %q in it", c.function, err, want)
-			}
+			check.Fails(t, err, want, c.function)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
@@ -47,7 +48,7 @@ func TestWrongUpdates(t *testing.T) {
 func unlike(t testing.TB, s bench.Spec, text string) bench.Spec {
 	t.Helper()
 	up, err := models.Update(text, s.Model)
-	check(t, err)
+	check.Must(t, err)
 	s.Up = up
 	return s
 }
@@ -62,13 +63,13 @@ func TestUnlike(t *testing.T) {
 	s := spec(t, h, "pickle", "cnn", 2, 3)
 	lora := unlike(t, s, "lora")
 	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
+	check.Must(t, err)
 	o := bench.Options{Cells: []bench.Spec{unlike(t, s, "model"), lora, unlike(t, s, "uniform:64KiB/1")}, Plan: p, Control: control, Host: h}
 	plan, err := bench.Describe(t.Context(), o)
-	check(t, err)
+	check.Must(t, err)
 	r, err := bench.Run(t.Context(), o)
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	bytes := map[string]int64{"": 2 * 248_024, "lora": 248_024 + 26_176, "uniform:64KiB/1": 248_024 + 64<<10}
 	if len(r.Cells) != 6 || len(plan.Cells) != 6 {
 		t.Fatalf("%d cells, %d planned, want three and their controls", len(r.Cells), len(plan.Cells))
@@ -86,9 +87,8 @@ func TestUnlike(t *testing.T) {
 			}
 		}
 	}
-	if like, less := plan.Cells[1].Memory, plan.Cells[3].Memory; less >= like {
-		t.Errorf("a cell of small updates is said to take %d bytes, one of large ones %d", less, like)
-	}
+	like, less := plan.Cells[1].Memory, plan.Cells[3].Memory
+	check.That(t, less < like, "a cell of small updates is said to take %d bytes, one of large ones %d", less, like)
 	floors := map[string]int{}
 	for _, f := range r.Floors {
 		if f.Model != "" {
@@ -96,9 +96,8 @@ func TestUnlike(t *testing.T) {
 		}
 	}
 	for up := range bytes {
-		if floors["work cnn "+up] != 1 || floors["futex cnn "+up] != 1 || len(floors) != 6 {
-			t.Errorf("floors of %q: %v", up, floors)
-		}
+		check.That(t, floors["work cnn "+up] == 1 && floors["futex cnn "+up] == 1 && len(floors) == 6,
+			"floors of %q: %v", up, floors)
 	}
 	for _, up := range []bool{false, true} {
 		of := *r
@@ -108,12 +107,11 @@ func TestUnlike(t *testing.T) {
 			of.Skipped, of.Cells = nil, r.Cells[2:4]
 		}
 		text, err := json.Marshal(of)
-		check(t, err)
+		check.Must(t, err)
 		for _, key := range []string{`"up":"lora"`, `"up_tensors":6`, `"up_bytes":26176`} {
 			name, _, _ := strings.Cut(key, ":")
-			if strings.Contains(string(text), key) != up || strings.Contains(string(text), name+":") != up {
-				t.Errorf("updates unlike the model %v: the key %s is in it: %v", up, key, !up)
-			}
+			check.That(t, strings.Contains(string(text), key) == up && strings.Contains(string(text), name+":") == up,
+				"updates unlike the model %v: the key %s is in it: %v", up, key, !up)
 		}
 	}
 }
@@ -127,7 +125,7 @@ func TestAgainstUnlike(t *testing.T) {
 	o := options(t, h, p, unlike(t, spec(t, h, "pickle", "cnn", 1, 2), "lora:2"))
 	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
+	check.Must(t, err)
 	for _, c := range r.Cells {
 		if c.Model.Up != "lora:2" || !c.Proved() {
 			t.Errorf("%s, %s: proved %v", c.ID(), c.Build, c.Proved())
@@ -153,7 +151,7 @@ func TestEveryTransportUnlike(t *testing.T) {
 		model := spec(t, h, "pickle", "cnn", 2, 3).Model
 		for _, up := range []string{"lora:1", "uniform:1MiB/3"} {
 			like, err := models.Update(up, model)
-			check(t, err)
+			check.Must(t, err)
 			for _, tr := range h.Transports {
 				s := spec(t, h, tr.Name(), "cnn", 2, 3)
 				s.Model, s.Up, s.Respawn = model, like, respawn
@@ -165,9 +163,7 @@ func TestEveryTransportUnlike(t *testing.T) {
 		}
 		r := measure(t, h, p, cells...)
 		for _, c := range r.Cells {
-			if !c.Proved() {
-				t.Errorf("%s: not proved", c.ID())
-			}
+			check.That(t, c.Proved(), "%s: not proved", c.ID())
 			counts := c.Blocks[0].Counts()
 			// In 3 rounds of 3 clients; a file of the model is written once for all of them.
 			ways, want := counts[phase.HandleTensors]+counts[phase.BodyTensors], int64(3*10+3*3*c.Model.UpTensors)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -20,7 +21,7 @@ func changing(t testing.TB, s bench.Spec, change string) bench.Spec {
 	t.Helper()
 	var err error
 	s.Change, err = tensor.ParseChange(change)
-	check(t, err)
+	check.Must(t, err)
 	return s
 }
 
@@ -33,9 +34,9 @@ func TestWorkloads(t *testing.T) {
 	p.Rounds, p.Blocks = 6, 1
 	var cells []bench.Spec
 	model, err := models.Parse("uniform:1MiB/3")
-	check(t, err)
+	check.Must(t, err)
 	small, err := models.Update("uniform:64KiB/1", model)
-	check(t, err)
+	check.Must(t, err)
 	for _, variant := range []string{"pickle", "shm-slab"} {
 		s := spec(t, h, variant, "cnn", 2, 4)
 		s.Model, s.Up = model, model
@@ -44,15 +45,13 @@ func TestWorkloads(t *testing.T) {
 		cells = append(cells, s, changing(t, s, "2%"), changing(t, s, "2%/rows"), sync, normal)
 	}
 	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, cells...), "futex")
-	check(t, err)
-	check(t, r.Validate())
+	check.Must(t, err)
+	check.Must(t, r.Validate())
 	if len(r.Cells) != 15 {
 		t.Fatalf("%d cells, want ten and five controls", len(r.Cells))
 	}
 	for _, c := range r.Cells {
-		if !c.Proved() {
-			t.Errorf("%s: not proved", c.ID())
-		}
+		check.That(t, c.Proved(), "%s: not proved", c.ID())
 		down, up := 1.0, 1.0
 		switch {
 		case c.Scenario == bench.Sync:
@@ -73,9 +72,7 @@ func TestWorkloads(t *testing.T) {
 				bounded++
 			}
 		}
-		if bounded != 2 {
-			t.Errorf("%s: %d floors of its work, want futex and work", c.ID(), bounded)
-		}
+		check.That(t, bounded == 2, "%s: %d floors of its work, want futex and work", c.ID(), bounded)
 	}
 	for _, end := range []string{"clients=4", "clients=4 change=2%", "clients=4 change=2%/rows", "clients=4 change=2% scenario=sync", "clients=4 change=10% values=normal"} {
 		if !slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == "pickle" && strings.HasSuffix(c.ID(), end) }) {
@@ -118,21 +115,17 @@ func TestCodecsAreProved(t *testing.T) {
 				o.Against = []string{self(t)}
 			}
 			r, err := bench.RunWithFloors(t.Context(), o)
-			check(t, err)
-			check(t, r.Validate())
+			check.Must(t, err)
+			check.Must(t, r.Validate())
 			works := 0
 			for _, f := range r.Floors {
 				if f.Name == "work" {
 					works++
 				}
 			}
-			if works != 1 {
-				t.Errorf("%d floors of work, want one: what codecs take is no part of it", works)
-			}
+			check.That(t, works == 1, "%d floors of work, want one: what codecs take is no part of it", works)
 			for _, c := range r.Cells {
-				if !c.Proved() {
-					t.Errorf("%s: not proved", c.ID())
-				}
+				check.That(t, c.Proved(), "%s: not proved", c.ID())
 				k := c.Coding
 				if (k.ErrorDown != nil) != lossy(c) || (k.ErrorUp != nil) != lossy(c) {
 					t.Errorf("%s: errors %+v and %+v", c.ID(), k.ErrorDown, k.ErrorUp)
@@ -163,9 +156,8 @@ func TestWrongChanges(t *testing.T) {
 		p := quick(t)
 		p.Rounds, p.Blocks = 6, 1
 		_, err := bench.RunWithFloors(t.Context(), options(t, h, p, changing(t, spec(t, h, tt.variant, "cnn", 1, 2), "2%")))
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "change=2%") {
-			t.Errorf("%s: got error %v, want %q in it", tt.variant, err, tt.want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && strings.Contains(err.Error(), "change=2%"),
+			"%s: got error %v, want %q in it", tt.variant, err, tt.want)
 	}
 }
 
@@ -179,14 +171,13 @@ func TestAgainstWorkload(t *testing.T) {
 	o := options(t, h, p, s)
 	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	check(t, err)
+	check.Must(t, err)
 	for _, c := range r.Cells {
 		if c.Change.String() != "5%/rows" || c.Values != bench.Normal || c.Scenario != bench.Sync || !c.Proved() {
 			t.Errorf("%s, %s: proved %v", c.ID(), c.Build, c.Proved())
 		}
-		if got := c.Blocks[0].Counts()[phase.BodyBytes]; c.Variant == "pickle" && got == 0 {
-			t.Errorf("%s, %s: nothing was moved", c.ID(), c.Build)
-		}
+		got := c.Blocks[0].Counts()[phase.BodyBytes]
+		check.That(t, c.Variant != "pickle" || got != 0, "%s, %s: nothing was moved", c.ID(), c.Build)
 	}
 }
 
@@ -196,16 +187,15 @@ func TestMoreWorkersThanClients(t *testing.T) {
 	h := host()
 	for text, fits := range map[string]bool{"pickle": true, "pickle:codec=int8": true, "pickle:codec=sparse": false} {
 		err := spec(t, h, text, "cnn", 2, 1).Check()
-		if (err == nil) != fits || !fits && !strings.Contains(err.Error(), "choose --workers 1 or --clients 2") {
-			t.Errorf("%s: %v", text, err)
-		}
+		check.That(t, (err == nil) == fits && (fits || strings.Contains(err.Error(), "choose --workers 1 or --clients 2")),
+			"%s: %v", text, err)
 	}
 }
 
 // TestValuesOf: what a user asks for is what a spec holds, the same for the same.
 func TestValuesOf(t *testing.T) {
 	cnn, err := models.Parse("cnn")
-	check(t, err)
+	check.Must(t, err)
 	for name, want := range map[string]string{"": "", "uniform": "", "normal": "normal"} {
 		if got, err := bench.ValuesOf(cnn, name); got != want || err != nil {
 			t.Errorf("%q: %q, %v", name, got, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report"
 )
 
@@ -32,9 +33,8 @@ func built(t *testing.T, flags ...string) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "ipcbench")
 	args := append([]string{"build", "-o", exe}, flags...)
-	if out, err := exec.Command("go", append(args, "ipcbench/cmd/ipcbench")...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := exec.Command("go", append(args, "ipcbench/cmd/ipcbench")...).CombinedOutput()
+	check.Need(t, err == nil, "%v\n%s", err, out)
 	return exe
 }
 
@@ -44,9 +44,7 @@ func output(t *testing.T, exe string, args ...string) []byte {
 	cmd := exec.CommandContext(t.Context(), exe, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
+	check.Must(t, err, args)
 	return out
 }
 
@@ -64,9 +62,7 @@ func TestSoakSameBuild(t *testing.T) {
 			Verdict string
 			Rows    []struct{ Significant bool }
 		}
-		if err := json.Unmarshal(output(t, exe, "compare", "--format", "json", path), &c); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(output(t, exe, "compare", "--format", "json", path), &c))
 		t.Logf("run %d: %s", i+1, c.Verdict)
 		for _, r := range c.Rows {
 			if r.Significant {
@@ -76,9 +72,7 @@ func TestSoakSameBuild(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d reports claim a difference", claims, *sameRuns)
-	if claims*10 > *sameRuns {
-		t.Errorf("more than a tenth")
-	}
+	check.That(t, claims*10 <= *sameRuns, "more than a tenth")
 }
 
 // TestSoakSlowdown: a transport that is slowed down by 10 % is found in at least
@@ -92,17 +86,11 @@ func TestSoakSlowdown(t *testing.T) {
 		output(t, exe, "run", "-q", "--canary=10%", "--transport", "pickle", "--model", "cnn",
 			"--workers", "1", "--clients", "2", "--out", path)
 		r, err := result.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_, slow, err := r.Pairs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c, err := report.Compare(slow, nil, report.CompareOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		row := c.Rows[0]
 		t.Logf("run %d: %.3f times as long (%.3f to %.3f), p %.3g", i+1, row.Ratio.Center, row.Ratio.Low, row.Ratio.High, row.P)
 		if row.Significant && row.Ratio.Center > 1 {
@@ -110,7 +98,5 @@ func TestSoakSlowdown(t *testing.T) {
 		}
 	}
 	t.Logf("the slowdown was found in %d of %d runs", found, *slowRuns)
-	if found*10 < *slowRuns*9 {
-		t.Errorf("fewer than nine tenths")
-	}
+	check.That(t, found*10 >= *slowRuns*9, "fewer than nine tenths")
 }

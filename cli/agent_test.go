@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -12,9 +13,8 @@ func TestMistyped(t *testing.T) {
 	line := "ipcbench://192.0.2.1:7117/#" + token + "." + strings.Repeat("A", 43)
 	for _, args := range [][]string{{"agent", line}, {"agent", "--join-timeout", line}, {"agent", "--name", line, "--join", line}, {line}} {
 		var stderr strings.Builder
-		if code := newApp(io.Discard, &stderr, nil).main(args); code != exitUsage {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		code := newApp(io.Discard, &stderr, nil).main(args)
+		check.That(t, code == exitUsage, "%q: exit code %d", args, code)
 		if said := stderr.String(); strings.Contains(said, token[:8]) || !strings.Contains(said, "ipcbench://192.0.2.1:7117/#…") {
 			t.Errorf("%q: %s", args, said)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
 
@@ -43,8 +44,7 @@ func TestCompleted(t *testing.T) {
 			word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 			words = append(words, word)
 		}
-		if code != 0 || !slices.Contains(words, c.offers) || words[len(words)-1] != ":"+c.directive {
-			t.Errorf("%q: code %d, offers %q, want %s and :%s", c.typed, code, words, c.offers, c.directive)
-		}
+		check.That(t, code == 0 && slices.Contains(words, c.offers) && words[len(words)-1] == ":"+c.directive,
+			"%q: code %d, offers %q, want %s and :%s", c.typed, code, words, c.offers, c.directive)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
 )
@@ -30,9 +31,7 @@ var modest = []string{"doctor", "--format", "json", "--model", "uniform:1MiB/4",
 func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	path, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\"", path}, args...)...)
 	cmd.SysProcAttr = attr
 	cmd.Dir = t.TempDir()
@@ -50,9 +49,8 @@ func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...
 func statuses(t *testing.T, text string) map[string]doctor.Status {
 	t.Helper()
 	var checks []doctor.Check
-	if err := json.Unmarshal([]byte(text), &checks); err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &checks)
+	check.Need(t, err == nil, "%v in %q", err, text)
 	all := map[string]doctor.Status{}
 	for _, c := range checks {
 		if !slices.Contains([]string{"stolen time", "other load", "leftovers"}, c.Name) {
@@ -81,9 +79,7 @@ func TestDoctorNames(t *testing.T) {
 				skip.Missing(t, "taskset (Debian: util-linux)")
 			}
 			cpus, err := usage.Affinity()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			return fmt.Sprintf("taskset -cp %d $$ >&2", cpus[0]), nil // containers may not have processor 0
 		}},
 	}
@@ -92,13 +88,11 @@ func TestDoctorNames(t *testing.T) {
 			setup, attr := tt.spoil(t)
 			spoilt, says, code := doctorHere(t, setup, attr, modest...)
 			want := statuses(t, sound)
-			if _, ok := want[tt.name]; !ok {
-				t.Fatal("there is no such check")
-			}
+			_, ok := want[tt.name]
+			check.Need(t, ok, "there is no such check")
 			want[tt.name] = tt.want
-			if diff := cmp.Diff(want, statuses(t, spoilt)); diff != "" {
-				t.Errorf("(-one thing spoilt +got):\n%s\n%s", diff, spoilt)
-			}
+			diff := cmp.Diff(want, statuses(t, spoilt))
+			check.That(t, diff == "", "(-one thing spoilt +got):\n%s\n%s", diff, spoilt)
 			wantCode := before
 			if tt.want == doctor.Fail {
 				wantCode = 1
@@ -131,13 +125,9 @@ func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
 func halfProcessor(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	name := fmt.Sprintf("ipcbench-test-%d", os.Getpid())
 	var reasons []string
 	try := func(parent, file, text string) string {
@@ -146,9 +136,7 @@ func halfProcessor(t *testing.T) string {
 		if err == nil {
 			if err = os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err == nil {
 				t.Cleanup(func() {
-					if err := os.Remove(dir); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, os.Remove(dir))
 				})
 				return dir
 			}
@@ -189,29 +177,21 @@ func TestDoctorMemory(t *testing.T) {
 func TestDoctorLeftovers(t *testing.T) {
 	tmp := shortDir(t)
 	left := filepath.Join(tmp, "ipcbench-0123456789abcdef")
-	if err := os.Mkdir(left, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(left, 0o700))
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	owner := fmt.Sprintf("pid 1, parent 1, of ipcbench since 2026-01-01T00:00:00Z, boot %s", boot)
-	if err := os.WriteFile(filepath.Join(left, "lock"), []byte(owner), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(left, "lock"), []byte(owner), 0o600))
 	tell := func() string {
 		out, _, _ := doctorHere(t, "export TMPDIR="+tmp, nil, "doctor", "--transport", "pickle", "--model", "cnn")
 		return out
 	}
 	line := regexp.MustCompile(`(?m)^\w+ +leftovers .*$`)
 	before := tell()
-	if !strings.Contains(before, "warn: leftovers") || !strings.Contains(before, "To fix it: ipcbench clean") {
-		t.Errorf("it does not tell of %s:\n%s", left, before)
-	}
-	if out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left); code != 0 {
-		t.Fatal(out, says)
-	}
+	check.That(t, strings.Contains(before, "warn: leftovers") && strings.Contains(before, "To fix it: ipcbench clean"),
+		"it does not tell of %s:\n%s", left, before)
+	out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left)
+	check.Need(t, code == 0, "%v %v", out, says)
 	if out := tell(); line.FindString(out) == line.FindString(before) {
 		t.Errorf("it tells of what is gone:\n%s", out)
 	}
@@ -223,22 +203,14 @@ func TestDoctorOfRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	_, says, code := doctorHere(t, "ulimit -n 64", nil, "run", "-q", "--transport", "pickle,shm-tensor", "--model", "uniform:64KiB/3", "--rounds", "3", "--blocks", "1", "--out", file)
 	const line = "warning: descriptors: 64 (ulimit -n), and shm-tensor uniform:64KiB/3 workers=2 clients=4 needs 116; see ipcbench doctor\n"
-	if code != 0 || !strings.Contains(says, "ipcbench: "+line) {
-		t.Fatalf("exit code %d: %s", code, says)
-	}
+	check.Need(t, code == 0 && strings.Contains(says, "ipcbench: "+line), "exit code %d: %s", code, says)
 	r, err := result.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	i := slices.IndexFunc(r.Doctor, func(c doctor.Check) bool { return c.Name == "descriptors" })
-	if i < 0 || r.Doctor[i].Status != doctor.Fail {
-		t.Errorf("the result keeps %+v", r.Doctor)
-	}
+	check.That(t, i >= 0 && r.Doctor[i].Status == doctor.Fail, "the result keeps %+v", r.Doctor)
 	out, _, _ := doctorHere(t, "", nil, "report", "--view", "findings,environment", file)
 	for _, want := range []string{"warning: doctor: descriptors: 64 (ulimit -n)", "descriptors, fail: 64"} {
-		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-			t.Errorf("the report lacks %q:\n%s", want, out)
-		}
+		check.That(t, strings.Contains(strings.Join(strings.Fields(out), " "), want), "the report lacks %q:\n%s", want, out)
 	}
 }
 
@@ -246,18 +218,14 @@ func TestDoctorOfRun(t *testing.T) {
 // for, and a wrong flag is a mistake of the user.
 func TestDoctorScreen(t *testing.T) {
 	out, _, _ := doctorHere(t, "export LC_ALL=C NO_COLOR=1 TERM=dumb", nil, "doctor", "--transport", "pickle", "--model", "cnn", "--workers", "500")
-	if strings.ContainsFunc(out, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' }) {
-		t.Errorf("not plain ASCII: %q", out)
-	}
+	check.That(t, !strings.ContainsFunc(out, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' }),
+		"not plain ASCII: %q", out)
 	for _, want := range []string{`(?m)^warn +processors +\d+ for 500 workers and the server$`, `(?m)^warn: processors$`, `(?m)^\d+ ok, \d+ warn, \d+ fail: `} {
-		if !regexp.MustCompile(want).MatchString(out) {
-			t.Errorf("no %s in\n%s", want, out)
-		}
+		check.That(t, regexp.MustCompile(want).MatchString(out), "no %s in\n%s", want, out)
 	}
 	for _, args := range [][]string{{"--format", "md"}, {"--workers", "0"}, {"--transport", "none"}, {"pickle"}, {"--workers", "1000000"}} {
-		if _, says, code := doctorHere(t, "", nil, append([]string{"doctor"}, args...)...); code != exitUsage || says == "" {
-			t.Errorf("%v: exit code %d: %s", args, code, says)
-		}
+		_, says, code := doctorHere(t, "", nil, append([]string{"doctor"}, args...)...)
+		check.That(t, code == exitUsage && says != "", "%v: exit code %d: %s", args, code, says)
 	}
 }
 
@@ -267,14 +235,10 @@ func TestDoctorPage(t *testing.T) {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	page, err := os.ReadFile("../docs/doctor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, _, _ := doctorHere(t, "", nil, "doctor", "--transport", "all", "--workers", "2", "--clients", "4", "--format", "json")
 	var checks []doctor.Check
-	if err := json.Unmarshal([]byte(out), &checks); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(out), &checks))
 	var names, rows []string
 	for _, c := range checks {
 		names = append(names, c.Name)
@@ -286,19 +250,14 @@ func TestDoctorPage(t *testing.T) {
 		t.Errorf("the rows of the page (-checks +rows):\n%s", diff)
 	}
 	file := filepath.Join(t.TempDir(), "doctor.json")
-	if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(out), 0o644))
 	examples := regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```").FindAllSubmatch(page, -1)
-	if len(examples) < 2 {
-		t.Fatalf("%d examples", len(examples))
-	}
+	check.Need(t, len(examples) >= 2, "%d examples", len(examples))
 	for _, e := range examples {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", string(e[1]))
 		cmd.Dir = filepath.Dir(file)
 		got, err := cmd.CombinedOutput()
-		if diff := cmp.Diff(string(e[2]), string(got)); err != nil || diff != "" {
-			t.Errorf("%s%v (-the page +jq):\n%s", e[1], err, diff)
-		}
+		diff := cmp.Diff(string(e[2]), string(got))
+		check.That(t, err == nil && diff == "", "%s%v (-the page +jq):\n%s", e[1], err, diff)
 	}
 }

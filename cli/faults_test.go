@@ -22,6 +22,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor/models"
@@ -147,9 +148,8 @@ func TestFaults(t *testing.T) {
 	}
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
 		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
+		seed, err = strconv.ParseUint(text, 10, 64)
+		check.Need(t, err == nil, "%v", err)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -255,7 +255,7 @@ const filler = "filler"
 func startFaultRun(t *testing.T, c try) *faultRun {
 	t.Helper()
 	path, err := exec.LookPath("ipcbench")
-	must(t, err)
+	check.Must(t, err)
 	r := &faultRun{try: c, path: path, home: t.TempDir()}
 	r.dir = shortDir(t) // sockets lie in it: t's own would be too long a name
 	switch c.tiny {
@@ -272,7 +272,7 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 	}
 	if apart() {
 		r.shm, err = os.MkdirTemp(scratch.SharedMemory, "f")
-		must(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(r.shm) })
 		if c.tiny == tinyShm {
 			mountTiny(t, r.shm)
@@ -288,7 +288,7 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 	}
 	r.cmd.Dir, r.cmd.Env = r.home, append(os.Environ(), "TMPDIR="+r.dir, r.id)
 	r.cmd.Stderr, r.cmd.Stdout = r, &r.stdout
-	must(t, r.cmd.Start())
+	check.Must(t, r.cmd.Start())
 	go func() {
 		_ = r.cmd.Wait() // its exit code is looked at later
 		r.ended = time.Now()
@@ -297,7 +297,7 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 	t.Cleanup(func() {
 		r.end()
 		for _, segment := range r.segments(t) {
-			must(t, os.RemoveAll(segment))
+			check.Must(t, os.RemoveAll(segment))
 		}
 	})
 	return r
@@ -331,14 +331,7 @@ func mountTiny(t *testing.T, dir string) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=700,size="+strconv.Itoa(room)); err != nil {
 		skip.Refused(t, "a small tmpfs: %v", err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { check.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
 // until waits for what a run has to come to before its fault.
@@ -419,7 +412,7 @@ func (r *faultRun) signal(t *testing.T, signal syscall.Signal) {
 		}
 	}
 	r.began = time.Now()
-	must(t, r.cmd.Process.Signal(signal))
+	check.Must(t, r.cmd.Process.Signal(signal))
 }
 
 // orphaned waits until all processes have ended whose server was killed.
@@ -432,7 +425,7 @@ func (r *faultRun) orphaned(t *testing.T) {
 				break
 			}
 		}
-		must(t, unix.Close(fd))
+		check.Must(t, unix.Close(fd))
 	}
 	r.ended = time.Now()
 }
@@ -449,16 +442,14 @@ func (r *faultRun) result(t *testing.T) {
 func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, filler))
-	must(t, err)
+	check.Must(t, err)
 	defer f.Close()
 	chunk, late := make([]byte, 1<<20), time.After(soon)
 	for first := true; ; first = false {
 		for err = nil; err == nil; {
 			_, err = f.Write(chunk)
 		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
+		check.Need(t, errors.Is(err, syscall.ENOSPC), "%v", err)
 		if first {
 			then()
 		}
@@ -492,7 +483,7 @@ func (r *faultRun) starve(t *testing.T) {
 func fullGroup(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/cgroup")
-	must(t, err)
+	check.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		_, own, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, path, _ := strings.Cut(own, ":")
@@ -506,10 +497,10 @@ func fullGroup(t *testing.T) string {
 		if err != nil {
 			continue
 		}
-		t.Cleanup(func() { must(t, os.Remove(group)) }) // empty by then
+		t.Cleanup(func() { check.Must(t, os.Remove(group)) }) // empty by then
 		if f, err := os.OpenFile(filepath.Join(group, limit), os.O_WRONLY, 0); err == nil {
 			_, err = f.WriteString("65536")
-			must(t, errors.Join(err, f.Close()))
+			check.Must(t, errors.Join(err, f.Close()))
 			return group
 		}
 	}
@@ -546,7 +537,7 @@ func (r *faultRun) segments(t *testing.T) []string {
 		return memoryOf(r.cmd.Process.Pid)
 	}
 	dirs, err := filepath.Glob(filepath.Join(r.shm, "ipcbench-*"))
-	must(t, err)
+	check.Must(t, err)
 	return dirs
 }
 
@@ -608,9 +599,7 @@ func (r *faultRun) check(t *testing.T, o *outcome) {
 		}
 	}
 	t.Logf("ended after %v: %s", o.took.Round(time.Millisecond), strings.TrimSpace(r.text()))
-	if got := r.cmd.ProcessState.ExitCode(); got != f.code {
-		t.Errorf("exit code %d, want %d", got, f.code)
-	}
+	check.Equal(t, r.cmd.ProcessState.ExitCode(), f.code, "exit code")
 	o.named = regexp.MustCompile(f.says).MatchString(r.text()) && !strings.Contains(r.text(), "goroutine ")
 	if !o.named {
 		t.Errorf("stderr does not match %q, or shows a stack trace:\n%s", f.says, r.text())
@@ -620,9 +609,8 @@ func (r *faultRun) check(t *testing.T, o *outcome) {
 		left = r.clean(t, left)
 	}
 	o.after = len(r.alive())
-	if o.after += len(left); o.after > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	o.after += len(left)
+	check.That(t, o.after <= 0, "left behind: %v", left)
 	r.read(t, o)
 }
 
@@ -639,7 +627,7 @@ func (r *faultRun) left(t *testing.T) []string {
 	}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
-		must(t, err)
+		check.Must(t, err)
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); e.Name() != filler && path != r.out {
 				left = append(left, path)
@@ -647,7 +635,7 @@ func (r *faultRun) left(t *testing.T) []string {
 		}
 	}
 	sockets, err := os.ReadFile("/proc/net/unix")
-	must(t, err)
+	check.Must(t, err)
 	for line := range strings.Lines(string(sockets)) {
 		if strings.Contains(line, r.dir+"/") {
 			left = append(left, line)
@@ -664,9 +652,7 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 		cmd := exec.Command(r.path, append([]string{"clean"}, args...)...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+r.dir)
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Errorf("clean: %v\n%s", err, out)
-		}
+		check.That(t, err == nil, "clean: %v\n%s", err, out)
 		return string(out)
 	}
 	var dirs []string
@@ -677,7 +663,7 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 		dirs = append(dirs, path)
 		if _, err := os.Stat(filepath.Join(path, "lock")); errors.Is(err, fs.ErrNotExist) { // it is left alone for a minute
 			long := time.Now().Add(-time.Hour)
-			must(t, os.Chtimes(path, long, long))
+			check.Must(t, os.Chtimes(path, long, long))
 		}
 	}
 	if len(dirs) == 0 {
@@ -685,9 +671,7 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 	}
 	found := run("--dry-run", "--dir", cmp.Or(r.shm, r.dir))
 	for _, dir := range dirs {
-		if !strings.Contains(found, dir+": ") {
-			t.Errorf("clean does not find %s:\n%s", dir, found)
-		}
+		check.That(t, strings.Contains(found, dir+": "), "clean does not find %s:\n%s", dir, found)
 	}
 	run(dirs...)
 	return r.left(t)
@@ -701,7 +685,7 @@ func (r *faultRun) read(t *testing.T, o *outcome) {
 	t.Helper()
 	if wrongData.MatchString(r.text()) {
 		cnn, err := models.Parse("cnn")
-		must(t, err)
+		check.Must(t, err)
 		o.wrong = int64(2 * perRound * cnn.Layout.Size())
 		t.Errorf("wrong data:\n%s", r.text())
 	}

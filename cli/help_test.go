@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
 
@@ -20,9 +21,7 @@ func TestHelp(t *testing.T) {
 	try = func(c *cobra.Command) {
 		var out bytes.Buffer
 		c.SetOut(&out)
-		if err := c.Help(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.Help())
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s --help has a line of %d columns: %s", c.CommandPath(), n, line)

@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report"
 )
 
@@ -93,9 +94,7 @@ func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64)
 		}
 	}
 	c, err := report.Compare(&d, nil, report.CompareOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return c
 }
 
@@ -147,9 +146,8 @@ func TestLayoutABlock(t *testing.T) {
 		t.Logf("layouts that differ by %v, %s: %v", byLayout, way, a)
 		return a
 	}
-	if a := of("one layout a side", 0.12); a.other < reports/2 {
-		t.Errorf("one layout a side: %v, want half of them or more", a)
-	}
+	a := of("one layout a side", 0.12)
+	check.That(t, a.other >= reports/2, "one layout a side: %v, want half of them or more", a)
 	if a := of("a layout a block", 0.12); a.other > reports/10 { // 5 % are meant, of many
 		t.Errorf("a layout a block: %v, want at most a tenth", a)
 	}
@@ -172,9 +170,7 @@ func TestSoakLayouts(t *testing.T) {
 		runLayouts(t, path)
 	}
 	r, err := result.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	n := 0
 	if r.Layouts != nil {
 		n = len(r.Layouts.Base)
@@ -189,9 +185,8 @@ func TestSoakLayouts(t *testing.T) {
 			a.add(t, r, draws[way], random)
 		}
 		t.Logf("%s: %v", way, a)
-		if way == "a layout a block" && (a.other > 60 || a.slower < 800) {
-			t.Errorf("%s: want at most 6 %% and at least 80 %%", way)
-		}
+		check.That(t, way != "a layout a block" || a.other <= 60 && a.slower >= 800,
+			"%s: want at most 6 %% and at least 80 %%", way)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -22,9 +23,7 @@ import (
 func onLink(t *testing.T) string {
 	t.Helper()
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if err := link.Try(); err != nil {
 		skip.Refused(t, "a link: %v", err)
 	}
@@ -43,19 +42,15 @@ func TestLink(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	r, err := result.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var ids []string
 	for _, c := range r.Cells {
 		ids = append(ids, c.Transport+" "+c.Link.String())
 		b := c.Blocks[0]
-		if wants := c.Link.String() == "50Mbit"; wants != (b.Link != nil && b.Link.Overlimits > 0) {
-			t.Errorf("%s: the link has counted %+v", c.ID(), b.Link)
-		}
-		if c.Link != (link.Rate{}) && c.Settings["network"] != "tcp" {
-			t.Errorf("%s: its settings are %v, want network=tcp", c.ID(), c.Settings)
-		}
+		wants := c.Link.String() == "50Mbit"
+		check.That(t, wants == (b.Link != nil && b.Link.Overlimits > 0), "%s: the link has counted %+v", c.ID(), b.Link)
+		check.That(t, c.Link == (link.Rate{}) || c.Settings["network"] == "tcp",
+			"%s: its settings are %v, want network=tcp", c.ID(), c.Settings)
 		// 2 clients × 256 KiB each way at 50 Mbit/s
 		if least := 2 * 256 << 10 * 8 / 50e6 * 1e9; c.Link.String() == "50Mbit" && float64(slices.Min(b.Round)) < 0.8*least {
 			t.Errorf("%s: a round took %v ns, and the link needs %.0f", c.ID(), slices.Min(b.Round), least)
@@ -63,22 +58,17 @@ func TestLink(t *testing.T) {
 	}
 	slices.Sort(ids)
 	want := []string{"grpc-stream 50Mbit", "grpc-stream unshaped", "http 50Mbit", "http unshaped", "http-shm none", "inproc none", "shm-slab none"}
-	if !slices.Equal(ids, want) {
-		t.Errorf("got cells %q, want %q", ids, want)
-	}
+	check.That(t, slices.Equal(ids, want), "got cells %q, want %q", ids, want)
 	floors := map[string]bool{}
 	for _, f := range r.Floors {
 		if f.Link != (link.Rate{}) && f.Variant == "" {
 			floors[f.Name+" "+f.Link.String()] = true
 		}
-		if f.Name == "tcp-stream" && (f.Bytes < 250_000 || f.Bytes > 300_000) {
-			t.Errorf("%s of %s: of %d bytes", f.Name, f.Link, f.Bytes)
-		}
+		check.That(t, f.Name != "tcp-stream" || f.Bytes >= 250_000 && f.Bytes <= 300_000,
+			"%s of %s: of %d bytes", f.Name, f.Link, f.Bytes)
 	}
 	for _, want := range []string{"tcp-stream 50Mbit", "tcp-stream unshaped", "tcp-pingpong 50Mbit", "tcp-pingpong unshaped"} {
-		if !floors[want] {
-			t.Errorf("no floor %s among %v", want, floors)
-		}
+		check.That(t, floors[want], "no floor %s among %v", want, floors)
 	}
 	if l := r.Environment.Link; l == nil || l.MTU != link.MTU || l.Bursts["50Mbit"] == 0 || !strings.Contains(l.Namespaces, "network") {
 		t.Errorf("the environment has the link %+v", l)
@@ -96,9 +86,7 @@ func TestLinkAgainst(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	r, err := result.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range r.Cells {
 		if c.Link != (link.Rate{}) && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
 			t.Errorf("%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
@@ -112,9 +100,8 @@ func saying(t *testing.T, from io.Reader, pattern string) {
 	said, read, wanted := make([]byte, 1<<16), 0, regexp.MustCompile(pattern)
 	for !wanted.Match(said[:read]) {
 		n, err := from.Read(said[read:])
-		if read += n; err != nil {
-			t.Fatalf("it ended early: %v: %s", err, said[:read])
-		}
+		read += n
+		check.Need(t, err == nil, "it ended early: %v: %s", err, said[:read])
 	}
 }
 
@@ -142,27 +129,18 @@ func TestLinkInterrupted(t *testing.T) {
 func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool, dir, out string) {
 	t.Helper()
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	saying(t, stderr, pattern)
 	pid := cmd.Process.Pid
 	if all {
 		pid = -pid
 	}
-	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Kill(pid, syscall.SIGINT))
 	_ = cmd.Wait() // how it ended is looked at now
-	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT); got != want {
-		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
-	}
-	if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
-		t.Errorf("a process of its group lives: %v", err)
-	}
+	got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT)
+	check.That(t, got == want, "exit code %d (%v), want %d", got, cmd.ProcessState, want)
+	check.Equal[error](t, syscall.Kill(-cmd.Process.Pid, 0), syscall.ESRCH, "a process of its group lives")
 	if r, err := result.ReadFile(out); err != nil || r.Partial == "" {
 		t.Errorf("the result was not kept as partial: %v", err)
 	}

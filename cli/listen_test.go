@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -87,13 +88,9 @@ func TestListenOffLoopback(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatalf("%v: %s", err, text)
-			}
+			check.Need(t, err == nil, "%v: %s", err, text)
 			r, err := result.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for _, c := range r.Cells {
 				over := c.Settings["network"] == "tcp"
 				if has := c.Settings["network"] != ""; has != over || tt.name == "mutual" && has != (c.Settings["tls"] == "mutual") {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -25,9 +26,7 @@ import (
 func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f := &profile.Function{ID: 1, Name: "main.decode"}
 	m := &profile.Mapping{ID: 1, Limit: 1, File: "program", HasFunctions: true}
 	l := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
@@ -36,13 +35,9 @@ func runPprof(t *testing.T, args ...string) *exec.Cmd {
 		Sample: []*profile.Sample{{Location: []*profile.Location{l}, Value: []int64{1e9}}},
 	}
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.Write(&b))
 	path := filepath.Join(t.TempDir(), "x.pb.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, b.Bytes(), 0o600))
 	cmd := exec.CommandContext(waiting.Context(t), exe, append(append([]string{"pprof"}, args...), path)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "XDG_CONFIG_HOME=")
@@ -57,14 +52,10 @@ func TestPprofPage(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	at, parseErr := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
-	if err != nil || parseErr != nil || at.Port() == "" || at.Port() == "0" {
-		t.Fatalf("it says %q, %v, %v", line, err, parseErr)
-	}
+	check.Need(t, err == nil && parseErr == nil && at.Port() != "" && at.Port() != "0", "it says %q, %v, %v", line, err, parseErr)
 	page := ""
 	waiting.Until(t, "the page", func() bool { // the address is said before it listens
 		answer, err := http.Get(at.String())
@@ -76,9 +67,8 @@ func TestPprofPage(t *testing.T) {
 		page = string(all)
 		return err == nil && answer.StatusCode == http.StatusOK
 	})
-	if !strings.Contains(page, "main.decode") || !strings.HasSuffix(strings.TrimSpace(page), "</html>") {
-		t.Errorf("the page is\n%s", page)
-	}
+	check.That(t, strings.Contains(page, "main.decode") && strings.HasSuffix(strings.TrimSpace(page), "</html>"),
+		"the page is\n%s", page)
 	if outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1); outside != nil {
 		t.Errorf("the page refers to others: %q", outside)
 	}
@@ -91,13 +81,10 @@ func TestPprofPage(t *testing.T) {
 			t.Errorf("it listens at %s, too", other)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait() // how it ended is looked at now
-	if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != syscall.SIGINT {
-		t.Errorf("it ended with %v", cmd.ProcessState)
-	}
+	got := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	check.That(t, got.Signaled() && got.Signal() == syscall.SIGINT, "it ended with %v", cmd.ProcessState)
 	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
 		t.Errorf("left in the home: %v, %v", left, err)
 	}
@@ -118,22 +105,17 @@ func TestPprofShell(t *testing.T) {
 	if _, err := master.WriteString("top\nquit\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Run(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, cmd.Run())
 	slave.Close()
 	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end
-	if !strings.Contains(string(shown), "(pprof) ") || !strings.Contains(string(shown), "100%  main.decode") {
-		t.Errorf("it shows\n%s", shown)
-	}
+	check.That(t, strings.Contains(string(shown), "(pprof) ") && strings.Contains(string(shown), "100%  main.decode"),
+		"it shows\n%s", shown)
 }
 
 // TestPprofPipe: a reader that wants no more is no error.
 func TestPprofPipe(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	read.Close()
 	defer write.Close()
 	cmd := runPprof(t, "-top")

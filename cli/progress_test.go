@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/internal/test/check"
 )
 
 func at(done int, elapsed, left time.Duration) bench.Progress {
@@ -30,14 +31,12 @@ func TestProgressLine(t *testing.T) {
 		{more, " 40s  25 % · at most 2m0s left · block 61 of 70 or more, for precision · http histology"},
 	} {
 		p.show(tt.state)
-		if got := p.line(); got != tt.want {
-			t.Errorf("got  %q\nwant %q", got, tt.want)
-		}
+		got := p.line()
+		check.That(t, got == tt.want, "got  %q\nwant %q", got, tt.want)
 	}
 	p.step("making the report")
-	if got := p.line(); !strings.HasSuffix(got, " % · making the report") {
-		t.Errorf("got %q after the last block", got)
-	}
+	got := p.line()
+	check.That(t, strings.HasSuffix(got, " % · making the report"), "got %q after the last block", got)
 }
 
 // TestProgressPlain: where there is no terminal, lines come at once and then every
@@ -48,17 +47,14 @@ func TestProgressPlain(t *testing.T) {
 	for i := range 100 {
 		p.show(at(i, time.Duration(i)*time.Second, time.Minute))
 	}
-	if got := strings.Count(out.String(), "\n"); got != 1 || !strings.HasPrefix(out.String(), "  0s   0 %") {
-		t.Errorf("got %q, want one line at once", out.String())
-	}
+	got := strings.Count(out.String(), "\n")
+	check.That(t, got == 1 && strings.HasPrefix(out.String(), "  0s   0 %"), "got %q, want one line at once", out.String())
 	p.drawn = p.drawn.Add(-plainEvery)
 	p.show(at(100, time.Minute, time.Second))
 	if got := strings.Split(out.String(), "\n"); len(got) != 3 {
 		t.Errorf("got %q", got)
 	}
-	if newProgress(&out, true) != nil {
-		t.Error("a quiet run has progress")
-	}
+	check.That(t, newProgress(&out, true) == nil, "a quiet run has progress")
 }
 
 // TestProgressWidth: the line that is drawn over is never as wide as the terminal,
@@ -76,15 +72,12 @@ func TestProgressWidth(t *testing.T) {
 		p.show(s)
 		line := escapes.ReplaceAllString(out.String(), "")
 		columns := len([]rune(line)) + strings.Count(line, "模") + strings.Count(line, "型")
-		if columns >= width || width >= 90 && !strings.HasSuffix(line, " cnn") || width < 50 && columns < width-2 {
-			t.Errorf("%d columns: %q has %d", width, line, columns)
-		}
+		check.That(t, columns < width && (width < 90 || strings.HasSuffix(line, " cnn")) && (width >= 50 || columns >= width-2),
+			"%d columns: %q has %d", width, line, columns)
 	}
 	out.Reset()
 	p.clear()
-	if out.String() != "\r\x1b[K" {
-		t.Errorf("cleared by %q", out.String())
-	}
+	check.Equal(t, out.String(), "\r\x1b[K", "cleared by")
 }
 
 // TestGathering: elsewhere than on a terminal, a line comes when an agent joins, and then
@@ -104,9 +97,8 @@ func TestGathering(t *testing.T) {
 waiting for agents: 1 of 3 (h1), 58 s left
 waiting for agents: 2 of 3 (h1, h\x1b[2J), 0 s left
 ` + "\r\x1b[Kwaiting for agents: 1 of 3 (h"
-	if got := out.String(); got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	got := out.String()
+	check.That(t, got == want, "got  %q\nwant %q", got, want)
 	newProgress(&out, true).gathering(nil, 1, time.Second)
 	if got := out.String(); got != want {
 		t.Errorf("a quiet run shows %q", got[len(want):])

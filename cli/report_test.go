@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
 
@@ -15,25 +16,17 @@ import (
 // is wrong with it (guard 21).
 func TestImplausible(t *testing.T) {
 	r, err := result.ReadFile("../report/testdata/result.result")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, b := range r.Cells[0].Blocks {
 		b.Train[0] = 10 * b.Round[0]
 	}
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := r.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.WriteFile(path))
 	var out, stderr bytes.Buffer
 	a := newApp(&out, &stderr, all.Transports())
 	err = a.report(printing{format: "text", formats: formatNames()}, []string{path})
-	if err == nil || !strings.Contains(err.Error(), "trained for") {
-		t.Errorf("got error %v, want one of a round that was shorter than the training in it", err)
-	}
-	if !strings.Contains(out.String(), "--view") {
-		t.Error("the report was not shown")
-	}
+	check.Fails(t, err, "trained for")
+	check.That(t, strings.Contains(out.String(), "--view"), "the report was not shown")
 }
 
 // TestHostileNames: what a name of a file could do to a terminal or to a CI log
@@ -42,21 +35,17 @@ func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	name := "a\n::error::evil\x1b]0;evil\x07\u202e"
 	page := "<!-- ipcbench: begin evil\x1b[2J.json cells -->\n<!-- ipcbench: end -->\n"
-	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, name+".md"), []byte(page), 0o600))
 	for _, args := range [][]string{
 		{"report", "--check", dir}, {"report", filepath.Join(dir, name)}, {"compare", filepath.Join(dir, name)},
 		{"pprof", "-top", filepath.Join(dir, name)}, {"run", "--model", filepath.Join(dir, "evil\x1b[2J.safetensors")}, {name},
 	} {
 		var out, stderr bytes.Buffer
-		if newApp(&out, &stderr, all.Transports()).main(args) == 0 || !strings.Contains(stderr.String(), "evil") {
-			t.Errorf("%q: got %q, want an error", args, &stderr)
-		}
+		check.That(t, newApp(&out, &stderr, all.Transports()).main(args) != 0 && strings.Contains(stderr.String(), "evil"),
+			"%q: got %q, want an error", args, &stderr)
 		for line := range strings.Lines(out.String() + stderr.String()) {
-			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.ContainsAny(line, "\x1b\x07\u202e") {
-				t.Errorf("%q writes %q", args, line)
-			}
+			check.That(t, !strings.HasPrefix(strings.TrimSpace(line), "::") && !strings.ContainsAny(line, "\x1b\x07\u202e"),
+				"%q writes %q", args, line)
 		}
 	}
 }

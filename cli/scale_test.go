@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/csv"
+	"ipcbench/internal/test/check"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,9 +30,7 @@ func TestSoakCollaborators(t *testing.T) {
 				"--model", c.model, "--workers", n, "--clients", n, "--lanes-per-process", strconv.Itoa(c.perProcess), "--depth", "1",
 				"--rounds", "2", "--blocks", "1", "--format", "csv", "--out", filepath.Join(t.TempDir(), "result.json"))
 			rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			got := map[[2]string]float64{}
 			for _, row := range rows {
 				got[[2]string{row[0], row[5]}], _ = strconv.ParseFloat(row[8], 64)
@@ -48,15 +47,12 @@ func TestSoakCollaborators(t *testing.T) {
 				if tensors := got[[2]string{name, "rpcs_tensors"}]; tensors != float64(c.collaborators*fetches) {
 					t.Errorf("%s made %v calls a round for tensors, want %d", name, tensors, c.collaborators*fetches)
 				}
-				if most := got[[2]string{name, "in_service_most"}]; most < 1 || most > 8 {
-					t.Errorf("%s: %v requests in service at once, with 8 threads", name, most)
-				}
-				if proved := got[[2]string{name, "proved"}]; proved != 1 {
-					t.Errorf("%s: the rounds were not proved", name)
-				}
-				if peak := got[[2]string{name, "peak_rss"}]; peak <= 0 || peak > 24<<30 {
-					t.Errorf("%s took %v bytes", name, peak)
-				}
+				most := got[[2]string{name, "in_service_most"}]
+				check.That(t, most >= 1 && most <= 8, "%s: %v requests in service at once, with 8 threads", name, most)
+				proved := got[[2]string{name, "proved"}]
+				check.That(t, proved == 1, "%s: the rounds were not proved", name)
+				peak := got[[2]string{name, "peak_rss"}]
+				check.That(t, peak > 0 && peak <= 24<<30, "%s took %v bytes", name, peak)
 				t.Logf("%s: %.1f s a round, %.1f GB in all", name, got[[2]string{name, "round"}], got[[2]string{name, "peak_rss"}]/1e9)
 			}
 		})

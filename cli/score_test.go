@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench/stat"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
 )
 
@@ -87,13 +88,9 @@ func (s *scores) add(c try, o outcome, failed bool) {
 // of make soak always. IPCBENCH_TEST_TABLE names a file that it is written to as well.
 func (s *scores) show(t *testing.T) {
 	text, err := s.text()
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 	if name := os.Getenv("IPCBENCH_TEST_TABLE"); name != "" {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		fmt.Print("\n", text, "\n")
@@ -206,9 +203,7 @@ func TestScores(t *testing.T) {
 	s.rows[early.name] = nil
 	s.add(try{fault: early}, outcome{}, true)
 	text, err := s.text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > 80 || strings.TrimRight(line, " ") != line {
 			t.Errorf("wider than 80 columns, or ends in spaces: %q", line)
@@ -220,9 +215,7 @@ func TestScores(t *testing.T) {
 		"terminate worker 1 1 - - 0 0/0 MB 1 1 ",
 		"Refused by the kernel: full memory (1).",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 	}
 }
 
@@ -234,12 +227,8 @@ func TestFaultsText(t *testing.T) {
 		tries[f.name] = f.tries
 	}
 	text, err := os.ReadFile("../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := fmt.Sprintf("disturbs %d,%03d runs of the command, one fault each: %d of them lose a worker to SIGKILL and %d the server.",
 		sum/1000, sum%1000, tries["kill worker"], tries["kill server"])
-	if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
-		t.Errorf("CONTRIBUTING.md does not say %q", want)
-	}
+	check.That(t, strings.Contains(strings.Join(strings.Fields(string(text)), " "), want), "CONTRIBUTING.md does not say %q", want)
 }

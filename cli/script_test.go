@@ -23,6 +23,7 @@ import (
 	"ipcbench/internal/link"
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/all"
 )
@@ -65,13 +66,9 @@ const soon = 10 * time.Second
 func TestScripts(t *testing.T) {
 	t.Cleanup(func() { // after all of them
 		left, err := scratch.Leftovers(scratch.SharedMemory)
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 		for _, l := range left {
-			if l.Parent == os.Getpid() {
-				t.Errorf("segments are left: %s", l.Path)
-			}
+			check.That(t, l.Parent != os.Getpid(), "segments are left: %s", l.Path)
 		}
 	})
 	testscript.Run(t, testscript.Params{
@@ -121,9 +118,7 @@ func freePort() (string, error) {
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what a failed test has left
 	return dir
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/transports/all"
 )
@@ -54,17 +55,13 @@ func TestHarmfulInFiles(t *testing.T) {
 			}
 		})
 	})
-	if checked < len(harms) {
-		t.Errorf("only %d flags were looked at", checked)
-	}
+	check.That(t, checked >= len(harms), "only %d flags were looked at", checked)
 }
 
 // TestReadmeSettings: the file of settings in README is one.
 func TestReadmeSettings(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, rest, _ := strings.Cut(string(text), "```yaml\n")
 	file, _, found := strings.Cut(rest, "```")
 	path := filepath.Join(t.TempDir(), "settings.yaml")
@@ -72,12 +69,10 @@ func TestReadmeSettings(t *testing.T) {
 		t.Fatal("README has no example: ", err)
 	}
 	var out, stderr bytes.Buffer
-	if code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"}); code != 0 {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
-	}
-	if n := strings.Count(out.String(), "# file\n"); n != 5 {
-		t.Errorf("%d settings come from the file, want 5:\n%s", n, out.String())
-	}
+	code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"})
+	check.Need(t, code == 0, "exit code %d: %s", code, stderr.String())
+	n := strings.Count(out.String(), "# file\n")
+	check.That(t, n == 5, "%d settings come from the file, want 5:\n%s", n, out.String())
 }
 
 // TestQuestions: the cells of every question can be made.
@@ -91,9 +86,7 @@ func TestQuestions(t *testing.T) {
 		if err == nil {
 			_, err = a.matrix(f, map[string]*models.Model{})
 		}
-		if err != nil || q.text == "" {
-			t.Errorf("%s: %q, %v", q.name, q.text, err)
-		}
+		check.That(t, err == nil && q.text != "", "%s: %q, %v", q.name, q.text, err)
 	}
 }
 
@@ -129,9 +122,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		first, err := apply(text)
 		if err != nil {
-			if strings.Contains(strings.TrimSuffix(err.Error(), "\n"), "\n") {
-				t.Errorf("an error of several lines: %v", err)
-			}
+			check.That(t, !strings.Contains(strings.TrimSuffix(err.Error(), "\n"), "\n"), "an error of several lines: %v", err)
 			return
 		}
 		if second, err := apply([]byte(first)); err != nil || second != first {

@@ -18,6 +18,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/agent"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -26,22 +27,16 @@ import (
 // for somebody to write into a pipe.
 func TestSignalsEndReaders(t *testing.T) {
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, args := range [][]string{{"report"}, {"compare"}, {"pprof", "-top"}} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(fmt.Sprint(args[0], " ", sig), func(t *testing.T) {
 				t.Parallel()
 				fifo := filepath.Join(t.TempDir(), "fifo")
-				if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, syscall.Mkfifo(fifo, 0o600))
 				ctx := waiting.Context(t)
 				cmd := exec.CommandContext(ctx, exe, append(args, fifo)...)
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, cmd.Start())
 				reading := make(chan struct{})
 				go func() { // until it reads
 					f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -54,9 +49,8 @@ func TestSignalsEndReaders(t *testing.T) {
 				waiting.Receive(t, "its reading", reading)
 				_ = cmd.Process.Signal(sig) // it lives: nobody has written
 				_ = cmd.Wait()              // how it ended is looked at now
-				if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != sig {
-					t.Errorf("ended with %v, want by %v", cmd.ProcessState, sig)
-				}
+				got := cmd.ProcessState.Sys().(syscall.WaitStatus)
+				check.That(t, got.Signaled() && got.Signal() == sig, "ended with %v, want by %v", cmd.ProcessState, sig)
 			})
 		}
 	}
@@ -66,17 +60,13 @@ func TestSignalsEndReaders(t *testing.T) {
 // measured is kept, although nothing can be printed any more.
 func TestTerminalCloses(t *testing.T) {
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	master, slave := terminal(t)
 	out := filepath.Join(t.TempDir(), "out.json")
 	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Start())
 	slave.Close()
 	shown, block := bufio.NewReader(master), regexp.MustCompile(`block ([2-9]|[1-9][0-9]+) of`)
 	for { // ends with the process at the latest
@@ -91,9 +81,8 @@ func TestTerminalCloses(t *testing.T) {
 	}
 	master.Close()
 	_ = cmd.Wait() // how it ended is looked at now
-	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGHUP); got != want {
-		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
-	}
+	got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGHUP)
+	check.That(t, got == want, "exit code %d (%v), want %d", got, cmd.ProcessState, want)
 	if r, err := result.ReadFile(out); err != nil || r.Partial == "" || len(r.Cells) == 0 {
 		t.Errorf("the result was not kept as partial: %v", err)
 	}
@@ -132,17 +121,11 @@ func stubborn() {
 // later one, and not by one that comes at once.
 func TestSecondSignal(t *testing.T) {
 	exe, err := exec.LookPath("stubborn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.CommandContext(waiting.Context(t), exe)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	if _, err := fmt.Fscanln(out, new(string)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,21 +139,17 @@ func TestSecondSignal(t *testing.T) {
 		waiting.Pause(20 * time.Millisecond)
 	}
 	<-ended
-	if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != syscall.SIGINT {
-		t.Errorf("ended with %v, want by SIGINT", cmd.ProcessState)
-	}
-	if took := time.Since(began); took < hasty {
-		t.Errorf("ended after %v, want it to have at least %v", took, hasty)
-	}
+	got := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	check.That(t, got.Signaled() && got.Signal() == syscall.SIGINT, "ended with %v, want by SIGINT", cmd.ProcessState)
+	took := time.Since(began)
+	check.That(t, took >= hasty, "ended after %v, want it to have at least %v", took, hasty)
 }
 
 // TestJoinInterrupted: an agent that waits for its join line on stdin ends when it is
 // asked to.
 func TestJoinInterrupted(t *testing.T) {
 	stdin, line, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer stdin.Close()
 	defer line.Close()
 	enough := errors.New("interrupted")

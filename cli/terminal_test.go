@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
 
@@ -16,21 +17,14 @@ import (
 // code is that of a SIGPIPE.
 func TestClosedPipe(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer w.Close()
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Close())
 	var stderr bytes.Buffer
-	if code := newApp(w, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != 141 || stderr.Len() > 0 {
-		t.Errorf("got code %d, want 141, and nothing but %q", code, stderr.String())
-	}
+	code := newApp(w, &stderr, all.Transports()).main([]string{"list", "metrics"})
+	check.That(t, code == 141 && stderr.Len() <= 0, "got code %d, want 141, and nothing but %q", code, stderr.String())
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer full.Close()
 	if code := newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != exitFailed || stderr.Len() == 0 {
 		t.Errorf("a full disk: got code %d, want 1, and %q", code, stderr.String())
@@ -48,9 +42,8 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%v: got code %d, want 2, and %q", args, code, stderr.String())
 		}
 		slave.Close()
-		if left, err := io.ReadAll(master); len(left) > 0 {
-			t.Errorf("%v: %d bytes on the terminal, %v", args, len(left), err)
-		}
+		left, err := io.ReadAll(master)
+		check.That(t, len(left) <= 0, "%v: %d bytes on the terminal, %v", args, len(left), err)
 	}
 }
 
@@ -62,12 +55,9 @@ func TestTerminal(t *testing.T) {
 	_, slave := terminal(t)
 	defer slave.Close()
 	a := newApp(slave, io.Discard, nil)
-	if o := a.terminal(); o.Colour || o.Width != pageWidth {
-		t.Errorf("without a size: %+v", o)
-	}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
+	o := a.terminal()
+	check.That(t, !o.Colour && o.Width == pageWidth, "without a size: %+v", o)
+	check.Must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
 	if o := a.terminal(); !o.Colour || o.Width != 80 {
 		t.Errorf("with 80 columns: %+v", o)
 	}
@@ -87,9 +77,7 @@ func TestUnicodeLocale(t *testing.T) {
 		{"", "", "de_DE.ISO-8859-1", false},
 	} {
 		env := map[string]string{"LC_ALL": test.all, "LC_CTYPE": test.ctype, "LANG": test.lang}
-		if got := unicodeLocale(func(name string) string { return env[name] }); got != test.want {
-			t.Errorf("%v: got %v", env, got)
-		}
+		check.Equal(t, unicodeLocale(func(name string) string { return env[name] }), test.want, env)
 	}
 }
 
@@ -99,8 +87,7 @@ func TestCalled(t *testing.T) {
 		"ipcbench": "ipcbench", "./ipcbench": "./ipcbench", "/usr/bin/ipcbench": "/usr/bin/ipcbench",
 		"/tmp/go-build123/b001/exe/ipcbench": "go run ./cmd/ipcbench", "./a b": "ipcbench", "$(x)": "ipcbench",
 	} {
-		if got := called(arg); got != want {
-			t.Errorf("%q: got %q, want %q", arg, got, want)
-		}
+		got := called(arg)
+		check.That(t, got == want, "%q: got %q, want %q", arg, got, want)
 	}
 }

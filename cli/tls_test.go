@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -21,13 +22,9 @@ func certificates(t *testing.T) (dir string) {
 		skip.Missing(t, "openssl 3 (Debian: openssl)")
 	}
 	page, err := os.ReadFile("../docs/tls.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	commands := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
-	if commands == nil {
-		t.Fatal("docs/tls.md has no commands")
-	}
+	check.Need(t, commands != nil, "docs/tls.md has no commands")
 	cmd := exec.Command("bash", "-ec", string(commands[1])+`
 		openssl pkey -in clinic.key -aes256 -passout pass:word -out encrypted.key
 		openssl ec -in clinic.key -aes256 -passout pass:word -out encrypted-before.key`)
@@ -42,9 +39,7 @@ func certificates(t *testing.T) (dir string) {
 func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.CommandContext(waiting.Context(t), exe, args...)
 	var out, says bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &says
@@ -104,8 +99,7 @@ func TestTLSFiles(t *testing.T) {
 		}
 	}
 	for _, transport := range []string{"http:tls=on", "http-shm:tls=on:network=tcp"} {
-		if _, says, code := in(t, dir, append(given(transport, "ca.crt", "server.crt", "server.key", ""), "--dry-run")...); code != 0 {
-			t.Errorf("%s with the server's files: code %d: %s", transport, code, says)
-		}
+		_, says, code := in(t, dir, append(given(transport, "ca.crt", "server.crt", "server.key", ""), "--dry-run")...)
+		check.That(t, code == 0, "%s with the server's files: code %d: %s", transport, code, says)
 	}
 }

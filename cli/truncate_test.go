@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -23,9 +24,7 @@ func TestTruncated(t *testing.T) {
 	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	path, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range []struct{ variant, files string }{
 		{"http-shm", "models"},    // the server writes there, workers read
 		{"http-shm", "updates-*"}, // workers write there, the server reads
@@ -39,9 +38,7 @@ func TestTruncated(t *testing.T) {
 			cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, cmd.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it has not ended
@@ -59,16 +56,13 @@ func TestTruncated(t *testing.T) {
 			})
 			text := stderr.String()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
-				t.Errorf("the run ended with %v, want code %d", err, exitFailed)
-			}
+			check.That(t, errors.As(err, &exit) && exit.ExitCode() == exitFailed,
+				"the run ended with %v, want code %d", err, exitFailed)
 			named := slices.ContainsFunc(cut, func(path string) bool { return strings.Contains(text, "memory fault in "+path+", at byte ") })
-			if !named || !strings.Contains(text, "truncated to 0 bytes") || strings.Contains(text, "goroutine ") {
-				t.Errorf("%v were truncated, and the error is\n%s", cut, text)
-			}
-			if left := memoryOf(cmd.Process.Pid); len(left) > 0 {
-				t.Errorf("%v are left", left)
-			}
+			check.That(t, named && strings.Contains(text, "truncated to 0 bytes") && !strings.Contains(text, "goroutine "),
+				"%v were truncated, and the error is\n%s", cut, text)
+			left := memoryOf(cmd.Process.Pid)
+			check.That(t, len(left) <= 0, "%v are left", left)
 			if left, _ := filepath.Glob(filepath.Join(tmp, "ipcbench-*")); len(left) > 0 { // the pattern is well-formed
 				t.Errorf("%v are left", left)
 			}

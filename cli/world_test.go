@@ -15,6 +15,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -44,9 +45,7 @@ func openMPI(t *testing.T) engine {
 		skip.Missing(t, "mpirun (Debian: openmpi-bin)")
 	}
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	host, _, _ = strings.Cut(host, ".")
 	dir := shortDir(t)
 	return engine{
@@ -60,9 +59,7 @@ func openMPI(t *testing.T) engine {
 func (e engine) run(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer, procs *processes) {
 	t.Helper()
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	mark := fmt.Sprintf("%s=%s.%d", idEnv, e.dir, rand.Uint32())
 	all := append(e.start[1:len(e.start):len(e.start)], append(append([]string{exe, "world"}, e.flags...), append([]string{"run"}, args...)...)...)
 	cmd = exec.CommandContext(waiting.Context(t), e.start[0], all...)
@@ -70,9 +67,7 @@ func (e engine) run(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr
 	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, stdout, stderr
 	cmd.Env = append(append(os.Environ(), e.env...), mark)
 	cmd.WaitDelay = soon // for what an engine leaves
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Start())
 	return cmd, stdout, stderr, &processes{id: mark}
 }
 
@@ -82,18 +77,13 @@ func (e engine) clear(t *testing.T, procs *processes, were map[int]string) {
 	t.Helper()
 	waiting.Until(t, "the end of all processes", func() bool { return len(procs.alive()) == 0 })
 	for _, pattern := range []string{"ipcbench-*", "meet"} {
-		if left, _ := filepath.Glob(filepath.Join(e.dir, pattern)); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
+		left, _ := filepath.Glob(filepath.Join(e.dir, pattern))
+		check.That(t, len(left) <= 0, "left: %v", left)
 	}
 	left, err := scratch.Leftovers(scratch.SharedMemory)
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 	for _, l := range left {
-		if were[l.PID] != "" {
-			t.Errorf("segments are left: %s", l.Path)
-		}
+		check.That(t, were[l.PID] == "", "segments are left: %s", l.Path)
 	}
 }
 
@@ -104,16 +94,12 @@ func (e engine) green(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s%s", err, stdout, stderr)
 	}
-	if line, _, _ := strings.Cut(stderr.String(), "\n"); line != e.line {
-		t.Errorf("the first line is %q, want %q", line, e.line)
-	}
-	if n := strings.Count(stdout.String(), "CPU, s/GB"); n != 1 {
-		t.Errorf("%d answers, want 1:\n%s", n, stdout)
-	}
+	line, _, _ := strings.Cut(stderr.String(), "\n")
+	check.That(t, line == e.line, "the first line is %q, want %q", line, e.line)
+	n := strings.Count(stdout.String(), "CPU, s/GB")
+	check.That(t, n == 1, "%d answers, want 1:\n%s", n, stdout)
 	r, err := result.ReadFile(filepath.Join(e.dir, "out.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cell := r.Cells[len(r.Cells)-1]
 	if cell.Launcher != "agents" || len(r.Hosts) != 3 || cell.Workers != 2 {
 		t.Errorf("%d workers by %q on %v, want 2 on two agents and a server", cell.Workers, cell.Launcher, r.Hosts)
@@ -126,12 +112,10 @@ func (e engine) code(t *testing.T) {
 	for want, args := range map[int][]string{2: {"--transport", "nonesuch"}, 1: {"--transport", "http", "--join-timeout", "1ns"}} {
 		cmd, stdout, stderr, procs := e.run(t, args...)
 		_ = cmd.Wait() // its code is looked at
-		if got := cmd.ProcessState.ExitCode(); got != want {
-			t.Errorf("%v: exit code %d, want %d\n%s%s", args, got, want, stdout, stderr)
-		}
-		if n := strings.Count(stderr.String(), `unknown transport "nonesuch"`); want == 2 && n != 1 {
-			t.Errorf("%d ranks say why, want 1:\n%s", n, stderr)
-		}
+		got := cmd.ProcessState.ExitCode()
+		check.That(t, got == want, "%v: exit code %d, want %d\n%s%s", args, got, want, stdout, stderr)
+		n := strings.Count(stderr.String(), `unknown transport "nonesuch"`)
+		check.That(t, want != 2 || n == 1, "%d ranks say why, want 1:\n%s", n, stderr)
 		e.clear(t, procs, nil)
 	}
 }
@@ -144,14 +128,11 @@ func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
 		after := time.Duration(rand.Int64N(int64(3 * time.Second)))
 		waiting.Pause(after)
 		were := procs.alive()
-		if err := stop(cmd); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, stop(cmd))
 		waiting.Promise(t, "B25", soon, func() { _ = cmd.Wait() }) // that it was killed is known
 		t.Logf("killed after %v", after)
-		if cmd.ProcessState.ExitCode() == 0 || strings.Contains(stderr.String(), "goroutine ") {
-			t.Errorf("ended with %v\n%s%s", cmd.ProcessState, stdout, stderr)
-		}
+		check.That(t, cmd.ProcessState.ExitCode() != 0 && !strings.Contains(stderr.String(), "goroutine "),
+			"ended with %v\n%s%s", cmd.ProcessState, stdout, stderr)
 		e.clear(t, procs, were)
 	}
 }
@@ -189,25 +170,18 @@ func TestSlurm(t *testing.T) {
 // batch gives sbatch the script of docs/hosts.md.
 func (e engine) batch(t *testing.T) {
 	page, err := os.ReadFile("../docs/hosts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	script := regexp.MustCompile("(?s)```bash\n(#!/bin/bash\n#SBATCH.*?)```").FindSubmatch(page)
-	if script == nil {
-		t.Fatal("docs/hosts.md has no script for sbatch")
-	}
+	check.Need(t, script != nil, "docs/hosts.md has no script for sbatch")
 	exe, err := exec.LookPath("ipcbench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.CommandContext(waiting.Context(t), "sbatch", "--wait", "--output=said")
 	cmd.Dir, cmd.Stdin = e.dir, bytes.NewReader(script[1])
 	cmd.Env = append(append(os.Environ(), e.env...), "HOME="+e.dir, "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	said, _ := os.ReadFile(filepath.Join(e.dir, "said")) // or it has not begun
-	if first := regexp.MustCompile(`^3 ranks on 3 hosts: n1 \(server\), n2, n3 \(Slurm step [0-9]+\.0\)\n`); err != nil || !first.Match(said) {
-		t.Errorf("%v: %s\n%s", err, out, said)
-	}
+	first := regexp.MustCompile(`^3 ranks on 3 hosts: n1 \(server\), n2, n3 \(Slurm step [0-9]+\.0\)\n`)
+	check.That(t, err == nil && first.Match(said), "%v: %s\n%s", err, out, said)
 }
 
 // slurm starts munged, slurmctld and three slurmd, without systemd and in a folder of
@@ -223,9 +197,7 @@ func slurm(t *testing.T) engine {
 		skip.Refused(t, "daemons of Slurm: they need root")
 	}
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	dir := shortDir(t)
 	conf := fmt.Sprintf(`
 ClusterName=test
@@ -248,13 +220,9 @@ NodeName=n[1-3] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[17101-17103] CPUs=4
 PartitionName=all Nodes=ALL Default=YES State=UP
 `, host, dir)
 	for name, text := range map[string]string{"slurm.conf": conf, "key": strings.Repeat("a key that is no secret ", 4)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, "state"), 0o700))
 	env := []string{"TMPDIR=" + dir, "SLURM_CONF=" + filepath.Join(dir, "slurm.conf")}
 	for _, args := range [][]string{
 		{"munged", "--foreground", "--force", "--key-file=" + dir + "/key", "--socket=" + dir + "/munge", "--pid-file=" + dir + "/pid", "--log-file=" + dir + "/log", "--seed-file=" + dir + "/seed"},
@@ -264,9 +232,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), said, said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 			waiting.Later(t, soon, func() { _ = cmd.Process.Kill() })

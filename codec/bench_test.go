@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -92,9 +93,7 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 			m := models()[d]
 			dst, out := make([]byte, benchSize+benchSize/64), slices.Clone(m.base)
 			n, err := pack(dst, m.base, m.cur)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			each := func(name string, f func() (int, error)) {
 				b.Run(name, func(b *testing.B) {
 					b.SetBytes(benchSize)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -20,9 +21,7 @@ var lossless = []string{
 func mustParse(t testing.TB, text string) *Pipeline {
 	t.Helper()
 	p, err := Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return p
 }
 
@@ -91,25 +90,16 @@ func trip(t *testing.T, from, to *Coder, base, cur []byte, s tensor.Spec) (Mode,
 	const guard = 0xa5
 	dst := bytes.Repeat([]byte{guard}, len(cur)+16)
 	m, n, err := from.Pack(dst[:len(cur)], base, cur, s)
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
+	check.Must(t, err, s.Name)
 	if m == Coded && n >= len(cur) || m == Unchanged && (n != 0 || !bytes.Equal(base, cur)) || m == Plain && n != len(cur) {
 		t.Fatalf("%s: %d bytes %v, of %d", s.Name, n, m, len(cur))
 	}
-	if from.base > 0 && base != nil && bytes.Equal(base, cur) && m != Unchanged {
-		t.Fatalf("%s: went %v, and is its base", s.Name, m)
-	}
-	if !bytes.Equal(dst[len(cur):], bytes.Repeat([]byte{guard}, 16)) {
-		t.Fatalf("%s: written beyond its end", s.Name)
-	}
+	check.Need(t, from.base <= 0 || base == nil || !bytes.Equal(base, cur) || m == Unchanged,
+		"%s: went %v, and is its base", s.Name, m)
+	check.Need(t, bytes.Equal(dst[len(cur):], bytes.Repeat([]byte{guard}, 16)), "%s: written beyond its end", s.Name)
 	got := make([]byte, len(cur))
-	if err := to.Unpack(m, got, base, dst[:n:n], s); err != nil {
-		t.Fatalf("%s %v: %v", s.Name, m, err)
-	}
-	if !bytes.Equal(got, cur) {
-		t.Fatalf("%s: %v does not arrive as it was", s.Name, m)
-	}
+	check.Must(t, to.Unpack(m, got, base, dst[:n:n], s), s.Name, m)
+	check.Need(t, bytes.Equal(got, cur), "%s: %v does not arrive as it was", s.Name, m)
 	if base != nil {
 		patched := slices.Clone(base)
 		if err := to.Unpack(m, patched, patched, dst[:n:n], s); err != nil || !bytes.Equal(patched, cur) {
@@ -212,9 +202,8 @@ func TestGapsForm(t *testing.T) {
 		dst := make([]byte, 5*count)
 		st := &gaps{}
 		got, err := st.encode(dst, base, cur, words{tensor.F32, 4 * count})
-		if err != nil || dst[0] != c.form || got != headLen+c.at+4*n {
-			t.Errorf("every word of %d: form %d in %d bytes, want %d in %d: %v", c.every, dst[0], got, c.form, headLen+c.at+4*n, err)
-		}
+		check.That(t, err == nil && dst[0] == c.form && got == headLen+c.at+4*n,
+			"every word of %d: form %d in %d bytes, want %d in %d: %v", c.every, dst[0], got, c.form, headLen+c.at+4*n, err)
 	}
 }
 
@@ -231,18 +220,15 @@ func TestSteady(t *testing.T) {
 			if err == nil {
 				err = c.Unpack(m, out, base, dst[:n], s)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		once()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		n := testing.AllocsPerRun(5, once)
 		runtime.ReadMemStats(&after)
-		if grown := (after.TotalAlloc - before.TotalAlloc) / 6; grown > 4096 {
-			t.Errorf("%v: %v allocations and %d bytes each time, for a tensor of %d", p, n, grown, len(cur))
-		}
+		grown := (after.TotalAlloc - before.TotalAlloc) / 6
+		check.That(t, grown <= 4096, "%v: %v allocations and %d bytes each time, for a tensor of %d", p, n, grown, len(cur))
 	}
 }
 
@@ -283,9 +269,8 @@ func TestSameBytes(t *testing.T) {
 			got, want := make([]byte, len(cur)), make([]byte, len(cur))
 			m, n, err := c.Pack(got, base, cur, s)
 			m2, n2, err2 := p.NewCoder().Pack(want, base, cur, s)
-			if err != nil || err2 != nil || m != m2 || n != n2 || !bytes.Equal(got[:n], want[:n]) {
-				t.Fatalf("%v of %s: %v in %d bytes, and with a new coder %v in %d: %v, %v", p, s.Name, m, n, m2, n2, err, err2)
-			}
+			check.Need(t, err == nil && err2 == nil && m == m2 && n == n2 && bytes.Equal(got[:n], want[:n]),
+				"%v of %s: %v in %d bytes, and with a new coder %v in %d: %v, %v", p, s.Name, m, n, m2, n2, err, err2)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -108,9 +109,8 @@ func TestHostile(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := unpack(t, c, Coded, hostileSpec, base, h.src, false)
 		runtime.ReadMemStats(&after)
-		if err == nil || !strings.Contains(err.Error(), h.want) || !strings.HasPrefix(err.Error(), `codec: "layer.1": `) {
-			t.Errorf("%s: %s: got %v, want an error with %q", h.codec, h.name, err, h.want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), h.want) && strings.HasPrefix(err.Error(), `codec: "layer.1": `),
+			"%s: %s: got %v, want an error with %q", h.codec, h.name, err, h.want)
 		if grown := after.TotalAlloc - before.TotalAlloc; h.name == "a bomb" && grown > 512<<10 { // a decoder works in blocks of 128 KiB
 			t.Errorf("a bomb took %d bytes of memory", grown)
 		}
@@ -119,9 +119,8 @@ func TestHostile(t *testing.T) {
 
 func mustUnpack(t *testing.T, c *Coder, src, base []byte) {
 	t.Helper()
-	if _, err := unpack(t, c, Coded, hostileSpec, base, src, false); err != nil {
-		t.Fatal(err)
-	}
+	_, err := unpack(t, c, Coded, hostileSpec, base, src, false)
+	check.Need(t, err == nil, "%v", err)
 }
 
 // TestModes: a mode and a length that do not belong together are errors, and so
@@ -146,9 +145,7 @@ func TestModes(t *testing.T) {
 	} {
 		coder := mustParse(t, "sparse").NewCoder()
 		err := coder.Unpack(c.mode, make([]byte, 82), c.base, make([]byte, c.src), hostileSpec)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want an error with %q", c.name, err, c.want)
-		}
+		check.Fails(t, err, c.want, c.name)
 	}
 }
 
@@ -166,12 +163,8 @@ func unpack(t *testing.T, c *Coder, m Mode, s tensor.Spec, base, src []byte, ove
 		clear(dst)
 	}
 	err := c.Unpack(m, dst, from, src, s)
-	if !bytes.HasPrefix(mem, guard) || !bytes.HasSuffix(mem, guard) {
-		t.Fatal("written beyond the tensor")
-	}
-	if !bytes.Equal(src, input) || !over && !bytes.Equal(from, before) {
-		t.Fatal("what is read was written")
-	}
+	check.Need(t, bytes.HasPrefix(mem, guard) && bytes.HasSuffix(mem, guard), "written beyond the tensor")
+	check.Need(t, bytes.Equal(src, input) && (over || bytes.Equal(from, before)), "what is read was written")
 	return dst, err
 }
 
@@ -207,9 +200,8 @@ func fuzzPipeline(f *testing.F, p *Pipeline) {
 		s.Shape, base = []int{n}, base[:n*s.DType.Size()]
 		got, err := unpack(t, c, Coded, s, base, src, false)
 		patched, again := unpack(t, c, Coded, s, base, src, true)
-		if (err == nil) != (again == nil) || err == nil && !bytes.Equal(got, patched) {
-			t.Fatalf("over the base it is another tensor: %v, %v", err, again)
-		}
+		check.Need(t, (err == nil) == (again == nil) && (err != nil || bytes.Equal(got, patched)),
+			"over the base it is another tensor: %v, %v", err, again)
 		switch {
 		case err != nil:
 		case p.Lossy():
@@ -246,9 +238,8 @@ func FuzzPack(f *testing.F) {
 		}
 		planes, again := make([]byte, n), make([]byte, n)
 		in := words{s.DType, n}
-		if _, err := (shuffle{}).encode(planes, nil, cur[:n], in); err != nil {
-			t.Fatal(err)
-		}
+		_, err := (shuffle{}).encode(planes, nil, cur[:n], in)
+		check.Need(t, err == nil, "%v", err)
 		if _, err := (shuffle{}).decode(again, nil, planes, in); err != nil || !bytes.Equal(again, cur[:n]) {
 			t.Fatalf("planes of %v do not come back: %v", s.DType, err)
 		}
@@ -268,8 +259,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(p.String())
-		if err != nil || again.String() != p.String() || again.Base() != p.Base() || again.Lossy() != p.Lossy() {
-			t.Fatalf("%q is %v, and then %v: %v", text, p, again, err)
-		}
+		check.Need(t, err == nil && again.String() == p.String() && again.Base() == p.Base() && again.Lossy() == p.Lossy(),
+			"%q is %v, and then %v: %v", text, p, again, err)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -72,24 +73,18 @@ func TestRefusals(t *testing.T) {
 			takes := slices.Contains(floatTypes, d) && (text != "bf16" || d.Size() > 2)
 			err := p.Takes(s)
 			if takes {
-				if err != nil {
-					t.Errorf("%s of %v: %v", text, d, err)
-				}
+				check.OK(t, err, text, "of", d)
 				continue
 			}
 			want := fmt.Sprintf("%s wants f32 or f64, not %v", text, d)
 			if text != "bf16" {
 				want = fmt.Sprintf("%s wants floats, not %v", text, d)
 			}
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s of %v: got error %v, want %q", text, d, err, want)
-			}
-			if b, ok := p.Bound(d); !ok || b != (Bound{}) {
-				t.Errorf("%s of %v, which go plain: bound %v, %v", text, d, b, ok)
-			}
-			if got, m, _ := arrives(t, c, base, cur, s); m != Plain || !bytes.Equal(got, cur) {
-				t.Errorf("%s of %v goes %v", text, d, m)
-			}
+			check.Fails(t, err, want, text, "of", d)
+			b, ok := p.Bound(d)
+			check.That(t, ok && b == (Bound{}), "%s of %v, which go plain: bound %v, %v", text, d, b, ok)
+			got, m, _ := arrives(t, c, base, cur, s)
+			check.That(t, m == Plain && bytes.Equal(got, cur), "%s of %v goes %v", text, d, m)
 		}
 	}
 }
@@ -117,9 +112,7 @@ func TestGoPlain(t *testing.T) {
 		}
 		s := tensor.Spec{Name: "w", DType: test.d, Shape: []int{10000}}
 		got, m, _ := arrives(t, mustParse(t, test.text).NewCoder(), base, cur, s)
-		if m != Plain || !bytes.Equal(got, cur) {
-			t.Errorf("%s of %v with %v goes %v", test.text, test.d, test.x, m)
-		}
+		check.That(t, m == Plain && bytes.Equal(got, cur), "%s of %v with %v goes %v", test.text, test.d, test.x, m)
 	}
 }
 
@@ -132,9 +125,8 @@ func TestBound(t *testing.T) {
 		c := p.NewCoder()
 		for _, d := range floatTypes {
 			bound, ok := p.Bound(d)
-			if !ok || (bound == Bound{}) != (p.Takes(tensor.Spec{DType: d}) != nil) {
-				t.Fatalf("%s of %v: bound %v, %v", text, d, bound, ok)
-			}
+			check.Need(t, ok && (bound == Bound{}) == (p.Takes(tensor.Spec{DType: d}) != nil),
+				"%s of %v: bound %v, %v", text, d, bound, ok)
 			coded := 0
 			for trial := range 400 {
 				n := []int{1, 7, 300, scaled - 1, scaled, scaled + 1, 2*scaled + 3}[trial%7]
@@ -145,23 +137,18 @@ func TestBound(t *testing.T) {
 				if m == Coded {
 					coded++
 				}
-				if err := within(bound, elements(got, d), elements(cur, d)); err != nil {
-					t.Fatalf("%s of %v, trial %d: %v", text, d, trial, err)
-				}
+				check.Must(t, within(bound, elements(got, d), elements(cur, d)), text, "of", d, "trial", trial)
 			}
-			if p.Takes(tensor.Spec{DType: d}) == nil && coded < 100 {
-				t.Errorf("%s of %v: only %d trials say something", text, d, coded)
-			}
+			check.That(t, p.Takes(tensor.Spec{DType: d}) != nil || coded >= 100,
+				"%s of %v: only %d trials say something", text, d, coded)
 		}
 	}
 	for _, text := range []string{"topk=1%", "kc=8", "stc=1%", "skc", "topk=1%+bf16"} {
-		if b, ok := mustParse(t, text).Bound(tensor.F32); ok {
-			t.Errorf("%s has bound %v", text, b)
-		}
+		b, ok := mustParse(t, text).Bound(tensor.F32)
+		check.That(t, !ok, "%s has bound %v", text, b)
 	}
-	if b, ok := mustParse(t, "sparse").Bound(tensor.F32); !ok || b.String() != "exact" {
-		t.Errorf("sparse has bound %v, %v", b, ok)
-	}
+	b, ok := mustParse(t, "sparse").Bound(tensor.F32)
+	check.That(t, ok && b.String() == "exact", "sparse has bound %v, %v", b, ok)
 }
 
 // awkward fills data with floats: of all sizes, of one size, next to 0, in the
@@ -227,9 +214,8 @@ func TestBF16Nearest(t *testing.T) {
 			got, wide := bf16Of(t, x), bf16Of(t, float64(x))
 			switch {
 			case x != x:
-				if float := math.Float32frombits(uint32(got) << 16); float == float || low == 0 && got != uint16(h) {
-					t.Fatalf("NaN %08x becomes %04x", math.Float32bits(x), got)
-				}
+				float := math.Float32frombits(uint32(got) << 16)
+				check.Need(t, float != float && (low != 0 || got == uint16(h)), "NaN %08x becomes %04x", math.Float32bits(x), got)
 			case math.IsInf(float64(next), 0) && low >= 0x8000:
 				// Goes plain: TestGoPlain.
 			case got != want || wide != want:
@@ -245,9 +231,8 @@ func TestBF16Nearest(t *testing.T) {
 			if math.Abs(x) > math.Abs(middle) || x == middle && h&1 == 1 {
 				want++
 			}
-			if got := bf16Of(t, x); got != want {
-				t.Fatalf("f64 %v, beside the middle %v, becomes %04x, want %04x", x, middle, got, want)
-			}
+			got := bf16Of(t, x)
+			check.Need(t, got == want, "f64 %v, beside the middle %v, becomes %04x, want %04x", x, middle, got, want)
 		}
 	}
 	all := make([]byte, 2<<16)
@@ -257,9 +242,7 @@ func TestBF16Nearest(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
 		wide, back := make([]byte, d.Size()<<16), make([]byte, 2<<16)
 		widen(wide, all, d)
-		if !narrow(back, wide, d) || !bytes.Equal(back, all) {
-			t.Errorf("bf16s do not stay what they are as %v", d)
-		}
+		check.That(t, narrow(back, wide, d) && bytes.Equal(back, all), "bf16s do not stay what they are as %v", d)
 	}
 }
 
@@ -272,9 +255,7 @@ func bf16Of[T float32 | float64](t *testing.T, x T) uint16 {
 	}
 	dst := make([]byte, 14)
 	narrow(dst, bytes.Repeat(src, 7), d)
-	if !bytes.Equal(dst, bytes.Repeat(dst[:2], 7)) {
-		t.Fatalf("%v becomes % x", x, dst)
-	}
+	check.Need(t, bytes.Equal(dst, bytes.Repeat(dst[:2], 7)), "%v becomes % x", x, dst)
 	return little.Uint16(dst)
 }
 
@@ -294,16 +275,13 @@ func TestTopKSelects(t *testing.T) {
 				}
 				put8(cur, specials[r.IntN(len(specials))], d.Size())
 				got, st := make([]byte, len(cur)), newTopK(percent)
-				if _, err := st.encode(got, base, cur, words{d, len(cur)}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := st.encode(got, base, cur, words{d, len(cur)})
+				check.Need(t, err == nil, "%v", err)
 				want := slices.Clone(base)
 				for _, i := range sorted(base, cur, d, share(percent, n)) {
 					copy(want[i*d.Size():(i+1)*d.Size()], cur[i*d.Size():])
 				}
-				if !bytes.Equal(got, want) {
-					t.Errorf("%v%% of %d %v: not what a sort chooses", percent, n, d)
-				}
+				check.That(t, bytes.Equal(got, want), "%v%% of %d %v: not what a sort chooses", percent, n, d)
 			}
 		}
 	}
@@ -350,9 +328,7 @@ func TestTernary(t *testing.T) {
 				want[i] = float64(float32(want[i]))
 			}
 		}
-		if !slices.Equal(elements(got, d), want) {
-			t.Errorf("%v: not the base and what a sort and a mean make of it", d)
-		}
+		check.That(t, slices.Equal(elements(got, d), want), "%v: not the base and what a sort and a mean make of it", d)
 	}
 }
 
@@ -381,9 +357,8 @@ func TestClusters(t *testing.T) {
 		little.PutUint32(few[4*i:], math.Float32bits([]float32{-1, 0, 0.25, 1e4}[i*i%7%4]))
 	}
 	s := tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{1000}}
-	if got, m, _ := arrives(t, mustParse(t, "kc=256").NewCoder(), nil, few, s); m != Coded || !bytes.Equal(got, few) {
-		t.Errorf("four values do not arrive as they were, %v", m)
-	}
+	got, m, _ := arrives(t, mustParse(t, "kc=256").NewCoder(), nil, few, s)
+	check.That(t, m == Coded && bytes.Equal(got, few), "four values do not arrive as they were, %v", m)
 }
 
 // TestSameBits: server, workers and the reference get the same bits, and so do other
@@ -419,13 +394,10 @@ func TestLossyAllocatesNothing(t *testing.T) {
 				if err == nil {
 					err = c.Unpack(m, got, base, dst[:n], s)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 			}
-			if n := testing.AllocsPerRun(10, once); n > 0 {
-				t.Errorf("%s of %v: %v allocations", text, d, n)
-			}
+			n := testing.AllocsPerRun(10, once)
+			check.That(t, n <= 0, "%s of %v: %v allocations", text, d, n)
 		}
 	}
 }
@@ -467,9 +439,8 @@ func TestBadInput(t *testing.T) {
 		{"more", "1 bytes behind the last of 1 changes", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0, 1, 8)},
 	} {
 		_, err := test.st.decode(make([]byte, 40), make([]byte, 40), test.src, words{tensor.F32, 40})
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%T, %s: got error %v, want one with %q", test.st, test.name, err, test.want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), test.want),
+			"%T, %s: got error %v, want one with %q", test.st, test.name, err, test.want)
 	}
 }
 
@@ -494,9 +465,7 @@ func arrives(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) ([]byte, M
 	if err == nil {
 		err = c.Unpack(m, got, base, dst[:n:n], s)
 	}
-	if err != nil {
-		t.Fatalf("%v: %v", s, err)
-	}
+	check.Must(t, err, s)
 	if base != nil {
 		patched := slices.Clone(base)
 		if err := c.Unpack(m, patched, patched, dst[:n:n], s); err != nil || !bytes.Equal(patched, got) {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"ipcbench/internal/test/check"
 	"math/big"
 	"net"
 	"os"
@@ -47,9 +48,7 @@ func (c *ca) path(name string) string { return filepath.Join(c.dir, name) }
 
 func (c *ca) write(name, kind string, der []byte) {
 	c.t.Helper()
-	if err := os.WriteFile(c.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, os.WriteFile(c.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // issue makes NAME.crt and NAME.key.
@@ -85,19 +84,13 @@ func (c *ca) files(names ...string) *Files {
 // in the list of names.
 func TestFiles(t *testing.T) {
 	c, f := federation(t)
-	if err := f.Check(true); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, f.Check(true))
 	name := must(f.Server(true)).ServerName
-	if name != "agg.example.org" {
-		t.Fatalf("the server is %q", name)
-	}
+	check.Need(t, name == "agg.example.org", "the server is %q", name)
 	for process := range 4 {
 		w := must(f.Worker(process, name))
 		state, err, _ := shake(t, must(f.Server(true)), w.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for of := range 4 {
 			err := f.Speaks(state, of)
 			if of%2 == process%2 && err != nil || of%2 != process%2 && (err == nil || !strings.Contains(err.Error(), "process")) {
@@ -105,24 +98,18 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		listed := &Files{Names: []string{"elsewhere"}}
-		if err := listed.Speaks(state, process); err == nil || !strings.Contains(err.Error(), "not on the list") {
-			t.Errorf("a name that is not on the list: %v", err)
-		}
+		check.Fails(t, listed.Speaks(state, process), "not on the list", "a name that is not on the list")
 	}
 	if state, err, _ := shake(t, must(f.Server(false)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) == nil {
 		t.Errorf("a server that asks for no certificate: %v, and knows who speaks: %v", err, f.Speaks(state, 0))
 	}
-	if _, _, err := shake(t, must(f.Server(true)), must(f.Worker(0, "elsewhere")).Config()); err == nil || !strings.Contains(err.Error(), "not elsewhere") {
-		t.Errorf("a server of another name: %v", err)
-	}
+	_, _, err := shake(t, must(f.Server(true)), must(f.Worker(0, "elsewhere")).Config())
+	check.That(t, err != nil && strings.Contains(err.Error(), "not elsewhere"), "a server of another name: %v", err)
 
 	alone := c.files("server")
-	if err := alone.Check(false); err != nil {
-		t.Errorf("the server's files, for tls=on: %v", err)
-	}
-	if (&Files{}).Zero() == false || f.Zero() || !(*Files)(nil).Zero() {
-		t.Error("there are files where there are none, or the other way round")
-	}
+	check.OK(t, alone.Check(false), "the server's files, for tls=on")
+	check.That(t, (&Files{}).Zero() != false && !f.Zero() && (*Files)(nil).Zero(),
+		"there are files where there are none, or the other way round")
 
 	c.issue("address", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.IPAddresses = []net.IP{net.IPv6loopback} })
 	by := c.files("address", "clinic")
@@ -143,16 +130,10 @@ func TestChain(t *testing.T) {
 	between.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, between.cert, c.cert, &between.key.PublicKey, c.key))))
 	between.write("between.crt", "CERTIFICATE", between.cert.Raw)
 	between.issue("hospital", x509.ExtKeyUsageClientAuth, nil)
-	if err := f.Check(true); err == nil || !strings.Contains(err.Error(), "unknown authority") {
-		t.Errorf("without what lies between: %v", err)
-	}
+	check.Fails(t, f.Check(true), "unknown authority", "without what lies between")
 	both := append(must(os.ReadFile(c.path("hospital.crt"))), must(os.ReadFile(c.path("between.crt")))...)
-	if err := os.WriteFile(c.path("hospital.crt"), both, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Check(true); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(c.path("hospital.crt"), both, 0o600))
+	check.Must(t, f.Check(true))
 	name := must(f.Server(true)).ServerName
 	if state, err, _ := shake(t, must(f.Server(true)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) != nil {
 		t.Errorf("with it: %v, %v", err, f.Speaks(state, 0))
@@ -163,9 +144,7 @@ func TestChain(t *testing.T) {
 func TestWrongFiles(t *testing.T) {
 	write := func(name, text string) func(*ca, *Files) {
 		return func(c *ca, _ *Files) {
-			if err := os.WriteFile(c.path(name), []byte(text), 0o600); err != nil {
-				c.t.Fatal(err)
-			}
+			check.Must(c.t, os.WriteFile(c.path(name), []byte(text), 0o600))
 		}
 	}
 	issue := func(name string, usage x509.ExtKeyUsage, change func(*x509.Certificate)) func(*ca, *Files) {
@@ -214,9 +193,7 @@ func TestWrongFiles(t *testing.T) {
 			test.do(c, f)
 			err := f.Check(true)
 			var wrong *Error
-			if !errors.As(err, &wrong) {
-				t.Fatalf("got %v", err)
-			}
+			check.Need(t, errors.As(err, &wrong), "got %v", err)
 			if wrong.Field != test.field || !strings.Contains(wrong.What, test.want) || strings.Contains(wrong.What, "\n") {
 				t.Errorf("got %s: %s", wrong.Field, wrong.What)
 			}

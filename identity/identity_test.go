@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -108,16 +109,14 @@ func TestWrong(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			state, server, client := shake(t, must(a.Server(true)), test.client)
-			check := func(end string, err error, want string) {
-				if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
-					t.Errorf("%s: got %v, want %q", end, err, want)
-				}
+			verify := func(end string, err error, want string) {
+				check.That(t, (err != nil || want == "") && (err == nil || want != "" && strings.Contains(err.Error(), want)),
+					"%s: got %v, want %q", end, err, want)
 			}
-			check("server", server, test.server)
-			check("client", client, test.reason)
-			if l, err := Of(state, session); (err == nil) != (test.server == "") || err == nil && l != (Lanes{4, 7}) {
-				t.Errorf("it speaks for %v: %v", l, err)
-			}
+			verify("server", server, test.server)
+			verify("client", client, test.reason)
+			l, err := Of(state, session)
+			check.That(t, (err == nil) == (test.server == "") && (err != nil || l == (Lanes{4, 7})), "it speaks for %v: %v", l, err)
 		})
 	}
 }
@@ -153,13 +152,10 @@ func TestOf(t *testing.T) {
 		if of != nil {
 			got = of.Error()
 		}
-		if err != nil || !strings.Contains(got, test.want) {
-			t.Errorf("%s: got %v (%v), want %s", test.name, got, err, test.want)
-		}
+		check.That(t, err == nil && strings.Contains(got, test.want), "%s: got %v (%v), want %s", test.name, got, err, test.want)
 	}
-	if l := (Lanes{4, 7}); l.Has(3) || !l.Has(4) || !l.Has(7) || l.Has(8) {
-		t.Error("4-7 are not 4 to 7")
-	}
+	l := (Lanes{4, 7})
+	check.That(t, !l.Has(3) && l.Has(4) && l.Has(7) && !l.Has(8), "4-7 are not 4 to 7")
 
 	state, _, _ := shake(t, must(a.Server(false)), certified(a, Lanes{4, 7}).Config())
 	if l, err := Of(state, session); err == nil {
@@ -176,9 +172,8 @@ func TestConnection(t *testing.T) {
 	now := time.Now()
 	for range 2 {
 		state, err, _ := shake(t, must(a.Server(true)), client)
-		if err != nil || state.Version != tls.VersionTLS13 || state.DidResume {
-			t.Fatalf("version %x, resumed: %v: %v", state.Version, state.DidResume, err)
-		}
+		check.Need(t, err == nil && state.Version == tls.VersionTLS13 && !state.DidResume,
+			"version %x, resumed: %v: %v", state.Version, state.DidResume, err)
 	}
 	for _, c := range []*x509.Certificate{a.cert, must(client.GetClientCertificate(nil)).Leaf} {
 		if c.NotAfter.Unix() < now.Add(lifetime-time.Hour).Unix() || c.NotBefore.Unix() > now.Add(-skew/2).Unix() || c.SerialNumber.BitLen() < 64 {
@@ -217,9 +212,8 @@ func TestSign(t *testing.T) {
 		{"no lanes", good, Lanes{3, 2}, "there are none such"},
 		{"lanes below 0", good, Lanes{-1, 2}, "there are none such"},
 	} {
-		if _, err := a.Sign(test.request, test.lanes); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
-		}
+		_, err := a.Sign(test.request, test.lanes)
+		check.That(t, err != nil && strings.Contains(err.Error(), test.want), "%s: got %v, want %q", test.name, err, test.want)
 	}
 
 	greedy := request(key, &x509.CertificateRequest{
@@ -250,17 +244,12 @@ func TestCertify(t *testing.T) {
 		{"empty", nil, "the signed certificate: "},
 		{"too long", make([]byte, longest+1), "want at most"},
 	} {
-		if err := w.Certify(test.cert); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
-		}
-		if w.Config().GetClientCertificate != nil {
-			t.Fatalf("%s: it has a certificate", test.name)
-		}
+		check.Fails(t, w.Certify(test.cert), test.want, test.name)
+		check.Need(t, w.Config().GetClientCertificate == nil, "%s: it has a certificate", test.name)
 	}
 	for _, authority := range [][]byte{nil, []byte("authority"), make([]byte, longest+1), must(a.Sign(mine, Lanes{}))} {
-		if _, err := NewWorker(authority); err == nil {
-			t.Errorf("%.20x is trusted as an authority", authority)
-		}
+		_, err := NewWorker(authority)
+		check.That(t, err != nil, "%.20x is trusted as an authority", authority)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -57,9 +58,7 @@ func TestLabelsNest(t *testing.T) {
 	r.Label("pickle", "cnn", "worker-1")
 	want := func(when, label string) {
 		t.Helper()
-		if got := current(); got != label {
-			t.Errorf("%s: got %q, want %q", when, got, label)
-		}
+		check.Equal(t, current(), label, when)
 	}
 	want("before", "")
 	submit := r.Begin(Submit, ID{})
@@ -90,9 +89,8 @@ func TestLabelsNest(t *testing.T) {
 	want("outside", "worker-1 outside")
 	outside.End()
 	want("after that", "")
-	if n := r.Len(); n != 4 {
-		t.Errorf("%d samples, want 4: marks are not recorded", n)
-	}
+	n := r.Len()
+	check.That(t, n == 4, "%d samples, want 4: marks are not recorded", n)
 }
 
 // TestLabelsKeepOthers: labels that the program had set come back.
@@ -101,9 +99,8 @@ func TestLabelsKeepOthers(t *testing.T) {
 	r.Label("pickle", "cnn", "server")
 	pprof.Do(context.Background(), pprof.Labels(LabelPhase, "mine"), func(context.Context) {
 		r.Begin(Fold, ID{}).End()
-		if got := current(); got != "mine" {
-			t.Errorf("got %q, want mine", got)
-		}
+		got := current()
+		check.That(t, got == "mine", "got %q, want mine", got)
 	})
 }
 
@@ -115,14 +112,13 @@ func TestSpansAllocateNothing(t *testing.T) {
 		name string
 		rec  *Recorder
 	}{{"no recorder", nil}, {"off", off}, {"on", on}} {
-		if n := testing.AllocsPerRun(100, func() {
+		n := testing.AllocsPerRun(100, func() {
 			outer := tt.rec.Begin(Collect, ID{Lane: 1})
 			tt.rec.Mark(Read).End()
 			tt.rec.Begin(Decode, ID{Lane: 1}).EndAs(ID{Lane: 2})
 			outer.End()
-		}); n != 0 {
-			t.Errorf("%s: %v allocations for two spans and a mark, want none", tt.name, n)
-		}
+		})
+		check.That(t, n == 0, "%s: %v allocations for two spans and a mark, want none", tt.name, n)
 	}
 }
 
@@ -144,9 +140,7 @@ func TestProfileShowsPhases(t *testing.T) {
 		span.End()
 		pprof.StopCPUProfile()
 		p, err := profile.Parse(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return slices.ContainsFunc(p.Sample, func(s *profile.Sample) bool {
 			return s.HasLabel(LabelPhase, "decode") && s.HasLabel(LabelTransport, "shm-slab") && s.HasLabel(LabelModel, "histology") && s.HasLabel(LabelProcess, "server")
 		})

@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"ipcbench/internal/test/check"
 	"os"
 	"os/exec"
 	"slices"
@@ -28,16 +29,11 @@ func TestClockIsShared(t *testing.T) {
 	before := Now()
 	out, err := cmd.Output()
 	after := Now()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	there, err := strconv.ParseInt(string(out), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if there < before || there > after {
-		t.Errorf("the other process reads %d, which is not between %d and %d", there, before, after)
-	}
+	check.Must(t, err)
+	check.That(t, there >= before && there <= after,
+		"the other process reads %d, which is not between %d and %d", there, before, after)
 }
 
 func TestRecorder(t *testing.T) {
@@ -48,17 +44,12 @@ func TestRecorder(t *testing.T) {
 	}
 	receive := r.Begin(Receive, ID{Lane: 1, Round: -1, Client: -1})
 	receive.EndAs(ID{Lane: 1, Round: 9, Client: 9})
-	if r.Len() != 3 {
-		t.Errorf("len %d, want 3", r.Len())
-	}
+	check.Equal(t, r.Len(), 3, "len")
 	samples, lost := r.Drain()
-	if len(samples) != 3 || lost != 3 {
-		t.Fatalf("got %d samples and %d lost, want 3 and 3", len(samples), lost)
-	}
+	check.Need(t, len(samples) == 3 && lost == 3, "got %d samples and %d lost, want 3 and 3", len(samples), lost)
 	for i, s := range samples {
-		if s.Phase != Train || s.Lane != 1 || s.Round != 2 || int(s.Client) != i || s.End < s.Start {
-			t.Errorf("sample %d is %+v", i, s)
-		}
+		check.That(t, s.Phase == Train && s.Lane == 1 && s.Round == 2 && int(s.Client) == i && s.End >= s.Start,
+			"sample %d is %+v", i, s)
 	}
 	if samples, lost := r.Drain(); len(samples) != 0 || lost != 0 {
 		t.Errorf("after a drain: %d samples, %d lost", len(samples), lost)
@@ -86,9 +77,8 @@ func TestRounds(t *testing.T) {
 	for _, s := range samples {
 		got = append(got, s.Round)
 	}
-	if want := []int32{0, -1, 5, 5}; !slices.Equal(got, want) || lost != 0 {
-		t.Errorf("got rounds %d and %d lost, want %d and none", got, lost, want)
-	}
+	want := []int32{0, -1, 5, 5}
+	check.That(t, slices.Equal(got, want) && lost == 0, "got rounds %d and %d lost, want %d and none", got, lost, want)
 }
 
 // TestConcurrent: any goroutine records, and no sample is lost or torn.
@@ -107,22 +97,14 @@ func TestConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 	samples, lost := r.Drain()
-	if len(samples) != goroutines*each || lost != 0 {
-		t.Fatalf("got %d samples, %d lost", len(samples), lost)
-	}
+	check.Need(t, len(samples) == goroutines*each && lost == 0, "got %d samples, %d lost", len(samples), lost)
 	seen := map[[2]int32]bool{}
 	for _, s := range samples {
-		if int32(s.Lane) != s.Client {
-			t.Fatalf("torn sample %+v", s)
-		}
+		check.Need(t, int32(s.Lane) == s.Client, "torn sample %+v", s)
 		seen[[2]int32{s.Client, s.Round}] = true
 	}
-	if len(seen) != goroutines*each {
-		t.Errorf("%d different samples, want %d", len(seen), goroutines*each)
-	}
-	if got := r.Counts()["n"]; got != goroutines*each {
-		t.Errorf("counted %d, want %d", got, goroutines*each)
-	}
+	check.Equal(t, len(seen), goroutines*each, "different samples")
+	check.Equal(t, r.Counts()["n"], goroutines*each, "counted")
 }
 
 // TestNothingAllocated: recording allocates nothing, and neither does a recorder
@@ -136,9 +118,7 @@ func TestNothingAllocated(t *testing.T) {
 			counter.Add(1)
 			s.End()
 		})
-		if got != 0 {
-			t.Errorf("recorder %s: %v allocations a span, want 0", name, got)
-		}
+		check.Equal(t, got, 0, "recorder", name, " allocations a span")
 	}
 }
 
@@ -149,23 +129,18 @@ func TestOff(t *testing.T) {
 	r.AddSum(Fold, ID{}, 1, 2)
 	r.Begin(Fold, Whole(1)).EndAs(ID{})
 	r.Counter("x").Add(1)
-	if samples, lost := r.Drain(); samples != nil || lost != 0 || len(r.Counts()) != 0 {
-		t.Error("a nil recorder has recorded something")
-	}
+	samples, lost := r.Drain()
+	check.That(t, samples == nil && lost == 0 && len(r.Counts()) == 0, "a nil recorder has recorded something")
 }
 
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Phases() {
 		name := p.String()
-		if name == "" || seen[name] || strings.Contains(name, "(") {
-			t.Errorf("phase %d has the name %q", uint8(p), name)
-		}
+		check.That(t, name != "" && !seen[name] && !strings.Contains(name, "("), "phase %d has the name %q", uint8(p), name)
 		seen[name] = true
 	}
-	if got := Phase(200).String(); got != "phase(200)" {
-		t.Errorf("got %q for a phase that does not exist", got)
-	}
+	check.Equal(t, Phase(200).String(), "phase(200)", "for a phase that does not exist")
 }
 
 func BenchmarkSpan(b *testing.B) {

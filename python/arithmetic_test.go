@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
@@ -32,9 +33,7 @@ func (r rounds) hashes(t *testing.T) (all [][]string) {
 	t.Helper()
 	layout := func(specs []tensor.Spec) *tensor.Layout {
 		l, err := tensor.NewLayout(specs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return l
 	}
 	down := layout(r.Down)
@@ -50,9 +49,7 @@ func (r rounds) hashes(t *testing.T) (all [][]string) {
 	}
 	all = append(all, running(ref.Model))
 	for range r.Rounds {
-		if err := ref.Round(t.Context(), clients); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, ref.Round(t.Context(), clients))
 		all = append(all, running(ref.Model))
 	}
 	return all
@@ -86,13 +83,9 @@ func TestArithmetic(t *testing.T) {
 		skip.Missing(t, "cc: %v", err)
 	}
 	dir := t.TempDir()
-	if err := python.Unpack(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, python.Unpack(t.Context(), dir))
 	cnn, err := models.Parse("cnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	small := []tensor.Spec{{Name: "a", DType: tensor.F16, Shape: []int{3, 5}}, {Name: "n", DType: tensor.I64}, {Name: "e", DType: tensor.F32, Shape: []int{0}}}
 	cases := []rounds{
 		{cnn.Layout.Specs(), nil, 7, []float64{1, 2, 3, 1}, 3},
@@ -106,47 +99,32 @@ func TestArithmetic(t *testing.T) {
 	for _, c := range cases {
 		want = append(want, c.hashes(t))
 		l, err := tensor.NewLayout(c.Down)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		digests = append(digests, fmt.Sprintf("%016x", l.Digest()))
 	}
 	text, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	script, err := filepath.Abs(filepath.Join("testdata", "rounds.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, kernel := range []string{"C", "numpy"} {
 		if kernel == "numpy" {
-			if err := os.Remove(filepath.Join(python.Worker(dir), "kernel.so")); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.Remove(filepath.Join(python.Worker(dir), "kernel.so")))
 		}
 		cmd := exec.CommandContext(t.Context(), interpreter.Path, "-B", script)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
 		cmd.Stdin = bytes.NewReader(text)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var got struct {
 			Kernel  string       `json:"kernel"`
 			Hashes  [][][]string `json:"hashes"`
 			Digests []string     `json:"digests"`
 		}
-		if err := json.Unmarshal(out, &got); err != nil {
-			t.Fatal(err)
-		}
-		if got.Kernel != kernel {
-			t.Errorf("the kernel is %s, want %s", got.Kernel, kernel)
-		}
-		if diff := cmp.Diff(want, got.Hashes); diff != "" {
-			t.Errorf("%s: hashes of models: %s", kernel, diff)
-		}
+		check.Must(t, json.Unmarshal(out, &got))
+		check.Equal(t, got.Kernel, kernel, "the kernel is")
+		diff := cmp.Diff(want, got.Hashes)
+		check.That(t, diff == "", "%s: hashes of models: %s", kernel, diff)
 		if diff := cmp.Diff(digests, got.Digests); diff != "" {
 			t.Errorf("%s: digests of layouts: %s", kernel, diff)
 		}

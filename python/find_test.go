@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
@@ -13,9 +14,7 @@ import (
 // script makes an executable that stands in PATH as python3.
 func script(t *testing.T, dir, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
 // TestFind: an interpreter that is too old, is none, or lacks a module is passed over, and
@@ -31,20 +30,15 @@ func TestFind(t *testing.T) {
 	} {
 		script(t, dir, c.text)
 		_, err := python.Find(t.Context(), filepath.Join(dir, "python3"), python.Torch())
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v: want %s", c.text, err, c.want)
-		}
+		check.Fails(t, err, c.want, c.text)
 	}
 	_, err := python.Find(t.Context(), filepath.Join(dir, "none"))
-	if err == nil || !strings.Contains(err.Error(), "no interpreter "+dir+"/none") {
-		t.Error(err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "no interpreter "+dir+"/none"), "%v", err)
 	script(t, dir, `echo '{"version": [3, 8, 1], "lacks": []}'`)
 	t.Setenv("PATH", dir)
 	found, err := python.Find(t.Context(), "") // not the one in PATH
-	if err == nil && found.Path != "/usr/bin/python3" || err != nil && !strings.Contains(err.Error(), "want 3.9") {
-		t.Error(found, err)
-	}
+	check.That(t, (err != nil || found.Path == "/usr/bin/python3") && (err == nil || strings.Contains(err.Error(), "want 3.9")),
+		"%v %v", found, err)
 }
 
 // TestFindElsewhere: what lies in the current folder is neither run nor taken for a module.
@@ -55,24 +49,16 @@ func TestFindElsewhere(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"json.py", "nothing_has_this.py"} {
-		if err := os.WriteFile(name, []byte("raise SystemExit(3)\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(name, []byte("raise SystemExit(3)\n"), 0o600))
 	}
 	_, err = python.Find(t.Context(), here.Path, python.Module{Name: "nothing_has_this", Debian: "python3-nothing"})
-	if err == nil || !strings.Contains(err.Error(), "no module nothing_has_this") {
-		t.Error(err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "no module nothing_has_this"), "%v", err)
 }
 
 // TestUnpackWithoutHeaders: a compiler that cannot make the kernel is like none.
 func TestUnpackWithoutHeaders(t *testing.T) {
 	bin, dir := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
 	t.Setenv("PATH", bin)
-	if err := python.Unpack(t.Context(), dir); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, python.Unpack(t.Context(), dir))
 }

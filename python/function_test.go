@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
@@ -38,9 +39,7 @@ func TestFunction(t *testing.T) {
 		{"broken:train", `broken.py, line 1)`},
 	}
 	from, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c := exec.CommandContext(t.Context(), found.Path, filepath.Join(from, "testdata", "trainings.py"))
 	for _, of := range cases {
 		c.Args = append(c.Args, of[0])
@@ -48,16 +47,10 @@ func TestFunction(t *testing.T) {
 	c.Env = append(os.Environ(), "PYTHONPATH="+from, "PYTHONDONTWRITEBYTECODE=1")
 	c.Dir = filepath.Join(from, "testdata")
 	out, err := c.CombinedOutput() // what functions print goes to stderr, as stdout does
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	check.Need(t, err == nil, "%v\n%s", err, out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != len(cases) {
-		t.Fatalf("%d lines of %d functions:\n%s", len(lines), len(cases), out)
-	}
+	check.Need(t, len(lines) == len(cases), "%d lines of %d functions:\n%s", len(lines), len(cases), out)
 	for i, of := range cases {
-		if !strings.Contains(lines[i], of[1]) {
-			t.Errorf("%s: got %s, want %q in it", of[0], lines[i], of[1])
-		}
+		check.That(t, strings.Contains(lines[i], of[1]), "%s: got %s, want %q in it", of[0], lines[i], of[1])
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -38,9 +39,8 @@ func TestAttachKnowsTypes(t *testing.T) {
 		var out any
 		err := Attach(d.Receipt, packed(t, d), &out, test.known...)
 		if test.want == "" {
-			if diff := cmp.Diff(test.v, out); err != nil || diff != "" {
-				t.Errorf("%s: error %v, %s", test.name, err, diff)
-			}
+			diff := cmp.Diff(test.v, out)
+			check.That(t, err == nil && diff == "", "%s: error %v, %s", test.name, err, diff)
 		} else if err == nil || !strings.Contains(err.Error(), test.want) || out != nil {
 			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
 		}
@@ -53,12 +53,8 @@ func TestAttachRefusesAmbiguousNames(t *testing.T) {
 	b := func() any { type local struct{ A int }; return local{1} }()
 	d := mustDetach(t, []any{a}, DefaultDepth)
 	var out []any
-	if err := Attach(d.Receipt, packed(t, d), &out, a, b); err == nil || !strings.Contains(err.Error(), "or there are two") {
-		t.Errorf("error %v", err)
-	}
-	if err := Attach(d.Receipt, packed(t, d), &out, a); err != nil {
-		t.Error(err)
-	}
+	check.Fails(t, Attach(d.Receipt, packed(t, d), &out, a, b), "or there are two")
+	check.OK(t, Attach(d.Receipt, packed(t, d), &out, a))
 }
 
 func TestAttachChecksTheVariable(t *testing.T) {
@@ -83,9 +79,7 @@ func TestAttachChecksTheVariable(t *testing.T) {
 		{"the same name, other fields", changed, "not the same"},
 	}
 	for _, test := range tests {
-		if err := Attach(d.Receipt, p, test.into); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
-		}
+		check.Fails(t, Attach(d.Receipt, p, test.into), test.want, test.name)
 	}
 }
 
@@ -108,12 +102,9 @@ func TestLyingReceipts(t *testing.T) {
 	refuse := func(name, want string, receipt []byte, p *tensor.Package) {
 		t.Helper()
 		out := value{N: 42}
-		if err := Attach(receipt, p, &out); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q in it", name, err, want)
-		}
-		if diff := cmp.Diff(value{N: 42}, out); diff != "" {
-			t.Errorf("%s: the variable has changed: %s", name, diff)
-		}
+		check.Fails(t, Attach(receipt, p, &out), want, name)
+		diff := cmp.Diff(value{N: 42}, out)
+		check.That(t, diff == "", "%s: the variable has changed: %s", name, diff)
 	}
 
 	for i := range d.Receipt {
@@ -146,9 +137,8 @@ func TestLyingReceipts(t *testing.T) {
 	huge, large := binary.AppendUvarint(nil, 1<<62), binary.AppendVarint(nil, 1<<62)
 	valid := []byte{0, 0, 1, 7, 0, 0, 0, 0, 0, 0}
 	ok := value{}
-	if err := Attach(append(bytes.Clone(head), valid...), none, &ok); err != nil || !ok.Flag || ok.N != 7 {
-		t.Fatalf("the test's own receipt: %+v, %v", ok, err)
-	}
+	err := Attach(append(bytes.Clone(head), valid...), none, &ok)
+	check.Need(t, err == nil && ok.Flag && ok.N == 7, "the test's own receipt: %+v, %v", ok, err)
 	join := func(parts ...[]byte) []byte { return bytes.Join(append([][]byte{head}, parts...), nil) }
 	inline := func(dtype tensor.DType, rest ...byte) []byte {
 		return join([]byte{refNew, tensorInlined, byte(dtype)}, rest, valid[1:])
@@ -212,9 +202,7 @@ func drawTree(r *rapid.T) *tree {
 		shape := [][]int{nil, {0}, {3}, {2, 2}}[draw("shape", 4)]
 		w := &Tensor{DType: rapid.SampledFrom(tensor.DTypes()).Draw(r, "dtype"), Shape: shape}
 		n, err := tensor.Spec{DType: w.DType, Shape: w.Shape}.Bytes()
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		w.Data = append(make([]byte, 0, n), rapid.SliceOfN(rapid.Byte(), n, n).Draw(r, "data")...)
 		tensors = append(tensors, w)
 		return w
@@ -255,28 +243,18 @@ func TestRoundTripOfAnyValue(t *testing.T) {
 		v := drawTree(r)
 		limit := rapid.IntRange(0, 12).Draw(r, "limit")
 		d, err := Detach(v, limit)
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		l, err := tensor.NewLayout(d.Specs)
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		p := tensor.Alloc(l)
-		if err := d.CopyTo(p); err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, d.CopyTo(p))
 		var out *tree
-		if err := Attach(p.Receipt, p, &out, []*tree{}); err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, Attach(p.Receipt, p, &out, []*tree{}))
 		if !reflect.DeepEqual(v, out) { // unlike cmp.Diff, it walks shared parts once
 			r.Fatal("another value came back")
 		}
 		again, err := Detach(out, limit)
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		if !bytes.Equal(again.Receipt, d.Receipt) || !cmp.Equal(again.Specs, d.Specs) || !cmp.Equal(again.Untouched, d.Untouched) {
 			r.Fatalf("what came back detaches differently:\n%q %v %v\n%q %v %v", d.Receipt, d.Specs, d.Untouched, again.Receipt, again.Specs, again.Untouched)
 		}
@@ -317,9 +295,7 @@ func FuzzAttach(f *testing.F) {
 			d := mustDetach(t, v, DefaultDepth)
 			var again value
 			mustAttach(t, packed(t, d), &again, known...)
-			if !bytes.Equal(mustDetach(t, again, DefaultDepth).Receipt, d.Receipt) {
-				t.Error("the value changes on its way")
-			}
+			check.That(t, bytes.Equal(mustDetach(t, again, DefaultDepth).Receipt, d.Receipt), "the value changes on its way")
 		}
 	})
 }

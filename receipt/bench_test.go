@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"testing"
 )
 
@@ -22,25 +23,20 @@ func BenchmarkNested(b *testing.B) {
 	b.Run("act=detach", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := Detach(v, DefaultDepth); err != nil {
-				b.Fatal(err)
-			}
+			_, err := Detach(v, DefaultDepth)
+			check.Need(b, err == nil, "%v", err)
 		}
 	})
 	b.Run("act=copy", func(b *testing.B) {
 		for b.Loop() {
-			if err := d.CopyTo(p); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, d.CopyTo(p))
 		}
 	})
 	b.Run("act=attach", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var out result
-			if err := Attach(p.Receipt, p, &out); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, Attach(p.Receipt, p, &out))
 		}
 	})
 }

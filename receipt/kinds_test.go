@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -69,15 +70,13 @@ func sampleKinds() kinds {
 // Everything that is not a tensor comes back as it was.
 func TestKinds(t *testing.T) {
 	v := sampleKinds()
-	if diff := cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{})); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{}))
+	check.That(t, diff == "", "%v", diff)
 }
 
 func TestRoots(t *testing.T) {
-	if got := trip(t, *numbers(3, 1), 0); !slices.Equal(got.Data, []byte{1, 2, 3}) {
-		t.Errorf("a tensor came back as %v", got)
-	}
+	got := trip(t, *numbers(3, 1), 0)
+	check.That(t, slices.Equal(got.Data, []byte{1, 2, 3}), "a tensor came back as %v", got)
 	if got := trip[any](t, nil, 0); got != nil {
 		t.Errorf("nil came back as %v", got)
 	}
@@ -99,9 +98,8 @@ func TestMapKeys(t *testing.T) {
 		"name": map[name]*Tensor{"b": one(), "aa": one(), "": one()},
 	}
 	want := []string{"int[-1]", "int[9]", "int[10]", "name.", "name.aa", "name.b", "uint[9]", "uint[10]"}
-	if diff := cmp.Diff(want, names(mustDetach(t, v, DefaultDepth).Specs)); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, names(mustDetach(t, v, DefaultDepth).Specs))
+	check.That(t, diff == "", "%v", diff)
 	known := []any{map[int]*Tensor{}, map[uint16]*Tensor{}, map[name]*Tensor{}}
 	if diff := cmp.Diff(v, trip(t, v, DefaultDepth, known...)); diff != "" {
 		t.Error(diff)
@@ -110,9 +108,8 @@ func TestMapKeys(t *testing.T) {
 
 func TestNewTensor(t *testing.T) {
 	w, err := NewTensor(tensor.F64, 3, 5)
-	if err != nil || len(tensor.Slice[float64](w.Data)) != 15 || !slices.Equal(w.Shape, []int{3, 5}) {
-		t.Errorf("%v, error %v", w, err)
-	}
+	check.That(t, err == nil && len(tensor.Slice[float64](w.Data)) == 15 && slices.Equal(w.Shape, []int{3, 5}),
+		"%v, error %v", w, err)
 	if _, err := NewTensor(tensor.F64, math.MaxInt, 5); err == nil {
 		t.Error("no error for a shape that overflows")
 	}
@@ -162,18 +159,14 @@ func TestNestingHasALimit(t *testing.T) {
 		list = &ring{Next: list}
 	}
 	_, err := Detach(list, DefaultDepth)
-	if err == nil || !strings.Contains(err.Error(), "nested more than") || len(err.Error()) > 300 {
-		t.Errorf("error %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "nested more than") && len(err.Error()) <= 300, "error %v", err)
 
 	type bomb []bomb
 	d := mustDetach(t, bomb{{}}, DefaultDepth)
 	receipt, _ := bytes.CutSuffix(d.Receipt, []byte{refNew, 1, refNew, 0})
 	receipt = append(bytes.Clone(receipt), bytes.Repeat([]byte{refNew, 1}, 10*maxNesting)...)
 	var b bomb
-	if err := Attach(receipt, tensor.Alloc(mustLayout(t, nil)), &b); err == nil || !strings.Contains(err.Error(), "nested more than") {
-		t.Errorf("error %v", err)
-	}
+	check.Fails(t, Attach(receipt, tensor.Alloc(mustLayout(t, nil)), &b), "nested more than")
 }
 
 func TestReceiptsDependOnTheValueAlone(t *testing.T) {
@@ -187,9 +180,8 @@ func TestReceiptsDependOnTheValueAlone(t *testing.T) {
 			delete(v.ByName, fmt.Sprint(i))
 		}
 		d := mustDetach(t, v, DefaultDepth)
-		if !bytes.Equal(d.Receipt, first.Receipt) || !slices.Equal(names(d.Specs), names(first.Specs)) {
-			t.Fatal("the receipt depends on more than the value")
-		}
+		check.Need(t, bytes.Equal(d.Receipt, first.Receipt) && slices.Equal(names(d.Specs), names(first.Specs)),
+			"the receipt depends on more than the value")
 	}
 }
 
@@ -201,9 +193,8 @@ func TestCopyToChecksThePackage(t *testing.T) {
 		{{DType: tensor.U8, Shape: []int{4}}, {DType: tensor.I8, Shape: []int{4}}},
 		{{DType: tensor.U8, Shape: []int{4}}, {DType: tensor.U8, Shape: []int{2, 2}}},
 	} {
-		if err := d.CopyTo(tensor.Alloc(mustLayout(t, specs))); err == nil {
-			t.Errorf("copied to %v", specs)
-		}
+		err := d.CopyTo(tensor.Alloc(mustLayout(t, specs)))
+		check.That(t, err != nil, "copied to %v", specs)
 	}
 }
 

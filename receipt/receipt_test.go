@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 )
@@ -28,18 +29,14 @@ func numbers(n int, first byte) *Tensor {
 func mustDetach(t testing.TB, v any, depth int) *Detached {
 	t.Helper()
 	d, err := Detach(v, depth)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return d
 }
 
 func mustLayout(t testing.TB, specs []tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -47,17 +44,13 @@ func mustLayout(t testing.TB, specs []tensor.Spec) *tensor.Layout {
 func packed(t testing.TB, d *Detached) *tensor.Package {
 	t.Helper()
 	p := tensor.Alloc(mustLayout(t, d.Specs))
-	if err := d.CopyTo(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.CopyTo(p))
 	return p
 }
 
 func mustAttach(t testing.TB, p *tensor.Package, into any, known ...any) {
 	t.Helper()
-	if err := Attach(p.Receipt, p, into, known...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, Attach(p.Receipt, p, into, known...))
 }
 
 // trip sends v through a package and returns what arrives.
@@ -110,9 +103,8 @@ func TestDetachFindsTensorsEverywhere(t *testing.T) {
 		"Layers[0].Weight", "Layers[0].Bias", "Layers[1].Weight", "ByName.a",
 		"Extra.list[1]", "Extra.list[4][0]", "Pair[1]",
 	}
-	if diff := cmp.Diff(want, names(d.Specs)); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, names(d.Specs))
+	check.That(t, diff == "", "%v", diff)
 	if len(d.Untouched) != 0 {
 		t.Errorf("untouched: %v", d.Untouched)
 	}
@@ -122,9 +114,7 @@ func TestDetachFindsTensorsEverywhere(t *testing.T) {
 	if diff := cmp.Diff(v, out); diff != "" {
 		t.Error(diff)
 	}
-	if out.Layers[1].Weight != out.ByName["head.weight"] {
-		t.Error("a shared tensor is not shared any more")
-	}
+	check.That(t, out.Layers[1].Weight == out.ByName["head.weight"], "a shared tensor is not shared any more")
 }
 
 // B5: once a value lies in a package, packing it again moves nothing: its memory
@@ -133,26 +123,16 @@ func TestCopyToLeavesWhatIsInPlace(t *testing.T) {
 	d := mustDetach(t, sampleNetwork(), DefaultDepth)
 	l := mustLayout(t, d.Specs)
 	mem, err := syscall.Mmap(-1, 0, l.Size(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { syscall.Munmap(mem) })
 	p := tensor.NewPackage(l, mem)
-	if err := d.CopyTo(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.CopyTo(p))
 	var out *network
 	mustAttach(t, p, &out)
-	if err := syscall.Mprotect(mem, syscall.PROT_READ); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Mprotect(mem, syscall.PROT_READ))
 	again := mustDetach(t, out, DefaultDepth)
-	if err := again.CopyTo(p); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(again.Receipt, d.Receipt) {
-		t.Error("the receipt of the attached value is another one")
-	}
+	check.Must(t, again.CopyTo(p))
+	check.That(t, bytes.Equal(again.Receipt, d.Receipt), "the receipt of the attached value is another one")
 }
 
 // B7: the receipt has no tensor bytes, and its size does not depend on theirs;
@@ -165,30 +145,23 @@ func TestReceiptHasNoTensorBytes(t *testing.T) {
 	sizes := map[int]bool{}
 	for _, n := range []int{1 << 10, 1 << 20, 1 << 30} {
 		mem, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer syscall.Munmap(mem)
 		half := n / 2
 		v := update{5, map[string]*Tensor{"w": {tensor.U8, []int{half}, mem[:half]}, "b": {tensor.U8, []int{half}, mem[half:]}}}
 		d := mustDetach(t, v, DefaultDepth)
 		sizes[len(d.Receipt)] = true
-		if len(d.Data) != 2 || &d.Data[1][0] != &mem[0] || len(d.Data[1]) != half {
-			t.Errorf("%d bytes: the data is not the value's own", n)
-		}
+		check.That(t, len(d.Data) == 2 && &d.Data[1][0] == &mem[0] && len(d.Data[1]) == half,
+			"%d bytes: the data is not the value's own", n)
 		if w := v.Params["w"]; v.ID != 5 || len(v.Params) != 2 || w.Shape[0] != half || &w.Data[0] != &mem[0] {
 			t.Errorf("%d bytes: the value has changed: %v", n, v)
 		}
 	}
-	if len(sizes) != 1 {
-		t.Errorf("receipts of 1 KiB to 1 GiB have different sizes: %v", sizes)
-	}
+	check.That(t, len(sizes) == 1, "receipts of 1 KiB to 1 GiB have different sizes: %v", sizes)
 
 	pattern := []byte("these bytes are a tensor's")
 	d := mustDetach(t, &Tensor{DType: tensor.U8, Shape: []int{len(pattern)}, Data: pattern}, DefaultDepth)
-	if bytes.Contains(d.Receipt, pattern[:4]) {
-		t.Error("tensor bytes in the receipt")
-	}
+	check.That(t, !bytes.Contains(d.Receipt, pattern[:4]), "tensor bytes in the receipt")
 }
 
 // B8, B9: what a worker changed arrives: fields from the receipt, numbers from
@@ -210,24 +183,18 @@ func TestAttachJoinsReceiptAndBuffer(t *testing.T) {
 	for i := range work.Model.Layers[0].Weight.Data {
 		work.Model.Layers[0].Weight.Data[i] = byte(200 + i)
 	}
-	if err := mustDetach(t, work, DefaultDepth).CopyTo(update); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, mustDetach(t, work, DefaultDepth).CopyTo(update))
 
 	var got result
 	mustAttach(t, update, &got)
-	if got.ID != 5 || got.Loss != 999 {
-		t.Errorf("metadata is %v and %v, want 5 and 999", got.ID, got.Loss)
-	}
+	check.That(t, got.ID == 5 && got.Loss == 999, "metadata is %v and %v, want 5 and 999", got.ID, got.Loss)
 	want := sampleNetwork()
 	want.Layers[0].Weight.Data = []byte{200, 201, 202, 203}
-	if diff := cmp.Diff(want, got.Model); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got.Model)
+	check.That(t, diff == "", "%v", diff)
 	update.View(0)[0] = 77
-	if w := got.Model.Layers[0].Weight.Data; w[0] != 77 || cap(w) != len(w) {
-		t.Error("the tensor is no view of the buffer")
-	}
+	w := got.Model.Layers[0].Weight.Data
+	check.That(t, w[0] == 77 && cap(w) == len(w), "the tensor is no view of the buffer")
 }
 
 // nest returns t inside n slices.
@@ -242,9 +209,7 @@ func nest(t *Tensor, n int) any {
 // B11, B12: a tensor at the limit is processed; one below is not, is reported,
 // and arrives all the same. DefaultDepth is 10, which the documentation says.
 func TestDepth(t *testing.T) {
-	if DefaultDepth != 10 {
-		t.Errorf("default depth is %d; DESIGN and help say 10", DefaultDepth)
-	}
+	check.That(t, DefaultDepth == 10, "default depth is %d; DESIGN and help say 10", DefaultDepth)
 	for _, limit := range []int{0, 1, 3, DefaultDepth} {
 		in := mustDetach(t, nest(numbers(9, 1), limit), limit)
 		if len(in.Specs) != 1 || len(in.Untouched) != 0 {
@@ -255,9 +220,8 @@ func TestDepth(t *testing.T) {
 		if len(below.Specs) != 0 || len(below.Untouched) != 1 || below.Untouched[0] != strings.Repeat("[0]", limit+1) {
 			t.Errorf("limit %d: below it: %d tensors, untouched %v", limit, len(below.Specs), below.Untouched)
 		}
-		if diff := cmp.Diff(v, trip(t, v, limit)); diff != "" {
-			t.Errorf("limit %d: %s", limit, diff)
-		}
+		diff := cmp.Diff(v, trip(t, v, limit))
+		check.That(t, diff == "", "limit %d: %s", limit, diff)
 	}
 }
 
@@ -277,9 +241,8 @@ func TestDepthCountsContainers(t *testing.T) {
 		{"map", map[string]any{"a": &box{[]*Tensor{w}}}, 3},
 	}
 	for _, test := range tests {
-		if d := mustDetach(t, test.v, test.depth); len(d.Specs) != 1 {
-			t.Errorf("%s: not found at depth %d", test.name, test.depth)
-		}
+		d := mustDetach(t, test.v, test.depth)
+		check.That(t, len(d.Specs) == 1, "%s: not found at depth %d", test.name, test.depth)
 		if d := mustDetach(t, test.v, test.depth-1); len(d.Untouched) != 1 {
 			t.Errorf("%s: found at depth %d", test.name, test.depth-1)
 		}
@@ -305,9 +268,8 @@ func TestDepthOfSharedTensors(t *testing.T) {
 		if len(d.Specs) != 1 || len(d.Untouched) != 0 {
 			t.Errorf("%s: %d tensors, untouched %v", name, len(d.Specs), d.Untouched)
 		}
-		if diff := cmp.Diff(v, trip(t, v, 2, &layer{})); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		diff := cmp.Diff(v, trip(t, v, 2, &layer{}))
+		check.That(t, diff == "", "%s: %s", name, diff)
 	}
 }
 
@@ -323,12 +285,10 @@ func TestSharedMemory(t *testing.T) {
 			t.Errorf("depth %d: %d tensors, untouched %v", depth, len(d.Specs), d.Untouched)
 		}
 		out := trip(t, v, depth)
-		if diff := cmp.Diff(v, out); diff != "" {
-			t.Error(diff)
-		}
-		if &out[0].Data[0] != &out[1].Data[0] || depth == 1 && &out[0].Data[0] == &out[2].Data[0] {
-			t.Errorf("depth %d: shared memory came back differently", depth)
-		}
+		diff := cmp.Diff(v, out)
+		check.That(t, diff == "", "%v", diff)
+		check.That(t, &out[0].Data[0] == &out[1].Data[0] && (depth != 1 || &out[0].Data[0] != &out[2].Data[0]),
+			"depth %d: shared memory came back differently", depth)
 	}
 }
 
@@ -353,9 +313,7 @@ func TestCycles(t *testing.T) {
 		a.Map["self"] = a.Map
 
 		d := mustDetach(t, a, DefaultDepth)
-		if len(d.Specs) != 1 {
-			t.Errorf("%d tensors, want 1", len(d.Specs))
-		}
+		check.Equal(t, len(d.Specs), 1, "tensors")
 		p := packed(t, d)
 		var out *ring
 		mustAttach(t, p, &out, new(*ring))
@@ -365,9 +323,8 @@ func TestCycles(t *testing.T) {
 			reflect.ValueOf(out.Map["self"]).Pointer() != reflect.ValueOf(out.Map).Pointer():
 			t.Error("the shape of the value has changed")
 		}
-		if again := mustDetach(t, out, DefaultDepth); !bytes.Equal(again.Receipt, d.Receipt) {
-			t.Error("the receipt of what came back is another one")
-		}
+		again := mustDetach(t, out, DefaultDepth)
+		check.That(t, bytes.Equal(again.Receipt, d.Receipt), "the receipt of what came back is another one")
 	})
 
 	type loop *loop
@@ -375,9 +332,7 @@ func TestCycles(t *testing.T) {
 		var l loop
 		l = &l
 		out := trip(t, l, DefaultDepth)
-		if *out != out {
-			t.Error("a pointer to itself is one no more")
-		}
+		check.That(t, *out == out, "a pointer to itself is one no more")
 	})
 }
 
@@ -392,9 +347,8 @@ func TestHandle(t *testing.T) {
 			t.Errorf("a handle of %v takes %d bytes", s, len(w.buf))
 		}
 		r := &coder{reading: true, buf: w.buf}
-		if back := r.handle(handle{}); back != h || len(r.buf) > 0 {
-			t.Errorf("%v became %v", h, back)
-		}
+		back := r.handle(handle{})
+		check.That(t, back == h && len(r.buf) <= 0, "%v became %v", h, back)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -59,42 +60,32 @@ var tablesOf = regexp.MustCompile("(?s)(<!-- tables: begin[^\n]*\n)(.*)(<!-- tab
 // TestAnswerPage: what the page says of tables is what they have, and of jq is true.
 func TestAnswerPage(t *testing.T) {
 	page, err := os.ReadFile(answerPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	tables := answerTables() + "\n"
 	if parts := tablesOf.FindSubmatch(page); parts == nil || string(parts[2]) != tables {
 		t.Errorf("%s does not list the tables as they are: run the test with -update", answerPage)
 	}
 	page = tablesOf.ReplaceAll(page, []byte("${1}"+strings.ReplaceAll(tables, "$", "$$")+"${3}"))
 	examples := answerExample.FindAllStringSubmatch(string(page), -1)
-	if len(examples) < 4 || strings.Count(string(page), "\njq ") != len(examples) {
-		t.Fatalf("%d examples with their output, want at least 4", len(examples))
-	}
+	check.Need(t, len(examples) >= 4 && strings.Count(string(page), "\njq ") == len(examples),
+		"%d examples with their output, want at least 4", len(examples))
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	real, err := result.ReadFile("../bench/testdata/result.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "answer.json"), []byte(format(t, "json", real)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, "answer.json"), []byte(format(t, "json", real)), 0o600))
 	renewed := string(page)
 	for _, e := range examples {
 		cmd := exec.Command("sh", "-c", e[2])
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if diff := cmp.Diff(e[3], string(out)); err != nil || diff != "" {
-			t.Errorf("%s%v (-the page +jq):\n%s", e[2], err, diff)
-		}
+		diff := cmp.Diff(e[3], string(out))
+		check.That(t, err == nil && diff == "", "%s%v (-the page +jq):\n%s", e[2], err, diff)
 		renewed = strings.Replace(renewed, e[0], e[1]+string(out)+"```", 1)
 	}
 	if *update {
-		if err := os.WriteFile(answerPage, []byte(renewed), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(answerPage, []byte(renewed), 0o644))
 	}
 }

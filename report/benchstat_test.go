@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 )
 
 // TestBenchstat: benchstat itself puts the results of two commits into one table,
@@ -31,15 +32,11 @@ func TestBenchstat(t *testing.T) {
 			args := append([]string{"tool", "-modfile=../tools.mod", "benchstat"}, c.flags...)
 			for i, r := range c.results {
 				file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.txt", i))
-				if err := os.WriteFile(file, []byte(format(t, "benchfmt", r)), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, os.WriteFile(file, []byte(format(t, "benchfmt", r)), 0o600))
 				args = append(args, file)
 			}
 			text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, text)
-			}
+			check.Need(t, err == nil, "%v\n%s", err, text)
 			tables := regexp.MustCompile(`(?m)^.*│ +sec/op .*$`).FindAll(text, -1)
 			if len(tables) != 1 || !strings.Contains(string(tables[0]), "vs base") || !strings.Contains(string(text), c.change) {
 				t.Errorf("got %d tables of sec/op, want one with \"vs base\" and %s:\n%s", len(tables), c.change, text)

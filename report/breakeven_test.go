@@ -12,6 +12,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 	"ipcbench/tensor"
@@ -57,9 +58,7 @@ func TestBreakEven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
-			if len(p) != 1 || len(breakEvensOf(p...)) != 1 {
-				t.Fatalf("%d paths", len(p))
-			}
+			check.Need(t, len(p) == 1 && len(breakEvensOf(p...)) == 1, "%d paths", len(p))
 			b := breakEvensOf(p...)[0]
 			same := func(got, want float64) bool { return got == want || want != 0 && math.Abs(got/want-1) < 1e-3 }
 			if b.Pays != tt.pays || tt.at > 0 && !same(b.At.Center, tt.at) || tt.low > 0 && (!same(b.At.Low, tt.low) || !same(b.At.High, tt.high)) {
@@ -86,25 +85,21 @@ func TestNoBreakEven(t *testing.T) {
 		r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 		edit(r)
 		for _, b := range breakEvensOf(pathsOf(metrics.New(r), true)...) {
-			if b.Pays != "" || b.At.Known() {
-				t.Errorf("%s: pays %q, %+v", name, b.Pays, b.At)
-			}
+			check.That(t, b.Pays == "" && !b.At.Known(), "%s: pays %q, %+v", name, b.Pays, b.At)
 		}
 	}
 	r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 	for i := range r.Cells {
 		r.Cells[i].Link, r.Cells[i].Settings["network"] = link.Rate{}, "unix"
 	}
-	if p := pathsOf(metrics.New(r), true); len(p) != 0 {
-		t.Errorf("%d paths over Unix sockets", len(p))
-	}
+	p := pathsOf(metrics.New(r), true)
+	check.That(t, len(p) == 0, "%d paths over Unix sockets", len(p))
 }
 
 func TestRate(t *testing.T) {
 	for text, want := range map[string]float64{"100Mbit": 100e6, "1Gbit": 1e9, "2500kbit": 2.5e6, "none": 0, "unshaped": 0, "1Gbit/10ms": 0} {
-		if got, ok := Rate(benchtest.Text[link.Rate](text)); ok != (want > 0) || ok && got != want {
-			t.Errorf("%q: %v, %v", text, got, ok)
-		}
+		got, ok := Rate(benchtest.Text[link.Rate](text))
+		check.That(t, ok == (want > 0) && (!ok || got == want), "%q: %v, %v", text, got, ok)
 	}
 }
 
@@ -121,12 +116,9 @@ func TestLinkedControl(t *testing.T) {
 		if c.Change == (tensor.Change{}) {
 			want = other.ID()
 		}
-		if c.Control.ID() != want {
-			t.Errorf("%s has the control %s", c.Name(), c.Control.ID())
-		}
-		if c.Link != (link.Rate{}) && !strings.HasSuffix(c.Name(), " link="+c.Link.String()) {
-			t.Errorf("%s does not name its link", c.Name())
-		}
+		check.That(t, c.Control.ID() == want, "%s has the control %s", c.Name(), c.Control.ID())
+		check.That(t, c.Link == (link.Rate{}) || strings.HasSuffix(c.Name(), " link="+c.Link.String()),
+			"%s does not name its link", c.Name())
 	}
 }
 
@@ -137,9 +129,7 @@ var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e
 // without a codec (O17).
 func TestBreakEvenView(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
 		"csv": {"metrics http int8 histology 2% 1Gbit wire_down B/round 16652072", "metrics http none 1Gbit wire_down B/round 66608288", "ratio_up 1 0.05999", "break_even int8 at bit/s",
 			"metrics http int8 1Gbit phase.compress s/round 0.24", "floors 1Gbit tcp-stream 66608288 value"},
@@ -161,22 +151,17 @@ func shows(t *testing.T, r *result.Result, file string, views [][]string, format
 	t.Helper()
 	var b strings.Builder
 	for _, v := range views {
-		if err := writeText(&b, r, Options{Views: v, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, writeText(&b, r, Options{Views: v, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
 	}
 	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(line) - 1; n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
+		n := utf8.RuneCountInString(line) - 1
+		check.That(t, n <= 80, "%d columns: %s", n, line)
 	}
 	golden(t, file, b.String())
 	for name, all := range formats {
 		text := format(t, name, r)
 		for _, want := range all {
-			if !strings.Contains(text, want) && !(name == "csv" && hasLine(text, want)) {
-				t.Errorf("%s: no %q", name, want)
-			}
+			check.That(t, strings.Contains(text, want) || name == "csv" && hasLine(text, want), "%s: no %q", name, want)
 		}
 	}
 }
@@ -203,18 +188,14 @@ func TestFloorsOfWork(t *testing.T) {
 	for _, want := range []string{
 		"floors histology 10% sync work value", "floors histology 2% sync work value",
 	} {
-		if !hasLine(csv, want) {
-			t.Errorf("no %q in the CSV", want)
-		}
+		check.That(t, hasLine(csv, want), "no %q in the CSV", want)
 	}
 	if text := format(t, "json", r); strings.Count(text, `"change":"10%"`) != 1 {
 		t.Error("the answer does not say of which change a floor is")
 	}
 	text := shown(t, r, "floors")
 	for _, want := range []string{"histology, change 2%, sync, 1 client", "histology, change 10%, sync, 1 client"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 	}
 }
 
@@ -227,9 +208,7 @@ func TestCodecsWithoutTCP(t *testing.T) {
 		delete(c.Settings, "network")
 		c.Variant = strings.Replace(c.Variant, ":network=tcp", "", 1)
 	}
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	why := "Nothing went over TCP, so there is no rate below which a codec pays"
 	for view, all := range map[string][]string{
 		"break-even": {"1 client, change 2%, not over TCP\n", "\nhttp with sparse 6.0 6.0 ", ": the data\n", ": what is lost\n", why},
@@ -241,9 +220,7 @@ func TestCodecsWithoutTCP(t *testing.T) {
 		}
 		text := shown(t, r, views...)
 		for _, want := range all {
-			if !strings.Contains(text, want) {
-				t.Errorf("view %q: no %q in\n%s", view, want, text)
-			}
+			check.That(t, strings.Contains(text, want), "view %q: no %q in\n%s", view, want, text)
 		}
 		if strings.Contains(text, "pays below") || strings.Contains(text, "Gbit/s") || strings.Contains(text, "shm-slab") && view != "" {
 			t.Errorf("view %q says where codecs pay, or shows what has none:\n%s", view, text)
@@ -255,18 +232,16 @@ func TestCodecsWithoutTCP(t *testing.T) {
 func TestCodecsAlone(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Settings["codec"] == "none" })
-	if text := shown(t, r, "break-even"); !strings.Contains(text, "name none in --codec too") {
-		t.Errorf("no word of it in\n%s", text)
-	}
+	text := shown(t, r, "break-even")
+	check.That(t, strings.Contains(text, "name none in --codec too"), "no word of it in\n%s", text)
 }
 
 // TestLinkVerdict: with one link, the verdict is that of any table; it names rate and
 // codec.
 func TestLinkVerdict(t *testing.T) {
 	text := shown(t, benchtest.Linked(map[string]float64{"100Mbit": 100e6}), "verdict")
-	if want := "At 100 Mbit/s grpc-stream with sparse is best, 829 ms a round."; !strings.Contains(text, want) {
-		t.Errorf("no %q in\n%s", want, text)
-	}
+	want := "At 100 Mbit/s grpc-stream with sparse is best, 829 ms a round."
+	check.That(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 }
 
 // TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
@@ -345,13 +320,11 @@ func TestCodecFindings(t *testing.T) {
 					lines = append(lines, FindingLine(f))
 				}
 			}
-			if all := strings.Join(lines, "\n"); !strings.Contains(all, tt.want) || tt.want == "" && all != "" {
-				t.Errorf("got  %s\nwant %s", all, tt.want)
-			}
+			all := strings.Join(lines, "\n")
+			check.That(t, strings.Contains(all, tt.want) && (tt.want != "" || all == ""), "got  %s\nwant %s", all, tt.want)
 		})
 	}
 	text := shown(t, benchtest.Linked(threeLinks), "findings")
-	if want := fmt.Sprintf("2 cells: %s", "the codec makes nothing smaller: it never pays"); !strings.Contains(text, want) {
-		t.Errorf("no %q in\n%s", want, text)
-	}
+	want := fmt.Sprintf("2 cells: %s", "the codec makes nothing smaller: it never pays")
+	check.That(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 }

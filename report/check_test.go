@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/benchtest"
+	"ipcbench/internal/test/check"
 )
 
 // TestCheck: a committed table that no longer matches its data is found, and
@@ -15,17 +16,11 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
-	if err := benchtest.Pair(1, 1).WriteFile(file("results/main.json", "")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, benchtest.Pair(1, 1).WriteFile(file("results/main.json", "")))
 	readme := file("README.md", "# A\n\n<!-- ipcbench: begin results/main.json cells transport=pickle -->\nold\n<!-- ipcbench: end -->\n\nb\n"+
 		"```\n<!-- ipcbench: begin an example in a fence -->\n```\n")
 	file("results/README.md", "<!-- ipcbench: begin main.json verdict -->\n<!-- ipcbench: end -->\n")
@@ -33,23 +28,17 @@ func TestCheck(t *testing.T) {
 	file(".git/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 
 	drifts, err := Check(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if len(drifts) != 2 || drifts[0].File != readme || drifts[0].Line != 3 || drifts[0].View != "results/main.json cells transport=pickle" || drifts[0].Got != "old\n" {
 		t.Errorf("got %+v, want the two tables", drifts)
 	}
 	changed, err := Rewrite(dir)
-	if err != nil || len(changed) != 2 {
-		t.Fatalf("got %v, %v", changed, err)
-	}
+	check.Need(t, err == nil && len(changed) == 2, "got %v, %v", changed, err)
 	if drifts, err := Check(dir); err != nil || len(drifts) != 0 {
 		t.Errorf("after the update: got %v, %v", drifts, err)
 	}
 	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	golden(t, "checked.md", string(text))
 
 	// One digit edited by hand.
@@ -79,22 +68,16 @@ func TestBadMarkers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := benchtest.Pair(1, 1).WriteFile(filepath.Join(dir, "r.json")); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, benchtest.Pair(1, 1).WriteFile(filepath.Join(dir, "r.json")))
 			path := filepath.Join(dir, "README.md")
-			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
+			check.Must(t, os.WriteFile(path, []byte(tt.text), 0o644))
+			_, err := Check(dir)
+			check.That(t, err != nil && strings.Contains(err.Error(), tt.want), "got %v, want %q", err, tt.want)
 			if _, err := Rewrite(dir); err == nil {
 				t.Error("the update has no error")
 			}
-			if after, _ := os.ReadFile(path); string(after) != tt.text {
-				t.Errorf("the file was changed to %q", after)
-			}
+			after, _ := os.ReadFile(path)
+			check.That(t, string(after) == tt.text, "the file was changed to %q", after)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/report/doc/doctest"
@@ -97,9 +98,8 @@ func TestClaim(t *testing.T) {
 		}
 	}
 	got, err := claimed(r, "round transport=few against transport=fast language=go")
-	if want := "With few and workers in Python, a round takes 2.00 times as long as with fast (95 %"; err != nil || !strings.Contains(got, want) {
-		t.Errorf("got %s, %v, want %s", got, err, want)
-	}
+	want := "With few and workers in Python, a round takes 2.00 times as long as with fast (95 %"
+	check.That(t, err == nil && strings.Contains(got, want), "got %s, %v, want %s", got, err, want)
 }
 
 // TestNoClaim: what has no interval of 95 %, is not proved or not one cell is no claim.
@@ -144,9 +144,8 @@ func TestNoClaim(t *testing.T) {
 		"round transport=slow against transport=fast against x=y": `"against": want transport=`,
 	} {
 		got, err := claimed(claims(), words)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), words) {
-			t.Errorf("claim %s: got %s, %v, want %q", words, got, err, want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), words),
+			"claim %s: got %s, %v, want %q", words, got, err, want)
 	}
 }
 
@@ -156,13 +155,10 @@ func TestPartial(t *testing.T) {
 	r.Partial = "interrupted"
 	for _, spec := range []string{"cells", "verdict", "environment", "claim round transport=pickle"} {
 		dir := t.TempDir()
-		if err := r.WriteFile(filepath.Join(dir, "r.json")); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.WriteFile(filepath.Join(dir, "r.json")))
 		page := filepath.Join(dir, "page.md")
-		if err := os.WriteFile(page, []byte("# A\n<!-- ipcbench: begin r.json "+spec+" -->\nold\n<!-- ipcbench: end -->\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t,
+			os.WriteFile(page, []byte("# A\n<!-- ipcbench: begin r.json "+spec+" -->\nold\n<!-- ipcbench: end -->\n"), 0o600))
 		_, checked := Check(dir)
 		_, written := Rewrite(dir)
 		for _, err := range []error{checked, written} {
@@ -170,9 +166,8 @@ func TestPartial(t *testing.T) {
 				t.Errorf("%s: got %v", spec, err)
 			}
 		}
-		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "\nold\n") {
-			t.Errorf("%s: the page became %q, %v", spec, text, err)
-		}
+		text, err := os.ReadFile(page)
+		check.That(t, err == nil && strings.Contains(string(text), "\nold\n"), "%s: the page became %q, %v", spec, text, err)
 	}
 }
 
@@ -202,11 +197,8 @@ func FuzzMarker(f *testing.F) {
 	r := claims()
 	f.Fuzz(func(t *testing.T, words string) {
 		text, err := render(".", "r.json "+words, map[string]*result.Result{"r.json": r})
-		if (err == nil) != (strings.TrimSpace(text) != "") {
-			t.Errorf("%q: got %q, %v", words, text, err)
-		}
-		if why := doctest.Acts("md", text); why != "" {
-			t.Errorf("%q: %s", words, why)
-		}
+		check.That(t, (err == nil) == (strings.TrimSpace(text) != ""), "%q: got %q, %v", words, text, err)
+		why := doctest.Acts("md", text)
+		check.That(t, why == "", "%q: %s", words, why)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -50,9 +51,8 @@ func TestCompareSettings(t *testing.T) {
 		"launcher: processes in the first, goroutines in the second (" + b + ")",
 		"file system: none in the first, ext4 in the second (" + b + ")",
 	}
-	if got := differenceTexts(compare(t, base, head, CompareOptions{})); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	got := differenceTexts(compare(t, base, head, CompareOptions{}))
+	check.That(t, slices.Equal(got, want), "got  %q\nwant %q", got, want)
 	again := result()
 	again.Plan.OrderSeed++ // which every run has of its own
 	if got := differenceTexts(compare(t, result(), again, CompareOptions{})); len(got) != 0 {
@@ -65,9 +65,8 @@ func TestCompareSettings(t *testing.T) {
 func TestGateRefuses(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	base, head := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...)), benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(30)...))
-	if _, err := compare(t, base, head, CompareOptions{}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "not interleaved") {
-		t.Errorf("got %v", err)
-	}
+	_, err := compare(t, base, head, CompareOptions{}).Gate(0.05)
+	check.That(t, err != nil && strings.Contains(err.Error(), "not interleaved"), "got %v", err)
 	if g, err := compare(t, base, head, CompareOptions{Separate: true}).Gate(0.05); err != nil || !g.Failed || len(g.failures) != 1 {
 		t.Errorf("got %+v, %v", g, err)
 	}
@@ -94,9 +93,7 @@ func TestGateRefuses(t *testing.T) {
 func write(t testing.TB, c *Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteComparison(&b, format, c, ComparisonOptions{Text: doc.TextOptions{Unicode: true}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, WriteComparison(&b, format, c, ComparisonOptions{Text: doc.TextOptions{Unicode: true}}))
 	return b.String()
 }
 
@@ -117,9 +114,7 @@ func canary(c *Comparison, r *result.Result, failAbove float64) error {
 func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Comparison {
 	t.Helper()
 	c, err := Compare(base, head, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return c
 }
 
@@ -145,12 +140,10 @@ func TestCompare(t *testing.T) {
 	if want := 4 * 2. / 12870; math.Abs(a.P-want) > 1e-6 { // all 8 blocks of one before those of the other, times 4 rows
 		t.Errorf("a: got p %v, want %v", a.P, want)
 	}
-	if b.Significant || b.Ratio.Low > 1 || b.Ratio.High < 1 || b.Detectable < 1.005 || b.Detectable > 1.05 {
-		t.Errorf("b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
-	}
-	if got := fmt.Sprint(c.OnlyBase, c.OnlyHead); got != "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]" {
-		t.Errorf("got only in one %s", got)
-	}
+	check.That(t, !b.Significant && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
+		"b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
+	got := fmt.Sprint(c.OnlyBase, c.OnlyHead)
+	check.That(t, got == "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]", "got only in one %s", got)
 	if got, want := comparisonSentence(c), "Of 4 cells: 1 slower: a with cnn, +20 % (+19 to +21); 1 faster: c with cnn, −50 % (−51 to −49); no difference shown in 2."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -159,29 +152,22 @@ func TestCompare(t *testing.T) {
 	}
 	c = compare(t, base, head, CompareOptions{Separate: true})
 	decided, err := c.Gate(0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c.Decision = &decided
 	for _, format := range ComparisonFormats() {
 		var b bytes.Buffer
 		o := ComparisonOptions{Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}
-		if err := WriteComparison(&b, format, c, o); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, WriteComparison(&b, format, c, o))
 		golden(t, "gate."+format, b.String())
 	}
 	var decoded map[string]any
-	if err := json.Unmarshal([]byte(write(t, c, "json")), &decoded); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(write(t, c, "json")), &decoded))
 	text := write(t, c, "text")
 	if !strings.HasPrefix(text, "Of 4 cells") || strings.Index(text, "kernel (6.1.0, then 6.2.0)") > strings.Index(text, "change, %") {
 		t.Error("the verdict and the environment do not come first")
 	}
-	if md := write(t, c, "md"); !strings.HasPrefix(md, "**Of 4 cells") {
-		t.Error("the verdict does not come first")
-	}
+	md := write(t, c, "md")
+	check.That(t, strings.HasPrefix(md, "**Of 4 cells"), "the verdict does not come first")
 }
 
 // TestCompareSetup: rows of cells that differ in their link name it, in every format and in
@@ -223,9 +209,8 @@ func TestCompareMetrics(t *testing.T) {
 		t.Errorf("the metrics have no table of their own:\n%s", text)
 	}
 	for _, name := range []string{"bandwidth", "nonsense"} {
-		if _, err := Compare(base, head, CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		_, err := Compare(base, head, CompareOptions{Metrics: []string{name}})
+		check.That(t, err != nil && strings.Contains(err.Error(), name), "%s: got %v", name, err)
 	}
 }
 
@@ -244,9 +229,7 @@ func TestNoDifference(t *testing.T) {
 	}
 	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(10)...))
 	c = compare(t, same(), other, CompareOptions{})
-	if got := comparisonSentence(c); got != "Nothing can be compared: the two have no cell in common." {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, comparisonSentence(c), "Nothing can be compared: the two have no cell in common.")
 	for _, format := range ComparisonFormats() {
 		write(t, c, format)
 	}
@@ -274,9 +257,7 @@ func TestGate(t *testing.T) {
 			r.Canary = &result.Canary{}
 			c := compare(t, r, nil, CompareOptions{})
 			fail, reasons, err := gate(c, tt.above)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if fail != tt.fail || !strings.Contains(strings.Join(reasons, "\n"), tt.want) || tt.want == "" && len(reasons) > 0 {
 				t.Errorf("got fail %v because of %q, want %v and %q", fail, reasons, tt.fail, tt.want)
 			}
@@ -287,19 +268,15 @@ func TestGate(t *testing.T) {
 // TestBuilds: which result holds what.
 func TestBuilds(t *testing.T) {
 	both := benchtest.Interleaved(1)
-	if err := both.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, both.Validate())
 	one := benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
-	if _, err := Compare(one, nil, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
-		t.Errorf("got %v", err)
-	}
+	_, err := Compare(one, nil, CompareOptions{})
+	check.That(t, err != nil && strings.Contains(err.Error(), "one build only"), "got %v", err)
 	if _, err := Compare(both, one, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
 		t.Errorf("got %v", err)
 	}
-	if csv := format(t, "csv", both); !hasLine(csv, "metrics a cnn head round") {
-		t.Error("CSV does not tell the builds apart")
-	}
+	csv := format(t, "csv", both)
+	check.That(t, hasLine(csv, "metrics a cnn head round"), "CSV does not tell the builds apart")
 	apart := benchtest.Interleaved(1)
 	for i := range apart.Cells {
 		apart.Cells[i].Model.Name += " of " + apart.Cells[i].Build
@@ -309,9 +286,8 @@ func TestBuilds(t *testing.T) {
 	}
 	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: the two have no cell in common.")
 	// Each build has its own control.
-	if o := metrics.New(both).Cells[4].Of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
-		t.Errorf("got overhead %v", o.Center)
-	}
+	o := metrics.New(both).Cells[4].Of("overhead")
+	check.That(t, math.Abs(o.Center-15.015e-3) <= 1e-9, "got overhead %v", o.Center)
 }
 
 // TestCanary: a gate that passes the slow copy, or fails for the same one, is
@@ -339,13 +315,10 @@ func TestCanary(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := with(tt.same, tt.slow)
 			err := canary(compare(t, r, nil, CompareOptions{}), r, tt.above)
-			if err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.HasPrefix(err.Error(), tt.want)) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
+			check.That(t, (err != nil || tt.want == "") && (err == nil || tt.want != "" && strings.HasPrefix(err.Error(), tt.want)),
+				"got %v, want %q", err, tt.want)
 		})
 	}
 	r := benchtest.Interleaved(1)
-	if err := canary(compare(t, r, nil, CompareOptions{}), r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, canary(compare(t, r, nil, CompareOptions{}), r, 0.05), "no canary")
 }

@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/report/metrics"
 )
@@ -45,9 +46,8 @@ func TestVerdict(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
-			if got := verdictSentence(metrics.New(r).Verdicts()[0]); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			got := verdictSentence(metrics.New(r).Verdicts()[0])
+			check.That(t, got == tt.want, "got  %s\nwant %s", got, tt.want)
 			wantLines(t, shown(t, r), tt.want)
 			wantLines(t, shown(t, r, "verdict"), groupTitle(metrics.New(r).Verdicts()[0].Group)+": "+tt.want)
 		})
@@ -70,9 +70,8 @@ func TestBuildColumn(t *testing.T) {
 		cells = append(cells, built(build, []result.Cell{c})...)
 	}
 	for name, want := range map[string]string{"workers": "http cnn head 1 1", "calls": "http cnn head 1 1"} {
-		if text := shown(t, benchtest.Result(cells...), name); !strings.Contains(text, want) {
-			t.Errorf("%s: no %q in\n%s", name, want, text)
-		}
+		text := shown(t, benchtest.Result(cells...), name)
+		check.That(t, strings.Contains(text, want), "%s: no %q in\n%s", name, want, text)
 	}
 }
 
@@ -120,9 +119,8 @@ func TestSummary(t *testing.T) {
 		{append(cells("base"), cells("head")...), "base: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2.\nhead: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
 		{cells("")[4:], ""},
 	} {
-		if got := strings.Join(summaries(metrics.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"); got != tt.want {
-			t.Errorf("got  %s\nwant %s", got, tt.want)
-		}
+		got := strings.Join(summaries(metrics.New(benchtest.Result(tt.cells...)).Verdicts()), "\n")
+		check.That(t, got == tt.want, "got  %s\nwant %s", got, tt.want)
 	}
 }
 
@@ -198,9 +196,8 @@ func TestCalls(t *testing.T) {
 		benchtest.Count(c, "calls."+name, 2*n) // two rounds a block
 	}
 	wantLines(t, shown(t, benchtest.Result(c), "calls"), "grpc-tensor histology 1 8 192 375 ± 0 10.0 100 160 GetAggregatedTensor (83 %), 24 SendLocalTaskResults (12 %), 8 GetTasks (4.2 %)")
-	if got := metrics.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors"); got.Center != 160 {
-		t.Errorf("%v calls brought tensors, want 160", got)
-	}
+	got := metrics.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors")
+	check.That(t, got.Center == 160, "%v calls brought tensors, want 160", got)
 }
 
 // TestInService observes O8: how many requests a server worked on at once, and which
@@ -220,13 +217,11 @@ func TestInService(t *testing.T) {
 		"grpc-batch cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 — 10.0 100 4 GetTasks (100 %)")
 	v := metrics.New(benchtest.Result(bounded, free))
 	for name, want := range map[string]float64{"in_service": 1.25, "in_service_most": 2, "queued_share": 0.1} {
-		if got := v.Cells[0].Of(name); got.Center != want {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
+		got := v.Cells[0].Of(name)
+		check.That(t, got.Center == want, "%s: got %v, want %v", name, got, want)
 	}
-	if v.Cells[1].Of("queued_share").Known() || !v.Cells[1].Of("in_service").Known() {
-		t.Error("without a bound no request waits, and requests are counted all the same")
-	}
+	check.That(t, !v.Cells[1].Of("queued_share").Known() && v.Cells[1].Of("in_service").Known(),
+		"without a bound no request waits, and requests are counted all the same")
 }
 
 // TestConnections observes O12 and O22: what dialling for every call costs stands
@@ -277,9 +272,7 @@ func TestCaches(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 	for _, want := range []string{" 1.00 1.00 0 20 ", " 1.00 0 3 20 ", " 1.00 — — 20 "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 	}
 	if text := shown(t, benchtest.Result(none), "costs"); strings.Contains(text, "cache") {
 		t.Errorf("columns of caches that are off:\n%s", text)
@@ -321,9 +314,8 @@ func TestCrossover(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
-			if s := sweeps(metrics.New(r)); s.Empty() != (tt.want == nil) {
-				t.Fatalf("got %+v", s)
-			}
+			s := sweeps(metrics.New(r))
+			check.Need(t, s.Empty() == (tt.want == nil), "got %+v", s)
 			if tt.want != nil {
 				wantLines(t, shown(t, r, "crossover"), tt.want...)
 			}

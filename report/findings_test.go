@@ -8,6 +8,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/report/metrics"
 )
@@ -86,9 +87,7 @@ func TestFindings(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
 			r.Floors = floors
 			got := Findings(metrics.New(r))
-			if len(got) != len(tt.want) {
-				t.Fatalf("got %v, want %d of them", got, len(tt.want))
-			}
+			check.Need(t, len(got) == len(tt.want), "got %v, want %d of them", got, len(tt.want))
 			for i, f := range got {
 				if !strings.HasPrefix(FindingLine(f), tt.want[i]) {
 					t.Errorf("got  %s\nwant %s…", FindingLine(f), tt.want[i])
@@ -148,9 +147,8 @@ func TestInsecure(t *testing.T) {
 	r.Environment.Race = true // two more warnings
 	r.Environment.Listen = machine.Insecure
 	for _, want := range []string{"without TLS (--insecure-network)", "asked workers for no certificate (--insecure-network)"} {
-		if text := shown(t, r); !strings.Contains(text, want) {
-			t.Errorf("no %q on the first screen:\n%s", want, text)
-		}
+		text := shown(t, r)
+		check.That(t, strings.Contains(text, want), "no %q on the first screen:\n%s", want, text)
 	}
 	for listen, want := range map[string]string{
 		"": "", machine.OffLoopback: "", machine.Insecure: "http:network=tcp unencrypted, http:network=tcp:tls=on unproven",
@@ -160,14 +158,11 @@ func TestInsecure(t *testing.T) {
 		for _, f := range Findings(metrics.New(r)) {
 			if f.Rule == Unencrypted || f.Rule == Unproven {
 				got = append(got, f.Measured.Variant+" "+f.Rule)
-				if !strings.Contains(f.Text, "off the loopback interface") {
-					t.Errorf("%s: %s", f.Rule, f.Text)
-				}
+				check.That(t, strings.Contains(f.Text, "off the loopback interface"), "%s: %s", f.Rule, f.Text)
 			}
 		}
-		if text := strings.Join(got, ", "); text != want {
-			t.Errorf("%q: got %s, want %s", listen, text, want)
-		}
+		text := strings.Join(got, ", ")
+		check.That(t, text == want, "%q: got %s, want %s", listen, text, want)
 	}
 }
 
@@ -191,8 +186,7 @@ func TestCopyFloor(t *testing.T) {
 		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}}},
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{5e9}, {5e9}}},
 	}
-	if got := Findings(metrics.New(r)); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
+	got := Findings(metrics.New(r))
+	check.That(t, len(got) == 0, "got %v", got)
 	wantLines(t, shown(t, r, "floors"), "storage unix-stream 0.988 ± 0.021") // 200 MB in 67.5 ms, as a multiple of 3 GB/s
 }

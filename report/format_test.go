@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/report/metrics"
 )
@@ -28,40 +29,29 @@ func TestBenchfmt(t *testing.T) {
 	in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
 	var parser benchproc.ProjectionParser
 	col, err := parser.Parse("/transport", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	lines := map[string][]float64{}
 	for in.Scan() {
 		switch rec := in.Result().(type) {
 		case *benchfmt.SyntaxError:
 			t.Errorf("%v", rec)
 		case *benchfmt.Result:
-			if got := string(rec.Name.Base()); got != "Round" {
-				t.Errorf("got name %s", got)
-			}
-			if rec.Iters != 2 {
-				t.Errorf("got %d iterations, want the rounds of a block", rec.Iters)
-			}
+			got := string(rec.Name.Base())
+			check.That(t, got == "Round", "got name %s", got)
+			check.That(t, rec.Iters == 2, "got %d iterations, want the rounds of a block", rec.Iters)
 			v, ok := rec.Value("sec/op")
-			if !ok {
-				t.Errorf("%s has no sec/op", rec.Name)
-			}
+			check.That(t, ok, "%s has no sec/op", rec.Name)
 			key := col.Project(rec).String()
 			lines[key] = append(lines[key], v)
 		}
 	}
-	if err := in.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, in.Err())
 	if len(lines) != 2 || len(lines["/transport:inproc"]) != 6 || len(lines["/transport:pickle:dir=_tmp_a_b:elems=on"]) != 6 {
 		t.Errorf("got %v, want a line for each of 6 blocks of 2 transports", lines)
 	}
 	units := in.Units()
 	for unit, want := range map[string]int{"sec/op": -1, "cpu-sec/GB": -1, "goodput-B/s": 1, "train-sec/op": 0} {
-		if got := units.GetBetter(unit); got != want {
-			t.Errorf("%s: got better %d, want %d", unit, got, want)
-		}
+		check.Equal(t, units.GetBetter(unit), want, unit, "got better")
 	}
 }
 
@@ -73,9 +63,7 @@ func TestBenchfmtOfTwoCommits(t *testing.T) {
 	both.Against = &base.Environment
 	var parser benchproc.ProjectionParser
 	config, err := parser.Parse(".config", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	configs := map[benchproc.Key]int{}
 	for _, r := range []*result.Result{base, head, both} {
 		in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
@@ -87,18 +75,12 @@ func TestBenchfmtOfTwoCommits(t *testing.T) {
 				configs[config.Project(rec)]++
 			}
 		}
-		if err := in.Err(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, in.Err())
 	}
-	if len(configs) != 1 {
-		t.Errorf("got configurations %v, want one", configs)
-	}
+	check.That(t, len(configs) == 1, "got configurations %v, want one", configs)
 	text := format(t, "benchfmt", both)
 	for _, want := range []string{"# commit of build=base: fedcba, go1.99\n", "# commit of build=head: 0123456789abcdef, go1.26.8\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no line %q in\n%.500s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no line %q in\n%.500s", want, text)
 	}
 }
 
@@ -117,19 +99,14 @@ func TestMarkdown(t *testing.T) {
 	r.Cells[1].Variant = "evil|<img src=x>`@octocat [a](b)*\\#1"
 	r.Command = append(r.Command, "a|b", "<b>", "it's")
 	md := format(t, "md", r)
-	if !strings.HasPrefix(md, "### Verdict\n\n**even, 100 MB in 4 tensors, 1 worker, 1 client: evil") {
-		t.Errorf("the verdict does not come first: %.80s", md)
-	}
+	check.That(t, strings.HasPrefix(md, "### Verdict\n\n**even, 100 MB in 4 tensors, 1 worker, 1 client: evil"),
+		"the verdict does not come first: %.80s", md)
 	for _, bad := range []string{"<img", "<b>", "|<", "@octocat", "#1", "[a](b)"} {
-		if strings.Contains(md, bad) {
-			t.Errorf("%q got through", bad)
-		}
+		check.That(t, !strings.Contains(md, bad), "%q got through", bad)
 	}
 	tags := regexp.MustCompile(`</?([a-z]+)`)
 	for _, tag := range tags.FindAllStringSubmatch(md, -1) {
-		if !strings.Contains("details summary span", tag[1]) {
-			t.Errorf("tag %s", tag[0])
-		}
+		check.That(t, strings.Contains("details summary span", tag[1]), "tag %s", tag[0])
 	}
 	// Every row of a table has as many cells as its header.
 	row := regexp.MustCompile(`(?:[^\\]|^)\|`)
@@ -140,9 +117,7 @@ func TestMarkdown(t *testing.T) {
 			continue
 		}
 		n := len(row.FindAllString(strings.ReplaceAll(line, "||", "| |"), -1))
-		if cells != 0 && n != cells {
-			t.Errorf("a row with %d cells where the header has %d: %s", n, cells, line)
-		}
+		check.That(t, cells == 0 || n == cells, "a row with %d cells where the header has %d: %s", n, cells, line)
 		cells = n
 	}
 }
@@ -152,9 +127,7 @@ func TestMarkdown(t *testing.T) {
 func TestCharts(t *testing.T) {
 	md := format(t, "md", benchtest.Synthetic(3, 2))
 	charts := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(md, -1)
-	if len(charts) != 6 {
-		t.Errorf("got %d charts of 6 groups:\n%.3000s", len(charts), md)
-	}
+	check.That(t, len(charts) == 6, "got %d charts of 6 groups:\n%.3000s", len(charts), md)
 	axis := regexp.MustCompile(`(?m)^    y-axis ".*" 0 --> ([0-9.]+)\n    bar \[(.*)\]$`)
 	for _, c := range charts {
 		m := axis.FindStringSubmatch(c[1])
@@ -182,24 +155,15 @@ func TestMarkdownLimit(t *testing.T) {
 		r := manyCells(n, 6, 2)
 		md := format(t, "md", r)
 		got := utf8.RuneCountInString(md)
-		if got > 65536 {
-			t.Errorf("%d cells: %d characters", n, got)
-		}
-		if n == 1000 && !strings.Contains(md, "Left out, to stay below") {
-			t.Error("nothing is said of what is missing")
-		}
-		if n == 1 && strings.Contains(md, "Left out") {
-			t.Error("something is missing in a small report")
-		}
-		if strings.Count(md, "<details") != strings.Count(md, "</details>") {
-			t.Errorf("%d cells: details do not close", n)
-		}
+		check.That(t, got <= 65536, "%d cells: %d characters", n, got)
+		check.That(t, n != 1000 || strings.Contains(md, "Left out, to stay below"), "nothing is said of what is missing")
+		check.That(t, n != 1 || !strings.Contains(md, "Left out"), "something is missing in a small report")
+		check.That(t, strings.Count(md, "<details") == strings.Count(md, "</details>"), "%d cells: details do not close", n)
 	}
 	base, head := manyCells(1000, 4, 2), manyCells(1000, 4, 2)
 	md := write(t, compare(t, base, head, CompareOptions{}), "md")
-	if got := utf8.RuneCountInString(md); got > 65536 {
-		t.Errorf("comparison: %d characters", got)
-	}
+	got := utf8.RuneCountInString(md)
+	check.That(t, got <= 65536, "comparison: %d characters", got)
 }
 
 // manyCells returns a result of n cells.
@@ -239,48 +203,33 @@ const childFile = "IPCBENCH_TEST_REPORT"
 func TestThousandCells(t *testing.T) {
 	if path := os.Getenv(childFile); path != "" {
 		r, err := result.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := format(t, "text", r); len(text) < 1e5 {
-			t.Errorf("only %d bytes of text", len(text))
-		}
+		check.Must(t, err)
+		text := format(t, "text", r)
+		check.That(t, len(text) >= 1e5, "only %d bytes of text", len(text))
 		// What getrusage calls the peak is inherited from the parent.
 		m, err := usage.ReadMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Logf("%d MB at the peak", m.Peak/1e6)
-		if m.Peak > 200e6 {
-			t.Errorf("took %d MB", m.Peak/1e6)
-		}
+		check.That(t, m.Peak <= 200e6, "took %d MB", m.Peak/1e6)
 		return
 	}
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("a measurement: set IPCBENCH_TEST_SOAK=1")
 	}
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := manyCells(1000, 6, 20).WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, manyCells(1000, 6, 20).WriteFile(path))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestThousandCells$", "-test.v")
 	child.Env = append(os.Environ(), childFile+"="+path)
 	start := time.Now()
 	out, err := child.CombinedOutput()
 	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wall := time.Since(start)
 	cpu := child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 	t.Logf("%d MB of JSON: %v of CPU time, %v on the clock", info.Size()/1e6, cpu, wall)
-	if cpu > 2*time.Second {
-		t.Errorf("took %v of CPU time", cpu)
-	}
+	check.That(t, cpu <= 2*time.Second, "took %v of CPU time", cpu)
 }
 
 func BenchmarkReport(b *testing.B) {
@@ -310,9 +259,7 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte(format(f, "result", benchtest.Interleaved(2))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "r.json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, data, 0o600))
 		r, err := result.ReadFile(path)
 		if err != nil {
 			return

@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
 )
@@ -186,9 +187,7 @@ func TestHostileTexts(t *testing.T) {
 			ways = append(ways, way)
 		}
 	})
-	if len(ways) < 50 {
-		t.Fatalf("found only %d strings: %v", len(ways), ways)
-	}
+	check.Need(t, len(ways) >= 50, "found only %d strings: %v", len(ways), ways)
 	// try sets the strings that are wanted, and looks at what all writers make of them.
 	try := func(want func(way string) bool, edit func(string) string) (shown bool) {
 		r := rich()
@@ -211,9 +210,8 @@ func TestHostileTexts(t *testing.T) {
 		return shown
 	}
 	if testing.Short() { // all of them at once
-		if !try(func(string) bool { return true }, func(s string) string { return s + doctest.Hostile }) {
-			t.Error("none was shown")
-		}
+		check.That(t, try(func(string) bool { return true }, func(s string) string { return s + doctest.Hostile }),
+			"none was shown")
 		return
 	}
 	shown := map[string]bool{}
@@ -232,7 +230,5 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d are shown", len(shown), len(ways))
-	if len(shown) < 25 {
-		t.Errorf("of %d strings only %d were shown: %v", len(ways), len(shown), shown)
-	}
+	check.That(t, len(shown) >= 25, "of %d strings only %d were shown: %v", len(ways), len(shown), shown)
 }

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
 )
 
@@ -40,9 +41,8 @@ func TestYardstick(t *testing.T) {
 			a := metrics.New(r)
 			verdicts := a.Verdicts()
 			for i, v := range verdicts {
-				if v.By != tt.by[i] || (v.Off != nil) != (v.By == "transfer") {
-					t.Errorf("%d workers are ranked by %s: want %s", v.Group.Workers, v.By, tt.by[i])
-				}
+				check.That(t, v.By == tt.by[i] && (v.Off != nil) == (v.By == "transfer"),
+					"%d workers are ranked by %s: want %s", v.Group.Workers, v.By, tt.by[i])
 			}
 			v := verdicts[1]
 			if v.Best().Transport != tt.best {
@@ -59,13 +59,9 @@ func TestYardstick(t *testing.T) {
 				if c.Workers > 1 && c.Of("overhead").Known() {
 					known = append(known, c.Transport)
 				}
-				if c.Alone() && !c.IsControl() && !c.Of("bandwidth").Known() {
-					t.Errorf("%s has no bandwidth", c.Name())
-				}
+				check.That(t, !c.Alone() || c.IsControl() || c.Of("bandwidth").Known(), "%s has no bandwidth", c.Name())
 			}
-			if !slices.Equal(known, tt.known) {
-				t.Errorf("overhead of %v: want %v", known, tt.known)
-			}
+			check.That(t, slices.Equal(known, tt.known), "overhead of %v: want %v", known, tt.known)
 		})
 	}
 	r := benchtest.Fleet()
@@ -125,21 +121,16 @@ func TestYardstickOfSweep(t *testing.T) {
 		}
 	}
 	s := sweepsOf(metrics.New(r))[0]
-	if s.By != "transfer" {
-		t.Errorf("ranked by %s", s.By)
-	}
+	check.That(t, s.By == "transfer", "ranked by %s", s.By)
 	of := s.Envelope()[0]
-	if next := of.Next.Cells[0].Of("transfer").Center / of.Best[0].Cells[0].Of("transfer").Center; of.From != 0 || of.To != 2 || of.NextLow > next || of.NextHigh < next {
-		t.Errorf("%+v, want %v", of, next)
-	}
+	next := of.Next.Cells[0].Of("transfer").Center / of.Best[0].Cells[0].Of("transfer").Center
+	check.That(t, of.From == 0 && of.To == 2 && of.NextLow <= next && of.NextHigh >= next, "%+v, want %v", of, next)
 }
 
 // TestFleet: what ran on which host, which hosts are one machine, and in what they
 // differ.
 func TestFleet(t *testing.T) {
-	if fleetOf(metrics.New(benchtest.Pair(1, 1))) != nil {
-		t.Error("a fleet of one host")
-	}
+	check.That(t, fleetOf(metrics.New(benchtest.Pair(1, 1))) == nil, "a fleet of one host")
 	r := benchtest.Fleet()
 	a := metrics.New(r)
 	f := fleetOf(a)
@@ -217,9 +208,7 @@ func TestCompareHosts(t *testing.T) {
 	head.Hosts[2].SameMachine = ""
 	head.Hosts = append(head.Hosts, result.Host{Name: "h3"})
 	c, err := Compare(base, head, CompareOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, want := range [][3]string{{"hosts", "server h1 h2", "server h1 h2 h3"}, {"kernel of h1", "6.1.0", "6.2.0"}, {"machine of h2", "server", "its own"}} {
 		if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return [3]string{d.What, d.Base, d.Head} == want }) {
 			t.Errorf("no difference %v in %v", want, c.Differences)
@@ -231,9 +220,7 @@ func TestCompareHosts(t *testing.T) {
 // for scripts and pull requests.
 func TestHostsView(t *testing.T) {
 	r := benchtest.Fleet()
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	shows(t, r, "hosts.text", [][]string{nil, {"hosts"}, {"verdict", "findings", "cells", "floors", "phases", "environment"}}, map[string][]string{
 		"csv": {
 			"floors tls-stream h1 66608288 value B/s 1100000000", "spent http:network=tcp:tls=mutual histology 4 h1 lanes 1 2", "ranking transfer_more s", "findings other_training control s",
@@ -275,9 +262,8 @@ func TestFleetLine(t *testing.T) {
 	} {
 		r := benchtest.Fleet()
 		tt.edit(r)
-		if got := fleetLines(metrics.New(r)); len(got) != 1 || got[0] != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+		got := fleetLines(metrics.New(r))
+		check.That(t, len(got) == 1 && got[0] == tt.want, "%s: %q, want %q", name, got, tt.want)
 	}
 }
 
@@ -289,9 +275,8 @@ func TestRig(t *testing.T) {
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	wantLines(t, shown(t, r), "warning: h1, h2 are one machine: they share its processors and its memory")
 	r.Hosts[2].SameMachine = ""
-	if text := shown(t, r); strings.Contains(text, "one machine") {
-		t.Error(text)
-	}
+	text := shown(t, r)
+	check.That(t, !strings.Contains(text, "one machine"), "%v", text)
 }
 
 // TestOtherClock: with workers on a host whose clock is not the server's, what takes one

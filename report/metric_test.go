@@ -12,6 +12,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
 )
 
@@ -19,12 +20,9 @@ import (
 func rowsOf(t *testing.T, r *result.Result, table string) (rows []map[string]any) {
 	t.Helper()
 	var answer map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(format(t, "json", r)), &answer); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(answer[table], &rows); err != nil {
-		t.Fatalf("%s: %v in %s", table, err, answer[table])
-	}
+	check.Must(t, json.Unmarshal([]byte(format(t, "json", r)), &answer))
+	err := json.Unmarshal(answer[table], &rows)
+	check.Need(t, err == nil, "%s: %v in %s", table, err, answer[table])
 	return rows
 }
 
@@ -38,9 +36,7 @@ func TestCSV(t *testing.T) {
 		{Name: "work", Unit: "s", Model: "even", Clients: 4, Blocks: [][]float64{{0.5, 0.5}}},
 	}
 	lines, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if got, want := strings.Join(lines[0], ","), "table,transport,codec,model,update,workers,clients,build,change,values,scenario,link,language,function,train_ms,respawn,nested,"; !strings.HasPrefix(got, want) ||
 		!strings.HasSuffix(got, ",column,unit,median,low,high,confidence,blocks,n,text") {
 		t.Errorf("got header %s", got)
@@ -64,13 +60,9 @@ func TestCSV(t *testing.T) {
 		"floors copy value":        "B/s,3500000000,3000000000,4000000000,0.5,2,2,",
 		"floors work value":        "s,0.5,,,0,1,2,",
 	} {
-		if have[key] != want {
-			t.Errorf("%s: got  %s\nwant %s", key, have[key], want)
-		}
+		check.That(t, have[key] == want, "%s: got  %s\nwant %s", key, have[key], want)
 	}
-	if have["metrics inproc overhead"] != "" {
-		t.Errorf("the control has an overhead: %s", have["metrics inproc overhead"])
-	}
+	check.That(t, have["metrics inproc overhead"] == "", "the control has an overhead: %s", have["metrics inproc overhead"])
 	// A script must see that the bounds of a quick run are no 95 %, and of two builds
 	// which is whose.
 	r = benchtest.Interleaved(1)
@@ -78,9 +70,8 @@ func TestCSV(t *testing.T) {
 		r.Cells[i].Blocks = r.Cells[i].Blocks[:3]
 	}
 	for _, build := range []string{"base", "head"} {
-		if !hasLine(format(t, "csv", r), "metrics a cnn "+build+" round s 0.0199 0.0197 0.02004 0.75 3 6") {
-			t.Errorf("no round of %s", build)
-		}
+		check.That(t, hasLine(format(t, "csv", r), "metrics a cnn "+build+" round s 0.0199 0.0197 0.02004 0.75 3 6"),
+			"no round of %s", build)
 	}
 }
 
@@ -101,9 +92,8 @@ func TestAnswer(t *testing.T) {
 	for _, of := range ranking {
 		order = append(order, fmt.Sprint(of["rank"], " ", of["transport"]))
 	}
-	if got := strings.Join(order, ", "); got != "1 shm-slab, 2 http, 3 pickle" {
-		t.Errorf("got %s", got)
-	}
+	got := strings.Join(order, ", ")
+	check.That(t, got == "1 shm-slab, 2 http, 3 pickle", "got %s", got)
 	if more := ranking[2]["round_more"].(map[string]any); math.Abs(more["median"].(float64)-0.02) > 1e-9 || more["unit"] != "s" || more["blocks"] != 6.0 {
 		t.Errorf("pickle costs %v more", more)
 	}
@@ -176,9 +166,7 @@ func TestMarks(t *testing.T) {
 		r := benchtest.Result(tt.cell)
 		c := metrics.New(r).Cells[0]
 		got := strings.Join(details(c, r.Plan), "; ")
-		if got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
+		check.That(t, got == tt.want || tt.want != "" && strings.HasPrefix(got, tt.want), "got %q, want %q", got, tt.want)
 		if text := shown(t, r); tt.remark != "" && !strings.Contains(text, tt.remark+": "+c.Variant+".") {
 			t.Errorf("the screen does not say %q:\n%s", tt.remark, text)
 		}

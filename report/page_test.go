@@ -17,6 +17,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/browser"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
@@ -30,13 +31,9 @@ const most = 1_500_000
 // opened writes a page to a file and opens it.
 func opened(t *testing.T, b *browser.Browser, o browser.Options, html []byte) *browser.Page {
 	t.Helper()
-	if len(html) > most {
-		t.Errorf("the page has %d bytes", len(html))
-	}
+	check.That(t, len(html) <= most, "the page has %d bytes", len(html))
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, html, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, html, 0o600))
 	return b.Open(t, path, o)
 }
 
@@ -84,13 +81,10 @@ func TestPage(t *testing.T) {
 	rich.Cells[1].Blocks[0].Proof = result.Proof{}
 	results["partial"] = rich
 	files, err := filepath.Glob("../results/*.json.gz")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	check.Need(t, err == nil && len(files) != 0, "%v %v", files, err)
 	for _, path := range files {
-		if results[filepath.Base(path)], err = result.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
+		results[filepath.Base(path)], err = result.ReadFile(path)
+		check.Need(t, err == nil, "%v", err)
 	}
 	results["300 cells"] = repeated(t, "../results/readme.json.gz", 15)
 	if testing.Short() { // one page has nearly all there is
@@ -106,12 +100,8 @@ func TestPage(t *testing.T) {
 				if f.Dots+f.Bars+f.Curves == 0 || f.Pictures == 0 || f.Pictures != f.Labelled || f.Styles > 0 || f.Numbers != 1 {
 					t.Errorf("%+v", f)
 				}
-				if len(f.Outside) > 0 {
-					t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
-				}
-				if f.SaidSo != f.Logarithmic {
-					t.Errorf("%s: %d of %d logarithmic axes say so", f.Caption, f.SaidSo, f.Logarithmic)
-				}
+				check.That(t, len(f.Outside) <= 0, "%s: clipped: %v", f.Caption, f.Outside)
+				check.That(t, f.SaidSo == f.Logarithmic, "%s: %d of %d logarithmic axes say so", f.Caption, f.SaidSo, f.Logarithmic)
 			}
 			a := metrics.New(r)
 			want := func(caption string, ok func(f figure) bool) {
@@ -165,9 +155,7 @@ func TestPage(t *testing.T) {
 			if c, err := Compare(r, nil, CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
 				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Dots == rows })
-				if i < 1 || figures[i-1].Dots != 2*rows {
-					t.Errorf("no figures of %d changes", rows)
-				}
+				check.That(t, i >= 1 && figures[i-1].Dots == 2*rows, "no figures of %d changes", rows)
 			}
 		})
 	}
@@ -180,9 +168,7 @@ func repeated(t *testing.T, path string, times int) *result.Result {
 	all := &result.Result{}
 	for k := range times {
 		r, err := result.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for i := range r.Cells {
 			r.Cells[i].Model.Name += fmt.Sprint(k)
 		}
@@ -204,9 +190,7 @@ func TestPageNarrow(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
 	r, err := result.ReadFile("../results/openfl.json.gz") // which has long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	longer := benchtest.Synthetic(6, 10)
 	for i := range longer.Cells {
 		if c := &longer.Cells[i]; c.Variant == "pickle" {
@@ -216,9 +200,7 @@ func TestPageNarrow(t *testing.T) {
 	for _, r := range []*result.Result{r, longer} {
 		p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
 		for _, f := range browser.Eval[[]figure](p, drawAll) {
-			if len(f.Outside) > 0 {
-				t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
-			}
+			check.That(t, len(f.Outside) <= 0, "%s: clipped: %v", f.Caption, f.Outside)
 		}
 		if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > 420 {
 			t.Errorf("the page is %d wide", wide)
@@ -260,17 +242,14 @@ func TestExplore(t *testing.T) {
 		}
 	}
 	p.Press("\x1b")
-	if got := said(); got != "" {
-		t.Errorf("after escape the page says %q", got)
-	}
+	check.Equal(t, said(), "", "after escape the page says")
 	// The legend.
 	curves := func() int {
 		return browser.Eval[int](p, `document.querySelector(".legend").closest("figure").querySelectorAll(".values rect").length`)
 	}
 	p.Click(".legend button")
-	if n := curves(); n != 3*len(first) {
-		t.Errorf("%d bars without the first part of %d", n, len(first))
-	}
+	n := curves()
+	check.That(t, n == 3*len(first), "%d bars without the first part of %d", n, len(first))
 	p.Click(".legend button")
 	if n := curves(); n != 4*len(first) {
 		t.Errorf("%d bars of %d", n, len(first))
@@ -288,15 +267,12 @@ func TestPaper(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
 	r, err := result.ReadFile("../results/readme.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	const width = 1000 // of paper, in pixels
 	p := opened(t, b, browser.Options{Width: width, Print: true}, []byte(format(t, "html", r)))
 	browser.Eval[[]figure](p, drawAll)
-	if n := browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`); n > 0 {
-		t.Errorf("%d pictures have no numbers", n)
-	}
+	n := browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`)
+	check.That(t, n <= 0, "%d pictures have no numbers", n)
 	for _, property := range []string{"print-color-adjust", "forced-color-adjust"} {
 		if got := browser.Eval[string](p, fmt.Sprintf(`getComputedStyle(document.querySelector(".legend button"), "::before").getPropertyValue(%q)`, property)); got != "exact" && got != "none" {
 			t.Errorf("%s of a legend is %s", property, got)
@@ -334,9 +310,8 @@ func TestHostilePage(t *testing.T) {
 	}
 	r.Environment.CPU, r.Partial, r.Command = all[0], all[1], all
 	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
-	if figures := browser.Eval[[]figure](p, drawAll); len(figures) < 2*3*4 || figures[0].Dots == 0 {
-		t.Errorf("%+v", figures)
-	}
+	figures := browser.Eval[[]figure](p, drawAll)
+	check.That(t, len(figures) >= 2*3*4 && figures[0].Dots != 0, "%+v", figures)
 	everywhere := rich()
 	texts(reflect.ValueOf(everywhere), "", func(_ string, set func(func(string) string)) {
 		set(func(s string) string { return s + doctest.Hostile + all[1] })
@@ -353,9 +328,7 @@ func TestComparisonPage(t *testing.T) {
 	c := compare(t, base, head, CompareOptions{})
 	p := opened(t, b, browser.Options{}, []byte(write(t, c, "html")))
 	figures := browser.Eval[[]figure](p, drawAll)
-	if len(figures) != 2 || figures[0].Dots != 2*mostRows || figures[1].Dots != mostRows {
-		t.Errorf("%+v", figures)
-	}
+	check.That(t, len(figures) == 2 && figures[0].Dots == 2*mostRows && figures[1].Dots == mostRows, "%+v", figures)
 }
 
 // TestPagePicture makes the picture of README, if it is asked to, and looks whether
@@ -364,21 +337,16 @@ func TestPagePicture(t *testing.T) {
 	const path = "../docs/page.png"
 	if *picture {
 		r, err := result.ReadFile("../results/readme.json.gz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		p := opened(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, []byte(format(t, "html", r)))
 		browser.Eval[bool](p, `(async () => {
 			document.body.style.cssText = "height: 960px; overflow: hidden"
 			while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame)
 			return true
 		})()`)
-		if err := os.WriteFile(path, p.Screenshot("body"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, p.Screenshot("body"), 0o644))
 	}
 	data, err := os.ReadFile(path)
-	if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || len(data) > 200_000 {
-		t.Errorf("%d bytes, %v: go test ./report -run TestPagePicture -picture makes it", len(data), err)
-	}
+	check.That(t, err == nil && bytes.HasPrefix(data, []byte("\x89PNG")) && len(data) <= 200_000,
+		"%d bytes, %v: go test ./report -run TestPagePicture -picture makes it", len(data), err)
 }

@@ -12,6 +12,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/browser"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -57,12 +58,10 @@ func TestDistribution(t *testing.T) {
 	if len(all) != 7 || all[0].At != 0.001 || all[0].Value.Center != 1.0/120 || all[6].At != 0.12 || all[6].Value.Center != 1 {
 		t.Errorf("got %v", all)
 	}
-	if n := len(distribution(c, 1000)); n != 120 {
-		t.Errorf("got %d steps of 120 rounds", n)
-	}
-	if !slices.IsSortedFunc(all, func(a, b doc.Point) int { return int(math.Copysign(1, a.At-b.At)) }) {
-		t.Errorf("not in order: %v", all)
-	}
+	n := len(distribution(c, 1000))
+	check.That(t, n == 120, "got %d steps of 120 rounds", n)
+	check.That(t, slices.IsSortedFunc(all, func(a, b doc.Point) int { return int(math.Copysign(1, a.At-b.At)) }),
+		"not in order: %v", all)
 }
 
 // TestCourse: blocks are in the order of time, and the fastest and the slowest round
@@ -86,13 +85,10 @@ func TestCourse(t *testing.T) {
 		if s.At != float64(i) || s.Value.Center != float64(15-i)/1e3 || course(metrics.New(r).Cells[0], 5, false)[i].At != float64(i+1) {
 			t.Errorf("turn %d: %+v", i, s)
 		}
-		if len(s.Samples) > 5 || slices.Min(s.Samples) != 0.001 || slices.Max(s.Samples) != 0.099 {
-			t.Errorf("turn %d has the rounds %v", i, s.Samples)
-		}
+		check.That(t, len(s.Samples) <= 5 && slices.Min(s.Samples) == 0.001 && slices.Max(s.Samples) == 0.099,
+			"turn %d has the rounds %v", i, s.Samples)
 	}
-	if len(all) != 6 {
-		t.Errorf("got %d blocks", len(all))
-	}
+	check.Equal(t, len(all), 6, "blocks")
 }
 
 // twoGroups has three transports with two numbers of clients, and other ranks in each.
@@ -155,13 +151,10 @@ func TestBlankView(t *testing.T) {
 	for _, r := range []*result.Result{twoGroups(), benchtest.Synthetic(6, 10)} {
 		for _, write := range []func(io.Writer, *result.Result, Options) error{writeHTML, writeText} {
 			var b strings.Builder
-			if err := write(&b, r, Options{Views: []string{"profiles", "change"}}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, write(&b, r, Options{Views: []string{"profiles", "change"}}))
 			for _, name := range []string{"profiles", "change"} {
-				if !strings.Contains(b.String(), name+": this result has nothing to show.") {
-					t.Errorf("%.200s… is silent about %s", b.String(), name)
-				}
+				check.That(t, strings.Contains(b.String(), name+": this result has nothing to show."),
+					"%.200s… is silent about %s", b.String(), name)
 			}
 		}
 	}
@@ -214,9 +207,8 @@ func TestPlaces(t *testing.T) {
 		return (c.kind === "dots") === (kind === "rows") && c.kind !== "bars" ? c.series.map((s, i) => s.name + " " + (marks[i].closest("g").getAttribute("stroke") ?? marks[i].getAttribute("fill"))) : []
 	}))`)
 	slices.Sort(colours)
-	if all := slices.Compact(colours); len(all) != 3 {
-		t.Errorf("colours of three transports: %q", all)
-	}
+	all := slices.Compact(colours)
+	check.That(t, len(all) == 3, "colours of three transports: %q", all)
 	// A distribution goes up where a round is: each piece of its curve is level or upright.
 	if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot")[k].querySelectorAll(".curves path")]
 		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`); n > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/report/metrics"
@@ -84,9 +85,8 @@ func TestProfileTables(t *testing.T) {
 	for i := range plain.Cells {
 		plain.Cells[i].Profiles = nil
 	}
-	if s := profiles(metrics.New(plain)); !s.Empty() {
-		t.Errorf("a run without profiles: %+v", s)
-	}
+	s := profiles(metrics.New(plain))
+	check.That(t, s.Empty(), "a run without profiles: %+v", s)
 }
 
 // TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
@@ -101,9 +101,8 @@ func TestCopyTables(t *testing.T) {
 	for i := range r.Cells {
 		r.Cells[i].Profiles = nil
 	}
-	if got := shown(t, r, "copies"); strings.Contains(got, "by memmove") {
-		t.Errorf("the legend explains a column that is not there:\n%s", got)
-	}
+	got := shown(t, r, "copies")
+	check.That(t, !strings.Contains(got, "by memmove"), "the legend explains a column that is not there:\n%s", got)
 }
 
 // TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
@@ -117,35 +116,24 @@ func TestTimeline(t *testing.T) {
 		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},
 	}
 	var b bytes.Buffer
-	if err := writePerfetto(&b, benchtest.Result(c), Options{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writePerfetto(&b, benchtest.Result(c), Options{}))
 	var trace struct{ TraceEvents []event }
-	if err := json.Unmarshal(b.Bytes(), &trace); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(b.Bytes(), &trace))
 	type place struct{ pid, tid int }
 	at, names := map[string]place{}, map[place]string{}
 	for _, e := range trace.TraceEvents {
 		switch {
 		case e.Type == "X":
 			at[e.Name] = place{e.PID, e.TID}
-			if e.Took == nil {
-				t.Errorf("%s has no dur", e.Name)
-			}
+			check.That(t, e.Took != nil, "%s has no dur", e.Name)
 		case e.Name == "thread_name":
 			names[place{e.PID, e.TID}] = e.Args["name"].(string)
 		}
 	}
 	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "reserve-update": "lane 0"} {
-		if got := names[at[span]]; got != want {
-			t.Errorf("%s is on track %q, want %q", span, got, want)
-		}
+		check.Equal(t, names[at[span]], want, span, "is on track")
 	}
-	if at["collect"].pid == at["train"].pid {
-		t.Error("server and worker are one process")
-	}
-	if err := writePerfetto(&b, benchtest.Pair(1, 1), Options{}); !errors.Is(err, ErrNoTimeline) {
-		t.Errorf("cells without spans: %v", err)
-	}
+	check.That(t, at["collect"].pid != at["train"].pid, "server and worker are one process")
+	err := writePerfetto(&b, benchtest.Pair(1, 1), Options{})
+	check.That(t, errors.Is(err, ErrNoTimeline), "cells without spans: %v", err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 	"ipcbench/report/metrics"
 	"ipcbench/tensor"
@@ -57,9 +58,8 @@ func TestPythonYardstick(t *testing.T) {
 		r := python(tt.edit)
 		v := r.Verdicts()[0]
 		by := map[bool]string{true: "round", false: "transfer"}[tt.off == ""]
-		if v.By != by || (v.Off != nil) != (by == "transfer") || v.Off != nil && v.Off.Label() != tt.off {
-			t.Errorf("%s: ranked by %s for %v, want %s for %s", name, v.By, v.Off, by, tt.off)
-		}
+		check.That(t, v.By == by && (v.Off != nil) == (by == "transfer") && (v.Off == nil || v.Off.Label() == tt.off),
+			"%s: ranked by %s for %v, want %s for %s", name, v.By, v.Off, by, tt.off)
 		for _, c := range r.Cells {
 			_, like := c.TrainsLike()
 			if known := c.Of("overhead").Known(); known != (like && !c.IsControl() && c.Unproved == "") || c.Of("bandwidth").Known() && !known {
@@ -81,9 +81,8 @@ func stretched(c *result.Cell, transport, language string, ms float64) {
 func TestPythonVerdict(t *testing.T) {
 	const ours = "shm-slab,shm-slab (python),http-shm (python),http,http (python),grpc-stream,grpc-stream (python),"
 	v := python(func(*result.Cell) {}).Verdicts()[0]
-	if got := labels(v.Ranked); got != ours+"py-torch-queue,py-grpc,py-http-json" {
-		t.Errorf("ranked: %s", got)
-	}
+	got := labels(v.Ranked)
+	check.That(t, got == ours+"py-torch-queue,py-grpc,py-http-json", "ranked: %s", got)
 	if among, ok := v.Among(result.InPython); !ok || labels(among.Ranked) != "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" || among.By != v.By || !among.Proved() {
 		t.Errorf("among workers in Python: %s", labels(among.Ranked))
 	}
@@ -181,9 +180,7 @@ func TestGains(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, g.against.Label(), times)
 			}
 		}
-		if got := strings.Join(all, ", "); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
+		check.Equal(t, strings.Join(all, ", "), tt.want, name)
 	}
 }
 
@@ -198,9 +195,7 @@ func TestPythonFloors(t *testing.T) {
 		if c.Label() == "http-shm (python)" && (name != metrics.FloorCall || times.Center != c.Of("transfer").Center/200e-6) {
 			t.Errorf("%s: %v times %s", c.Name(), times.Center, name)
 		}
-		if c.Peer != "" && name != "" {
-			t.Errorf("%s is bounded by %s", c.Name(), name)
-		}
+		check.That(t, c.Peer == "" || name == "", "%s is bounded by %s", c.Name(), name)
 	}
 }
 
@@ -246,18 +241,15 @@ func TestControlBesideOthers(t *testing.T) {
 			doubts = append(doubts, f.Measured.Label())
 		}
 	}
-	if got := strings.Join(doubts, ","); got != "shm-slab,http,grpc-stream" {
-		t.Errorf("the control is in doubt for %s", got)
-	}
+	got := strings.Join(doubts, ",")
+	check.That(t, got == "shm-slab,http,grpc-stream", "the control is in doubt for %s", got)
 }
 
 // TestPythonView: what a terminal of 80 columns shows of workers in Python and of peers,
 // and the same for scripts and pull requests.
 func TestPythonView(t *testing.T) {
 	r := benchtest.Python()
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	shows(t, r, "python.text", [][]string{nil, {"gain"}, {"verdict", "findings", "cells", "workers", "environment"}}, map[string][]string{
 		"csv": {
 			"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab transfer_ratio 1 257.", "gain rtt_ratio 1 4.4",
@@ -275,13 +267,10 @@ func TestPythonView(t *testing.T) {
 		"html": {`<tbody class="heading">`, "mine (unproved)"},
 	})
 	for _, never := range []string{"ranking mine", "metrics mine overhead", "metrics mine bandwidth"} {
-		if hasLine(format(t, "csv", r), never) {
-			t.Errorf("what is not proved has a %s", never)
-		}
+		check.That(t, !hasLine(format(t, "csv", r), never), "what is not proved has a %s", never)
 	}
-	if text := shown(t, r, "verdict"); strings.Contains(text, "mine") {
-		t.Errorf("a verdict names what is not proved: %s", text)
-	}
+	text := shown(t, r, "verdict")
+	check.That(t, !strings.Contains(text, "mine"), "a verdict names what is not proved: %s", text)
 }
 
 // TestPeerIsBest: a peer that is proved and faster than ours says so, where it stands.
@@ -292,9 +281,7 @@ func TestPeerIsBest(t *testing.T) {
 	}
 	text := shown(t, r)
 	for _, want := range []string{"mine is best, 100 µs a transfer. The runner-up, shm-slab, costs ", "\nmine 0.100 ± 0.002 1.00 ▏ — 0.609\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in:\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no %q in:\n%s", want, text)
 	}
 }
 
@@ -310,13 +297,9 @@ func TestTrainView(t *testing.T) {
 		"histology, 66.6 MB in 20 tensors, 1 worker, 1 client, training by mine:train\n",
 		"Ranked by transfer (a client's round trip without its training): a training of your own has no control.",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in:\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "no %q in:\n%s", want, text)
 	}
-	if strings.Contains(text, "warning") {
-		t.Errorf("a warning of what cannot be otherwise:\n%s", text)
-	}
+	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
 }
 
 // TestGainSentences: what is said of a gain is as sure as the blocks are.
@@ -339,9 +322,8 @@ func TestGainSentences(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { wantLines(t, shown(t, r, "gain"), tt.want) })
 	}
-	if text := shown(t, benchtest.Synthetic(6, 10), "gain"); !strings.Contains(text, "gain: this result has nothing to show.") {
-		t.Errorf("without peers: %s", text)
-	}
+	text := shown(t, benchtest.Synthetic(6, 10), "gain")
+	check.That(t, strings.Contains(text, "gain: this result has nothing to show."), "without peers: %s", text)
 }
 
 // blocksOf returns the blocks of a transport with workers in Python, of the same model.

@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
 )
 
@@ -17,18 +18,12 @@ import (
 func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteSchema(&b, of); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, WriteSchema(&b, of))
 	text, err := jsonschema.UnmarshalJSON(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("schema.json", text); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.AddResource("schema.json", text))
 	return c.MustCompile("schema.json")
 }
 
@@ -36,9 +31,7 @@ func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 func violation(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s.Validate(v)
 }
 
@@ -50,25 +43,18 @@ func TestSchema(t *testing.T) {
 		"python": benchtest.Python(), "fleet": benchtest.Fleet(), "interleaved": benchtest.Interleaved(2), "one block": benchtest.Synthetic(1, 1), "rich": rich(),
 	}
 	paths, err := filepath.Glob("../results/*.json.gz")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no committed results: %v", err)
-	}
+	check.Need(t, err == nil && len(paths) != 0, "no committed results: %v", err)
 	for i, path := range paths {
 		if testing.Short() && i%4 != 0 {
 			continue
 		}
-		if results[path], err = result.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
+		results[path], err = result.ReadFile(path)
+		check.Need(t, err == nil, "%v", err)
 	}
 	answers, files, tables := schemaOf(t, "answer"), schemaOf(t, "result"), map[string]bool{}
 	for name, r := range results {
-		if err := violation(t, answers, format(t, "json", r)); err != nil {
-			t.Errorf("%s: its answer: %v", name, err)
-		}
-		if err := violation(t, files, format(t, "result", r)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.OK(t, violation(t, answers, format(t, "json", r)), name, "its answer")
+		check.OK(t, violation(t, files, format(t, "result", r)), name)
 		for _, table := range data(metrics.New(r)).Sections {
 			for _, table := range table.Tables {
 				tables[table.Key] = tables[table.Key] || len(table.Rows) > 0
@@ -77,9 +63,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, s := range heads().Sections {
 		for _, table := range s.Tables {
-			if !tables[table.Key] {
-				t.Errorf("no result has a row of the table %s", table.Key)
-			}
+			check.That(t, tables[table.Key], "no result has a row of the table %s", table.Key)
 		}
 	}
 	r := rich()

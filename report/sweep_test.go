@@ -13,6 +13,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -75,13 +76,11 @@ func TestCrossings(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
 		s := sweepOf(powers(1024, 2, 12), []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() })
 		all := crossings(s)
-		if len(all) != 1 || all[0].Before.Variant != "a" || all[0].After.Variant != "b" {
-			t.Fatalf("crossings %+v, want one from a to b", all)
-		}
+		check.Need(t, len(all) == 1 && all[0].Before.Variant == "a" && all[0].After.Variant == "b",
+			"crossings %+v, want one from a to b", all)
 		c := all[0]
-		if off := math.Abs(math.Log(c.At.Center / at)); off > 0.1 || !(c.At.Low <= c.At.Center && c.At.Center <= c.At.High) {
-			t.Fatalf("crossing at %+v, want %g", c.At, at)
-		}
+		off := math.Abs(math.Log(c.At.Center / at))
+		check.Need(t, off <= 0.1 && c.At.Low <= c.At.Center && c.At.Center <= c.At.High, "crossing at %+v, want %g", c.At, at)
 		if off := math.Abs(math.Log(1e3 * s.round(c.Before, c.At.Center) / a.round(at))); off > 0.1 {
 			t.Fatalf("a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
 		}
@@ -111,9 +110,7 @@ func TestPowers(t *testing.T) {
 			}
 		}
 		got, ok := crossed(met, from, to)
-		if !ok {
-			t.Fatal("no crossing")
-		}
+		check.Need(t, ok, "no crossing")
 		near := func(x, want float64) bool { return math.Abs(math.Log(x/want)) < 1e-9 }
 		if !near(got.Center, at) || !near(got.Low, at*math.Exp(-half/rise)) && from >= 0 || !near(got.High, at*math.Exp(half/rise)) && to < len(met) {
 			t.Errorf("got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
@@ -144,16 +141,14 @@ func TestSeveralCrossings(t *testing.T) {
 	for _, c := range crossings(s) {
 		got[c.Before.Variant+c.After.Variant]++
 	}
-	if want := map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("crossings %v, want %v", got, want)
-	}
+	want := map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1}
+	check.That(t, fmt.Sprint(got) == fmt.Sprint(want), "crossings %v, want %v", got, want)
 	if e := s.Envelope(); len(e) != 3 || e[1].Best[0].Variant != "b" || e[1].Since == nil || e[1].Since.Before.Variant != "a" || e[2].Best[0].Variant != "a" || e[2].To != 3 {
 		t.Errorf("envelope %+v", e)
 	}
 	// One block says nothing: no crossing, whatever the rounds.
-	if all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, none)); len(all) != 0 {
-		t.Errorf("%d crossings of single blocks", len(all))
-	}
+	all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, none))
+	check.That(t, len(all) == 0, "%d crossings of single blocks", len(all))
 }
 
 // TestNearest: the transport that comes next is the fastest of the others.
@@ -209,9 +204,7 @@ func TestSweeps(t *testing.T) {
 			}
 			got += s.Over.name + " " + fmt.Sprint(s.At)
 		}
-		if got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		check.Equal(t, got, test.want, name)
 	}
 }
 
@@ -237,9 +230,8 @@ func TestCrossingCoverage(t *testing.T) {
 	}
 	share := float64(held) / float64(found)
 	t.Logf("%d crossings in %d sweeps: %.1f %% hold the true one", found, runs, 100*share)
-	if found < runs*99/100 || found > runs*102/100 || share < 0.95 || share > 0.995 {
-		t.Errorf("%d crossings in %d sweeps, of which %.1f %% hold the true one; want 98 %%", found, runs, 100*share)
-	}
+	check.That(t, found >= runs*99/100 && found <= runs*102/100 && share >= 0.95 && share <= 0.995,
+		"%d crossings in %d sweeps, of which %.1f %% hold the true one; want 98 %%", found, runs, 100*share)
 }
 
 // swept is a result of ten transports and a control, with a number of sizes and all of
@@ -285,25 +277,18 @@ func TestSweepScreen(t *testing.T) {
 	} {
 		for _, width := range []int{45, 80, 120} {
 			var b bytes.Buffer
-			if err := writeText(&b, test.of, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, writeText(&b, test.of, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}))
 			for line := range strings.Lines(b.String()) {
-				if n := utf8.RuneCountInString(line) - 1; n > width {
-					t.Errorf("%s: %d columns of %d: %s", name, n, width, line)
-				}
+				n := utf8.RuneCountInString(line) - 1
+				check.That(t, n <= width, "%s: %d columns of %d: %s", name, n, width, line)
 			}
-			if lines := strings.Count(b.String(), "\n"); width >= 80 && lines > test.lines {
-				t.Errorf("%s: %d lines at %d columns", name, lines, width)
-			}
+			lines := strings.Count(b.String(), "\n")
+			check.That(t, width < 80 || lines <= test.lines, "%s: %d lines at %d columns", name, lines, width)
 			for _, want := range test.want {
-				if width == 120 && !strings.Contains(b.String(), want) {
-					t.Errorf("%s lacks %q:\n%s", name, want, b.String())
-				}
+				check.That(t, width != 120 || strings.Contains(b.String(), want), "%s lacks %q:\n%s", name, want, b.String())
 			}
-			if n := strings.Count(b.String(), "\n  from "); width == 120 && n != 1 {
-				t.Errorf("%s: %d tables of sweeps:\n%s", name, n, b.String())
-			}
+			n := strings.Count(b.String(), "\n  from ")
+			check.That(t, width != 120 || n == 1, "%s: %d tables of sweeps:\n%s", name, n, b.String())
 		}
 	}
 	md := format(t, "md", one)
@@ -324,7 +309,5 @@ func TestSweepScreen(t *testing.T) {
 	for _, row := range rowsOf(t, mixed, "crossings") {
 		sweeps[fmt.Sprint(row["over"], row["model"], row["update"], row["workers"], row["clients"])] = true
 	}
-	if len(sweeps) != 7 {
-		t.Errorf("%d sweeps: %v", len(sweeps), sweeps)
-	}
+	check.That(t, len(sweeps) == 7, "%d sweeps: %v", len(sweeps), sweeps)
 }

@@ -17,6 +17,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
 )
 
@@ -31,17 +32,12 @@ func golden(t *testing.T, name, got string) {
 	}
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got):\n%s\nrun the test with -update and look at the difference", path, diff)
-	}
+	check.Must(t, err)
+	diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n"))
+	check.That(t, diff == "", "%s (-want +got):\n%s\nrun the test with -update and look at the difference", path, diff)
 }
 
 func format(t testing.TB, name string, r *result.Result) string {
@@ -51,9 +47,7 @@ func format(t testing.TB, name string, r *result.Result) string {
 			continue
 		}
 		var b bytes.Buffer
-		if err := f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
 		if name == "json" && !jsontext.Value(b.Bytes()).IsValid() { // which no name twice is, either
 			t.Fatalf("this is no JSON:\n%s", b.String())
 		}
@@ -68,9 +62,7 @@ func format(t testing.TB, name string, r *result.Result) string {
 func shown(t testing.TB, r *result.Result, views ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 10000, Unicode: true}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 10000, Unicode: true}}))
 	lines := strings.Split(b.String(), "\n")
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), " ")
@@ -82,18 +74,14 @@ func shown(t testing.TB, r *result.Result, views ...string) string {
 func wantLines(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if !strings.Contains("\n"+text+"\n", "\n"+w+"\n") {
-			t.Errorf("no line %q in:\n%s", w, text)
-		}
+		check.That(t, strings.Contains("\n"+text+"\n", "\n"+w+"\n"), "no line %q in:\n%s", w, text)
 	}
 }
 
 // TestSynthetic: the results of this file are such as a run could write.
 func TestSynthetic(t *testing.T) {
 	for i, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 1, 2))} {
-		if err := r.Validate(); err != nil {
-			t.Errorf("%d: %v", i, err)
-		}
+		check.OK(t, r.Validate(), i)
 	}
 }
 
@@ -124,9 +112,7 @@ func TestFormats(t *testing.T) {
 		})
 	}
 	real, err := result.ReadFile("../bench/testdata/result.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, name := range []string{"json", "benchfmt"} {
 		golden(t, "real."+name, format(t, name, real))
 	}
@@ -136,25 +122,19 @@ func TestFormats(t *testing.T) {
 // committed result, at two widths; and all views.
 func TestScreen(t *testing.T) {
 	real, err := result.ReadFile("../results/readme.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	first := benchtest.Synthetic(6, 10)
 	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
 	for name, r := range map[string]*result.Result{"first": first, "readme": real} {
 		for _, width := range []int{45, 80, 120} {
 			var b bytes.Buffer
-			if err := writeText(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, writeText(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}))
 			for line := range strings.Lines(b.String()) {
-				if n := utf8.RuneCountInString(line) - 1; n > width {
-					t.Errorf("%s: %d columns of %d: %s", name, n, width, line)
-				}
+				n := utf8.RuneCountInString(line) - 1
+				check.That(t, n <= width, "%s: %d columns of %d: %s", name, n, width, line)
 			}
-			if lines := strings.Count(b.String(), "\n"); width >= 80 && lines > 40 {
-				t.Errorf("%s: %d lines at %d columns", name, lines, width)
-			}
+			lines := strings.Count(b.String(), "\n")
+			check.That(t, width < 80 || lines <= 40, "%s: %d lines at %d columns", name, lines, width)
 			// The largest model's verdict is on a screen of 24 lines, the prompt below it.
 			if _, last, ok := strings.Cut(b.String(), "histology, "); width >= 80 && (!ok || strings.Count(last, "\n") > 23) {
 				t.Errorf("%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
@@ -165,18 +145,14 @@ func TestScreen(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := writeText(&b, twoCells(), Options{Views: []string{"all"}, Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writeText(&b, twoCells(), Options{Views: []string{"all"}, Text: doc.TextOptions{Width: 80, Unicode: true}}))
 	golden(t, "views.text", b.String())
 }
 
 func TestViews(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range Views() {
-		if v.Help == "" || seen[v.Name] {
-			t.Errorf("view %q", v.Name)
-		}
+		check.That(t, v.Help != "" && !seen[v.Name], "view %q", v.Name)
 		seen[v.Name] = true
 	}
 }

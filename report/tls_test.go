@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
 )
 
@@ -42,9 +43,8 @@ func TestTunnels(t *testing.T) {
 	} {
 		r := benchtest.Encrypted(map[string]float64{"http": 1.8})
 		tt.edit(r.Cells)
-		if got := names(r); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+		got := names(r)
+		check.That(t, slices.Equal(got, tt.want), "%s: %q, want %q", name, got, tt.want)
 	}
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
 	// The sixth of 36 ratios from either end.
@@ -64,9 +64,7 @@ func TestTunnels(t *testing.T) {
 func TestHandshake(t *testing.T) {
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
 	plain, on, mutual := tunnel[0].cell, tunnel[1].cell, tunnel[2].cell
-	if plain.Of("handshake").Known() {
-		t.Error("a handshake without TLS")
-	}
+	check.That(t, !plain.Of("handshake").Known(), "a handshake without TLS")
 	fresh := benchtest.Encrypted(map[string]float64{"http": 1.8}) // whose rounds begin before their handshakes
 	for i := range fresh.Cells {
 		fresh.Cells[i].Respawn = true
@@ -88,9 +86,7 @@ var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
 // pull requests.
 func TestTLSView(t *testing.T) {
 	r := benchtest.Encrypted(encrypted)
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	shows(t, r, "tls.text", [][]string{nil, {"tls"}}, map[string][]string{
 		"csv": {"metrics http:network=tcp:tls=mutual handshake s 0.0025", "metrics http:network=tcp:tls=mutual cold_round s 0.8125", "tls on http round_ratio 1 1.8", "tls on http cpu_ratio 1 1.8",
 			"tls on http more_bytes 1 0.000"},
@@ -154,9 +150,8 @@ func TestTLSSentences(t *testing.T) {
 			}
 		})
 	}
-	if text := shown(t, benchtest.Encrypted(nil), "tls"); !strings.Contains(text, "tls: this result has nothing to show.") {
-		t.Errorf("without TLS:\n%s", text)
-	}
+	text := shown(t, benchtest.Encrypted(nil), "tls")
+	check.That(t, strings.Contains(text, "tls: this result has nothing to show."), "without TLS:\n%s", text)
 	many := map[string]float64{}
 	for i := range 9 {
 		many[fmt.Sprintf("http%d", i)] = 1.8

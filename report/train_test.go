@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/benchtest"
+	"ipcbench/internal/test/check"
 )
 
 // TestCommunication: where a user's function trains, the first screen says which share of a
@@ -12,9 +13,8 @@ import (
 // phases where ours trains for a given time. Elsewhere there is no such column.
 func TestCommunication(t *testing.T) {
 	r := benchtest.Pair(1, 1)
-	if text := shown(t, r) + shown(t, r, "phases"); strings.Contains(text, "communication") {
-		t.Errorf("there is a share of communication without --train:\n%s", text)
-	}
+	text := shown(t, r) + shown(t, r, "phases")
+	check.That(t, !strings.Contains(text, "communication"), "there is a share of communication without --train:\n%s", text)
 	r.Cells[1].TrainMS = 10
 	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %", "pickle 9.00 ± 0.18 6.00 ± 0.12 10.0 ± 0.2 3.00 ± 0.06 47 ± 0")
 	r.Cells = r.Cells[1:]

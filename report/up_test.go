@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
 )
 
@@ -26,9 +27,7 @@ func TestUnlike(t *testing.T) {
 	}
 	r.Floors = []result.Floor{work("", 5e-3), work("lora", 2e-3),
 		{Name: "unix-stream", Unit: "B/s", Help: "a socket", Blocks: [][]float64{{40e9}, {40e9}, {40e9}, {40e9}, {40e9}, {40e9}}}}
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Validate())
 	v := metrics.New(r)
 	for i, want := range []map[string]float64{
 		{"overhead": math.NaN(), "goodput": 200e6 / 10e-3, "floor_ratio": 10e-3 / 5e-3},
@@ -38,9 +37,8 @@ func TestUnlike(t *testing.T) {
 	} {
 		for name, x := range want {
 			got := v.Cells[i].Of(name)
-			if got.Known() == math.IsNaN(x) || got.Known() && math.Abs(got.Center/x-1) > 1e-9 {
-				t.Errorf("%s: %s is %v, want %v", v.Cells[i].ID(), name, got, x)
-			}
+			check.That(t, got.Known() != math.IsNaN(x) && (!got.Known() || math.Abs(got.Center/x-1) <= 1e-9),
+				"%s: %s is %v, want %v", v.Cells[i].ID(), name, got, x)
 		}
 	}
 	if len(v.Groups()) != 2 || len(sweepsOf(v)) != 0 {
@@ -56,9 +54,7 @@ func TestUnlike(t *testing.T) {
 	} {
 		text := format(t, name, r)
 		for _, want := range all {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: %q is missing in\n%s", name, want, text)
-			}
+			check.That(t, strings.Contains(text, want), "%s: %q is missing in\n%s", name, want, text)
 		}
 	}
 
@@ -72,9 +68,8 @@ func TestUnlike(t *testing.T) {
 	if len(c.Rows) != 2 || c.Rows[0].Cell.Model.Up != "lora" || c.Rows[1].Ratio.Center != 1 {
 		t.Errorf("compared %+v", c.Rows)
 	}
-	if text := write(t, c, "text"); !strings.Contains(text, "even, updates lora") {
-		t.Errorf("the table says nothing of the update:\n%s", text)
-	}
+	text := write(t, c, "text")
+	check.That(t, strings.Contains(text, "even, updates lora"), "the table says nothing of the update:\n%s", text)
 	if text := write(t, c, "json"); strings.Count(text, `"update":"lora"`) != 2 {
 		t.Errorf("the rows say nothing of the update:\n%s", text)
 	}

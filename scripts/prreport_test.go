@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -55,9 +56,8 @@ func proposed(t *testing.T, c change) (clone string) {
 	store, clone := filepath.Join(dir, "store"), filepath.Join(dir, "clone")
 	git := func(args ...string) {
 		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
+		out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput()
+		check.Need(t, err == nil, "git %v: %v\n%s", args, err, out)
 	}
 	git("init", "-q", "--bare", "-b", "main", store)
 	git("--git-dir", store, "--work-tree", "..", "add", "--all", "..", ":!../results")
@@ -66,15 +66,9 @@ func proposed(t *testing.T, c change) (clone string) {
 	git("-C", clone, "checkout", "-q", "-b", "change")
 	path := filepath.Join(clone, c.file)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(string(text), c.old) != 1 {
-		t.Fatalf("%s: want %q once in it", c.file, c.old)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Need(t, strings.Count(string(text), c.old) == 1, "%s: want %q once in it", c.file, c.old)
+	check.Must(t, os.WriteFile(path, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600))
 	git("-C", clone, "commit", "-q", "-a", "-m", "changed")
 	return clone
 }
@@ -90,17 +84,14 @@ func reported(t *testing.T, clone, failAbove, cells string, command ...string) (
 	tmp := t.TempDir()
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "LAYOUTS=2", "BASE=main", "OUT=out", "FAIL_ABOVE="+failAbove, "CELLS=-q --transport grpc-stream,http --model uniform:1MiB/4 --workers 1 --clients 1 "+cells)
 	log, err := cmd.CombinedOutput()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	exit := new(exec.ExitError)
+	check.Need(t, err == nil || errors.As(err, &exit), "%v", err)
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("%v; it leaves %v", err, left)
 	}
 	file := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(clone, "out", name))
-		if err != nil {
-			t.Errorf("%v\n%s", err, log)
-		}
+		check.That(t, err == nil, "%v\n%s", err, log)
 		return string(text)
 	}
 	return report{file("report.md"), strings.TrimSpace(file("exit-code")), string(log)}, cmd.ProcessState.ExitCode()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/kernel"
+	"ipcbench/internal/test/check"
 
 	"pgregory.net/rapid"
 )
@@ -79,19 +80,13 @@ func average(t testing.TB, l *Layout, weights []float64, updates ...[]float64) *
 	for _, w := range weights {
 		total += w
 	}
-	if err := a.Begin(next, total); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, a.Begin(next, total))
 	for i, u := range updates {
 		p := Alloc(l)
 		setElems(p.View(0), d, u)
-		if err := a.Fold(p, weights[i]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Fold(p, weights[i]))
 	}
-	if err := a.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, a.Finish())
 	return next
 }
 
@@ -138,9 +133,7 @@ func TestAverageKnownAnswers(t *testing.T) {
 		for _, d := range test.dtypes {
 			l := vector(t, d, len(test.want))
 			got := elemsOf(average(t, l, test.weights, test.updates...).View(0), d)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("%s, %v: %v, want %v", test.name, d, got, test.want)
-			}
+			check.That(t, slices.Equal(got, test.want), "%s, %v: %v, want %v", test.name, d, got, test.want)
 		}
 	}
 }
@@ -151,20 +144,13 @@ func TestAverageClampsI64(t *testing.T) {
 	p, next, a := Alloc(l), Alloc(l), NewAverage(l)
 	copy(Slice[int64](p.View(0)), []int64{math.MaxInt64, math.MinInt64})
 	for range 2 { // the scratch memory of the first round must not show in the second
-		if err := a.Begin(next, 3); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Begin(next, 3))
 		for range 3 {
-			if err := a.Fold(p, 1); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Fold(p, 1))
 		}
-		if err := a.Finish(); err != nil {
-			t.Fatal(err)
-		}
-		if got := Slice[int64](next.View(0)); got[0] != math.MaxInt64 || got[1] != math.MinInt64 {
-			t.Errorf("got %d", got)
-		}
+		check.Must(t, a.Finish())
+		got := Slice[int64](next.View(0))
+		check.That(t, got[0] == math.MaxInt64 && got[1] == math.MinInt64, "got %d", got)
 	}
 }
 
@@ -194,9 +180,8 @@ func TestAverageOfIntegersIsExact(t *testing.T) {
 		if c := over.Cmp(big.NewRat(1, 2)); c > 0 || c == 0 && want.Bit(0) == 1 {
 			want.Add(want, big.NewInt(1))
 		}
-		if got := elemsOf(average(t, vector(t, d, 1), weights, updates...).View(0), d)[0]; got != float64(want.Int64()) {
-			r.Fatalf("%v with weights %v: %v, want %v", updates, weights, got, want)
-		}
+		got := elemsOf(average(t, vector(t, d, 1), weights, updates...).View(0), d)[0]
+		check.Need(r, got == float64(want.Int64()), "%v with weights %v: %v, want %v", updates, weights, got, want)
 	})
 }
 
@@ -206,9 +191,8 @@ func TestAverageKeepsCounters(t *testing.T) {
 		weights := rapid.SliceOfN(rapid.Map(rapid.IntRange(1, 1000), func(n int) float64 { return float64(n) }), 1, 20).Draw(r, "weights")
 		x := float64(rapid.Int64Range(0, 1<<53/20_000).Draw(r, "counter"))
 		updates := slices.Repeat([][]float64{{x}}, len(weights))
-		if got := elemsOf(average(t, vector(t, I64, 1), weights, updates...).View(0), I64)[0]; got != x {
-			r.Fatalf("%v became %v", x, got)
-		}
+		got := elemsOf(average(t, vector(t, I64, 1), weights, updates...).View(0), I64)[0]
+		check.Need(r, got == x, "%v became %v", x, got)
 	})
 }
 
@@ -271,24 +255,14 @@ func rounds(t testing.TB, l *Layout, n int, weights []float64, reverse bool) []u
 		slices.Reverse(order)
 	}
 	for r := range n {
-		if err := a.Begin(next, total); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Begin(next, total))
 		for _, c := range order {
 			key := Key{Seed: 1, Round: r, Client: c}
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
-			}
-			if err := Prove(update, model, key); err != nil {
-				t.Fatal(err)
-			}
-			if err := a.Fold(update, weights[c]); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, key))
+			check.Must(t, Prove(update, model, key))
+			check.Must(t, a.Fold(update, weights[c]))
 		}
-		if err := a.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Finish())
 		model, next = next, model
 		hashes = append(hashes, model.Hash())
 	}
@@ -301,12 +275,9 @@ func TestModelsAreTheSameEverywhere(t *testing.T) {
 	weights := []float64{600, 601, 602, 599, 3}
 	got := rounds(t, mixedLayout(t), 3, weights, false)
 	want := []uint64{0xd315893d2df35ee4, 0xaafd1c3c08a37a59, 0xf8fefaba2f6fd0bb, 0x2d93440da4aaea13}
-	if !slices.Equal(got, want) {
-		t.Errorf("hashes of the models are %#x, want %#x", got, want)
-	}
-	if other := rounds(t, mixedLayout(t), 1, weights, true); other[1] == got[1] {
-		t.Error("the order of the clients makes no difference, so this test cannot see one")
-	}
+	check.That(t, slices.Equal(got, want), "hashes of the models are %#x, want %#x", got, want)
+	other := rounds(t, mixedLayout(t), 1, weights, true)
+	check.That(t, other[1] != got[1], "the order of the clients makes no difference, so this test cannot see one")
 }
 
 // Over many rounds nothing becomes a NaN, an infinity or a bool of 2.
@@ -315,21 +286,13 @@ func TestModelsStaySound(t *testing.T) {
 	model, next, update, a := Alloc(l), Alloc(l), Alloc(l), NewAverage(l)
 	Fill(model, 5)
 	for r := range 50 {
-		if err := a.Begin(next, 3); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Begin(next, 3))
 		for c := range 3 {
-			if err := Train(update, model, Key{Seed: 5, Round: r, Client: c}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, Key{Seed: 5, Round: r, Client: c}))
 			sound(t, update)
-			if err := a.Fold(update, 1); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Fold(update, 1))
 		}
-		if err := a.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Finish())
 		model, next = next, model
 	}
 	sound(t, model)
@@ -343,13 +306,9 @@ func sound(t testing.TB, p *Package) {
 		for j, x := range elemsOf(p.View(i), d) {
 			switch d {
 			case F16, BF16, F32, F64:
-				if !(x > 0.5 && x < 4) {
-					t.Fatalf("%v %d of tensor %d is %v", d, j, i, x)
-				}
+				check.Need(t, x > 0.5 && x < 4, "%v %d of tensor %d is %v", d, j, i, x)
 			case Bool:
-				if x != 0 && x != 1 {
-					t.Fatalf("bool %d of tensor %d is %v", j, i, x)
-				}
+				check.Need(t, x == 0 || x == 1, "bool %d of tensor %d is %v", j, i, x)
 			}
 		}
 	}
@@ -359,38 +318,22 @@ func TestAverageRefuses(t *testing.T) {
 	l := vector(t, F32, 2)
 	p, other, a := Alloc(l), Alloc(vector(t, F32, 2)), NewAverage(l)
 	for _, total := range []float64{0, -1, math.NaN(), math.Inf(1), 0x1p54, 0x1p-54} {
-		if a.Begin(p, total) == nil {
-			t.Errorf("total weight %v passes", total)
-		}
+		check.That(t, a.Begin(p, total) != nil, "total weight %v passes", total)
 	}
-	if a.Begin(other, 1) == nil {
-		t.Error("a next model of another layout passes")
-	}
+	check.That(t, a.Begin(other, 1) != nil, "a next model of another layout passes")
 	begin := func() {
 		t.Helper()
-		if err := a.Begin(p, 2); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Begin(p, 2))
 	}
 	begin()
-	if a.Finish() == nil {
-		t.Error("no updates pass")
-	}
-	if a.Fold(other, 1) == nil {
-		t.Error("an update of another layout passes")
-	}
+	check.That(t, a.Finish() != nil, "no updates pass")
+	check.That(t, a.Fold(other, 1) != nil, "an update of another layout passes")
 	for _, w := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if a.Fold(Alloc(l), w) == nil {
-			t.Errorf("weight %v passes", w)
-		}
+		check.That(t, a.Fold(Alloc(l), w) != nil, "weight %v passes", w)
 	}
 	begin()
-	if err := a.Fold(Alloc(l), 1); err != nil {
-		t.Error(err)
-	}
-	if a.Finish() == nil {
-		t.Error("half of the weight passes for all")
-	}
+	check.OK(t, a.Fold(Alloc(l), 1))
+	check.That(t, a.Finish() != nil, "half of the weight passes for all")
 }
 
 // After the first round an average allocates nothing.
@@ -398,11 +341,8 @@ func TestAverageAllocatesOnce(t *testing.T) {
 	l := mixedLayout(t)
 	a, next, update := NewAverage(l), Alloc(l), Alloc(l)
 	Fill(update, 1)
-	if n := testing.AllocsPerRun(10, func() {
-		if a.Begin(next, 2) != nil || a.Fold(update, 1) != nil || a.Fold(update, 1) != nil || a.Finish() != nil {
-			t.Fatal("the average failed")
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations a round", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(10, func() {
+		check.Need(t, a.Begin(next, 2) == nil && a.Fold(update, 1) == nil && a.Fold(update, 1) == nil && a.Finish() == nil,
+			"the average failed")
+	}), 0, "allocations a round")
 }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
 	"testing"
 
@@ -21,9 +22,8 @@ func TestParseBytes(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := ParseBytes(test.text)
-		if test.want < 0 && err == nil || test.want >= 0 && (err != nil || got != test.want) {
-			t.Errorf("%q is %d, error %v, want %d", test.text, got, err, test.want)
-		}
+		check.That(t, (test.want >= 0 || err != nil) && (test.want < 0 || err == nil && got == test.want),
+			"%q is %d, error %v, want %d", test.text, got, err, test.want)
 	}
 }
 
@@ -36,9 +36,7 @@ func TestFormatBytes(t *testing.T) {
 		{64 << 20, "64MiB"}, {3 << 29, "1536MiB"}, {1 << 30, "1GiB"}, {1<<30 + 1, "1073741825B"},
 	}
 	for _, test := range tests {
-		if got := FormatBytes(test.n); got != test.want {
-			t.Errorf("%d is %q, want %q", test.n, got, test.want)
-		}
+		check.Equal(t, FormatBytes(test.n), test.want, test.n, "is")
 	}
 }
 

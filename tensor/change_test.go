@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/kernel"
+	"ipcbench/internal/test/check"
 )
 
 var changes = []string{"100%", "0.5%", "2%", "30%", "50%", "70%", "99.9999%", "5%/rows", "60%/rows"}
@@ -13,9 +14,7 @@ var changes = []string{"100%", "0.5%", "2%", "30%", "50%", "70%", "99.9999%", "5
 func mustChange(t testing.TB, text string) Change {
 	t.Helper()
 	c, err := ParseChange(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return c
 }
 
@@ -23,20 +22,17 @@ func mustChange(t testing.TB, text string) Change {
 // says what is possible.
 func TestParseChange(t *testing.T) {
 	for _, text := range append(changes, "0.0001%", "12.3456%") {
-		if c := mustChange(t, text); c.String() != text {
-			t.Errorf("%q is read as %q", text, c)
-		}
+		c := mustChange(t, text)
+		check.That(t, c.String() == text, "%q is read as %q", text, c)
 	}
 	for text, want := range map[string]Change{"100%": {}, "100.0%/rows": {}, "2.50%": {25_000, false}, "02%/rows": {20_000, true}} {
-		if c := mustChange(t, text); c != want {
-			t.Errorf("%q is %+v, want %+v", text, c, want)
-		}
+		c := mustChange(t, text)
+		check.That(t, c == want, "%q is %+v, want %+v", text, c, want)
 	}
 	for _, text := range []string{"", "%", "0%", "0.0%", "101%", "100.0001%", "2", "-2%", "+2%", "2 %", "2.%", ".5%", "1e1%", "0.00001%", "2%/row", "2%/rows/rows", "/rows",
 		"99999999999999999999%", "0x2%", "2%%", "1_0%", "NaN%"} {
-		if c, err := ParseChange(text); err == nil || !strings.Contains(err.Error(), "2%/rows") {
-			t.Errorf("%q is %v, error %v", text, c, err)
-		}
+		c, err := ParseChange(text)
+		check.That(t, err != nil && strings.Contains(err.Error(), "2%/rows"), "%q is %v, error %v", text, c, err)
 	}
 }
 
@@ -69,9 +65,8 @@ func TestChangeDensity(t *testing.T) {
 					}
 				}
 			}
-			if want := c.Share() * n; math.Abs(float64(one)-want) > 8 {
-				t.Errorf("%s: one client changes %d words of %d, want %v", text, one, n, want)
-			}
+			want := c.Share() * n
+			check.That(t, math.Abs(float64(one)-want) <= 8, "%s: one client changes %d words of %d, want %v", text, one, n, want)
 			if got, want := float64(sum)/n, 1-math.Pow(1-c.Share(), float64(k+1)); math.Abs(got-want) > within {
 				t.Errorf("%s: %d clients change %.4f of the words, want %.4f", text, k+1, got, want)
 			}
@@ -92,9 +87,8 @@ func TestChangeOfSmallTensors(t *testing.T) {
 					sum += to - from
 				}
 			}
-			if got := float64(sum) / float64(tensors*elems); math.Abs(got-c.Share()) > 0.01 {
-				t.Errorf("%s of tensors of %d words: %.4f", text, elems, got)
-			}
+			got := float64(sum) / float64(tensors*elems)
+			check.That(t, math.Abs(got-c.Share()) <= 0.01, "%s of tensors of %d words: %.4f", text, elems, got)
 		}
 	}
 }
@@ -119,13 +113,9 @@ func TestChosenWordsChange(t *testing.T) {
 				}
 				c := mustChange(t, text)
 				key := Key{Seed: 3, Round: 1, Client: 2, Change: c}
-				if err := Train(update, model, key); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, Train(update, model, key))
 				average := Alloc(vector(t, F32, 5))
-				if err := Advance(next, model, average, c); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, Advance(next, model, average, c))
 				for p, stream := range map[*Package]uint64{update: key.stream(0), next: mix(digest(average), 0)} {
 					chosen := make([]bool, 3*n)
 					r := c.runs(n, 3*n, stream)
@@ -136,9 +126,8 @@ func TestChosenWordsChange(t *testing.T) {
 					}
 					for i := range chosen {
 						was, is := element(model.View(0), i, d.Size()), element(p.View(0), i, d.Size())
-						if (was != is) != chosen[i] || kind(d, was) != kind(d, is) {
-							t.Fatalf("%s of %s: element %d was %x and is %x, chosen %v", text, d, i, was, is, chosen[i])
-						}
+						check.Need(t, (was != is) == chosen[i] && kind(d, was) == kind(d, is),
+							"%s of %s: element %d was %x and is %x, chosen %v", text, d, i, was, is, chosen[i])
 					}
 				}
 			}
@@ -210,13 +199,10 @@ func TestFillNormal(t *testing.T) {
 		if within := float64(near) / n; math.Abs(within-0.67) > 0.01 { // of a normal one 0.683
 			t.Errorf("%v: %.3f lie within one deviation", d, within)
 		}
-		if most := exponents[-5] + exponents[-6] + exponents[-7]; most < n*7/10 {
-			t.Errorf("%v: three exponents hold %d of %d", d, most, n)
-		}
+		most := exponents[-5] + exponents[-6] + exponents[-7]
+		check.That(t, most >= n*7/10, "%v: three exponents hold %d of %d", d, most, n)
 		other := Alloc(p.Layout())
 		FillNormal(other, 2)
-		if string(other.View(0)) == string(p.View(0)) {
-			t.Errorf("%v: another seed gives the same", d)
-		}
+		check.That(t, string(other.View(0)) != string(p.View(0)), "%v: another seed gives the same", d)
 	}
 }

@@ -1,8 +1,8 @@
 package tensor
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
-	"strings"
 	"testing"
 )
 
@@ -12,15 +12,11 @@ func TestSame(t *testing.T) {
 	p, want := Alloc(l), Alloc(l)
 	Fill(p, 1)
 	Fill(want, 1)
-	if err := Same(p, want); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, Same(p, want))
 	for i := range l.Len() {
 		for at := range p.View(i) {
 			p.View(i)[at] ^= 0x80
-			if err := Same(p, want); err == nil || !strings.Contains(err.Error(), l.Spec(i).Name) {
-				t.Errorf("byte %d of tensor %d: error %v", at, i, err)
-			}
+			check.Fails(t, Same(p, want), l.Spec(i).Name, "byte", at, "of tensor", i)
 			p.View(i)[at] ^= 0x80
 		}
 	}
@@ -43,9 +39,8 @@ func TestDiffering(t *testing.T) {
 	p, q := Alloc(l), Alloc(l)
 	setRows(t, p, 3, 2, 77, 0)
 	setRows(t, q, 3, 2, 70, 0)
-	if n, all := Differing(p, q), p.Elements(); n == 0 || n >= all {
-		t.Errorf("%d of %d words differ, want those of the tensor with other rows", n, all)
-	}
+	n, all := Differing(p, q), p.Elements()
+	check.That(t, n != 0 && n < all, "%d of %d words differ, want those of the tensor with other rows", n, all)
 }
 
 // TestDeviation: known answers, of every type that can hold them. What is not finite is

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"math"
 	"testing"
 )
@@ -18,9 +19,7 @@ func changed(t testing.TB, model *Package, c Change, round int, weights []float6
 	Fill(next, 99) // what was there must not show
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	must(average(a, next, total))
 	for client, w := range weights {
@@ -53,9 +52,7 @@ func TestDifferencesOfIntegers(t *testing.T) {
 				if s.DType == I64 { // whose first values are beyond what a float64 holds
 					continue
 				}
-				if !exact {
-					t.Errorf("%s of %s with weights %v: the average of differences is another", text, s.Name, weights)
-				}
+				check.That(t, exact, "%s of %s with weights %v: the average of differences is another", text, s.Name, weights)
 			}
 		}
 	}
@@ -67,21 +64,14 @@ func TestDifferencesKnownAnswers(t *testing.T) {
 		l := vector(t, d, 4)
 		model, next, update, a := Alloc(l), Alloc(l), Alloc(l), NewAverage(l)
 		setElems(model.View(0), d, []float64{1, 2, -3, 0.5})
-		if err := a.BeginFrom(next, model, 4); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.BeginFrom(next, model, 4))
 		for i, values := range [][]float64{{1, 6, -3, 0.75}, {3, 2, -3, 0.25}} {
 			setElems(update.View(0), d, values)
-			if err := a.Fold(update, []float64{1, 3}[i]); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Fold(update, []float64{1, 3}[i]))
 		}
-		if err := a.Finish(); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := fmt.Sprint(elemsOf(next.View(0), d)), "[2.5 3 -3 0.375]"; got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
+		check.Must(t, a.Finish())
+		got, want := fmt.Sprint(elemsOf(next.View(0), d)), "[2.5 3 -3 0.375]"
+		check.That(t, got == want, "%v: %s, want %s", d, got, want)
 	}
 }
 
@@ -122,9 +112,8 @@ func TestDifferencesKeepBits(t *testing.T) {
 					was, is := element(model.View(0), i, d.Size()), element(next.View(0), i, d.Size())
 					if was != is {
 						differ++
-						if !touched[i] {
-							t.Fatalf("%s of %v: element %d was %x and is %x, and no client has changed it", text, d, i, was, is)
-						}
+						check.Need(t, touched[i],
+							"%s of %v: element %d was %x and is %x, and no client has changed it", text, d, i, was, is)
 					}
 				}
 				want := 1 - math.Pow(1-c.Share(), float64(clients))
@@ -147,16 +136,14 @@ func TestChangedModelsAreTheSameEverywhere(t *testing.T) {
 		model = changed(t, before, mustChange(t, text), round, []float64{600, 601, 3}, func(a *Average, next *Package, total float64) error { return a.BeginFrom(next, before, total) })
 		got = append(got, model.Hash())
 	}
-	if want := "[7568661b64ad0167 247328d0fbe3bcb8 d6ceadba814356c9 33bf1ada549e33ad]"; fmt.Sprintf("%x", got) != want {
-		t.Errorf("%x, want %s", got, want)
-	}
+	want := "[7568661b64ad0167 247328d0fbe3bcb8 d6ceadba814356c9 33bf1ada549e33ad]"
+	check.That(t, fmt.Sprintf("%x", got) == want, "%x, want %s", got, want)
 }
 
 func TestDifferencesRefuse(t *testing.T) {
 	l := vector(t, F32, 2)
-	if NewAverage(l).BeginFrom(Alloc(l), Alloc(vector(t, F32, 3)), 1) == nil {
-		t.Error("differences from a model of another layout pass")
-	}
+	check.That(t, NewAverage(l).BeginFrom(Alloc(l), Alloc(vector(t, F32, 3)), 1) != nil,
+		"differences from a model of another layout pass")
 }
 
 // After the first round an average of differences allocates nothing.
@@ -165,11 +152,9 @@ func TestDifferencesAllocateOnce(t *testing.T) {
 	a, base, next, update := NewAverage(l), Alloc(l), Alloc(l), Alloc(l)
 	Fill(base, 1)
 	Fill(update, 2)
-	if n := testing.AllocsPerRun(10, func() {
+	check.Equal(t, testing.AllocsPerRun(10, func() {
 		if a.BeginFrom(next, base, 2) != nil || a.Fold(update, 1) != nil || a.Fold(update, 1) != nil || a.Finish() != nil {
 			t.Fatal("the average failed")
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations a round", n)
-	}
+	}), 0, "allocations a round")
 }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
 	"slices"
 	"strconv"
@@ -21,26 +22,20 @@ func TestDTypes(t *testing.T) {
 		{"i16", 2}, {"i32", 4}, {"i64", 8}, {"bool", 1}, {"u8", 1},
 	}
 	all := DTypes()
-	if len(all) != len(want) {
-		t.Fatalf("%d types, want %d", len(all), len(want))
-	}
+	check.Need(t, len(all) == len(want), "%d types, want %d", len(all), len(want))
 	for i, d := range all {
-		if int(d) != i+1 || d.String() != want[i].name || d.Size() != want[i].size || !d.Valid() {
-			t.Errorf("type %d is %v of %d bytes, want %s of %d", d, d, d.Size(), want[i].name, want[i].size)
-		}
-		if back, err := ParseDType(d.String()); err != nil || back != d {
-			t.Errorf("%v is parsed as %v, error %v", d, back, err)
-		}
+		check.That(t, int(d) == i+1 && d.String() == want[i].name && d.Size() == want[i].size && d.Valid(),
+			"type %d is %v of %d bytes, want %s of %d", d, d, d.Size(), want[i].name, want[i].size)
+		back, err := ParseDType(d.String())
+		check.That(t, err == nil && back == d, "%v is parsed as %v, error %v", d, back, err)
 	}
 	for _, d := range []DType{0, lastDType + 1, 255} {
-		if d.Valid() || d.Size() != 0 || !strings.HasPrefix(d.String(), "dtype(") {
-			t.Errorf("%d passes for a type: %v", uint8(d), d)
-		}
+		check.That(t, !d.Valid() && d.Size() == 0 && strings.HasPrefix(d.String(), "dtype("),
+			"%d passes for a type: %v", uint8(d), d)
 	}
 	for _, name := range []string{"", "F32", "f8", "dtype(3)"} {
-		if d, err := ParseDType(name); err == nil {
-			t.Errorf("%q is parsed as %v", name, d)
-		}
+		d, err := ParseDType(name)
+		check.That(t, err != nil, "%q is parsed as %v", name, d)
 	}
 }
 
@@ -70,12 +65,10 @@ func TestSpecBytes(t *testing.T) {
 	}
 	for _, test := range tests {
 		n, err := Spec{Name: "w", DType: test.dtype, Shape: test.shape}.Bytes()
-		if test.err == "" && (err != nil || n != test.bytes) {
-			t.Errorf("%s: %d bytes, error %v, want %d", test.name, n, err, test.bytes)
-		}
-		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), "w")) {
-			t.Errorf("%s: error %v, want the name and %q in it", test.name, err, test.err)
-		}
+		check.That(t, test.err != "" || err == nil && n == test.bytes,
+			"%s: %d bytes, error %v, want %d", test.name, n, err, test.bytes)
+		check.That(t, test.err == "" || err != nil && strings.Contains(err.Error(), test.err) && strings.Contains(err.Error(), "w"),
+			"%s: error %v, want the name and %q in it", test.name, err, test.err)
 	}
 }
 
@@ -99,9 +92,8 @@ func TestLayoutPlaces(t *testing.T) {
 	if l.Len() != len(sizes) || l.Size() != at || l.Payload() != payload {
 		t.Errorf("%d tensors, %d bytes, %d of payload, want %d, %d, %d", l.Len(), l.Size(), l.Payload(), len(sizes), at, payload)
 	}
-	if empty := mustLayout(t, nil); empty.Len() != 0 || empty.Size() != 0 || empty.Payload() != 0 {
-		t.Error("a layout of nothing is not empty")
-	}
+	empty := mustLayout(t, nil)
+	check.That(t, empty.Len() == 0 && empty.Size() == 0 && empty.Payload() == 0, "a layout of nothing is not empty")
 }
 
 func TestLayoutOverflow(t *testing.T) {
@@ -115,9 +107,8 @@ func TestLayoutOverflow(t *testing.T) {
 		{half, half, half},
 		{half, {Name: "bad", DType: U8, Shape: []int{-1}}},
 	} {
-		if _, err := NewLayout(specs); err == nil {
-			t.Errorf("no error for %v", specs)
-		}
+		_, err := NewLayout(specs)
+		check.That(t, err != nil, "no error for %v", specs)
 	}
 }
 
@@ -140,9 +131,7 @@ func TestErrorsQuoteNames(t *testing.T) {
 	l := mustLayout(t, []Spec{{Name: name, DType: U8, Shape: []int{9}}})
 	model, update := Alloc(l), Alloc(l)
 	Fill(model, 1)
-	if err := Prove(update, model, Key{}); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
-		t.Errorf("prove: error %q, want one with the name quoted", err)
-	}
+	check.Fails(t, Prove(update, model, Key{}), strconv.Quote(name), "prove")
 }
 
 // A layout owns its shapes, and its specs make an equal one.
@@ -154,15 +143,13 @@ func TestLayoutIsImmutable(t *testing.T) {
 	shape[0], specs[1].Name = 9, "c"
 	l.Specs()[0].Name = "d"
 	want := []Spec{{Name: "a", DType: F32, Shape: []int{2, 3}}, {Name: "b", DType: I64}}
-	if diff := cmp.Diff(want, l.Specs()); diff != "" || l.Digest() != digest {
-		t.Error("the layout has changed", diff)
-	}
+	diff := cmp.Diff(want, l.Specs())
+	check.That(t, diff == "" && l.Digest() == digest, "the layout has changed %v", diff)
 	if diff := cmp.Diff(want[0], l.Spec(0)); diff != "" {
 		t.Error(diff)
 	}
-	if again := mustLayout(t, l.Specs()); again.Digest() != digest {
-		t.Error("the same specs have another digest")
-	}
+	again := mustLayout(t, l.Specs())
+	check.That(t, again.Digest() == digest, "the same specs have another digest")
 }
 
 // Every part of a layout counts in its digest, and parts do not run into each
@@ -184,9 +171,8 @@ func TestDigestTellsLayoutsApart(t *testing.T) {
 	seen := map[uint64]int{}
 	for i, specs := range layouts {
 		d := mustLayout(t, slices.Clone(specs)).Digest()
-		if j, taken := seen[d]; taken {
-			t.Errorf("%v and %v have one digest", layouts[j], specs)
-		}
+		j, taken := seen[d]
+		check.That(t, !taken, "%v and %v have one digest", layouts[j], specs)
 		seen[d] = i
 	}
 }

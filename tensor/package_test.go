@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"ipcbench/internal/test/check"
 	"reflect"
 	"strings"
 	"sync"
@@ -11,9 +12,7 @@ import (
 func mustLayout(t testing.TB, specs []Spec) *Layout {
 	t.Helper()
 	l, err := NewLayout(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -35,28 +34,23 @@ func TestPackageViewsItsMemory(t *testing.T) {
 	mem := make([]byte, l.Size()+1)
 	p := NewPackage(l, mem)
 	p.View(0)[64], p.View(1)[7] = 1, 2
-	if mem[64] != 1 || mem[128+7] != 2 || p.Len() != 2 || p.Layout() != l {
-		t.Error("tensors do not lie at their offsets")
-	}
+	check.That(t, mem[64] == 1 && mem[128+7] == 2 && p.Len() == 2 && p.Layout() == l, "tensors do not lie at their offsets")
 	for i := range p.Len() {
 		if v := p.View(i); len(v) != l.Bytes(i) || cap(v) != len(v) {
 			t.Errorf("view %d has length %d and capacity %d, want %d: appending would reach the next tensor", i, len(v), cap(v), l.Bytes(i))
 		}
 	}
-	if text := panics(func() { NewPackage(l, mem[:l.Size()-1]) }); !strings.Contains(text, "191 bytes of memory for a layout of 192") {
-		t.Errorf("too little memory: %q", text)
-	}
+	text := panics(func() { NewPackage(l, mem[:l.Size()-1]) })
+	check.That(t, strings.Contains(text, "191 bytes of memory for a layout of 192"), "too little memory: %q", text)
 }
 
 func TestScatteredPackage(t *testing.T) {
 	l := mustLayout(t, twoTensors)
 	a, b := make([]byte, 65), make([]byte, 8)
-	if p := NewScattered(l, [][]byte{a, b}); &p.View(0)[0] != &a[0] || &p.View(1)[0] != &b[0] {
-		t.Error("the tensors are not what was given")
-	}
-	if text := panics(func() { NewScattered(l, [][]byte{a}) }); !strings.Contains(text, "1 tensors for a layout of 2") {
-		t.Errorf("too few tensors: %q", text)
-	}
+	p := NewScattered(l, [][]byte{a, b})
+	check.That(t, &p.View(0)[0] == &a[0] && &p.View(1)[0] == &b[0], "the tensors are not what was given")
+	text := panics(func() { NewScattered(l, [][]byte{a}) })
+	check.That(t, strings.Contains(text, "1 tensors for a layout of 2"), "too few tensors: %q", text)
 	if text := panics(func() { NewScattered(l, [][]byte{a, a}) }); !strings.Contains(text, `"b": 65 bytes, layout says 8`) {
 		t.Errorf("wrong length: %q", text)
 	}
@@ -70,32 +64,24 @@ func TestPackageCopyAndHash(t *testing.T) {
 	Fill(p, 1)
 	p.Receipt = []byte("receipt")
 	q.CopyFrom(p)
-	if string(q.Receipt) != "receipt" || &q.Receipt[0] == &p.Receipt[0] {
-		t.Errorf("receipt %q was not copied", q.Receipt)
-	}
+	check.That(t, string(q.Receipt) == "receipt" && &q.Receipt[0] != &p.Receipt[0], "receipt %q was not copied", q.Receipt)
 	q.Receipt = nil
-	if !bytes.Equal(q.View(0), p.View(0)) || !bytes.Equal(q.View(1), p.View(1)) || q.Hash() != p.Hash() {
-		t.Error("the copy is not equal")
-	}
+	check.That(t, bytes.Equal(q.View(0), p.View(0)) && bytes.Equal(q.View(1), p.View(1)) && q.Hash() == p.Hash(),
+		"the copy is not equal")
 	padded := make([]byte, l.Size())
 	padded[100] = 1
 	padding := NewPackage(l, padded)
 	padding.CopyFrom(p)
-	if padding.Hash() != p.Hash() {
-		t.Error("padding counts in the hash")
-	}
+	check.That(t, padding.Hash() == p.Hash(), "padding counts in the hash")
 	for i := range q.Len() {
 		for bit := range 8 * len(q.View(i)) {
 			q.View(i)[bit/8] ^= 1 << (bit % 8)
-			if q.Hash() == p.Hash() {
-				t.Fatalf("bit %d of tensor %d does not count in the hash", bit, i)
-			}
+			check.Need(t, q.Hash() != p.Hash(), "bit %d of tensor %d does not count in the hash", bit, i)
 			q.View(i)[bit/8] ^= 1 << (bit % 8)
 		}
 	}
-	if text := panics(func() { p.CopyFrom(Alloc(mustLayout(t, twoTensors))) }); text == "" {
-		t.Error("copied from another layout")
-	}
+	text := panics(func() { p.CopyFrom(Alloc(mustLayout(t, twoTensors))) })
+	check.That(t, text != "", "copied from another layout")
 }
 
 // A byte that moves from the end of one tensor to the start of the next is
@@ -108,40 +94,29 @@ func TestHashKnowsWhereTensorsEnd(t *testing.T) {
 		}
 		return Alloc(mustLayout(t, specs)).Hash()
 	}
-	if hash(1, 2) == hash(2, 1) || hash(3) == hash(1, 2) || hash(3) == hash(3, 0) {
-		t.Error("packages of other tensors have one hash")
-	}
+	check.That(t, hash(1, 2) != hash(2, 1) && hash(3) != hash(1, 2) && hash(3) != hash(3, 0),
+		"packages of other tensors have one hash")
 }
 
 func TestLendAndRelease(t *testing.T) {
 	var ledger Ledger
 	p := Alloc(mustLayout(t, twoTensors))
-	if text := panics(p.Release); text != "tensor: package released twice" {
-		t.Errorf("release of what was not lent: %q", text)
-	}
+	check.Equal(t, panics(p.Release), "tensor: package released twice", "release of what was not lent")
 	var freed *Package
 	for range 2 { // a package is lent again and again
 		freed = nil
 		p.Lend(&ledger, func(q *Package) {
 			freed = q
-			if ledger.Out() != 1 {
-				t.Errorf("%d out while the package is being freed, want 1", ledger.Out())
-			}
+			check.Equal(t, ledger.Out(), 1, "out while the package is being freed")
 		})
-		if text := panics(func() { p.Lend(&ledger, nil) }); text != "tensor: package lent twice" {
-			t.Errorf("lent twice: %q", text)
-		}
-		if ledger.Out() != 1 {
-			t.Errorf("%d out, want 1", ledger.Out())
-		}
+		check.Equal(t, panics(func() { p.Lend(&ledger, nil) }), "tensor: package lent twice", "lent twice")
+		check.Equal(t, ledger.Out(), 1, "out")
 		p.Release()
 		if freed != p || ledger.Out() != 0 {
 			t.Errorf("freed %p, %d out", freed, ledger.Out())
 		}
 	}
-	if text := panics(p.Release); text != "tensor: package released twice" {
-		t.Errorf("released twice: %q", text)
-	}
+	check.Equal(t, panics(p.Release), "tensor: package released twice", "released twice")
 	p.Lend(&ledger, nil)
 	p.Release()
 }
@@ -175,9 +150,8 @@ func TestAllocIsAligned(t *testing.T) {
 		l := mustLayout(t, []Spec{{DType: U8, Shape: []int{n}}, {DType: F64, Shape: []int{3}}})
 		p := Alloc(l)
 		for i := range p.Len() {
-			if at := reflect.ValueOf(p.View(i)).Pointer(); len(p.View(i)) > 0 && at%Align != 0 {
-				t.Errorf("%d bytes: tensor %d lies at %#x", n, i, at)
-			}
+			at := reflect.ValueOf(p.View(i)).Pointer()
+			check.That(t, len(p.View(i)) <= 0 || at%Align == 0, "%d bytes: tensor %d lies at %#x", n, i, at)
 		}
 	}
 	Alloc(mustLayout(t, nil))
@@ -187,20 +161,11 @@ func TestOfIsAView(t *testing.T) {
 	p := Alloc(mustLayout(t, []Spec{{DType: U8, Shape: []int{15}}}))
 	b := p.View(0)
 	words := Slice[uint32](b)
-	if len(words) != 3 || cap(words) != 3 {
-		t.Errorf("15 bytes are %d words of capacity %d, want 3", len(words), cap(words))
-	}
+	check.That(t, len(words) == 3 && cap(words) == 3, "15 bytes are %d words of capacity %d, want 3", len(words), cap(words))
 	words[2] = 0x04030201
-	if !bytes.Equal(b[8:12], []byte{1, 2, 3, 4}) {
-		t.Errorf("bytes are % x: no view, or not little-endian", b[8:12])
-	}
-	if Slice[float64](b[:7]) != nil || Slice[float64](nil) != nil {
-		t.Error("less than an element is not nothing")
-	}
-	if text := panics(func() { Slice[uint32](b[1:]) }); !strings.Contains(text, "not aligned to 4") {
-		t.Errorf("misaligned memory: %q", text)
-	}
-	if len(Slice[uint8](b[1:])) != 14 {
-		t.Error("bytes need no alignment")
-	}
+	check.That(t, bytes.Equal(b[8:12], []byte{1, 2, 3, 4}), "bytes are % x: no view, or not little-endian", b[8:12])
+	check.That(t, Slice[float64](b[:7]) == nil && Slice[float64](nil) == nil, "less than an element is not nothing")
+	text := panics(func() { Slice[uint32](b[1:]) })
+	check.That(t, strings.Contains(text, "not aligned to 4"), "misaligned memory: %q", text)
+	check.That(t, len(Slice[uint8](b[1:])) == 14, "bytes need no alignment")
 }

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -23,23 +24,19 @@ func ragged(t testing.TB) *Layout {
 func setRows(t testing.TB, p *Package, rows ...int) {
 	t.Helper()
 	for i, n := range rows {
-		if err := p.SetRows(i+1, n); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.SetRows(i+1, n))
 	}
 }
 
 func TestRows(t *testing.T) {
 	l := ragged(t)
-	if !l.Var() || mixedLayout(t).Var() {
-		t.Error("the layout does not say whether lengths vary")
-	}
+	check.That(t, l.Var() && !mixedLayout(t).Var(), "the layout does not say whether lengths vary")
 	scattered := make([][]byte, l.Len())
 	for i := range scattered {
 		scattered[i] = make([]byte, l.Bytes(i), l.Bytes(i)+8)
 	}
 	for _, p := range []*Package{Alloc(l), NewScattered(l, scattered)} {
-		check := func(what string, payload int, rows ...int) {
+		verify := func(what string, payload int, rows ...int) {
 			t.Helper()
 			for i, want := range rows {
 				view, row := p.View(i), 0
@@ -53,25 +50,20 @@ func TestRows(t *testing.T) {
 					t.Errorf("%s: view %d has capacity %d, want %d: appending would reach what lies behind", what, i, cap(view), l.Bytes(i))
 				}
 			}
-			if p.Payload() != payload {
-				t.Errorf("%s: payload is %d, want %d", what, p.Payload(), payload)
-			}
+			check.Equal(t, p.Payload(), payload, what, "payload is")
 		}
-		check("new", l.Payload(), 1, 5, 4, 300, 0, 2)
+		verify("new", l.Payload(), 1, 5, 4, 300, 0, 2)
 		p.View(1)[12] = 7
 		setRows(t, p, 1, 0, 299, 0)
-		check("less", 8+12+299+56, 1, 1, 0, 299, 0, 2)
+		verify("less", 8+12+299+56, 1, 1, 0, 299, 0, 2)
 		setRows(t, p, 2, 3, 0)
-		check("more and less", 8+24+0+56, 1, 2, 3, 0, 0, 2)
-		if p.View(1)[12] != 7 {
-			t.Error("rows that were not in use are lost")
-		}
+		verify("more and less", 8+24+0+56, 1, 2, 3, 0, 0, 2)
+		check.That(t, p.View(1)[12] == 7, "rows that were not in use are lost")
 		p.ResetRows()
-		check("reset", l.Payload(), 1, 5, 4, 300, 0, 2)
+		verify("reset", l.Payload(), 1, 5, 4, 300, 0, 2)
 	}
-	if p := Alloc(mixedLayout(t)); p.Payload() != p.Layout().Payload() || p.AppendRows(nil) != nil {
-		t.Error("a layout whose lengths do not vary has rows")
-	}
+	p := Alloc(mixedLayout(t))
+	check.That(t, p.Payload() == p.Layout().Payload() && p.AppendRows(nil) == nil, "a layout whose lengths do not vary has rows")
 }
 
 func TestSetRowsRefuses(t *testing.T) {
@@ -88,16 +80,12 @@ func TestSetRowsRefuses(t *testing.T) {
 		{4, 1, `tensor: "none": 1 rows, want 0 to 0`},
 	}
 	for _, test := range tests {
-		if err := p.SetRows(test.tensor, test.rows); err == nil || err.Error() != test.want {
-			t.Errorf("error %v, want %s", err, test.want)
-		}
+		err := p.SetRows(test.tensor, test.rows)
+		check.That(t, err != nil && err.Error() == test.want, "error %v, want %s", err, test.want)
 	}
-	if p.Payload() != p.Layout().Payload() {
-		t.Error("a refused number of rows has changed the package")
-	}
-	if _, err := NewLayout([]Spec{{Name: "s", DType: F32, Var: true}}); err == nil || !strings.Contains(err.Error(), `"s"`) {
-		t.Errorf("a scalar whose length varies: error %v", err)
-	}
+	check.That(t, p.Payload() == p.Layout().Payload(), "a refused number of rows has changed the package")
+	_, err := NewLayout([]Spec{{Name: "s", DType: F32, Var: true}})
+	check.That(t, err != nil && strings.Contains(err.Error(), `"s"`), "a scalar whose length varies: error %v", err)
 }
 
 // The rows in use travel with a copy, and count in the hash; what lies behind
@@ -118,14 +106,11 @@ func TestCopyAndHashOfRows(t *testing.T) {
 				t.Errorf("rows %v: the copy of tensor %d has %d rows, want %d", rows, i, q.Rows(i), p.Rows(i))
 			}
 		}
-		if q.Hash() != p.Hash() || p.Hash() == full {
-			t.Errorf("rows %v: hashes are %x, %x of the copy and %x of all rows", rows, p.Hash(), q.Hash(), full)
-		}
+		check.That(t, q.Hash() == p.Hash() && p.Hash() != full,
+			"rows %v: hashes are %x, %x of the copy and %x of all rows", rows, p.Hash(), q.Hash(), full)
 	}
 	q.ResetRows()
-	if q.View(3)[250] != behind {
-		t.Error("a row that was not in use was copied")
-	}
+	check.That(t, q.View(3)[250] == behind, "a row that was not in use was copied")
 
 	p.ResetRows()
 	clear(p.View(3))
@@ -133,9 +118,7 @@ func TestCopyAndHashOfRows(t *testing.T) {
 	for i, rows := range [][]int{{5, 4, 300, 0}, {5, 3, 300, 0}, {5, 0, 300, 0}, {5, 4, 299, 0}, {5, 4, 0, 0}, {0, 0, 0, 0}} {
 		setRows(t, p, rows...)
 		seen[p.Hash()] = true
-		if len(seen) != i+1 {
-			t.Errorf("rows %v have the hash of others", rows)
-		}
+		check.That(t, len(seen) == i+1, "rows %v have the hash of others", rows)
 	}
 }
 
@@ -164,20 +147,14 @@ func TestTakeRows(t *testing.T) {
 		{"written longer", "\x82\x00\x04\x05\x00", `"rollout": its rows are not a number`},
 	}
 	for _, test := range tests {
-		if err := q.TakeRows([]byte(test.rows)); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
-		}
-		if got := q.AppendRows(nil); !bytes.Equal(got, b) {
-			t.Fatalf("%s: was refused, and rows are now % x", test.name, got)
-		}
+		check.Fails(t, q.TakeRows([]byte(test.rows)), test.want, test.name)
+		got := q.AppendRows(nil)
+		check.Need(t, bytes.Equal(got, b), "%s: was refused, and rows are now % x", test.name, got)
 	}
 	fixed := Alloc(mixedLayout(t))
-	if err := fixed.TakeRows(nil); err != nil {
-		t.Error(err)
-	}
-	if err := fixed.TakeRows([]byte{0}); err == nil {
-		t.Error("rows of a layout whose lengths do not vary are taken")
-	}
+	check.OK(t, fixed.TakeRows(nil))
+	err := fixed.TakeRows([]byte{0})
+	check.That(t, err != nil, "rows of a layout whose lengths do not vary are taken")
 }
 
 func FuzzTakeRows(f *testing.F) {
@@ -188,9 +165,7 @@ func FuzzTakeRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p := Alloc(l)
 		if err := p.TakeRows(b); err != nil {
-			if p.Payload() != l.Payload() {
-				t.Errorf("refused, and the payload is %d", p.Payload())
-			}
+			check.Equal(t, p.Payload(), l.Payload(), "refused, and the payload is")
 			return
 		}
 		for i := range l.Len() {
@@ -198,9 +173,8 @@ func FuzzTakeRows(f *testing.F) {
 				t.Errorf("tensor %d has %d rows and %d bytes", i, n, len(p.View(i)))
 			}
 		}
-		if again := p.AppendRows(nil); !bytes.Equal(again, b) {
-			t.Errorf("% x was read as % x", b, again)
-		}
+		again := p.AppendRows(nil)
+		check.That(t, bytes.Equal(again, b), "% x was read as % x", b, again)
 	})
 }
 
@@ -215,9 +189,7 @@ func TestNumbersStay(t *testing.T) {
 	} {
 		model, update := Alloc(test.l), Alloc(test.l)
 		Fill(model, 1)
-		if err := Train(update, model, Key{Seed: 1, Round: 2, Client: 3}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, Train(update, model, Key{Seed: 1, Round: 2, Client: 3}))
 		if test.l.Digest() != test.digest || model.Hash() != test.model || update.Hash() != test.update {
 			t.Errorf("digest %#x, model %#x, update %#x", test.l.Digest(), model.Hash(), update.Hash())
 		}
@@ -226,7 +198,5 @@ func TestNumbersStay(t *testing.T) {
 
 func TestAverageRefusesRows(t *testing.T) {
 	l := ragged(t)
-	if err := NewAverage(l).Begin(Alloc(l), 1); err == nil || !strings.Contains(err.Error(), `average of "rollout", whose length varies`) {
-		t.Errorf("error %v", err)
-	}
+	check.Fails(t, NewAverage(l).Begin(Alloc(l), 1), `average of "rollout", whose length varies`)
 }

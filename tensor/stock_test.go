@@ -1,7 +1,7 @@
 package tensor
 
 import (
-	"strings"
+	"ipcbench/internal/test/check"
 	"testing"
 )
 
@@ -38,9 +38,7 @@ func TestProveFindsEveryBit(t *testing.T) {
 			model, update := Alloc(l), Alloc(l)
 			key := Key{Seed: 3, Round: 1, Client: 2, Change: mustChange(t, text)}
 			Fill(model, 7)
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, key))
 			if err := Prove(update, model, key); err != nil {
 				t.Fatalf("%v: %v", l.Spec(0), err)
 			}
@@ -60,16 +58,12 @@ func TestProveFindsEveryBit(t *testing.T) {
 
 				wrong := model.View(0)
 				wrong[bit/8] ^= 1 << (bit % 8)
-				if err := Train(update, model, key); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, Train(update, model, key))
 				wrong[bit/8] ^= 1 << (bit % 8)
 				if Prove(update, model, key) == nil {
 					t.Fatalf("%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
 				}
-				if err := Train(update, model, key); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, Train(update, model, key))
 			}
 		}
 	}
@@ -88,9 +82,7 @@ func TestTrainWritesEveryByteAndNoOther(t *testing.T) {
 				mem[j] = rest
 			}
 			update := NewPackage(l, mem)
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, key))
 			hashes[i] = update.Hash()
 			for j := l.Payload(); j < len(mem); j++ {
 				if mem[j] != rest {
@@ -110,9 +102,7 @@ func TestFillAndTrainAreSound(t *testing.T) {
 		for seed := range uint64(3) {
 			Fill(model, seed)
 			sound(t, model)
-			if err := Train(update, model, Key{Seed: seed, Round: int(seed)}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, Key{Seed: seed, Round: int(seed)}))
 			sound(t, update)
 		}
 	}
@@ -125,26 +115,19 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 	l := mustLayout(t, specs)
 	model := Alloc(l)
 	Fill(model, 1)
-	if string(model.View(0)) == string(model.View(1)) {
-		t.Error("two tensors have the same first values")
-	}
+	check.That(t, string(model.View(0)) != string(model.View(1)), "two tensors have the same first values")
 	seen := map[uint64]Key{}
 	for seed := range uint64(3) {
 		for round := -1; round < 3; round++ {
 			for client := -1; client < 3; client++ {
 				key := Key{Seed: seed, Round: round, Client: client}
 				update := Alloc(l)
-				if err := Train(update, model, key); err != nil {
-					t.Fatal(err)
-				}
-				if other, taken := seen[update.Hash()]; taken {
-					t.Errorf("%+v and %+v give the same update", key, other)
-				}
+				check.Must(t, Train(update, model, key))
+				other, taken := seen[update.Hash()]
+				check.That(t, !taken, "%+v and %+v give the same update", key, other)
 				seen[update.Hash()] = key
 				stale := Key{Seed: seed, Round: round + 1, Client: client}
-				if Prove(update, model, stale) == nil {
-					t.Errorf("an update of %+v passes for one of %+v", key, stale)
-				}
+				check.That(t, Prove(update, model, stale) != nil, "an update of %+v passes for one of %+v", key, stale)
 			}
 		}
 	}
@@ -152,9 +135,8 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 	for _, w := range Slice[uint64](model.View(0)) {
 		words[w] = true
 	}
-	if n := len(model.View(0)) / 8; len(words) != n {
-		t.Errorf("only %d of %d words are different", len(words), n)
-	}
+	n := len(model.View(0)) / 8
+	check.That(t, len(words) == n, "only %d of %d words are different", len(words), n)
 }
 
 // The error says where the difference is.
@@ -162,9 +144,7 @@ func TestProveNamesTheDifference(t *testing.T) {
 	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: "second", DType: U8, Shape: []int{11}}})
 	model, update := Alloc(l), Alloc(l)
 	Fill(model, 1)
-	if err := Train(update, model, Key{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, Train(update, model, Key{}))
 	tests := []struct {
 		tensor, at int
 		want       string
@@ -175,18 +155,15 @@ func TestProveNamesTheDifference(t *testing.T) {
 	}
 	for _, test := range tests {
 		update.View(test.tensor)[test.at] ^= 0x80
-		if err := Prove(update, model, Key{}); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("error %v, want %q in it", err, test.want)
-		}
+		check.Fails(t, Prove(update, model, Key{}), test.want)
 		update.View(test.tensor)[test.at] ^= 0x80
 	}
 }
 
 func TestStockChecksLayouts(t *testing.T) {
 	a, b := Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1))
-	if Train(a, b, Key{}) == nil || Prove(a, b, Key{}) == nil {
-		t.Error("two layouts with the same specs pass for one, or for different ones")
-	}
+	check.That(t, Train(a, b, Key{}) != nil && Prove(a, b, Key{}) != nil,
+		"two layouts with the same specs pass for one, or for different ones")
 }
 
 // In a session nothing is allocated by the work itself.
@@ -205,8 +182,7 @@ func TestStockAllocatesNothing(t *testing.T) {
 		{"hash", func() error { update.Hash(); return nil }},
 	} {
 		var err error
-		if n := testing.AllocsPerRun(10, func() { err = c.f() }); n != 0 || err != nil {
-			t.Errorf("%s: %v allocations, error %v", c.name, n, err)
-		}
+		n := testing.AllocsPerRun(10, func() { err = c.f() })
+		check.That(t, n == 0 && err == nil, "%s: %v allocations, error %v", c.name, n, err)
 	}
 }

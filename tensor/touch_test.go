@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"ipcbench/internal/test/check"
 	"runtime/debug"
 	"testing"
 
@@ -11,22 +12,16 @@ import (
 func TestAllocTouched(t *testing.T) {
 	const pages = 4096
 	l, err := NewLayout([]Spec{{Name: "few", DType: U8, Shape: []int{100}}, {Name: "many", DType: U8, Shape: []int{pages * 4096}}, {Name: "none", DType: F32, Shape: []int{0}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	faults := func(alloc func(*Layout) *Package) int64 {
 		debug.FreeOSMemory() // so that nothing is used again
 		p := alloc(l)
 		var before, after unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &before))
 		for i := range p.Len() {
 			clear(p.View(i))
 		}
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &after); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &after))
 		return after.Minflt - before.Minflt
 	}
 	if fresh, touched := faults(Alloc), faults(AllocTouched); touched > 1 && touched > fresh/4 { // the rest of the process faults, too

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"testing"
 )
 
@@ -32,9 +33,7 @@ func TestTrainUnlike(t *testing.T) {
 		Fill(model, 7)
 		train := func() uint64 {
 			t.Helper()
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Train(update, model, key))
 			return update.Hash()
 		}
 		hash := train()
@@ -42,30 +41,21 @@ func TestTrainUnlike(t *testing.T) {
 		for i := range update.Len() {
 			rest := update.View(i)[len(update.View(i)):cap(update.View(i))]
 			for j, x := range rest {
-				if update.Layout().Spec(i).Var && x != 0 {
-					t.Fatalf("%s: byte %d behind the rows in use of tensor %d was written", name, j, i)
-				}
+				check.Need(t, !update.Layout().Spec(i).Var || x == 0,
+					"%s: byte %d behind the rows in use of tensor %d was written", name, j, i)
 			}
 		}
 		prove := func() error { return Prove(update, model, key) }
-		if err := prove(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		check.Must(t, prove(), name)
 		flip(update, 5, func(i, bit int) {
-			if prove() == nil {
-				t.Fatalf("%s: bit %d of tensor %d of the update is wrong and not found", name, bit, i)
-			}
+			check.Need(t, prove() != nil, "%s: bit %d of tensor %d of the update is wrong and not found", name, bit, i)
 		})
 		flip(model, 7, func(i, bit int) {
-			if prove() == nil {
-				t.Fatalf("%s: bit %d of tensor %d of the model was wrong and is not found", name, bit, i)
-			}
+			check.Need(t, prove() != nil, "%s: bit %d of tensor %d of the model was wrong and is not found", name, bit, i)
 		})
 		for _, other := range []Key{{Seed: 4, Round: 1, Client: 2}, {Seed: 3, Round: 2, Client: 2}, {Seed: 3, Round: 1, Client: 3}} {
 			key = other
-			if train() == hash {
-				t.Errorf("%s: %+v gives the update of another key", name, other)
-			}
+			check.That(t, train() != hash, "%s: %+v gives the update of another key", name, other)
 		}
 	}
 }
@@ -90,9 +80,7 @@ func TestDigestOfRows(t *testing.T) {
 	for i, rows := range [][]int{{5, 4, 300, 0}, {5, 3, 300, 0}, {4, 4, 300, 0}, {5, 4, 296, 0}, {5, 4, 297, 0}, {0, 0, 0, 0}} {
 		setRows(t, p, rows...)
 		seen[digest(p)] = true
-		if len(seen) != i+1 {
-			t.Errorf("rows %v have the digest of others", rows)
-		}
+		check.That(t, len(seen) == i+1, "rows %v have the digest of others", rows)
 	}
 }
 
@@ -111,16 +99,12 @@ func TestDigestOfTwoWords(t *testing.T) {
 			for _, mask := range masks {
 				words[i] ^= mask
 				words[j] ^= mask
-				if digest(p) == want {
-					t.Fatalf("bits %x of words %d and %d", mask, i, j)
-				}
+				check.Need(t, digest(p) != want, "bits %x of words %d and %d", mask, i, j)
 				words[i] ^= mask
 				words[j] ^= mask
 			}
 			words[i], words[j] = words[j], words[i]
-			if digest(p) == want {
-				t.Fatalf("words %d and %d may trade places", i, j)
-			}
+			check.Need(t, digest(p) != want, "words %d and %d may trade places", i, j)
 			words[i], words[j] = words[j], words[i]
 		}
 	}
@@ -136,9 +120,7 @@ func TestAdvance(t *testing.T) {
 		Fill(average, 2)
 		advance := func() uint64 {
 			t.Helper()
-			if err := Advance(next, model, average, Change{}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Advance(next, model, average, Change{}))
 			return next.Hash()
 		}
 		hash := advance()
@@ -150,15 +132,12 @@ func TestAdvance(t *testing.T) {
 		}
 		for _, p := range []*Package{model, average} {
 			flip(p, 11, func(i, bit int) {
-				if advance() == hash {
-					t.Fatalf("%s: bit %d of tensor %d makes no difference", name, bit, i)
-				}
+				check.Need(t, advance() != hash, "%s: bit %d of tensor %d makes no difference", name, bit, i)
 			})
 		}
 	}
-	if Advance(Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 2)), Change{}) == nil {
-		t.Error("models of two layouts pass")
-	}
+	check.That(t, Advance(Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 2)), Change{}) != nil,
+		"models of two layouts pass")
 }
 
 // What other languages have to compute too. docs/arithmetic.md has these numbers.
@@ -168,9 +147,7 @@ func TestUnlikeVectors(t *testing.T) {
 	copy(model.View(1), []byte{7, 9})
 	setOne := func(rows int) {
 		t.Helper()
-		if err := model.SetRows(1, rows); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, model.SetRows(1, rows))
 	}
 	update, next := Alloc(mustLayout(t, []Spec{{Name: "d", DType: F32, Shape: []int{3}}})), Alloc(model.Layout())
 	for _, test := range []struct {
@@ -183,15 +160,10 @@ func TestUnlikeVectors(t *testing.T) {
 		{0, 0x2015671b6a739070, "2d7b8f3f8045c83ff805ee3f", "a3a2813f239f14c049a1133f "},
 	} {
 		setOne(test.rows)
-		if err := Train(update, model, Key{Seed: 1, Round: 2, Client: 3}); err != nil {
-			t.Fatal(err)
-		}
-		if err := Advance(next, model, update, Change{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, Train(update, model, Key{Seed: 1, Round: 2, Client: 3}))
+		check.Must(t, Advance(next, model, update, Change{}))
 		u, n := fmt.Sprintf("%x", update.View(0)), fmt.Sprintf("%x %x", next.View(0), next.View(1))
-		if d := digest(model); d != test.digest || u != test.update || n != test.next {
-			t.Errorf("{%d, %#x, %q, %q},", test.rows, d, u, n)
-		}
+		d := digest(model)
+		check.That(t, d == test.digest && u == test.update && n == test.next, "{%d, %#x, %q, %q},", test.rows, d, u, n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -57,9 +58,7 @@ func (v *vectors) compute(t *testing.T, down, up *Layout) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	model, next, like, update, average := Alloc(down), Alloc(down), Alloc(down), Alloc(up), Alloc(up)
 	Fill(model, v.Seed)
@@ -111,30 +110,22 @@ func specsOf(l *Layout) (all [][3]any) {
 func blockOf(t *testing.T, language string) string {
 	t.Helper()
 	page, err := os.ReadFile(arithmeticPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, rest, ok := strings.Cut(string(page), "```"+language+"\n")
 	block, _, end := strings.Cut(rest, "```")
-	if !ok || !end {
-		t.Fatalf("%s has no block of %s", arithmeticPage, language)
-	}
+	check.Need(t, ok && end, "%s has no block of %s", arithmeticPage, language)
 	return block
 }
 
 // TestVectors: the numbers of docs/arithmetic.md are those that this code makes.
 func TestVectors(t *testing.T) {
 	var v vectors
-	if err := json.Unmarshal([]byte(blockOf(t, "json")), &v); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(blockOf(t, "json")), &v))
 	down, up := vectorLayouts(t)
 	v.compute(t, down, up)
 	var want []string
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for d := json.NewDecoder(strings.NewReader(string(text))); ; { // a line a key
 		token, err := d.Token()
 		if err != nil || token == json.Delim('}') {
@@ -142,9 +133,7 @@ func TestVectors(t *testing.T) {
 		}
 		if key, ok := token.(string); ok {
 			var value json.RawMessage
-			if err := d.Decode(&value); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, d.Decode(&value))
 			want = append(want, fmt.Sprintf("  %q: %s", key, value))
 		}
 	}
@@ -162,16 +151,12 @@ func TestVectorsInPython(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"arithmetic.py": blockOf(t, "python"), "vectors.json": blockOf(t, "json")} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cmd := exec.CommandContext(t.Context(), python, "arithmetic.py", "vectors.json")
 	cmd.Dir = dir
 	var stderr strings.Builder // where shells and interpreters warn of a locale that they do not have
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil || string(out) != "as expected\n" {
-		t.Errorf("got %q, error %v, and %s", out, err, stderr.String())
-	}
+	check.That(t, err == nil && string(out) == "as expected\n", "got %q, error %v, and %s", out, err, stderr.String())
 }

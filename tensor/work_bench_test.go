@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"testing"
 )
 
@@ -83,9 +84,7 @@ func BenchmarkTrain(b *testing.B) {
 	p := benchModels(b, F32, 2, large)
 	moves(b, p[0], 2, 0)
 	for b.Loop() {
-		if err := Train(p[1], p[0], Key{}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, Train(p[1], p[0], Key{}))
 	}
 }
 
@@ -97,9 +96,7 @@ func BenchmarkTrainChange(b *testing.B) {
 				p := benchModels(b, d, 2, small)
 				moves(b, p[0], 2, 0)
 				for b.Loop() {
-					if err := Train(p[1], p[0], Key{Change: mustChange(b, change)}); err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, Train(p[1], p[0], Key{Change: mustChange(b, change)}))
 				}
 			})
 		}
@@ -111,18 +108,14 @@ func BenchmarkTrainChange(b *testing.B) {
 func BenchmarkTrainUnlike(b *testing.B) {
 	model, update := benchUnlike(b)
 	for b.Loop() {
-		if err := Train(update, model[0], Key{}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, Train(update, model[0], Key{}))
 	}
 }
 
 func BenchmarkAdvance(b *testing.B) {
 	model, average := benchUnlike(b)
 	for b.Loop() {
-		if err := Advance(model[1], model[0], average, Change{}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, Advance(model[1], model[0], average, Change{}))
 	}
 }
 
@@ -145,13 +138,9 @@ func BenchmarkDigest(b *testing.B) {
 func BenchmarkProve(b *testing.B) {
 	p := benchModels(b, F32, 2, large)
 	moves(b, p[0], 2, 0)
-	if err := Train(p[1], p[0], Key{}); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, Train(p[1], p[0], Key{}))
 	for b.Loop() {
-		if err := Prove(p[1], p[0], Key{}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, Prove(p[1], p[0], Key{}))
 	}
 }
 
@@ -178,9 +167,7 @@ func BenchmarkFold(b *testing.B) {
 				a := averageOf(b, p[1], nil)
 				for b.Loop() {
 					a.folded = i
-					if err := a.Fold(p[0], 0.1); err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, a.Fold(p[0], 0.1))
 				}
 			})
 		}
@@ -200,9 +187,7 @@ func averageOf(b *testing.B, next, base *Package) *Average {
 	if base != nil {
 		begin = func() error { return a.BeginFrom(next, base, 1) }
 	}
-	if err := begin(); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, begin())
 	return a
 }
 
@@ -212,14 +197,10 @@ func BenchmarkFoldDifferences(b *testing.B) {
 		b.Run("dtype="+d.String(), func(b *testing.B) {
 			p := benchModels(b, d, 3, small)
 			moves(b, p[0], 2, 2)
-			if err := Train(p[1], p[0], Key{Change: mustChange(b, "2%")}); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, Train(p[1], p[0], Key{Change: mustChange(b, "2%")}))
 			a := averageOf(b, p[2], p[0])
 			for b.Loop() {
-				if err := a.Fold(p[1], 0.1); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, a.Fold(p[1], 0.1))
 			}
 		})
 	}
@@ -243,9 +224,7 @@ func BenchmarkFinish(b *testing.B) {
 				a := averageOf(b, p[1], base)
 				for b.Loop() {
 					a.folded, a.weight = 1, 1
-					if err := a.Finish(); err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, a.Finish())
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 )
 
@@ -18,15 +19,9 @@ func TestColumns(t *testing.T) {
 		}
 	}
 	text, err := json.Marshal(newColumns([]phase.Sample{sent}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var c columns
-	if err := json.Unmarshal(text, &c); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &c))
 	got, err := c.samples(1, func(int) bool { return true })
-	if err != nil || len(got) != 1 || got[0] != sent {
-		t.Errorf("got %+v, %v, want %+v", got, err, sent)
-	}
+	check.That(t, err == nil && len(got) == 1 && got[0] == sent, "got %+v, %v, want %+v", got, err, sent)
 }

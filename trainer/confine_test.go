@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -21,19 +22,13 @@ import (
 func told(t *testing.T, dirs []string, a assignment) string {
 	t.Helper()
 	p, err := NewConfined(Confinement{dirs, netip.MustParseAddr("127.0.0.1")}).Launch(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, p.Stop())
 	}()
 	c := &control{conn: p.Conn(), timeout: time.Minute, limit: longMessage}
 	for _, m := range []message{{Hello: newHello()}, {Assign: &a}} {
-		if err := c.send(m); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.send(m))
 	}
 	for {
 		m, err := c.receive()
@@ -51,9 +46,7 @@ func told(t *testing.T, dirs []string, a assignment) string {
 func TestConfined(t *testing.T) {
 	allowed := t.TempDir()
 	outside := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(allowed, "out")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Symlink(outside, filepath.Join(allowed, "out")))
 	closed := "tcp:127.0.0.1:1" // nobody listens there
 	tcp := driver.Settings{"network": "tcp"}
 	storage := func(dir string) driver.Settings { return driver.Settings{"network": "tcp", "dir": dir} }
@@ -91,9 +84,8 @@ func TestConfined(t *testing.T) {
 			if v, err := transports.NewVariant(c.of, c.given); err == nil { // with what is left open
 				a.Settings = v.Settings
 			}
-			if got := told(t, []string{allowed}, a); !strings.Contains(got, c.want) {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			got := told(t, []string{allowed}, a)
+			check.That(t, strings.Contains(got, c.want), "got  %s\nwant %s", got, c.want)
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -164,20 +165,14 @@ func TestImpostors(t *testing.T) {
 		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
-			if err := c.(*net.UnixConn).CloseWrite(); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, c.(*net.UnixConn).CloseWrite())
 		}, "has not answered"}, // it lives on
 	} {
 		t.Run(name, func(t *testing.T) {
 			layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			v, err := transports.NewVariant(pickle.New(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			limit := waiting.Limit
 			if c.want == "has not answered" {
 				limit = 500 * time.Millisecond
@@ -194,12 +189,10 @@ func TestImpostors(t *testing.T) {
 				_, _ = p.Close() // it has failed
 			}
 			runtime.ReadMemStats(&after)
-			if err == nil || !strings.Contains(err.Error(), "process 0 ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of process 0 with %q", err, c.want)
-			}
-			if grown := after.TotalAlloc - before.TotalAlloc; grown > 48<<20 {
-				t.Errorf("%d bytes were allocated", grown)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), "process 0 ") && strings.Contains(err.Error(), c.want),
+				"got error %v, want one of process 0 with %q", err, c.want)
+			grown := after.TotalAlloc - before.TotalAlloc
+			check.That(t, grown <= 48<<20, "%d bytes were allocated", grown)
 			_ = i.Close()
 		})
 	}
@@ -212,15 +205,11 @@ func TestHostilePools(t *testing.T) {
 		a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "none"}
 		change(&a)
 		b, err := json.Marshal(message{Assign: &a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return framed(string(b))
 	}
 	greeting, err := json.Marshal(message{Hello: newHello()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, c := range map[string]struct {
 		text []byte
 		want string
@@ -243,9 +232,7 @@ func TestHostilePools(t *testing.T) {
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)
 			}
-			if err := ended(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one with %q", err, c.want)
-			}
+			check.Fails(t, ended(), c.want)
 		})
 	}
 }
@@ -255,9 +242,7 @@ func TestHostilePools(t *testing.T) {
 func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	t.Helper()
 	ours, theirs, err := socketpair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { ours.Close() })
 	end := make(chan error, 1)
 	go func() {
@@ -285,9 +270,7 @@ func TestUnruly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs, err := socketpair()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer ours.Close()
 			defer theirs.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -308,9 +291,8 @@ func TestUnruly(t *testing.T) {
 func TestAssignmentIsNotPrinted(t *testing.T) {
 	a := assignment{Addr: "whispered"}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		if got := fmt.Sprintf(format, a) + fmt.Sprintf(format, &a) + fmt.Sprintf(format, message{Assign: &a}); strings.Contains(got, "whisper") {
-			t.Errorf("%s: %s", format, got)
-		}
+		got := fmt.Sprintf(format, a) + fmt.Sprintf(format, &a) + fmt.Sprintf(format, message{Assign: &a})
+		check.That(t, !strings.Contains(got, "whisper"), "%s: %s", format, got)
 	}
 }
 
@@ -322,9 +304,8 @@ func TestPlaces(t *testing.T) {
 		here(0):                           "it is a goroutine",
 		{Host: "node7", PID: os.Getpid()}: fmt.Sprintf("it is pid %d on node7", self.PID),
 	} {
-		if got := p.state(); got != want && p != self || !strings.HasPrefix(got, want[:5]) {
-			t.Errorf("%+v: got %q, want %q", p, got, want)
-		}
+		got := p.state()
+		check.That(t, (got == want || p == self) && strings.HasPrefix(got, want[:5]), "%+v: got %q, want %q", p, got, want)
 	}
 }
 
@@ -341,9 +322,7 @@ func FuzzParse(f *testing.F) {
 		{Failure: &failure{Text: "x"}}, {Proof: &proof{1, 2, 3, "00", "01"}}, {Report: newReport(sent)},
 	} {
 		b, err := json.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check.Must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -352,13 +331,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		first, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		again, err := parse(first)
-		if err != nil {
-			t.Fatalf("%s: %v", first, err)
-		}
+		check.Must(t, err, first)
 		if second, err := json.Marshal(again); err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%s became %s, %v", first, second, err)
 		}
@@ -367,9 +342,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		samples := m.Report.Totals.Samples
-		if len(samples) > cfg.Samples {
-			t.Fatalf("%d samples", len(samples))
-		}
+		check.Need(t, len(samples) <= cfg.Samples, "%d samples", len(samples))
 		for _, s := range samples {
 			if s.Phase <= phase.Dispatch || !slices.Contains(phase.Phases(), s.Phase) || s.Start < 0 || s.End < s.Start || s.Lane < -1 || s.Lane > 3 || s.Round < -1 || s.Client < -1 {
 				t.Fatalf("%+v", s)
@@ -386,18 +359,13 @@ func TestMarkAtTheEnd(t *testing.T) {
 		m.begin(Cold)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := errors.Join(m.mark(Timed, 1), m.survey(), m.mark(Outside, 2)); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, errors.Join(m.mark(Timed, 1), m.survey(), m.mark(Outside, 2)))
 		})
 		totals, err := m.totals()
 		wg.Wait()
-		if err != nil {
-			t.Error(err)
-		}
-		if _, ok := totals.Usage[Cold]; !ok {
-			t.Error("the first window is missing")
-		}
+		check.OK(t, err)
+		_, ok := totals.Usage[Cold]
+		check.That(t, ok, "the first window is missing")
 	}
 }
 
@@ -405,8 +373,6 @@ func TestMarkAtTheEnd(t *testing.T) {
 // at 1.5 GB/s, and may.
 func TestStartLimit(t *testing.T) {
 	for need, want := range map[int64]time.Duration{0: time.Minute, 107_200_000_000: time.Minute + 214*time.Second, 1 << 62: startTimeout + 1<<20*time.Second} {
-		if got := startLimit(need); got != want {
-			t.Errorf("a session of %d bytes may take %v to start, want %v", need, got, want)
-		}
+		check.Equal(t, startLimit(need), want, "a session of", need, "bytes may take to start")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -35,7 +36,7 @@ func stumble(config []byte) (trainer.Train, error) {
 func owned(t *testing.T) (all []string) {
 	t.Helper()
 	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
-	check(t, err)
+	check.Must(t, err)
 	for _, lock := range locks {
 		if owner, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			all = append(all, filepath.Dir(lock))
@@ -50,11 +51,11 @@ func owned(t *testing.T) (all []string) {
 func TestPanic(t *testing.T) {
 	h := host()
 	v, err := transports.Parse("shm-tensor", h.Transports) // with a name for every tensor
-	check(t, err)
+	check.Must(t, err)
 	slab, err := transports.Parse("shm-slab", h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	inproc, err := transports.Parse("inproc", h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	for _, c := range []struct {
 		name     string
 		variant  transports.Variant
@@ -75,18 +76,13 @@ func TestPanic(t *testing.T) {
 			}
 			err := panicking(t, c.variant, c.launcher, where)
 			for _, w := range want {
-				if err == nil || !strings.Contains(err.Error(), w) {
-					t.Errorf("%s, %s: got %v, want %q in it", c.name, where, err, w)
-				}
+				check.Fails(t, err, w, c.name, where)
 			}
-			if left := owned(t); len(left) > 0 {
-				t.Errorf("%s, %s: %v are left in shared memory", c.name, where, left)
-			}
+			left := owned(t)
+			check.That(t, len(left) <= 0, "%s, %s: %v are left in shared memory", c.name, where, left)
 			maps, err := os.ReadFile("/proc/self/maps")
-			check(t, err)
-			if strings.Contains(string(maps), "ipcbench-") {
-				t.Errorf("%s, %s: still mapped:\n%s", c.name, where, maps)
-			}
+			check.Must(t, err)
+			check.That(t, !strings.Contains(string(maps), "ipcbench-"), "%s, %s: still mapped:\n%s", c.name, where, maps)
 		}
 	}
 }
@@ -95,7 +91,7 @@ func TestPanic(t *testing.T) {
 func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
-	check(t, err)
+	check.Must(t, err)
 	p, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: l, Up: l, Workers: 2, Clients: 4,
 		Func: "stumble", FuncConfig: []byte(where), Launcher: launcher,
@@ -104,10 +100,10 @@ func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, wh
 		return err
 	}
 	model, err := p.Reserve(4)
-	check(t, err)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
 	_, err = p.Publish(t.Context(), 4, model)
-	check(t, err)
+	check.Must(t, err)
 	var clients []trainer.Client
 	for id := range 4 {
 		clients = append(clients, trainer.Client{ID: id})
@@ -119,8 +115,7 @@ func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, wh
 		}
 		return nil
 	}})
-	if _, closeErr := p.Close(); closeErr != nil {
-		t.Errorf("%s: close: %v", where, closeErr)
-	}
+	_, closeErr := p.Close()
+	check.That(t, closeErr == nil, "%s: close: %v", where, closeErr)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
@@ -71,9 +72,7 @@ func TestDeath(t *testing.T) {
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if !a.done {
-				t.Fatalf("failed before the worker was killed: %v", err)
-			}
+			check.Need(t, a.done, "failed before the worker was killed: %v", err)
 			contains(t, err, "process 1 exited: signal: killed")
 			if t.Failed() {
 				t.Logf("seed %d, killed after %v", seed, a.after)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 )
@@ -13,11 +14,11 @@ import (
 // as many words of the next one are others: the density of a round (guard 23).
 func TestReferenceChanges(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1 << 18}}})
-	check(t, err)
+	check.Must(t, err)
 	answer, err := tensor.NewLayout([]tensor.Spec{{Name: "y", DType: tensor.F32, Shape: []int{100}}})
-	check(t, err)
+	check.Must(t, err)
 	change, err := tensor.ParseChange("2%")
-	check(t, err)
+	check.Must(t, err)
 	for _, tt := range []struct {
 		up   *tensor.Layout
 		sync bool
@@ -28,9 +29,7 @@ func TestReferenceChanges(t *testing.T) {
 		tensor.FillNormal(r.Model, 3)
 		var down, up []float64
 		r.See = func(of bool, base, sent, arrived *tensor.Package) {
-			if sent != arrived {
-				t.Error("something is lost, and there is no codec")
-			}
+			check.That(t, sent == arrived, "something is lost, and there is no codec")
 			if base == nil {
 				return
 			}
@@ -47,20 +46,15 @@ func TestReferenceChanges(t *testing.T) {
 			*list = append(*list, float64(n)/float64(len(a)))
 		}
 		for range 3 {
-			check(t, r.Round(t.Context(), trainer.Roster(3)))
+			check.Must(t, r.Round(t.Context(), trainer.Roster(3)))
 		}
-		if len(down) != 2 || len(up) > 0 != (tt.up == l) {
-			t.Fatalf("%d models and %d updates had a base", len(down), len(up))
-		}
+		check.Need(t, len(down) == 2 && len(up) > 0 == (tt.up == l), "%d models and %d updates had a base", len(down), len(up))
 		for _, got := range down {
-			if math.Abs(got-tt.down) > 0.002 {
-				t.Errorf("updates like the model %v, sync %v: %.4f of the model differ, want %.4f", tt.up == l, tt.sync, got, tt.down)
-			}
+			check.That(t, math.Abs(got-tt.down) <= 0.002,
+				"updates like the model %v, sync %v: %.4f of the model differ, want %.4f", tt.up == l, tt.sync, got, tt.down)
 		}
 		for _, got := range up {
-			if math.Abs(got-0.02) > 0.0001 {
-				t.Errorf("%.4f of an update differ from the model, want 2 %%", got)
-			}
+			check.That(t, math.Abs(got-0.02) <= 0.0001, "%.4f of an update differ from the model, want 2 %%", got)
 		}
 	}
 }
@@ -70,7 +64,7 @@ func TestReferenceChanges(t *testing.T) {
 func TestReference(t *testing.T) {
 	layout := func(d tensor.DType, n int) *tensor.Layout {
 		l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: d, Shape: []int{n}}})
-		check(t, err)
+		check.Must(t, err)
 		return l
 	}
 	down, up := layout(tensor.F32, 101), layout(tensor.BF16, 7)
@@ -85,26 +79,24 @@ func TestReference(t *testing.T) {
 			for _, c := range roster {
 				total += c.Weight
 			}
-			check(t, a.Begin(average, total))
+			check.Must(t, a.Begin(average, total))
 			for _, c := range roster {
-				check(t, tensor.Train(update, before, tensor.Key{Seed: 3, Round: round, Client: c.ID}))
-				check(t, a.Fold(update, c.Weight))
+				check.Must(t, tensor.Train(update, before, tensor.Key{Seed: 3, Round: round, Client: c.ID}))
+				check.Must(t, a.Fold(update, c.Weight))
 			}
-			check(t, a.Finish())
+			check.Must(t, a.Finish())
 			want := average
 			if l != down {
 				want = tensor.Alloc(down)
-				check(t, tensor.Advance(want, before, average, tensor.Change{}))
+				check.Must(t, tensor.Advance(want, before, average, tensor.Change{}))
 			}
-			check(t, r.Round(t.Context(), roster))
+			check.Must(t, r.Round(t.Context(), roster))
 			if r.Model.Hash() != want.Hash() || want.Hash() == before.Hash() {
 				t.Errorf("round %d of updates of %v: another model", round, l.Spec(0))
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.Round(ctx, roster); err != context.Canceled {
-			t.Errorf("a round after the end: error %v", err)
-		}
+		check.Equal(t, r.Round(ctx, roster), context.Canceled, "a round after the end: error")
 	}
 }

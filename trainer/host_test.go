@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -41,20 +41,13 @@ func host() trainer.Host {
 	}}
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestOpenFails: a session that cannot start says why, and leaves nothing.
 func TestOpenFails(t *testing.T) {
 	h := host()
 	v, err := transports.Parse("pickle", h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check(t, err)
+	check.Must(t, err)
 	launcher := trainer.NewProcesses()
 	good := trainer.Config{Variant: v, Down: l, Up: l, Workers: 1, Clients: 1, Func: "linger", FuncConfig: []byte("0s"), Launcher: launcher}
 	for name, c := range map[string]struct {
@@ -72,9 +65,7 @@ func TestOpenFails(t *testing.T) {
 		if err == nil {
 			_, _ = p.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
-		}
+		check.Fails(t, err, c.want, name)
 	}
 }
 
@@ -92,8 +83,8 @@ func fork([]byte) (trainer.Train, error) {
 // TestChildrenOfWorkers: what a worker function starts is no worker.
 func TestChildrenOfWorkers(t *testing.T) {
 	p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
-	check(t, err)
-	check(t, round(t.Context(), p, 0))
+	check.Must(t, err)
+	check.Must(t, round(t.Context(), p, 0))
 	_, err = p.Close()
-	check(t, err)
+	check.Must(t, err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -22,13 +23,9 @@ func idle([]byte) (Train, error) { return func(*Job) error { return nil }, nil }
 func encrypted(t *testing.T, mode string, l Launcher) Config {
 	t.Helper()
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v, err := transports.NewVariant(pickle.New(), driver.Settings{"tls": mode})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return Config{Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Func: "idle", Launcher: l}
 }
 
@@ -36,17 +33,11 @@ func encrypted(t *testing.T, mode string, l Launcher) Config {
 func request(t *testing.T) []byte {
 	t.Helper()
 	a, err := identity.NewAuthority("ab")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w, err := identity.NewWorker(a.Certificate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, err := w.Request()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return r
 }
 
@@ -74,9 +65,8 @@ func TestSignImpostors(t *testing.T) {
 				cfg.RoundLimit = 500 * time.Millisecond
 			}
 			_, err := Open(context.Background(), cfg)
-			if err == nil || !strings.Contains(err.Error(), "process 0 ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of process 0 with %q", err, c.want)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), "process 0 ") && strings.Contains(err.Error(), c.want),
+				"got error %v, want one of process 0 with %q", err, c.want)
 		})
 	}
 }
@@ -86,13 +76,9 @@ func TestSignImpostors(t *testing.T) {
 // refuses, package identity tests.
 func TestBadCertificates(t *testing.T) {
 	authority, err := identity.NewAuthority("ab")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	other, err := identity.NewAuthority("ab")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, c := range map[string]struct {
 		answer func(request []byte) []byte // nil closes the control socket
 		want   string
@@ -108,13 +94,9 @@ func TestBadCertificates(t *testing.T) {
 			ours, ended := hosted(t)
 			server := &control{conn: ours, timeout: sendTimeout, limit: shortMessage}
 			a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "any", Trust: driver.Trust{Authority: authority.Certificate(), Mutual: true}}
-			if err := errors.Join(server.send(message{Hello: newHello()}), server.send(message{Assign: &a})); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, errors.Join(server.send(message{Hello: newHello()}), server.send(message{Assign: &a})))
 			m, err := server.receive()
-			if err != nil || m.Sign == nil {
-				t.Fatalf("got %v, %v, want it to ask for a certificate", m.kind, err)
-			}
+			check.Need(t, err == nil && m.Sign != nil, "got %v, %v, want it to ask for a certificate", m.kind, err)
 			if c.answer == nil {
 				ours.Close()
 			} else if err := server.send(message{Signed: &signed{c.answer(m.Sign.Request)}}); err != nil {
@@ -138,13 +120,10 @@ func TestHandshakes(t *testing.T) {
 		cfg := encrypted(t, mode, NewGoroutines(h))
 		cfg.Workers, cfg.PerProcess = 3, 2
 		s, err := Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got := s.Handshakes()
-		if got.N != want || (got.Longest > 0) != (want > 0) || strings.HasPrefix(got.Cipher, "TLS_") != (want > 0) {
-			t.Errorf("tls=%s: got %+v, want %d", mode, got, want)
-		}
+		check.That(t, got.N == want && (got.Longest > 0) == (want > 0) && strings.HasPrefix(got.Cipher, "TLS_") == (want > 0),
+			"tls=%s: got %+v, want %d", mode, got, want)
 		if _, err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -62,19 +63,14 @@ func TestFileLimit(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, limitedEnv+"=40")
 	out, err := cmd.CombinedOutput()
 	for _, want := range []string{"trainer: start: process ", "too many open files"} {
-		if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "goroutine ") {
-			t.Errorf("%v: got %q, want one with %q", err, out, want)
-		}
+		check.That(t, err == nil && strings.Contains(string(out), want) && !strings.Contains(string(out), "goroutine "),
+			"%v: got %q, want one with %q", err, out, want)
 	}
 	for _, after := range []string{"shutdown: ", "close: "} {
-		if strings.Contains(string(out), after) {
-			t.Errorf("got %q, want the cause alone, and not what follows from it", out)
-		}
+		check.That(t, !strings.Contains(string(out), after), "got %q, want the cause alone, and not what follows from it", out)
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v (%v)", left, err)
-	}
+	check.That(t, err == nil && len(left) <= 0, "left behind: %v (%v)", left, err)
 }
 
 // TestThreadLimit: a kernel that refuses a process is an error that names the limit.

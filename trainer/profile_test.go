@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -46,15 +47,15 @@ func burn(config []byte) (trainer.Train, error) {
 func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config string, p trainer.Profiling) (trainer.Report, error) {
 	t.Helper()
 	v, err := transports.Parse(variant, h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
-	check(t, err)
+	check.Must(t, err)
 	p.Transport, p.Model = v.String(), "one"
 	session, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "burn", FuncConfig: []byte(config),
 		Launcher: l, Samples: 1000, Profiling: &p,
 	})
-	check(t, err)
+	check.Must(t, err)
 	rounds := func() error {
 		model, err := session.Reserve(0)
 		if err != nil {
@@ -99,7 +100,7 @@ func phases(t *testing.T, pieces []phase.Piece) (phases, processes []string) {
 	t.Helper()
 	for _, piece := range pieces {
 		p, err := profile.ParseData(piece.Data)
-		check(t, err)
+		check.Must(t, err)
 		for _, s := range p.Sample {
 			phases = append(phases, s.Label[phase.LabelPhase]...)
 			processes = append(processes, s.Label[phase.LabelProcess]...)
@@ -130,7 +131,7 @@ func TestProfiles(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "already in use") {
 				t.Skip(err) // go test -cpuprofile
 			}
-			check(t, err)
+			check.Must(t, err)
 			kinds := func(pieces []phase.Piece) (kinds []string) {
 				for _, p := range pieces {
 					kinds = append(kinds, p.Kind)
@@ -140,24 +141,17 @@ func TestProfiles(t *testing.T) {
 			if got := kinds(report.Server.Profiles); !slices.Equal(got, tt.server) {
 				t.Errorf("server: profiles %v, want %v", got, tt.server)
 			}
-			if len(report.Processes) != 2 {
-				t.Fatalf("%d workers", len(report.Processes))
-			}
+			check.Need(t, len(report.Processes) == 2, "%d workers", len(report.Processes))
 			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
 			for w, r := range report.Processes {
-				if got := kinds(r.Profiles); !slices.Equal(got, tt.each) {
-					t.Errorf("process %d: profiles %v, want %v", w, got, tt.each)
-				}
+				got := kinds(r.Profiles)
+				check.That(t, slices.Equal(got, tt.each), "process %d: profiles %v, want %v", w, got, tt.each)
 				p, n := phases(t, slices.DeleteFunc(r.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
 				trained, names = append(trained, p...), append(names, n...)
 			}
-			if !slices.Contains(trained, "train") {
-				t.Errorf("no sample is labelled train: %v", trained)
-			}
+			check.That(t, slices.Contains(trained, "train"), "no sample is labelled train: %v", trained)
 			for _, want := range []string{"process-0", "process-1"} {
-				if !slices.Contains(names, want) {
-					t.Errorf("no sample is labelled %s", want)
-				}
+				check.That(t, slices.Contains(names, want), "no sample is labelled %s", want)
 			}
 		})
 	}
@@ -173,9 +167,7 @@ func TestProfiledWorkerDies(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "already in use") {
 			t.Skip(err) // go test -cpuprofile
 		}
-		if err == nil || !strings.Contains(err.Error(), "exited: signal: killed") {
-			t.Fatalf("got error %v", err)
-		}
+		check.Fails(t, err, "exited: signal: killed")
 	}
 }
 
@@ -183,14 +175,12 @@ func TestProfiledWorkerDies(t *testing.T) {
 func TestUnknownProfile(t *testing.T) {
 	processes := trainer.NewProcesses()
 	v, err := transports.Parse("pickle", host().Transports)
-	check(t, err)
+	check.Must(t, err)
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1}}})
-	check(t, err)
+	check.Must(t, err)
 	_, err = trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: layout, Up: layout, Workers: 1, Func: "burn", Launcher: processes,
 		Profiling: &trainer.Profiling{Kinds: []string{"goroutine"}},
 	})
-	if err == nil || !strings.Contains(err.Error(), `unknown kind of profile "goroutine"`) {
-		t.Errorf("got error %v", err)
-	}
+	check.Fails(t, err, `unknown kind of profile "goroutine"`)
 }

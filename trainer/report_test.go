@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/frame"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -24,9 +25,7 @@ import (
 func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
 	ours, theirs, err := socketpair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &Session{cfg: cfg}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	exited := make(chan struct{})
@@ -56,9 +55,7 @@ func TestHostileReports(t *testing.T) {
 		}
 		change(&c)
 		b, err := json.Marshal(message{Report: &report{Samples: c}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return string(b)
 	}
 	good := samples(func(*columns) {})
@@ -141,15 +138,11 @@ func TestLateReport(t *testing.T) {
 	}()
 	var frames bytes.Buffer
 	long := message{Report: &report{Profiles: []phase.Piece{{Kind: "trace", Data: make([]byte, shortMessage)}}}}
-	if err := frame.Write(&frames, long, longMessage); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, frame.Write(&frames, long, longMessage))
 	_, _ = theirs.Write(frames.Next(1)) // returns when it is read
 	c.report.Store(longMessage)
 	_, _ = theirs.Write(frames.Bytes())
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-got)
 }
 
 // TestReport: a report arrives as it was sent, however long it is.
@@ -160,9 +153,7 @@ func TestReport(t *testing.T) {
 		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:9]},
 	}
 	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
-	if err := (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
 	var m message
 	waiting.Do(t, "a report", func() {
 		select {
@@ -178,9 +169,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	got.Profiles = sent.Profiles[:len(got.Profiles)]
-	if !reflect.DeepEqual(got, sent) {
-		t.Error("the report is another one")
-	}
+	check.That(t, reflect.DeepEqual(got, sent), "the report is another one")
 }
 
 // BenchmarkReport is what a report of a million samples takes, at both ends.
@@ -189,9 +178,7 @@ func BenchmarkReport(b *testing.B) {
 	sent := fullReport(samples)
 	for b.Loop() {
 		p, w, theirs := reporting(b, Config{Samples: samples})
-		if err := (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
 		select {
 		case <-w.answers:
 		case <-p.failed.Done():

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -30,9 +31,7 @@ func TestSent(t *testing.T) {
 	} {
 		s, w := open(2)
 		for _, p := range c.heard {
-			if err := s.hear(w, &p); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.OK(t, s.hear(w, &p), name)
 		}
 		if c.heard == nil {
 			s.fail(errors.New("the session's end"))
@@ -43,22 +42,16 @@ func TestSent(t *testing.T) {
 			if got, err = s.Sent(t.Context(), 3, client); err != nil {
 				break
 			}
-			if want := (Sent{255, uint64(client + 1)}); got != want {
-				t.Errorf("%s: client %d: got %v, want %v", name, client, got, want)
-			}
+			check.Equal(t, got, (Sent{255, uint64(client + 1)}), name, "client", client)
 		}
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want %q", name, err, c.want)
-		}
+		check.That(t, (err == nil) == (c.want == "") && (err == nil || strings.Contains(err.Error(), c.want)),
+			"%s: got error %v, want %q", name, err, c.want)
 	}
 	s, w := open(1)
 	for _, p := range []proof{{1, 0, 0, hash, hash}, {3, 0, 0, hash, hash}} {
-		if err := s.hear(w, &p); (err == nil) != (p.Lane == 1) {
-			t.Errorf("lane %d: %v", p.Lane, err)
-		}
+		err := s.hear(w, &p)
+		check.That(t, (err == nil) == (p.Lane == 1), "lane %d: %v", p.Lane, err)
 	}
 	_, flood := s.hear(w, &proof{Lane: 1}), s.hear(w, &proof{Lane: 1})
-	if !errors.Is(flood, errProtocol) {
-		t.Errorf("as many as anybody likes: %v", flood)
-	}
+	check.That(t, errors.Is(flood, errProtocol), "as many as anybody likes: %v", flood)
 }

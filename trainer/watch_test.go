@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -111,9 +112,9 @@ func (w slowWorker) Ping(context.Context) error {
 func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
 	t.Helper()
 	v, err := transports.NewVariant(transport, nil)
-	check(t, err)
+	check.Must(t, err)
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check(t, err)
+	check.Must(t, err)
 	cfg := trainer.Config{Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "freeze", Launcher: l, Samples: 1000}
 	change(&cfg)
 	return trainer.Open(t.Context(), cfg)
@@ -138,11 +139,11 @@ func round(ctx context.Context, p *trainer.Session, n int) error {
 // stop stops all threads of a process.
 func stop(t *testing.T, pid int) {
 	t.Helper()
-	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	check.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	waiting.Until(t, "a process that is stopped", func() bool {
 		running := 0
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		check(t, err)
+		check.Must(t, err)
 		for _, path := range threads {
 			if stat, err := os.ReadFile(path); err == nil && !strings.Contains(string(stat), ") T ") {
 				running++
@@ -194,9 +195,9 @@ func TestFrozenWorker(t *testing.T) {
 					contains(t, err, where, "process ", "is stopped (T)")
 					return
 				}
-				check(t, err)
+				check.Must(t, err)
 				if where != "round" {
-					check(t, round(t.Context(), p, 0))
+					check.Must(t, round(t.Context(), p, 0))
 					stop(t, p.Places()[1].PID)
 				}
 				waiting.Do(t, where, func() {
@@ -224,8 +225,8 @@ func TestInterrupt(t *testing.T) {
 	for _, where := range []string{"round", "mark"} {
 		t.Run(where, func(t *testing.T) {
 			p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
-			check(t, err)
-			check(t, round(t.Context(), p, 0))
+			check.Must(t, err)
+			check.Must(t, round(t.Context(), p, 0))
 			stop(t, p.Places()[0].PID)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting.Later(t, 100*time.Millisecond, func() { cancel(errors.New("enough")) })
@@ -258,19 +259,19 @@ func TestSlowIsNotStuck(t *testing.T) {
 				transport = "inproc"
 			}
 			v, err := transports.Parse(transport, h.Transports)
-			check(t, err)
+			check.Must(t, err)
 			p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
 				c.RoundLimit, c.Func, c.FuncConfig = time.Second, "linger", []byte("0s")
 				if trains {
 					c.FuncConfig, c.Foreign = []byte("2500ms"), name == "foreign"
 				}
 			})
-			check(t, err)
+			check.Must(t, err)
 			err = round(t.Context(), p, 0)
 			if want != "" {
 				contains(t, err, "has moved no byte", want)
 			} else {
-				check(t, err)
+				check.Must(t, err)
 			}
 			if _, err := p.Close(); err != nil {
 				t.Error(err)
@@ -284,16 +285,16 @@ func TestSlowIsNotStuck(t *testing.T) {
 func TestNotReleased(t *testing.T) {
 	h := host()
 	v, err := transports.Parse("inproc", h.Transports)
-	check(t, err)
+	check.Must(t, err)
 	p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
 		c.RoundLimit, c.Func, c.FuncConfig, c.Depth = 200*time.Millisecond, "linger", []byte("0s"), 1
 	})
-	check(t, err)
+	check.Must(t, err)
 	model, err := p.Reserve(0)
-	check(t, err)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
 	_, err = p.Publish(t.Context(), 0, model)
-	check(t, err)
+	check.Must(t, err)
 	var kept []trainer.Update
 	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
 		kept = append(kept, u)
@@ -304,5 +305,5 @@ func TestNotReleased(t *testing.T) {
 		u.Release()
 	}
 	_, err = p.Close()
-	check(t, err)
+	check.Must(t, err)
 }

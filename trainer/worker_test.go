@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -50,11 +51,9 @@ func TestCause(t *testing.T) {
 		t.Run(transport.Name()+"/goroutines", func(t *testing.T) {
 			testCause(t, transport, trainer.NewGoroutines(h))
 			maps, err := os.ReadFile("/proc/self/maps")
-			check(t, err)
+			check.Must(t, err)
 			for line := range strings.Lines(string(maps)) {
-				if strings.Contains(line, "ipcbench-") {
-					t.Error("still mapped:", line)
-				}
+				check.That(t, !strings.Contains(line, "ipcbench-"), "still mapped: %v", line)
 			}
 		})
 		if drivertest.Inside(t, transport) || testing.Short() && transport.Name() != "pickle" {
@@ -68,20 +67,20 @@ func TestCause(t *testing.T) {
 
 func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launcher) {
 	v, err := transports.NewVariant(transport, nil)
-	check(t, err)
+	check.Must(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check(t, err)
+	check.Must(t, err)
 	dir := t.TempDir()
 	p, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: l, Up: l, Workers: 2, PerProcess: 2, Clients: 2,
 		Func: "diverge", FuncConfig: []byte(dir), Launcher: launcher,
 	})
-	check(t, err)
+	check.Must(t, err)
 	model, err := p.Reserve(0)
-	check(t, err)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
 	_, err = p.Publish(t.Context(), 0, model)
-	check(t, err)
+	check.Must(t, err)
 	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}}, Each: func(u trainer.Update) error {
 		u.Release()
 		return nil
@@ -89,7 +88,7 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 	if err == nil || !strings.Contains(err.Error(), "round 0, client 0: process 0 failed") || !strings.Contains(err.Error(), "loss is NaN") {
 		t.Errorf("got error %v, want one that names round 0, client 0 and the cause", err)
 	}
-	check(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
 	if _, err := p.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -99,16 +98,12 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 // failure, and what it leaves on stderr, are the transport's own words.
 func TestOneName(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})
-	check(t, err)
+	check.Must(t, err)
 	v, err := transports.Parse("inproc", host().Transports) // not those of the workers
-	check(t, err)
+	check.Must(t, err)
 	_, err = trainer.Open(t.Context(), trainer.Config{Variant: v, Down: l, Up: l, Workers: 1, Func: "stumble", Launcher: trainer.NewGoroutines(host())})
 	want := "trainer: start: process 0 failed: inproc: lane 0: dial: no such server in this process: workers of inproc are goroutines of the server's process"
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
+	check.That(t, err != nil && err.Error() == want, "got  %v\nwant %s", err, want)
 	words := "pickle: lane 3: receive: the peer has closed the connection"
-	if got := trainer.LaneError(3, -1, -1, errors.New(words)).Error(); got != words {
-		t.Errorf("got %q, want %q", got, words)
-	}
+	check.Equal(t, trainer.LaneError(3, -1, -1, errors.New(words)).Error(), words)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/codec"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -82,21 +83,21 @@ type rig struct {
 func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.Layout, lanes int) *rig {
 	t.Helper()
 	v, err := NewVariant(tr, driver.Settings{"codec": codec})
-	check(t, err)
+	check.Must(t, err)
 	r := &rig{t: t, rec: phase.NewRecorder(10)}
 	e, o := driver.NewEndpoint(""), driver.Options{Down: down, Up: up, Lanes: lanes, Clients: lanes, Depth: 2, Rec: r.rec}
 	r.server, err = Listen(t.Context(), v, e, o)
-	check(t, err)
+	check.Must(t, err)
 	for n := range lanes {
 		w, err := Dial(t.Context(), v, e, n, o)
-		check(t, err)
+		check.Must(t, err)
 		r.lanes = append(r.lanes, w)
 	}
 	t.Cleanup(func() {
 		for _, w := range r.lanes {
-			check(t, w.Close())
+			check.Must(t, w.Close())
 		}
-		check(t, r.server.Shutdown(context.Background()))
+		check.Must(t, r.server.Shutdown(context.Background()))
 	})
 	return r
 }
@@ -106,14 +107,14 @@ func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.La
 func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
 	r.t.Helper()
 	p, err := r.server.Reserve()
-	check(r.t, err)
+	check.Must(r.t, err)
 	if r.round > 0 {
 		p.CopyFrom(r.server.published)
 	}
 	write(p)
 	r.round++
 	p, err = r.server.Publish(r.t.Context(), p)
-	check(r.t, err)
+	check.Must(r.t, err)
 	return p
 }
 
@@ -156,7 +157,7 @@ func floats(t testing.TB) *tensor.Layout {
 func layoutOf(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(specs)
-	check(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -182,7 +183,7 @@ func TestForged(t *testing.T) {
 		return func(p *tensor.Package) {
 			h := header{tensors: make([]packed, l.Len())}
 			rest, err := h.read(p.Receipt, "sparse", l)
-			check(t, err)
+			check.Must(t, err)
 			f(&h)
 			p.Receipt = append(h.append(nil, "sparse", l), rest...)
 		}
@@ -199,8 +200,8 @@ func TestForged(t *testing.T) {
 		"mode":          {meddle: forged(func(h *header) { h.tensors[0].mode = codec.Plain }), want: `"w": `},
 		"another mode":  {meddle: forged(func(h *header) { h.tensors[2].mode = 9 }), want: `tensor "n": unknown mode [9]`},
 		"length":        {meddle: forged(func(h *header) { h.tensors[1].bytes = 600 }), want: `tensor "h": unpacked it has 600 bytes, want 602`},
-		"fewer bytes":   {meddle: func(p *tensor.Package) { check(t, p.SetRows(2, len(p.View(2))-1)) }, want: `"n": sparse: `},
-		"more bytes":    {meddle: func(p *tensor.Package) { check(t, p.SetRows(1, 602)) }, want: `"h": `},
+		"fewer bytes":   {meddle: func(p *tensor.Package) { check.Must(t, p.SetRows(2, len(p.View(2))-1)) }, want: `"n": sparse: `},
+		"more bytes":    {meddle: func(p *tensor.Package) { check.Must(t, p.SetRows(1, 602)) }, want: `"h": `},
 		"a large index": {meddle: func(p *tensor.Package) { p.View(0)[3] ^= 0xff }, want: `"w": sparse: index 0 of `},
 		"no header":     {meddle: func(p *tensor.Package) { p.Receipt = []byte("mine") }, want: `the receipt begins with "mine": want a header`},
 		"magic":         {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("I"), p.Receipt[1:]...) }, want: `begins with "Ipcd"`},
@@ -225,8 +226,8 @@ func TestForged(t *testing.T) {
 				return r.job(lane, func(model, update *tensor.Package) { update.CopyFrom(model); nudge(update, 5) }, ignored)
 			}
 			r.publish(func(p *tensor.Package) { tensor.Fill(p, 1) })
-			check(t, good(0))
-			check(t, good(1))
+			check.Must(t, good(0))
+			check.Must(t, good(1))
 			r.publish(func(p *tensor.Package) { nudge(p, 2) })
 			armed = true
 			rest := c.up
@@ -245,10 +246,8 @@ func TestForged(t *testing.T) {
 			} else {
 				_, _, again = r.lanes[0].Receive(t.Context())
 			}
-			if again == nil {
-				t.Errorf("%s: the lane is not dead", name)
-			}
-			check(t, good(1))
+			check.That(t, again != nil, "%s: the lane is not dead", name)
+			check.Must(t, good(1))
 		}
 	}
 }
@@ -257,15 +256,14 @@ func TestForged(t *testing.T) {
 func TestNoModel(t *testing.T) {
 	l := floats(t)
 	r := newReplica(mustParse(t, "sparse"), driver.Options{Down: l, Up: l})
-	if _, err := r.receive(nil, phase.ID{}); err != errNoModelCame {
-		t.Errorf("got error %v, want %v", err, errNoModelCame)
-	}
+	_, err := r.receive(nil, phase.ID{})
+	check.That(t, err == errNoModelCame, "got error %v, want %v", err, errNoModelCame)
 }
 
 func mustParse(t *testing.T, text string) *codec.Pipeline {
 	t.Helper()
 	p, err := codec.Parse(text)
-	check(t, err)
+	check.Must(t, err)
 	return p
 }
 
@@ -288,12 +286,9 @@ func TestSameForAll(t *testing.T) {
 				for i, c := range sent.Coding {
 					labelled++
 					same := bytes.Equal(sent.Plain.View(i), written.View(i))
-					if c.Lossless && !same {
-						t.Errorf("tensor %s is labelled lossless, and is not", c.Spec.Name)
-					}
-					if lost = lost || !same; !p.Lossy() && !c.Lossless {
-						t.Errorf("tensor %s of a lossless codec is labelled lossy", c.Spec.Name)
-					}
+					check.That(t, !c.Lossless || same, "tensor %s is labelled lossless, and is not", c.Spec.Name)
+					lost = lost || !same
+					check.That(t, p.Lossy() || c.Lossless, "tensor %s of a lossless codec is labelled lossy", c.Spec.Name)
 				}
 			}}
 			r := newRig(t, m, name, l, l, lanes)
@@ -312,20 +307,16 @@ func TestSameForAll(t *testing.T) {
 					}
 					packed := make([]byte, l.Bytes(i))
 					mode, n, err := coder.Pack(packed, base, written.View(i), l.Spec(i))
-					check(t, err)
-					check(t, coder.Unpack(mode, want.View(i), base, packed[:n], l.Spec(i)))
+					check.Must(t, err)
+					check.Must(t, coder.Unpack(mode, want.View(i), base, packed[:n], l.Spec(i)))
 				}
-				if model.Hash() != want.Hash() {
-					t.Fatalf("round %d: Publish returns another model than S(n)", round)
-				}
+				check.Need(t, model.Hash() == want.Hash(), "round %d: Publish returns another model than S(n)", round)
 				for lane := range lanes {
 					if random.IntN(2) == 0 {
 						continue
 					}
-					check(t, r.job(lane, func(got, update *tensor.Package) {
-						if got.Hash() != want.Hash() {
-							t.Errorf("round %d: lane %d trains another model than S(n)", round, lane)
-						}
+					check.Must(t, r.job(lane, func(got, update *tensor.Package) {
+						check.That(t, got.Hash() == want.Hash(), "round %d: lane %d trains another model than S(n)", round, lane)
 						copied(got, update)
 					}, ignored))
 				}
@@ -350,12 +341,12 @@ func TestUpdates(t *testing.T) {
 			for round := range 3 {
 				r.publish(func(p *tensor.Package) { tensor.Fill(p, uint64(round)) })
 				before := r.rec.Counts()[phase.CodecPlain]
-				check(t, r.job(0, func(model, update *tensor.Package) {
+				check.Must(t, r.job(0, func(model, update *tensor.Package) {
 					if up == down {
 						copied(model, update)
 					} else {
 						tensor.Fill(update, uint64(round))
-						check(t, update.SetRows(1, 2+round))
+						check.Must(t, update.SetRows(1, 2+round))
 					}
 					nudge(update, uint64(round))
 					want.CopyFrom(update)
@@ -368,13 +359,11 @@ func TestUpdates(t *testing.T) {
 						}
 						packed := make([]byte, len(update.View(i)))
 						mode, n, err := coder.Pack(packed, base, update.View(i), s)
-						check(t, err)
-						check(t, coder.Unpack(mode, want.View(i), base, packed[:n], s))
+						check.Must(t, err)
+						check.Must(t, coder.Unpack(mode, want.View(i), base, packed[:n], s))
 					}
 				}, func(update *tensor.Package) {
-					if update.Hash() != want.Hash() {
-						t.Errorf("%s, round %d: the update is not what was packed", name, round)
-					}
+					check.That(t, update.Hash() == want.Hash(), "%s, round %d: the update is not what was packed", name, round)
 				}))
 				if plain := r.rec.Counts()[phase.CodecPlain] - before; p.Base() && up != down && plain < int64(up.Len()) {
 					t.Errorf("%s: %d tensors went plain, want all %d of the update at least", name, plain, up.Len())
@@ -392,7 +381,7 @@ func TestSteadyCoding(t *testing.T) {
 		r := newRig(t, inproc.New(), name, l, l, 1)
 		round := func() {
 			r.publish(func(p *tensor.Package) { p.View(0)[17]++; p.View(1)[18]++ })
-			check(t, r.job(0, func(model, update *tensor.Package) { copied(model, update); update.View(0)[100]++ }, ignored))
+			check.Must(t, r.job(0, func(model, update *tensor.Package) { copied(model, update); update.View(0)[100]++ }, ignored))
 		}
 		for range 3 {
 			round()
@@ -422,21 +411,19 @@ func TestCodecMemory(t *testing.T) {
 			return int64(m.HeapAlloc)
 		}
 		v, err := NewVariant(inproc.New(), driver.Settings{"codec": name})
-		check(t, err)
+		check.Must(t, err)
 		o := driver.Options{Down: l, Up: up, Lanes: 2, Clients: 2, Depth: 2}
 		before := heap() // inproc's own memory is not on the heap
 		r := newRig(t, v.Transport, name, l, up, 2)
 		for range 2 {
 			r.publish(func(p *tensor.Package) { nudge(p, 1) })
 			for lane := range 2 {
-				check(t, r.job(lane, func(_, update *tensor.Package) { tensor.Fill(update, 1) }, ignored))
+				check.Must(t, r.job(lane, func(_, update *tensor.Package) { tensor.Fill(update, 1) }, ignored))
 			}
 		}
 		got, said := heap()-before, v.Footprint(o)-v.Transport.Footprint(v.travelling(o))
 		t.Logf("%s: %d bytes on the heap, and Footprint says %d", name, got, said)
-		if got > said*11/10 || got < said*3/4 {
-			t.Errorf("%s: %d bytes on the heap, and Footprint says %d", name, got, said)
-		}
+		check.That(t, got <= said*11/10 && got >= said*3/4, "%s: %d bytes on the heap, and Footprint says %d", name, got, said)
 		runtime.KeepAlive(r)
 	}
 }
@@ -452,19 +439,13 @@ func TestNothingWithout(t *testing.T) {
 	}}
 	r := newRig(t, m, "none", l, l, 1)
 	model := r.publish(func(p *tensor.Package) { p.Receipt = append(p.Receipt, "receipt"...) })
-	check(t, r.job(0, func(m, u *tensor.Package) {
-		if &m.View(0)[0] != &model.View(0)[0] {
-			t.Error("the worker's model is not the server's memory")
-		}
+	check.Must(t, r.job(0, func(m, u *tensor.Package) {
+		check.That(t, &m.View(0)[0] == &model.View(0)[0], "the worker's model is not the server's memory")
 		copied(m, u)
 	}, ignored))
-	if r.server.origin != nil || r.lanes[0].replica != nil {
-		t.Error("something is kept for a codec")
-	}
+	check.That(t, r.server.origin == nil && r.lanes[0].replica == nil, "something is kept for a codec")
 	for name, n := range r.rec.Counts() {
-		if strings.HasPrefix(name, "codec") {
-			t.Errorf("%s = %d is counted", name, n)
-		}
+		check.That(t, !strings.HasPrefix(name, "codec"), "%s = %d is counted", name, n)
 	}
 }
 
@@ -474,7 +455,7 @@ func TestSpans(t *testing.T) {
 	r := newRig(t, inproc.New(), "sparse", l, l, 1)
 	r.rec.From(0)
 	r.publish(func(p *tensor.Package) { tensor.Fill(p, 1) })
-	check(t, r.job(0, copied, ignored))
+	check.Must(t, r.job(0, copied, ignored))
 	samples, _ := r.rec.Drain()
 	got := map[string]int{}
 	for _, s := range samples {
@@ -483,14 +464,5 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	want := map[string]int{"compress round=-1 client=-1 lane=-1": 1, "compress round=0 client=0 lane=0": 1, "expand round=0 client=0 lane=0": 2}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got spans %v, want %v", got, want)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.That(t, fmt.Sprint(got) == fmt.Sprint(want), "got spans %v, want %v", got, want)
 }

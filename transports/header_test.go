@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/codec"
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -19,9 +20,7 @@ func headed(t testing.TB) *tensor.Layout {
 		{Name: "nothing", DType: tensor.F32, Shape: []int{5, 0}, Var: true},
 		{Name: "scalar", DType: tensor.F64},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -40,18 +39,13 @@ func TestHeader(t *testing.T) {
 			want.tensors[0].bytes, want.tensors[3].bytes = 40, 8
 		}
 		b := want.append(nil, "xor+shuffle+zstd", l)
-		if len(b) > 64*l.Len() {
-			t.Errorf("a header of %d bytes for %d tensors", len(b), l.Len())
-		}
+		check.That(t, len(b) <= 64*l.Len(), "a header of %d bytes for %d tensors", len(b), l.Len())
 		got := header{tensors: make([]packed, l.Len())}
 		rest, err := got.read(append(b, "receipt"...), "xor+shuffle+zstd", l)
-		if err != nil || string(rest) != "receipt" || got.version != want.version || got.base != want.base {
-			t.Errorf("got %+v and %q, %v, want %+v", got, rest, err, want)
-		}
+		check.That(t, err == nil && string(rest) == "receipt" && got.version == want.version && got.base == want.base,
+			"got %+v and %q, %v, want %+v", got, rest, err, want)
 		for i, w := range want.tensors {
-			if got.tensors[i] != w {
-				t.Errorf("tensor %d: got %+v, want %+v", i, got.tensors[i], w)
-			}
+			check.Equal(t, got.tensors[i], w, "tensor", i)
 		}
 	}
 }
@@ -96,9 +90,8 @@ func TestHeaderRefuses(t *testing.T) {
 		"a cut tensor":        {good[:len(good)-1], `tensor "scalar": length: not a number`},
 	} {
 		h := header{tensors: make([]packed, l.Len())}
-		if _, err := h.read(c.b, "gaps", l); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want %q", name, err, c.want)
-		}
+		_, err := h.read(c.b, "gaps", l)
+		check.That(t, err != nil && strings.Contains(err.Error(), c.want), "%s: got error %v, want %q", name, err, c.want)
 	}
 }
 
@@ -116,16 +109,13 @@ func FuzzHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := append(h.append(nil, "gaps", l), rest...); !bytes.Equal(again, b) {
-			t.Errorf("%x reads as %+v, which is %x", b, h, again)
-		}
+		again := append(h.append(nil, "gaps", l), rest...)
+		check.That(t, bytes.Equal(again, b), "%x reads as %+v, which is %x", b, h, again)
 		for i, p := range h.tensors {
 			if p.bytes < 0 || p.bytes > l.Bytes(i) || p.mode > codec.Coded || p.rows < 0 || l.Spec(i).Var && p.rows > l.Spec(i).Shape[0] {
 				t.Errorf("%x: tensor %d is %+v", b, i, p)
 			}
 		}
-		if h.version < 0 || h.base < -1 {
-			t.Errorf("%x: versions %d and %d", b, h.version, h.base)
-		}
+		check.That(t, h.version >= 0 && h.base >= -1, "%x: versions %d and %d", b, h.version, h.base)
 	})
 }

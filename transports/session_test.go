@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -61,9 +62,7 @@ func (w forgetfulWorker) Receive(ctx context.Context) (driver.Job, *tensor.Packa
 func options(t *testing.T, rec *phase.Recorder) driver.Options {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.F32, Shape: []int{10}}, {Name: "b", DType: tensor.U8, Shape: []int{3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Rec: rec}
 }
 
@@ -72,18 +71,12 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	t.Helper()
 	ctx, v, e, o := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
 	s, err := transports.Listen(ctx, v, e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() {
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Shutdown(ctx))
 	}()
 	w, err := transports.Dial(ctx, v, e, 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer w.Close()
 	model, err := s.Reserve()
 	if err == nil {
@@ -92,22 +85,17 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	if err == nil {
 		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, _, err = w.Receive(ctx); err != nil {
-		if _, _, again := w.Receive(ctx); again == nil || again.Error() != err.Error() {
-			t.Errorf("on a dead lane: got %v, want %v", again, err)
-		}
+		_, _, again := w.Receive(ctx)
+		check.That(t, again != nil && again.Error() == err.Error(), "on a dead lane: got %v, want %v", again, err)
 		return err
 	}
 	update, err := w.Reserve()
 	if err == nil {
 		err = w.Submit(ctx, update)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	update, err = s.Collect(ctx, 0)
 	if err == nil {
 		update.Release()
@@ -119,9 +107,7 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 // direction; a driver that leaves one out fails its first round.
 func TestAttested(t *testing.T) {
 	rec := phase.NewRecorder(100)
-	if err := round(t, inproc.New(), rec); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, round(t, inproc.New(), rec))
 	if c := rec.Counts(); c[phase.HandleTensors] != 4 || c[phase.HandleBytes] != 2*43 || c[phase.BodyTensors] != 0 {
 		t.Errorf("counted %v, want 4 handles of 86 bytes", c)
 	}
@@ -144,9 +130,7 @@ func TestAttested(t *testing.T) {
 		{false, "inproc: lane 0: receive: round 8, client 9: the driver has counted 0 tensors of 0 bytes, and delivered 2 of 43"},
 		{true, "inproc: lane 0: collect: round 8, client 9: the driver has counted 1 tensors of 43 bytes, and delivered 2 of 43"},
 	} {
-		if err := round(t, forgetful{inproc.New(), c.up}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got error %v, want %q", err, c.want)
-		}
+		check.Fails(t, round(t, forgetful{inproc.New(), c.up}, nil), c.want)
 	}
 }
 
@@ -154,16 +138,12 @@ func TestAttested(t *testing.T) {
 // the driver never hears of it.
 func TestMisuse(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, v, e := t.Context(), transports.Variant{Transport: inproc.New()}, driver.NewEndpoint("")
 	good := driver.Options{Down: l, Up: l, Lanes: 8, Clients: 1, Depth: 1}
 	says := func(what string, err error, want string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want %q", what, err, want)
-		}
+		check.Fails(t, err, want, what)
 	}
 	for _, bad := range []driver.Options{{Lanes: -1, Depth: 1}, {Depth: 1}, {Lanes: 1}, {Lanes: 1, Depth: 1, Clients: -1}} {
 		bad.Down, bad.Up = l, l
@@ -171,9 +151,7 @@ func TestMisuse(t *testing.T) {
 		says("options", err, "inproc: ")
 	}
 	s, err := transports.Listen(ctx, v, e, good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, err = transports.Listen(ctx, v, e, good)
 	says("a second server", err, "inproc: listen: the session has a server already")
 
@@ -182,22 +160,16 @@ func TestMisuse(t *testing.T) {
 	for lane := range workers { // lanes of one process share the endpoint
 		group.Go(func() {
 			w, err := transports.Dial(ctx, v, e, lane, good)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			workers[lane] = w
 		})
 	}
 	group.Wait()
 	for _, w := range workers {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, w.Close())
 	}
 	says("a ping of a closed lane", workers[3].Ping(ctx), "inproc: lane 3: ping: the lane is closed")
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Shutdown(ctx))
 	says("settle when all is over", s.Settle(ctx), "inproc: settle: the session is over")
 }
 
@@ -387,9 +359,7 @@ func TestDriverFails(t *testing.T) {
 		err := twice(t, failing{inproc.New(), act, &tried})
 		switch {
 		case act == "":
-			if err != nil {
-				t.Errorf("nothing fails: got error %v", err)
-			}
+			check.OK(t, err, "nothing fails: got error")
 		case err == nil || err.Error() != want || !errors.Is(err, errBroken):
 			t.Errorf("%s: got error %v, want %s", act, err, want)
 		case tried != 1:
@@ -406,16 +376,12 @@ func TestOver(t *testing.T) {
 		t.Errorf("dial of another lane: got error %v", err)
 	}
 	s, err := transports.Listen(ctx, v, e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w, err := transports.Dial(ctx, v, e, 0, o)
 	if err == nil {
 		err = s.Shutdown(ctx)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 2 {
 		if _, _, err := w.Receive(ctx); err != io.EOF {
 			t.Errorf("receive: got error %v, want io.EOF", err)
@@ -427,18 +393,13 @@ func TestOver(t *testing.T) {
 	for act, err := range map[string]error{
 		"reserve": reserve, "collect": collect, "publish": publish, "dispatch": s.Dispatch(ctx, 0, driver.Job{}), "settle": s.Settle(ctx),
 	} {
-		if err == nil || !strings.Contains(err.Error(), act+": ") || !strings.Contains(err.Error(), "the session is over") {
-			t.Errorf("%s: got error %v, want that the session is over", act, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), act+": ") && strings.Contains(err.Error(), "the session is over"),
+			"%s: got error %v, want that the session is over", act, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, w.Close())
 	_, reserve = w.Reserve()
 	_, _, receive := w.Receive(ctx)
 	for act, err := range map[string]error{"reserve": reserve, "receive": receive, "submit": w.Submit(ctx, nil), "ping": w.Ping(ctx)} {
-		if err == nil || !strings.Contains(err.Error(), "inproc: lane 0: "+act+": the lane is closed") {
-			t.Errorf("%s: got error %v, want that the lane is closed", act, err)
-		}
+		check.Fails(t, err, "inproc: lane 0: "+act+": the lane is closed", act)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -58,16 +59,10 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if got := v.String(); got != c.canonical {
-			t.Errorf("%s: canonical %q, want %q", c.text, got, c.canonical)
-		}
-		if got := v.Settings.String(); got != c.settings {
-			t.Errorf("%s: settings %q, want %q", c.text, got, c.settings)
-		}
+		check.Equal(t, v.String(), c.canonical, c.text, "canonical")
+		check.Equal(t, v.Settings.String(), c.settings, c.text, "settings")
 		again, err := transports.Parse(v.String(), list)
-		if err != nil || again.String() != v.String() {
-			t.Errorf("%s: its canonical form reads as %v, %v", c.text, again, err)
-		}
+		check.That(t, err == nil && again.String() == v.String(), "%s: its canonical form reads as %v, %v", c.text, again, err)
 	}
 }
 
@@ -92,9 +87,8 @@ func TestParseRefuses(t *testing.T) {
 		"plain:codec=zst":           `codec=zst: codec: unknown stage "zst": want none, `,
 		"plain:codec=":              `unknown stage ""`,
 	} {
-		if _, err := transports.Parse(text, list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got error %v, want one with %q", text, err, want)
-		}
+		_, err := transports.Parse(text, list)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%q: got error %v, want one with %q", text, err, want)
 	}
 }
 
@@ -102,23 +96,17 @@ func TestParseRefuses(t *testing.T) {
 // not come from Parse, too.
 func TestPathWithoutColon(t *testing.T) {
 	_, err := transports.NewVariant(list[1], driver.Settings{"dir": "/data:1"})
-	if err == nil || !strings.Contains(err.Error(), `dir=/data:1: want a directory, absolute and without ":"`) {
-		t.Errorf("got error %v, want one that names the colon", err)
-	}
+	check.Fails(t, err, `dir=/data:1: want a directory, absolute and without ":"`)
 }
 
 func TestSettings(t *testing.T) {
 	v, err := transports.Parse("rich:chunk=4KiB:threads=3", list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if v.Settings.Int("chunk") != 4096 || v.Settings.Int("threads") != 3 || !v.Settings.On("reuse") || v.Settings.Get("wait") != "block" {
 		t.Errorf("got %v", v.Settings)
 	}
 	defer func() {
-		if recover() == nil {
-			t.Error("a setting that does not exist: got no panic")
-		}
+		check.That(t, recover() != nil, "a setting that does not exist: got no panic")
 	}()
 	v.Settings.Get("nonsense")
 }
@@ -133,11 +121,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := transports.Parse(v.String(), list)
-		if err != nil {
-			t.Fatalf("%q reads as %q, which does not read: %v", text, v, err)
-		}
-		if again.String() != v.String() || again.Settings.String() != v.Settings.String() {
-			t.Fatalf("%q reads as %q, which reads as %q", text, v, again)
-		}
+		check.Need(t, err == nil, "%q reads as %q, which does not read: %v", text, v, err)
+		check.Need(t, again.String() == v.String() && again.Settings.String() == v.Settings.String(),
+			"%q reads as %q, which reads as %q", text, v, again)
 	})
 }

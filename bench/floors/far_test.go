@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -49,17 +50,11 @@ func TestFar(t *testing.T) {
 			return Play(ctx, o)
 		})
 		series, err := Measure(t.Context(), f.Name, Params{Bytes: 1 << 20, Far: far})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, s := range series {
-			if s.Variant == "" || len(s.Samples) == 0 {
-				t.Errorf("%s: got %+v, want a variant and samples", f.Name, s)
-			}
+			check.That(t, s.Variant != "" && len(s.Samples) != 0, "%s: got %+v, want a variant and samples", f.Name, s)
 		}
-		if len(series) == 0 {
-			t.Errorf("%s: got no series", f.Name)
-		}
+		check.That(t, len(series) != 0, "%s: got no series", f.Name)
 	}
 }
 
@@ -85,9 +80,7 @@ func TestFarFails(t *testing.T) {
 		}, "the other host: out of memory"},
 	} {
 		_, err := Measure(waiting.Context(t), c.floor, Params{Far: near(c.play)})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
-		}
+		check.Fails(t, err, c.want, name)
 	}
 }
 
@@ -106,11 +99,8 @@ func TestPlayOrders(t *testing.T) {
 		{"tcp-stream", "127.0.0.1:1", "FLUSHALL\r\nABCDEFGHIJKLMNOP"},
 		{"tcp-stream", "127.0.0.1:1", token + "long"},
 	} {
-		if err := Play(t.Context(), o); err == nil || strings.Contains(err.Error(), "refused") {
-			t.Errorf("%+v: got error %v", o, err)
-		}
+		err := Play(t.Context(), o)
+		check.That(t, err != nil && !strings.Contains(err.Error(), "refused"), "%+v: got error %v", o, err)
 	}
-	if err := Play(t.Context(), Order{"tcp-stream", "127.0.0.1:1", token}); err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("nobody listens: got error %v", err)
-	}
+	check.Fails(t, Play(t.Context(), Order{"tcp-stream", "127.0.0.1:1", token}), "connection refused", "nobody listens")
 }

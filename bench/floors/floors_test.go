@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -46,24 +47,17 @@ func TestMeasure(t *testing.T) {
 	for _, f := range All() {
 		t.Run(f.Name, func(t *testing.T) {
 			series, err := Measure(t.Context(), f.Name, Params{Gap: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			low, high := 1e5, 1e13 // B/s: a floppy disk, and more than any memory
 			if f.Unit == "s" {
 				low, high = 100e-9, patience.Seconds() // less than a system call, and more than the whole measurement
 			}
-			if len(series) == 0 {
-				t.Error("got no series")
-			}
+			check.That(t, len(series) != 0, "got no series")
 			for i, s := range series {
-				if s.Variant == "" || len(s.Samples) == 0 {
-					t.Errorf("series %d: got %+v, want a variant and samples", i, s)
-				}
+				check.That(t, s.Variant != "" && len(s.Samples) != 0, "series %d: got %+v, want a variant and samples", i, s)
 				for j, v := range s.Samples {
-					if v < low || v > high {
-						t.Errorf("%s: sample %d is %v %s, want %v to %v", s.Variant, j, v, f.Unit, low, high)
-					}
+					check.That(t, v >= low && v <= high,
+						"%s: sample %d is %v %s, want %v to %v", s.Variant, j, v, f.Unit, low, high)
 				}
 			}
 		})
@@ -72,9 +66,7 @@ func TestMeasure(t *testing.T) {
 
 func TestUnknownFloor(t *testing.T) {
 	_, err := Measure(t.Context(), "ceiling", Params{})
-	if err == nil || !strings.Contains(err.Error(), `"ceiling"`) {
-		t.Errorf("got %v, want an error that names it", err)
-	}
+	check.Fails(t, err, `"ceiling"`)
 }
 
 func TestVariantsSayWhatWasMeasured(t *testing.T) {
@@ -82,21 +74,14 @@ func TestVariantsSayWhatWasMeasured(t *testing.T) {
 		-1: "gap=0s", 0: "gap=0s", time.Microsecond: "gap=1µs", time.Hour: "gap=50ms",
 	} {
 		series, err := Measure(t.Context(), "futex", Params{Gap: gap})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := series[0].Variant; got != want {
-			t.Errorf("gap of %v: got %q, want %q", gap, got, want)
-		}
+		check.Must(t, err)
+		check.Equal(t, series[0].Variant, want, "gap of", gap)
 	}
 	series, err := Measure(t.Context(), "unix-stream", Params{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i, size := range writeSizes() {
-		if got, want := series[i].Variant, fmt.Sprintf("write=%d", size); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		got, want := series[i].Variant, fmt.Sprintf("write=%d", size)
+		check.That(t, got == want, "got %q, want %q", got, want)
 	}
 }
 
@@ -120,9 +105,8 @@ func TestBufferSize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, outside := bufferSize(tt.llc, tt.free); got != tt.want || outside != tt.outside {
-				t.Errorf("got %d, %v, want %d, %v", got, outside, tt.want, tt.outside)
-			}
+			got, outside := bufferSize(tt.llc, tt.free)
+			check.That(t, got == tt.want && outside == tt.outside, "got %d, %v, want %d, %v", got, outside, tt.want, tt.outside)
 		})
 	}
 }
@@ -134,15 +118,12 @@ func TestScramble(t *testing.T) {
 		b := make([]byte, size)
 		scramble(b)
 		if size >= page {
-			if zeros := bytes.Count(b, []byte{0}); zeros > size/128 {
-				t.Errorf("%d bytes: %d of them are zero", size, zeros)
-			}
+			zeros := bytes.Count(b, []byte{0})
+			check.That(t, zeros <= size/128, "%d bytes: %d of them are zero", size, zeros)
 		}
 		seen := map[string]bool{}
 		for at := 0; at+page <= size; at += page {
-			if seen[string(b[at:at+page])] {
-				t.Fatalf("%d bytes: two pages are alike", size)
-			}
+			check.Need(t, !seen[string(b[at:at+page])], "%d bytes: two pages are alike", size)
 			seen[string(b[at:at+page])] = true
 		}
 	}
@@ -158,9 +139,7 @@ type process struct {
 func peersOf(t *testing.T, parent int) []process {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var found []process
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -202,15 +181,12 @@ func TestPeerDies(t *testing.T) {
 						return len(result) > 0
 					})
 					err := <-result
-					if left := peersOf(t, os.Getpid()); len(left) != 0 {
-						t.Errorf("left behind: %v", left)
-					}
+					left := peersOf(t, os.Getpid())
+					check.That(t, len(left) == 0, "left behind: %v", left)
 					if err == nil {
 						continue
 					}
-					if err.Error() != want {
-						t.Errorf("got %q, want %q", err, want)
-					}
+					check.That(t, err.Error() == want, "got %q, want %q", err, want)
 					return
 				}
 				t.Error("no peer could be hit")
@@ -239,16 +215,13 @@ func TestPeerStops(t *testing.T) {
 			return len(result) > 0
 		})
 		err := <-result
-		if left := peersOf(t, os.Getpid()); len(left) != 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		left := peersOf(t, os.Getpid())
+		check.That(t, len(left) == 0, "left behind: %v", left)
 		if err == nil {
 			continue
 		}
 		for _, want := range []string{"floors: futex: no result after 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("got %q, want %q in it", err, want)
-			}
+			check.That(t, strings.Contains(err.Error(), want), "got %q, want %q in it", err, want)
 		}
 		return
 	}
@@ -267,12 +240,10 @@ func TestContextEndsMeasuring(t *testing.T) {
 			}()
 			waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == len(f.roles) || len(result) > 0 })
 			cancel()
-			if err := <-result; err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want %v", err, context.Canceled)
-			}
-			if left := peersOf(t, os.Getpid()); len(left) != 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			err := <-result
+			check.That(t, err == nil || errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
+			left := peersOf(t, os.Getpid())
+			check.That(t, len(left) == 0, "left behind: %v", left)
 		})
 	}
 }
@@ -280,9 +251,8 @@ func TestContextEndsMeasuring(t *testing.T) {
 func TestContextThatHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Measure(ctx, "futex", Params{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want %v", err, context.Canceled)
-	}
+	_, err := Measure(ctx, "futex", Params{})
+	check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
 }
 
 // Peers of a killed process do not outlive it.
@@ -291,17 +261,13 @@ func TestStarterDies(t *testing.T) {
 	victim.Env = append(os.Environ(), victimEnv+"=1")
 	victim.Stderr = os.Stderr
 	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, victim.Start())
 	var peers []process
 	waiting.Until(t, "victim has peers", func() bool {
 		peers = peersOf(t, victim.Process.Pid)
 		return len(peers) == 2
 	})
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, victim.Process.Kill())
 	victim.Wait()
 	waiting.Until(t, "peers are gone", func() bool {
 		return !slices.ContainsFunc(peers, func(p process) bool {
@@ -313,9 +279,7 @@ func TestStarterDies(t *testing.T) {
 
 func TestPinning(t *testing.T) {
 	var before unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &before); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.SchedGetaffinity(os.Getpid(), &before))
 	cpu := 0
 	for !before.IsSet(cpu) {
 		cpu++
@@ -338,13 +302,9 @@ func TestPinning(t *testing.T) {
 			t.Errorf("%v: got %d processors, want processor %d alone", p.args, set.Count(), cpu)
 		}
 	}
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-result)
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, thread := range threads {
 		tid, _ := strconv.Atoi(thread.Name())
 		var set unix.CPUSet
@@ -367,15 +327,12 @@ func TestPinning(t *testing.T) {
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return len(entries)
 	}
 	measure := func() {
-		if _, err := Measure(t.Context(), "unix-pingpong", Params{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := Measure(t.Context(), "unix-pingpong", Params{})
+		check.Need(t, err == nil, "%v", err)
 		if _, err := Measure(t.Context(), "futex", Params{CPUs: []int{0}}); err == nil {
 			t.Fatal("got no error for one processor and two processes")
 		}
@@ -403,13 +360,9 @@ func FuzzParseReply(f *testing.F) {
 			return
 		}
 		for _, s := range series {
-			if len(s.Samples) == 0 {
-				t.Errorf("%q: a series without samples", text)
-			}
+			check.That(t, len(s.Samples) != 0, "%q: a series without samples", text)
 			for _, v := range s.Samples {
-				if !(v > 0 && v <= math.MaxFloat64) {
-					t.Errorf("%q: sample %v", text, v)
-				}
+				check.That(t, v > 0 && v <= math.MaxFloat64, "%q: sample %v", text, v)
 			}
 		}
 	})
@@ -427,9 +380,7 @@ func BenchmarkMeasure(b *testing.B) {
 				pooled := map[string][]float64{}
 				for b.Loop() {
 					series, err := Measure(b.Context(), f.Name, Params{Gap: gap})
-					if err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, err)
 					for _, s := range series {
 						pooled[s.Variant] = append(pooled[s.Variant], s.Samples...)
 					}

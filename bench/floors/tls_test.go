@@ -3,6 +3,7 @@ package floors
 import (
 	"bytes"
 	"io"
+	"ipcbench/internal/test/check"
 	"os"
 	"testing"
 )
@@ -15,9 +16,7 @@ func TestSecure(t *testing.T) {
 	var relayed [2]*os.File
 	for i := range ends {
 		pair, err := socketpair()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer pair[0].Close()
 		defer pair[1].Close()
 		ends[i], relayed[i] = pair[0], pair[1]
@@ -43,13 +42,9 @@ func TestSecure(t *testing.T) {
 		done <- err
 	}()
 	l, err := secure(socket(ends[0].Fd()), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	sent, got := bytes.Repeat([]byte("secret"), 20_000)[:100_000], make([]byte, 100_000)
-	if err := l.write(sent); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.write(sent))
 	if err := l.read(got); err != nil || !bytes.Equal(sent, got) {
 		t.Errorf("%v: other bytes came back", err)
 	}
@@ -57,11 +52,8 @@ func TestSecure(t *testing.T) {
 		ends[i].Close()
 	}
 	for range 3 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-done)
 	}
-	if seen.Len() < 100_000 || bytes.Contains(seen.Bytes(), sent[:16]) {
-		t.Errorf("of %d bytes on the socket, some are as they were sent", seen.Len())
-	}
+	check.That(t, seen.Len() >= 100_000 && !bytes.Contains(seen.Bytes(), sent[:16]),
+		"of %d bytes on the socket, some are as they were sent", seen.Len())
 }

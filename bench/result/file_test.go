@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/internal/legible"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 )
 
@@ -50,9 +51,7 @@ func tiny() *Result {
 func text(t testing.TB, r *Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Write(&b))
 	return b.String()
 }
 
@@ -61,23 +60,15 @@ func TestFile(t *testing.T) {
 	path := filepath.Join(dir, "r.json")
 	want := tiny()
 	for range 2 { // the second time replaces the first
-		if err := want.WriteFile(path); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, want.WriteFile(path))
 	}
 	got, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got, everyField); diff != "" {
-		t.Errorf("written and read (-want +got):\n%s", diff)
-	}
-	if s := text(t, want); !strings.Contains(s, "\n\t\t\t\t\t\"round_ns\": [500,600],\n") {
-		t.Errorf("samples do not stand in one line:\n%s", s)
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("got %d files, want one", len(entries))
-	}
+	check.Must(t, err)
+	check.Same(t, cmp.Diff(want, got, everyField), "written and read")
+	s := text(t, want)
+	check.That(t, strings.Contains(s, "\n\t\t\t\t\t\"round_ns\": [500,600],\n"), "samples do not stand in one line:\n%s", s)
+	entries, _ := os.ReadDir(dir)
+	check.That(t, len(entries) == 1, "got %d files, want one", len(entries))
 }
 
 // TestComparedClocks: a file of a build that compared the clocks of hosts is read as if
@@ -93,9 +84,7 @@ func TestComparedClocks(t *testing.T) {
 			`"stopped": "time"`, `"discarded": [{"at_ns":1,"why":"a step"}], "stopped": "time"`,
 			`"train_ns"`, fmt.Sprintf(`"clocks": [{"host":"h2","offset_ns":5,"width_ns":1,"drift_ppm":1.5,"same":%v}], "train_ns"`, same)).Replace(text(t, r))
 		got, err := decodeAll([]byte(old))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		want := tiny()
 		want.Hosts, want.Cells[0].Blocks[0] = r.Hosts, *b
 		if w := &want.Cells[0].Blocks[0]; !same {
@@ -104,9 +93,7 @@ func TestComparedClocks(t *testing.T) {
 			w.Processes[0].OtherClock = true
 			w.Timeline = &Timeline{Processes: []string{"server"}, Process: []int{0}, Lane: []int{1}, Client: []int{2}, Phase: []string{"fold"}, Start: []int64{3}, End: []int64{4}}
 		}
-		if diff := cmp.Diff(text(t, want), text(t, got)); diff != "" {
-			t.Errorf("same %v (-want +got):\n%s", same, diff)
-		}
+		check.Same(t, cmp.Diff(text(t, want), text(t, got)), "same", same)
 	}
 }
 
@@ -114,25 +101,17 @@ func TestComparedClocks(t *testing.T) {
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte("old"), 0o600))
 	err := ReplaceFile(path, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half")
 		return io.ErrShortWrite
 	})
-	if err == nil {
-		t.Error("no error")
-	}
-	if data, _ := os.ReadFile(path); string(data) != "old" {
-		t.Errorf("got %q, want the old file", data)
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("got %d files, want one", len(entries))
-	}
-	if err := ReplaceFile("/dev/null", func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }); err != nil {
-		t.Error(err)
-	}
+	check.That(t, err != nil, "no error")
+	data, _ := os.ReadFile(path)
+	check.That(t, string(data) == "old", "got %q, want the old file", data)
+	entries, _ := os.ReadDir(dir)
+	check.That(t, len(entries) == 1, "got %d files, want one", len(entries))
+	check.OK(t, ReplaceFile("/dev/null", func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }))
 	if info, err := os.Stat("/dev/null"); err != nil || info.Mode().IsRegular() {
 		t.Fatal("/dev/null was replaced")
 	}
@@ -143,9 +122,7 @@ func TestReplaceFile(t *testing.T) {
 func TestBadFile(t *testing.T) {
 	good := text(t, tiny())
 	replace := func(old, new string) string {
-		if !strings.Contains(good, old) {
-			t.Fatalf("nothing to edit: %s", old)
-		}
+		check.Need(t, strings.Contains(good, old), "nothing to edit: %s", old)
 		return strings.Replace(good, old, new, 1)
 	}
 	sum := strings.Repeat("5e", 32)
@@ -227,45 +204,34 @@ func TestBadFile(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad.json")
-			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(path, []byte(tt.text), 0o600))
 			_, err := ReadFile(path)
-			if err == nil {
-				t.Fatal("no error")
-			}
+			check.Need(t, err != nil, "no error")
 			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 500 {
 				t.Errorf("got %q, want one line with the file and %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := ReadFile(filepath.Join(t.TempDir(), "none.json")); !os.IsNotExist(err) {
-		t.Errorf("got %v of a file that is not there", err)
-	}
+	_, err := ReadFile(filepath.Join(t.TempDir(), "none.json"))
+	check.That(t, os.IsNotExist(err), "got %v of a file that is not there", err)
 }
 
 // TestEndless: what is too large for a result, or has no end, is refused before it
 // is read.
 func TestEndless(t *testing.T) {
 	sparse := filepath.Join(t.TempDir(), "sparse.json")
-	if err := os.WriteFile(sparse, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(sparse, maxFile+1); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(sparse, []byte("{"), 0o600))
+	check.Must(t, os.Truncate(sparse, maxFile+1))
 	before := heap()
 	for path, want := range map[string]string{
 		sparse:      "larger than 1073741824 bytes: not a result of ipcbench",
 		"/dev/zero": `begins with '\x00'`,
 	} {
-		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
+		_, err := ReadFile(path)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%s: got %v, want %q", path, err, want)
 	}
-	if n := heap() - before; n > 1<<20 {
-		t.Errorf("%d bytes were allocated", n)
-	}
+	n := heap() - before
+	check.That(t, n <= 1<<20, "%d bytes were allocated", n)
 }
 
 // heap returns how much this process has allocated.
@@ -278,13 +244,10 @@ func heap() uint64 {
 func TestSameCellTwice(t *testing.T) {
 	r := tiny()
 	r.Cells = append(r.Cells, r.Cells[0])
-	if err := r.Validate(); err == nil || err.Error() != "cells[1]: the same as cells[0]: pickle cnn workers=1 clients=1" {
-		t.Errorf("got %v", err)
-	}
+	err := r.Validate()
+	check.That(t, err != nil && err.Error() == "cells[1]: the same as cells[0]: pickle cnn workers=1 clients=1", "got %v", err)
 	r.Cells[0].Build, r.Cells[1].Build = "base", "head"
-	if err := r.Validate(); err != nil {
-		t.Errorf("of two builds: %v", err)
-	}
+	check.OK(t, r.Validate(), "of two builds")
 }
 
 func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }
@@ -300,18 +263,14 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decodeAll(data)
 		if err != nil {
-			if strings.Contains(err.Error(), "\n") || legible.Check(err.Error()) != nil {
-				t.Fatalf("the error is no line of text: %q", err)
-			}
+			check.Need(t, !strings.Contains(err.Error(), "\n") && legible.Check(err.Error()) == nil,
+				"the error is no line of text: %q", err)
 			return
 		}
 		again, err := decodeAll([]byte(text(t, r)))
-		if err != nil {
-			t.Fatalf("what was accepted once is refused: %v", err)
-		}
-		if diff := cmp.Diff(text(t, r), text(t, again)); diff != "" {
-			t.Errorf("(-first +second):\n%s", diff)
-		}
+		check.Must(t, err, "what was accepted once is refused")
+		diff := cmp.Diff(text(t, r), text(t, again))
+		check.That(t, diff == "", "(-first +second):\n%s", diff)
 	})
 }
 
@@ -331,14 +290,10 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(smallest))
 	path := filepath.Join(f.TempDir(), "r.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, data, 0o600))
 		r, err := ReadFile(path)
 		if err == nil {
-			if err := r.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, r.Validate())
 		} else if strings.Contains(err.Error(), "\n") || legible.Check(err.Error()) != nil {
 			t.Fatalf("the error is no line of text: %q", err)
 		}

@@ -20,6 +20,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/stat"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 )
@@ -32,9 +33,7 @@ var update = flag.Bool("update", false, "rewrite the keys of docs/result.md")
 // readPage returns the text of the page.
 func readPage(t *testing.T) string {
 	text, err := os.ReadFile(schemaPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 
@@ -139,17 +138,15 @@ func TestSchemaPage(t *testing.T) {
 	w := tables{comments: map[string]string{}}
 	w.parse("*.go", "../../internal/machine/*.go", "../../phase/usage/*.go")
 	w.table(reflect.TypeFor[Result]())
-	if bare := regexp.MustCompile(`.*\|  \|\n|.*\n\n\n`).FindAllString(w.String(), -1); bare != nil || !keys.MatchString(page) {
-		t.Fatalf("docs/result.md lacks %v, or these a comment: %q", keys, bare)
-	}
+	bare := regexp.MustCompile(`.*\|  \|\n|.*\n\n\n`).FindAllString(w.String(), -1)
+	check.Need(t, bare == nil && keys.MatchString(page), "docs/result.md lacks %v, or these a comment: %q", keys, bare)
 	linked := regexp.MustCompile(`docs/(\w+\.md)(#\w+)?`).ReplaceAllString(w.String(), "[$1]($1$2)")
 	want := keys.ReplaceAllString(page, "${1}"+linked+"\n$2")
 	if *update && os.WriteFile(schemaPage, []byte(want), 0o644) == nil {
 		page = want
 	}
-	if diff := gocmp.Diff(want, page); diff != "" {
-		t.Errorf("docs/result.md (-the program +the page), which -update writes:\n%s", diff)
-	}
+	diff := gocmp.Diff(want, page)
+	check.That(t, diff == "", "docs/result.md (-the program +the page), which -update writes:\n%s", diff)
 }
 
 // example is a command of the page and what it prints.
@@ -160,32 +157,26 @@ func TestSchemaExamples(t *testing.T) {
 	skip.Long(t)
 	page := readPage(t)
 	examples := example.FindAllStringSubmatch(page, -1)
-	if len(examples) < 6 || strings.Count(page, "\njq ") != len(examples) {
-		t.Fatalf("%d examples with their output, want at least 6", len(examples))
-	}
+	check.Need(t, len(examples) >= 6 && strings.Count(page, "\njq ") == len(examples),
+		"%d examples with their output, want at least 6", len(examples))
 	path := regexp.MustCompile(`\.([a-z][a-z_]*)\b`)
 	noPath := regexp.MustCompile(`result\.json|\["[^"]*"\]|\.(key|value)\b`)
 	for _, e := range examples {
 		for _, m := range path.FindAllStringSubmatch(noPath.ReplaceAllString(e[1], ""), -1) {
-			if !strings.Contains(page, "\n| `"+m[1]+"` |") {
-				t.Errorf("no result has the key %s:\n%s", m[1], e[1])
-			}
+			check.That(t, strings.Contains(page, "\n| `"+m[1]+"` |"), "no result has the key %s:\n%s", m[1], e[1])
 		}
 	}
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "../testdata/result.json.gz"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "../testdata/result.json.gz"), 0o600))
 	for _, e := range examples {
 		cmd := exec.Command("sh", "-c", e[1])
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if diff := gocmp.Diff(e[2], string(out)); err != nil || diff != "" {
-			t.Errorf("%s%v (-the page +jq):\n%s\nall of it:\n%s", e[1], err, diff, out)
-		}
+		diff := gocmp.Diff(e[2], string(out))
+		check.That(t, err == nil && diff == "", "%s%v (-the page +jq):\n%s\nall of it:\n%s", e[1], err, diff, out)
 	}
 }
 
@@ -197,9 +188,7 @@ func TestCountersPage(t *testing.T) {
 		phase.Fallback, phase.Copied, phase.CacheHits, phase.CacheBytes, phase.Dialled, phase.Accepted, phase.DialTime, phase.Retries,
 		phase.Refused, phase.Handshakes, phase.HandshakeTime,
 	} {
-		if !strings.Contains(page, "`"+name+"`") {
-			t.Errorf("%s does not say what %s counts", schemaPage, name)
-		}
+		check.That(t, strings.Contains(page, "`"+name+"`"), "%s does not say what %s counts", schemaPage, name)
 	}
 }
 
@@ -207,9 +196,7 @@ func TestCountersPage(t *testing.T) {
 // that is what reports show.
 func TestMedianByHand(t *testing.T) {
 	r, err := ReadFile("../testdata/result.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range r.Cells {
 		var blocks [][]float64
 		for _, b := range c.Timed() {
@@ -219,8 +206,7 @@ func TestMedianByHand(t *testing.T) {
 			}
 			blocks = append(blocks, rounds)
 		}
-		if got, want := stat.Median(stat.Medians(blocks)), stat.Of(blocks).Center; got != want {
-			t.Errorf("%s: the median of medians is %v, a report has %v", c.ID(), got, want)
-		}
+		got, want := stat.Median(stat.Medians(blocks)), stat.Of(blocks).Center
+		check.That(t, got == want, "%s: the median of medians is %v, a report has %v", c.ID(), got, want)
 	}
 }

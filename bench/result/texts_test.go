@@ -1,6 +1,7 @@
 package result
 
 import (
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -39,11 +40,8 @@ func TestTexts(t *testing.T) {
 		r := tiny()
 		r.Environment.CPU, r.Command[1], r.Plan.Mode = bad, bad, bad
 		MakePrintable(r)
-		if err := r.Validate(); err != nil {
-			t.Errorf("%s: made printable: %v", name, err)
-		}
+		check.OK(t, r.Validate(), name, "made printable")
 	}
-	if got, want := Printable("AMD\x00 \u202ebad™\xff"), `AMD\x00 \u202ebad™\xff`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got, want := Printable("AMD\x00 \u202ebad™\xff"), `AMD\x00 \u202ebad™\xff`
+	check.That(t, got == want, "got %q, want %q", got, want)
 }

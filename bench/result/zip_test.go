@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -19,18 +20,12 @@ import (
 func unzipped(t testing.TB, path string) []byte {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return text
 }
 
@@ -39,12 +34,9 @@ func zippedText(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(z, text)
+	check.Need(t, err == nil, "%v", err)
+	check.Must(t, z.Close())
 	return b.Bytes()
 }
 
@@ -56,30 +48,21 @@ func TestGzip(t *testing.T) {
 	want := tiny()
 	named, plain := filepath.Join(dir, "r.json.gz"), filepath.Join(dir, "r.json")
 	for _, path := range []string{named, plain} {
-		if err := want.WriteFile(path); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, want.WriteFile(path))
 	}
 	small, err := os.ReadFile(named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	large, err := os.ReadFile(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if !bytes.HasPrefix(small, []byte(gzipMagic)) || bytes.HasPrefix(large, []byte(gzipMagic)) || len(small) > len(large)/2 {
 		t.Errorf("%d bytes with the name, %d without", len(small), len(large))
 	}
 	misnamed := filepath.Join(dir, "zipped.json")
-	if err := os.WriteFile(misnamed, small, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(misnamed, small, 0o600))
 	for _, path := range []string{named, plain, misnamed} {
 		got, err := ReadFile(path)
-		if diff := cmp.Diff(want, got, everyField); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", path, err, diff)
-		}
+		diff := cmp.Diff(want, got, everyField)
+		check.That(t, err == nil && diff == "", "%s: %v (-want +got):\n%s", path, err, diff)
 	}
 	flipped := bytes.Clone(small)
 	flipped[len(flipped)-6] ^= 1 // of the checksum
@@ -103,9 +86,7 @@ func TestGzip(t *testing.T) {
 		"truncated JSON": {zippedText(t, string(large[:len(large)/2])), "truncated: ends after"},
 	} {
 		path := filepath.Join(dir, "bad.json.gz")
-		if err := os.WriteFile(path, tt.text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, tt.text, 0o600))
 		if _, err := ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q", name, err, tt.want)
 		}

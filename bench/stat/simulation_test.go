@@ -2,6 +2,7 @@ package stat
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -103,9 +104,8 @@ func TestAgainstItself(t *testing.T) {
 	if share(claims, runs) > 0.07 {
 		t.Errorf("claimed a difference in %.3f of comparisons of a build with itself", share(claims, runs))
 	}
-	if f := share(found, tried); f < 0.7 || f > 0.95 {
-		t.Errorf("found %.3f of the effects that should be found in four of five", f)
-	}
+	f := share(found, tried)
+	check.That(t, f >= 0.7 && f <= 0.95, "found %.3f of the effects that should be found in four of five", f)
 }
 
 // TestUnequalSpread: what the interval of a difference loses where one cell is
@@ -152,12 +152,10 @@ func TestStopping(t *testing.T) {
 
 func TestDetectable(t *testing.T) {
 	quiet, loud := []float64{100, 101, 99, 100.5, 99.5, 100}, []float64{100, 130, 80, 110, 90, 100}
-	if q, l := Detectable(quiet, quiet, 0.05), Detectable(loud, loud, 0.05); q < 1.001 || q > 1.03 || l < 1.1 || l > 1.7 {
-		t.Errorf("got %v of steady blocks and %v of unsteady ones", q, l)
-	}
-	if got := Detectable(quiet[:3], quiet[:3], 0.05); !math.IsInf(got, 1) {
-		t.Errorf("got %v of three blocks against three, which can show nothing at 5 %%", got)
-	}
+	q, l := Detectable(quiet, quiet, 0.05), Detectable(loud, loud, 0.05)
+	check.That(t, q >= 1.001 && q <= 1.03 && l >= 1.1 && l <= 1.7, "got %v of steady blocks and %v of unsteady ones", q, l)
+	got := Detectable(quiet[:3], quiet[:3], 0.05)
+	check.That(t, math.IsInf(got, 1), "got %v of three blocks against three, which can show nothing at 5 %%", got)
 	if got := Detectable(quiet, quiet, 0.05/100); !math.IsInf(got, 1) {
 		t.Errorf("got %v of six blocks against six among 100 cells", got)
 	}
@@ -256,9 +254,8 @@ func TestKendall(t *testing.T) {
 		// Exact tables of Kendall's S.
 		{4, 6, 2. / 24}, {5, 10, 2. / 120}, {5, 8, 10. / 120}, {6, 15, 2. / 720}, {6, 13, 12. / 720}, {10, 23, 0.0466}, {6, -15, 2. / 720}, {4, 0, 1},
 	} {
-		if got := kendall([][]float64{make([]float64, tt.n)}, tt.s, 1); math.Abs(got-tt.want) > 5e-4 {
-			t.Errorf("n %d, S %v: got p %v, want %v", tt.n, tt.s, got, tt.want)
-		}
+		got := kendall([][]float64{make([]float64, tt.n)}, tt.s, 1)
+		check.That(t, math.Abs(got-tt.want) <= 5e-4, "n %d, S %v: got p %v, want %v", tt.n, tt.s, got, tt.want)
 	}
 }
 
@@ -281,9 +278,8 @@ func TestDrift(t *testing.T) {
 			b[k] *= 1 + 0.2*float64(k)/99
 		}
 	}
-	if d := Drift(rising); math.Abs(d.Within-0.18) > 0.03 || d.Across != 0 {
-		t.Errorf("got %+v, want some 0.18 within blocks", d)
-	}
+	d := Drift(rising)
+	check.That(t, math.Abs(d.Within-0.18) <= 0.03 && d.Across == 0, "got %+v, want some 0.18 within blocks", d)
 
 	falling := session(r, 8, 20, 0.001, 0.01)
 	for i, b := range falling {
@@ -304,9 +300,7 @@ func TestDrift(t *testing.T) {
 	if d := Drift(slight); d != (Trend{}) {
 		t.Errorf("got %+v of a trend of 2 %%", d)
 	}
-	if d := Drift(nil); d != (Trend{}) {
-		t.Errorf("got %+v of nothing", d)
-	}
+	check.Equal(t, Drift(nil), (Trend{}), "of nothing")
 }
 
 func count(yes bool) int {

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,20 +37,12 @@ func TestMedianAndMAD(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before := slices.Clone(tt.xs)
-			if got := Median(tt.xs); got != tt.median {
-				t.Errorf("got median %v, want %v", got, tt.median)
-			}
-			if got := MAD(tt.xs); got != tt.mad {
-				t.Errorf("got MAD %v, want %v", got, tt.mad)
-			}
-			if !slices.Equal(before, tt.xs) {
-				t.Error("the input was changed")
-			}
+			check.Equal(t, Median(tt.xs), tt.median, "got median")
+			check.Equal(t, MAD(tt.xs), tt.mad, "got MAD")
+			check.That(t, slices.Equal(before, tt.xs), "the input was changed")
 		})
 	}
-	if !math.IsNaN(Median(nil)) || !math.IsNaN(MAD(nil)) {
-		t.Error("there is a median or MAD of nothing")
-	}
+	check.That(t, math.IsNaN(Median(nil)) && math.IsNaN(MAD(nil)), "there is a median or MAD of nothing")
 }
 
 // TestPercentile checks R-7 against NumPy's results, and guard 12: a percentile
@@ -65,21 +58,18 @@ func TestPercentile(t *testing.T) {
 		{upTo(1000), 99.9, 999.001},
 		{[]float64{3, 1, 2}, 100, 3},
 	} {
-		if got, _ := Percentile(tt.xs, tt.p); !near(got, tt.want) {
-			t.Errorf("p%v of %d: got %v, want %v", tt.p, len(tt.xs), got, tt.want)
-		}
+		got, _ := Percentile(tt.xs, tt.p)
+		check.That(t, near(got, tt.want), "p%v of %d: got %v, want %v", tt.p, len(tt.xs), got, tt.want)
 	}
 	for p, n := range map[float64]int{90: 29, 95: 59, 99: 299, 99.9: 2995} { // Wilks
-		if _, ok := Percentile(upTo(n), p); !ok {
-			t.Errorf("p%v is not supported by %d samples", p, n)
-		}
+		_, ok := Percentile(upTo(n), p)
+		check.That(t, ok, "p%v is not supported by %d samples", p, n)
 		if _, ok := Percentile(upTo(n-1), p); ok {
 			t.Errorf("p%v is supported by %d samples", p, n-1)
 		}
 	}
-	if _, ok := Percentile(upTo(62), 99); ok {
-		t.Error("p99 out of 62 samples")
-	}
+	_, ok := Percentile(upTo(62), 99)
+	check.That(t, !ok, "p99 out of 62 samples")
 	if _, ok := Percentile(nil, 90); ok {
 		t.Error("a percentile of nothing")
 	}
@@ -98,9 +88,7 @@ func TestOutliers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Outliers(tt.xs); got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
-			}
+			check.Equal(t, Outliers(tt.xs), tt.want)
 		})
 	}
 }
@@ -145,9 +133,8 @@ func TestOf(t *testing.T) {
 			}
 		})
 	}
-	if i := Of(nil); i.Known() || i.Blocks != 0 {
-		t.Errorf("got %+v of nothing", i)
-	}
+	i := Of(nil)
+	check.That(t, !i.Known() && i.Blocks == 0, "got %+v of nothing", i)
 	if i := Of([][]float64{{1, 2, 3}}); !math.IsInf(i.Half(), 1) || i.Excludes(99) {
 		t.Errorf("one block says nothing about the next: got %+v", i)
 	}
@@ -169,12 +156,8 @@ func TestCritical(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, p := critical(tt.n, tt.m, tt.alpha)
-		if got != tt.want {
-			t.Errorf("%d against %d at %v: got U %d, want %d", tt.n, tt.m, tt.alpha, got, tt.want)
-		}
-		if got >= 0 && (p <= 0 || p > tt.alpha) {
-			t.Errorf("%d against %d at %v: got p %v", tt.n, tt.m, tt.alpha, p)
-		}
+		check.Equal(t, got, tt.want, tt.n, "against", tt.m, "at", tt.alpha, "got U")
+		check.That(t, got < 0 || p > 0 && p <= tt.alpha, "%d against %d at %v: got p %v", tt.n, tt.m, tt.alpha, p)
 	}
 	for n, want := range []float64{1: 1, 2: 1. / 3, 3: 0.1, 4: 2. / 70, 5: 2. / 252, 6: 2. / 924} {
 		if n > 0 && !near(least(n, n), want) {
@@ -185,9 +168,7 @@ func TestCritical(t *testing.T) {
 
 func TestNeeded(t *testing.T) {
 	for alpha, want := range map[float64]int{0.05: 4, 0.01: 5, 0.005: 6, 0.05 / 24: 7, 0.05 / 50: 7, 0.05 / 1000: 9} {
-		if got := Needed(alpha); got != want {
-			t.Errorf("at %v: got %d blocks, want %d", alpha, got, want)
-		}
+		check.Equal(t, Needed(alpha), want, "at", alpha, "blocks")
 	}
 }
 
@@ -196,9 +177,8 @@ func TestNeeded(t *testing.T) {
 func TestTest(t *testing.T) {
 	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
 	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
-	if got := Test(x, y); !near(got, 2*0.127206) {
-		t.Errorf("got p %v, want 0.2544", got)
-	}
+	got := Test(x, y)
+	check.That(t, near(got, 2*0.127206), "got p %v, want 0.2544", got)
 	if got := Test(upTo(6), []float64{11, 12, 13, 14, 15, 16}); !near(got, 2./924) {
 		t.Errorf("got p %v of two samples that do not touch, want 2/924", got)
 	}
@@ -221,33 +201,23 @@ func TestShift(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Shift(a, tt.b)
-			if !near(got.Confidence, tt.want.Confidence) {
-				t.Errorf("got confidence %v, want %v", got.Confidence, tt.want.Confidence)
-			}
+			check.That(t, near(got.Confidence, tt.want.Confidence),
+				"got confidence %v, want %v", got.Confidence, tt.want.Confidence)
 			got.Confidence = tt.want.Confidence
-			if got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
+			check.Equal(t, got, tt.want)
 		})
 	}
-	if got := Shift([]float64{1}, []float64{2}); got.Confidence != 0 || got.Center != 1 {
-		t.Errorf("one block against another: got %+v", got)
-	}
-	if Shift(nil, a).Known() {
-		t.Error("there is a shift from nothing")
-	}
+	got := Shift([]float64{1}, []float64{2})
+	check.That(t, got.Confidence == 0 && got.Center == 1, "one block against another: got %+v", got)
+	check.That(t, !Shift(nil, a).Known(), "there is a shift from nothing")
 }
 
 func TestRatio(t *testing.T) {
 	a := []float64{10, 20, 40, 80}
 	got := Ratio(a, []float64{20, 40, 80, 160})
-	if !near(got.Center, 2) || !near(got.Low, 0.25) || !near(got.High, 16) {
-		t.Errorf("got %+v, want 2 in 0.25..16", got)
-	}
+	check.That(t, near(got.Center, 2) && near(got.Low, 0.25) && near(got.High, 16), "got %+v, want 2 in 0.25..16", got)
 	for _, bad := range [][]float64{{1, 0}, {1, -1}, {1, math.NaN()}, nil} {
-		if Ratio(a, bad).Known() {
-			t.Errorf("there is a ratio to %v", bad)
-		}
+		check.That(t, !Ratio(a, bad).Known(), "there is a ratio to %v", bad)
 	}
 }
 
@@ -265,16 +235,12 @@ func TestIntervalAgreesWithTest(t *testing.T) {
 			b[i] = math.Exp(r.NormFloat64() + 1)
 		}
 		p, i := Test(a, b), Ratio(a, b)
-		if (p <= 1-Confidence) != i.Excludes(1) {
-			t.Fatalf("p is %v, but the interval is %+v\na %v\nb %v", p, i, a, b)
-		}
+		check.Need(t, (p <= 1-Confidence) == i.Excludes(1), "p is %v, but the interval is %+v\na %v\nb %v", p, i, a, b)
 		if i.Excludes(1) {
 			claims++
 		}
 	}
-	if claims < 50 || claims > 450 {
-		t.Errorf("%d of 500 pairs differ: the test tries one side only", claims)
-	}
+	check.That(t, claims >= 50 && claims <= 450, "%d of 500 pairs differ: the test tries one side only", claims)
 }
 
 // TestHolm is the worked example of the method's encyclopaedia article.

@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
@@ -31,31 +32,19 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	if err == nil {
 		err = os.Symlink(found.Path, filepath.Join(bin, "python3"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
 	c.Dir = dir
 	c.Env = append(env, "PYTHONDONTWRITEBYTECODE=1", "IPCBENCH_CONFIG=few.yaml")
 	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if !strings.Contains(string(out), "communication, %") {
-		t.Errorf("no share of communication in\n%s", out)
-	}
+	check.Need(t, err == nil, "%v\n%s", err, out)
+	check.That(t, strings.Contains(string(out), "communication, %"), "no share of communication in\n%s", out)
 	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is none that fails
-	if len(files) != 1 {
-		t.Fatalf("%d results, want 1", len(files))
-	}
+	check.Need(t, len(files) == 1, "%d results, want 1", len(files))
 	r, err := result.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range r.Cells {
-		if !c.Proved() {
-			t.Errorf("%s is not proved", c.ID())
-		}
+		check.That(t, c.Proved(), "%s is not proved", c.ID())
 	}
 	return r
 }

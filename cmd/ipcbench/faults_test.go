@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -94,9 +95,8 @@ func TestFaultsAnyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
 		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
+		seed, err = strconv.ParseUint(text, 10, 64)
+		check.Need(t, err == nil, "%v", err)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -150,9 +150,7 @@ func TestGathering(t *testing.T) {
 	strangers := func(line string) {
 		for _, says := range []string{"head -c 1000000 /dev/urandom", "printf 'GET / HTTP/1.1\r\n\r\n'", "printf '\\x16\\x03\\x01\\xff\\xff'; sleep 100", "sleep 100"} {
 			c := r.Command("h2", "bash", "-c", "("+says+") > /dev/tcp/"+r.Addr("h0")+"/"+port(line))
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, c.Start())
 			t.Cleanup(func() {
 				_ = c.Process.Kill()
 				_ = c.Wait() // it was killed, or sent away

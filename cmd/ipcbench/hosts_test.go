@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/waiting"
 )
@@ -64,9 +65,7 @@ func (p *program) said() string {
 func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &program{t: t, name: host + ": ipcbench " + args[0], cmd: r.Command(host, self, args...), done: make(chan struct{})}
 	p.cmd.Env = append(p.cmd.Env, programEnv+"=1")
 	p.cmd.Stdin, p.cmd.Stderr = strings.NewReader(stdin), p
@@ -77,9 +76,7 @@ func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *progra
 // run starts the program, which ends with the test at the latest.
 func (p *program) run() {
 	p.t.Helper()
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Must(p.t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // its exit code is looked at later
 		close(p.done)
@@ -141,9 +138,8 @@ func clean(t *testing.T, r *rig.Rig, host string) {
 	t.Helper()
 	waiting.Until(t, "the processes of "+host+" to end", func() bool { return len(r.Processes(host)) == 0 })
 	for _, dir := range []string{r.Shm(host), r.Tmp(host)} {
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%s: left in %s: %v, %v", host, dir, left, err)
-		}
+		left, err := os.ReadDir(dir)
+		check.That(t, err == nil && len(left) <= 0, "%s: left in %s: %v, %v", host, dir, left, err)
 	}
 }
 
@@ -165,9 +161,7 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 		clean(t, r, "h"+strconv.Itoa(i))
 	}
 	result, err := result.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return result
 }
 
@@ -198,9 +192,8 @@ func TestTransports(t *testing.T) {
 	result := measure(t, r, 2, []string{"--allow-dir", shared}, args...)
 	for _, name := range names {
 		c := cell(t, result, name)
-		if got := c.Hosts; got != "h1:1,h2:1" || c.Launcher != "agents" {
-			t.Errorf("%s: processes are on %q, started by %s", name, got, c.Launcher)
-		}
+		got := c.Hosts
+		check.That(t, got == "h1:1,h2:1" && c.Launcher == "agents", "%s: processes are on %q, started by %s", name, got, c.Launcher)
 		b := c.Blocks[0]
 		if p := b.Processes; !p[0].OtherClock || p[1].OtherClock || b.Down != nil || b.Up != nil {
 			t.Errorf("%s: clocks of %+v, down %v, up %v: want another clock on h1 alone", name, p, b.Down, b.Up)
@@ -211,7 +204,6 @@ func TestTransports(t *testing.T) {
 			}
 		}
 	}
-	if left, err := os.ReadDir(shared); err != nil || len(left) > 0 {
-		t.Errorf("left in the folder: %v, %v", left, err)
-	}
+	left, err := os.ReadDir(shared)
+	check.That(t, err == nil && len(left) <= 0, "left in the folder: %v, %v", left, err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 	"ipcbench/phase"
 	"ipcbench/transports/http/store"
@@ -27,9 +28,7 @@ func TestLocality(t *testing.T) {
 		t.Errorf("processes are on %s", got)
 	}
 	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]
-	if local.Host != "" || remote.Host != "h1" {
-		t.Fatalf("processes are on %q and %q", local.Host, remote.Host)
-	}
+	check.Need(t, local.Host == "" && remote.Host == "h1", "processes are on %q and %q", local.Host, remote.Host)
 	handles, bodies := local.Counts[phase.HandleTensors], remote.Counts[phase.BodyTensors]
 	if all := int64(2 * len(c.Blocks[0].Round) * c.Model.Tensors); handles+bodies != all || handles == 0 || bodies == 0 { // whoever is free takes the next client
 		t.Errorf("%d handles and %d bodies, want %d of both together", handles, bodies, all)
@@ -40,17 +39,12 @@ func TestLocality(t *testing.T) {
 		handles, bodies int64
 	}{{"server", server.Counts, handles, bodies}, {"local", local.Counts, handles, 0}, {"remote", remote.Counts, 0, bodies}} {
 		for name, want := range map[string]int64{phase.HandleTensors: of.handles, phase.BodyTensors: of.bodies, phase.Fallback + store.Remote: of.bodies} {
-			if got := of.counts[name]; got != want {
-				t.Errorf("%s: %d %s, want %d", of.name, got, name, want)
-			}
+			got := of.counts[name]
+			check.That(t, got == want, "%s: %d %s, want %d", of.name, got, name, want)
 		}
 	}
-	if !made["h0"]() {
-		t.Error("nothing was made in the /dev/shm of the server's host")
-	}
-	if made["h1"]() {
-		t.Error("something was made in the /dev/shm of another host")
-	}
+	check.That(t, made["h0"](), "nothing was made in the /dev/shm of the server's host")
+	check.That(t, !made["h1"](), "something was made in the /dev/shm of another host")
 }
 
 // watch returns what tells whether anything has been made in a directory since.
@@ -60,15 +54,11 @@ func watch(t *testing.T, dir string) func() bool {
 	if err == nil {
 		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return func() bool {
 		defer unix.Close(fd)
 		n, err := unix.Read(fd, make([]byte, 4096))
-		if err != nil && !errors.Is(err, unix.EAGAIN) {
-			t.Error(err)
-		}
+		check.That(t, err == nil || errors.Is(err, unix.EAGAIN), "%v", err)
 		return n > 0
 	}
 }
@@ -86,9 +76,8 @@ func TestFolder(t *testing.T) {
 		agent.ends(soon, 2, runFailed)
 	}
 	refused("/usr", `not allowed, only what lies below /usr`)
-	if out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput()
+	check.Need(t, err == nil, "%v: %s", err, out)
 	refused(shared, `no such file`)
 	if left, err := os.ReadDir(shared); err != nil || len(left) > 0 {
 		t.Errorf("left in the folder: %v, %v", left, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
@@ -22,14 +23,10 @@ func TestPythonPage(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/python.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var modules []python.Module
 	for _, row := range python.Rows() {
-		if !strings.Contains(string(page), "\n| `"+row.Name+"` | ") {
-			t.Errorf("docs/python.md lacks the row %s", row.Name)
-		}
+		check.That(t, strings.Contains(string(page), "\n| `"+row.Name+"` | "), "docs/python.md lacks the row %s", row.Name)
 		if row.Name != "py-torch-queue" { // which no command takes
 			modules = append(modules, row.Modules...)
 		}
@@ -40,16 +37,12 @@ func TestPythonPage(t *testing.T) {
 	soak := os.Getenv("IPCBENCH_TEST_SOAK") != ""
 	dir := t.TempDir()
 	env := append(os.Environ(), installed(t, dir)...)
-	if err := os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../../python")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../../python")))
 	runs := 0
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
 		script := m[2]
 		if m[1] == "python" {
-			if err := os.WriteFile(filepath.Join(dir, "mymodule.py"), []byte(script), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(filepath.Join(dir, "mymodule.py"), []byte(script), 0o600))
 			continue
 		}
 		if !soak {
@@ -62,22 +55,15 @@ func TestPythonPage(t *testing.T) {
 		}
 		runs += strings.Count(m[2], "ipcbench run ")
 	}
-	if runs < 5 {
-		t.Errorf("%d commands", runs)
-	}
+	check.That(t, runs >= 5, "%d commands", runs)
 	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json"))
-	if soak && len(files) != runs {
-		t.Errorf("%d results of %d runs", len(files), runs)
-	}
+	check.That(t, !soak || len(files) == runs, "%d results of %d runs", len(files), runs)
 	for _, path := range files {
 		r, err := result.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, c := range r.Cells {
-			if !c.Proved() || c.Unproved != "" {
-				t.Errorf("%s: %s is not proved: %s", strings.Join(r.Command, " "), c.ID(), c.Unproved)
-			}
+			check.That(t, c.Proved() && c.Unproved == "",
+				"%s: %s is not proved: %s", strings.Join(r.Command, " "), c.ID(), c.Unproved)
 		}
 	}
 }

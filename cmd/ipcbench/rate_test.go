@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 )
 
@@ -32,9 +33,7 @@ func TestRate(t *testing.T) {
 		}
 		floor = median(all)
 	}
-	if floor == 0 {
-		t.Fatal("there is no tcp-stream to h1")
-	}
+	check.Need(t, floor != 0, "there is no tcp-stream to h1")
 	if t.Logf("floor: %.3f Gbit/s", floor/1e9); floor < 0.93e9 || floor > 1e9 {
 		t.Errorf("floor: %.3f Gbit/s, want 0.93 to 1.0", floor/1e9)
 	}
@@ -50,9 +49,7 @@ func TestRate(t *testing.T) {
 		}
 		rate := float64(2*c.Model.Bytes) * 8 / median(transfer) * float64(time.Second)
 		t.Logf("%s: %.3f Gbit/s, %.3f of the floor", c.Variant, rate/1e9, rate/floor)
-		if rate < 0.9*floor {
-			t.Errorf("%s: %.3f Gbit/s, want %.3f", c.Variant, rate/1e9, 0.9*floor/1e9)
-		}
+		check.That(t, rate >= 0.9*floor, "%s: %.3f Gbit/s, want %.3f", c.Variant, rate/1e9, 0.9*floor/1e9)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -25,18 +26,14 @@ import (
 func part(t *testing.T, name, section, language string, n int) string {
 	t.Helper()
 	page, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, text, found := strings.Cut(string(page), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	for range n + 1 {
 		_, text, found = strings.Cut(text, "\n```"+language+"\n")
 	}
 	text, _, closed := strings.Cut(text, "```\n")
-	if !found || !closed {
-		t.Fatalf("%s: section %s has no block %d of %s", name, section, n, language)
-	}
+	check.Need(t, found && closed, "%s: section %s has no block %d of %s", name, section, n, language)
 	return text
 }
 
@@ -47,9 +44,7 @@ func installed(t *testing.T, dir string) (env []string) {
 	if err == nil {
 		err = os.Symlink(self, filepath.Join(dir, "ipcbench"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return []string{programEnv + "=1", "PATH=" + dir + ":" + os.Getenv("PATH")}
 }
 
@@ -82,18 +77,13 @@ func (h hosts) bash(host, stdin, script string, env ...string) *program {
 func (h hosts) result(on string) {
 	h.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(h.dir, "ipcbench-*.json"))
-	if len(files) != 1 {
-		h.t.Fatalf("%d results, want 1", len(files))
-	}
+	check.Need(h.t, len(files) == 1, "%d results, want 1", len(files))
 	r, err := result.ReadFile(files[0])
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	check.Must(h.t, err)
 	for _, name := range []string{"http", "grpc-stream"} {
 		i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == name })
-		if i < 0 || !r.Cells[i].Proved() || r.Cells[i].Hosts != on {
-			h.t.Errorf("%s: want a cell with workers on %s, proved", name, on)
-		}
+		check.That(h.t, i >= 0 && r.Cells[i].Proved() && r.Cells[i].Hosts == on,
+			"%s: want a cell with workers on %s, proved", name, on)
 	}
 }
 
@@ -103,9 +93,8 @@ func (h hosts) clear() {
 	for _, host := range []string{"h0", "h1", "h2"} {
 		waiting.Until(h.t, "the processes of "+host+" to end", func() bool { return len(h.Processes(host)) == 0 })
 		for _, dir := range []string{h.Shm(host), h.Tmp(host)} {
-			if left, err := filepath.Glob(filepath.Join(dir, "ipcbench*")); err != nil || len(left) > 0 {
-				h.t.Errorf("%s: left: %v, %v", host, left, err)
-			}
+			left, err := filepath.Glob(filepath.Join(dir, "ipcbench*"))
+			check.That(h.t, err == nil && len(left) <= 0, "%s: left: %v, %v", host, left, err)
 		}
 	}
 }
@@ -130,9 +119,8 @@ func TestListenChoice(t *testing.T) {
 	env := []string{"PMIX_RANK=0", "PMIX_NAMESPACE=j", "IPCBENCH_WORLD=2"}
 	run := "exec ipcbench world --rendezvous meet %s run --transport http --join-timeout 1ms"
 	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:`)
-	if out, err := h.Command("h0", "ip", "address", "add", "10.78.0.1/24", "dev", "eth0").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := h.Command("h0", "ip", "address", "add", "10.78.0.1/24", "dev", "eth0").CombinedOutput()
+	check.Need(t, err == nil, "%v: %s", err, out)
 	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 2, `--listen is missing(.|\n)*--listen 10\.77\.0\.1, or 10\.78\.0\.1`)
 	h.bash("h0", "", fmt.Sprintf(run, "--addr h0:7117"), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:7117`)
 	h.clear()
@@ -157,9 +145,7 @@ func (h hosts) mpirun() (env []string) {
 		enter += host + ") exec " + strings.Join(slices.DeleteFunc(h.Command(host, "sh").Args, func(arg string) bool { return arg == "--user" }), " ") + " -c \"$*\";;\n"
 	}
 	for name, text := range map[string]string{"enter": enter + "esac\n", "hosts": part(h.t, "docs/hosts.md", "mpirun", "text", 0)} {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700); err != nil {
-			h.t.Fatal(err)
-		}
+		check.Must(h.t, os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700))
 	}
 	return []string{"OMPI_MCA_plm_rsh_agent=" + filepath.Join(h.dir, "enter"), "OMPI_MCA_oob_tcp_if_include=eth0", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 }
@@ -210,9 +196,7 @@ func TestHostsJob(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(docs[1]), &job); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal([]byte(docs[1]), &job))
 	c := job.Spec.Template.Spec.Containers[0]
 	env := []string{}
 	for _, v := range c.Env {

@@ -20,6 +20,7 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/identity"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/trainer"
 )
@@ -93,9 +94,7 @@ func (j *joining) ends(t *testing.T) (int, error) {
 func TestFleet(t *testing.T) {
 	var seen [][]string
 	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var names []string
 	for _, a := range f.Agents() {
 		names = append(names, a.Name())
@@ -103,37 +102,24 @@ func TestFleet(t *testing.T) {
 			t.Errorf("agent %s says of itself: %+v", a.Name(), self)
 		}
 	}
-	if diff := cmp.Diff([]string{"h1", "h2"}, names); diff != "" {
-		t.Error(diff)
-	}
-	if n := len(seen[len(seen)-1]); n != 2 {
-		t.Errorf("the last news was of %d agents", n)
-	}
+	diff := cmp.Diff([]string{"h1", "h2"}, names)
+	check.That(t, diff == "", "%v", diff)
+	check.Equal(t, len(seen[len(seen)-1]), 2, "the last news was of  agents")
 	a := f.Agents()[0]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	addr := l.Addr().String()
-	if err := a.Dials(t.Context(), addr); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, a.Dials(t.Context(), addr))
 	l.Close()
-	if err := a.Dials(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "agent h1: dial: dialled "+addr+": ") {
-		t.Errorf("nobody listens: %v", err)
-	}
+	check.Fails(t, a.Dials(t.Context(), addr), "agent h1: dial: dialled "+addr+": ", "nobody listens")
 	alone := "127.0.0.2:6379" // the server was reached at another one
 	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
-		if err == nil || !strings.Contains(err.Error(), alone+" is of one host or link alone, and the server was reached at 127.0.0.1") {
-			t.Errorf("a service of the agent's host: %v", err)
-		}
+		check.Fails(t, err, alone+" is of one host or link alone, and the server was reached at 127.0.0.1",
+			"a service of the agent's host")
 	}
-	if err := a.ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
-		t.Errorf("an agent that is asked for a shell: %v", err)
-	}
-	if err := f.Close(7); err != nil {
-		t.Error(err)
-	}
+	check.Fails(t, a.ask(t.Context(), "shell", "rm", nil),
+		`"shell" is nothing that an agent does`, "an agent that is asked for a shell")
+	check.OK(t, f.Close(7))
 	for name, j := range all {
 		if code, err := j.ends(t); code != 7 || err != nil {
 			t.Errorf("agent %s ends with %d, %v", name, code, err)
@@ -145,9 +131,7 @@ func TestFleet(t *testing.T) {
 // says why.
 func TestProcess(t *testing.T) {
 	f, _, err := gather(t, Config{}, nil, "h1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close(0)
 	l := Launcher{f.Agents()[0], f.Agents()[0]}
 	hello := func(p trainer.Process) {
@@ -160,26 +144,19 @@ func TestProcess(t *testing.T) {
 	start := func(n int) trainer.Process {
 		t.Helper()
 		p, err := l.Launch(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return p
 	}
 
 	stopped := start(0)
 	hello(stopped)
-	if at := stopped.Place(); at.Host != "h1" || at.Here || at.PID == 0 {
-		t.Errorf("it is at %+v", at)
-	}
-	if err := stopped.Stop(); err != nil {
-		t.Error(err)
-	}
+	at := stopped.Place()
+	check.That(t, at.Host == "h1" && !at.Here && at.PID != 0, "it is at %+v", at)
+	check.OK(t, stopped.Stop())
 
 	killed := start(1)
 	hello(killed)
-	if err := unix.Kill(killed.Place().PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Kill(killed.Place().PID, unix.SIGKILL))
 	<-killed.Exited()
 	if err := killed.Err(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it was killed, and ended with %v", err)
@@ -202,58 +179,38 @@ func TestProcess(t *testing.T) {
 // name; its processes go with it.
 func TestAgentGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1", "h2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close(1)
 	p, err := Launcher{f.Agents()[1]}.Launch(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, cancel := f.Context(t.Context())
 	defer cancel()
 	all["h2"].quit(errors.New("interrupted by SIGTERM"))
 	waiting.Receive(t, "the end of the fleet", ctx.Done())
-	if why := context.Cause(ctx).Error(); why != `agent h2 has left: "interrupted by SIGTERM"` {
-		t.Errorf("the fleet says %q", why)
-	}
-	if err := p.Stop(); err != nil {
-		t.Error(err)
-	}
-	if err := f.Close(3); err != nil {
-		t.Error(err)
-	}
+	check.Equal(t, context.Cause(ctx).Error(), `agent h2 has left: "interrupted by SIGTERM"`, "the fleet says")
+	check.OK(t, p.Stop())
+	check.OK(t, f.Close(3))
 	for name, j := range all {
 		if code, err := j.ends(t); code != 3 || err != nil {
 			t.Errorf("agent %s ends with %d, %v", name, code, err)
 		}
 	}
-	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
-		t.Errorf("its process is still there: %v", err)
-	}
+	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
 
 // TestServerGoes: agents end by themselves when their server goes without a word.
 func TestServerGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p, err := Launcher(f.Agents()).Launch(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f.Agents()[0].session.Close()
 	if _, err := all["h1"].ends(t); err == nil || !strings.Contains(err.Error(), "the server of the run is gone") {
 		t.Errorf("it ends with %v", err)
 	}
 	<-p.Exited()
-	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "agent h1 is gone") {
-		t.Errorf("its process ended with %v", err)
-	}
-	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
-		t.Errorf("its process is still there: %v", err)
-	}
+	check.Fails(t, p.Err(), "agent h1 is gone", "its process ended with")
+	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
 
 // TestRefused: who may not join learns why, and disturbs nobody who may.
@@ -304,9 +261,7 @@ func TestRefused(t *testing.T) {
 		try("same rank", l, Options{Name: "h3", Rank: 1})
 		join(l, Options{Name: "h2"})
 	}, "h1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close(0)
 	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has joined already") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
 		t.Errorf("the run was told: %s", told)
@@ -323,9 +278,7 @@ func TestRefused(t *testing.T) {
 		"replayed proof":  "it does not know the run's token",
 		"garbage":         "EOF",
 	} {
-		if !strings.Contains(got[what], want) {
-			t.Errorf("%s: %s\nwant %s", what, got[what], want)
-		}
+		check.That(t, strings.Contains(got[what], want), "%s: %s\nwant %s", what, got[what], want)
 	}
 }
 
@@ -364,17 +317,11 @@ func replay(l Line) (err error) {
 // know it, and does not say what would prove that it does.
 func TestAnotherServer(t *testing.T) {
 	a, err := identity.NewAuthority("agents")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	config, err := a.Shown()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	said := make(chan error, 1)
 	go func() {
@@ -387,9 +334,7 @@ func TestAnotherServer(t *testing.T) {
 		said <- errors.Join(err, readFrame(c, &g))
 	}()
 	_, err = join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
-	if err == nil || !strings.Contains(err.Error(), "does not know this token") {
-		t.Errorf("the agent says %v", err)
-	}
+	check.Fails(t, err, "does not know this token", "the agent says")
 	if err := <-said; err == nil {
 		t.Error("the agent has greeted a stranger")
 	}
@@ -412,9 +357,8 @@ func TestTooFew(t *testing.T) {
 		}
 	}
 	for name, j := range all {
-		if code, err := j.ends(t); code != 7 || err != nil {
-			t.Errorf("agent %s ends with %d, %v", name, code, err)
-		}
+		code, err := j.ends(t)
+		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
 	}
 	if _, err := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t); err == nil || !strings.Contains(err.Error(), "no run could be joined at 127.0.0.1:1 within 500ms: ") {
 		t.Errorf("an agent without a run says %v", err)
@@ -476,8 +420,6 @@ func FuzzGreeting(f *testing.F) {
 		if v := ownVersion(); g.Name != "" {
 			g.version = v
 		}
-		if g.check() == nil && strings.ContainsAny(g.Name+g.Host, "\x1b\n ,") {
-			t.Errorf("%q on %q joins", g.Name, g.Host)
-		}
+		check.That(t, g.check() != nil || !strings.ContainsAny(g.Name+g.Host, "\x1b\n ,"), "%q on %q joins", g.Name, g.Host)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/bench/floors"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -26,9 +27,8 @@ func impostor(t *testing.T, name string, do func(conn net.Conn, r request)) *Age
 		session, joinErr = dial(context.Background(), l, name, ownSelf(0))
 	})
 	<-joined
-	if err = errors.Join(err, joinErr); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, joinErr)
+	check.Need(t, err == nil, "%v", err)
 	t.Cleanup(func() { session.Close() })
 	go func() {
 		for {
@@ -69,9 +69,8 @@ func TestMute(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waiting.Later(t, 300*time.Millisecond, func() { cancel(errors.New("nothing moves")) })
-	if err := a.Plays(ctx, floors.Order{}); err == nil || err.Error() != "agent h1: floor: nothing moves" {
-		t.Errorf("floor: %v", err)
-	}
+	err := a.Plays(ctx, floors.Order{})
+	check.That(t, err != nil && err.Error() == "agent h1: floor: nothing moves", "floor: %v", err)
 }
 
 // TestCrowd: strangers who say nothing, however many, do not keep agents from joining.
@@ -91,10 +90,6 @@ func TestCrowd(t *testing.T) {
 	for _, c := range crowd {
 		c.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(0); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, err)
+	check.OK(t, f.Close(0))
 }

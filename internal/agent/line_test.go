@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 
@@ -18,9 +19,8 @@ func TestLine(t *testing.T) {
 		{Addr: "h0:7000", Token: "GEZDGNBVGY3TQOJQGEZDGNBVGA"},
 		{Addr: "h0:7000", Token: "AbCdEfGhIjKlMnOpQ+/tUv=="},
 	} {
-		if got, err := ParseLine(" " + l.String() + "\n"); err != nil || !cmp.Equal(got, l) {
-			t.Errorf("%s is read as %+v, %v", l, got, err)
-		}
+		got, err := ParseLine(" " + l.String() + "\n")
+		check.That(t, err == nil && cmp.Equal(got, l), "%s is read as %+v, %v", l, got, err)
 	}
 	for text, want := range map[string]string{
 		"":                             "no join line",

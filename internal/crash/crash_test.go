@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/crash"
+	"ipcbench/internal/test/check"
 )
 
 // mapped returns a mapping of a new file of some pages, and its path.
@@ -19,22 +20,14 @@ func mapped(t *testing.T, pages, prot int) ([]byte, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a file")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close()
 	size := pages * os.Getpagesize()
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, f.Truncate(int64(size)))
 	b, err := unix.Mmap(int(f.Fd()), 0, size, prot, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := unix.Munmap(b); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, unix.Munmap(b))
 	})
 	return b, path
 }
@@ -52,17 +45,12 @@ func TestTruncated(t *testing.T) {
 		"compare": func(b []byte) { _ = string(b) == string(make([]byte, len(b))) },
 	} {
 		b, path := mapped(t, 3, unix.PROT_READ|unix.PROT_WRITE)
-		if err := crash.Guard(func() error { touch(b); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, int64(page)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, crash.Guard(func() error { touch(b); return nil }))
+		check.Must(t, os.Truncate(path, int64(page)))
 		err := crash.Guard(func() error { touch(b); return nil })
 		file, cause := "memory fault in "+path+", at byte ", fmt.Sprintf(": the file was truncated to %d bytes while it was mapped", page)
-		if err == nil || !strings.HasPrefix(err.Error(), file) || !strings.HasSuffix(err.Error(), cause) {
-			t.Errorf("%s: got %v, want %q and %q", name, err, file, cause)
-		}
+		check.That(t, err != nil && strings.HasPrefix(err.Error(), file) && strings.HasSuffix(err.Error(), cause),
+			"%s: got %v, want %q and %q", name, err, file, cause)
 	}
 }
 
@@ -70,9 +58,8 @@ func TestTruncated(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	b, path := mapped(t, 1, unix.PROT_READ)
 	err := crash.Guard(func() error { b[7] = 1; return nil })
-	if err == nil || !strings.Contains(err.Error(), path+", at byte 7: ") || !strings.Contains(err.Error(), "r--s") {
-		t.Errorf("got %v, want the file and its rights", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), path+", at byte 7: ") && strings.Contains(err.Error(), "r--s"),
+		"got %v, want the file and its rights", err)
 }
 
 var errMine = errors.New("mine")
@@ -93,32 +80,22 @@ func TestPanic(t *testing.T) {
 		"panic2": {func() error { defer panics("second"); panic("first") }, "second"},
 	} {
 		err := crash.Guard(c.f)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "crash_test.go:") {
-			t.Errorf("%s: got %v, want %q and where", name, err, c.want)
-		}
-		if name == "error" && !errors.Is(err, errMine) {
-			t.Errorf("%s: got %v, want it to be the error", name, err)
-		}
-		if strings.Contains(fmt.Sprint(err), "debug.Stack") {
-			t.Errorf("%s: the stack begins inside of Guard:\n%v", name, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), c.want) && strings.Contains(err.Error(), "crash_test.go:"),
+			"%s: got %v, want %q and where", name, err, c.want)
+		check.That(t, name != "error" || errors.Is(err, errMine), "%s: got %v, want it to be the error", name, err)
+		check.That(t, !strings.Contains(fmt.Sprint(err), "debug.Stack"), "%s: the stack begins inside of Guard:\n%v", name, err)
 	}
 }
 
 // What f returns is returned, without an allocation; and the goroutine faults as
 // before afterwards.
 func TestTransparent(t *testing.T) {
-	if err := crash.Guard(func() error { return errMine }); err != errMine {
-		t.Errorf("got %v, want %v", err, errMine)
-	}
+	check.Equal(t, crash.Guard(func() error { return errMine }), errMine)
 	n := 0
-	if got := testing.AllocsPerRun(100, func() {
-		if err := crash.Guard(func() error { n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}); got != 0 {
-		t.Errorf("%v allocations, want none", got)
-	}
+	got := testing.AllocsPerRun(100, func() {
+		check.Must(t, crash.Guard(func() error { n++; return nil }))
+	})
+	check.That(t, got == 0, "%v allocations, want none", got)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -130,8 +107,6 @@ func TestTransparent(t *testing.T) {
 
 func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
-		if err := crash.Guard(func() error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, crash.Guard(func() error { return nil }))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 )
 
@@ -49,9 +50,7 @@ func modest() Needs {
 // what fixes it, and by no other.
 func TestChecks(t *testing.T) {
 	for _, c := range judge(sound(), modest()) {
-		if c.Status != OK || c.Fix != "" {
-			t.Errorf("a sound machine: got %+v", c)
-		}
+		check.That(t, c.Status == OK && c.Fix == "", "a sound machine: got %+v", c)
 	}
 	zero, half := 0.0, 0.5
 	tests := []struct {
@@ -129,9 +128,7 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	for _, c := range checks {
-		if !tried[c.name] || c.why == "" {
-			t.Errorf("%s: not tried, or without a reason", c.name)
-		}
+		check.That(t, tried[c.name] && c.why != "", "%s: not tried, or without a reason", c.name)
 	}
 }
 
@@ -142,13 +139,10 @@ func TestExamine(t *testing.T) {
 	all := Examine(n, 50*time.Millisecond)
 	for i, c := range all {
 		t.Logf("%-4s %-16s %s", c.Status, c.Name, c.What)
-		if c.Name != checks[i].name || c.What == "" {
-			t.Errorf("check %d: got %+v, want %s", i, c, checks[i].name)
-		}
+		check.That(t, c.Name == checks[i].name && c.What != "", "check %d: got %+v, want %s", i, c, checks[i].name)
 	}
-	if i := slices.IndexFunc(all, func(c Check) bool { return c.Name == "clock" }); strings.Contains(all[i].What, "read in 0s") {
-		t.Errorf("got %+v, want a clock that takes time", all[i])
-	}
+	i := slices.IndexFunc(all, func(c Check) bool { return c.Name == "clock" })
+	check.That(t, !strings.Contains(all[i].What, "read in 0s"), "got %+v, want a clock that takes time", all[i])
 }
 
 // TestNeed: the largest cell is named.
@@ -158,7 +152,5 @@ func TestNeed(t *testing.T) {
 	n.Raise(7, "b")
 	n.Raise(7, "c")
 	n.Raise(6, "d")
-	if n != (Need{7, "b"}) {
-		t.Errorf("got %+v", n)
-	}
+	check.Equal(t, n, (Need{7, "b"}))
 }

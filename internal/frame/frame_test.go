@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -15,9 +16,7 @@ func TestFrame(t *testing.T) {
 	if err := Write(&b, "hi", 5); err != nil || b.String() != "\x00\x00\x00\x05\"hi\"\n" {
 		t.Fatalf("it writes %q, %v", b.String(), err)
 	}
-	if err := Write(&b, "hip", 5); err == nil || !strings.Contains(err.Error(), "of 6 bytes: want at most 5") {
-		t.Errorf("too long: %v", err)
-	}
+	check.Fails(t, Write(&b, "hip", 5), "of 6 bytes: want at most 5", "too long")
 	sent := b.String() + "more"
 	r := strings.NewReader(sent)
 	if got, err := Read(r, func() int { return 5 }); err != nil || string(got) != "\"hi\"\n" || r.Len() != 4 {
@@ -27,8 +26,7 @@ func TestFrame(t *testing.T) {
 		t.Errorf("too long: %v", err)
 	}
 	for n, want := range map[int]error{0: io.EOF, 3: io.ErrUnexpectedEOF, 6: io.EOF} {
-		if _, err := Read(strings.NewReader(sent[:n]), func() int { return 5 }); !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
+		_, err := Read(strings.NewReader(sent[:n]), func() int { return 5 })
+		check.That(t, errors.Is(err, want), "%d bytes: %v", n, err)
 	}
 }

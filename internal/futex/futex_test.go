@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -44,18 +45,13 @@ func TestAt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := At(tt.mem, tt.offset)
 			if tt.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Fatalf("got error %v, want one with %q", err, tt.want)
-				}
+				check.Fails(t, err, tt.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			w.Store(0x04030201)
-			if got, want := tt.mem[tt.offset:tt.offset+4], "\x01\x02\x03\x04"; string(got) != want {
-				t.Errorf("got bytes %q, want %q", got, want)
-			}
+			got, want := tt.mem[tt.offset:tt.offset+4], "\x01\x02\x03\x04"
+			check.That(t, string(got) == want, "got bytes %q, want %q", got, want)
 		})
 	}
 }
@@ -66,9 +62,8 @@ func TestWaitForAValueThatIsGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // what has happened counts, even if nobody wanted to wait any more
 	for name, wait := range waits(w) {
-		if err := wait(ctx, 6); err != nil {
-			t.Errorf("%s: got %v, want nil", name, err)
-		}
+		err := wait(ctx, 6)
+		check.That(t, err == nil, "%s: got %v, want nil", name, err)
 	}
 }
 
@@ -78,15 +73,13 @@ func TestContextEndsWaiting(t *testing.T) {
 		t.Run(name+"/cancel", func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting.Later(t, 5*time.Millisecond, cancel)
-			if err := returns(t, func() error { return wait(ctx, 0) }); !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want %v", err, context.Canceled)
-			}
+			err := returns(t, func() error { return wait(ctx, 0) })
+			check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
 		})
 		t.Run(name+"/deadline", func(t *testing.T) {
 			ctx := waiting.Ending(t, 5*time.Millisecond)
-			if err := returns(t, func() error { return wait(ctx, 0) }); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
-			}
+			err := returns(t, func() error { return wait(ctx, 0) })
+			check.That(t, errors.Is(err, context.DeadlineExceeded), "got %v, want %v", err, context.DeadlineExceeded)
 		})
 	}
 }
@@ -98,14 +91,11 @@ func TestWakeWithoutAChange(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Wait(ctx, 0) }()
 	for ctx.Err() == nil {
-		if err := w.Wake(All); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Wake(All))
 		runtime.Gosched()
 	}
-	if err := returns(t, func() error { return <-done }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
-	}
+	err := returns(t, func() error { return <-done })
+	check.That(t, errors.Is(err, context.DeadlineExceeded), "got %v, want %v", err, context.DeadlineExceeded)
 }
 
 func TestWakeAll(t *testing.T) {
@@ -116,13 +106,9 @@ func TestWakeAll(t *testing.T) {
 		waiters.Go(func() { errs[i] = w.Wait(t.Context(), 0) })
 	}
 	w.Add(1)
-	if err := w.Wake(All); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Wake(All))
 	err := returns(t, func() error { waiters.Wait(); return errors.Join(errs...) })
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 }
 
 // Whoever only reads a peer's page maps it read-only, and waits there.
@@ -135,16 +121,10 @@ func TestReadOnlyMapping(t *testing.T) {
 			old := ours.Load()
 			waiting.Later(t, 5*time.Millisecond, func() {
 				ours.Add(1)
-				if err := ours.Wake(1); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, ours.Wake(1))
 			})
-			if err := returns(t, func() error { return wait(t.Context(), old) }); err != nil {
-				t.Error(err)
-			}
-			if err := theirs.Wake(1); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, returns(t, func() error { return wait(t.Context(), old) }))
+			check.OK(t, theirs.Wake(1))
 		})
 	}
 }
@@ -152,13 +132,10 @@ func TestReadOnlyMapping(t *testing.T) {
 func TestErrorsHaveACause(t *testing.T) {
 	mem := sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE)
 	w := word(t, mem)
-	if err := unix.Mprotect(mem, unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Mprotect(mem, unix.PROT_NONE))
 	err := w.Wake(1)
-	if !errors.Is(err, unix.EFAULT) || !strings.HasPrefix(err.Error(), "futex: wake: ") {
-		t.Errorf("got %v, want futex: wake: %v", err, unix.EFAULT)
-	}
+	check.That(t, errors.Is(err, unix.EFAULT) && strings.HasPrefix(err.Error(), "futex: wake: "),
+		"got %v, want futex: wake: %v", err, unix.EFAULT)
 }
 
 func TestWaitingAllocatesNothing(t *testing.T) {
@@ -171,13 +148,9 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 		"wake":                   func() { _ = w.Wake(1) },
 		"add":                    func() { w.Add(0) },
 	} {
-		if n := testing.AllocsPerRun(100, act); n != 0 {
-			t.Errorf("%s: got %v allocations, want 0", name, n)
-		}
+		check.Equal(t, testing.AllocsPerRun(100, act), 0, name, " allocations")
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = w.wait(0, 1000) }); n != 0 {
-		t.Errorf("sleep: got %v allocations, want 0", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { _ = w.wait(0, 1000) }), 0, "sleep  allocations")
 }
 
 // waits returns both ways to wait.
@@ -196,14 +169,10 @@ func returns(t *testing.T, act func() error) (err error) {
 func sharedFile(t testing.TB) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("futex-test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file := os.NewFile(uintptr(fd), "memfd")
 	t.Cleanup(func() { file.Close() })
-	if err := file.Truncate(4096); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, file.Truncate(4096))
 	return file
 }
 
@@ -211,9 +180,7 @@ func sharedFile(t testing.TB) *os.File {
 func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 	t.Helper()
 	mem, err := unix.Mmap(int(file.Fd()), 0, 4096, prot, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	return mem
 }
@@ -221,9 +188,7 @@ func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 func word(t testing.TB, mem []byte) Word {
 	t.Helper()
 	w, err := At(mem, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return w
 }
 
@@ -231,9 +196,7 @@ func word(t testing.TB, mem []byte) Word {
 func TestLinger(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
 	old := w.Load()
-	if w.Linger(old) {
-		t.Error("nothing has changed, and it says so")
-	}
+	check.That(t, !w.Linger(old), "nothing has changed, and it says so")
 	go w.Add(1)
 	for !w.Linger(old) { // hangs if it never sees the change
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -99,26 +100,18 @@ func startPeer(t testing.TB, mode string) *peer {
 	t.Helper()
 	file := sharedFile(t)
 	request, reply, err := channel(sharedMemory(t, file, unix.PROT_READ|unix.PROT_WRITE))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), peerEnv+"="+mode)
 	cmd.ExtraFiles = []*os.File{file}
 	var said strings.Builder
 	cmd.Stderr = &said
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		request.Store(bye)
-		if err := notify(mode, request); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, notify(mode, request))
 		waiting.Do(t, "the end of the peer", func() {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("peer: %v: %s", err, said.String())
@@ -158,16 +151,14 @@ func TestTwoProcessesLoseNoWakeUp(t *testing.T) {
 			p := startPeer(t, mode)
 			ctx := t.Context()
 			for done := 0; done < n; done += 1000 {
-				if err := returns(t, func() error {
+				check.Must(t, returns(t, func() error {
 					for range 1000 {
 						if err := p.exchange(ctx); err != nil {
 							return err
 						}
 					}
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 		})
 	}
@@ -186,9 +177,7 @@ func BenchmarkPingPong(b *testing.B) {
 					for start := time.Now(); time.Since(start) < gap; {
 					}
 					start := time.Now()
-					if err := p.exchange(ctx); err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, p.exchange(ctx))
 					spent += time.Since(start)
 				}
 				b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/exchange")
@@ -202,8 +191,6 @@ func BenchmarkWakeNobody(b *testing.B) {
 	w := word(b, sharedMemory(b, sharedFile(b), unix.PROT_READ|unix.PROT_WRITE))
 	for b.Loop() {
 		w.Add(1)
-		if err := w.Wake(1); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, w.Wake(1))
 	}
 }

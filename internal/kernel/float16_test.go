@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
 	"os"
 	"testing"
@@ -47,9 +48,7 @@ func TestHalfPatterns(t *testing.T) {
 				}
 				continue
 			case magnitude == h.infinity:
-				if !math.IsInf(float64(f), 0) {
-					t.Fatalf("%s: infinity %04x became %v", h.name, pattern, f)
-				}
+				check.Need(t, math.IsInf(float64(f), 0), "%s: infinity %04x became %v", h.name, pattern, f)
 			case float64(f) != math.Copysign(h.value(magnitude), float64(f)):
 				t.Fatalf("%s: %04x became %v, want magnitude %v", h.name, pattern, f, h.value(magnitude))
 			}
@@ -68,27 +67,25 @@ func TestHalfRounding(t *testing.T) {
 			above := h.value(low + 1) // of infinity: what would follow the largest
 			middle := float32((h.value(low) + above) / 2)
 			even := low + low&1
-			check := func(f float32, want uint16) {
-				if got := h.narrow(f); got != want {
-					t.Fatalf("%s: %v became %04x, want %04x", h.name, f, got, want)
-				}
+			verify := func(f float32, want uint16) {
+				got := h.narrow(f)
+				check.Need(t, got == want, "%s: %v became %04x, want %04x", h.name, f, got, want)
 				if got := h.narrow(-f); got != want|0x8000 {
 					t.Fatalf("%s: %v became %04x, want %04x", h.name, -f, got, want|0x8000)
 				}
 			}
 			if float64(middle) == (h.value(low)+above)/2 { // not below the smallest float32
-				check(middle, even)
+				verify(middle, even)
 			}
-			check(math.Nextafter32(middle, 0), low)
+			verify(math.Nextafter32(middle, 0), low)
 			if next := math.Nextafter32(middle, math.MaxFloat32); float64(next) > h.value(low) {
-				check(next, low+1)
+				verify(next, low+1)
 			}
-			check(math.Nextafter32(float32(above), 0), low+1)
+			verify(math.Nextafter32(float32(above), 0), low+1)
 		}
 		for _, f := range []float64{math.MaxFloat32, math.Inf(1)} {
-			if got := h.narrow(float32(f)); got != h.infinity {
-				t.Errorf("%s: %v became %04x", h.name, f, got)
-			}
+			got := h.narrow(float32(f))
+			check.That(t, got == h.infinity, "%s: %v became %04x", h.name, f, got)
 		}
 	}
 }
@@ -110,9 +107,8 @@ func TestHalfRoundingOfEverything(t *testing.T) {
 			if float64(f) == middle && low < h.infinity {
 				want += low & 1
 			}
-			if got := h.narrow(f); got != want {
-				t.Fatalf("%s: %v became %04x, want %04x", h.name, f, got, want)
-			}
+			got := h.narrow(f)
+			check.Need(t, got == want, "%s: %v became %04x, want %04x", h.name, f, got, want)
 			if got := h.narrow(-f); got != want|0x8000 {
 				t.Fatalf("%s: %v became %04x, want %04x", h.name, -f, got, want|0x8000)
 			}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -41,20 +42,15 @@ func TestWords(t *testing.T) {
 			Mask(dst, src, x, mask)
 			return dst
 		})
-		if !slices.Equal(masked, twin) {
-			t.Errorf("Mask of %d words differs from its twin", n)
-		}
+		check.That(t, slices.Equal(masked, twin), "Mask of %d words differs from its twin", n)
 		filled, twin := withTwins(t, func() []uint64 {
 			dst := make([]uint64, n)
 			Fill(dst, x, mask, base)
 			return dst
 		})
-		if !slices.Equal(filled, twin) {
-			t.Errorf("Fill of %d words differs from its twin", n)
-		}
-		if a, b := withTwins(t, func() uint64 { return Digest(src, x) }); a != b {
-			t.Errorf("Digest of %d words is %x, its twin's %x", n, a, b)
-		}
+		check.That(t, slices.Equal(filled, twin), "Fill of %d words differs from its twin", n)
+		a, b := withTwins(t, func() uint64 { return Digest(src, x) })
+		check.That(t, a == b, "Digest of %d words is %x, its twin's %x", n, a, b)
 		proveEach(t, n, masked, func(got []uint64) int { return Masked(got, src, x, mask) })
 		proveEach(t, n, filled, func(got []uint64) int { return Filled(got, x, mask, base) })
 	}
@@ -76,9 +72,8 @@ func proveEach(t *testing.T, n int, right []uint64, prove func([]uint64) int) {
 		if at == n-1 && at%64 == 63 {
 			want = -1
 		}
-		if a, b := withTwins(t, func() int { return prove(right) }); a != want || b != want {
-			t.Errorf("of %d words, %d is wrong: the loop says %d, its twin %d", n, want, a, b)
-		}
+		a, b := withTwins(t, func() int { return prove(right) })
+		check.That(t, a == want && b == want, "of %d words, %d is wrong: the loop says %d, its twin %d", n, want, a, b)
 		right[n-1] ^= 1 << 63
 		right[at] ^= 1 << (at % 64)
 	}

@@ -1,6 +1,9 @@
 package legible
 
-import "testing"
+import (
+	"ipcbench/internal/test/check"
+	"testing"
+)
 
 func TestLegible(t *testing.T) {
 	for text, want := range map[string]string{
@@ -11,12 +14,10 @@ func TestLegible(t *testing.T) {
 		"\ufe0f\u034f\U000e0001": `\ufe0f\u034f\U000e0001`,
 		"a\xff":                  `a\xff`,
 	} {
-		if got := Text(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-		if err := Check(text); (err == nil) != (text == want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		got := Text(text)
+		check.That(t, got == want, "%q: got %q, want %q", text, got, want)
+		err := Check(text)
+		check.That(t, (err == nil) == (text == want), "%q: %v", text, err)
 		if err := Check(want); err != nil {
 			t.Errorf("%q: %v", want, err)
 		}
@@ -27,8 +28,7 @@ func FuzzText(f *testing.F) {
 	f.Add("a\u202eb\xff\x1b")
 	f.Fuzz(func(t *testing.T, text string) {
 		once := Text(text)
-		if err := Check(once); err != nil || Text(once) != once {
-			t.Errorf("%q: %q: %v", text, once, err)
-		}
+		err := Check(once)
+		check.That(t, err == nil && Text(once) == once, "%q: %q: %v", text, once, err)
 	})
 }

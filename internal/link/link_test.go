@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -204,9 +205,7 @@ func observed(t *testing.T, kind string) (m measurement) {
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()
-	if c.ProcessState.ExitCode() != 7 || json.Unmarshal(out, &m) != nil {
-		t.Fatalf("%s: %v: %s%s", kind, err, out, stderr.String())
-	}
+	check.Need(t, c.ProcessState.ExitCode() == 7 && json.Unmarshal(out, &m) == nil, "%s: %v: %s%s", kind, err, out, stderr.String())
 	return m
 }
 
@@ -216,9 +215,7 @@ func observed(t *testing.T, kind string) (m measurement) {
 func TestRate(t *testing.T) {
 	for _, text := range []string{"200Mbit", "1Gbit"} {
 		r, err := link.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		m, want := observed(t, "measure "+text), 1e9*8/r.Take(1e9).Seconds()
 		t.Logf("%s: %+v", text, m)
 		least := 0.0
@@ -226,13 +223,9 @@ func TestRate(t *testing.T) {
 			least = 0.95 * want
 		}
 		for _, got := range []float64{m.Down, m.Up} {
-			if got < least || got > 1.03*want {
-				t.Errorf("%s: %.0f bits a second one way, want %.0f", text, got, want)
-			}
+			check.That(t, got >= least && got <= 1.03*want, "%s: %.0f bits a second one way, want %.0f", text, got, want)
 		}
-		if m.Count.Packets == 0 || m.Count.Overlimits == 0 {
-			t.Errorf("%s: got %+v, want packets that had to wait", text, m.Count)
-		}
+		check.That(t, m.Count.Packets != 0 && m.Count.Overlimits != 0, "%s: got %+v, want packets that had to wait", text, m.Count)
 		if m.Else > m.Count.Packets/100 { // the connection before ends with a few
 			t.Errorf("%s: %d packets that went elsewhere were on the link", text, m.Else)
 		}
@@ -241,18 +234,16 @@ func TestRate(t *testing.T) {
 
 // TestDrops: what the queue of the link has no room for is counted.
 func TestDrops(t *testing.T) {
-	if m := observed(t, "flood 1Mbit"); m.Count.Dropped == 0 || m.Count.Packets == 0 {
-		t.Errorf("got %+v, want packets that were dropped", m.Count)
-	}
+	m := observed(t, "flood 1Mbit")
+	check.That(t, m.Count.Dropped != 0 && m.Count.Packets != 0, "got %+v, want packets that were dropped", m.Count)
 }
 
 // TestStreams: the streams, the user and the exit code are those of the program.
 func TestStreams(t *testing.T) {
 	c := inside(t, "copy")
 	c.Stdin = strings.NewReader("through and through")
-	if out, err := c.Output(); string(out) != "through and through" || c.ProcessState.ExitCode() != 7 {
-		t.Errorf("got %q, %v", out, err)
-	}
+	out, err := c.Output()
+	check.That(t, string(out) == "through and through" && c.ProcessState.ExitCode() == 7, "got %q, %v", out, err)
 	c = inside(t, "user")
 	if out, err := c.Output(); string(out) != fmt.Sprintln(os.Getuid(), os.Getgid()) {
 		t.Errorf("got %q, %v", out, err)
@@ -268,21 +259,14 @@ func TestSignals(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 128 + 2, syscall.SIGTERM: 128 + 15, syscall.SIGKILL: -1} {
 		c := inside(t, "sleep")
 		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, c.Start())
 		line, err := bufio.NewReader(out).ReadString('\n')
 		pid, atoiErr := strconv.Atoi(strings.TrimSpace(line))
-		if err := errors.Join(err, atoiErr, c.Process.Signal(sig)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, errors.Join(err, atoiErr, c.Process.Signal(sig)))
 		_ = c.Wait() // how it ended is looked at now
-		if got := c.ProcessState.ExitCode(); got != want {
-			t.Errorf("%v: exit code %d (%v), want %d", sig, got, c.ProcessState, want)
-		}
+		got := c.ProcessState.ExitCode()
+		check.That(t, got == want, "%v: exit code %d (%v), want %d", sig, got, c.ProcessState, want)
 		gone(t, pid)
 	}
 }
@@ -301,9 +285,7 @@ func gone(t *testing.T, pid int) {
 func TestDelay(t *testing.T) {
 	possible(t)
 	r, err := link.Parse("1Gbit/10ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	err = link.Try(r)
 	if refused := (*link.Error)(nil); err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.What, "netem") || !strings.Contains(refused.Mend, "1Gbit")) {
 		t.Errorf("got %v, want what is missing by its name, and what to write instead", err)
@@ -317,9 +299,7 @@ func TestParse(t *testing.T) {
 		"1234567bit": "1234567bit", "32Gbit": "32Gbit",
 	} {
 		r, err := link.Parse(text)
-		if err != nil || r.String() != want {
-			t.Errorf("%s: got %v, %v, want %s", text, r, err, want)
-		}
+		check.That(t, err == nil && r.String() == want, "%s: got %v, %v, want %s", text, r, err, want)
 		if again, err := link.Parse(r.String()); again != r || err != nil {
 			t.Errorf("%s: read again, it is %v, %v", r, again, err)
 		}
@@ -329,8 +309,7 @@ func TestParse(t *testing.T) {
 		"fast": "no rate", "1Tbit": "unknown unit", "1kbit": "from 1Mbit to 32Gbit", "33Gbit": "to 32Gbit", "-1Gbit": "from 1Mbit", "NaNMbit": "no rate",
 		"1Gbit/fast": "delay", "1Gbit/-1ms": "delay", "1Gbit/1h": "at most 10s", "1Gbit/0s": "delay", "unshaped/10ms": "no rate", "1Gbit/": "delay",
 	} {
-		if r, err := link.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, %v, want %q", text, r, err, want)
-		}
+		r, err := link.Parse(text)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%q: got %v, %v, want %q", text, r, err, want)
 	}
 }

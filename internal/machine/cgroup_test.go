@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
 	"testing"
 
@@ -137,9 +138,7 @@ func TestCgroup(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			root := files(t, tt.files)
-			if diff := cmp.Diff(tt.want, readCgroup(root)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			check.Same(t, cmp.Diff(tt.want, readCgroup(root)))
 			if limit, source := memoryLimit(root); limit != tt.limit || source != tt.source {
 				t.Errorf("got a limit of %d by %s, want %d by %s", limit, source, tt.limit, tt.source)
 			}
@@ -150,7 +149,6 @@ func TestCgroup(t *testing.T) {
 func TestMemoryLimitOfThisMachine(t *testing.T) {
 	limit, source := MemoryLimit()
 	t.Logf("%d bytes, says %s", limit, source)
-	if e := Read(); limit < 0 || limit > e.MemTotal {
-		t.Errorf("got %d, want at most the machine's %d", limit, e.MemTotal)
-	}
+	e := Read()
+	check.That(t, limit >= 0 && limit <= e.MemTotal, "got %d, want at most the machine's %d", limit, e.MemTotal)
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"ipcbench/internal/test/check"
 	"math"
 	"os"
 	"testing"
@@ -44,9 +45,7 @@ func TestLimits(t *testing.T) {
 		}, Limits{Descriptors: 64, Mappings: math.MaxInt64, Threads: 0, ThreadsBy: "the cgroup's pids.max"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readLimits(files(t, tt.files), rlimit)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			check.Same(t, cmp.Diff(tt.want, readLimits(files(t, tt.files), rlimit)))
 		})
 	}
 }
@@ -54,9 +53,7 @@ func TestLimits(t *testing.T) {
 // TestLimitsOfThisMachine: they are those of the kernel.
 func TestLimitsOfThisMachine(t *testing.T) {
 	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
 	l := ReadLimits()
 	t.Logf("%+v", l)
 	if l.Descriptors != int64(min(files.Cur, math.MaxInt64)) || l.Descriptors < 8 || l.Mappings < 1000 || l.Threads < 1 || l.ThreadsBy == "" {

@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"errors"
+	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -52,9 +53,7 @@ func TestReadFiles(t *testing.T) {
 		CPUs: 5, LLC: 32 << 20, Governor: "performance+powersave", MemTotal: 24684084 << 10, MemAvailable: 24347368 << 10,
 		THP: "madvise", ShmemTHP: "never", HugePages: 12, SocketBuffer: 4 << 20,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Same(t, cmp.Diff(want, got))
 }
 
 // A container may show nothing at all.
@@ -63,9 +62,8 @@ func TestReadNothing(t *testing.T) {
 	if e.THP != unknown || e.ShmemTHP != unknown || e.MemTotal != 0 || e.CPUs != 0 || e.Governor != "" || e.Cgroup != nil {
 		t.Errorf("got %+v, want only what system calls return", e)
 	}
-	if e.Kernel == unknown || e.Affinity == unknown || e.CPU == "" || e.Go != runtime.Version() {
-		t.Errorf("got %+v, want what system calls return", e)
-	}
+	check.That(t, e.Kernel != unknown && e.Affinity != unknown && e.CPU != "" && e.Go == runtime.Version(),
+		"got %+v, want what system calls return", e)
 }
 
 func TestReadNonsense(t *testing.T) {
@@ -85,9 +83,7 @@ func TestReadThisMachine(t *testing.T) {
 	began := time.Now()
 	e := Read()
 	text, err := json.MarshalIndent(e, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Logf("%s", text)
 	switch {
 	case e.CPUs < 1 || e.GOMAXPROCS < 1 || e.Affinity == "" || e.Affinity == unknown:
@@ -109,12 +105,8 @@ func TestReadThisMachine(t *testing.T) {
 		t.Errorf("the host's name %q is in the result", host)
 	}
 	var back Environment
-	if err := json.Unmarshal(text, &back); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(e, back); diff != "" {
-		t.Errorf("JSON (-want +got):\n%s", diff)
-	}
+	check.Must(t, json.Unmarshal(text, &back))
+	check.Same(t, cmp.Diff(e, back), "JSON")
 }
 
 func TestBuild(t *testing.T) {
@@ -139,9 +131,7 @@ func TestBuild(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Environment{Commit: unknown}
 			got.build(tt.info)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			check.Same(t, cmp.Diff(tt.want, got))
 		})
 	}
 }
@@ -150,17 +140,14 @@ func TestFormatList(t *testing.T) {
 	for want, list := range map[string][]int{
 		"": nil, "0": {0}, "0-1": {0, 1}, "0-3,8": {0, 1, 2, 3, 8}, "1,3,5": {1, 3, 5}, "2,4-6": {2, 4, 5, 6},
 	} {
-		if got := formatList(list); got != want {
-			t.Errorf("%v: got %q, want %q", list, got, want)
-		}
+		check.Equal(t, formatList(list), want, list)
 	}
 }
 
 func TestFileSystem(t *testing.T) {
 	for path, want := range map[string]string{"/proc/self": "proc", "/sys/kernel": "sysfs"} {
-		if got, err := FileSystem(path); err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", path, got, err, want)
-		}
+		got, err := FileSystem(path)
+		check.That(t, err == nil && got == want, "%s: got %q, %v, want %q", path, got, err, want)
 	}
 	made := mounts(files(t, map[string]string{"proc/self/mountinfo": `1 0 0:1 / / rw - overlay none rw
 2 1 0:2 / /a rw - ext4 /dev/sda rw
@@ -168,17 +155,13 @@ func TestFileSystem(t *testing.T) {
 4 1 0:4 / /a/two\040words rw - nfs4 host:/ rw
 `}))
 	for path, want := range map[string]string{"/": "overlayfs", "/ab": "overlayfs", "/a": "tmpfs", "/a/b": "tmpfs", "/a/two words/b": "nfs4"} {
-		if got := typeOf(made, path); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
+		check.Equal(t, typeOf(made, path), want, path)
 	}
-	if got := typeOf(nil, "/"); got != unknown {
-		t.Errorf("got %q where nothing is told, want %q", got, unknown)
-	}
+	got := typeOf(nil, "/")
+	check.That(t, got == unknown, "got %q where nothing is told, want %q", got, unknown)
 	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := FileSystem(missing); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("got %v, want an error that names the path", err)
-	}
+	_, err := FileSystem(missing)
+	check.That(t, err != nil && strings.Contains(err.Error(), missing), "got %v, want an error that names the path", err)
 }
 
 // Guard 17: comparing different environments prints the difference.
@@ -230,9 +213,7 @@ func TestDiff(t *testing.T) {
 			for _, d := range Diff(base, other) {
 				got = append(got, d.String())
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			check.Same(t, cmp.Diff(tt.want, got))
 		})
 	}
 }
@@ -255,9 +236,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("got %d bytes, %v", n, err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{file: "not a directory", file + "s": "no such file"} {
 		if _, err := Room(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
@@ -268,8 +247,7 @@ func TestRoom(t *testing.T) {
 // Processors are those that may be used, as far as a text from another host says so.
 func TestProcessors(t *testing.T) {
 	for text, want := range map[string]int{"0-3,8": 5, "7": 1, "0-1": 2, "": 64, "3-1": 64, "x": 64, "0-99999999": 64, "-1": 64} {
-		if got := (Environment{Affinity: text, CPUs: 64}).Processors(); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
+		got := (Environment{Affinity: text, CPUs: 64}).Processors()
+		check.That(t, got == want, "%q: got %d, want %d", text, got, want)
 	}
 }

@@ -1,6 +1,9 @@
 package near
 
-import "testing"
+import (
+	"ipcbench/internal/test/check"
+	"testing"
+)
 
 func TestDistance(t *testing.T) {
 	tests := []struct {
@@ -10,17 +13,15 @@ func TestDistance(t *testing.T) {
 		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2},
 	}
 	for _, test := range tests {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
-		}
+		got := distance(test.a, test.b)
+		check.That(t, got == test.want, "distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
 	}
 }
 
 func TestName(t *testing.T) {
 	names := []string{"transport", "thorough", "time"}
 	for text, want := range map[string]string{"tranport": "transport", "Through": "thorough", "tme": "time", "model": "", "": "", "time": "time"} {
-		if got := Name(text, names); got != want {
-			t.Errorf("%q is nearest to %q, want %q", text, got, want)
-		}
+		got := Name(text, names)
+		check.That(t, got == want, "%q is nearest to %q, want %q", text, got, want)
 	}
 }

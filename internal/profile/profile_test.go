@@ -14,15 +14,9 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // a stack is one sample: functions from the innermost to the outermost.
 type stack struct {
@@ -70,7 +64,7 @@ func made(types []string, stacks ...stack) *pprof.Profile {
 func encoded(t testing.TB, p *pprof.Profile) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	check(t, p.Write(&b))
+	check.Must(t, p.Write(&b))
 	return b.Bytes()
 }
 
@@ -100,9 +94,7 @@ func TestPhases(t *testing.T) {
 		{"garbage collection", stack{1, nil, "runtime.scanobject < runtime.gcDrain < runtime.gcBgMarkWorker"}, ""},
 	} {
 		p := made([]string{"samples", "cpu"}, tt.stack)
-		if got := phaseOf(p.Sample[0]); got != tt.want {
-			t.Errorf("%s: got phase %q, want %q", tt.name, got, tt.want)
-		}
+		check.Equal(t, phaseOf(p.Sample[0]), tt.want, tt.name, "got phase")
 	}
 }
 
@@ -116,9 +108,8 @@ func TestFunctions(t *testing.T) {
 		{"runtime.futex < runtime.mcall", "runtime.futex"},
 	} {
 		p := made([]string{"samples", "cpu"}, stack{1, nil, tt.frames})
-		if got := functionsOf(stackOf(p.Sample[0])); got[0] != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.frames, got[0], tt.want)
-		}
+		got := functionsOf(stackOf(p.Sample[0]))
+		check.That(t, got[0] == tt.want, "%s: got %q, want %q", tt.frames, got[0], tt.want)
 	}
 }
 
@@ -142,7 +133,7 @@ func merged(t testing.TB) *Profile {
 		{phase.ServerProcess, []phase.Piece{server, trace}}, {"worker-0", []phase.Piece{worker}},
 		{phase.ServerProcess, []phase.Piece{server}}, {"worker-0", []phase.Piece{worker, worker}},
 	})
-	check(t, err)
+	check.Must(t, err)
 	return p
 }
 
@@ -150,12 +141,9 @@ func merged(t testing.TB) *Profile {
 // their process, and what lies between rounds is not.
 func TestMerge(t *testing.T) {
 	sum := Summarize(merged(t), 5)
-	if sum.Total != 32e9 || sum.Unit != "s" {
-		t.Errorf("total %d %s, want 32e9 s", sum.Total, sum.Unit)
-	}
-	if sum.Transport != 30e9 || sum.Attributed != 24e9 || sum.Memmove != 18e9 {
-		t.Errorf("transport %d, attributed %d, memmove %d", sum.Transport, sum.Attributed, sum.Memmove)
-	}
+	check.That(t, sum.Total == 32e9 && sum.Unit == "s", "total %d %s, want 32e9 s", sum.Total, sum.Unit)
+	check.That(t, sum.Transport == 30e9 && sum.Attributed == 24e9 && sum.Memmove == 18e9,
+		"transport %d, attributed %d, memmove %d", sum.Transport, sum.Attributed, sum.Memmove)
 	type row struct {
 		name              string
 		rest              bool
@@ -169,9 +157,7 @@ func TestMerge(t *testing.T) {
 		{"decode", false, 18e9, 18e9, 0}, {"collect", false, 6e9, 6e9, 6e9}, {"harness", true, 6e9, 6e9, 0},
 		{"garbage collection", true, 2e9, 2e9, 2e9}, {"receive", false, 0, 18e9, 0},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	check.That(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
 	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (result.Function{Name: "runtime.memmove in encoding/gob.decUint8Slice", Flat: 18e9, Cum: 18e9}) {
 		t.Errorf("functions of decode: %v", f)
 	}
@@ -184,7 +170,7 @@ func TestDeltas(t *testing.T) {
 	early := encoded(t, made(types, stack{100, nil, pickleRead}, stack{7, nil, grpcReader}))
 	late := encoded(t, made(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
 	allocs, err := Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []phase.Piece{{Kind: capture.Allocs, Data: late, Before: early}}}})
-	check(t, err)
+	check.Must(t, err)
 	if sum := Summarize(allocs, 1); sum.Total != 250 || sum.Unit != "B" || len(sum.Phases) == 0 || sum.Phases[0].Name != "receive" {
 		t.Errorf("allocs: %+v", sum)
 	}
@@ -192,7 +178,7 @@ func TestDeltas(t *testing.T) {
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: early}, {Kind: capture.Heap, Data: late}}},
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: late}}},
 	})
-	check(t, err)
+	check.Must(t, err)
 	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
 		t.Errorf("heap: %d in use, want 357", sum.Total)
 	}
@@ -211,9 +197,8 @@ func TestMergeErrors(t *testing.T) {
 		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: holds no value "cpu"`},
 		"half":    {piece(string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
 	} {
-		if _, err := Merge(meta(capture.CPU), tt.parts); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got error %v, want %q", name, err, tt.want)
-		}
+		_, err := Merge(meta(capture.CPU), tt.parts)
+		check.That(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: got error %v, want %q", name, err, tt.want)
 	}
 }
 
@@ -221,30 +206,26 @@ func TestMergeErrors(t *testing.T) {
 func TestWrite(t *testing.T) {
 	p := merged(t)
 	var b bytes.Buffer
-	check(t, p.Write(&b))
+	check.Must(t, p.Write(&b))
 	back, err := pprof.Parse(&b)
-	check(t, err)
-	check(t, back.CheckValid())
+	check.Must(t, err)
+	check.Must(t, back.CheckValid())
 	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"labels":{"link":"1Gbit"},"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
-	if !slices.Equal(back.Comments, []string{comment}) || back.DefaultSampleType != "cpu" {
-		t.Errorf("comments %q, by default %q", back.Comments, back.DefaultSampleType)
-	}
+	check.That(t, slices.Equal(back.Comments, []string{comment}) && back.DefaultSampleType == "cpu",
+		"comments %q, by default %q", back.Comments, back.DefaultSampleType)
 	type labels struct{ transport, model, process, phase string }
 	got := map[labels]int64{}
 	for _, s := range back.Sample {
 		first := func(key string) string { return strings.Join(s.Label[key], ",") }
-		if first("link") != "1Gbit" || first("workers") != "1" || first("clients") != "2" {
-			t.Errorf("a sample has the labels %v", s.Label)
-		}
+		check.That(t, first("link") == "1Gbit" && first("workers") == "1" && first("clients") == "2",
+			"a sample has the labels %v", s.Label)
 		got[labels{first(phase.LabelTransport), first(phase.LabelModel), first(phase.LabelProcess), first(phase.LabelPhase)}] += s.Value[1]
 	}
 	want := map[labels]int64{
 		{"pickle", "cnn", phase.ServerProcess, "collect"}: 6e9, {"pickle", "cnn", phase.ServerProcess, ""}: 2e9,
 		{"pickle", "cnn", "worker-0", "decode"}: 18e9, {"pickle", "cnn", "worker-0", ""}: 6e9,
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	check.That(t, maps.Equal(got, want), "got  %v\nwant %v", got, want)
 }
 
 // TestRulesNameCode: the functions of ours that the rules name exist.
@@ -256,19 +237,13 @@ func TestRulesNameCode(t *testing.T) {
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		found := false
 		for _, path := range files {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			found = found || strings.Contains(string(text), "*"+m[2]+") "+m[3])
 		}
-		if !found {
-			t.Errorf("no function %s", name)
-		}
+		check.That(t, found, "no function %s", name)
 	}
 }

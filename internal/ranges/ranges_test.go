@@ -2,6 +2,7 @@ package ranges
 
 import (
 	"fmt"
+	"ipcbench/internal/test/check"
 	"math"
 	"slices"
 	"strconv"
@@ -49,9 +50,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if !strings.Contains(text, test.want) {
-			t.Errorf("%s: got %s, want %s", test.text, text, test.want)
-		}
+		check.That(t, strings.Contains(text, test.want), "%s: got %s, want %s", test.text, text, test.want)
 	}
 }
 
@@ -72,13 +71,11 @@ func FuzzParse(f *testing.F) {
 		end, _, _ := strings.Cut(tail, ":")
 		from, _ := strconv.Atoi(head)
 		to, _ := strconv.Atoi(end)
-		if len(all) < 2 || len(all) > most || all[0] != from || all[len(all)-1] > to || !slices.IsSorted(all) {
-			t.Fatalf("%q gave %v", text, all)
-		}
+		check.Need(t, len(all) >= 2 && len(all) <= most && all[0] == from && all[len(all)-1] <= to && slices.IsSorted(all),
+			"%q gave %v", text, all)
 		for i, n := range all {
-			if (n-from)%unit != 0 || i > 0 && n == all[i-1] || n == math.MaxInt && to != n {
-				t.Fatalf("%q in multiples of %d gave %v", text, unit, all)
-			}
+			check.Need(t, (n-from)%unit == 0 && (i <= 0 || n != all[i-1]) && (n != math.MaxInt || to == n),
+				"%q in multiples of %d gave %v", text, unit, all)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/reexec"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
 )
@@ -62,9 +63,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 	t.Helper()
 	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := p.Control.Read(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +82,7 @@ func TestStop(t *testing.T) {
 	}
 
 	p = start(t, t.Context(), "deaf")
-	if err := syscall.Kill(p.PID(), unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Kill(p.PID(), unix.SIGSTOP))
 	waiting.Until(t, "a child that is stopped", func() bool { return usage.Stopped(p.PID()) })
 	if err := p.Stop(); err != nil || fmt.Sprint(p.Err()) != "signal: killed" {
 		t.Error(err, p.Err())
@@ -104,21 +101,16 @@ func TestContext(t *testing.T) {
 	if p.Err() == nil || p.Killed() == "" {
 		t.Errorf("got %v, it was %q", p.Err(), p.Killed())
 	}
-	if _, err := reexec.Start(ctx, reexec.Command{Control: true}); err == nil {
-		t.Error("started after the context had ended")
-	}
+	_, err := reexec.Start(ctx, reexec.Command{Control: true})
+	check.That(t, err != nil, "started after the context had ended")
 }
 
 // TestFiles: descriptors, streams and the exit status arrive.
 func TestFiles(t *testing.T) {
 	in, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := in.WriteAt([]byte("through a file"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -128,18 +120,14 @@ func TestFiles(t *testing.T) {
 		Stdout: &stdout, Stderr: &reexec.Excerpt{Most: 100},
 	}
 	p, err := reexec.Start(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	<-p.Exited()
 	p.Control.Close()
 	text, err := os.ReadFile(out.Name())
 	if err != nil || string(text) != "through a file" || stdout.String() != "said" || fmt.Sprint(p.Err()) != "exit status 3" {
 		t.Errorf("file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
 	}
-	if got := c.Stderr.String(); got != "first\n"+`\x1b[2Jlast` {
-		t.Errorf("stderr %q", got)
-	}
+	check.Equal(t, c.Stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
 }
 
 // TestNothing: what cannot be started is an error.
@@ -154,23 +142,15 @@ func TestNothing(t *testing.T) {
 // TestProcessors: a child is pinned, and its starter is not.
 func TestProcessors(t *testing.T) {
 	before, err := usage.Affinity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	one := before[len(before)-1:]
 	var stdout strings.Builder
 	p, err := reexec.Start(t.Context(), reexec.Command{Env: []string{childEnv + "=processors"}, CPUs: one, Stdout: &stdout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	<-p.Exited()
-	if want := fmt.Sprint(one, error(nil)); stdout.String() != want {
-		t.Errorf("it could use %s, want %s", stdout.String(), want)
-	}
+	check.Equal(t, stdout.String(), fmt.Sprint(one, error(nil)), "it could use")
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
 		if cpus, err := usage.Processors(id); err == nil && len(cpus) != len(before) {
@@ -184,19 +164,13 @@ func TestDeath(t *testing.T) {
 	starter := exec.Command("/proc/self/exe")
 	starter.Env = append(os.Environ(), childEnv+"=starter")
 	stdout, err := starter.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := starter.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, starter.Start())
 	var pid int
 	if _, err := fmt.Fscan(stdout, &pid); err != nil {
 		t.Fatal(err)
 	}
-	if err := starter.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, starter.Process.Kill())
 	_ = starter.Wait() // killed
 	waiting.Until(t, "the end of its child", func() bool {
 		state := usage.State(pid)
@@ -213,9 +187,8 @@ func kept(t *testing.T, from io.Reader) (pids []int) {
 	t.Helper()
 	for range 2 {
 		var pid int
-		if _, err := fmt.Fscan(from, &pid); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Fscan(from, &pid)
+		check.Need(t, err == nil, "%v", err)
 		pids = append(pids, pid)
 	}
 	return pids
@@ -230,41 +203,29 @@ func TestKeep(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			from, to, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer from.Close()
 			var pids []int
 			if how == "starter" {
 				starter := exec.Command("/proc/self/exe")
 				starter.Env, starter.Stdout = append(os.Environ(), childEnv+"=host"), to
-				if err := starter.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, starter.Start())
 				to.Close()
 				pids = kept(t, from)
-				if err := starter.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, starter.Process.Kill())
 				_ = starter.Wait()               // killed
 				_, _ = io.Copy(io.Discard, from) // until nobody can write to it
 			} else {
 				stdin, ends, err := os.Pipe()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				defer stdin.Close()
 				defer ends.Close()
 				p, err := reexec.Start(ctx, reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "read line; exit 3"}, Dir: "/", Keep: true, Stdin: stdin, Stdout: to})
 				to.Close()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				pids = kept(t, from)
 				if how == "stopped" {
-					if err := unix.Kill(p.PID(), unix.SIGSTOP); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, unix.Kill(p.PID(), unix.SIGSTOP))
 				}
 				if how != "itself" {
 					cancel()
@@ -277,9 +238,8 @@ func TestKeep(t *testing.T) {
 				}
 			}
 			for _, pid := range pids {
-				if state := usage.State(pid); state != "gone" {
-					t.Errorf("process %d is %s", pid, state)
-				}
+				state := usage.State(pid)
+				check.That(t, state == "gone", "process %d is %s", pid, state)
 			}
 		})
 	}
@@ -290,9 +250,7 @@ func TestKeepNothing(t *testing.T) {
 	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
 		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
 		p, err := reexec.Start(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		<-p.Exited()
 		if got := c.Stderr.String(); fmt.Sprint(p.Err()) != want[0] || !strings.Contains(got, want[1]) {
 			t.Errorf("%s: %v: %s, want %s", path, p.Err(), got, want)
@@ -332,13 +290,11 @@ func TestExcerpt(t *testing.T) {
 	} {
 		e := reexec.Excerpt{Most: 8, Head: tt.head}
 		for _, text := range tt.writes {
-			if n, err := e.Write([]byte(text)); n != len(text) || err != nil {
-				t.Errorf("%q: %d, %v", text, n, err)
-			}
+			n, err := e.Write([]byte(text))
+			check.That(t, n == len(text) && err == nil, "%q: %d, %v", text, n, err)
 		}
-		if got := e.String(); got != tt.want {
-			t.Errorf("%q, head %v: got %q, want %q", tt.writes, tt.head, got, tt.want)
-		}
+		got := e.String()
+		check.That(t, got == tt.want, "%q, head %v: got %q, want %q", tt.writes, tt.head, got, tt.want)
 	}
 }
 
@@ -347,11 +303,8 @@ func TestOver(t *testing.T) {
 	over := 0
 	e := reexec.Excerpt{Most: 3, Head: true, Over: func() { over++ }}
 	for _, text := range []string{"ab", "c", "d"} {
-		if n, err := e.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("%q: %d, %v", text, n, err)
-		}
+		n, err := e.Write([]byte(text))
+		check.That(t, n == len(text) && err == nil, "%q: %d, %v", text, n, err)
 	}
-	if over != 1 || string(e.Bytes()) != "abc" {
-		t.Errorf("kept %q, over %d times", e.Bytes(), over)
-	}
+	check.That(t, over == 1 && string(e.Bytes()) == "abc", "kept %q, over %d times", e.Bytes(), over)
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -24,14 +25,14 @@ var longAgo = time.Now().Add(-2 * settle)
 func plant(t *testing.T, root, name string, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
-	check(t, os.Mkdir(dir, 0o700))
+	check.Must(t, os.Mkdir(dir, 0o700))
 	for file, text := range files {
 		path := filepath.Join(dir, file)
-		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		check(t, os.WriteFile(path, []byte(text), 0o600))
-		check(t, os.Chtimes(path, longAgo, longAgo))
+		check.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		check.Must(t, os.Chtimes(path, longAgo, longAgo))
 	}
-	check(t, os.Chtimes(dir, longAgo, longAgo))
+	check.Must(t, os.Chtimes(dir, longAgo, longAgo))
 	return dir
 }
 
@@ -68,39 +69,39 @@ func TestNotOurs(t *testing.T) {
 		{"another kernel", "another kernel", dir(name, map[string]string{lockName: others()})},
 		{"newborn", "less than", func(t *testing.T, root string) string {
 			dir := filepath.Join(root, name)
-			check(t, os.Mkdir(dir, 0o700)) // its lock may come any moment
+			check.Must(t, os.Mkdir(dir, 0o700)) // its lock may come any moment
 			return dir
 		}},
 		{"open to others", "mode", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, map[string]string{lockName: ownerText()})
-			check(t, os.Chmod(dir, 0o755))
+			check.Must(t, os.Chmod(dir, 0o755))
 			return dir
 		}},
 		{"file", "mode", func(t *testing.T, root string) string {
 			path := filepath.Join(root, name)
-			check(t, os.WriteFile(path, nil, 0o700))
+			check.Must(t, os.WriteFile(path, nil, 0o700))
 			return path
 		}},
 		{"link", "mode", func(t *testing.T, root string) string {
 			path := filepath.Join(root, name)
-			check(t, os.Symlink(plant(t, root, "elsewhere", map[string]string{lockName: ownerText()}), path))
+			check.Must(t, os.Symlink(plant(t, root, "elsewhere", map[string]string{lockName: ownerText()}), path))
 			return path
 		}},
 		{"lock is a link", "too many levels", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, map[string]string{"real": ownerText()})
-			check(t, os.Symlink("real", filepath.Join(dir, lockName)))
+			check.Must(t, os.Symlink("real", filepath.Join(dir, lockName)))
 			return dir
 		}},
 		{"lock is a folder", "no regular file", dir(name, map[string]string{lockName + "/x": ""})},
 		{"lock is a pipe", "no regular file", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, nil)
-			check(t, unix.Mkfifo(filepath.Join(dir, lockName), 0o600))
+			check.Must(t, unix.Mkfifo(filepath.Join(dir, lockName), 0o600))
 			return dir
 		}},
 		{"new lock of somebody else", "not written by ipcbench", dir(name, map[string]string{newLock: "thesis"})},
 		{"new lock is a pipe", "has no lock, but lock.new", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, nil)
-			check(t, unix.Mkfifo(filepath.Join(dir, newLock), 0o600))
+			check.Must(t, unix.Mkfifo(filepath.Join(dir, newLock), 0o600))
 			return dir
 		}},
 	} {
@@ -108,17 +109,13 @@ func TestNotOurs(t *testing.T) {
 			root := shortRoot(t)
 			path := c.plant(t, root)
 			before := tree(t, root)
-			if left := leftovers(t, root); len(left) != 0 {
-				t.Errorf("got %v, want nothing", left)
-			}
+			left := leftovers(t, root)
+			check.That(t, len(left) == 0, "got %v, want nothing", left)
 			for what, err := range map[string]error{"inspect": func() error { _, err := Inspect(path); return err }(), "remove": Leftover{Path: path}.Remove()} {
-				if err == nil || !strings.Contains(err.Error(), c.why) {
-					t.Errorf("%s: got error %v, want one with %q", what, err, c.why)
-				}
+				check.Fails(t, err, c.why, what)
 			}
-			if after := tree(t, root); after != before {
-				t.Errorf("before:\n%safter:\n%s", before, after)
-			}
+			after := tree(t, root)
+			check.That(t, after == before, "before:\n%safter:\n%s", before, after)
 		})
 	}
 }
@@ -127,7 +124,7 @@ func TestNotOurs(t *testing.T) {
 func tree(t *testing.T, root string) string {
 	t.Helper()
 	var list strings.Builder
-	check(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	check.Must(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		fmt.Fprintln(&list, path, e.Type())
 		return err
 	}))
@@ -154,16 +151,13 @@ func TestUnfinished(t *testing.T) {
 			dir := plant(t, root, c.dir, c.files)
 			if c.lockAge > 0 {
 				old := time.Now().Add(-c.lockAge)
-				check(t, os.Chtimes(filepath.Join(dir, lockName), old, old))
+				check.Must(t, os.Chtimes(filepath.Join(dir, lockName), old, old))
 			}
 			left := leftovers(t, root)
-			if len(left) != 1 || left[0].Path != dir {
-				t.Fatalf("got %v, want %s", left, dir)
-			}
-			check(t, left[0].Remove())
-			if rest, err := os.ReadDir(root); err != nil || len(rest) > 0 {
-				t.Errorf("left: %v, %v", rest, err)
-			}
+			check.Need(t, len(left) == 1 && left[0].Path == dir, "got %v, want %s", left, dir)
+			check.Must(t, left[0].Remove())
+			rest, err := os.ReadDir(root)
+			check.That(t, err == nil && len(rest) <= 0, "left: %v, %v", rest, err)
 		})
 	}
 }
@@ -178,35 +172,31 @@ func TestMounts(t *testing.T) {
 	if err := unix.Mount(precious, sub, "", unix.MS_BIND, ""); err != nil {
 		skip.Refused(t, "mount: %v", err)
 	}
-	defer func() { check(t, unix.Unmount(sub, 0)) }()
+	defer func() { check.Must(t, unix.Unmount(sub, 0)) }()
 	if _, err := Inspect(dir); err == nil || !strings.Contains(err.Error(), "sub is a mount") {
 		t.Errorf("inspect: got error %v, want one that names the mount", err)
 	}
 	own, err := New(root)
-	check(t, err)
+	check.Must(t, err)
 	sub2 := filepath.Join(own.Path(), "sub")
-	check(t, os.Mkdir(sub2, 0o700))
-	check(t, unix.Mount(precious, sub2, "", unix.MS_BIND, ""))
-	if err := own.Close(); err == nil || !strings.Contains(err.Error(), "is a mount") {
-		t.Errorf("close: got error %v, want one that names the mount", err)
-	}
-	check(t, unix.Unmount(filepath.Join(own.Path()+goneSuffix, "sub"), 0))
+	check.Must(t, os.Mkdir(sub2, 0o700))
+	check.Must(t, unix.Mount(precious, sub2, "", unix.MS_BIND, ""))
+	check.Fails(t, own.Close(), "is a mount", "close")
+	check.Must(t, unix.Unmount(filepath.Join(own.Path()+goneSuffix, "sub"), 0))
 	if _, err := os.Stat(filepath.Join(precious, "notes")); err != nil {
 		t.Error(err)
 	}
 	left := leftovers(t, root)
-	if len(left) != 1 || left[0].Path != own.Path()+goneSuffix {
-		t.Fatalf("got %v, want what could not be closed", left)
-	}
-	check(t, left[0].Remove())
+	check.Need(t, len(left) == 1 && left[0].Path == own.Path()+goneSuffix, "got %v, want what could not be closed", left)
+	check.Must(t, left[0].Remove())
 }
 
 // TestTwoUsers: nobody takes what another user has left, nor what looks like it.
 func TestTwoUsers(t *testing.T) {
 	root, err := os.MkdirTemp("/tmp", "scratch") // where both can go
-	check(t, err)
-	defer func() { check(t, os.RemoveAll(root)) }()
-	check(t, os.Chmod(root, 0o777|fs.ModeSticky))
+	check.Must(t, err)
+	defer func() { check.Must(t, os.RemoveAll(root)) }()
+	check.Must(t, os.Chmod(root, 0o777|fs.ModeSticky))
 	mine, myPath := owned(t, root, nil)
 	kill(t, mine)
 	other := &syscall.Credential{Uid: 65534, Gid: 65534}
@@ -216,12 +206,8 @@ func TestTwoUsers(t *testing.T) {
 	theirs, theirPath := owned(t, root, other)
 	kill(t, theirs)
 	left := leftovers(t, root)
-	if len(left) != 1 || left[0].Path != myPath {
-		t.Errorf("got %v, want %s alone", left, myPath)
-	}
-	if err := (Leftover{Path: theirPath}).Remove(); err == nil || !strings.Contains(err.Error(), "another user") {
-		t.Errorf("remove: got error %v, want one of another user", err)
-	}
+	check.That(t, len(left) == 1 && left[0].Path == myPath, "got %v, want %s alone", left, myPath)
+	check.Fails(t, (Leftover{Path: theirPath}).Remove(), "another user", "remove")
 	if _, err := os.Stat(filepath.Join(theirPath, lockName)); err != nil {
 		t.Error(err)
 	}

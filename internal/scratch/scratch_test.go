@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -40,40 +41,32 @@ const ownEnv = "SCRATCH_TEST_ROOT"
 func shortRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "scratch")
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, os.RemoveAll(dir)) })
 	return dir
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func leftovers(t *testing.T, root string) []Leftover {
 	t.Helper()
 	left, err := Leftovers(root)
-	check(t, err)
+	check.Must(t, err)
 	return left
 }
 
 func TestDir(t *testing.T) {
 	root := shortRoot(t)
 	d, err := New(root)
-	check(t, err)
+	check.Must(t, err)
 	info, err := os.Stat(d.Path())
-	check(t, err)
+	check.Must(t, err)
 	if info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, want 0700", info.Mode().Perm())
 	}
-	check(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
-	if left := leftovers(t, root); len(left) != 0 {
-		t.Errorf("a directory that is in use counts as left behind: %v", left)
-	}
-	check(t, d.Close())
-	check(t, d.Close())
+	check.Must(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
+	left := leftovers(t, root)
+	check.That(t, len(left) == 0, "a directory that is in use counts as left behind: %v", left)
+	check.Must(t, d.Close())
+	check.Must(t, d.Close())
 	if _, err := os.Stat(d.Path()); !os.IsNotExist(err) {
 		t.Errorf("directory is still there: %v", err)
 	}
@@ -87,34 +80,34 @@ func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, stri
 	if cred != nil {
 		cmd.Path = filepath.Join(root, "program") // where that user can reach it
 		program, err := os.ReadFile(os.Args[0])
-		check(t, err)
-		check(t, os.WriteFile(cmd.Path, program, 0o755))
-		check(t, os.Chmod(cmd.Path, 0o755)) // whatever the umask is
+		check.Must(t, err)
+		check.Must(t, os.WriteFile(cmd.Path, program, 0o755))
+		check.Must(t, os.Chmod(cmd.Path, 0o755)) // whatever the umask is
 		cmd.Dir = root
 	}
 	cmd.Env = append(os.Environ(), ownEnv+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	_, err := cmd.StdinPipe()
-	check(t, err)
+	check.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	check(t, err)
+	check.Must(t, err)
 	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a namespace that has root alone
 		skip.Refused(t, "another user: %v", err)
 	}
-	check(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			kill(t, cmd)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	check(t, err)
+	check.Must(t, err)
 	return cmd, strings.TrimSpace(line)
 }
 
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	check(t, cmd.Process.Kill())
+	check.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 }
 
@@ -124,7 +117,7 @@ func TestCloseAgainstWriters(t *testing.T) {
 	root := shortRoot(t)
 	for range 50 {
 		d, err := New(root)
-		check(t, err)
+		check.Must(t, err)
 		started, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
 			for i := 0; ; i++ {
@@ -138,7 +131,7 @@ func TestCloseAgainstWriters(t *testing.T) {
 			}
 		}()
 		<-started
-		check(t, d.Close())
+		check.Must(t, d.Close())
 		if err := <-ended; !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("the writer ended with %v", err)
 		}
@@ -153,16 +146,14 @@ func TestCloseAgainstWriters(t *testing.T) {
 func TestKilled(t *testing.T) {
 	root := shortRoot(t)
 	alive, err := New(root)
-	check(t, err)
+	check.Must(t, err)
 	defer alive.Close()
 
 	cmd, path := owned(t, root, nil)
 	if left := leftovers(t, root); len(left) != 0 {
 		t.Errorf("the owner lives, but %v counts as left behind", left)
 	}
-	if err := (Leftover{Path: path}).Remove(); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("removal of a directory in use: got error %v", err)
-	}
+	check.Fails(t, (Leftover{Path: path}).Remove(), "in use", "removal of a directory in use")
 	kill(t, cmd)
 
 	left := leftovers(t, root)
@@ -170,7 +161,7 @@ func TestKilled(t *testing.T) {
 		!strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
 		t.Fatalf("got leftovers %+v, want %s", left, path)
 	}
-	check(t, left[0].Remove())
+	check.Must(t, left[0].Remove())
 	if left := leftovers(t, root); len(left) != 0 {
 		t.Errorf("%v is still there", left)
 	}
@@ -195,9 +186,7 @@ func TestConcurrent(t *testing.T) {
 				if left, err := Leftovers(root); err != nil || len(left) != 0 {
 					t.Errorf("got leftovers %v, error %v", left, err)
 				}
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, d.Close())
 			}
 		})
 	}
@@ -206,10 +195,9 @@ func TestConcurrent(t *testing.T) {
 
 func TestLongRoot(t *testing.T) {
 	root := filepath.Join(shortRoot(t), strings.Repeat("x", 100))
-	check(t, os.Mkdir(root, 0o700))
-	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("got error %v, want one that names TMPDIR", err)
-	}
+	check.Must(t, os.Mkdir(root, 0o700))
+	_, err := New(root)
+	check.That(t, err != nil && strings.Contains(err.Error(), "TMPDIR"), "got error %v, want one that names TMPDIR", err)
 	if _, err := New(filepath.Join(shortRoot(t), "missing")); err == nil {
 		t.Error("a root that does not exist: got no error")
 	}

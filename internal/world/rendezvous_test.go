@@ -13,16 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // file returns a path in a folder of this user.
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
@@ -31,16 +25,15 @@ func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
 func offer(t *testing.T, path, job, text string) (remove func() error) {
 	t.Helper()
 	remove, err := Offer(path, job, text)
-	check(t, err)
+	check.Must(t, err)
 	return remove
 }
 
 // gone reports that nothing is at the path, nor beside it.
 func gone(t *testing.T, path string) {
 	t.Helper()
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
-		t.Errorf("left: %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	check.That(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
 }
 
 // TestRendezvous: all ranks that wait get what rank 0 wrote, and not what a killed job
@@ -53,16 +46,15 @@ func TestRendezvous(t *testing.T) {
 		var ranks sync.WaitGroup
 		for range 8 {
 			ranks.Go(func() {
-				if got, err := Await(waiting.Context(t), path, "12.0"); got != want || err != nil {
-					t.Errorf("got %q, %v, want %q", got, err, want)
-				}
+				got, err := Await(waiting.Context(t), path, "12.0")
+				check.That(t, got == want && err == nil, "got %q, %v, want %q", got, err, want)
 			})
 		}
 		remove := offer(t, path, "12.0", want)
 		ranks.Wait()
-		check(t, remove())
+		check.Must(t, remove())
 		gone(t, path)
-		check(t, remove()) // by another hand, before
+		check.Must(t, remove()) // by another hand, before
 	}
 }
 
@@ -73,11 +65,11 @@ func TestTwoJobs(t *testing.T) {
 	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil || !strings.Contains(err.Error(), `it is of job "11.0", and this job is "12.0"`) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	check(t, remove())
+	check.Must(t, remove())
 	if got, err := Await(waiting.Context(t), path, "11.0"); got != "other" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	check(t, other())
+	check.Must(t, other())
 	gone(t, path)
 }
 
@@ -86,8 +78,8 @@ func TestTwoJobs(t *testing.T) {
 func TestRefused(t *testing.T) {
 	const text = header + "job \"12.0\"\nline\n"
 	write := func(t *testing.T, path string, text string, mode fs.FileMode) {
-		check(t, os.WriteFile(path, []byte(text), mode))
-		check(t, os.Chmod(path, mode))
+		check.Must(t, os.WriteFile(path, []byte(text), mode))
+		check.Must(t, os.Chmod(path, mode))
 	}
 	for _, c := range []struct {
 		name, why string
@@ -95,15 +87,15 @@ func TestRefused(t *testing.T) {
 	}{
 		{"a link", "symbolic links", func(t *testing.T, path string) {
 			write(t, path+".real", text, 0o600)
-			check(t, os.Symlink(path+".real", path))
+			check.Must(t, os.Symlink(path+".real", path))
 		}},
-		{"a link to nothing", "symbolic links", func(t *testing.T, path string) { check(t, os.Symlink(path+".real", path)) }},
+		{"a link to nothing", "symbolic links", func(t *testing.T, path string) { check.Must(t, os.Symlink(path+".real", path)) }},
 		{"a hard link", "another name", func(t *testing.T, path string) {
 			write(t, path+".real", text, 0o600)
-			check(t, os.Link(path+".real", path))
+			check.Must(t, os.Link(path+".real", path))
 		}},
-		{"a folder", "its mode is", func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }},
-		{"a pipe", "its mode is", func(t *testing.T, path string) { check(t, unix.Mkfifo(path, 0o600)) }},
+		{"a folder", "its mode is", func(t *testing.T, path string) { check.Must(t, os.Mkdir(path, 0o700)) }},
+		{"a pipe", "its mode is", func(t *testing.T, path string) { check.Must(t, unix.Mkfifo(path, 0o600)) }},
 		{"readable by all", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o644) }},
 		{"writable by the group", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o620) }},
 		{"huge", "no file that ipcbench wrote", func(t *testing.T, path string) { write(t, path, text+strings.Repeat("x", 10000-len(text)), 0o600) }},
@@ -114,22 +106,20 @@ func TestRefused(t *testing.T) {
 				skip.Refused(t, "files of other users: this needs root: %v", err)
 			}
 		}},
-		{"a folder of everybody", "everybody may replace", func(t *testing.T, path string) { check(t, os.Chmod(filepath.Dir(path), 0o777)) }},
+		{"a folder of everybody", "everybody may replace", func(t *testing.T, path string) { check.Must(t, os.Chmod(filepath.Dir(path), 0o777)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "folder", "meet")
-			check(t, os.Mkdir(filepath.Dir(path), 0o700))
+			check.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
 			c.make(t, path)
 			before, _ := os.Lstat(path)
-			if _, err := Offer(path, "12.0", "line"); err == nil || !strings.Contains(err.Error(), c.why) {
-				t.Errorf("rank 0: got %v, want an error with %q", err, c.why)
-			}
+			_, err := Offer(path, "12.0", "line")
+			check.That(t, err != nil && strings.Contains(err.Error(), c.why), "rank 0: got %v, want an error with %q", err, c.why)
 			if got, err := Await(waiting.Context(t), path, "12.0"); err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("another rank: got %q, %v, want an error with %q", got, err, c.why)
 			}
-			if after, _ := os.Lstat(path); before != nil && !os.SameFile(before, after) {
-				t.Error("it was replaced")
-			}
+			after, _ := os.Lstat(path)
+			check.That(t, before == nil || os.SameFile(before, after), "it was replaced")
 		})
 	}
 }
@@ -146,7 +136,6 @@ func TestAwaitEnds(t *testing.T) {
 // TestPrivate: a job's name is no path.
 func TestPrivate(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	if got, want := Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid()); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	got, want := Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid())
+	check.That(t, got == want, "got %s, want %s", got, want)
 }

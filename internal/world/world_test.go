@@ -1,6 +1,7 @@
 package world
 
 import (
+	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 
@@ -47,9 +48,8 @@ func TestFind(t *testing.T) {
 		{"by hand", openMPI + "IPCBENCH_RANK=0 IPCBENCH_WORLD=2", &World{Size: 2, By: "IPCBENCH_RANK and IPCBENCH_WORLD"}},
 	} {
 		got, err := Find(variables(c.env))
-		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
-			t.Errorf("%s: %v\n%s", c.name, err, diff)
-		}
+		diff := cmp.Diff(c.want, got)
+		check.That(t, diff == "" && err == nil, "%s: %v\n%s", c.name, err, diff)
 	}
 	for env, want := range map[string][2]bool{
 		openMPI: {true, false},
@@ -125,9 +125,8 @@ func TestFirstNode(t *testing.T) {
 		"n[-1]":                       "",
 		strings.Repeat("n", 256):      "",
 	} {
-		if got, ok := firstNode(list); ok != (want != "") || ok && got != want {
-			t.Errorf("%.40s: got %.80s, %v, want %s", list, got, ok, want)
-		}
+		got, ok := firstNode(list)
+		check.That(t, ok == (want != "") && (!ok || got == want), "%.40s: got %.80s, %v, want %s", list, got, ok, want)
 	}
 }
 
@@ -142,9 +141,7 @@ func FuzzFirstNode(f *testing.F) {
 		if !ok {
 			return
 		}
-		if name == "" || len(name) > 255 || strings.ContainsAny(name, "[],") {
-			t.Fatalf("%q: %q", list, name)
-		}
+		check.Need(t, name != "" && len(name) <= 255 && !strings.ContainsAny(name, "[],"), "%q: %q", list, name)
 		if again, ok := firstNode(name); again != name || !ok {
 			t.Fatalf("%q: %q, and again %q, %v", list, name, again, ok)
 		}

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"errors"
+	"ipcbench/internal/test/check"
 	"runtime"
 	"slices"
 	"testing"
@@ -15,18 +16,14 @@ func TestProcessors(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := Processors(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	one := before[len(before)-1:]
-	if err := Restricted(one, func() error {
+	check.Must(t, Restricted(one, func() error {
 		if got, err := Processors(0); err != nil || !slices.Equal(got, one) {
 			t.Errorf("restricted to %v, got %v, %v", one, got, err)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got, err := Processors(0); err != nil || !slices.Equal(got, before) {
 		t.Errorf("afterwards: got %v, %v, want %v", got, err, before)
 	}
@@ -47,9 +44,7 @@ func TestManyProcessors(t *testing.T) {
 		return nil
 	}
 	set, err := processors(0, get)
-	if err != nil || set.Count() != 1 || !set.IsSet(kernel-1) {
-		t.Errorf("got %d processors, %v", set.Count(), err)
-	}
+	check.That(t, err == nil && set.Count() == 1 && set.IsSet(kernel-1), "got %d processors, %v", set.Count(), err)
 	never := func(int, unix.CPUSetDynamic) error { return unix.EINVAL }
 	if _, err := processors(0, never); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("got %v, want EINVAL in the end", err)

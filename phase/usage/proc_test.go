@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -28,9 +29,7 @@ func TestParseSchedstat(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := parseSchedstat([]byte(tt.text))
-			if ok != tt.ok || ok && got != tt.want {
-				t.Errorf("got %d, %v, want %d, %v", got, ok, tt.want, tt.ok)
-			}
+			check.That(t, ok == tt.ok && (!ok || got == tt.want), "got %d, %v, want %d, %v", got, ok, tt.want, tt.ok)
 		})
 	}
 }
@@ -49,9 +48,7 @@ func TestParseIO(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, parseIO([]byte(tt.text))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			check.Same(t, cmp.Diff(tt.want, parseIO([]byte(tt.text))))
 		})
 	}
 }
@@ -74,35 +71,26 @@ func TestParseStat(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parseStat([]byte(tt.text))
-			if (err == nil) != tt.ok || got != tt.want {
-				t.Errorf("got %v, %v, want %v, ok %v", got, err, tt.want, tt.ok)
-			}
+			check.That(t, (err == nil) == tt.ok && got == tt.want, "got %v, %v, want %v, ok %v", got, err, tt.want, tt.ok)
 		})
 	}
 }
 
 func TestReadSystem(t *testing.T) {
 	before, err := ReadSystem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	burn(t, 50*time.Millisecond)
 	after, err := ReadSystem()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	// Ticks: at least one of the five falls into the time that was burnt.
-	if got := after.Since(before); got.Busy < 10*time.Millisecond {
-		t.Errorf("got %v, want at least 10ms of it busy", got)
-	}
+	got := after.Since(before)
+	check.That(t, got.Busy >= 10*time.Millisecond, "got %v, want at least 10ms of it busy", got)
 }
 
 func readMemory(t testing.TB) Memory {
 	t.Helper()
 	m, err := ReadMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return m
 }
 
@@ -112,12 +100,10 @@ func TestReadMemory(t *testing.T) {
 	share(t, size)
 	after := readMemory(t)
 	const slack = 1 << 20 // the kernel counts pages in batches a processor
-	if got := after.Shmem - before.Shmem; got < size-slack || got > size+slack {
-		t.Errorf("got %d bytes more of shared memory, want %d", got, size)
-	}
-	if after.Peak < after.RSS-slack || after.Peak < size-slack {
-		t.Errorf("got a peak of %d, want at least what is resident, %d", after.Peak, after.RSS)
-	}
+	got := after.Shmem - before.Shmem
+	check.That(t, got >= size-slack && got <= size+slack, "got %d bytes more of shared memory, want %d", got, size)
+	check.That(t, after.Peak >= after.RSS-slack && after.Peak >= size-slack,
+		"got a peak of %d, want at least what is resident, %d", after.Peak, after.RSS)
 	if got, want := after.Anon+after.File+after.Shmem, after.RSS; got < want-slack || got > want+slack {
 		t.Errorf("got parts of %d, want the whole, %d", got, want)
 	}
@@ -136,9 +122,8 @@ func TestResetPeak(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	if after := readMemory(t); after.Peak > before.Peak-size/2 {
-		t.Errorf("got a peak of %d after the reset, %d before", after.Peak, before.Peak)
-	}
+	after := readMemory(t)
+	check.That(t, after.Peak <= before.Peak-size/2, "got a peak of %d after the reset, %d before", after.Peak, before.Peak)
 }
 
 func BenchmarkReadMemory(b *testing.B) {
@@ -151,8 +136,7 @@ func BenchmarkReadMemory(b *testing.B) {
 func BenchmarkReadSystem(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadSystem(); err != nil {
-			b.Fatal(err)
-		}
+		_, err := ReadSystem()
+		check.Need(b, err == nil, "%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -17,32 +18,20 @@ func TestState(t *testing.T) {
 	}
 	child := exec.Command("cat")
 	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, child.Start())
 	pid := child.Process.Pid
 	until := func(want string) {
 		t.Helper()
 		waiting.Until(t, "a child that is "+want, func() bool { return State(pid) == want })
 	}
 	until("sleeping (S)")
-	if err := child.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, child.Process.Signal(unix.SIGSTOP))
 	until("stopped (T)")
-	if !Stopped(pid) {
-		t.Error("a stopped process is not")
-	}
-	if err := child.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	check.That(t, Stopped(pid), "a stopped process is not")
+	check.Must(t, child.Process.Signal(unix.SIGCONT))
 	until("sleeping (S)")
 	in.Close()
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, child.Wait())
 	until("gone")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -20,9 +21,7 @@ import (
 func read(t testing.TB) Usage {
 	t.Helper()
 	u, err := Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return u
 }
 
@@ -48,17 +47,11 @@ func burn(t testing.TB, d time.Duration) {
 func share(t testing.TB, size int) []byte {
 	t.Helper()
 	fd, err := unix.MemfdCreate("usage-test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer unix.Close(fd)
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Ftruncate(fd, int64(size)))
 	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	for i := 0; i < size; i += os.Getpagesize() {
 		mem[i] = 1
@@ -85,9 +78,8 @@ func TestCostsAreCounted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.got(between(t, tt.act)); got < tt.want {
-				t.Errorf("got %d, want at least %d", got, tt.want)
-			}
+			got := tt.got(between(t, tt.act))
+			check.That(t, got >= tt.want, "got %d, want at least %d", got, tt.want)
 		})
 	}
 	runtime.KeepAlive(keep)
@@ -98,9 +90,7 @@ func TestInputAndOutputAreCounted(t *testing.T) {
 		skip.Refused(t, "I/O accounting: it keeps none")
 	}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer r.Close()
 	defer w.Close()
 	buf := make([]byte, 5000)
@@ -123,9 +113,7 @@ func TestInputAndOutputAreCounted(t *testing.T) {
 		t.Errorf("got %d bytes in %d writes, want 15000 in 3, and 8 for each one more", got.WrittenBytes, got.WriteCalls)
 	}
 	// Threads come and go with what Read itself reads of each.
-	if got.ReadBytes < 14_500 || got.ReadBytes > 17_000 {
-		t.Errorf("got %d bytes read, want about 15000", got.ReadBytes)
-	}
+	check.That(t, got.ReadBytes >= 14_500 && got.ReadBytes <= 17_000, "got %d bytes read, want about 15000", got.ReadBytes)
 }
 
 // What IO's comment says of shared memory and sendmsg, and where shared memory
@@ -136,22 +124,17 @@ func TestWhatPassesByInputAndOutput(t *testing.T) {
 	}
 	const size = 4 << 20
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
 	spent := between(t, func() {
 		share(t, size)
 		for range 4 {
-			if err := unix.Sendmsg(pair[0], make([]byte, 30_000), nil, nil, 0); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, unix.Sendmsg(pair[0], make([]byte, 30_000), nil, nil, 0))
 		}
 	})
-	if got := spent.IO.ReadBytes + spent.IO.WrittenBytes; got > 20_000 {
-		t.Errorf("got %d bytes of I/O, want none but Read's own", got)
-	}
+	got := spent.IO.ReadBytes + spent.IO.WrittenBytes
+	check.That(t, got <= 20_000, "got %d bytes of I/O, want none but Read's own", got)
 	if got, want := spent.MinorFaults, int64(size/os.Getpagesize()); got < want {
 		t.Errorf("got %d minor faults, want at least %d", got, want)
 	}
@@ -175,14 +158,10 @@ func TestQueueSeesAllThreads(t *testing.T) {
 			go func() { done <- crowd(&together, 20*time.Millisecond) }()
 		}
 		for range cap(done) {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			check.OK(t, <-done)
 		}
 	})
-	if spent.Queue.Wait < 5*time.Millisecond {
-		t.Errorf("got %v of waiting for a processor, want at least 5ms", spent.Queue.Wait)
-	}
+	check.That(t, spent.Queue.Wait >= 5*time.Millisecond, "got %v of waiting for a processor, want at least 5ms", spent.Queue.Wait)
 }
 
 // crowd computes for d of its own thread's CPU time, on the first processor
@@ -239,12 +218,8 @@ func numbered(step int64) Usage {
 }
 
 func TestArithmeticMissesNoField(t *testing.T) {
-	if diff := cmp.Diff(numbered(3), numbered(1).Add(numbered(2))); diff != "" {
-		t.Errorf("Add (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(numbered(1), numbered(3).Since(numbered(2))); diff != "" {
-		t.Errorf("Since (-want +got):\n%s", diff)
-	}
+	check.Same(t, cmp.Diff(numbered(3), numbered(1).Add(numbered(2))), "Add")
+	check.Same(t, cmp.Diff(numbered(1), numbered(3).Since(numbered(2))), "Since")
 }
 
 func TestAbsentStaysAbsent(t *testing.T) {
@@ -253,53 +228,36 @@ func TestAbsentStaysAbsent(t *testing.T) {
 	for name, got := range map[string]Usage{
 		"whole+part": whole.Add(part), "part+whole": part.Add(whole), "whole-part": whole.Since(part), "part-whole": part.Since(whole),
 	} {
-		if got.IO != nil || got.Queue != nil {
-			t.Errorf("%s: got IO %v and queue %v, want neither", name, got.IO, got.Queue)
-		}
+		check.That(t, got.IO == nil && got.Queue == nil, "%s: got IO %v and queue %v, want neither", name, got.IO, got.Queue)
 	}
-	if diff := cmp.Diff(whole, Usage{}.Add(whole).Add(Usage{})); diff != "" {
-		t.Errorf("the zero Usage is not neutral (-want +got):\n%s", diff)
-	}
+	check.Same(t, cmp.Diff(whole, Usage{}.Add(whole).Add(Usage{})), "the zero Usage is not neutral")
 }
 
 func TestAThreadThatEndedTakesNothingBack(t *testing.T) {
 	before, after := Usage{Queue: &Queue{Wait: 5}}, Usage{Queue: &Queue{Wait: 3}}
-	if got := after.Since(before).Queue.Wait; got != 0 {
-		t.Errorf("got %d, want 0", got)
-	}
+	check.Equal(t, after.Since(before).Queue.Wait, 0)
 }
 
 func TestJSON(t *testing.T) {
 	want := numbered(1)
 	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var got Usage
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Must(t, json.Unmarshal(text, &got))
+	check.Same(t, cmp.Diff(want, got))
 	want.IO, want.Queue = nil, nil
-	if text, err = json.Marshal(want); err != nil {
-		t.Fatal(err)
-	}
-	if s := string(text); strings.Contains(s, "queue") || strings.Contains(s, "io") {
-		t.Errorf("got %s, want neither queue nor io in it", s)
-	}
+	text, err = json.Marshal(want)
+	check.Need(t, err == nil, "%v", err)
+	s := string(text)
+	check.That(t, !strings.Contains(s, "queue") && !strings.Contains(s, "io"), "got %s, want neither queue nor io in it", s)
 }
 
 // Read stands between rounds, so it may not cost what it measures.
 func TestReadAllocatesLittle(t *testing.T) {
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := testing.AllocsPerRun(20, func() { read(t) }); n > float64(10+4*len(threads)) {
-		t.Errorf("got %v allocations for %d threads", n, len(threads))
-	}
+	check.Must(t, err)
+	n := testing.AllocsPerRun(20, func() { read(t) })
+	check.That(t, n <= float64(10+4*len(threads)), "got %v allocations for %d threads", n, len(threads))
 }
 
 func BenchmarkRead(b *testing.B) {

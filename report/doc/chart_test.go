@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/stat"
+	"ipcbench/internal/test/check"
 )
 
 // TestChart: numbers are in the units of tables, and what nobody sees is left out.
@@ -55,33 +56,24 @@ func TestChart(t *testing.T) {
 			`{"kind":"curves","apart":true,"at":{"name":""},"value":{"name":"","unit":"ms"},"series":[{"name":"a","at":[1],"value":[2],"samples":[[1,2]]}]}`},
 	} {
 		got, err := json.Marshal(test.plot.chart())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := strings.NewReplacer("\n", "", "\t", "").Replace(test.want); string(got) != want {
-			t.Errorf("%s: got\n%s, want\n%s", test.name, got, want)
-		}
+		check.Must(t, err)
+		want := strings.NewReplacer("\n", "", "\t", "").Replace(test.want)
+		check.That(t, string(got) == want, "%s: got\n%s, want\n%s", test.name, got, want)
 	}
 }
 
 // TestVendor: what page/README.md says of the library is so.
 func TestVendor(t *testing.T) {
 	says, err := os.ReadFile("page/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	files, _ := filepath.Glob("page/vendor/*.js")
 	for _, path := range files {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		sum := sha256.Sum256(data)
 		if !strings.Contains(string(says), "`"+filepath.Base(path)+"`") || !strings.Contains(string(says), hex.EncodeToString(sum[:])) {
 			t.Errorf("%s has the sum %x, which page/README.md does not say", path, sum)
 		}
 	}
-	if len(files) != 2 {
-		t.Errorf("found %v", files)
-	}
+	check.That(t, len(files) == 2, "found %v", files)
 }

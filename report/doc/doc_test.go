@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/stat"
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 )
 
@@ -24,17 +25,11 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, []byte(got), 0o666))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	check.Must(t, err)
+	check.Same(t, cmp.Diff(string(want), got), name)
 }
 
 func interval(center, low, high float64) stat.Interval {
@@ -80,27 +75,21 @@ func sample() Document {
 func text(t *testing.T, d Document, o TextOptions) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := d.Text(&b, o); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.Text(&b, o))
 	return b.String()
 }
 
 func markdown(t *testing.T, d Document) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := d.Markdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.Markdown(&b))
 	return b.String()
 }
 
 func html(t *testing.T, d Document) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := d.HTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.HTML(&b))
 	return b.String()
 }
 
@@ -112,17 +101,14 @@ func TestGoldens(t *testing.T) {
 	golden(t, "ascii-80.txt", text(t, sample(), TextOptions{Width: 80}))
 	golden(t, "colour-80.txt", strings.ReplaceAll(text(t, sample(), TextOptions{Width: 80, Unicode: true, Colour: true}), "\x1b", "␛"))
 	golden(t, "document.md", markdown(t, sample()))
-	if got, want := text(t, sample(), TextOptions{Unicode: true}), text(t, sample(), TextOptions{Width: 100, Unicode: true}); got != want {
-		t.Errorf("without a width:\n%s", got)
-	}
+	got, want := text(t, sample(), TextOptions{Unicode: true}), text(t, sample(), TextOptions{Width: 100, Unicode: true})
+	check.That(t, got == want, "without a width:\n%s", got)
 }
 
 // TestASCII: no other sign is written where the terminal may not have it.
 func TestASCII(t *testing.T) {
 	for i, r := range text(t, sample(), TextOptions{Width: 60}) {
-		if r > 0x7e {
-			t.Errorf("%q at %d", r, i)
-		}
+		check.That(t, r <= 0x7e, "%q at %d", r, i)
 	}
 }
 
@@ -177,9 +163,8 @@ grpc-stream:network=tcp  34.5 (27.8 to 60.0)  0.900
 :tls=mutual
 `,
 	} {
-		if got := text(t, d, TextOptions{Width: width, Unicode: true}); got != want {
-			t.Errorf("width %d:\n%s", width, got)
-		}
+		got := text(t, d, TextOptions{Width: width, Unicode: true})
+		check.That(t, got == want, "width %d:\n%s", width, got)
 	}
 }
 
@@ -208,13 +193,9 @@ func TestMarkdownPage(t *testing.T) {
 		for _, w := range widths {
 			sum += w
 		}
-		if sum > page {
-			t.Errorf("%d characters: %s", sum, line)
-		}
+		check.That(t, sum <= page, "%d characters: %s", sum, line)
 	}
-	if tables < 3 {
-		t.Errorf("%d tables: want the second split in two", tables)
-	}
+	check.That(t, tables >= 3, "%d tables: want the second split in two", tables)
 }
 
 // TestMarkdownLimit: what does not fit is left out and named.
@@ -256,9 +237,7 @@ func TestNumbers(t *testing.T) {
 		{Plural(1, "block") + ", " + Plural(2, "block"), "1 block, 2 blocks"},
 		{List([]string{"a", "b", "c"}) + "; " + List([]string{"a"}) + List(nil), "a, b and c; a"},
 	} {
-		if test.got != test.want {
-			t.Errorf("got %q, want %q", test.got, test.want)
-		}
+		check.Equal(t, test.got, test.want)
 	}
 }
 
@@ -289,9 +268,7 @@ func TestColumnUnits(t *testing.T) {
 		}
 		s := table.sheet(Visible)
 		if test.xs == nil {
-			if len(s.columns) > 0 {
-				t.Errorf("an empty column is shown: %+v", s.columns)
-			}
+			check.That(t, len(s.columns) <= 0, "an empty column is shown: %+v", s.columns)
 			continue
 		}
 		var cells []string
@@ -324,16 +301,14 @@ func FuzzDocument(f *testing.F) {
 		}
 		d.Sections = append(d.Sections, Section{Title: evil, Lead: []Paragraph{p}, Tables: []Table{table}, Tail: Say(evil), Folded: true})
 		out := text(t, d, TextOptions{Width: columns, Colour: colour, Unicode: unicode})
-		if why := doctest.Acts("text", colours.ReplaceAllString(out, "")); why != "" {
-			t.Errorf("text %s", why)
-		}
+		why := doctest.Acts("text", colours.ReplaceAllString(out, ""))
+		check.That(t, why == "", "text %s", why)
 		for i := range d.Sections {
 			d.Sections[i].Tables = nil // which may be wider
 		}
 		for line := range strings.Lines(text(t, d, TextOptions{Width: columns, Unicode: unicode})) {
-			if w := width(strings.TrimSuffix(line, "\n")); w > max(columns, leastWidth) {
-				t.Fatalf("%d columns of %d: %q", w, columns, line)
-			}
+			w := width(strings.TrimSuffix(line, "\n"))
+			check.Need(t, w <= max(columns, leastWidth), "%d columns of %d: %q", w, columns, line)
 		}
 		if why := doctest.Acts("md", markdown(t, d)); why != "" && strings.Contains(evil, "evil") {
 			t.Errorf("md %s", why)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 )
 
@@ -21,9 +22,8 @@ func TestVisible(t *testing.T) {
 		{"##[error]###[x]", `#\#[error]##\#[x]`},
 		{"日本語 é e\u0301", "日本語 é e\u0301"},
 	} {
-		if got := Visible(test.text); got != test.want {
-			t.Errorf("%q: got %s, want %s", test.text, got, test.want)
-		}
+		got := Visible(test.text)
+		check.That(t, got == test.want, "%q: got %s, want %s", test.text, got, test.want)
 		if got := Visible(Visible(test.text)); got != Visible(test.text) {
 			t.Errorf("%q: twice is %s", test.text, got)
 		}
@@ -34,21 +34,12 @@ func TestVisible(t *testing.T) {
 func TestEscapedJSON(t *testing.T) {
 	want := map[string]string{"a": doctest.Hostile, "b": "µs", "##[x]": "\U0001f600\U000e0041"}
 	var b bytes.Buffer
-	if err := WriteJSON(&b, want, "\t"); err != nil {
-		t.Fatal(err)
-	}
-	if why := doctest.Acts("json", b.String()); why != "" {
-		t.Errorf("%s", why)
-	}
+	check.Must(t, WriteJSON(&b, want, "\t"))
+	why := doctest.Acts("json", b.String())
+	check.That(t, why == "", "%s", why)
 	var got map[string]string
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(b.Bytes(), &got))
 	want["a"] = strings.NewReplacer("\xff\xc3", "\ufffd\ufffd").Replace(doctest.Hostile) // JSON has no other bytes
-	if !maps.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !strings.Contains(b.String(), "µs") {
-		t.Errorf("what shows was escaped too: %s", b.String())
-	}
+	check.That(t, maps.Equal(got, want), "got %q, want %q", got, want)
+	check.That(t, strings.Contains(b.String(), "µs"), "what shows was escaped too: %s", b.String())
 }

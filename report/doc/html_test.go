@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"ipcbench/internal/test/browser"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc/doctest"
 )
@@ -23,9 +24,7 @@ import (
 func written(t *testing.T, d Document) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte(html(t, d)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte(html(t, d)), 0o600))
 	return path
 }
 
@@ -61,34 +60,30 @@ func TestPage(t *testing.T) {
 	t.Run("sorts", func(t *testing.T) {
 		p := open(t, browser.Options{})
 		const table, round = "section:nth-of-type(1) table", "section:nth-of-type(1) thead th:nth-child(2) button"
-		check := func(what, want, sorted string) {
+		verify := func(what, want, sorted string) {
 			t.Helper()
 			got := shown(p, table, 0) + " " + browser.Eval[string](p, `document.querySelector("thead th:nth-child(2)").ariaSort ?? "not"`)
-			if got != want+" "+sorted {
-				t.Errorf("%s: got %s, want %s %s", what, got, want, sorted)
-			}
+			check.That(t, got == want+" "+sorted, "%s: got %s, want %s %s", what, got, want, sorted)
 		}
-		check("at first", "shm-slab|http|storage|py-grpc|inproc", "not")
+		verify("at first", "shm-slab|http|storage|py-grpc|inproc", "not")
 		p.Click(round)
-		check("one click", "shm-slab|http|storage|py-grpc|inproc", "ascending")
+		verify("one click", "shm-slab|http|storage|py-grpc|inproc", "ascending")
 		p.Click(round)
-		check("two clicks", "storage|http|shm-slab|py-grpc|inproc", "descending")
+		verify("two clicks", "storage|http|shm-slab|py-grpc|inproc", "descending")
 		p.Click(round)
-		check("three clicks", "shm-slab|http|storage|py-grpc|inproc", "not")
+		verify("three clicks", "shm-slab|http|storage|py-grpc|inproc", "not")
 		p.Press("\r\r")
-		check("two keys", "storage|http|shm-slab|py-grpc|inproc", "descending")
+		verify("two keys", "storage|http|shm-slab|py-grpc|inproc", "descending")
 		p.Press("\t ")
-		if got := shown(p, table, 2); got != "1.00|2.89|26.4|9.12|the same work without leaving the process" {
-			t.Errorf("the next column by key: %s", got)
-		}
+		got := shown(p, table, 2)
+		check.That(t, got == "1.00|2.89|26.4|9.12|the same work without leaving the process", "the next column by key: %s", got)
 	})
 	t.Run("names that repeat", func(t *testing.T) {
 		p := open(t, browser.Options{})
 		const table = "section:nth-of-type(3) table"
 		look := `getComputedStyle(document.querySelector("` + table + ` .again")).color`
-		if got := browser.Eval[string](p, look); got != "rgba(0, 0, 0, 0)" {
-			t.Errorf("a name that repeats is %s", got)
-		}
+		got := browser.Eval[string](p, look)
+		check.That(t, got == "rgba(0, 0, 0, 0)", "a name that repeats is %s", got)
 		p.Click(table + " thead th:nth-child(3) button")
 		p.Click(table + " thead th:nth-child(3) button")
 		if names := shown(p, table, 0); names != "http|grpc|of copy|http|pickle" || browser.Eval[string](p, look) == "rgba(0, 0, 0, 0)" {
@@ -112,9 +107,7 @@ func TestPage(t *testing.T) {
 		says := func(what, want string) {
 			t.Helper()
 			got := browser.Eval[string](p, `{const b = document.getElementById("balloon"), r = b.getBoundingClientRect(); b.checkVisibility() && r.left >= 0 && r.right <= innerWidth && r.top >= 0 && r.bottom <= innerHeight ? b.textContent : "nothing"}`)
-			if got != want {
-				t.Errorf("%s: got %q, want %q", what, got, want)
-			}
+			check.Equal(t, got, want, what)
 		}
 		const round = "thead th:nth-child(2) button"
 		p.Hover(round)
@@ -129,9 +122,8 @@ func TestPage(t *testing.T) {
 		says("focus", "a round: publishing the model to the new one")
 		p.Press("\t")
 		says("focus moves on", "nothing")
-		if got := browser.Eval[string](p, `document.querySelector("#glossary dd").textContent`); got != "one turn of training" {
-			t.Errorf("the glossary says %q", got)
-		}
+		check.Equal(t, browser.Eval[string](p, `document.querySelector("#glossary dd").textContent`),
+			"one turn of training", "the glossary says")
 	})
 	t.Run("looks", func(t *testing.T) {
 		const paper = `getComputedStyle(document.body).backgroundColor`
@@ -142,9 +134,8 @@ func TestPage(t *testing.T) {
 		}
 		light.Click("#theme")
 		dark.Click("#theme")
-		if l, d := browser.Eval[string](light, paper), browser.Eval[string](dark, paper); l != black || d != white {
-			t.Errorf("after a click light is %s and dark %s", l, d)
-		}
+		l, d := browser.Eval[string](light, paper), browser.Eval[string](dark, paper)
+		check.That(t, l == black && d == white, "after a click light is %s and dark %s", l, d)
 		printed := open(t, browser.Options{Dark: true, Print: true})
 		if got := browser.Eval[string](printed, paper); got != white {
 			t.Errorf("print is %s", got)
@@ -158,17 +149,15 @@ func TestPage(t *testing.T) {
 				t.Errorf("%s: the folded section shows: %v", name, got)
 			}
 		}
-		if pdf := printed.PDF(); len(pdf) < 10_000 {
-			t.Errorf("a print of %d bytes", len(pdf))
-		}
+		pdf := printed.PDF()
+		check.That(t, len(pdf) >= 10_000, "a print of %d bytes", len(pdf))
 	})
 	t.Run("narrow", func(t *testing.T) {
 		for _, width := range []int{420, 1280} {
 			p := open(t, browser.Options{Width: width})
 			browser.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
-			if got := browser.Eval[int](p, `document.documentElement.scrollWidth`); got > width {
-				t.Errorf("at %d pixels the page has %d", width, got)
-			}
+			got := browser.Eval[int](p, `document.documentElement.scrollWidth`)
+			check.That(t, got <= width, "at %d pixels the page has %d", width, got)
 			const names = `{const box = document.querySelector("details .scroll"); box.scrollLeft = 1e4; box.scrollLeft > 0 && box.querySelector("tbody th").getBoundingClientRect().left - box.getBoundingClientRect().left}`
 			if got := browser.Eval[any](p, names); width == 420 && got != 1.0 {
 				t.Errorf("names of rows are at %v of a box that was scrolled", got)
@@ -185,36 +174,29 @@ func TestPage(t *testing.T) {
 				range.setStart(text, number[0].length)
 				return [range.getBoundingClientRect().left] })
 			return at.length > 1 ? Math.max(...at) - Math.min(...at) : -1 })).filter(x => x >= 0)`)
-		if len(wide) < 8 || slices.Max(wide) > 0.5 {
-			t.Errorf("points of columns are apart by %v pixels", wide)
-		}
+		check.That(t, len(wide) >= 8 && slices.Max(wide) <= 0.5, "points of columns are apart by %v pixels", wide)
 	})
 	t.Run("without scripts", func(t *testing.T) {
 		p := open(t, browser.Options{NoScript: true})
-		if got := shown(p, "section:nth-of-type(1) table", 1); got != "10.0 ± 0.4|28.9 ± 1.1|264 ± 4|91.2 ± 1.9|10.0 ± 0.4" {
-			t.Errorf("numbers are %q", got)
-		}
+		check.Equal(t, shown(p, "section:nth-of-type(1) table", 1),
+			"10.0 ± 0.4|28.9 ± 1.1|264 ± 4|91.2 ± 1.9|10.0 ± 0.4", "numbers are")
 		p.Click("details.help summary")
 		p.Click("nav li:nth-child(2) a") // also opens it
 		if !browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`) {
 			t.Error("what is folded did not open")
 		}
 		p = b.Open(t, written(t, hostile()), browser.Options{NoScript: true})
-		if got := browser.Eval[string](p, `document.querySelector("noscript").innerText`); !strings.HasPrefix(got, "Without JavaScript") {
-			t.Errorf("instead of pictures stands %q", got)
-		}
-		if browser.Eval[bool](p, `[...document.querySelectorAll(".plot")].some((e) => e.checkVisibility())`) {
-			t.Error("the caption of a picture stands without it")
-		}
+		got := browser.Eval[string](p, `document.querySelector("noscript").innerText`)
+		check.That(t, strings.HasPrefix(got, "Without JavaScript"), "instead of pictures stands %q", got)
+		check.That(t, !browser.Eval[bool](p, `[...document.querySelectorAll(".plot")].some((e) => e.checkVisibility())`),
+			"the caption of a picture stands without it")
 	})
 	t.Run("hostile texts", func(t *testing.T) {
 		p := b.Open(t, written(t, hostile()), browser.Options{})
-		if got := browser.Eval[any](p, `window.acted`); got != nil {
-			t.Errorf("a text of a stranger ran: %v", got)
-		}
-		if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).length`); n != len(hostile().Sections) {
-			t.Errorf("%d plots", n)
-		}
+		got := browser.Eval[any](p, `window.acted`)
+		check.That(t, got == nil, "a text of a stranger ran: %v", got)
+		check.Equal(t, browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).length`),
+			len(hostile().Sections), "plots")
 	})
 }
 
@@ -224,9 +206,7 @@ var twoColours = regexp.MustCompile(`--([a-z0-9-]+): light-dark\(#(\w{6}), #(\w{
 // WCAG 2 asks: by 4.5 and by 3.
 func TestContrast(t *testing.T) {
 	css, err := pageFiles.ReadFile("page/page.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	light := func(hex string) (y float64) { // relative luminance
 		n, _ := strconv.ParseUint(hex, 16, 32)
 		for i, weight := range []float64{0.0722, 0.7152, 0.2126} {
@@ -250,9 +230,7 @@ func TestContrast(t *testing.T) {
 	}
 	for name, want := range least {
 		for theme := range 2 {
-			if len(colours[name]) != 2 {
-				t.Fatalf("no colour %s", name)
-			}
+			check.Need(t, len(colours[name]) == 2, "no colour %s", name)
 			for _, behind := range []string{"paper", "shade"} {
 				a, b := light(colours[name][theme]), light(colours[behind][theme])
 				if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); got < want && !(want == 3 && behind == "shade") {
@@ -284,9 +262,8 @@ func hostile() Document {
 // what stands around it.
 func TestPageTexts(t *testing.T) {
 	d := hostile()
-	if why := doctest.Acts("html", html(t, explained())); why != "" {
-		t.Error(why)
-	}
+	why := doctest.Acts("html", html(t, explained()))
+	check.That(t, why == "", "%v", why)
 	for i := range d.Sections {
 		d.Sections[i].Plots = nil // with them come scripts, in which a tab is no harm
 	}

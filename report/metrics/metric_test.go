@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 )
 
 // TestMetrics computes every metric by hand from a cell of 20 ms (the inproc
@@ -63,9 +64,8 @@ func TestMetrics(t *testing.T) {
 		"round_outliers":    0,
 	}
 	for name, x := range want {
-		if got := c.Of(name); math.Abs(got.Center-x) > 1e-9*math.Max(1, math.Abs(x))*100 {
-			t.Errorf("%s: got %v, want %v", name, got.Center, x)
-		}
+		got := c.Of(name)
+		check.That(t, math.Abs(got.Center-x) <= 1e-9*math.Max(1, math.Abs(x))*100, "%s: got %v, want %v", name, got.Center, x)
 	}
 	if i := c.Of("round"); i.N != 12 || i.Blocks != 6 || i.Low != 19.6e-3 || i.High != 20.4e-3 {
 		t.Errorf("got round %+v, want 12 samples in 6 blocks from 19.6 to 20.4 ms", i)
@@ -76,9 +76,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"overhead", "bandwidth"} {
-		if inproc := New(r).Cells[0]; inproc.Of(name).Known() {
-			t.Errorf("the control has %s", name)
-		}
+		inproc := New(r).Cells[0]
+		check.That(t, !inproc.Of(name).Known(), "the control has %s", name)
 	}
 }
 
@@ -113,9 +112,7 @@ func TestBandwidth(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := New(tt.result)
-			if got := v.Cells[len(v.Cells)-1].Of("bandwidth").Known(); got != tt.want {
-				t.Errorf("got a bandwidth: %v, want %v", got, tt.want)
-			}
+			check.Equal(t, v.Cells[len(v.Cells)-1].Of("bandwidth").Known(), tt.want, "got a bandwidth")
 		})
 	}
 }
@@ -127,20 +124,15 @@ func TestPercentiles(t *testing.T) {
 		rounds = append(rounds, float64(k+1))
 	}
 	c := New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, rounds...))).Cells[0] // each twice: 300
-	if p := c.Of("round_p90"); math.Abs(p.Center-135e-3) > 1e-3 || p.Confidence != 0 {
-		t.Errorf("got p90 %+v", p)
-	}
+	p := c.Of("round_p90")
+	check.That(t, math.Abs(p.Center-135e-3) <= 1e-3 && p.Confidence == 0, "got p90 %+v", p)
 	if p := c.Of("round_p99"); math.Abs(p.Center-149e-3) > 1e-3 {
 		t.Errorf("got p99 %+v", p)
 	}
-	if c.Of("round_p99.9").Known() {
-		t.Error("p99.9 out of 300 samples")
-	}
+	check.That(t, !c.Of("round_p99.9").Known(), "p99.9 out of 300 samples")
 	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
 		cell := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
-		if got := New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(); got != want {
-			t.Errorf("%d blocks: got a percentile: %v, want %v", blocks, got, want)
-		}
+		check.Equal(t, New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(), want, blocks, "blocks: got a percentile")
 	}
 }
 
@@ -148,9 +140,8 @@ func TestPercentiles(t *testing.T) {
 func TestProfiledBlocksDoNotCount(t *testing.T) {
 	c := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10, 10, 1000)
 	c.Blocks[3].Profiled = true
-	if got := New(benchtest.Result(c)).Cells[0].Of("round"); got.Center != 10e-3 || got.Blocks != 3 {
-		t.Errorf("got %+v", got)
-	}
+	got := New(benchtest.Result(c)).Cells[0].Of("round")
+	check.That(t, got.Center == 10e-3 && got.Blocks == 3, "got %+v", got)
 }
 
 // TestAbsent: what a machine does not tell is no number.
@@ -231,9 +222,8 @@ func TestBound(t *testing.T) {
 			if floor != tt.floor || got.Known() == math.IsNaN(tt.want) || got.Known() && math.Abs(got.Center/tt.want-1) > 1e-3 {
 				t.Errorf("got %v of %s, want %v of %s", got, floor, tt.want, tt.floor)
 			}
-			if got.Known() && (!got.Sure() || got.Low > got.Center*0.99 || got.High < got.Center*1.01) {
-				t.Errorf("got %+v, want 95 %% and bounds that hold the spread of both", got)
-			}
+			check.That(t, !got.Known() || got.Sure() && got.Low <= got.Center*0.99 && got.High >= got.Center*1.01,
+				"got %+v, want 95 %% and bounds that hold the spread of both", got)
 		})
 	}
 }
@@ -285,9 +275,8 @@ func TestMarks(t *testing.T) {
 			if tt.want.OutOfTime == 0 {
 				got.OutOfTime = 0
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01)); diff != "" || got.Astray && got.Attested == 1 {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01))
+			check.That(t, diff == "" && (!got.Astray || got.Attested != 1), "(-want +got):\n%s", diff)
 		})
 	}
 }
@@ -303,8 +292,6 @@ func TestMetricTable(t *testing.T) {
 		seen[m.Name] = true
 	}
 	for _, name := range []string{"round", "overhead", "transfer", "down", "up", "train", "bandwidth", "goodput", "unattributed", "proved"} {
-		if !seen[name] {
-			t.Errorf("no metric %s, which scripts read", name)
-		}
+		check.That(t, seen[name], "no metric %s, which scripts read", name)
 	}
 }

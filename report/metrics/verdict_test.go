@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
 )
 
 // TestNotProved: a difference that Holm's correction does not let through is a
@@ -33,8 +34,7 @@ func TestNotProved(t *testing.T) {
 	} {
 		d, _ := Decide(tt.cells)
 		tied := slices.ContainsFunc(d.Tied, func(c *Cell) bool { return c.Variant == "next" })
-		if tied != tt.tied || d.Unproved != tt.unproved {
-			t.Errorf("%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unproved, tt.tied, tt.unproved)
-		}
+		check.That(t, tied == tt.tied && d.Unproved == tt.unproved,
+			"%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unproved, tt.tied, tt.unproved)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -12,25 +13,18 @@ import (
 func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 	t.Helper()
 	l := like.Layout
-	if l.Len() != count {
-		t.Errorf("%s: %d tensors", like.Name, l.Len())
-	}
+	check.Equal(t, l.Len(), count, like.Name, " tensors")
 	// Rounding is less than an element of all, or one of each tensor.
-	if off := l.Payload() - bytes; -off >= 8 || off > 8*count {
-		t.Errorf("%s: %d bytes more than asked for", like.Name, off)
-	}
+	off := l.Payload() - bytes
+	check.That(t, -off < 8 && off <= 8*count, "%s: %d bytes more than asked for", like.Name, off)
 	names, before, copies := map[string]bool{}, -1, 0
 	for i, s := range l.Specs() {
-		if names[s.Name] {
-			t.Fatalf("%s: %s stands twice", like.Name, s.Name)
-		}
+		check.Need(t, !names[s.Name], "%s: %s stands twice", like.Name, s.Name)
 		names[s.Name] = true
 		k := max(before, 0) // the tensor that it was made of, or one behind it
 		for ; k < m.Layout.Len() && !strings.HasPrefix(s.Name, m.Layout.Spec(k).Name); k++ {
 		}
-		if k == m.Layout.Len() {
-			t.Fatalf("%s: %s comes too late, or is of no tensor", like.Name, s.Name)
-		}
+		check.Need(t, k != m.Layout.Len(), "%s: %s comes too late, or is of no tensor", like.Name, s.Name)
 		if k == before {
 			copies++
 		}
@@ -40,9 +34,7 @@ func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 			t.Errorf("%s: %s is %v of %d bytes, made of %v of %d", like.Name, s.Name, s.DType, l.Bytes(i), from.DType, m.Layout.Bytes(k))
 		}
 	}
-	if copies == 0 && count > m.Layout.Len() {
-		t.Errorf("%s: no tensor stands for two", like.Name)
-	}
+	check.That(t, copies != 0 || count <= m.Layout.Len(), "%s: no tensor stands for two", like.Name)
 }
 
 // TestLike: size and number are as asked for, and a model like itself is itself, but
@@ -79,9 +71,7 @@ func TestLike(t *testing.T) {
 	} {
 		m, err := Parse(test.text)
 		if err != nil {
-			if !strings.Contains(err.Error(), test.name) {
-				t.Errorf("%s: %v, want %q", test.text, err, test.name)
-			}
+			check.That(t, strings.Contains(err.Error(), test.name), "%s: %v, want %q", test.text, err, test.name)
 			continue
 		}
 		if m.Name != test.name {
@@ -89,31 +79,24 @@ func TestLike(t *testing.T) {
 			continue
 		}
 		again, err := Parse(m.Name)
-		if err != nil || again.Layout.Digest() != m.Layout.Digest() {
-			t.Errorf("%s: its name is another model: %v", m.Name, err)
-		}
+		check.That(t, err == nil && again.Layout.Digest() == m.Layout.Digest(), "%s: its name is another model: %v", m.Name, err)
 		of, size, _ := cutLast(strings.TrimPrefix(m.Name, likePrefix), ":")
 		bytes, count, err := sized("", "", "", size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		checkLike(t, mustParse(t, of), m, bytes, count)
 	}
 	for _, m := range []string{"cnn", "resnet18", "vlm-batch", "uniform:1MiB/7"} {
 		of := mustParse(t, m)
 		l, err := Like(of, of.Layout.Payload(), of.Layout.Len())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for i, s := range of.Layout.Specs() {
 			if got := l.Layout.Spec(i); got.Name != s.Name || got.DType != s.DType || l.Layout.Bytes(i) != of.Layout.Bytes(i) {
 				t.Errorf("%s: %v of %d bytes became %v of %d", m, s, of.Layout.Bytes(i), got, l.Layout.Bytes(i))
 			}
 		}
 	}
-	if _, err := Like(mustParse(t, "cnn"), math.MinInt, 1); err == nil {
-		t.Error("fewer bytes than none")
-	}
+	_, err := Like(mustParse(t, "cnn"), math.MinInt, 1)
+	check.That(t, err != nil, "fewer bytes than none")
 }
 
 func cutLast(text, sep string) (before, after string, found bool) {
@@ -126,18 +109,12 @@ func TestLikeNames(t *testing.T) {
 	m, err := generated("m", []tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1.1", DType: tensor.F32},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	like, err := Like(m, 4096, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	seen := map[string]bool{}
 	for _, s := range like.Layout.Specs() {
-		if seen[s.Name] {
-			t.Errorf("%s stands twice", s.Name)
-		}
+		check.That(t, !seen[s.Name], "%s stands twice", s.Name)
 		seen[s.Name] = true
 	}
 }
@@ -157,9 +134,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(m.Name)
-		if err != nil || again.Name != m.Name || again.Layout.Digest() != m.Layout.Digest() {
-			t.Errorf("%q is %s, which is another model: %v", text, m.Name, err)
-		}
+		check.That(t, err == nil && again.Name == m.Name && again.Layout.Digest() == m.Layout.Digest(),
+			"%q is %s, which is another model: %v", text, m.Name, err)
 		if names, err := Expand(m.Name); err != nil || len(names) != 1 || names[0] != m.Name {
 			t.Errorf("%s stands for %q: %v", m.Name, names, err)
 		}

@@ -4,15 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
 func mustParse(t *testing.T, name string) *Model {
 	t.Helper()
 	m, err := Parse(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return m
 }
 
@@ -55,9 +54,7 @@ func TestNamedModels(t *testing.T) {
 			}
 			names := map[string]bool{}
 			for _, s := range l.Specs() {
-				if names[s.Name] {
-					t.Errorf("%s stands twice", s.Name)
-				}
+				check.That(t, !names[s.Name], "%s stands twice", s.Name)
 				names[s.Name] = true
 			}
 		})
@@ -71,13 +68,10 @@ func TestResNetOrderAndNames(t *testing.T) {
 		"layer1.0.conv1.weight",
 	}
 	for i, name := range want {
-		if got := l.Spec(i).Name; got != name {
-			t.Errorf("tensor %d is %s, want %s", i, got, name)
-		}
+		check.Equal(t, l.Spec(i).Name, name, "tensor", i, "is")
 	}
-	if s := l.Spec(5); s.DType != tensor.I64 || len(s.Shape) != 0 {
-		t.Errorf("counter is %v %v, want an i64 scalar", s.DType, s.Shape)
-	}
+	s := l.Spec(5)
+	check.That(t, s.DType == tensor.I64 && len(s.Shape) == 0, "counter is %v %v, want an i64 scalar", s.DType, s.Shape)
 }
 
 // The batch is there for what the networks lack: every type, scalars, empties,
@@ -97,9 +91,8 @@ func TestVLMBatch(t *testing.T) {
 			bigBytes += l.Bytes(i)
 		}
 	}
-	if len(types) != len(tensor.DTypes()) || empty == 0 || scalars == 0 {
-		t.Errorf("%d types, %d empty, %d scalars", len(types), empty, scalars)
-	}
+	check.That(t, len(types) == len(tensor.DTypes()) && empty != 0 && scalars != 0,
+		"%d types, %d empty, %d scalars", len(types), empty, scalars)
 	if big > l.Len()/20 || bigBytes < l.Payload()*9/10 {
 		t.Errorf("%d of %d tensors are big and hold %d of %d bytes", big, l.Len(), bigBytes, l.Payload())
 	}
@@ -124,16 +117,13 @@ func TestUniform(t *testing.T) {
 			size += l.Bytes(i)
 		}
 		want, err := tensor.ParseBytes(strings.TrimSuffix(strings.TrimPrefix(test.text, "uniform:"), test.text[strings.Index(test.text, "/"):]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if m.Name != test.name || l.Len() != test.count || size != want ||
 			l.Bytes(0) != test.first || l.Bytes(l.Len()-1) != test.last {
 			t.Errorf("%s: %s has %d tensors of %d to %d bytes, %d in all", test.text, m.Name, l.Len(), l.Bytes(0), l.Bytes(l.Len()-1), size)
 		}
-		if again := mustParse(t, m.Name); again.Layout.Digest() != l.Digest() {
-			t.Errorf("%s: its name %s is another model", test.text, m.Name)
-		}
+		again := mustParse(t, m.Name)
+		check.That(t, again.Layout.Digest() == l.Digest(), "%s: its name %s is another model", test.text, m.Name)
 	}
 }
 
@@ -167,9 +157,8 @@ func TestExpand(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
-			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
-		}
+		check.That(t, got == test.want || err != nil && strings.Contains(got, test.want),
+			"%s: got %s, want %s", test.text, got, test.want)
 	}
 }
 
@@ -210,25 +199,18 @@ func TestListIsWhatParseReads(t *testing.T) {
 			t.Errorf("listed %+v, parsed %s with %d tensors and %d bytes", info, m.Name, m.Layout.Len(), m.Layout.Payload())
 		}
 	}
-	if len(list) != len(named)+3 {
-		t.Errorf("%d models listed, want %d", len(list), len(named)+3)
-	}
+	check.Equal(t, len(list), len(named)+3, "models listed")
 }
 
 func TestInitIsSeeded(t *testing.T) {
 	m := mustParse(t, "cnn")
 	hash := func(seed uint64) uint64 {
 		p := tensor.Alloc(m.Layout)
-		if err := m.Init(p, seed); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, m.Init(p, seed))
 		return p.Hash()
 	}
 	first, again, other := hash(1), hash(1), hash(2)
-	if first != again || first == other {
-		t.Error("first values do not depend on the seed alone")
-	}
-	if err := m.Init(tensor.Alloc(mustParse(t, "cnn").Layout), 1); err == nil {
-		t.Error("wrote to a package of another layout")
-	}
+	check.That(t, first == again && first != other, "first values do not depend on the seed alone")
+	err := m.Init(tensor.Alloc(mustParse(t, "cnn").Layout), 1)
+	check.That(t, err != nil, "wrote to a package of another layout")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -28,9 +29,7 @@ func encode(header, data string) []byte {
 func write(t testing.TB, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -44,9 +43,7 @@ func mixed(t testing.TB) *tensor.Package {
 		}
 	}
 	l, err := tensor.NewLayout(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := tensor.Alloc(l)
 	tensor.Fill(p, 1)
 	return p
@@ -55,9 +52,7 @@ func mixed(t testing.TB) *tensor.Package {
 func fileOf(t testing.TB, p *tensor.Package) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeSafetensors(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writeSafetensors(&b, p))
 	return b.Bytes()
 }
 
@@ -69,12 +64,8 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 		t.Fatal(cmp.Diff(p.Layout().Specs(), m.Layout.Specs()))
 	}
 	q := tensor.Alloc(m.Layout)
-	if err := m.Init(q, 99); err != nil {
-		t.Fatal(err)
-	}
-	if q.Hash() != p.Hash() {
-		t.Error("other data came back")
-	}
+	check.Must(t, m.Init(q, 99))
+	check.That(t, q.Hash() == p.Hash(), "other data came back")
 }
 
 func TestSafetensorsRoundTripOfAnyLayout(t *testing.T) {
@@ -91,21 +82,14 @@ func TestSafetensorsRoundTripOfAnyLayout(t *testing.T) {
 			})
 		}
 		l, err := tensor.NewLayout(specs)
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		var b bytes.Buffer
-		if err := writeSafetensors(&b, tensor.Alloc(l)); err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, writeSafetensors(&b, tensor.Alloc(l)))
 		got, data, err := readHeader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-		if err != nil {
-			r.Fatal(err)
-		}
+		check.Must(r, err)
 		again, err := tensor.NewLayout(got)
-		if err != nil || again.Digest() != l.Digest() || data%8 != 0 {
-			r.Fatalf("%v became %v, data at %d, error %v", specs, got, data, err)
-		}
+		check.Need(r, err == nil && again.Digest() == l.Digest() && data%8 == 0,
+			"%v became %v, data at %d, error %v", specs, got, data, err)
 	})
 }
 
@@ -129,12 +113,9 @@ func TestSafetensorsOfTheFormatsOwnKind(t *testing.T) {
 			for _, s := range m.Layout.Specs() {
 				got = append(got, s.Name)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
-			if err := m.Init(tensor.Alloc(m.Layout), 0); err != nil {
-				t.Error(err)
-			}
+			diff := cmp.Diff(test.want, got)
+			check.That(t, diff == "", "%v", diff)
+			check.OK(t, m.Init(tensor.Alloc(m.Layout), 0))
 		})
 	}
 }
@@ -213,9 +194,8 @@ func TestLyingFiles(t *testing.T) {
 		t.Run(lie.name, func(t *testing.T) {
 			path := write(t, lie.content)
 			_, err := Parse(path)
-			if err == nil || !strings.Contains(err.Error(), lie.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("error %v, want the path and %q in it", err, lie.want)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), lie.want) && strings.Contains(err.Error(), path),
+				"error %v, want the path and %q in it", err, lie.want)
 		})
 	}
 }
@@ -223,9 +203,8 @@ func TestLyingFiles(t *testing.T) {
 func TestTruncatedFiles(t *testing.T) {
 	whole := fileOf(t, mixed(t))
 	for n := 0; n < len(whole); n += 1 + n/100 {
-		if _, _, err := readHeader(bytes.NewReader(whole[:n]), int64(n)); err == nil {
-			t.Fatalf("the first %d of %d bytes pass for a file", n, len(whole))
-		}
+		_, _, err := readHeader(bytes.NewReader(whole[:n]), int64(n))
+		check.Need(t, err != nil, "the first %d of %d bytes pass for a file", n, len(whole))
 	}
 }
 
@@ -233,17 +212,12 @@ func TestTruncatedFiles(t *testing.T) {
 func TestSafetensorsThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.safetensors")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Mkfifo(pipe, 0o600))
 	folder := filepath.Join(dir, "folder.safetensors")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(folder, 0o700))
 	for _, path := range []string{pipe, folder} {
-		if _, err := Parse(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-			t.Errorf("%s: error %v", path, err)
-		}
+		_, err := Parse(path)
+		check.That(t, err != nil && strings.Contains(err.Error(), "not a regular file"), "%s: error %v", path, err)
 	}
 }
 
@@ -265,12 +239,8 @@ func TestSafetensorsThatChanges(t *testing.T) {
 			content := fileOf(t, mixed(t))
 			path := write(t, content)
 			m := mustParse(t, path)
-			if err := test.change(path, content); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Init(tensor.Alloc(m.Layout), 0); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q in it", err, test.want)
-			}
+			check.Must(t, test.change(path, content))
+			check.Fails(t, m.Init(tensor.Alloc(m.Layout), 0), test.want)
 		})
 	}
 }
@@ -280,9 +250,7 @@ func TestSafetensorsWithARelativePath(t *testing.T) {
 	t.Chdir(filepath.Dir(path))
 	m := mustParse(t, filepath.Base(path))
 	t.Chdir(t.TempDir())
-	if err := m.Init(tensor.Alloc(m.Layout), 0); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, m.Init(tensor.Alloc(m.Layout), 0))
 }
 
 // The data goes straight to its place: a model is never in memory twice.
@@ -294,23 +262,16 @@ func TestSafetensorsAreReadInPlace(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	m := mustParse(t, path)
 	p := tensor.Alloc(m.Layout)
-	if err := m.Init(p, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, m.Init(p, 0))
 	runtime.ReadMemStats(&after)
-	if extra := int(after.TotalAlloc-before.TotalAlloc) - m.Layout.Size(); extra > 1<<20 {
-		t.Errorf("%d bytes allocated beside the model", extra)
-	}
-	if p.Hash() != from.Hash() {
-		t.Error("other data came back")
-	}
+	extra := int(after.TotalAlloc-before.TotalAlloc) - m.Layout.Size()
+	check.That(t, extra <= 1<<20, "%d bytes allocated beside the model", extra)
+	check.That(t, p.Hash() == from.Hash(), "other data came back")
 }
 
 func TestSafetensorsBoolsAreZeroOrOne(t *testing.T) {
 	m := mustParse(t, write(t, encode(`{"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`, "\x00\x01\x02")))
-	if err := m.Init(tensor.Alloc(m.Layout), 0); err == nil || !strings.Contains(err.Error(), "bool 2 is 2") {
-		t.Errorf("error %v", err)
-	}
+	check.Fails(t, m.Init(tensor.Alloc(m.Layout), 0), "bool 2 is 2")
 }
 
 func TestWriteSafetensorsRefusesNames(t *testing.T) {
@@ -320,9 +281,7 @@ func TestWriteSafetensorsRefusesNames(t *testing.T) {
 			specs = append(specs, tensor.Spec{Name: n, DType: tensor.U8})
 		}
 		l, err := tensor.NewLayout(specs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if err := writeSafetensors(&bytes.Buffer{}, tensor.Alloc(l)); err == nil {
 			t.Errorf("wrote tensors named %q", names)
 		}
@@ -344,17 +303,13 @@ func FuzzSafetensors(f *testing.F) {
 			return
 		}
 		l, err := tensor.NewLayout(specs)
-		if err != nil {
-			t.Fatalf("accepted %v: %v", specs, err)
-		}
+		check.Must(t, err, "accepted", specs)
 		if data+int64(l.Payload()) != int64(len(content)) {
 			t.Fatalf("data at %d and %d bytes of tensors in a file of %d", data, l.Payload(), len(content))
 		}
 		again := fileOf(t, tensor.Alloc(l))
 		specs, _, err = readHeader(bytes.NewReader(again), int64(len(again)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if second, err := tensor.NewLayout(specs); err != nil || second.Digest() != l.Digest() {
 			t.Fatalf("%v became %v: %v", l.Specs(), specs, err)
 		}

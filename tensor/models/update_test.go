@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -33,9 +34,7 @@ func TestUpdates(t *testing.T) {
 			continue
 		}
 		if c.name == "" {
-			if u != m {
-				t.Errorf("%s of %s: got %s, want the model itself", c.text, c.model, u.Name)
-			}
+			check.That(t, u == m, "%s of %s: got %s, want the model itself", c.text, c.model, u.Name)
 			continue
 		}
 		if u.Name != c.name || u.Layout.Len() != c.tensors || u.Layout.Payload() != c.bytes {
@@ -46,9 +45,7 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 	u, err := Update("lora", mustParse(t, "cnn"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i, want := range []tensor.Spec{
 		{Name: "fc1.lora_A.weight", DType: tensor.F32, Shape: []int{8, 400}}, {Name: "fc1.lora_B.weight", DType: tensor.F32, Shape: []int{120, 8}},
 	} {
@@ -77,8 +74,6 @@ func TestBadUpdates(t *testing.T) {
 		}
 	}
 	for _, i := range Updates() {
-		if i.Name == "" || i.About == "" {
-			t.Errorf("%+v says nothing", i)
-		}
+		check.That(t, i.Name != "" && i.About != "", "%+v says nothing", i)
 	}
 }

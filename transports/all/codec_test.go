@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/codec"
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -46,7 +47,7 @@ func odd(t *testing.T) *tensor.Layout {
 		{Name: "rows", DType: tensor.F32, Shape: []int{10, 7}, Var: true},
 		{Name: "still", DType: tensor.F32, Shape: []int{500}},
 	})
-	check(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -131,21 +132,21 @@ func run(t *testing.T, l trainer.Launcher, v transports.Variant, down, up *tenso
 	s, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: down, Up: up, Workers: p.lanes, Clients: p.most, Func: "change", Launcher: l, Samples: 10000,
 	})
-	check(t, err)
+	check.Must(t, err)
 	defer func() {
 		_, err := s.Close()
-		check(t, err)
+		check.Must(t, err)
 		counts = s.Recorder().Counts()
 	}()
 	next, err := s.Reserve(0)
-	check(t, err)
+	check.Must(t, err)
 	start(next)
 	for n := range p.rounds {
 		next.Receipt = fmt.Appendf(nil, "model %d", n)
 		model, err := s.Publish(t.Context(), n, next)
-		check(t, err)
+		check.Must(t, err)
 		next, err = s.Reserve(n)
-		check(t, err)
+		check.Must(t, err)
 		next.CopyFrom(model)
 		err = s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(p.clients(n)), Each: func(u trainer.Update) error {
 			defer u.Release()
@@ -156,8 +157,8 @@ func run(t *testing.T, l trainer.Launcher, v transports.Variant, down, up *tenso
 			fold(next, model, u.Package)
 			return nil
 		}})
-		check(t, err)
-		check(t, setRows(next, n/3%11))
+		check.Must(t, err)
+		check.Must(t, setRows(next, n/3%11))
 		hashes = append(hashes, model.Hash())
 	}
 	return hashes, nil
@@ -186,7 +187,7 @@ func TestCodecs(t *testing.T) {
 		for _, tr := range h.Transports {
 			for _, name := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
 				v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
-				check(t, err)
+				check.Must(t, err)
 				same := name
 				if !v.Codec().Lossy() {
 					same = "none"
@@ -200,9 +201,7 @@ func TestCodecs(t *testing.T) {
 					if want[same] == nil {
 						want[same] = got
 					}
-					if !slices.Equal(got, want[same]) {
-						t.Errorf("models and updates have hashes %x, want %x", got, want[same])
-					}
+					check.That(t, slices.Equal(got, want[same]), "models and updates have hashes %x, want %x", got, want[same])
 					counted(t, v, p, counts, layout)
 				})
 			}
@@ -227,14 +226,12 @@ func TestEqualLayouts(t *testing.T) {
 	for _, name := range codecs {
 		for _, tr := range h.Transports {
 			v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
-			check(t, err)
+			check.Must(t, err)
 			t.Run(v.String(), func(t *testing.T) {
 				l := trainer.NewGoroutines(h)
 				want, _ := run(t, l, v, model, model, p)
 				got, _ := run(t, l, v, model, update, p)
-				if !slices.Equal(got, want) {
-					t.Errorf("with two layouts, models and updates have hashes %x, want %x", got, want)
-				}
+				check.That(t, slices.Equal(got, want), "with two layouts, models and updates have hashes %x, want %x", got, want)
 			})
 		}
 	}
@@ -262,27 +259,15 @@ func counted(t *testing.T, v transports.Variant, p plan, c map[string]int64, l *
 		phase.CodecFull + "first": full["first"], phase.CodecFull + "missed": full["missed"],
 		phase.CodecSame: jobs - shown,
 	} {
-		if c[name] != want {
-			t.Errorf("%s: got %d, want %d", name, c[name], want)
-		}
+		check.Equal(t, c[name], want, name)
 	}
 	down, wire := c[phase.CodecDownPayload], c[phase.CodecDownWire]
 	if most := (shown - full["first"] - full["missed"]) * int64(l.Payload()); down > most || down < most-most/20 || jobs > 0 && wire == 0 {
 		t.Errorf("%d bytes of models went as %d, want some %d", down, wire, most)
 	}
 	if v.Codec().Base() {
-		if ratio := float64(wire) / float64(down); math.Abs(ratio) > 0.25 {
-			t.Errorf("models went as %.1f %% of their bytes, want less than 25 %%", 100*ratio)
-		}
-		if c[phase.CodecUnchanged] == 0 {
-			t.Error("no tensor was unchanged, and one always is")
-		}
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		ratio := float64(wire) / float64(down)
+		check.That(t, math.Abs(ratio) <= 0.25, "models went as %.1f %% of their bytes, want less than 25 %%", 100*ratio)
+		check.That(t, c[phase.CodecUnchanged] != 0, "no tensor was unchanged, and one always is")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -42,9 +43,9 @@ type party struct {
 func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party {
 	t.Helper()
 	v, err := transports.Parse(variant, all.Transports())
-	check(t, err)
+	check.Must(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{64 << 10}}, {Name: "n", DType: tensor.I64}})
-	check(t, err)
+	check.Must(t, err)
 	p := &party{t: t, v: v, at: driver.NewEndpoint(t.TempDir()), o: driver.Options{
 		Down: l, Up: l, Lanes: 2, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(0),
 	}}
@@ -53,16 +54,16 @@ func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party 
 		change(p.at)
 	}
 	p.server, err = transports.Listen(t.Context(), v, p.at, p.o)
-	check(t, err)
+	check.Must(t, err)
 	_, p.address, _ = strings.Cut(p.at.Addr(), ":")
 	p.model, err = p.server.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	for b := p.model.View(0); len(b) > 0; b = b[len(marker):] {
 		copy(b, marker)
 	}
 	p.model.Receipt = append(p.model.Receipt[:0], marker...)
 	p.model, err = p.server.Publish(t.Context(), p.model)
-	check(t, err)
+	check.Must(t, err)
 	return p
 }
 
@@ -74,7 +75,7 @@ func (p *party) begin(e *driver.Endpoint) {
 	p.t.Helper()
 	p.worker, p.stop, p.rounds = make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	w, err := transports.Dial(p.t.Context(), p.v, e, 0, p.o)
-	check(p.t, err)
+	check.Must(p.t, err)
 	go func() {
 		err := train(w)
 		p.worker <- errors.Join(err, w.Close())
@@ -140,12 +141,8 @@ func (p *party) end() {
 	p.t.Helper()
 	close(p.stop)
 	n := waiting.Receive(p.t, "the end of rounds", p.rounds)
-	if err := p.server.Shutdown(waiting.Context(p.t)); err != nil {
-		p.t.Errorf("shutdown after %d rounds: %v", n, err)
-	}
-	if err := <-p.worker; err != nil {
-		p.t.Errorf("the worker after %d rounds: %v", n, err)
-	}
+	check.OK(p.t, p.server.Shutdown(waiting.Context(p.t)), "shutdown after", n, "rounds")
+	check.OK(p.t, <-p.worker, "the worker after", n, "rounds")
 }
 
 // waits returns what the server hears who waits for the worker of lane 1, which does
@@ -182,7 +179,7 @@ func (p *party) joins(v transports.Variant, e *driver.Endpoint) error {
 func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte, error)) *driver.Endpoint {
 	p.t.Helper()
 	e := driver.EndpointAt(p.at.Addr(), p.at.Secret())
-	check(p.t, e.Join(trust, process, sign))
+	check.Must(p.t, e.Join(trust, process, sign))
 	return e
 }
 
@@ -190,7 +187,7 @@ func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte,
 func (p *party) signed(lanes ...int) *tls.Certificate {
 	p.t.Helper()
 	c, err := drivertest.Certified(p.t, p.at, lanes...).GetClientCertificate(nil)
-	check(p.t, err)
+	check.Must(p.t, err)
 	return c
 }
 
@@ -203,7 +200,7 @@ func (p *party) config(c *tls.Certificate) *tls.Config {
 	if trust.Files != nil {
 		w, err = trust.Files.Worker(1, trust.ServerName)
 	}
-	check(p.t, err)
+	check.Must(p.t, err)
 	config := w.Config()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return cmp.Or(c, &tls.Certificate{}), nil
@@ -215,7 +212,7 @@ func (p *party) config(c *tls.Certificate) *tls.Config {
 func (p *party) raw() net.Conn {
 	p.t.Helper()
 	c, err := net.DialTimeout("tcp", p.address, waiting.Limit)
-	check(p.t, err)
+	check.Must(p.t, err)
 	p.t.Cleanup(func() { c.Close() })
 	waiting.Conn(p.t, c)
 	return c

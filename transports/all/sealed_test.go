@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"ipcbench/internal/test/check"
 	"net"
 	"strings"
 	"testing"
@@ -52,8 +53,8 @@ func seal(t testing.TB, c net.Conn, config *tls.Config) (*sealed, error) {
 		d := map[string]*direction{"CLIENT_TRAFFIC_SECRET_0": &s.out, "SERVER_TRAFFIC_SECRET_0": &s.back}[f[0]]
 		if d != nil {
 			secret, err := hex.DecodeString(f[2])
-			check(t, err)
-			check(t, d.use(secret))
+			check.Must(t, err)
+			check.Must(t, d.use(secret))
 		}
 	}
 	return s, nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports"
@@ -77,7 +78,7 @@ func TestHalfOpen(t *testing.T) {
 			for i := range conns {
 				c := p.raw()
 				_, err := c.Write(hello[:len(hello)/(1+i%2)])
-				check(t, err)
+				check.Must(t, err)
 				if all = append(all, c); i == conns/2 {
 					go func() { worker <- p.comes() }()
 				}
@@ -94,9 +95,7 @@ func TestHalfOpen(t *testing.T) {
 			if held > fewer || peak > most {
 				t.Errorf("%d half handshakes made the server hold %d descriptors and %d bytes, want %d and %d at most", conns, held, peak, fewer, most)
 			}
-			if err := <-worker; err != nil {
-				t.Errorf("a worker that came meanwhile: %v", err)
-			}
+			check.OK(t, <-worker, "a worker that came meanwhile")
 			p.end()
 		})
 	}
@@ -122,7 +121,7 @@ func (p *party) comes() error {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	check(t, err)
+	check.Must(t, err)
 	return len(all)
 }
 
@@ -136,9 +135,7 @@ func inUse() int {
 // heard checks that err gives one of the reasons.
 func heard(t *testing.T, who string, err error, reasons string) {
 	t.Helper()
-	if !says(err, reasons) {
-		t.Errorf("%s: got error %v, want one with %q", who, err, reasons)
-	}
+	check.That(t, says(err, reasons), "%s: got error %v, want one with %q", who, err, reasons)
 }
 
 // says reports whether err gives one of the reasons, and is not the end of a wait.
@@ -188,7 +185,7 @@ func (z *zoo) party(t *testing.T, family, kind string, hurries bool) *party {
 		}
 	})
 	w, err := p.at.Worker(0)
-	check(t, err)
+	check.Must(t, err)
 	p.begin(w)
 	return p
 }
@@ -203,13 +200,13 @@ func everybody(z *zoo) []refused {
 		}, "unknown certificate authority", "signed by unknown authority"},
 		{"another session's certificate", "mutual", func(p *party) error {
 			other, err := identity.NewAuthority(p.at.Name()) // even if it is called the same
-			check(p.t, err)
+			check.Must(p.t, err)
 			w, err := identity.NewWorker(other.Certificate())
-			check(p.t, err)
+			check.Must(p.t, err)
 			request, err := w.Request()
-			check(p.t, err)
+			check.Must(p.t, err)
 			der, err := other.Sign(request, identity.Lanes{First: 1, Last: 1})
-			check(p.t, errors.Join(err, w.Certify(der)))
+			check.Must(p.t, errors.Join(err, w.Certify(der)))
 			c := w.Config()
 			c.RootCAs = p.config(nil).RootCAs
 			return p.shakes(c)
@@ -237,7 +234,7 @@ func everybody(z *zoo) []refused {
 			"col0", "col0"},
 		{"lane of another process", "mutual", func(p *party) error {
 			w, err := p.at.Worker(0)
-			check(p.t, err)
+			check.Must(p.t, err)
 			return p.joins(p.v, w)
 		}, "the certificate is for lanes 0, and this is lane 1", "the certificate is for lanes 0, and this is lane 1"},
 		{"no certificate", "mutual", func(p *party) error {
@@ -256,7 +253,7 @@ func everybody(z *zoo) []refused {
 		{"plain client", "on", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
 		{"TLS client", "off", func(p *party) error {
 			other, err := identity.NewAuthority("0123456789abcdef")
-			check(p.t, err)
+			check.Must(p.t, err)
 			e := p.with(driver.Trust{Authority: other.Certificate()}, 1, nil)
 			return p.joins(p.tls("on"), e)
 		}, "the server speaks no TLS", "it speaks TLS, and this session does not: tls=off"},
@@ -352,6 +349,6 @@ func plain(p *party) error {
 func (p *party) tls(setting string) transports.Variant {
 	p.t.Helper()
 	v, err := transports.NewVariant(p.v.Transport, driver.Settings{"network": "tcp", "tls": setting})
-	check(p.t, err)
+	check.Must(p.t, err)
 	return v
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/driver"
 )
 
@@ -19,7 +20,7 @@ func TestNothingOnTheWire(t *testing.T) {
 				p := listen(t, family+":network=tcp:tls="+setting, nil)
 				r := relayTo(t, p.address)
 				e := driver.EndpointAt("tcp:"+r.Addr().String(), p.at.Secret())
-				check(t, e.Join(p.at.Trust(), 0, func(request []byte) ([]byte, error) { return p.at.Sign(request, []int{0}) }))
+				check.Must(t, e.Join(p.at.Trust(), 0, func(request []byte) ([]byte, error) { return p.at.Sign(request, []int{0}) }))
 				p.begin(e)
 				p.end()
 				up, down := r.crossed()
@@ -34,16 +35,12 @@ func TestNothingOnTheWire(t *testing.T) {
 				}{
 					{"the model on its way", down, marker}, {"the update on its way", up, marker}, {"the secret", up, secret},
 				} {
-					if len(c.crossed) < p.o.Down.Payload() {
-						t.Fatalf("%s: %d bytes crossed: less than there are", c.what, len(c.crossed))
-					}
-					if found := bytes.Contains(c.crossed, []byte(c.holds)); found != (setting == "off") {
-						t.Errorf("%s: found among the %d bytes that crossed: %v", c.what, len(c.crossed), found)
-					}
+					check.Need(t, len(c.crossed) >= p.o.Down.Payload(),
+						"%s: %d bytes crossed: less than there are", c.what, len(c.crossed))
+					check.Equal(t, bytes.Contains(c.crossed, []byte(c.holds)), (setting == "off"), c.what,
+						"found among the", len(c.crossed), "bytes that crossed")
 				}
-				if bytes.Contains(down, []byte(p.at.Secret())) {
-					t.Error("the server has said the secret")
-				}
+				check.That(t, !bytes.Contains(down, []byte(p.at.Secret())), "the server has said the secret")
 			})
 		}
 	}

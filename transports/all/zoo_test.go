@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"ipcbench/internal/test/check"
 	"math/big"
 	"net"
 	"net/url"
@@ -32,16 +33,16 @@ type authority struct {
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	check.Must(t, err)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a CA"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	check(t, err)
+	check.Must(t, err)
 	cert, err = x509.ParseCertificate(der)
-	check(t, err)
+	check.Must(t, err)
 	return &authority{t, key, cert, t.TempDir()}
 }
 
@@ -50,7 +51,7 @@ func newAuthority(t testing.TB) *authority {
 func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(a.t, err)
+	check.Must(a.t, err)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -60,7 +61,7 @@ func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Cert
 		change(cert)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
-	check(a.t, err)
+	check.Must(a.t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -80,7 +81,7 @@ func from(since, until time.Duration) func(*x509.Certificate) {
 func (a *authority) file(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
-	check(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	check.Must(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }
 
@@ -88,7 +89,7 @@ func (a *authority) file(name, kind string, der []byte) string {
 func (a *authority) write(name string, c *tls.Certificate) (cert, key string) {
 	a.t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	check(a.t, err)
+	check.Must(a.t, err)
 	return a.file(name+".pem", "CERTIFICATE", c.Certificate[0]), a.file(name+"-key.pem", "PRIVATE KEY", der)
 }
 
@@ -127,7 +128,7 @@ type relay struct {
 func relayTo(t testing.TB, address string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	check.Must(t, err)
 	r := &relay{Listener: l, to: address}
 	r.group.Go(func() {
 		for {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
@@ -22,9 +23,7 @@ import (
 func histology(b *testing.B) *tensor.Layout {
 	b.Helper()
 	m, err := models.Parse("histology")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return m.Layout
 }
 
@@ -76,17 +75,11 @@ func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.P
 	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1}
 	ctx := context.Background()
 	s, err := transports.Listen(ctx, v, at, o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	w, err := transports.Dial(ctx, v, at, 0, o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	m, err := s.Reserve()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	tensor.Fill(m, 1)
 	if encode != nil {
 		encode(m)
@@ -117,13 +110,9 @@ func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.P
 		}
 	}()
 	turn := func() {
-		if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, s.Dispatch(ctx, 0, driver.Job{}))
 		p, err := s.Collect(ctx, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		p.Release()
 	}
 	turn()
@@ -136,17 +125,13 @@ func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.P
 	}
 	b.StopTimer()
 	b.ReportMetric((processorTime(b)-before)/float64(b.N), "cpu-ns/op")
-	if err := errors.Join(s.Shutdown(ctx), <-ended, w.Close()); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, errors.Join(s.Shutdown(ctx), <-ended, w.Close()))
 }
 
 // processorTime returns what this process has used so far, in ns. It is steadier
 // than the time that passes when a machine has other things to do.
 func processorTime(b *testing.B) float64 {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
@@ -41,9 +42,8 @@ func newCutter(t *testing.T, target string, cuts ...int64) *cutter {
 	t.Helper()
 	c := &cutter{path: filepath.Join(t.TempDir(), "cutter"), target: strings.TrimPrefix(target, "unix:"), cuts: cuts}
 	var err error
-	if c.listener, err = net.Listen("unix", c.path); err != nil {
-		t.Fatal(err)
-	}
+	c.listener, err = net.Listen("unix", c.path)
+	check.Need(t, err == nil, "%v", err)
 	c.wg.Go(func() {
 		for {
 			in, err := c.listener.Accept()
@@ -141,16 +141,11 @@ func TestBrokenConnection(t *testing.T) {
 				done <- nil
 			}()
 			for job := range 3 {
-				if err := r.exchange(0, jobOf(job, job)); err != nil {
-					t.Fatalf("%s, cuts %v: %v", variantName, cuts, err)
-				}
+				check.Must(t, r.exchange(0, jobOf(job, job)), variantName, "cuts", cuts)
 			}
-			if err := <-done; err != nil {
-				t.Fatalf("%s, cuts %v: worker: %v", variantName, cuts, err)
-			}
-			if got := r.recs[1].Counts()[phase.Retries]; got < 1 || got > 20 {
-				t.Errorf("%s, cuts %v: %d retries", variantName, cuts, got)
-			}
+			check.Must(t, <-done, variantName, "cuts", cuts, "worker")
+			got := r.recs[1].Counts()[phase.Retries]
+			check.That(t, got >= 1 && got <= 20, "%s, cuts %v: %d retries", variantName, cuts, got)
 			r.shutdown()
 		}
 	}
@@ -163,12 +158,10 @@ func TestResume(t *testing.T) {
 	c := newCutter(t, r.at.Addr(), 3_000_000)
 	w := r.dialAt("unix:"+c.path, "grpc-stream:chunk=64KiB", 0)
 	r.dispatch(0, driver.Job{})
-	if _, m, err := w.Receive(limited(t)); err != nil || m.Hash() != r.model.Hash() {
-		t.Fatalf("model with another hash, or error %v", err)
-	}
-	if got := r.recs[1].Counts()[phase.Copied]; got < 4_000_000 || got > 5_000_000 {
-		t.Errorf("put %d bytes in place for a model of 4000000", got)
-	}
+	_, m, err := w.Receive(limited(t))
+	check.Need(t, err == nil && m.Hash() == r.model.Hash(), "model with another hash, or error %v", err)
+	got := r.recs[1].Counts()[phase.Copied]
+	check.That(t, got >= 4_000_000 && got <= 5_000_000, "put %d bytes in place for a model of 4000000", got)
 }
 
 // TestServerRestart: O22. A server that comes back in the middle of a session
@@ -177,9 +170,7 @@ func TestServerRestart(t *testing.T) {
 	r := open(t, "grpc-stream", twenty(t), 2)
 	r.round(0, 4)
 	r.server.grpc.Stop()
-	if err := <-r.server.serving; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-r.server.serving)
 	r.restart(nil)
 	r.round(1, 4)
 }
@@ -189,9 +180,7 @@ func TestServerRestart(t *testing.T) {
 func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 	r.t.Helper()
 	l, err := r.server.listen(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	if wrap != nil {
 		l.Listener = wrap(l.Listener)
 	}
@@ -228,14 +217,10 @@ func TestClosedWhenReady(t *testing.T) {
 	r := listen(t, name, twenty(t), 1)
 	w := r.dial(name, 0)
 	r.server.grpc.Stop()
-	if err := <-r.server.serving; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-r.server.serving)
 	r.restart(func(l net.Listener) net.Listener { return &fickle{Listener: l, until: 40} })
 	for range 20 { // the end may also come a little later, and is met by the call
-		if err := w.Ping(limited(t)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Ping(limited(t)))
 	}
 }
 
@@ -256,16 +241,13 @@ func TestDeadline(t *testing.T) {
 			}
 			c.stop()
 			u, err := w.Reserve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			err = w.Submit(limited(t), u)
 			if code := status.Code(err); err == nil || code != codes.Unavailable && code != codes.DeadlineExceeded {
 				t.Errorf("got error %v, want that the server is unavailable", err)
 			}
-			if got := r.recs[1].Counts()[phase.Retries]; got < 2 || got >= attempts {
-				t.Errorf("%d retries", got)
-			}
+			got := r.recs[1].Counts()[phase.Retries]
+			check.That(t, got >= 2 && got < attempts, "%d retries", got)
 		})
 	}
 }
@@ -278,24 +260,18 @@ func TestLimit(t *testing.T) {
 	tr, settings := variant(t, "grpc-batch"+limit)
 	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}
 	for _, text := range []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"} {
-		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("check: got %v, want %q in it", err, text)
-		}
+		check.Fails(t, tr.Check(o), text, "check")
 	}
 	big := o
 	big.Down = layoutOf(t, 200_000)
 	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-batch:split=on"} {
 		tr, settings := variant(t, name+limit)
 		big.Settings = settings
-		if err := tr.Check(big); err == nil || !strings.Contains(err.Error(), "use grpc-stream") {
-			t.Errorf("%s: check of one large tensor: got %v, want the way out", name, err)
-		}
+		check.Fails(t, tr.Check(big), "use grpc-stream", name, "check of one large tensor")
 	}
 	if tr, settings := variant(t, "grpc-stream:limit=64KiB"); true {
 		o.Settings = settings
-		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), "chunk=2MiB") {
-			t.Errorf("check of a chunk over the limit: got %v", err)
-		}
+		check.Fails(t, tr.Check(o), "chunk=2MiB", "check of a chunk over the limit")
 	}
 
 	for _, c := range []struct {
@@ -310,9 +286,7 @@ func TestLimit(t *testing.T) {
 		r := open(t, c.variant, l, 1)
 		r.round(0, 1)
 		served, _ := r.counts("served.")
-		if got := served[c.method]; got != c.calls {
-			t.Errorf("%s: %d calls, want %d", c.variant, got, c.calls)
-		}
+		check.Equal(t, served[c.method], c.calls, c.variant, "calls")
 		r.shutdown()
 	}
 
@@ -325,9 +299,7 @@ func TestLimit(t *testing.T) {
 	w := r.dial("grpc-batch"+limit, 0)
 	_, _, err = w.Receive(limited(t))
 	refused(t, "a worker over the limit", err, overLimit, "the limit is 524288")
-	if got := r.recs[1].Counts()[phase.Retries]; got != 0 {
-		t.Errorf("%d retries of what cannot succeed", got)
-	}
+	check.Equal(t, r.recs[1].Counts()[phase.Retries], 0, "retries of what cannot succeed")
 }
 
 // TestTwoGiB: protobuf's limit is an error and no panic.
@@ -335,13 +307,9 @@ func TestTwoGiB(t *testing.T) {
 	l := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
 	tr, settings := variant(t, "grpc-batch:limit=2147483647B")
 	err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
-	if err == nil || !strings.Contains(err.Error(), "the limit is 2147483647") {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, err, "the limit is 2147483647")
 	settings["split"] = "on"
-	if err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}); err != nil {
-		t.Errorf("split: %v", err)
-	}
+	check.OK(t, tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}), "split")
 }
 
 // TestNeverReads: a client that never reads loses its connection when its time is
@@ -356,14 +324,10 @@ func TestNeverReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() { // which is said after the answer
-		if !cc.WaitForStateChange(limited(t), state) {
-			t.Fatal("the connection is not ready")
-		}
+		check.Need(t, cc.WaitForStateChange(limited(t), state), "the connection is not ready")
 	}
 	stream, err := client.StreamAggregatedTensors(t.Context(), &pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w := r.dial("grpc-stream:chunk=64KiB", 0) // on a slow machine it takes more than one call
 	go func() {
 		for range 5 {
@@ -374,20 +338,14 @@ func TestNeverReads(t *testing.T) {
 		}
 	}()
 	for job := range 5 {
-		if err := r.exchange(0, jobOf(0, job)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.exchange(0, jobOf(0, job)))
 	}
 	ctx := limited(t)
-	if !cc.WaitForStateChange(ctx, connectivity.Ready) {
-		t.Fatal("the connection is still there")
-	}
+	check.Need(t, cc.WaitForStateChange(ctx, connectivity.Ready), "the connection is still there")
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if errors.Is(err, io.EOF) {
-		t.Error("the stream ended well")
-	}
+	check.That(t, !errors.Is(err, io.EOF), "the stream ended well")
 }
 
 // TestThreads: O8, O6. While all handlers are at work a request for tensors
@@ -397,9 +355,7 @@ func TestThreads(t *testing.T) {
 	client, _ := r.stranger()
 	busy := []seat{{s: r.server.slots}, {s: r.server.slots}}
 	for i := range busy {
-		if err := busy[i].take(t.Context(), &tally{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, busy[i].take(t.Context(), &tally{}))
 	}
 	r.dispatch(0, driver.Job{Client: 7})
 	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
@@ -419,21 +375,16 @@ func TestThreads(t *testing.T) {
 		return waited[""] > 0
 	})
 	busy[0].end()
-	if err := waiting.Receive(t, "its answer when a handler is free", came); err != nil {
-		t.Errorf("a request for tensors that has waited: %v", err)
-	}
-	if _, err := client.GetAggregatedTensors(limited(t), get); err != nil {
-		t.Errorf("a request for tensors when a handler is free: %v", err)
-	}
+	check.OK(t, waiting.Receive(t, "its answer when a handler is free", came), "a request for tensors that has waited")
+	_, err := client.GetAggregatedTensors(limited(t), get)
+	check.That(t, err == nil, "a request for tensors when a handler is free: %v", err)
 	busy[1].end()
 	r.shutdown()
 	samples, _ := r.recs[0].Drain()
-	if !slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }) {
-		t.Error("the wait for a handler was not recorded")
-	}
-	if waited, _ := r.counts(phase.Queued); waited[""] != 1 {
-		t.Errorf("%d requests waited, want the first one", waited[""])
-	}
+	check.That(t, slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }),
+		"the wait for a handler was not recorded")
+	waited, _ := r.counts(phase.Queued)
+	check.That(t, waited[""] == 1, "%d requests waited, want the first one", waited[""])
 }
 
 // TestSlots: O8. No more than T are at work at any time.
@@ -464,9 +415,7 @@ func TestSlots(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most > bound {
-		t.Errorf("%d were at work, want at most %d", most, bound)
-	}
+	check.That(t, most <= bound, "%d were at work, want at most %d", most, bound)
 	if n, most := inService(rec.Counts()); n != 20*200 || most > bound {
 		t.Errorf("counted %d, and at most %d at work, want %d, and %d", n, most, 20*200, bound)
 	}
@@ -485,16 +434,12 @@ func TestLeave(t *testing.T) {
 		}
 		if want == cause {
 			client, _ := r.stranger()
-			if _, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0), Cause: cause}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0), Cause: cause})
+			check.Need(t, err == nil, "%v", err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.session.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("collect: got %v, want %q", err, want)
-		}
+		check.Must(t, w.Close())
+		_, err := r.session.Collect(limited(t), 0)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "collect: got %v, want %q", err, want)
 		if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("receive after close: got %v", err)
 		}
@@ -506,11 +451,7 @@ func TestPing(t *testing.T) {
 	r := listen(t, "grpc-tensor", twenty(t), 1)
 	w := r.dial("grpc-tensor", 0)
 	for range 3 {
-		if err := w.Ping(limited(t)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Ping(limited(t)))
 	}
-	if got := r.recs[1].Counts()["calls.Ping"]; got != 3 {
-		t.Errorf("%d calls, want 3", got)
-	}
+	check.Equal(t, r.recs[1].Counts()["calls.Ping"], 3, "calls")
 }

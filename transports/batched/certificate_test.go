@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -42,7 +43,6 @@ func TestWithoutTLS(t *testing.T) {
 			t.Errorf("got %v, want a refusal that names TLS", err)
 		}
 	}
-	if n := r.recs[0].Counts()[phase.Refused]; n > 3 {
-		t.Errorf("the client has connected %d times for 3 calls", n)
-	}
+	n := r.recs[0].Counts()[phase.Refused]
+	check.That(t, n <= 3, "the client has connected %d times for 3 calls", n)
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
@@ -94,18 +95,14 @@ func TestChunksOnTheWire(t *testing.T) {
 				"down": streamed(t, "grpc-stream"+c.setting, l),
 				"up":   sent(t, "grpc-batch"+c.setting, l),
 			} {
-				if len(messages) != want {
-					t.Errorf("%s: %d bytes came in %d messages, want %d", way, n, len(messages), want)
-				}
+				check.Equal(t, len(messages), want, way, n, "bytes came in messages")
 				sum := 0
 				for k, bytes := range messages {
 					if sum += bytes; bytes != c.chunk && k != len(messages)-1 {
 						t.Errorf("%s: message %d has %d bytes of tensors, want %d", way, k, bytes, c.chunk)
 					}
 				}
-				if sum != n {
-					t.Errorf("%s: %d bytes came, want %d", way, sum, n)
-				}
+				check.Equal(t, sum, n, way, "bytes came")
 			}
 		}
 	}
@@ -125,9 +122,7 @@ func streamed(t *testing.T, name string, l *tensor.Layout) []int {
 			all = append(all, tensorBytes(m))
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
+	check.Need(t, errors.Is(err, io.EOF), "%v", err)
 	return all
 }
 
@@ -137,9 +132,7 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 	c := &collector{layout: l}
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := grpc.NewServer()
 	pb.RegisterFederationServer(s, c)
 	served := make(chan error, 1)
@@ -149,9 +142,7 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 		err = errors.Join(turn(w), w.Close())
 	}
 	s.Stop()
-	if err := errors.Join(err, <-served); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(err, <-served))
 	return c.messages
 }
 
@@ -178,9 +169,7 @@ func TestExtraMemory(t *testing.T) {
 		failed := make(chan error, 1)
 		exchange := func(n int) {
 			go func() { failed <- turn(w) }()
-			if err := errors.Join(r.exchange(0, jobOf(0, n)), <-failed); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, errors.Join(r.exchange(0, jobOf(0, n)), <-failed))
 		}
 		exchange(0)
 		var before, after runtime.MemStats
@@ -190,15 +179,12 @@ func TestExtraMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		idle = r.server.frames.most() + w.inner.frames.most() - idle
 		// Buffers that are kept are bounded below; what else is made are gRPC's lists of them.
-		if made := int(after.TotalAlloc-before.TotalAlloc) - idle; made > size/20 {
-			t.Errorf("%s: a model and an update of %d bytes each made %d bytes of garbage", c.name, size, made)
-		}
+		made := int(after.TotalAlloc-before.TotalAlloc) - idle
+		check.That(t, made <= size/20, "%s: a model and an update of %d bytes each made %d bytes of garbage", c.name, size, made)
 		for end, pool := range map[string]*framePool{"server": &r.server.frames, "worker": &w.inner.frames} {
 			n := pool.most()
 			if end == "worker" && c.whole {
-				if n < size*9/10 {
-					t.Errorf("%s: the worker took a message of %d bytes in buffers of %d", c.name, size, n)
-				}
+				check.That(t, n >= size*9/10, "%s: the worker took a message of %d bytes in buffers of %d", c.name, size, n)
 			} else if n > bound {
 				t.Errorf("%s: the %s had %d bytes in buffers at once for a model of %d, bound %d", c.name, end, n, size, bound)
 			}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -38,9 +39,8 @@ func TestDTypes(t *testing.T) {
 		t.Errorf("%d data types on the wire, want %d", got, want)
 	}
 	for _, d := range tensor.DTypes() {
-		if got, want := pb.DType(d).String(), "DTYPE_"+string(bytes.ToUpper([]byte(d.String()))); got != want {
-			t.Errorf("%v is %s on the wire, want %s", d, got, want)
-		}
+		got, want := pb.DType(d).String(), "DTYPE_"+string(bytes.ToUpper([]byte(d.String())))
+		check.That(t, got == want, "%v is %s on the wire, want %s", d, got, want)
 	}
 }
 
@@ -71,9 +71,8 @@ func TestEncodeAsGenerated(t *testing.T) {
 				}
 				bufs.Free()
 			}
-			if !theirs.done() {
-				t.Fatalf("round %d, chunk %d: generated code sends %d tensors, ours %d", round, size, theirs.count, ours.count)
-			}
+			check.Need(t, theirs.done(),
+				"round %d, chunk %d: generated code sends %d tensors, ours %d", round, size, theirs.count, ours.count)
 		}
 	}
 }
@@ -98,9 +97,7 @@ func TestChunks(t *testing.T) {
 				ch.next(nil, nil).(*outgoing).bufs.Free()
 				got++
 			}
-			if want := max(1, (n+size-1)/size); got != want {
-				t.Errorf("%d bytes in %d tensors: %d messages, want %d", n, tensors, got, want)
-			}
+			check.Equal(t, got, max(1, (n+size-1)/size), n, "bytes in", tensors, "tensors messages")
 		}
 	}
 }
@@ -153,16 +150,12 @@ func compare(t *testing.T, cfg *config, b []byte, in *incoming, r *rand.Rand) {
 	in.cfg, in.catalog = cfg, &catalog{describeOne: len(b), describeAll: (1 + entryCost) * len(b)}
 	got, err := parse(in, b, r)
 	strict := errors.Is(err, errGroup) || errors.Is(err, errTwice) || errors.Is(err, errDescribed) && len(b) > headerRoom
-	if (err == nil) != (want == nil) && !strict {
-		t.Fatalf("%x: got %v, generated code says %v", b, err, want)
-	}
+	check.Need(t, (err == nil) == (want == nil) || strict, "%x: got %v, generated code says %v", b, err, want)
 	if err != nil {
 		return
 	}
 	message.ProtoReflect().SetUnknown(nil)
-	if !proto.Equal(got, message) {
-		t.Errorf("%x: got %v, want %v", b, got, message)
-	}
+	check.That(t, proto.Equal(got, message), "%x: got %v, want %v", b, got, message)
 	long := 0 // what is said most of a tensor
 	_ = viewOf(cutUp(b, r)).eachField(func(f field) error {
 		if f.num == fieldTensors {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -40,9 +41,7 @@ func wireLayout(t testing.TB, plain *tensor.Layout) *tensor.Layout {
 func encodeAs(t testing.TB, p *tensor.Package, plain *tensor.Layout, n int) {
 	t.Helper()
 	p.Plain = tensor.Alloc(plain)
-	if err := p.Plain.SetRows(3, 10+n); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.Plain.SetRows(3, 10+n))
 	tensor.Fill(p.Plain, uint64(n))
 	p.Coding = nil
 	for i := range plain.Len() {
@@ -51,9 +50,7 @@ func encodeAs(t testing.TB, p *tensor.Package, plain *tensor.Layout, n int) {
 	p.Coding[0].Steps, p.Coding[0].Lossless = []string{"int8", "gaps"}, false
 	p.Coding[1].Steps, p.Coding[1].Base = nil, -1
 	for i, rows := range []int{9000 + n, 8, 0, 3 + n, 0} {
-		if err := p.SetRows(i, rows); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.SetRows(i, rows))
 	}
 	tensor.Fill(p, uint64(1000+n))
 }
@@ -70,9 +67,7 @@ func encodedRig(t *testing.T, name string) *rig {
 func (r *rig) encoded(n int) {
 	r.t.Helper()
 	m, err := r.session.Reserve()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	encodeAs(r.t, m, plainLayout(r.t), n)
 	m.Receipt = append(m.Receipt[:0], "header"...)
 	if _, err := r.session.Publish(r.t.Context(), m); err != nil {
@@ -94,28 +89,17 @@ func TestEncoded(t *testing.T) {
 			r.encoded(n)
 			r.dispatch(0, jobOf(n, 3))
 			_, m, err := w.Receive(limited(t))
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if m.Hash() != r.model.Hash() || string(m.Receipt) != "header" {
-				t.Errorf("%s: version %d came as another one", name, n)
-			}
+			check.Must(t, err, name)
+			check.That(t, m.Hash() == r.model.Hash() && string(m.Receipt) == "header",
+				"%s: version %d came as another one", name, n)
 			u, err := w.Reserve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			encodeAs(t, u, plainLayout(t), 25-n)
 			want := u.Hash()
-			if err := w.Submit(limited(t), u); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			check.Must(t, w.Submit(limited(t), u), name)
 			p, err := r.session.Collect(limited(t), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.Hash() != want {
-				t.Errorf("%s: update %d came as another one", name, n)
-			}
+			check.Must(t, err)
+			check.That(t, p.Hash() == want, "%s: update %d came as another one", name, n)
 			p.Release()
 		}
 	}
@@ -197,9 +181,7 @@ func TestStrangersAreServed(t *testing.T) {
 						t.Errorf("%s: way %d: %q: %d bytes that are not its %d", name, way, nt.Name, len(data), len(from.View(i)))
 					}
 					nt.Data = nil
-					if !proto.Equal(nt, want) {
-						t.Errorf("%s: way %d:\ngot  %v\nwant %v", name, way, nt, want)
-					}
+					check.That(t, proto.Equal(nt, want), "%s: way %d:\ngot  %v\nwant %v", name, way, nt, want)
 				}
 			}
 			r.end(client, n)
@@ -219,13 +201,9 @@ func (r *rig) end(client pb.FederationClient, round int) {
 			Name: r.o.Up.Spec(i).Name, Dtype: pb.DType_DTYPE_F32, Round: int64(round), Tags: []string{updateTag}, Encoded: proto.Uint64(0),
 		})
 	}
-	if err := upload(limited(r.t), client, chunk); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, upload(limited(r.t), client, chunk))
 	p, err := r.session.Collect(limited(r.t), 0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	p.Release()
 }
 
@@ -329,13 +307,10 @@ func TestEncodedAsGenerated(t *testing.T) {
 						}
 						return errors.Join(err, into.place(into.count, data))
 					})
-					if err != nil {
-						t.Fatalf("round %d, chunk %d: %v", round, size, err)
-					}
+					check.Must(t, err, "round", round, "chunk", size)
 				}
-				if decoded == nil && into.into.Hash() != p.Hash() {
-					t.Errorf("round %d, chunk %d: another package came", round, size)
-				}
+				check.That(t, decoded != nil || into.into.Hash() == p.Hash(),
+					"round %d, chunk %d: another package came", round, size)
 			}
 		}
 	}
@@ -345,13 +320,10 @@ func TestEncodedAsGenerated(t *testing.T) {
 func TestBareTask(t *testing.T) {
 	r := encodedRig(t, "grpc-batch")
 	client, _ := r.stranger()
-	if err := r.server.Dispatch(t.Context(), 0, nil, driver.Job{Client: 3}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.server.Dispatch(t.Context(), 0, nil, driver.Job{Client: 3}))
 	got, err := client.GetTasks(limited(t), &pb.GetTasksRequest{Header: r.head(0)})
-	if err != nil || got.Task.ModelVersion != 0 || len(got.Task.Receipt) > 0 {
-		t.Errorf("got %v, error %v, want a task without a model", got, err)
-	}
+	check.That(t, err == nil && got.Task.ModelVersion == 0 && len(got.Task.Receipt) <= 0,
+		"got %v, error %v, want a task without a model", got, err)
 	_, errs := r.fetched(client, r.specs(0, 1))
 	for _, err := range errs {
 		refused(t, "fetch", err, wrongTask, "without a model")
@@ -360,13 +332,9 @@ func TestBareTask(t *testing.T) {
 	for i := range r.o.Up.Len() {
 		chunk.Tensors = append(chunk.Tensors, &pb.NamedTensor{Name: r.o.Up.Spec(i).Name, Tags: []string{updateTag}, Encoded: proto.Uint64(0)})
 	}
-	if err := upload(limited(t), client, chunk); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, upload(limited(t), client, chunk))
 	p, _, err := r.server.Collect(limited(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p.Release()
 }
 
@@ -384,24 +352,19 @@ func TestStrangersWithCodecs(t *testing.T) {
 		w := r.dial("grpc-stream:codec="+c.codec, 0)
 		for n := range 3 {
 			m, err := r.session.Reserve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if n > 0 {
 				m.CopyFrom(r.model)
 			} else {
 				tensor.Fill(m, 1)
 			}
 			tensor.Slice[float32](m.View(0))[n]++
-			if r.model, err = r.session.Publish(t.Context(), m); err != nil {
-				t.Fatal(err)
-			}
+			r.model, err = r.session.Publish(t.Context(), m)
+			check.Need(t, err == nil, "%v", err)
 			done := make(chan error, 1)
 			r.dispatch(0, jobOf(n, 3))
 			_, got, err := w.Receive(limited(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			specs := r.specs(n, 0, 1)
 			for _, s := range specs {
 				s.RequireLossless = false
@@ -433,15 +396,11 @@ func TestStrangersWithCodecs(t *testing.T) {
 				t.Errorf("%s: %v", c.codec, errs[1])
 			}
 			u, err := w.Reserve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			u.CopyFrom(got)
 			go func() { done <- w.Submit(limited(t), u) }()
 			p, err := r.session.Collect(limited(t), 0)
-			if err := errors.Join(err, <-done); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, errors.Join(err, <-done))
 			p.Release()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 )
 
@@ -38,16 +39,12 @@ func TestCalls(t *testing.T) {
 				for _, n := range got {
 					total += n
 				}
-				if total != c.total {
-					t.Errorf("round %d: %d calls, want %d", number, total, c.total)
-				}
+				check.Equal(t, total, c.total, "round", number, "calls")
 			}
 			r.shutdown()
 			served, _ := r.counts("served.")
 			_, calls := r.counts("calls.")
-			if !maps.Equal(served, calls) {
-				t.Errorf("the server counted %v, the workers %v", served, calls)
-			}
+			check.That(t, maps.Equal(served, calls), "the server counted %v, the workers %v", served, calls)
 		})
 	}
 }
@@ -61,16 +58,13 @@ func TestHalfACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := w.Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w.inner.task.Round = 1
 	refused(t, "results of another round", w.Submit(limited(t), u), wrongTask, "round 1")
 	served, _ := r.counts("served.")
 	_, calls := r.counts("calls.")
-	if calls["SendLocalTaskResults"] != 0 || served["SendLocalTaskResults"] != 0 {
-		t.Errorf("made %v, served %v, want no results", calls, served)
-	}
+	check.That(t, calls["SendLocalTaskResults"] == 0 && served["SendLocalTaskResults"] == 0,
+		"made %v, served %v, want no results", calls, served)
 }
 
 // TestConnections: O12. A connection of its own for each call, or one connection
@@ -91,18 +85,15 @@ func TestConnections(t *testing.T) {
 			_, before := r.counts("connections.")
 			r.round(1, 8)
 			_, after := r.counts("connections.")
-			if _, cost := r.counts(phase.DialTime); (cost[""] > 0) != (c.round > 0) {
-				t.Errorf("%d ns went into connections of single calls", cost[""])
-			}
+			_, cost := r.counts(phase.DialTime)
+			check.That(t, (cost[""] > 0) == (c.round > 0), "%d ns went into connections of single calls", cost[""])
 			// The request that parks after the round may have a connection already.
-			if got := less(after, before)["dialled"]; got < c.round-1 || got > c.round+1 {
-				t.Errorf("dialled %d connections in a round, want %d", got, c.round)
-			}
+			got := less(after, before)["dialled"]
+			check.That(t, got >= c.round-1 && got <= c.round+1, "dialled %d connections in a round, want %d", got, c.round)
 			r.shutdown()
 			server, workers := r.counts("connections.")
-			if server["accepted"] != workers["dialled"] {
-				t.Errorf("accepted %d connections, dialled %d", server["accepted"], workers["dialled"])
-			}
+			check.That(t, server["accepted"] == workers["dialled"],
+				"accepted %d connections, dialled %d", server["accepted"], workers["dialled"])
 		})
 	}
 }
@@ -118,9 +109,7 @@ func TestWireBytes(t *testing.T) {
 			server, workers := r.counts("wire.")
 			payload := int64(4 * r.o.Down.Payload())
 			for _, n := range []int64{server["sent"], server["received"], workers["sent"], workers["received"]} {
-				if n < payload || n > payload+payload/20 {
-					t.Errorf("%d bytes on the wire for %d of payload", n, payload)
-				}
+				check.That(t, n >= payload && n <= payload+payload/20, "%d bytes on the wire for %d of payload", n, payload)
 			}
 			_, bodies := r.counts("body.")
 			if bodies["tensors"] != 4*3 || bodies["bytes"] != int64(4*r.o.Down.Payload()) {
@@ -154,18 +143,14 @@ func TestCache(t *testing.T) {
 				}
 				before, _ := r.counts("served.")
 				j := jobOf(0, job.client)
-				if err := r.exchange(0, j); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, r.exchange(0, j))
 				after, _ := r.counts("served.")
 				got := less(after, before)
-				if fetches := got["GetAggregatedTensor"] + got["GetAggregatedTensors"] + got["StreamAggregatedTensors"]; fetches != c.want[n] {
-					t.Errorf("job %d: %d fetches, want %d", n, fetches, c.want[n])
-				}
+				check.Equal(t, got["GetAggregatedTensor"]+got["GetAggregatedTensors"]+got["StreamAggregatedTensors"], c.want[n],
+					"job", n, "fetches")
 			}
-			if _, cache := r.counts("cache."); cache["hits"] != c.hits {
-				t.Errorf("%d tensors were local, want %d", cache["hits"], c.hits)
-			}
+			_, cache := r.counts("cache.")
+			check.That(t, cache["hits"] == c.hits, "%d tensors were local, want %d", cache["hits"], c.hits)
 		})
 	}
 }

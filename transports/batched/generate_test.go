@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -26,15 +27,9 @@ func TestGenerated(t *testing.T) {
 		"federation_pb2.py": "../../python/ipcbench_worker",
 	} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s/%s is out of date: run make generate", folder, name)
-		}
+		check.Must(t, err)
+		check.That(t, bytes.Equal(got, want), "%s/%s is out of date: run make generate", folder, name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -79,9 +80,8 @@ func TestLiesInPython(t *testing.T) {
 	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { <-t.Context().Done(); return nil }
 	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
 	for i, got := range drivertest.Lanes(t, lanes)() {
-		if !strings.Contains(got.Error, wants[i]) || strings.Contains(got.Error, "Traceback") {
-			t.Errorf("%s: got error %q, want one with %q", names[i], got.Error, wants[i])
-		}
+		check.That(t, strings.Contains(got.Error, wants[i]) && !strings.Contains(got.Error, "Traceback"),
+			"%s: got error %q, want one with %q", names[i], got.Error, wants[i])
 	}
 }
 
@@ -131,16 +131,13 @@ func TestBrokenInPython(t *testing.T) {
 			if err != nil {
 				t.Fatal(fmt.Errorf("%s: %w", lanes[i].Variant, err))
 			}
-			if err := tensor.Prove(p, r.model, keyOf(j)); err != nil {
-				t.Errorf("%s: %v", lanes[i].Variant, err)
-			}
+			check.OK(t, tensor.Prove(p, r.model, keyOf(j)), lanes[i].Variant)
 			p.Release()
 		}
 		r.shutdown()
 	}
 	for i, got := range wait() {
-		if n := got.Counts["retries"]; got.Error != "" || n < 1 || n > 20 {
-			t.Errorf("%s: error %q, %d retries", lanes[i].Variant, got.Error, n)
-		}
+		n := got.Counts["retries"]
+		check.That(t, got.Error == "" && n >= 1 && n <= 20, "%s: error %q, %d retries", lanes[i].Variant, got.Error, n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
@@ -40,9 +41,8 @@ func TestAllocations(t *testing.T) {
 		small, large := perRound(1<<14), perRound(1<<20)
 		payload := float64(2 * 4 * 4 * (1<<20 - 1<<14)) // more, down and up
 		t.Logf("%s: a client allocates %.0f kB with 256 KiB of model, %.0f kB with 16 MiB: %.4f of the payload", variantName, small/1e3, large/1e3, (large-small)/payload)
-		if (large-small)/payload > 0.05 {
-			t.Errorf("%s: allocations grow by %.3f of the payload", variantName, (large-small)/payload)
-		}
+		check.That(t, (large-small)/payload <= 0.05,
+			"%s: allocations grow by %.3f of the payload", variantName, (large-small)/payload)
 	}
 }
 
@@ -100,9 +100,7 @@ func TestFlatHeap(t *testing.T) {
 		})
 		r.shutdown()
 		for range r.o.Lanes {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			check.OK(t, <-done)
 		}
 	}
 }
@@ -139,9 +137,7 @@ func TestFlatMemory(t *testing.T) {
 			Variant: transports.Variant{Transport: tr, Settings: settings},
 			Down:    l, Up: l, Workers: lanes, Depth: depth, Clients: clients, Func: "train", Launcher: trainer.NewProcesses(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		roster := make([]trainer.Client, clients)
 		for i := range roster {
 			roster[i].ID = i
@@ -149,17 +145,13 @@ func TestFlatMemory(t *testing.T) {
 		early, late := 0, 0
 		for round := range 200 {
 			m, err := p.Reserve(round)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			tensor.Fill(m, uint64(round))
 			if _, err := p.Publish(t.Context(), round, m); err != nil {
 				t.Fatal(err)
 			}
 			each := func(u trainer.Update) error { u.Release(); return nil }
-			if err := p.Round(t.Context(), trainer.Round{Number: round, Clients: roster, Each: each}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, p.Round(t.Context(), trainer.Round{Number: round, Clients: roster, Each: each}))
 			switch now := resident(t) - base; {
 			case round < 20:
 				early = max(early, now)
@@ -174,21 +166,16 @@ func TestFlatMemory(t *testing.T) {
 		bound := (lanes*depth+2)*model*11/10 + lanes*2*(streamWindow+2*settings.Int("chunk"))
 		t.Logf("%s: server at %.2f models after 20 rounds, %.2f at most after that; bound %.2f",
 			name, float64(early)/float64(model), float64(late)/float64(model), float64(bound)/float64(model))
-		if late > bound || late-early > model/8 {
-			t.Errorf("%s: memory grew from %d to %d bytes, bound %d", name, early, late, bound)
-		}
+		check.That(t, late <= bound && late-early <= model/8,
+			"%s: memory grew from %d to %d bytes, bound %d", name, early, late, bound)
 	}
 }
 
 // resident returns this process's resident memory in bytes.
 func resident(t *testing.T) int {
 	self, err := procfs.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	status, err := self.NewStatus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return int(status.VmRSS)
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -30,9 +31,7 @@ func TestStranger(t *testing.T) {
 	r.dispatch(0, driver.Job{Round: 4, Client: 2, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
 
 	tasks, err := client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if task := tasks.Task; task.GetRound() != 4 || task.GetClient() != 2 || task.GetDevice() != "cpu" || string(task.GetReceipt()) != "receipt" {
 		t.Errorf("got task %v", task)
 	}
@@ -46,24 +45,18 @@ func TestStranger(t *testing.T) {
 		s.RequireLossless = k%2 == 0
 	}
 	batch, err := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 2, Specs: specs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r.sameTensors("batch", batch.Tensors, order)
 
 	var streamed []*pb.NamedTensor
 	stream, err := client.StreamAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 2, Specs: specs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for {
 		c, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, piece := range c.Tensors {
 			if piece.Offset == 0 {
 				streamed = append(streamed, piece)
@@ -81,40 +74,29 @@ func TestStranger(t *testing.T) {
 	chunks := []*pb.TensorChunk{{Header: r.head(0), Results: &pb.TaskResults{TaskId: tasks.Task.Id, Round: 4, Client: 2, Report: 1, Reports: 1, Receipt: []byte("up")}}}
 	for k := range l.Len() {
 		one, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 2, Spec: r.specs(4, k)[0]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		r.sameTensors("single", []*pb.NamedTensor{one.Tensor}, []int{k})
 		one.Tensor.Tags, one.Tensor.Data = []string{updateTag}, update.View(k)
 		chunks = append(chunks, &pb.TensorChunk{Tensors: []*pb.NamedTensor{one.Tensor}})
 	}
-	if err := upload(ctx, client, chunks...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, upload(ctx, client, chunks...))
 	p, err := r.session.Collect(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Hash() != update.Hash() || string(p.Receipt) != "up" {
-		t.Errorf("the update or its receipt %q differs from what was sent", p.Receipt)
-	}
+	check.Must(t, err)
+	check.That(t, p.Hash() == update.Hash() && string(p.Receipt) == "up",
+		"the update or its receipt %q differs from what was sent", p.Receipt)
 	p.Release()
 }
 
 // sameTensors compares tensors with those of the model, in order.
 func (r *rig) sameTensors(what string, got []*pb.NamedTensor, order []int) {
 	r.t.Helper()
-	if len(got) != len(order) {
-		r.t.Fatalf("%s: got %d tensors, want %d", what, len(got), len(order))
-	}
+	check.Need(r.t, len(got) == len(order), "%s: got %d tensors, want %d", what, len(got), len(order))
 	for k, i := range order {
 		s, g := r.o.Down.Spec(i), got[k]
 		if g.Name != s.Name || g.Dtype != pb.DType(s.DType) || !slices.Equal(g.Shape, shapeOf(s, 0)) || g.Round != 4 || !g.Lossless {
 			r.t.Errorf("%s: tensor %d: got %s %v %v of round %d, lossless %v, want %+v", what, k, g.Name, g.Dtype, g.Shape, g.Round, g.Lossless, s)
 		}
-		if string(g.Data) != string(r.model.View(i)) {
-			r.t.Errorf("%s: tensor %d, %s: the data differs", what, k, s.Name)
-		}
+		check.That(r.t, string(g.Data) == string(r.model.View(i)), "%s: tensor %d, %s: the data differs", what, k, s.Name)
 	}
 }
 
@@ -223,9 +205,7 @@ func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := grpc.NewServer(opts...)
 	pb.RegisterFederationServer(s, l)
 	served := make(chan error, 1)
@@ -244,14 +224,10 @@ func fetchFrom(t *testing.T, variantName string, l *liar) error {
 	t.Helper()
 	two := layoutOf(t, 2, 2)
 	w, err := dialTo(limited(t), t, variantName, l.serve(t), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer w.Close()
 	_, _, err = w.Receive(limited(t))
-	if err == nil {
-		t.Fatal("got a model")
-	}
+	check.Need(t, err != nil, "got a model")
 	return err
 }
 
@@ -271,37 +247,25 @@ func TestMasked(t *testing.T) {
 		for client, sign := range []float32{1, -1} {
 			r.dispatch(0, driver.Job{Client: client})
 			_, model, err := w.Receive(limited(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			u, err := w.Reserve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			masked := tensor.Slice[float32](u.View(0))
 			for i, x := range tensor.Slice[float32](model.View(0)) {
 				masked[i] = x + sign*masks[i]
 			}
 			sent := u.Hash()
-			if err := w.Submit(limited(t), u); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, w.Submit(limited(t), u))
 			p, err := r.session.Collect(limited(t), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.Hash() != sent {
-				t.Errorf("%s: the masked update changed on its way", variantName)
-			}
+			check.Must(t, err)
+			check.That(t, p.Hash() == sent, "%s: the masked update changed on its way", variantName)
 			for i, x := range tensor.Slice[float32](p.View(0)) {
 				sum[i] += float64(x)
 			}
 			p.Release()
 		}
 		for i, x := range tensor.Slice[float32](r.model.View(0)) {
-			if math.Abs(sum[i]-2*float64(x)) > 1e-5 {
-				t.Fatalf("%s: element %d: got sum %v, want %v", variantName, i, sum[i], 2*x)
-			}
+			check.Need(t, math.Abs(sum[i]-2*float64(x)) <= 1e-5, "%s: element %d: got sum %v, want %v", variantName, i, sum[i], 2*x)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
@@ -44,13 +45,9 @@ func TestPython(t *testing.T) {
 		t.Run(fmt.Sprint(c.settings, c.shows), func(t *testing.T) {
 			p := &collaborator{listen(t, "grpc-stream:chunk=64KiB:"+c.settings, everyKind(t), 2), interpreter, dir}
 			out, err := p.run(c.shows)
-			if c.refusal == "" && err != nil || c.refusal != "" && err == nil {
-				t.Errorf("got error %v\n%s", err, out)
-			}
+			check.That(t, (c.refusal != "" || err == nil) && (c.refusal == "" || err != nil), "got error %v\n%s", err, out)
 			for text := range strings.SplitSeq(c.refusal, "|") {
-				if !strings.Contains(out, text) {
-					t.Errorf("got %q, want %q in it", out, text)
-				}
+				check.That(t, strings.Contains(out, text), "got %q, want %q in it", out, text)
 			}
 			if c.refusal == "" {
 				p.sent()
@@ -77,9 +74,7 @@ func (c *collaborator) run(lanes []int) (output string, err error) {
 		says["certificate"], says["key"] = drivertest.Files(c.t, drivertest.Certified(c.t, c.at, lanes...))
 	}
 	text, err := json.Marshal(says)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	out, err := exec.CommandContext(limited(c.t), c.python, filepath.Join("testdata", "collaborator.py"), c.dir, string(text)).CombinedOutput()
 	return string(out), err
 }
@@ -88,13 +83,9 @@ func (c *collaborator) run(lanes []int) (output string, err error) {
 func (c *collaborator) sent() {
 	c.t.Helper()
 	p, err := c.session.Collect(limited(c.t), 0)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	defer p.Release()
-	if string(p.Receipt) != "from python" {
-		c.t.Errorf("got receipt %q", p.Receipt)
-	}
+	check.That(c.t, string(p.Receipt) == "from python", "got receipt %q", p.Receipt)
 	for i := range p.Len() { // it sends every tensor reversed
 		got, want := p.View(i), c.model.View(i)
 		for k := range got {

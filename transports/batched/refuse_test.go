@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -42,22 +43,15 @@ func refused(t *testing.T, what string, err error, why reason, text string) {
 // TestReasonsDiffer: no two reasons look the same to a client.
 func TestReasonsDiffer(t *testing.T) {
 	text, err := os.ReadFile("refusal.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`= reason\{"([A-Z_]+)", codes\.`).FindAllStringSubmatch(string(text), -1) {
-		if seen[m[1]] {
-			t.Errorf("two reasons are called %s", m[1])
-		}
+		check.That(t, !seen[m[1]], "two reasons are called %s", m[1])
 		seen[m[1]] = true
 	}
-	if len(seen) < 20 {
-		t.Errorf("found %d reasons, want more", len(seen))
-	}
-	if a, b, c := wrongReceiver.code, wrongFederation.code, wrongSender.code; a == b || b == c || a == c {
-		t.Errorf("header faults have codes %v, %v, %v: want different ones", a, b, c)
-	}
+	check.That(t, len(seen) >= 20, "found %d reasons, want more", len(seen))
+	a, b, c := wrongReceiver.code, wrongFederation.code, wrongSender.code
+	check.That(t, a != b && b != c && a != c, "header faults have codes %v, %v, %v: want different ones", a, b, c)
 }
 
 // TestHeaders: O4. A request for another receiver, of another federation, or of
@@ -153,9 +147,7 @@ func TestBadRequests(t *testing.T) {
 	refused(t, "no task", get(1), wrongTask, "no task")
 	r.dispatch(0, driver.Job{Round: 1, Client: 3})
 	good := r.specs(1, 0, 1, 2)
-	if err := get(1, good...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, get(1, good...))
 	unknown := proto.Clone(good[1]).(*pb.TensorSpec)
 	unknown.Name = "layer99.weight"
 	refused(t, "O6: unknown tensor", get(1, good[0], unknown, good[2]), unknownTensor, "layer99.weight")
@@ -177,9 +169,7 @@ func TestBadRequests(t *testing.T) {
 	refused(t, "another client", err, wrongTask, "client 4")
 	_, err = client.Join(ctx, &pb.JoinRequest{Header: r.head(0), ModelDigest: 1})
 	refused(t, "another model", err, wrongLayout, "lane-0")
-	if err := get(1, good...); err != nil {
-		t.Errorf("O6: after all that: %v", err)
-	}
+	check.OK(t, get(1, good...), "O6: after all that")
 }
 
 // TestUnknownTensor: O6. With one handler in all, a request in which one tensor is
@@ -215,20 +205,15 @@ func TestUnknownTensor(t *testing.T) {
 			bad := r.specs(1, 0, 1, 2)
 			bad[1].Name = "layer99.weight"
 			refused(t, name, get(bad), unknownTensor, `"layer99.weight"`)
-			if n := len(r.server.slots.free); n != 0 {
-				t.Fatalf("%s: %d handlers are at work after the refusal", name, n)
-			}
-			if err := get(r.specs(1, 0, 1, 2)); err != nil {
-				t.Errorf("%s: the next request: %v", name, err)
-			}
+			n := len(r.server.slots.free)
+			check.Need(t, n == 0, "%s: %d handlers are at work after the refusal", name, n)
+			check.OK(t, get(r.specs(1, 0, 1, 2)), name, "the next request")
 		}
 	}
 	r.shutdown()
 	samples, _ := r.recs[0].Drain()
 	for _, s := range samples {
-		if s.Phase == phase.Queue {
-			t.Errorf("a request waited %d ns for the handler", s.End-s.Start)
-		}
+		check.That(t, s.Phase != phase.Queue, "a request waited %d ns for the handler", s.End-s.Start)
 	}
 }
 
@@ -299,20 +284,15 @@ func TestBadResults(t *testing.T) {
 	} {
 		refused(t, c.name, upload(ctx, client, c.make(r.chunksOf(1, 3))...), c.why, c.text)
 	}
-	if got := r.server.o.Out.Out(); got != 1 {
-		t.Errorf("%d updates are out, want the one that was reserved for the task", got)
-	}
+	got := r.server.o.Out.Out()
+	check.That(t, got == 1, "%d updates are out, want the one that was reserved for the task", got)
 	// Who waits for results that do not come hears why the last ones were refused.
 	if _, _, err := r.server.Collect(waiting.Ending(t, time.Millisecond), 0); err == nil || !strings.Contains(err.Error(), "(the last update was refused: 1 tensors in report 1 of 2: only") {
 		t.Errorf("collect: got %v, want the last refusal in it", err)
 	}
-	if err := upload(ctx, client, r.chunksOf(1, 3)...); err != nil {
-		t.Fatalf("good results after all that: %v", err)
-	}
+	check.Must(t, upload(ctx, client, r.chunksOf(1, 3)...), "good results after all that")
 	p, err := r.session.Collect(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1, 3)...), duplicateResults, "came already")
 	p.Release()
 	r.dispatch(0, driver.Job{Round: 2, Client: 3})
@@ -364,12 +344,8 @@ func malformedResults(t *testing.T, variantName string) {
 		b = slices.Concat(good, b)
 		ctx := limited(t)
 		stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName, grpc.ForceCodecV2(rawCodec{newCodec(0)}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.SendMsg(b); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, stream.SendMsg(b))
 		if err := stream.RecvMsg(&pb.SendLocalTaskResultsResponse{}); status.Code(err) != codes.Internal || !hasReason(err, malformed) {
 			t.Errorf("%s: got %v, want %v and %s", name, err, codes.Internal, malformed.name)
 		}
@@ -419,12 +395,8 @@ func inflated(t *testing.T, variantName string) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		stream, err := cc.NewStream(limited(t), &grpc.StreamDesc{ClientStreams: true}, method, grpc.ForceCodecV2(rawCodec{newCodec(0)}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(stream.SendMsg(c.message), stream.CloseSend()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, errors.Join(stream.SendMsg(c.message), stream.CloseSend()))
 		err = stream.RecvMsg(&pb.PingResponse{})
 		runtime.ReadMemStats(&after)
 		why := malformed
@@ -434,12 +406,10 @@ func inflated(t *testing.T, variantName string) {
 		case name == "tensors":
 			c.text = errDescribed.Error()
 		}
-		if status.Code(err) != why.code || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: got %v, want %v with %q", name, err, why.code, c.text)
-		}
-		if c.method == "SendLocalTaskResults" && !hasReason(err, why) {
-			t.Errorf("%s: got %v, want the reason %s", name, err, why.name)
-		}
+		check.That(t, status.Code(err) == why.code && strings.Contains(err.Error(), c.text),
+			"%s: got %v, want %v with %q", name, err, why.code, c.text)
+		check.That(t, c.method != "SendLocalTaskResults" || hasReason(err, why),
+			"%s: got %v, want the reason %s", name, err, why.name)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 6*size { // frames at both ends, and the client's buffers
 			t.Errorf("%s: a message of %d bytes made %d bytes of garbage", name, size, got)
 		}
@@ -460,14 +430,10 @@ func TestLengthPrefix(t *testing.T) {
 		f := r.frames()
 		message := append(binary.BigEndian.AppendUint32([]byte{0}, c.length), make([]byte, 10)...)
 		upload := headers(t, pb.Federation_SendLocalTaskResults_FullMethodName, r.at.Authorization())
-		if err := errors.Join(f.WriteHeaders(upload(1)), f.WriteData(1, true, message)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, errors.Join(f.WriteHeaders(upload(1)), f.WriteData(1, true, message)))
 		for {
 			frame, err := f.ReadFrame()
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			check.Must(t, err, name)
 			if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
 				got := ""
 				for _, field := range h.Fields {
@@ -475,9 +441,7 @@ func TestLengthPrefix(t *testing.T) {
 						got = field.Value
 					}
 				}
-				if got != c.code {
-					t.Errorf("%s: got status %s, want %s", name, got, c.code)
-				}
+				check.Equal(t, got, c.code, name, "got status")
 				break
 			}
 		}
@@ -499,11 +463,8 @@ func TestHandlerPanics(t *testing.T) {
 		_, stream = s.Recv()
 	}
 	for what, err := range map[string]error{"batch": batch, "stream": stream} {
-		if err == nil || !strings.Contains(err.Error(), "nil pointer") {
-			t.Errorf("%s: got %v, want the panic", what, err)
-		}
+		check.Fails(t, err, "nil pointer", what)
 	}
-	if _, err := client.Ping(ctx, &pb.PingRequest{}); err != nil {
-		t.Errorf("the server is gone: %v", err)
-	}
+	_, err := client.Ping(ctx, &pb.PingRequest{})
+	check.That(t, err == nil, "the server is gone: %v", err)
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -50,13 +51,9 @@ func TestServerProcess(t *testing.T) {
 	r.dispatch(0, jobOf(0, 0))
 	fmt.Println("listening")
 	p, err := r.session.Collect(limited(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer p.Release()
-	if err := tensor.Prove(p, r.model, keyOf(jobOf(0, 0))); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, tensor.Prove(p, r.model, keyOf(jobOf(0, 0))))
 	fmt.Println("proved")
 }
 
@@ -75,14 +72,10 @@ func startProcess(t *testing.T, variantName string) *process {
 	if err == nil {
 		err = p.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = p.cmd.Wait() }) // it has been waited for, or is killed now
 	p.lines = bufio.NewScanner(out)
-	if !p.says("listening") {
-		t.Fatal("the server does not listen")
-	}
+	check.Need(t, p.says("listening"), "the server does not listen")
 	return p
 }
 
@@ -135,13 +128,9 @@ func killServer(t *testing.T, variantName string, upload, returns bool) {
 	o := ofProcess(t)
 	o.Rec = phase.NewRecorder(1 << 12)
 	w, err := dialTo(limited(t), t, variantName, driver.EndpointAt("unix:"+c.path, ofProcesses), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	waiting.Promise(t, "O22", 60*time.Second, func() { err = turn(w) }) // the deadline that it has
-	if e := <-killed; e != nil {
-		t.Errorf("the server was not killed: %v", e)
-	}
+	check.OK(t, <-killed, "the server was not killed")
 	if returns {
 		if err != nil {
 			t.Errorf("with a new server: %v", err)
@@ -153,10 +142,7 @@ func killServer(t *testing.T, variantName string, upload, returns bool) {
 	} else if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
 		t.Errorf("without a server: got %v, want that it is unavailable", err)
 	}
-	if n := o.Rec.Counts()[phase.Retries]; n < 1 || n >= attempts {
-		t.Errorf("%d retries", n)
-	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	n := o.Rec.Counts()[phase.Retries]
+	check.That(t, n >= 1 && n < attempts, "%d retries", n)
+	check.OK(t, w.Close())
 }

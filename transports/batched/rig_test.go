@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -47,9 +48,7 @@ func layoutOf(t testing.TB, elems ...int) *tensor.Layout {
 func layoutFrom(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -66,9 +65,7 @@ func twenty(t testing.TB) *tensor.Layout {
 func variant(t testing.TB, text string) (*transport, driver.Settings) {
 	t.Helper()
 	v, err := transports.Parse(text, []driver.Transport{Unary(), Batched(), Streaming()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return v.Transport.(*transport), v.Settings
 }
 
@@ -91,9 +88,8 @@ func (r *rig) start(text string) {
 	o.Rec = phase.NewRecorder(1 << 16)
 	r.recs = append(r.recs, o.Rec)
 	var err error
-	if r.session, err = transports.Listen(r.t.Context(), transports.Variant{Transport: seen, Settings: settings}, r.at, o); err != nil {
-		r.t.Fatal(err)
-	}
+	r.session, err = transports.Listen(r.t.Context(), transports.Variant{Transport: seen, Settings: settings}, r.at, o)
+	check.Need(r.t, err == nil, "%v", err)
 	r.server = seen.server
 }
 
@@ -160,9 +156,7 @@ func (r *rig) dialAt(addr, text string, lane int) *remote {
 	o := r.o
 	o.Rec = phase.NewRecorder(1 << 16)
 	w, err := dialTo(r.t.Context(), r.t, text, driver.EndpointAt(addr, r.at.Secret()), lane, o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	r.recs = append(r.recs, o.Rec)
 	r.workers = append(r.workers, w)
 	return w
@@ -204,9 +198,7 @@ func keyOf(j driver.Job) tensor.Key {
 func (r *rig) publish(seed uint64) {
 	r.t.Helper()
 	m, err := r.session.Reserve()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "receipt"...)
 	if _, err := r.session.Publish(r.t.Context(), m); err != nil {
@@ -232,9 +224,7 @@ func (r *rig) round(number, clients int) {
 	for range r.o.Lanes {
 		errs = errors.Join(errs, <-failed)
 	}
-	if errs != nil {
-		r.t.Fatal(errs)
-	}
+	check.Must(r.t, errs)
 }
 
 // exchange is the server's part of one job.
@@ -257,17 +247,11 @@ func (r *rig) exchange(lane int, j driver.Job) error {
 // shutdown ends the session and waits for the workers.
 func (r *rig) shutdown() {
 	for _, w := range r.workers {
-		if err := w.Close(); err != nil {
-			r.t.Errorf("close: %v", err)
-		}
+		check.OK(r.t, w.Close(), "close")
 	}
-	if err := r.session.Shutdown(limited(r.t)); err != nil {
-		r.t.Errorf("shutdown: %v", err)
-	}
+	check.OK(r.t, r.session.Shutdown(limited(r.t)), "shutdown")
 	for i, done := range r.done {
-		if err := <-done; err != nil {
-			r.t.Errorf("lane %d: %v", i, err)
-		}
+		check.OK(r.t, <-done, "lane", i)
 	}
 	r.done = nil
 }
@@ -328,9 +312,7 @@ func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}, opts...)...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	r.t.Cleanup(func() { cc.Close() })
 	return pb.NewFederationClient(cc), cc
 }
@@ -343,9 +325,7 @@ func (r *rig) head(lane int) *pb.MessageHeader {
 // dispatch gives lane a job that a stranger will work on.
 func (r *rig) dispatch(lane int, j driver.Job) {
 	r.t.Helper()
-	if err := r.session.Dispatch(r.t.Context(), lane, j); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, r.session.Dispatch(r.t.Context(), lane, j))
 }
 
 // specs asks for the tensors in order.

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/mem"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -34,9 +35,7 @@ func TestRows(t *testing.T) {
 			w := r.dial(name, 0)
 			for n, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
 				m, err := r.session.Reserve()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				setRows(t, m, rows[0], rows[1])
 				tensor.Fill(m, uint64(n))
 				if _, err := r.session.Publish(t.Context(), m); err != nil {
@@ -44,29 +43,19 @@ func TestRows(t *testing.T) {
 				}
 				r.dispatch(0, jobOf(n, 0))
 				_, got, err := w.Receive(limited(t))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				if got.Hash() != m.Hash() || got.Payload() != m.Payload() {
 					t.Errorf("rows %v: a model of %d bytes came as %d bytes", rows, m.Payload(), got.Payload())
 				}
 				u, err := w.Reserve()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				setRows(t, u, rows[1], rows[0]%301)
 				tensor.Fill(u, uint64(n+100))
 				want := u.Hash()
-				if err := w.Submit(limited(t), u); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, w.Submit(limited(t), u))
 				p, err := r.session.Collect(limited(t), 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if p.Hash() != want {
-					t.Errorf("rows %v: the update is another one", rows)
-				}
+				check.Must(t, err)
+				check.That(t, p.Hash() == want, "rows %v: the update is another one", rows)
 				p.Release()
 			}
 		})
@@ -76,9 +65,7 @@ func TestRows(t *testing.T) {
 func setRows(t *testing.T, p *tensor.Package, tokens, bytes int) {
 	t.Helper()
 	for i, n := range map[int]int{0: tokens, 2: tokens / 5, 3: bytes} {
-		if err := p.SetRows(i, n); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.SetRows(i, n))
 	}
 }
 
@@ -116,16 +103,11 @@ func TestBadRows(t *testing.T) {
 		} {
 			refused(t, marshalling+": "+c.what, send(c.pieces...), c.why, c.text)
 		}
-		if err := send(&pb.NamedTensor{Shape: []int64{2, 3}, Data: data}, &pb.NamedTensor{Shape: []int64{2, 3}, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, send(&pb.NamedTensor{Shape: []int64{2, 3}, Data: data}, &pb.NamedTensor{Shape: []int64{2, 3}, Data: data}))
 		p, err := r.session.Collect(limited(t), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := fmt.Sprint(p.Rows(0), p.Payload()), "2 24"; got != want {
-			t.Errorf("%s: got rows and payload %s, want %s", marshalling, got, want)
-		}
+		check.Must(t, err)
+		got, want := fmt.Sprint(p.Rows(0), p.Payload()), "2 24"
+		check.That(t, got == want, "%s: got rows and payload %s, want %s", marshalling, got, want)
 		p.Release()
 	}
 }
@@ -153,9 +135,7 @@ func FuzzAssembly(f *testing.F) {
 	for _, rows := range []int{0, 1, 3} {
 		p := tensor.Alloc(l)
 		for _, i := range []int{0, 2, 3} {
-			if err := p.SetRows(i, rows); err != nil {
-				f.Fatal(err)
-			}
+			check.Must(f, p.SetRows(i, rows))
 		}
 		add(up, p, 0, 1)
 	}
@@ -175,9 +155,8 @@ func FuzzAssembly(f *testing.F) {
 		for k := range a.count {
 			sum += len(a.into.View(k))
 		}
-		if err == nil && sum+a.got != a.moved {
-			t.Errorf("%d bytes were taken for %d in %d tensors and %d in the next", a.moved, sum, a.count, a.got)
-		}
+		check.That(t, err != nil || sum+a.got == a.moved,
+			"%d bytes were taken for %d in %d tensors and %d in the next", a.moved, sum, a.count, a.got)
 		for i := range l.Len() {
 			if s := l.Spec(i); s.Var && (a.into.Rows(i) < 0 || a.into.Rows(i) > s.Shape[0]) {
 				t.Errorf("tensor %d has %d rows of %d", i, a.into.Rows(i), s.Shape[0])

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -60,40 +61,28 @@ func TestInService(t *testing.T) {
 				Variant: transports.Variant{Transport: tr, Settings: settings}, Down: l, Up: l, Workers: lanes, PerProcess: 4,
 				Clients: lanes, Func: "train", Launcher: trainer.NewProcesses(), Samples: 1 << 14, Window: trainer.Timed,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for n := range rounds {
 				m, err := s.Reserve(n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				tensor.Fill(m, uint64(n))
 				if _, err := s.Publish(t.Context(), n, m); err != nil {
 					t.Fatal(err)
 				}
 				each := func(u trainer.Update) error { u.Release(); return nil }
-				if err := s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(lanes), Each: each}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(lanes), Each: each}))
 			}
 			report, err := s.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			counts := report.Server.Counts[trainer.Timed]
 			n, most := inService(counts)
 			t.Logf("of %d requests up to %d were in service at once, and %d had to wait", n, most, counts[phase.Queued])
-			if want := c.begun * lanes * rounds; n != want {
-				t.Errorf("%d requests were in service, want %d", n, want)
-			}
-			if c.threads > 0 && most > c.threads {
-				t.Errorf("%d requests were in service at once, with %d threads", most, c.threads)
-			}
+			check.Equal(t, n, c.begun*lanes*rounds, "requests were in service")
+			check.That(t, c.threads <= 0 || most <= c.threads,
+				"%d requests were in service at once, with %d threads", most, c.threads)
 			waits := slices.ContainsFunc(report.Server.Samples, func(s phase.Sample) bool { return s.Phase == phase.Queue })
-			if waits != (counts[phase.Queued] > 0) || c.threads == 0 && waits {
-				t.Errorf("%d requests had to wait, and a wait was recorded: %v", counts[phase.Queued], waits)
-			}
+			check.That(t, waits == (counts[phase.Queued] > 0) && (c.threads != 0 || !waits),
+				"%d requests had to wait, and a wait was recorded: %v", counts[phase.Queued], waits)
 		})
 	}
 }
@@ -147,9 +136,7 @@ func TestHeld(t *testing.T) {
 				r.waits(func(ctx context.Context) error { return status.Error(get(ctx), "") })
 				leave()
 			}
-			if got := get(ctx); got != codes.OK {
-				t.Errorf("a further request: got %v", got)
-			}
+			check.Equal(t, get(ctx), codes.OK, "a further request")
 			if c.held == 0 {
 				settle(0)
 				return // whether one had to wait is chance
@@ -157,9 +144,8 @@ func TestHeld(t *testing.T) {
 			settle(c.held - 1)
 			cancel()
 			r.shutdown()
-			if waited, _ := r.counts(phase.Queued); waited[""] == 0 {
-				t.Error("no request is said to have waited")
-			}
+			waited, _ := r.counts(phase.Queued)
+			check.That(t, waited[""] != 0, "no request is said to have waited")
 			samples, _ := r.recs[0].Drain()
 			if !slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }) {
 				t.Error("the wait for a thread was not recorded")
@@ -181,9 +167,8 @@ func (r *rig) waits(request func(context.Context) error) {
 		return waited[""] > 0
 	})
 	cancel()
-	if err := waiting.Receive(r.t, "its end", failed); status.Code(err) != codes.Canceled {
-		r.t.Errorf("a request that waited and was given up: got %v", err)
-	}
+	err := waiting.Receive(r.t, "its end", failed)
+	check.That(r.t, status.Code(err) == codes.Canceled, "a request that waited and was given up: got %v", err)
 }
 
 // stall gives lane a job and begins a request of it, which goes no further: its client reads
@@ -195,9 +180,7 @@ func (r *rig) stall(ctx context.Context, method string, lane, window int) (leave
 	_, cc := r.stranger(grpc.WithStaticStreamWindowSize(int32(window)), grpc.WithStaticConnWindowSize(int32(window)))
 	ctx, leave = context.WithCancel(ctx)
 	call, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	if method == pb.Federation_SendLocalTaskResults_FullMethodName {
 		first := r.chunksOf(0, 0)[0]
 		first.Header = r.head(lane)
@@ -205,8 +188,6 @@ func (r *rig) stall(ctx context.Context, method string, lane, window int) (leave
 	} else {
 		err = errors.Join(call.SendMsg(&pb.GetAggregatedTensorsRequest{Header: r.head(lane), Specs: r.specs(0, 0)}), call.CloseSend())
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return leave
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
@@ -28,9 +29,7 @@ func (r *rig) frames() *http2.Framer {
 	f := http2.NewFramer(conn, conn)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	_, err := io.WriteString(conn, http2.ClientPreface)
-	if err := errors.Join(err, f.WriteSettings()); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, errors.Join(err, f.WriteSettings()))
 	return f
 }
 
@@ -38,9 +37,7 @@ func (r *rig) frames() *http2.Framer {
 func (r *rig) connect() net.Conn {
 	r.t.Helper()
 	conn, err := r.at.Dial(limited(r.t), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	r.t.Cleanup(func() { conn.Close() })
 	waiting.Conn(r.t, conn)
 	return conn
@@ -78,9 +75,8 @@ func TestStrangersHoldNothing(t *testing.T) {
 	var all []*http2.Framer
 	for range conns { // what an idle connection costs is not what this is about
 		f := r.frames()
-		if _, err := f.ReadFrame(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.ReadFrame()
+		check.Need(t, err == nil, "%v", err)
 		all = append(all, f)
 	}
 	before := heap()
@@ -94,18 +90,12 @@ func TestStrangersHoldNothing(t *testing.T) {
 			for n := 0; n < part && err == nil; n += len(piece) {
 				err = f.WriteData(id, false, piece)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
-		if err := f.WritePing(false, [8]byte{1}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, f.WritePing(false, [8]byte{1}))
 		for answered := false; !answered || refusals < streams; { // the answer to the ping: all was taken in
 			frame, err := f.ReadFrame()
-			if err != nil {
-				t.Fatalf("after %d refusals: %v", refusals, err)
-			}
+			check.Must(t, err, "after", refusals, "refusals")
 			switch frame := frame.(type) {
 			case *http2.PingFrame:
 				answered = answered || frame.IsAck()
@@ -117,9 +107,8 @@ func TestStrangersHoldNothing(t *testing.T) {
 			}
 		}
 	}
-	if held := heap() - before; held > conns*streams*part/8 {
-		t.Errorf("strangers who sent %d bytes make the server hold %d", conns*streams*part, held)
-	}
+	held := heap() - before
+	check.That(t, held <= conns*streams*part/8, "strangers who sent %d bytes make the server hold %d", conns*streams*part, held)
 	r.round(1, 4)
 }
 
@@ -146,9 +135,7 @@ func (r *rig) flood() (stop func()) {
 			}
 			c, err := r.at.Dial(ctx, nil)
 			if err != nil {
-				if ctx.Err() == nil {
-					r.t.Error(err)
-				}
+				check.That(r.t, ctx.Err() != nil, "%v", err)
 				break
 			}
 			if all = append(all, c); len(all) > 600 {
@@ -178,17 +165,14 @@ func TestStrangersAreFew(t *testing.T) {
 			t.Errorf("%s: the oldest: %v", name, err)
 		}
 		for n := range 5 {
-			if err := r.exchange(0, jobOf(0, n)); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, r.exchange(0, jobOf(0, n)))
 			if n := r.server.listener.Count(); n > 256+4+10 { // those of the worker's calls of which the server has not seen the end
 				t.Errorf("%s: %d connections are open", name, n)
 			}
 		}
 		late, _ := r.stranger(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.at.Dial(ctx, nil) })) // while they come
-		if _, err := late.Ping(limited(t), &pb.PingRequest{}); err != nil {
-			t.Error(err)
-		}
+		_, err := late.Ping(limited(t), &pb.PingRequest{})
+		check.That(t, err == nil, "%v", err)
 		stop()
 		r.shutdown()
 	}
@@ -220,9 +204,7 @@ func TestCountedBeforeItIsSeen(t *testing.T) {
 		for done := false; !done; {
 			select {
 			case err := <-over:
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				done = true
 			default:
 			}
@@ -242,9 +224,7 @@ func TestCountedBeforeItIsSeen(t *testing.T) {
 func TestRecordedBeforeCollect(t *testing.T) {
 	r := open(t, "grpc-batch", twenty(t), 1)
 	for n := range 300 {
-		if err := r.exchange(0, jobOf(0, n)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.exchange(0, jobOf(0, n)))
 		samples, _ := r.recs[0].Drain()
 		found := map[phase.Phase]int{}
 		for _, s := range samples {
@@ -252,9 +232,8 @@ func TestRecordedBeforeCollect(t *testing.T) {
 				found[s.Phase]++
 			}
 		}
-		if found[phase.Decode] != 1 || found[phase.Read] != 1 || found[phase.Encode] != 1 {
-			t.Fatalf("job %d: got %v, want that reading, decoding and encoding were recorded once each", n, found)
-		}
+		check.Need(t, found[phase.Decode] == 1 && found[phase.Read] == 1 && found[phase.Encode] == 1,
+			"job %d: got %v, want that reading, decoding and encoding were recorded once each", n, found)
 	}
 }
 
@@ -270,13 +249,10 @@ func TestLaneIsTaken(t *testing.T) {
 		return err
 	}
 	for _, worker := range []uint64{7, 7} {
-		if err := join(worker); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, join(worker))
 	}
 	refused(t, "another worker", join(8), taken, "lane-0")
-	if _, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0)}); err != nil {
-		t.Error(err)
-	}
+	_, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0)})
+	check.That(t, err == nil, "%v", err)
 	refused(t, "another worker after the first has left", join(8), taken, "lane-0")
 }

@@ -3,6 +3,7 @@ package batched
 import (
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 )
 
@@ -17,9 +18,7 @@ func TestTally(t *testing.T) {
 	tally.begin(phase.Send).end()
 	tally.record(phase.ID{Lane: 1, Round: 2, Client: 3})
 	samples, lost := rec.Drain()
-	if len(samples) != 2 || lost != 0 {
-		t.Fatalf("%d samples, %d lost, want 2 and none", len(samples), lost)
-	}
+	check.Need(t, len(samples) == 2 && lost == 0, "%d samples, %d lost, want 2 and none", len(samples), lost)
 	for i, want := range []phase.Sample{{Phase: phase.Encode, Summed: true}, {Phase: phase.Send}} {
 		s := samples[i]
 		if s.Phase != want.Phase || s.Summed != want.Summed || s.End < s.Start || s.Start < tally.start || s.Lane != 1 || s.Round != 2 || s.Client != 3 {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/driver"
 )
 
@@ -13,14 +14,10 @@ func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	shared, secret := filepath.Join(root, "shared"), filepath.Join(root, "secret")
 	for _, dir := range []string{shared, secret, filepath.Join(shared, "run"), shared + "-not"} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Mkdir(dir, 0o700))
 	}
 	for link, to := range map[string]string{"out": secret, "up": "..", "run/in": ".."} {
-		if err := os.Symlink(to, filepath.Join(shared, link)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Symlink(to, filepath.Join(shared, link)))
 	}
 	for _, c := range []struct {
 		allowed driver.Folders
@@ -44,9 +41,7 @@ func TestFolders(t *testing.T) {
 		{driver.Folders{"/"}, shared, true},
 	} {
 		opened, err := c.allowed.Open(c.dir)
-		if (err == nil) != c.ok {
-			t.Errorf("%v: open %q: got error %v", c.allowed, c.dir, err)
-		}
+		check.That(t, (err == nil) == c.ok, "%v: open %q: got error %v", c.allowed, c.dir, err)
 		if err == nil {
 			opened.Close()
 		}

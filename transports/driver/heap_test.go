@@ -5,16 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestBank: as many packages as it was made with are out at once, each one
 // whole, and a released one is lent again.
@@ -22,26 +16,20 @@ func TestBank(t *testing.T) {
 	var ledger tensor.Ledger
 	b := driver.NewBank(layout(t, 9999), 2, &ledger)
 	first, err := b.Lend()
-	check(t, err)
+	check.Must(t, err)
 	second, err := b.Lend()
-	check(t, err)
+	check.Must(t, err)
 	tensor.Fill(first, 1)
 	tensor.Fill(second, 2)
-	if first.Hash() == second.Hash() {
-		t.Error("two packages share their memory")
-	}
+	check.That(t, first.Hash() != second.Hash(), "two packages share their memory")
 	if _, err := b.Lend(); err == nil || !strings.Contains(err.Error(), "all 2 updates of the lane are out") {
 		t.Errorf("third loan: got error %v", err)
 	}
-	if ledger.Out() != 2 {
-		t.Errorf("%d out, want 2", ledger.Out())
-	}
+	check.Equal(t, ledger.Out(), 2, "out")
 	first.Release()
 	again, err := b.Lend()
-	check(t, err)
-	if again != first {
-		t.Error("the released package was not lent again")
-	}
+	check.Must(t, err)
+	check.That(t, again == first, "the released package was not lent again")
 }
 
 // TestPair: the two models take turns, and what travels beside each stays what it was
@@ -55,9 +43,7 @@ func TestPair(t *testing.T) {
 	var hash uint64
 	for round := range 4 {
 		next := pair.Reserve()
-		if next == before || pair.Reserve() != next {
-			t.Errorf("round %d: the model that was published last is reserved", round)
-		}
+		check.That(t, next != before && pair.Reserve() == next, "round %d: the model that was published last is reserved", round)
 		tensor.Fill(next, uint64(round))
 		next.Receipt = append(next.Receipt[:0], fmt.Sprint("receipt ", round)...)
 		pair.Publish()
@@ -77,10 +63,8 @@ func TestNothingAllocated(t *testing.T) {
 	b := driver.NewBank(layout(t, 9999), 1, &ledger)
 	got := testing.AllocsPerRun(100, func() {
 		p, err := b.Lend()
-		check(t, err)
+		check.Must(t, err)
 		p.Release()
 	})
-	if got != 0 {
-		t.Errorf("%v allocations a loan, want 0", got)
-	}
+	check.Equal(t, got, 0, "allocations a loan")
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 )
@@ -27,13 +28,9 @@ func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driv
 	e.Variant, e.Patience = "mine", patience
 	o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
 	lanes, err := e.ListenLanes(t.Context(), network, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := lanes.Dismiss(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, lanes.Dismiss())
 	})
 	return lanes, e, o
 }
@@ -43,9 +40,7 @@ func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 	t.Helper()
 	network, where, _ := strings.Cut(e.Addr(), ":")
 	c, err := driver.EndpointAt(network+":"+where, "").Dial(waiting.Context(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	waiting.Conn(t, c)
 	return c
@@ -56,14 +51,10 @@ func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o dr
 	t.Helper()
 	ctx := waiting.Context(t)
 	c, err := e.DialLane(ctx, lane, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	there, err := lanes.Conn(ctx, lane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer there.Close()
 	if _, err := there.Write([]byte("x")); err != nil {
 		t.Error(err)
@@ -96,9 +87,8 @@ func TestNoHello(t *testing.T) {
 				"a huge lane":          good + "\x00\x1f{\"lane\":99999999999999999999999}",
 			} {
 				c := stranger(t, e)
-				if _, err := c.Write([]byte(said)); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Write([]byte(said))
+				check.Need(t, err == nil, "%v", err)
 				ended(t, name, c)
 			}
 			lanes, e, o := lanesOf(t, network, time.Hour, 1) // on a busy machine 200 ms may be too little
@@ -107,9 +97,8 @@ func TestNoHello(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, err := io.ReadAll(c)
-			if err != nil || len(b) < 2 || !strings.Contains(string(b[2:]), "protocol version 0") {
-				t.Errorf("a hello of another version: heard %q, %v", b, err)
-			}
+			check.That(t, err == nil && len(b) >= 2 && strings.Contains(string(b[2:]), "protocol version 0"),
+				"a hello of another version: heard %q, %v", b, err)
 			joins(t, lanes, e, 0, o)
 		})
 	}
@@ -150,9 +139,7 @@ func TestWorkersAmidStrangers(t *testing.T) {
 				joins(t, lanes, e, lane, o)
 			}
 			waiting.Do(t, "the dismissal of strangers", func() {
-				if err := lanes.Dismiss(); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, lanes.Dismiss())
 			})
 			close(over)
 			group.Wait()
@@ -165,14 +152,10 @@ func TestWorkersAmidStrangers(t *testing.T) {
 func TestConn(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 2)
 	c, err := e.DialLane(t.Context(), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	there, err := lanes.Conn(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer there.Close()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -193,9 +176,7 @@ func TestShutdown(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 3)
 	for lane := range 3 {
 		c, err := e.DialLane(t.Context(), lane, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		if lane == 0 {
 			continue // deaf
@@ -214,22 +195,16 @@ func TestShutdown(t *testing.T) {
 		if lane == 0 { // more than a socket holds
 			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
 		}
-		if ctx.Err() != nil {
-			t.Errorf("say was called too late for lane %d", lane)
-		}
+		check.That(t, ctx.Err() == nil, "say was called too late for lane %d", lane)
 		_, err := c.Write([]byte("x"))
 		return err
 	})
-	if err != nil {
-		t.Errorf("got %v, want no error: nobody who got the message stayed", err)
-	}
+	check.That(t, err == nil, "got %v, want no error: nobody who got the message stayed", err)
 
 	lanes, e, o = lanesOf(t, "unix", time.Hour, 3)
 	for lane := range 3 {
 		c, err := e.DialLane(t.Context(), lane, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		if lane != 1 {
 			c.Close()
@@ -237,9 +212,7 @@ func TestShutdown(t *testing.T) {
 	}
 	err = lanes.Shutdown(waiting.Ending(t, time.Second), func(int, *driver.Conn) error { return nil })
 	want := "lane 1: its worker has not left: context deadline exceeded"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %q", err, want)
-	}
+	check.That(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }
 
 // A context that ends while the call succeeds has ended it: the deadline stays. And a
@@ -247,13 +220,9 @@ func TestShutdown(t *testing.T) {
 func TestDuring(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	c, err := e.DialLane(t.Context(), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	a, err := lanes.Conn(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer a.Close()
 	if _, err := a.Write([]byte("x")); err != nil { // what is not read makes a close a reset
 		t.Fatal(err)
@@ -261,9 +230,8 @@ func TestDuring(t *testing.T) {
 	c.Close()
 	for name, f := range map[string]func([]byte) (int, error){"read": a.Read, "write": a.Write} {
 		err := driver.During(t.Context(), a, func() error { _, err := f(make([]byte, 1)); return err })
-		if err == nil || !strings.HasPrefix(err.Error(), "the peer has closed the connection: ") {
-			t.Errorf("%s: got %v, want that the peer has closed the connection", name, err)
-		}
+		check.That(t, err != nil && strings.HasPrefix(err.Error(), "the peer has closed the connection: "),
+			"%s: got %v, want that the peer has closed the connection", name, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
@@ -277,28 +245,20 @@ func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	ctx := waiting.Context(t)
 	waiting, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer unix.Close(waiting)
 	before := descriptors(t, 0) // not one more, whoever in this process asks for it
 	restore := func() { descriptors(t, before) }
 	defer restore()
 	_, path, _ := strings.Cut(e.Addr(), ":")
-	if err := unix.Connect(waiting, &unix.SockaddrUnix{Name: path}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Connect(waiting, &unix.SockaddrUnix{Name: path}))
 	says(t, lanes, unix.EMFILE)
 	restore()
 	worker, err := e.DialLane(ctx, 0, o) // it waits behind the other one
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer worker.Close()
 	c, err := lanes.Conn(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c.Close()
 }
 
@@ -312,9 +272,7 @@ func TestBrokenSocket(t *testing.T) {
 			broken = unix.Shutdown(fd, unix.SHUT_RDWR) == nil
 		}
 	}
-	if !broken {
-		t.Fatal("no descriptor is that of the listener")
-	}
+	check.Need(t, broken, "no descriptor is that of the listener")
 	says(t, lanes, unix.EINVAL)
 }
 
@@ -323,9 +281,7 @@ func says(t *testing.T, lanes *driver.Lanes, why error) {
 	t.Helper()
 	waiting.Until(t, "why nobody connects", func() bool {
 		_, err := lanes.Conn(waiting.Ending(t, time.Millisecond), 0)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got error %v, want a wait for the worker", err)
-		}
+		check.Need(t, errors.Is(err, context.DeadlineExceeded), "got error %v, want a wait for the worker", err)
 		return errors.Is(err, why)
 	})
 }
@@ -340,9 +296,7 @@ func descriptors(t *testing.T, n uint64) uint64 {
 	if err == nil {
 		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return before
 }
 
@@ -363,14 +317,9 @@ func FuzzHello(f *testing.F) {
 			return // it was closed in the middle
 		}
 		heard, err := io.ReadAll(c)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("the connection stays")
-		}
-		if n := len(heard); n > 0 && (n < 2 || n-2 != int(heard[0])<<8|int(heard[1]) || n == 2) {
-			t.Errorf("heard %q", heard)
-		}
-		if strings.Contains(string(heard), e.Secret()) {
-			t.Errorf("heard the secret: %q", heard)
-		}
+		check.That(t, !errors.Is(err, os.ErrDeadlineExceeded), "the connection stays")
+		n := len(heard)
+		check.That(t, n <= 0 || n >= 2 && n-2 == int(heard[0])<<8|int(heard[1]) && n != 2, "heard %q", heard)
+		check.That(t, !strings.Contains(string(heard), e.Secret()), "heard the secret: %q", heard)
 	})
 }

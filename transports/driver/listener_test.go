@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -33,9 +34,8 @@ func open(t *testing.T, patience time.Duration) *session {
 	e := driver.NewEndpoint(t.TempDir())
 	e.Patience, s.at = patience, e
 	var err error
-	if s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{}); err != nil {
-		t.Fatal(err)
-	}
+	s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{})
+	check.Need(t, err == nil, "%v", err)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -81,9 +81,8 @@ func (s *session) dial(t *testing.T) net.Conn { return stranger(t, s.at) }
 func talk(t *testing.T, c net.Conn) {
 	t.Helper()
 	b := []byte("s")
-	if _, err := c.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Write(b)
+	check.Need(t, err == nil, "%v", err)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "s" {
 		t.Fatalf("got %q, %v, want the byte back", b, err)
 	}
@@ -124,9 +123,8 @@ func TestStrangersAreFew(t *testing.T) {
 	}
 	last := s.dial(t)
 	talk(t, last)
-	if n, most := s.Count(), 256+4+3; n > most {
-		t.Errorf("%d connections are open, want %d at most", n, most)
-	}
+	n, most := s.Count(), 256+4+3
+	check.That(t, n <= most, "%d connections are open, want %d at most", n, most)
 	ended(t, "the first stranger", first)
 	for _, c := range []net.Conn{known, late, last} {
 		talk(t, c)
@@ -166,9 +164,8 @@ func TestDismiss(t *testing.T) {
 	ended(t, "one who is not kept", known)
 	ended(t, "one who comes later", s.dial(t))
 	talk(t, kept)
-	if got := s.rec.Counts(); got[phase.WireSent] != 3 || got[phase.WireReceived] != 3 {
-		t.Errorf("counted %v, want 3 bytes each way", got)
-	}
+	got := s.rec.Counts()
+	check.That(t, got[phase.WireSent] == 3 && got[phase.WireReceived] == 3, "counted %v, want 3 bytes each way", got)
 }
 
 // The address of a session is its owner's alone, taken from no other session, and
@@ -178,9 +175,7 @@ func TestAddress(t *testing.T) {
 	path := filepath.Join(dir, driver.AddressFile)
 	e := driver.NewEndpoint(dir)
 	l, err := e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, driver.Protocol{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := e.Addr() + "#" + e.Secret() + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("found %q, %v, want %q", text, err, want)
@@ -202,18 +197,15 @@ func TestAddress(t *testing.T) {
 			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(), where)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, l.Close())
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in no directory: got %v", err)
 	}
-	if text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e); strings.Contains(text, e.Secret()) {
-		t.Errorf("an endpoint prints its secret: %s", text)
-	}
+	text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e)
+	check.That(t, !strings.Contains(text, e.Secret()), "an endpoint prints its secret: %s", text)
 }
 
 // TestHost: TCP listens where the endpoint says, and off this machine only where both
@@ -260,9 +252,7 @@ func TestHost(t *testing.T) {
 func layout(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -275,9 +265,7 @@ func TestHello(t *testing.T) {
 			e.Variant = "mine:x=1"
 			o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: 2}
 			lanes, err := e.ListenLanes(t.Context(), network, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer lanes.Dismiss()
 			worker := func(secret string) *driver.Endpoint {
 				w := driver.EndpointAt(e.Addr(), secret)
@@ -306,18 +294,12 @@ func TestHello(t *testing.T) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
 			}
-			if lanes.Connected(1) != nil {
-				t.Error("a lane has a worker before one has come")
-			}
+			check.That(t, lanes.Connected(1) == nil, "a lane has a worker before one has come")
 			c, err := worker(e.Secret()).DialLane(t.Context(), 1, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer c.Close()
 			there, err := lanes.Conn(t.Context(), 1)
-			if err != nil || lanes.Connected(1) != there {
-				t.Fatal(there, err)
-			}
+			check.Need(t, err == nil && lanes.Connected(1) == there, "%v %v", there, err)
 			defer there.Close()
 			if _, err := worker(e.Secret()).DialLane(t.Context(), 1, o); err == nil || !strings.Contains(err.Error(), "lane 1 has or had a worker") {
 				t.Errorf("a taken lane: got %v", err)

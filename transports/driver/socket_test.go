@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 )
@@ -27,9 +28,7 @@ func backlog(t *testing.T) (fd int, path string) {
 	if err == nil {
 		err = unix.Listen(fd, 1)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return fd, path
 }
 
@@ -41,9 +40,7 @@ func fill(t *testing.T, path string) {
 		if errors.Is(err, unix.EAGAIN) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 	}
 }
@@ -71,9 +68,7 @@ func TestDialMany(t *testing.T) {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	l, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f.Close()
 	done := make(chan struct{})
 	go func() {
@@ -87,9 +82,7 @@ func TestDialMany(t *testing.T) {
 		}
 	}()
 	for range calls {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-results)
 	}
 	l.Close()
 	<-done
@@ -103,7 +96,6 @@ func TestDialFull(t *testing.T) {
 	fill(t, path)
 	// It begins with a full queue, also on a slow machine.
 	_, err := driver.EndpointAt("unix:"+path, "").Dial(waiting.Ending(t, 500*time.Millisecond), nil)
-	if !errors.Is(err, unix.EAGAIN) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that the queue is full and that time is up", err)
-	}
+	check.That(t, errors.Is(err, unix.EAGAIN) && errors.Is(err, context.DeadlineExceeded),
+		"got %v, want that the queue is full and that time is up", err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -18,19 +19,13 @@ import (
 func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e := driver.NewEndpoint(t.TempDir())
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": mode}, Rec: phase.NewRecorder(1)}
 	lanes, err := e.ListenLanes(t.Context(), network, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := lanes.Shutdown(waiting.Context(t), func(int, *driver.Conn) error { return io.EOF }); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, lanes.Shutdown(waiting.Context(t), func(int, *driver.Conn) error { return io.EOF }))
 	})
 	return e, lanes, o
 }
@@ -43,19 +38,13 @@ func TestTLS(t *testing.T) {
 			t.Run(network+"/"+mode, func(t *testing.T) {
 				e, lanes, o := encrypted(t, network, mode)
 				w, err := e.Worker(1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				o.Rec = phase.NewRecorder(1)
 				c, err := w.DialLane(t.Context(), 1, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				defer c.Close()
 				s, err := lanes.Conn(t.Context(), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				before := o.Rec.Counts()[phase.WireReceived]
 				const size = 100_000
 				go s.Write(make([]byte, size))
@@ -69,9 +58,8 @@ func TestTLS(t *testing.T) {
 				if mode != "off" {
 					want += (size + 16<<10 - 1) / (16 << 10) * 22
 				}
-				if got := o.Rec.Counts()[phase.WireReceived] - before; got != want {
-					t.Errorf("got %d bytes for %d, want %d", got, size, want)
-				}
+				got := o.Rec.Counts()[phase.WireReceived] - before
+				check.That(t, got == want, "got %d bytes for %d, want %d", got, size, want)
 				if with := mode != "off"; with != (n == 1) || with != (took > 0) || with != strings.HasPrefix(w.Cipher(), "TLS_") {
 					t.Errorf("got %d handshakes in %v ns with cipher %q", n, took, w.Cipher())
 				}
@@ -85,13 +73,9 @@ func TestTLS(t *testing.T) {
 func TestShutdownWithTLS(t *testing.T) {
 	e, lanes, o := encrypted(t, "unix", "on")
 	w, err := e.Worker(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c, err := w.DialLane(t.Context(), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	ctx := waiting.Ending(t, 100*time.Millisecond)
 	waiting.Promise(t, "O21", 4*time.Second, func() { // crypto/tls alone waits for 5 s
@@ -99,9 +83,7 @@ func TestShutdownWithTLS(t *testing.T) {
 			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
 		})
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 }
 
 // What a stranger says where TLS names a protocol may be 64 KiB long. The error of whoever
@@ -110,9 +92,7 @@ func TestLongRefusal(t *testing.T) {
 	_, _, o := encrypted(t, "unix", "on")
 	e := driver.NewEndpoint(t.TempDir())
 	l, err := e.Listen(t.Context(), "unix", o, driver.Protocol{Name: "h2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	go func() {
 		c, err := net.Dial("unix", strings.TrimPrefix(e.Addr(), "unix:"))
@@ -127,15 +107,12 @@ func TestLongRefusal(t *testing.T) {
 		_ = tls.Client(c, config).Handshake() // it is refused
 	}()
 	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	if err := c.(*driver.Conn).Secure(); err == nil {
 		t.Error("a client of another protocol is let in")
 	}
 	said := l.Explain(io.EOF).Error()
-	if !strings.Contains(said, "unsupported application protocols") || len(said) > 1000 {
-		t.Errorf("got %d bytes: %.200s", len(said), said)
-	}
+	check.That(t, strings.Contains(said, "unsupported application protocols") && len(said) <= 1000,
+		"got %d bytes: %.200s", len(said), said)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
@@ -42,16 +43,14 @@ func TestSecret(t *testing.T) {
 				// The body never comes: a server that waited for it would not answer.
 				fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\r\n", method, path, shown)
 				a, err := http.ReadResponse(bufio.NewReader(c), nil)
-				if err != nil || a.StatusCode != http.StatusUnauthorized || !a.Close {
-					t.Errorf("%s: %s with %s: got %v, %v, want 401 and the end of the connection", variant, e.Pattern, what, a, err)
-				}
+				check.That(t, err == nil && a.StatusCode == http.StatusUnauthorized && a.Close,
+					"%s: %s with %s: got %v, %v, want 401 and the end of the connection", variant, e.Pattern, what, a, err)
 				c.Close()
 			}
 		}
 		for name, n := range r.counts(-1) {
-			if strings.HasPrefix(name, phase.Served) && n != before[name] {
-				t.Errorf("%s: %s is %d, was %d: a stranger was served", variant, name, n, before[name])
-			}
+			check.That(t, !strings.HasPrefix(name, phase.Served) || n == before[name],
+				"%s: %s is %d, was %d: a stranger was served", variant, name, n, before[name])
 		}
 		r.exchange(0, driver.Job{}, m)
 	}
@@ -64,7 +63,7 @@ func TestOtherConnections(t *testing.T) {
 		r := open(t, variant, vectors(t, 1, 8), 1)
 		m := r.publish(1)
 		w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
-		check(t, r.s.Dispatch(t.Context(), 0, j))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, j))
 		table := r.s.in.manifests.up.Bytes
 		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", store.FieldTable, fmt.Sprint(len(table))}
 		for what, body := range map[string][]byte{
@@ -82,7 +81,7 @@ func TestOtherConnections(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- train(t.Context(), w) }()
 		p, err := r.s.Collect(t.Context(), 0)
-		check(t, errors.Join(err, <-done))
+		check.Must(t, errors.Join(err, <-done))
 		p.Release()
 		r.exchange(0, driver.Job{Round: 4}, m)
 	}
@@ -93,7 +92,7 @@ func TestOtherConnections(t *testing.T) {
 func TestJSONIsRefusedFirst(t *testing.T) {
 	r := open(t, "http:body=json", vectors(t, 1, 8), 1)
 	m := r.publish(1)
-	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
+	check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 	for head, code := range map[string]int{
 		"": 400,
 		"Job-Round: 3\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n":                  400,
@@ -103,15 +102,13 @@ func TestJSONIsRefusedFirst(t *testing.T) {
 		c := r.raw()
 		fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Type: %s\r\n%sContent-Length: 1000000\r\n\r\n", r.secret(), exchange.TypeJSON, head)
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || a.StatusCode != code {
-			t.Errorf("%q: got %v, %v, want %d", head, a, err, code)
-		}
+		check.That(t, err == nil && a.StatusCode == code, "%q: got %v, %v, want %d", head, a, err, code)
 		c.Close()
 	}
 	done := make(chan error, 1)
 	go func() { done <- train(t.Context(), r.workers[0]) }()
 	p, err := r.s.Collect(t.Context(), 0)
-	check(t, errors.Join(err, <-done))
+	check.Must(t, errors.Join(err, <-done))
 	p.Release()
 	r.exchange(0, driver.Job{Round: 4}, m)
 }
@@ -144,17 +141,15 @@ func TestIdleConnections(t *testing.T) {
 					r.exchange(i%2, driver.Job{Round: round, Client: i}, m)
 					select {
 					case err := <-dialled:
-						check(t, err)
+						check.Must(t, err)
 						waits = false
 					default:
 					}
 				}
-				if a := r.ask(user, "GET", "/v1/ping", nil); a.code != 204 {
-					t.Errorf("ping: got %d", a.code)
-				}
-				if n := r.s.in.listener.Count(); n > most {
-					t.Errorf("%d connections are open, want %d at most", n, most)
-				}
+				a := r.ask(user, "GET", "/v1/ping", nil)
+				check.That(t, a.code == 204, "ping: got %d", a.code)
+				n := r.s.in.listener.Count()
+				check.That(t, n <= most, "%d connections are open, want %d at most", n, most)
 				first := idle[0] // evicted: it sees its end, and does not hang
 				waiting.Conn(t, first)
 				if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -186,7 +181,7 @@ func TestStrangersAreTimed(t *testing.T) {
 	} {
 		c := r.raw()
 		_, err := io.WriteString(c, said)
-		check(t, err)
+		check.Must(t, err)
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection does not end", what)
 		}
@@ -201,8 +196,8 @@ func TestAcceptFails(t *testing.T) {
 	for _, variant := range []string{"http", "http-shm"} {
 		r := open(t, variant, vectors(t, 1, 10), 1)
 		r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-		check(t, r.s.in.listener.Listener.Close())
+		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, r.s.in.listener.Listener.Close())
 		waiting.Do(t, "collect", func() {
 			_, err := r.s.Collect(t.Context(), 0)
 			wantError(t, "collect", err, variant+": lane 0: collect: round 0, client 0: no connection can be accepted any more: accept")

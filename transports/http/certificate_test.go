@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
@@ -29,7 +30,7 @@ func TestSenders(t *testing.T) {
 	config := drivertest.Certified(t, r.e, 1)
 	ask := func(method, path, sender string) (int, error) {
 		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), waiting.Limit)
-		check(t, err)
+		check.Must(t, err)
 		defer raw.Close()
 		waiting.Conn(t, raw)
 		c := tls.Client(raw, config)
@@ -44,19 +45,16 @@ func TestSenders(t *testing.T) {
 		method, pattern, _ := strings.Cut(e.Pattern, " ")
 		for _, sender := range []string{"", "Sender: \r\n", "Sender: lane-0\r\n", "Sender: lane-9\r\n", "Sender: lane-01\r\n", "Sender: 1\r\n", "Sender: lane-0\r\nSender: lane-1\r\n"} {
 			path := strings.NewReplacer("{id}", "a", "{lane}", "1").Replace(pattern)
-			if code, err := ask(method, path, sender); code != http.StatusForbidden {
-				t.Errorf("%s with %q: got %d, %v, want 403", e.Pattern, sender, code, err)
-			}
+			code, err := ask(method, path, sender)
+			check.That(t, code == http.StatusForbidden, "%s with %q: got %d, %v, want 403", e.Pattern, sender, code, err)
 		}
 		if path := strings.ReplaceAll(pattern, "{lane}", "0"); path != pattern {
-			if code, err := ask(method, path, "Sender: lane-1\r\n"); code != http.StatusForbidden {
-				t.Errorf("%s of another lane: got %d, %v, want 403", e.Pattern, code, err)
-			}
+			code, err := ask(method, path, "Sender: lane-1\r\n")
+			check.That(t, code == http.StatusForbidden, "%s of another lane: got %d, %v, want 403", e.Pattern, code, err)
 		}
 	}
-	if code, err := ask("GET", "/v1/stats", "Sender: lane-1\r\n"); code != http.StatusOK {
-		t.Errorf("stats with the right sender: got %d, %v, want 200", code, err)
-	}
+	code, err := ask("GET", "/v1/stats", "Sender: lane-1\r\n")
+	check.That(t, code == http.StatusOK, "stats with the right sender: got %d, %v, want 200", code, err)
 }
 
 // TestCurl: A1, O21. curl is served with a certificate and the lane that it is for, over
@@ -71,8 +69,8 @@ func TestCurl(t *testing.T) {
 		ca := filepath.Join(r.dir, driver.AuthorityFile)
 		strange := filepath.Join(t.TempDir(), "ca.pem")
 		other, err := identity.NewAuthority("00")
-		check(t, err)
-		check(t, os.WriteFile(strange, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate()}), 0o600))
+		check.Must(t, err)
+		check.Must(t, os.WriteFile(strange, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate()}), 0o600))
 		_, where, _ := strings.Cut(r.e.Addr(), ":")
 		reach := []string{"--unix-socket", where}
 		if network == "tcp" {
@@ -92,9 +90,7 @@ func TestCurl(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "curl", append(args, "https://aggregator/v1/stats")...)
 			cmd.Stdin = strings.NewReader("Authorization: " + r.e.Authorization() + "\nSender: " + c.sender + "\n")
 			out, _ := cmd.CombinedOutput() // its error says a number
-			if !bytes.Contains(out, []byte(c.says)) {
-				t.Errorf("%s: %s: got %s, want %q in it", network, c.what, out, c.says)
-			}
+			check.That(t, bytes.Contains(out, []byte(c.says)), "%s: %s: got %s, want %q in it", network, c.what, out, c.says)
 		}
 	}
 }

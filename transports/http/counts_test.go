@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
 )
@@ -34,10 +35,10 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 				before := state()
 				done := make(chan error, 1)
 				go func() { done <- train(t.Context(), w) }()
-				check(t, r.s.Settle(t.Context()))
-				check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 11 + round}))
+				check.Must(t, r.s.Settle(t.Context()))
+				check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 11 + round}))
 				p, err := r.s.Collect(t.Context(), 0)
-				check(t, errors.Join(err, <-done))
+				check.Must(t, errors.Join(err, <-done))
 				p.Release()
 				cost := state()
 				for name, n := range before {
@@ -49,9 +50,7 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 				if first == nil {
 					first = cost
 				}
-				if !maps.Equal(cost, first) {
-					t.Fatalf("round %d costs\n%v, the first one\n%v", round, cost, first)
-				}
+				check.Need(t, maps.Equal(cost, first), "round %d costs\n%v, the first one\n%v", round, cost, first)
 			}
 		})
 	}

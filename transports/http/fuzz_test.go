@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
@@ -38,23 +39,18 @@ func FuzzServer(f *testing.F) {
 	h := r.client()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := r.e.Dial(t.Context(), nil)
-		check(t, err)
+		check.Must(t, err)
 		defer c.Close()
 		waiting.Conn(t, c)
 		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have had enough
 		_ = c.(driver.Counted).Conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(c)
-		if len(got) > 0 && !bytes.HasPrefix(got, []byte("HTTP/1.")) {
-			t.Errorf("answer %q", got)
-		}
-		if bytes.Contains(got, []byte(" 500 ")) {
-			t.Errorf("internal error: %s", got)
-		}
+		check.That(t, len(got) <= 0 || bytes.HasPrefix(got, []byte("HTTP/1.")), "answer %q", got)
+		check.That(t, !bytes.Contains(got, []byte(" 500 ")), "internal error: %s", got)
 		in := *r
 		in.t = t
-		if a := in.ask(h, "GET", "/v1/ping", nil); a.code != http.StatusNoContent {
-			t.Errorf("ping: got %d", a.code)
-		}
+		a := in.ask(h, "GET", "/v1/ping", nil)
+		check.That(t, a.code == http.StatusNoContent, "ping: got %d", a.code)
 	})
 }
 
@@ -63,7 +59,7 @@ func FuzzServer(f *testing.F) {
 func FuzzWorker(f *testing.F) {
 	l := vectors(f, 2, 100)
 	tb, err := store.ManifestOf(l)
-	check(f, err)
+	check.Must(f, err)
 	answer := func(head, body string) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
 	}
@@ -91,14 +87,11 @@ func FuzzWorker(f *testing.F) {
 		w.jobs = w.request("jobs", "GET", "jobs/0")
 		if w.join(t.Context()) == nil {
 			_, p, _, err := w.Receive(t.Context())
-			if err == nil && p.Layout() != l {
-				t.Error("a model of another layout")
-			}
-			if err == io.EOF && !bytes.Contains(append(joined, job...), []byte("410")) {
-				t.Error("the session ended without a shutdown")
-			}
+			check.That(t, err != nil || p.Layout() == l, "a model of another layout")
+			check.That(t, err != io.EOF || bytes.Contains(append(joined, job...), []byte("410")),
+				"the session ended without a shutdown")
 		}
-		check(t, w.Close(nil))
+		check.Must(t, w.Close(nil))
 		server.Close()
 		<-done
 	})

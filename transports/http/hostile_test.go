@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -124,9 +125,8 @@ func TestBadRequests(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if got := r.s.in.store.Stats(); got.Tensors != 0 || got.Bytes != 0 {
-		t.Errorf("the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
-	}
+	got := r.s.in.store.Stats()
+	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
 	r.exchange(0, driver.Job{}, m)
 }
 
@@ -152,24 +152,20 @@ func TestBrokenUploads(t *testing.T) {
 		r := open(t, "http", vectors(t, 2, 100), 1)
 		r.publish(1)
 		w := r.workers[0]
-		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 		_, _, err := w.Receive(t.Context())
-		check(t, err)
+		check.Must(t, err)
 		u, err := w.Reserve()
-		check(t, err)
+		check.Must(t, err)
 		q, err := w.in.upload(u)
-		check(t, err)
+		check.Must(t, err)
 		c.spoil(r, w.in, &q)
 		err = w.in.client.Do(t.Context(), q, nil)
-		if err == nil || !strings.Contains(err.Error(), c.code) {
-			t.Errorf("%s: worker: got %v, want %q", c.name, err, c.code)
-		}
+		check.Fails(t, err, c.code, c.name, "worker")
 		_, err = r.s.Collect(t.Context(), 0)
 		wantError(t, c.name+": server", err, c.cause)
 		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
-		if out := r.s.in.o.Out.Out(); out != 0 {
-			t.Errorf("%s: %d updates are out", c.name, out)
-		}
+		check.Equal(t, r.s.in.o.Out.Out(), 0, c.name, " updates are out")
 	}
 }
 
@@ -180,7 +176,7 @@ func TestLostWorkers(t *testing.T) {
 	const end = " HTTP/1.1\r\nHost: x\r\n"
 	l := vectors(t, 2, 100)
 	table, err := store.ManifestOf(l)
-	check(t, err)
+	check.Must(t, err)
 	upload := func(length int, sent string) string {
 		return fmt.Sprintf("POST /v1/results/0"+end+"Job-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\nReceipt-Bytes: 0\r\n"+
 			"Table-Bytes: %d\r\nContent-Length: %d\r\n\r\n%s%s", len(table.Bytes), len(table.Bytes)+length, table.Bytes, sent)
@@ -199,7 +195,7 @@ func TestLostWorkers(t *testing.T) {
 	} {
 		r := start(t, "http", l, 1)
 		r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 		conn := r.raw()
 		in := bufio.NewReader(conn)
 		ask := func(request string, code int) {
@@ -208,12 +204,10 @@ func TestLostWorkers(t *testing.T) {
 				return
 			}
 			a, err := http.ReadResponse(in, nil)
-			check(t, err)
+			check.Must(t, err)
 			_, err = io.Copy(io.Discard, a.Body)
-			check(t, err)
-			if a.StatusCode != code {
-				t.Fatalf("%s: %.30s: got %s, want %d", c.name, request, a.Status, code)
-			}
+			check.Must(t, err)
+			check.Need(t, a.StatusCode == code, "%s: %.30s: got %s, want %d", c.name, request, a.Status, code)
 		}
 		ask("POST /v1/lanes/0?down="+digest(l)+"&up="+digest(l)+end+"\r\n", 200)
 		ask("GET /v1/jobs/0"+end+"\r\n", 200)
@@ -222,9 +216,7 @@ func TestLostWorkers(t *testing.T) {
 		_, err := r.s.Collect(t.Context(), 0)
 		wantError(t, c.name, err, c.want)
 		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
-		if out := r.s.in.o.Out.Out(); out != 0 {
-			t.Errorf("%s: %d updates are out", c.name, out)
-		}
+		check.Equal(t, r.s.in.o.Out.Out(), 0, c.name, " updates are out")
 	}
 }
 
@@ -233,27 +225,27 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r := open(t, "http", vectors(t, 2, 100), 1)
 	m := r.publish(1)
 	w, j := r.workers[0].in, driver.Job{Round: 3, Client: 5} // of which the layer above hears nothing
-	check(t, r.s.Dispatch(t.Context(), 0, j))
+	check.Must(t, r.s.Dispatch(t.Context(), 0, j))
 	_, model, _, err := w.Receive(t.Context())
-	check(t, err)
+	check.Must(t, err)
 	u, err := w.Reserve()
-	check(t, err)
-	check(t, tensor.Train(u, model, key(j)))
+	check.Must(t, err)
+	check.Must(t, tensor.Train(u, model, key(j)))
 	for _, other := range []driver.Job{{Round: 2, Client: 5}, {Round: 3, Client: 6}} {
 		w.job = other.ID(0)
 		q, err := w.upload(u)
-		check(t, err)
+		check.Must(t, err)
 		wantError(t, "other job", w.client.Do(t.Context(), q, nil), "no such job")
 	}
 	_, _, err = r.s.in.Collect(waiting.Ending(t, time.Millisecond), 0)
 	wantError(t, "nothing but these", err, "(the last update was refused: lane 0: round 3, client 6: no such job")
 	w.job = j.ID(0)
 	q, err := w.upload(u)
-	check(t, err)
-	check(t, w.client.Do(t.Context(), q, nil))
+	check.Must(t, err)
+	check.Must(t, w.client.Do(t.Context(), q, nil))
 	wantError(t, "second upload", w.client.Do(t.Context(), q, nil), "no such job")
 	p, err := r.s.Collect(t.Context(), 0)
-	check(t, err)
+	check.Must(t, err)
 	p.Release()
 	wantError(t, "late upload", w.client.Do(t.Context(), q, nil), "no such job")
 	r.exchange(0, driver.Job{Round: 4}, m)
@@ -272,15 +264,12 @@ func TestSlowPeers(t *testing.T) {
 		c := r.raw()
 		fmt.Fprint(c, r.admitted(request))
 		// A byte of an answer, or the end: the server has accepted the connection.
-		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: neither an answer nor the end", what)
-		}
+		_, err := c.Read(make([]byte, 1))
+		check.That(t, !errors.Is(err, os.ErrDeadlineExceeded), "%s: neither an answer nor the end", what)
 		waiting.Until(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 0 })
 		c.Close()
 	}
-	if held := r.s.in.store.Stats().Bytes; held != 0 {
-		t.Errorf("%d bytes of the store's room are lost", held)
-	}
+	check.Equal(t, r.s.in.store.Stats().Bytes, 0, "bytes of the store's room are lost")
 }
 
 // A worker that waits for a job, and trains, for several times the patience is not given
@@ -342,7 +331,7 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
-	check(t, err)
+	check.Must(t, err)
 	served := make(chan struct{})
 	ctx := t.Context()
 	go func() {
@@ -386,7 +375,7 @@ func lies(t *testing.T) (*tensor.Layout, []lie) {
 	t.Helper()
 	l := vectors(t, 2, 100)
 	tb, err := store.ManifestOf(l)
-	check(t, err)
+	check.Must(t, err)
 	table := string(tb.Bytes)
 	data := strings.Repeat("d", 200)
 	answer := func(head, body string) string {
@@ -459,7 +448,7 @@ func TestLyingServers(t *testing.T) {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		waiting.Do(t, c.name, func() {
 			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(c.patience())}, nil)
-			check(t, err)
+			check.Must(t, err)
 			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, o)
 			if err == nil {
 				_, _, err = w.Receive(t.Context())
@@ -469,7 +458,7 @@ func TestLyingServers(t *testing.T) {
 				defer w.Close()
 			}
 			if c.inGo == "" {
-				check(t, err)
+				check.Must(t, err)
 				return
 			}
 			wantError(t, c.name, err, c.inGo)

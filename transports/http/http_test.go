@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -83,17 +84,13 @@ func TestVariants(t *testing.T) {
 				c := r.counts(n)
 				moved += c[phase.BodyTensors] + c[phase.HandleTensors]
 				sent += c[phase.WireSent]
-				if c[phase.CacheHits] > 0 {
-					t.Errorf("cache hits: %d, and no client was twice in a round", c[phase.CacheHits])
-				}
+				check.That(t, c[phase.CacheHits] <= 0, "cache hits: %d, and no client was twice in a round", c[phase.CacheHits])
 			}
 			s := r.counts(-1)
 			if up := s[phase.BodyTensors] + s[phase.HandleTensors]; moved != 16*int64(l.Len()) || up != moved {
 				t.Errorf("%d tensors went down and %d up, want %d", moved, up, 16*l.Len())
 			}
-			if s[phase.WireReceived] != sent {
-				t.Errorf("workers sent %d bytes, the server received %d", sent, s[phase.WireReceived])
-			}
+			check.Equal(t, s[phase.WireReceived], sent, "workers sent", sent, "bytes, the server received")
 		})
 	}
 }
@@ -133,12 +130,12 @@ func TestSettingsTogether(t *testing.T) {
 		"http-shm:copy=out:pool=64B":   "",
 	} {
 		v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
-		check(t, err)
+		check.Must(t, err)
 		err = v.Check(driver.Options{Down: vectors(t, 1, 1), Up: vectors(t, 1, 1), Lanes: 1, Depth: 1, Settings: v.Settings})
 		if want != "" {
 			wantError(t, variant, err, want)
 		} else {
-			check(t, err)
+			check.Must(t, err)
 		}
 	}
 }
@@ -147,7 +144,7 @@ func TestSettingsTogether(t *testing.T) {
 func BenchmarkPing(b *testing.B) {
 	r := open(b, "http", vectors(b, 1, 1), 1)
 	for b.Loop() {
-		check(b, r.workers[0].Ping(b.Context()))
+		check.Must(b, r.workers[0].Ping(b.Context()))
 	}
 }
 
@@ -156,7 +153,5 @@ func TestTaken(t *testing.T) {
 	r := open(t, "http", layout(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}}), 1)
 	_, err := dialLane(t.Context(), r.v, r.e, 0, r.o)
 	want := "http: lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane has a worker"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %q", err, want)
-	}
+	check.That(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }

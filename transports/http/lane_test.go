@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -34,9 +35,8 @@ func TestLiesInPython(t *testing.T) {
 		lanes = append(lanes, lane)
 	}
 	for i, got := range drivertest.Lanes(t, lanes)() {
-		if !strings.Contains(got.Error, all[i].inPython) || strings.Contains(got.Error, "Traceback") {
-			t.Errorf("%s: got error %q, want one with %q", all[i].name, got.Error, all[i].inPython)
-		}
+		check.That(t, strings.Contains(got.Error, all[i].inPython) && !strings.Contains(got.Error, "Traceback"),
+			"%s: got error %q, want one with %q", all[i].name, got.Error, all[i].inPython)
 	}
 }
 
@@ -49,17 +49,15 @@ func TestFallbackInPython(t *testing.T) {
 		m := r.publish(uint64(round))
 		r.damage(round, damaged...)
 		j := driver.Job{Round: round}
-		check(t, r.s.Dispatch(t.Context(), 0, j))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, j))
 		p, err := r.s.Collect(t.Context(), 0)
-		check(t, err)
-		check(t, tensor.Prove(p, m, tensor.Key{Seed: 42, Round: round}))
+		check.Must(t, err)
+		check.Must(t, tensor.Prove(p, m, tensor.Key{Seed: 42, Round: round}))
 		p.Release()
 	}
-	check(t, r.s.Shutdown(t.Context()))
+	check.Must(t, r.s.Shutdown(t.Context()))
 	got := wait()[0]
-	if got.Error != "" {
-		t.Error(got.Error)
-	}
+	check.That(t, got.Error == "", "%v", got.Error)
 	wantCounts(t, "worker", got.Counts, map[string]int64{
 		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
 		phase.HandleTensors: 17, phase.HandleBytes: 17000, phase.Fallback + store.Stale: 3,

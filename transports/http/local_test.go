@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -48,9 +49,7 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 		phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0,
 	})
 	for name, n := range r.counts(0) {
-		if strings.HasPrefix(name, phase.Fallback) && n != 0 {
-			t.Errorf("%s: %d, want none", name, n)
-		}
+		check.That(t, !strings.HasPrefix(name, phase.Fallback) || n == 0, "%s: %d, want none", name, n)
 	}
 	if got[phase.WireReceived]+got[phase.WireSent] > 5*4096 {
 		t.Errorf("%d bytes received and %d sent by 5 clients: tensors went through the socket", got[phase.WireReceived], got[phase.WireSent])
@@ -78,13 +77,13 @@ func TestPartialFallback(t *testing.T) {
 func (r *rig) damage(model int, tensors ...int) {
 	r.t.Helper()
 	models := r.s.in.memory.models
-	check(r.t, os.Chmod(models.ref.Path, modeWriter))
+	check.Must(r.t, os.Chmod(models.ref.Path, modeWriter))
 	pool, err := os.OpenFile(models.ref.Path, os.O_RDWR, 0)
-	check(r.t, err)
+	check.Must(r.t, err)
 	defer pool.Close()
 	for _, i := range tensors {
 		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(models.both[model].handles[i].Offset)-slab.Align)
-		check(r.t, err)
+		check.Must(r.t, err)
 	}
 }
 
@@ -146,15 +145,14 @@ func TestFallbacks(t *testing.T) {
 		}
 		for _, d := range tensor.DTypes() {
 			a := r.ask(h, "PUT", "/v1/tensors/"+d.String(), pattern(1, 3*d.Size()), store.FieldDType, d.String(), store.FieldShape, "3")
-			if a.code != 201 || !strings.Contains(string(a.body), `"pool"`) {
-				t.Errorf("%v: got %d %s, want metadata", d, a.code, a.body)
-			}
+			check.That(t, a.code == 201 && strings.Contains(string(a.body), `"pool"`),
+				"%v: got %d %s, want metadata", d, a.code, a.body)
 		}
 	})
 	t.Run("off", func(t *testing.T) { // A30
 		mapped := func() int { // by this process; other tests may have left something to a worker function
 			maps, err := os.ReadFile("/proc/self/maps")
-			check(t, err)
+			check.Must(t, err)
 			return bytes.Count(maps, []byte(scratch.SharedMemory+"/ipcbench-"))
 		}
 		before := mapped()
@@ -162,9 +160,8 @@ func TestFallbacks(t *testing.T) {
 		r.exchange(0, driver.Job{}, r.publish(1))
 		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
 		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-		if a := r.put(r.client(), "t", []byte{1}); strings.Contains(a, "pool") || !strings.Contains(a, `"fallback":"off"`) {
-			t.Errorf("put: got %s, want no metadata", a)
-		}
+		a := r.put(r.client(), "t", []byte{1})
+		check.That(t, !strings.Contains(a, "pool") && strings.Contains(a, `"fallback":"off"`), "put: got %s, want no metadata", a)
 		if after := mapped(); r.s.in.memory.dir != nil || after > before {
 			t.Errorf("shared memory is off, and %d segments more are mapped", after-before)
 		}
@@ -175,14 +172,14 @@ func TestFallbacks(t *testing.T) {
 func TestCheckRoom(t *testing.T) {
 	d := Local().(transport)
 	v, err := transports.NewVariant(d, nil)
-	check(t, err)
+	check.Must(t, err)
 	huge := layout(t, tensor.Spec{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}})
 	o := driver.Options{Down: huge, Up: huge, Lanes: 3, Depth: 2, Settings: v.Settings}
 	wantError(t, "check", d.Check(o), "slabs need 9007")
 	o.Lanes = 1 << 40
 	wantError(t, "check of what overflows", d.Check(o), "slabs need 9223372036854775807")
 	o.Settings["shm"] = "off"
-	check(t, d.Check(o))
+	check.Must(t, d.Check(o))
 }
 
 // A7, A29, A30: a writer has one segment, however many tensors it writes; it is
@@ -192,21 +189,18 @@ func TestSegments(t *testing.T) {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
 		names := map[string]bool{}
 		entries, err := os.ReadDir(r.s.in.memory.dir.Path())
-		check(t, err)
+		check.Must(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
-			check(t, err)
+			check.Must(t, err)
 			if e.Name() == "lock" {
 				continue // which holds nothing
 			}
 			names[e.Name()] = true
-			if info.Size() != 4096+1<<20 {
-				t.Errorf("%s has %d bytes, want 1 MiB and a header", e.Name(), info.Size())
-			}
+			check.That(t, info.Size() == 4096+1<<20, "%s has %d bytes, want 1 MiB and a header", e.Name(), info.Size())
 		}
-		if len(names) != 4 || !names["models"] || !names["updates-0"] || !names["updates-2"] {
-			t.Errorf("%d tensors: segments %v, want one of the server and one a lane", tensors, names)
-		}
+		check.That(t, len(names) == 4 && names["models"] && names["updates-0"] && names["updates-2"],
+			"%d tensors: segments %v, want one of the server and one a lane", tensors, names)
 	}
 }
 
@@ -215,22 +209,20 @@ func TestSegments(t *testing.T) {
 func TestModelIsCheckedAfterUse(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 3, 100), 1)
 	r.publish(1)
-	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
+	check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 	w := r.workers[0]
 	_, _, err := w.Receive(t.Context())
-	check(t, err)
+	check.Must(t, err)
 	u, err := w.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	for range 2 { // which no server does before the update was collected
 		m, err := r.s.in.Reserve()
-		check(t, err)
-		check(t, r.s.in.Publish(t.Context(), m))
+		check.Must(t, err)
+		check.Must(t, r.s.in.Publish(t.Context(), m))
 	}
 	err = w.Submit(t.Context(), u)
-	if !errors.Is(err, slab.ErrStale) {
-		t.Errorf("submit: got %v, want a stale handle", err)
-	}
-	check(t, w.Close())
+	check.That(t, errors.Is(err, slab.ErrStale), "submit: got %v, want a stale handle", err)
+	check.Must(t, w.Close())
 	_, err = r.s.Collect(t.Context(), 0)
 	wantError(t, "collect", err, "the worker says: the model changed while it was in use: tensor 0")
 }
@@ -247,7 +239,7 @@ func TestLocalityIsProved(t *testing.T) {
 		t.Helper()
 		w, a := connect(t, r), joinAnswer{}
 		q := w.about("join", "POST", "?down="+digest(r.o.Down)+"&up="+digest(r.o.Up))
-		check(t, w.client.Do(t.Context(), q, func(q *http.Response) error { return readJSON(q, &a) }))
+		check.Must(t, w.client.Do(t.Context(), q, func(q *http.Response) error { return readJSON(q, &a) }))
 		return w, a
 	}
 	t.Run("no proof", func(t *testing.T) {
@@ -255,12 +247,10 @@ func TestLocalityIsProved(t *testing.T) {
 		w, _ := join(t, r)
 		wantError(t, "prove", w.client.Do(t.Context(), w.about("prove", "POST", "/local"), nil), "does not hold the challenge")
 		m := r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		var job jobAnswer
-		check(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), func(q *http.Response) error { return readJSON(q, &job) }))
-		if job.Update != "" {
-			t.Errorf("a stranger is offered the lane's slab: %+v", job)
-		}
+		check.Must(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), func(q *http.Response) error { return readJSON(q, &job) }))
+		check.That(t, job.Update == "", "a stranger is offered the lane's slab: %+v", job)
 		// It claims all the same that its update lies there.
 		q := w.request("results", "POST", "results/0")
 		q.Type = exchange.TypeRaw
@@ -273,12 +263,10 @@ func TestLocalityIsProved(t *testing.T) {
 		// A body is taken.
 		q.Fields, q.Body = q.Fields[:6], [][]byte{r.s.in.manifests.up.Bytes, m.View(0)}
 		q.Fields[3].Value = len(r.s.in.manifests.up.Bytes)
-		check(t, w.client.Do(t.Context(), q, nil))
+		check.Must(t, w.client.Do(t.Context(), q, nil))
 		p, err := r.s.Collect(t.Context(), 0)
-		check(t, err)
-		if p.Hash() != m.Hash() {
-			t.Error("other bytes")
-		}
+		check.Must(t, err)
+		check.That(t, p.Hash() == m.Hash(), "other bytes")
 		p.Release()
 		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Remote: 1})
 	})
@@ -289,10 +277,8 @@ func TestLocalityIsProved(t *testing.T) {
 		_, a := join(t, r)
 		a.Updates.Nonce, a.Models.Nonce = strings.Repeat("00", 16), strings.Repeat("11", 16)
 		s := newShared(o, config{local: true}, a)
-		if s.reader != nil || s.updates != nil {
-			t.Error("opened a slab with another nonce")
-		}
-		check(t, s.close())
+		check.That(t, s.reader == nil && s.updates == nil, "opened a slab with another nonce")
+		check.Must(t, s.close())
 	})
 	t.Run("other connection", func(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
@@ -305,14 +291,14 @@ func TestLocalityIsProved(t *testing.T) {
 	t.Run("stale handle", func(t *testing.T) { // A21
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
 		r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		w := r.workers[0]
 		_, _, err := w.Receive(t.Context())
-		check(t, err)
+		check.Must(t, err)
 		u, err := w.Reserve()
-		check(t, err)
+		check.Must(t, err)
 		h, err := w.in.handle.Decode()
-		check(t, err)
+		check.Must(t, err)
 		h.Generation--
 		w.in.handle = store.EncodeHandle(h)
 		wantError(t, "submit", w.Submit(t.Context(), u), "not the one that was given")
@@ -323,20 +309,20 @@ func TestLocalityIsProved(t *testing.T) {
 // knows the nonce of, a worker opens nothing but slabs in the directories of sessions.
 func TestNamedByTheServer(t *testing.T) {
 	session, err := scratch.New(scratch.SharedMemory)
-	check(t, err)
+	check.Must(t, err)
 	defer session.Close()
 	elsewhere := t.TempDir()
 	link := filepath.Join(scratch.SharedMemory, "ipcbench-00000000deadbeef")
-	check(t, os.Symlink(elsewhere, link))
+	check.Must(t, os.Symlink(elsewhere, link))
 	defer os.Remove(link)
 	inside := session.Path() + "/slab"
 	mem, nonce, err := slab.CreateNamed(inside, 4096)
-	check(t, err)
+	check.Must(t, err)
 	defer mem.Close()
 	copied, err := os.ReadFile(inside)
-	check(t, err)
-	check(t, os.WriteFile(elsewhere+"/slab", copied, 0o600))
-	check(t, os.Symlink(elsewhere+"/slab", session.Path()+"/link"))
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(elsewhere+"/slab", copied, 0o600))
+	check.Must(t, os.Symlink(elsewhere+"/slab", session.Path()+"/link"))
 	o := driver.Options{Down: vectors(t, 1, 100), Up: vectors(t, 1, 100)}
 	for path, ok := range map[string]bool{
 		inside: true, elsewhere + "/slab": false, link + "/slab": false, session.Path() + "/link": false, session.Path() + "/lock": false,
@@ -348,7 +334,7 @@ func TestNamedByTheServer(t *testing.T) {
 		if (s.reader != nil) != ok || (s.mem != nil) != ok {
 			t.Errorf("%q: the worker has opened it: %v, %v", path, s.reader != nil, s.mem != nil)
 		}
-		check(t, s.close())
+		check.Must(t, s.close())
 	}
 	if now, err := os.ReadFile(elsewhere + "/slab"); err != nil || !bytes.Equal(now, copied) {
 		t.Errorf("a file elsewhere was written to: %v", err)
@@ -362,19 +348,19 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 	m := r.publish(1)
 	rejoin := func() {
 		t.Helper()
-		check(t, r.workers[0].Close())
+		check.Must(t, r.workers[0].Close())
 		r.workers, r.recs = nil, nil
 		r.dial(0)
 	}
-	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-	check(t, train(t.Context(), r.workers[0]))
+	check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
+	check.Must(t, train(t.Context(), r.workers[0]))
 	held, err := r.s.Collect(t.Context(), 0)
-	check(t, err)
+	check.Must(t, err)
 
 	rejoin()
-	check(t, tensor.Prove(held, m, key(driver.Job{})))
+	check.Must(t, tensor.Prove(held, m, key(driver.Job{})))
 	r.exchange(0, driver.Job{Client: 1}, m)
-	check(t, tensor.Prove(held, m, key(driver.Job{})))
+	check.Must(t, tensor.Prove(held, m, key(driver.Job{})))
 	held.Release()
 	rejoin()
 	r.exchange(0, driver.Job{Client: 2}, m)
@@ -386,7 +372,7 @@ func TestRunsAreChecked(t *testing.T) {
 	o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
 	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
 	after, err := next(good, 100)
-	check(t, err)
+	check.Must(t, err)
 	for name, c := range map[string]struct {
 		runs []run
 		ok   bool
@@ -420,8 +406,8 @@ func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
 	ma, mb := a.publish(1), b.publish(2)
 	a.exchange(0, driver.Job{}, ma)
-	check(t, a.workers[0].Close())
-	check(t, a.s.Shutdown(t.Context()))
+	check.Must(t, a.workers[0].Close())
+	check.Must(t, a.s.Shutdown(t.Context()))
 	b.exchange(0, driver.Job{}, mb)
 }
 
@@ -441,12 +427,11 @@ func TestShutdownDuringWrites(t *testing.T) {
 	})
 	r.put(r.client(), "whole", []byte("whole"))
 	dir := r.s.in.memory.dir.Path()
-	check(t, r.workers[0].Close())
-	waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
-	check(t, r.s.Shutdown(t.Context()))
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left: %v", dir, err)
-	}
+	check.Must(t, r.workers[0].Close())
+	waiting.Do(t, "shutdown", func() { check.Must(t, r.s.Shutdown(t.Context())) })
+	check.Must(t, r.s.Shutdown(t.Context()))
+	_, err := os.Stat(dir)
+	check.That(t, errors.Is(err, os.ErrNotExist), "%s is left: %v", dir, err)
 }
 
 // A19: a thousand steps leave the slabs where the second one put them.
@@ -461,18 +446,16 @@ func TestStepsAreFlat(t *testing.T) {
 	}
 	used := func() int { // as a pool says when it refuses
 		var full *slab.FullError
-		if _, _, err := r.s.in.memory.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
-			t.Fatalf("got error %v, want a full pool", err)
-		}
+		_, _, err := r.s.in.memory.models.pool.Reserve(1 << 40)
+		check.Need(t, errors.As(err, &full), "got error %v, want a full pool", err)
 		return full.Used
 	}
 	before := used()
 	for i := range steps {
 		r.exchange(0, driver.Job{Round: i}, r.publish(uint64(i)))
 	}
-	if after := used(); after != before {
-		t.Errorf("after %d steps %d bytes are used, before %d", steps, after, before)
-	}
+	after := used()
+	check.That(t, after == before, "after %d steps %d bytes are used, before %d", steps, after, before)
 	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.BodyTensors: 0, phase.HandleTensors: int64(7 * (steps + 3))})
 }
 
@@ -481,11 +464,11 @@ func TestStepsAreFlat(t *testing.T) {
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
 	for _, ref := range []*store.SlabRef{r.s.in.memory.models.ref, r.s.in.memory.lanes[0].ref} {
-		check(t, os.Chmod(ref.Path, modeWriter))
+		check.Must(t, os.Chmod(ref.Path, modeWriter))
 		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
-		check(t, err)
+		check.Must(t, err)
 		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, 1), 8) // another capacity
-		check(t, errors.Join(err, f.Close()))
+		check.Must(t, errors.Join(err, f.Close()))
 	}
 	r.dial(0)
 	r.exchange(0, driver.Job{}, r.publish(1))
@@ -507,9 +490,7 @@ func FuzzRuns(f *testing.F) {
 		if s.locate(runs) != nil {
 			return
 		}
-		if count+count2 > 4 {
-			t.Errorf("accepted %v", runs)
-		}
+		check.That(t, count+count2 <= 4, "accepted %v", runs)
 		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &store.SlabRef{Path: "/nowhere"}}, func() *tensor.Package { return tensor.Alloc(o.Down) }, nil); err != nil {
 			t.Error(err)
 		}

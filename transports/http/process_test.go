@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -141,14 +142,14 @@ type kid struct {
 func spawn(t *testing.T, role string, spec childSpec, attr *syscall.SysProcAttr) (*kid, error) {
 	t.Helper()
 	self, err := os.Executable()
-	check(t, err)
+	check.Must(t, err)
 	k := &kid{cmd: exec.CommandContext(t.Context(), self), err: &strings.Builder{}}
 	k.cmd.Env = append(os.Environ(), childEnv+"="+role)
 	k.cmd.SysProcAttr, k.cmd.Stderr = attr, k.err
 	k.in, err = k.cmd.StdinPipe()
-	check(t, err)
+	check.Must(t, err)
 	out, err := k.cmd.StdoutPipe()
-	check(t, err)
+	check.Must(t, err)
 	k.out = bufio.NewReader(out)
 	if err := k.cmd.Start(); err != nil {
 		return nil, err
@@ -158,9 +159,9 @@ func spawn(t *testing.T, role string, spec childSpec, attr *syscall.SysProcAttr)
 		_ = k.cmd.Wait()
 	})
 	line, err := json.Marshal(spec)
-	check(t, err)
+	check.Must(t, err)
 	_, err = fmt.Fprintf(k.in, "%s\n", line)
-	check(t, err)
+	check.Must(t, err)
 	return k, nil
 }
 
@@ -214,16 +215,16 @@ func TestNamespaces(t *testing.T) {
 			})
 			for round := range 3 {
 				m, j := r.publish(uint64(round)), driver.Job{Round: round, Client: 1}
-				check(t, r.s.Dispatch(t.Context(), 0, j))
+				check.Must(t, r.s.Dispatch(t.Context(), 0, j))
 				p, err := r.s.Collect(t.Context(), 0)
-				check(t, err)
-				check(t, tensor.Prove(p, m, key(j)))
+				check.Must(t, err)
+				check.Must(t, tensor.Prove(p, m, key(j)))
 				p.Release()
 			}
-			waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
-			check(t, <-gone)
+			waiting.Do(t, "shutdown", func() { check.Must(t, r.s.Shutdown(t.Context())) })
+			check.Must(t, <-gone)
 			var counts map[string]int64
-			check(t, json.NewDecoder(k.out).Decode(&counts))
+			check.Must(t, json.NewDecoder(k.out).Decode(&counts))
 			handles, bodies := int64(15), int64(0)
 			if apart {
 				handles, bodies = 0, 15
@@ -251,7 +252,7 @@ func TestOneWriter(t *testing.T) {
 	}
 	tryAll("workers are there", os.O_RDWR, fs.ErrPermission)
 	tryAll("workers are there", os.O_RDONLY, nil)
-	check(t, r.workers[0].Close())
+	check.Must(t, r.workers[0].Close())
 	tryAll("one has left", os.O_RDWR, fs.ErrPermission)
 	w := r.dial(0)
 	r.workers[0] = w
@@ -295,7 +296,7 @@ func TestTwoServersAtOnce(t *testing.T) {
 			var kids []*kid
 			for _, dir := range dirs {
 				k, err := spawn(t, "server", childSpec{Dir: dir, Variant: "http-shm", Specs: l.Specs()}, nil)
-				check(t, err)
+				check.Must(t, err)
 				kids = append(kids, k)
 			}
 			serving := 0
@@ -303,24 +304,20 @@ func TestTwoServersAtOnce(t *testing.T) {
 				addr, err := k.out.ReadString('\n')
 				if err != nil {
 					_ = k.cmd.Wait() // all that it said is read
-					if !same || !strings.Contains(k.err.String(), "address already in use") {
-						t.Errorf("server %d: %s", i, k.err)
-					}
+					check.That(t, same && strings.Contains(k.err.String(), "address already in use"), "server %d: %s", i, k.err)
 					continue
 				}
 				serving++
 				v, err := transports.NewVariant(Local(), nil)
-				check(t, err)
+				check.Must(t, err)
 				o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(100)}
 				w, err := dialLane(t.Context(), v, at(addr), 0, o)
-				check(t, err)
-				check(t, train(t.Context(), w))
+				check.Must(t, err)
+				check.Must(t, train(t.Context(), w))
 				wantCounts(t, "worker", o.Rec.Counts(), map[string]int64{phase.HandleTensors: 3, phase.BodyTensors: 0})
-				check(t, w.Close())
+				check.Must(t, w.Close())
 			}
-			if same && serving != 1 || !same && serving != 2 {
-				t.Errorf("%d servers serve", serving)
-			}
+			check.That(t, (!same || serving == 1) && (same || serving == 2), "%d servers serve", serving)
 			for _, k := range kids {
 				_ = k.cmd.Process.Kill() // if it has not ended
 				_ = k.cmd.Wait()
@@ -340,10 +337,10 @@ func at(line string) *driver.Endpoint {
 func (k *kid) removeLeft(t *testing.T) {
 	t.Helper()
 	found, err := scratch.Leftovers(scratch.SharedMemory)
-	check(t, err)
+	check.Must(t, err)
 	for _, f := range found {
 		if strings.Contains(f.Owner, fmt.Sprintf("pid %d,", k.cmd.Process.Pid)) {
-			check(t, f.Remove())
+			check.Must(t, f.Remove())
 		}
 	}
 }
@@ -355,42 +352,38 @@ func TestServerIsKilled(t *testing.T) {
 	l := vectors(t, 3, 100_000)
 	dir := t.TempDir()
 	k, err := spawn(t, "server", childSpec{Dir: dir, Variant: "http-shm", Specs: l.Specs()}, nil)
-	check(t, err)
+	check.Must(t, err)
 	addr, err := k.out.ReadString('\n')
-	check(t, err)
+	check.Must(t, err)
 
 	v, err := transports.NewVariant(Local(), nil)
-	check(t, err)
+	check.Must(t, err)
 	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings}
 	w, err := dialLane(t.Context(), v, at(addr), 0, o)
-	check(t, err)
+	check.Must(t, err)
 	_, model, err := w.Receive(t.Context())
-	check(t, err)
+	check.Must(t, err)
 	left := filepath.Dir(w.in.shared.ref.Path) // the server's directory in shared memory
 
-	check(t, k.cmd.Process.Kill())
+	check.Must(t, k.cmd.Process.Kill())
 	_ = k.cmd.Wait() // killed
 	want := tensor.Alloc(l)
 	tensor.Fill(want, 1)
-	if model.Hash() != want.Hash() {
-		t.Error("the model changed when its server was killed")
-	}
+	check.That(t, model.Hash() == want.Hash(), "the model changed when its server was killed")
 	u, err := w.Reserve()
-	check(t, err)
-	check(t, tensor.Train(u, model, key(driver.Job{})))
+	check.Must(t, err)
+	check.Must(t, tensor.Train(u, model, key(driver.Job{})))
 	waiting.Do(t, "submit", func() { wantError(t, "submit", w.Submit(t.Context(), u), "results") })
 	wantError(t, "receive", func() error { _, _, err := w.Receive(t.Context()); return err }(), "receive")
-	check(t, w.Close())
+	check.Must(t, w.Close())
 
 	r := open(t, "http-shm", l, 1) // while the leftovers are there
 	r.exchange(0, driver.Job{}, r.publish(2))
 	found, err := scratch.Leftovers(scratch.SharedMemory)
-	check(t, err)
+	check.Must(t, err)
 	i := slices.IndexFunc(found, func(f scratch.Leftover) bool { return f.Path == left })
-	if i < 0 {
-		t.Fatalf("%s is not listed among %v", left, found)
-	}
-	check(t, found[i].Remove())
+	check.Need(t, i >= 0, "%s is not listed among %v", left, found)
+	check.Must(t, found[i].Remove())
 	r.exchange(0, driver.Job{Round: 1}, r.publish(3))
 }
 
@@ -406,23 +399,23 @@ func TestDrain(t *testing.T) {
 		var kids []*kid
 		for n := range lanes {
 			k, err := spawn(t, "worker", childSpec{Addr: r.e.Addr(), Secret: r.e.Secret(), Variant: variant, Specs: l.Specs(), Lane: n, Lanes: lanes}, nil)
-			check(t, err)
+			check.Must(t, err)
 			kids = append(kids, k)
 		}
 		h := r.client()
 		turn = func(round, client int, model *tensor.Package) {
 			t.Helper()
 			j := driver.Job{Round: round, Client: client}
-			check(t, r.s.Dispatch(t.Context(), client%lanes, j))
+			check.Must(t, r.s.Dispatch(t.Context(), client%lanes, j))
 			p, err := r.s.Collect(t.Context(), client%lanes)
-			check(t, err)
-			check(t, tensor.Prove(p, model, key(j)))
+			check.Must(t, err)
+			check.Must(t, tensor.Prove(p, model, key(j)))
 			p.Release()
 		}
 		held = func() (sum store.CacheStats) {
 			t.Helper()
 			var a statsAnswer
-			check(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
+			check.Must(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
 			for _, c := range a.Caches {
 				sum.Tensors, sum.Bytes = sum.Tensors+c.Tensors, sum.Bytes+c.Bytes
 			}
@@ -430,10 +423,10 @@ func TestDrain(t *testing.T) {
 		}
 		end = func() (grown, hits int64) {
 			t.Helper()
-			waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+			waiting.Do(t, "shutdown", func() { check.Must(t, r.s.Shutdown(t.Context())) })
 			for _, k := range kids {
 				var counts map[string]int64
-				check(t, json.NewDecoder(k.out).Decode(&counts))
+				check.Must(t, json.NewDecoder(k.out).Decode(&counts))
 				grown, hits = grown+counts[phase.CacheBytes], hits+counts[phase.CacheHits]
 			}
 			return grown, hits
@@ -453,9 +446,7 @@ func TestDrain(t *testing.T) {
 			}
 			want.Tensors += clients * tensors
 			want.Bytes += clients * tensors * (size + 256 + len(r.model()+".0"))
-			if got := held(); got != want {
-				t.Errorf("%s: after round %d the caches hold %+v, want %+v", variant, round, got, want)
-			}
+			check.Equal(t, held(), want, variant, "after round", round, "the caches hold")
 		}
 		if grown, hits := end(); grown != int64(want.Bytes) || hits != 0 {
 			t.Errorf("%s: the workers count %d bytes and %d hits, want %d and none", variant, grown, hits, want.Bytes)
@@ -466,18 +457,15 @@ func TestDrain(t *testing.T) {
 	m := r.publish(1)
 	turn(0, 0, m)
 	turn(0, 1, m)
-	if got := held(); got.Tensors != lanes*tensors {
-		t.Errorf("before the drain the caches hold %+v, want the model of each lane", got)
-	}
-	if a := r.ask(r.client(), "POST", "/v1/drain", nil); a.code != 204 {
-		t.Errorf("drain: got %d", a.code)
-	}
+	got := held()
+	check.That(t, got.Tensors == lanes*tensors, "before the drain the caches hold %+v, want the model of each lane", got)
+	a := r.ask(r.client(), "POST", "/v1/drain", nil)
+	check.That(t, a.code == 204, "drain: got %d", a.code)
 	turn(0, 2, m)
 	turn(0, 3, m)
 	if got := held(); got != (store.CacheStats{}) {
 		t.Errorf("after the drain the caches hold %+v, want nothing", got)
 	}
-	if grown, _ := end(); grown != 0 {
-		t.Errorf("after the drain the workers count %d bytes, want none", grown)
-	}
+	grown, _ := end()
+	check.That(t, grown == 0, "after the drain the workers count %d bytes, want none", grown)
 }

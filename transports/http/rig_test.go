@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -25,13 +26,6 @@ import (
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A rig is a session in this process, driven call by call.
 type rig struct {
@@ -85,9 +79,9 @@ func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.
 func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport, *driver.Endpoint)) *rig {
 	t.Helper()
 	v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
-	check(t, err)
+	check.Must(t, err)
 	dir, err := scratch.New(os.TempDir())
-	check(t, err)
+	check.Must(t, err)
 	d, e := v.Transport.(transport), driver.NewEndpoint(dir.Path())
 	for _, f := range change {
 		f(&d, e)
@@ -97,13 +91,13 @@ func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...
 		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
 	}}
 	r.s, err = listen(t.Context(), v, r.e, r.o)
-	check(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		for _, w := range r.workers {
 			_ = w.Close() // some tests have broken it
 		}
 		_ = r.s.Shutdown(waiting.Context(t)) // some tests have closed it
-		check(t, dir.Close())
+		check.Must(t, dir.Close())
 	})
 	return r
 }
@@ -147,7 +141,7 @@ func (r *rig) dial(lane int) *workerEnd {
 	o := r.o
 	o.Rec = phase.NewRecorder(1 << 10)
 	w, err := dialLane(r.t.Context(), r.v, r.e, lane, o)
-	check(r.t, err)
+	check.Must(r.t, err)
 	r.workers, r.recs = append(r.workers, w), append(r.recs, o.Rec)
 	return w
 }
@@ -156,10 +150,10 @@ func (r *rig) dial(lane int) *workerEnd {
 func (r *rig) publish(seed uint64) *tensor.Package {
 	r.t.Helper()
 	m, err := r.s.Reserve()
-	check(r.t, err)
+	check.Must(r.t, err)
 	tensor.Fill(m, seed)
 	m, err = r.s.Publish(r.t.Context(), m)
-	check(r.t, err)
+	check.Must(r.t, err)
 	return m
 }
 
@@ -186,10 +180,10 @@ func (r *rig) exchange(n int, j driver.Job, model *tensor.Package) {
 	r.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- train(r.t.Context(), r.workers[n]) }()
-	check(r.t, r.s.Dispatch(r.t.Context(), n, j))
+	check.Must(r.t, r.s.Dispatch(r.t.Context(), n, j))
 	p, err := r.s.Collect(r.t.Context(), n)
-	check(r.t, errors.Join(err, <-done))
-	check(r.t, tensor.Prove(p, model, key(j)))
+	check.Must(r.t, errors.Join(err, <-done))
+	check.Must(r.t, tensor.Prove(p, model, key(j)))
 	p.Release()
 }
 
@@ -205,9 +199,7 @@ func (r *rig) counts(n int) map[string]int64 {
 func wantCounts(t testing.TB, who string, got, want map[string]int64) {
 	t.Helper()
 	for name, n := range want {
-		if got[name] != n {
-			t.Errorf("%s: counter %s is %d, want %d", who, name, got[name], n)
-		}
+		check.Equal(t, got[name], n, who, "counter", name, "is")
 	}
 }
 
@@ -239,16 +231,16 @@ type reply struct {
 func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...string) reply {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
-	check(r.t, err)
+	check.Must(r.t, err)
 	q.Header.Set("Authorization", r.e.Authorization())
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
 	a, err := c.Do(q)
-	check(r.t, err)
+	check.Must(r.t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	check(r.t, err)
+	check.Must(r.t, err)
 	return reply{a.StatusCode, a.Header, text}
 }
 
@@ -256,9 +248,7 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 func (r *rig) put(c *http.Client, id string, data []byte) string {
 	r.t.Helper()
 	a := r.ask(c, "PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, fmt.Sprint(len(data)))
-	if a.code != http.StatusCreated {
-		r.t.Fatalf("put %s: got %d %s, want 201", id, a.code, a.body)
-	}
+	check.Need(r.t, a.code == http.StatusCreated, "put %s: got %d %s, want 201", id, a.code, a.body)
 	return string(a.body)
 }
 
@@ -269,7 +259,7 @@ func (r *rig) model() string { return r.s.in.prefix + strconv.Itoa(r.s.in.seq) }
 func (r *rig) raw() net.Conn {
 	r.t.Helper()
 	c, err := r.e.Dial(r.t.Context(), nil)
-	check(r.t, err)
+	check.Must(r.t, err)
 	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
@@ -287,7 +277,7 @@ func pattern(seed, n int) []byte {
 func layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(specs)
-	check(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -304,7 +294,6 @@ func vectors(t testing.TB, n, size int) *tensor.Layout {
 // wantError checks that err is not nil, is no end of a session, and says text.
 func wantError(t testing.TB, what string, err error, text string) {
 	t.Helper()
-	if err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: got error %v, want one with %q", what, err, text)
-	}
+	check.That(t, err != nil && !errors.Is(err, io.EOF) && strings.Contains(err.Error(), text),
+		"%s: got error %v, want one with %q", what, err, text)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
@@ -21,7 +22,7 @@ func varying(t testing.TB) *tensor.Layout {
 
 func setRows(t testing.TB, p *tensor.Package, tokens, bytes int) {
 	t.Helper()
-	check(t, errors.Join(p.SetRows(0, tokens), p.SetRows(2, tokens%201), p.SetRows(3, bytes)))
+	check.Must(t, errors.Join(p.SetRows(0, tokens), p.SetRows(2, tokens%201), p.SetRows(3, bytes)))
 }
 
 // O25. A tensor whose length varies travels with the rows that are in use, whichever
@@ -36,25 +37,25 @@ func TestRows(t *testing.T) {
 			r := open(t, variant, varying(t), 1)
 			for n, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
 				m, err := r.s.Reserve()
-				check(t, err)
+				check.Must(t, err)
 				setRows(t, m, rows[0], rows[1])
 				tensor.Fill(m, uint64(n))
 				_, err = r.s.Publish(t.Context(), m)
-				check(t, err)
-				check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
+				check.Must(t, err)
+				check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
 				_, got, err := r.workers[0].Receive(t.Context())
-				check(t, err)
+				check.Must(t, err)
 				if got.Hash() != m.Hash() || got.Payload() != m.Payload() {
 					t.Errorf("rows %v: a model of %d bytes came as %d bytes", rows, m.Payload(), got.Payload())
 				}
 				u, err := r.workers[0].Reserve()
-				check(t, err)
+				check.Must(t, err)
 				setRows(t, u, rows[1], rows[0]%301)
 				tensor.Fill(u, uint64(n+100))
 				want := u.Hash()
-				check(t, r.workers[0].Submit(t.Context(), u))
+				check.Must(t, r.workers[0].Submit(t.Context(), u))
 				p, err := r.s.Collect(t.Context(), 0)
-				check(t, err)
+				check.Must(t, err)
 				if p.Hash() != want {
 					t.Errorf("rows %v: an update of %d bytes came as %d bytes", rows, u.Payload(), p.Payload())
 				}

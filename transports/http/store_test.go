@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -40,14 +41,13 @@ func TestWrongRequestsAreExplained(t *testing.T) {
 		a := r.ask(c, q.method, q.path, ids, "Content-Type", q.kind)
 		var p exchange.Problem
 		if q.code >= 400 {
-			check(t, json.Unmarshal(a.body, &p))
+			check.Must(t, json.Unmarshal(a.body, &p))
 		}
 		if a.code != q.code || a.head.Get("Content-Type") != exchange.TypeJSON || !strings.Contains(p.Error, q.want) {
 			t.Errorf("%s %s as %q: got %d %s %s, want %d with %q in JSON", q.method, q.path, q.kind, a.code, a.head.Get("Content-Type"), a.body, q.code, q.want)
 		}
-		if allow := a.head.Get("Allow"); (q.code == 405) != (allow != "") {
-			t.Errorf("%s %s: got Allow: %s", q.method, q.path, allow)
-		}
+		allow := a.head.Get("Allow")
+		check.That(t, (q.code == 405) == (allow != ""), "%s %s: got Allow: %s", q.method, q.path, allow)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestCache(t *testing.T) {
 	was := old.Hash()
 	r.publish(2)
 	_, err := r.s.in.Reserve() // and the model before is gone
-	check(t, err)
+	check.Must(t, err)
 	if a := r.ask(h, "GET", "/v1/tensors/"+name+".0", nil); a.code != 404 {
 		t.Fatalf("the old model is still there: %d", a.code)
 	}
@@ -90,13 +90,10 @@ func TestCache(t *testing.T) {
 	got := tensor.Alloc(r.o.Down)
 	w.in.client.ID.Client = 7
 	d, err := w.in.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got)
-	check(t, err)
-	if want := (driver.Amount{Tensors: 3, Bytes: 300}); d != (driver.Delivered{Cached: want}) {
-		t.Errorf("got %+v, want %+v cached", d, want)
-	}
-	if got.Hash() != was {
-		t.Error("the cache returned other bytes")
-	}
+	check.Must(t, err)
+	want := (driver.Amount{Tensors: 3, Bytes: 300})
+	check.That(t, d == (driver.Delivered{Cached: want}), "got %+v, want %+v cached", d, want)
+	check.That(t, got.Hash() == was, "the cache returned other bytes")
 	wantCounts(t, "hits", r.counts(0), map[string]int64{
 		phase.CacheHits: 3, phase.CacheBytes: int64(3 * cost), phase.Calls + "batch": 1, phase.BodyTensors: 3,
 	})
@@ -111,16 +108,15 @@ func TestCache(t *testing.T) {
 	wantCounts(t, "full", r.counts(0), map[string]int64{phase.CacheHits: 3, phase.CacheBytes: int64(10*cost + 9)}) // nine ids are longer by a digit
 	stats := func() (a statsAnswer) {
 		t.Helper()
-		check(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
+		check.Must(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
 		return a
 	}
 	if got, want := stats().Caches[0], (store.CacheStats{Tensors: 10, Bytes: 10*cost + 9}); got != want {
 		t.Errorf("stats: got %+v, want %+v", got, want)
 	}
 
-	if a := r.ask(h, "POST", "/v1/drain", nil); a.code != 204 {
-		t.Errorf("drain: got %d", a.code)
-	}
+	a := r.ask(h, "POST", "/v1/drain", nil)
+	check.That(t, a.code == 204, "drain: got %d", a.code)
 	m := r.publish(50)
 	r.exchange(0, driver.Job{Round: 50, Client: 9}, m)
 	if got, want := stats().Caches[0], (store.CacheStats{Tensors: 3, Bytes: 3*cost + 3}); got != want { // of the job that came with the drain
@@ -129,9 +125,7 @@ func TestCache(t *testing.T) {
 	r.exchange(0, driver.Job{Round: 51, Client: 9}, m)
 	wantCounts(t, "no drain twice", r.counts(0), map[string]int64{phase.CacheHits: 6, phase.CacheBytes: int64(3*cost + 3)})
 	w.in.fetch.Cache.Drain()
-	if got := w.in.fetch.Cache.Stats(); got != (store.CacheStats{}) {
-		t.Errorf("after drain: %+v", got)
-	}
+	check.Equal(t, w.in.fetch.Cache.Stats(), (store.CacheStats{}), "after drain")
 }
 
 // A stranger gets the tensors of a model that a codec has encoded as clients train on
@@ -143,18 +137,18 @@ func TestStrangersGetDecoded(t *testing.T) {
 		h := r.client()
 		before := ""
 		next, err := r.s.Reserve()
-		check(t, err)
+		check.Must(t, err)
 		for n := range 4 {
 			tensor.Fill(next, uint64(n))
 			m, err := r.s.Publish(t.Context(), next)
-			check(t, err)
+			check.Must(t, err)
 			next, err = r.s.Reserve()
-			check(t, err)
+			check.Must(t, err)
 			name := r.model()
-			check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
-			check(t, train(t.Context(), r.workers[0]))
+			check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
+			check.Must(t, train(t.Context(), r.workers[0]))
 			u, err := r.s.Collect(t.Context(), 0)
-			check(t, err)
+			check.Must(t, err)
 			u.Release()
 			for i, want := range []string{"f32 70,3", "i64 ", "f32 0"} {
 				a := r.ask(h, "GET", fmt.Sprintf("/v1/tensors/%s.%d", name, i), nil)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -21,9 +22,7 @@ func options(t testing.TB) driver.Options {
 		{Name: "w", DType: tensor.F32, Shape: []int{1000, 100}},
 		{Name: "b", DType: tensor.F32, Shape: []int{100}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 2, Settings: driver.Settings{}}
 }
 
@@ -32,13 +31,9 @@ func open(t *testing.T, o driver.Options) (*transports.Server, *transports.Worke
 	t.Helper()
 	v, e := transports.Variant{Transport: inproc.New()}, driver.NewEndpoint("")
 	s, err := transports.Listen(t.Context(), v, e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w, err := transports.Dial(t.Context(), v, e, 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := transports.Dial(t.Context(), v, e, 0, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 0: dial: the lane has a worker") {
 		t.Errorf("a second worker on the lane: got %v", err)
 	}
@@ -62,18 +57,12 @@ func TestWorkerLeaves(t *testing.T) {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := s.Collect(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has left") {
 		t.Errorf("collect: got %v, want that the worker has left", err)
 	}
-	if err := s.Dispatch(t.Context(), 0, driver.Job{}); err == nil || !strings.Contains(err.Error(), "has left") {
-		t.Errorf("dispatch: got %v, want that the worker has left", err)
-	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Fails(t, s.Dispatch(t.Context(), 0, driver.Job{}), "has left", "dispatch")
+	check.OK(t, s.Shutdown(t.Context()))
 }
 
 func TestSteadyRoundAllocatesNothing(t *testing.T) {
@@ -111,17 +100,9 @@ func TestSteadyRoundAllocatesNothing(t *testing.T) {
 		return nil
 	}
 	n := testing.AllocsPerRun(100, func() {
-		if err := round(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, round())
 	})
-	if n != 0 {
-		t.Errorf("a steady round makes %v allocations, want none", n)
-	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.That(t, n == 0, "a steady round makes %v allocations, want none", n)
+	check.OK(t, w.Close())
+	check.OK(t, s.Shutdown(t.Context()))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -39,12 +40,8 @@ func TestWrongPiece(t *testing.T) {
 	} {
 		var message bytes.Buffer
 		enc := gob.NewEncoder(&message)
-		if err := enc.Encode(header{Tensors: 1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := enc.Encode(c.value); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, enc.Encode(header{Tensors: 1}))
+		check.Must(t, enc.Encode(c.value))
 		p := tensor.Alloc(l)
 		err := newDecoder(&message, options(l, c.elems)).decode(phase.Whole(0), new(header), p)
 		switch {
@@ -73,9 +70,8 @@ func TestHugeValue(t *testing.T) {
 	rest := &zeros{}
 	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of a GiB
 	err := newDecoder(io.MultiReader(claim, rest), options(layout(t, tensor.F32, []int{3}), "off")).decode(phase.Whole(0), new(header), nil)
-	if !errors.Is(err, errValue) || rest.read > maxValue+16<<20 {
-		t.Errorf("got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
-	}
+	check.That(t, errors.Is(err, errValue) && rest.read <= maxValue+16<<20,
+		"got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
 }
 
 // varying is a layout with a tensor whose length varies.
@@ -85,9 +81,7 @@ func varying(t testing.TB) *tensor.Layout {
 		{Name: "w", DType: tensor.F32, Shape: []int{7}},
 		{Name: "v", DType: tensor.I16, Shape: []int{100, 3}, Var: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -100,18 +94,11 @@ func TestRowsTravel(t *testing.T) {
 		e, d := newEncoder(&wire, options(l, elems)), newDecoder(&wire, options(l, elems))
 		for i, rows := range []int{100, 0, 3, 99} {
 			tensor.Fill(sent, uint64(i))
-			if err := sent.SetRows(1, rows); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.encode(phase.Whole(0), header{Receipt: []byte("r")}, sent); err != nil {
-				t.Fatal(err)
-			}
-			if size := wire.Len(); rows == 0 && size > 150 {
-				t.Errorf("%d bytes for a message of 28", size)
-			}
-			if err := d.decode(phase.Whole(0), new(header), got); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, sent.SetRows(1, rows))
+			check.Must(t, e.encode(phase.Whole(0), header{Receipt: []byte("r")}, sent))
+			size := wire.Len()
+			check.That(t, rows != 0 || size <= 150, "%d bytes for a message of 28", size)
+			check.Must(t, d.decode(phase.Whole(0), new(header), got))
 			if got.Rows(1) != rows || got.Hash() != sent.Hash() {
 				t.Errorf("got %d rows of %d, or other bytes", got.Rows(1), rows)
 			}
@@ -142,9 +129,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := newEncoder(&again, options(l, elems)).encode(phase.Whole(0), h, p); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, newEncoder(&again, options(l, elems)).encode(phase.Whole(0), h, p))
 		same := tensor.Alloc(l)
 		if err := newDecoder(&again, options(l, elems)).decode(phase.Whole(0), &h, same); err != nil || same.Hash() != p.Hash() {
 			t.Error("a message is not what it was when it is sent again: ", err)

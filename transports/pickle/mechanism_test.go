@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -23,13 +24,6 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/pickle"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // pair is a server and one worker in this process.
 type pair struct {
@@ -47,15 +41,15 @@ func one(l *tensor.Layout) driver.Options {
 func endpoint(t *testing.T) *driver.Endpoint {
 	t.Helper()
 	dir, err := scratch.New(os.TempDir())
-	check(t, err)
-	t.Cleanup(func() { check(t, dir.Close()) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, dir.Close()) })
 	return driver.NewEndpoint(dir.Path())
 }
 
 func variant(t *testing.T, text string) transports.Variant {
 	t.Helper()
 	v, err := transports.Parse(text, []driver.Transport{pickle.New(), pickle.Storage()})
-	check(t, err)
+	check.Must(t, err)
 	return v
 }
 
@@ -63,12 +57,12 @@ func open(t *testing.T, text string, l *tensor.Layout) pair {
 	t.Helper()
 	v, e, o := variant(t, text), endpoint(t), one(l)
 	s, err := transports.Listen(t.Context(), v, e, o)
-	check(t, err)
+	check.Must(t, err)
 	w, err := transports.Dial(t.Context(), v, e, 0, o)
-	check(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
-		check(t, w.Close())
-		check(t, s.Shutdown(context.Background()))
+		check.Must(t, w.Close())
+		check.Must(t, s.Shutdown(context.Background()))
 	})
 	return pair{s, w, o.Rec}
 }
@@ -96,13 +90,13 @@ func (p pair) round(t *testing.T, j driver.Job, during, after func()) {
 		}
 		failed <- err
 	}()
-	check(t, p.server.Dispatch(t.Context(), 0, j))
+	check.Must(t, p.server.Dispatch(t.Context(), 0, j))
 	<-training
 	during()
 	close(trained)
 	u, err := p.server.Collect(t.Context(), 0)
-	check(t, err)
-	check(t, <-failed)
+	check.Must(t, err)
+	check.Must(t, <-failed)
 	after()
 	u.Release()
 }
@@ -110,10 +104,10 @@ func (p pair) round(t *testing.T, j driver.Job, during, after func()) {
 func publish(t *testing.T, s *transports.Server, seed uint64) {
 	t.Helper()
 	m, err := s.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	tensor.Fill(m, seed)
 	_, err = s.Publish(t.Context(), m)
-	check(t, err)
+	check.Must(t, err)
 }
 
 // files returns the names in the session's directory of files below root, and
@@ -121,11 +115,11 @@ func publish(t *testing.T, s *transports.Server, seed uint64) {
 func files(t *testing.T, root string) map[string]int64 {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, "ipcbench-*", "*"))
-	check(t, err)
+	check.Must(t, err)
 	written := map[string]int64{}
 	for _, path := range found {
 		info, err := os.Stat(path)
-		check(t, err)
+		check.Must(t, err)
 		if name := filepath.Base(path); name != "lock" {
 			written[name] = info.ModTime().UnixNano()
 		}
@@ -141,20 +135,18 @@ func TestStorage(t *testing.T) {
 		t.Skip("the temporary directory's path leaves no room for sockets")
 	}
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{50_000}}})
-	check(t, err)
+	check.Must(t, err)
 	p := open(t, "storage:dir="+root, l)
 	next, err := p.server.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	for round := range 2 {
 		_, err = p.server.Publish(t.Context(), next)
-		check(t, err)
+		check.Must(t, err)
 		next, err = p.server.Reserve() // which removes the model before
-		check(t, err)
+		check.Must(t, err)
 		name := fmt.Sprint("model-", round+1)
 		model := files(t, root)[name]
-		if model == 0 {
-			t.Fatal("the model has no file")
-		}
+		check.Need(t, model != 0, "the model has no file")
 		for client := range 3 {
 			var job, update int64
 			p.round(t, driver.Job{Round: round, Client: client}, func() {
@@ -164,28 +156,20 @@ func TestStorage(t *testing.T) {
 					t.Errorf("while %s trains there are the files %v, want the model's and its own", client, now)
 				}
 				info, err := filepath.Glob(filepath.Join(root, "ipcbench-*", client))
-				check(t, err)
+				check.Must(t, err)
 				size, err := os.Stat(info[0])
-				check(t, err)
-				if size.Size() > 4096 {
-					t.Errorf("the job's file has %d bytes: the model is in it", size.Size())
-				}
+				check.Must(t, err)
+				check.That(t, size.Size() <= 4096, "the job's file has %d bytes: the model is in it", size.Size())
 			}, func() {
 				now := files(t, root)
-				if now[name] != model {
-					t.Error("the model was written again for a client")
-				}
+				check.That(t, now[name] == model, "the model was written again for a client")
 				update = now["client-"+string(rune('0'+client))]
-				if update != 0 {
-					t.Error("the update's file was not removed when it was read")
-				}
+				check.That(t, update == 0, "the update's file was not removed when it was read")
 			})
 			maps, err := os.ReadFile("/proc/self/maps") // of both sides of this session
-			check(t, err)
+			check.Must(t, err)
 			for _, shared := range []string{scratch.SharedMemory + "/", "memfd:"} {
-				if bytes.Contains(maps, []byte(shared)) {
-					t.Errorf("%s is mapped:\n%s", shared, maps)
-				}
+				check.That(t, !bytes.Contains(maps, []byte(shared)), "%s is mapped:\n%s", shared, maps)
 			}
 		}
 	}
@@ -196,16 +180,15 @@ func TestStorage(t *testing.T) {
 func TestPipeBytes(t *testing.T) {
 	for i, elems := range []int{1000, 10_000, 1_000_000} {
 		l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{elems}}})
-		check(t, err)
+		check.Must(t, err)
 		p := open(t, []string{"pickle", "pickle:network=tcp"}[i%2], l)
 		publish(t, p.server, 1)
 		before := p.rec.Counts()[phase.WireSent]
 		p.round(t, driver.Job{}, func() {}, func() {})
 		sent := p.rec.Counts()[phase.WireSent] - before
 		want := int64(2 * l.Payload()) // both ends are in this process
-		if sent < want || sent > want+4096 {
-			t.Errorf("%d elements: %d bytes through the socket, want %d and at most 4096 more", elems, sent, want)
-		}
+		check.That(t, sent >= want && sent <= want+4096,
+			"%d elements: %d bytes through the socket, want %d and at most 4096 more", elems, sent, want)
 	}
 }
 
@@ -213,41 +196,38 @@ func TestPipeBytes(t *testing.T) {
 // have.
 func TestElements(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10_000}}})
-	check(t, err)
+	check.Must(t, err)
 	p := open(t, "pickle:elems=on", l)
 	publish(t, p.server, 1)
 	before := p.rec.Counts()[phase.WireSent]
 	p.round(t, driver.Job{}, func() {}, func() {})
-	if sent, payload := p.rec.Counts()[phase.WireSent]-before, int64(2*l.Payload()); sent < payload*5/4 {
-		t.Errorf("%d bytes for a payload of %d: floats went as bytes", sent, payload)
-	}
+	sent, payload := p.rec.Counts()[phase.WireSent]-before, int64(2*l.Payload())
+	check.That(t, sent >= payload*5/4, "%d bytes for a payload of %d: floats went as bytes", sent, payload)
 }
 
 // TestReceiptIsTaken: a receipt that the caller writes to after Publish is not
 // what its workers get.
 func TestReceiptIsTaken(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	check(t, err)
+	check.Must(t, err)
 	for _, name := range []string{"pickle", "storage"} {
 		p := open(t, name, l)
 		m, err := p.server.Reserve()
-		check(t, err)
+		check.Must(t, err)
 		tensor.Fill(m, 1)
 		m.Receipt = []byte("receipt")
 		_, err = p.server.Publish(t.Context(), m)
-		check(t, err)
+		check.Must(t, err)
 		clear(m.Receipt)
-		check(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, model, err := p.worker.Receive(t.Context())
-		check(t, err)
-		if string(model.Receipt) != "receipt" {
-			t.Errorf("%s: the worker got %q, want what was published", name, model.Receipt)
-		}
+		check.Must(t, err)
+		check.That(t, string(model.Receipt) == "receipt", "%s: the worker got %q, want what was published", name, model.Receipt)
 		u, err := p.worker.Reserve()
-		check(t, err)
-		check(t, p.worker.Submit(t.Context(), u))
+		check.Must(t, err)
+		check.Must(t, p.worker.Submit(t.Context(), u))
 		got, err := p.server.Collect(t.Context(), 0)
-		check(t, err)
+		check.Must(t, err)
 		got.Release()
 	}
 }
@@ -256,14 +236,14 @@ func TestReceiptIsTaken(t *testing.T) {
 // waits for its other end.
 func TestPipeInPlaceOfFile(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	check(t, err)
+	check.Must(t, err)
 	for _, name := range []string{"client-0", "client-0.part"} { // to be read, and to be written
 		root := t.TempDir()
 		p := open(t, "storage:dir="+root, l)
 		s, w := p.server, p.worker
 		publish(t, s, 1)
 		found, err := filepath.Glob(filepath.Join(root, "ipcbench-*"))
-		check(t, err)
+		check.Must(t, err)
 		path := filepath.Join(found[0], name)
 		failed := make(chan error, 1)
 		go func() {
@@ -297,9 +277,8 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 			}()
 		}()
 		err = waiting.Receive(t, name+": an error, not the other end of a pipe", failed)
-		if err == nil || !strings.Contains(err.Error(), path) || !strings.HasPrefix(err.Error(), "storage: lane 0: ") {
-			t.Errorf("%s: error %v, want one that names the file and the lane", name, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), path) && strings.HasPrefix(err.Error(), "storage: lane 0: "),
+			"%s: error %v, want one that names the file and the lane", name, err)
 	}
 }
 
@@ -308,7 +287,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 func TestMemoryBeforeHello(t *testing.T) {
 	const size = 64 << 20
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
-	check(t, err)
+	check.Must(t, err)
 	most := 0
 	for range 5 { // memory that tests before have left may go meanwhile
 		if most = max(most, grownBeforeHello(t, l)); most >= size {
@@ -322,7 +301,7 @@ func TestMemoryBeforeHello(t *testing.T) {
 func grownBeforeHello(t *testing.T, l *tensor.Layout) int {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	check(t, err)
+	check.Must(t, err)
 	defer listener.Close()
 	debug.FreeOSMemory() // so that nothing is used again without being touched
 	before := resident(t)
@@ -332,9 +311,9 @@ func grownBeforeHello(t *testing.T, l *tensor.Layout) int {
 		dialled <- err
 	}()
 	conn, err := listener.Accept()
-	check(t, err)
+	check.Must(t, err)
 	grown := resident(t) - before
-	check(t, conn.Close())
+	check.Must(t, conn.Close())
 	if err := <-dialled; err == nil {
 		t.Error("dialled what closed the connection")
 	}
@@ -345,10 +324,10 @@ func grownBeforeHello(t *testing.T, l *tensor.Layout) int {
 func resident(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
-	check(t, err)
+	check.Must(t, err)
 	var size, pages int
 	_, err = fmt.Sscan(string(text), &size, &pages)
-	check(t, err)
+	check.Must(t, err)
 	return pages * os.Getpagesize()
 }
 
@@ -359,38 +338,35 @@ func TestStorageInMemory(t *testing.T) {
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1p"); err != nil {
 		skip.Refused(t, "a mount of a tmpfs: %v", err)
 	}
-	t.Cleanup(func() { check(t, unix.Unmount(root, 0)) })
+	t.Cleanup(func() { check.Must(t, unix.Unmount(root, 0)) })
 	const size = 16 << 40 // more than any memory, less than the tmpfs
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
-	check(t, err)
+	check.Must(t, err)
 	v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Storage()})
-	check(t, err)
+	check.Must(t, err)
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is a tmpfs") || !strings.Contains(err.Error(), "are available (") {
 		t.Errorf("got %v, want that the tmpfs is memory and that there is not enough", err)
 	}
 	pipe, err := transports.Parse("pickle", []driver.Transport{pickle.New()})
-	check(t, err)
+	check.Must(t, err)
 	files, heap := v.Transport.Footprint(o), pipe.Transport.Footprint(o)
-	if files < heap+3*size {
-		t.Errorf("footprint of %d bytes, without files %d: want three files of %d more", files, heap, int64(size))
-	}
+	check.That(t, files >= heap+3*size,
+		"footprint of %d bytes, without files %d: want three files of %d more", files, heap, int64(size))
 	// A name for /dev/shm is /dev/shm.
 	link := filepath.Join(t.TempDir(), "link")
-	check(t, os.Symlink(scratch.SharedMemory, link))
+	check.Must(t, os.Symlink(scratch.SharedMemory, link))
 	o.Settings = driver.Settings{"dir": link, "elems": "off"}
-	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is shared memory") {
-		t.Errorf("a link to %s: got %v, want a refusal", scratch.SharedMemory, err)
-	}
+	check.Fails(t, v.Transport.Check(o), "is shared memory", "a link to", scratch.SharedMemory)
 }
 
 // TestStorageRefuses: shared memory is no disk, and files that do not fit are
 // told before anything starts.
 func TestStorageRefuses(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{1 << 50}}})
-	check(t, err)
+	check.Must(t, err)
 	small, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{1}}})
-	check(t, err)
+	check.Must(t, err)
 	for _, c := range []struct {
 		text, want string
 		l          *tensor.Layout
@@ -400,11 +376,9 @@ func TestStorageRefuses(t *testing.T) {
 		{"storage", "bytes, ", l},
 	} {
 		v, err := transports.Parse(c.text, []driver.Transport{pickle.Storage()})
-		check(t, err)
+		check.Must(t, err)
 		err = v.Transport.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", c.text, err, c.want)
-		}
+		check.Fails(t, err, c.want, c.text)
 	}
 }
 
@@ -413,14 +387,14 @@ func TestStorageRefuses(t *testing.T) {
 func TestOutside(t *testing.T) {
 	root, other := t.TempDir(), filepath.Join(t.TempDir(), "thesis")
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	check(t, err)
-	check(t, os.WriteFile(other, []byte("thesis"), 0o600))
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(other, []byte("thesis"), 0o600))
 	p := open(t, "storage:dir="+root, l)
 	publish(t, p.server, 1)
-	check(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
+	check.Must(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
 	found, err := filepath.Glob(filepath.Join(root, "ipcbench-*", "client-0"))
-	check(t, err)
-	check(t, errors.Join(os.Remove(found[0]), os.Symlink(other, found[0])))
+	check.Must(t, err)
+	check.Must(t, errors.Join(os.Remove(found[0]), os.Symlink(other, found[0])))
 	_, _, err = p.worker.Receive(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") || !strings.Contains(err.Error(), found[0]) {
 		t.Errorf("got error %v", err)

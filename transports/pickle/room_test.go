@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -18,9 +19,7 @@ func layout(t testing.TB, d tensor.DType, shapes ...[]int) *tensor.Layout {
 		specs = append(specs, tensor.Spec{Name: string(rune('a' + i)), DType: d, Shape: s})
 	}
 	l, err := tensor.NewLayout(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -52,9 +51,7 @@ func TestFileSize(t *testing.T) {
 				}
 				var written tally
 				o := options(l, map[bool]string{false: "off", true: "on"}[elems])
-				if err := newEncoder(&written, o).encode(phase.Whole(0), header{Receipt: p.Receipt}, p); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, newEncoder(&written, o).encode(phase.Whole(0), header{Receipt: p.Receipt}, p))
 				if most := fileSize(l, elems); float64(written) > most {
 					t.Errorf("%s %s, elems %v: %d bytes, want %.0f at most", d, name, elems, written, most)
 				}
@@ -95,8 +92,7 @@ func TestNamed(t *testing.T) {
 		"ipcbench-0123456789abcdef": false, "ipcbench-x/client-0": false, "/ipcbench-0123456789abcdef/client-0": false,
 		"client-0": false, "../thesis": false, "": false, "ipcbench-0123456789abcdef/../thesis": false,
 	} {
-		if err := named(path); (err == nil) != ok {
-			t.Errorf("%q: got error %v", path, err)
-		}
+		err := named(path)
+		check.That(t, (err == nil) == ok, "%q: got error %v", path, err)
 	}
 }

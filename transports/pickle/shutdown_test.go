@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -14,11 +15,11 @@ import (
 func alone(t *testing.T, text string) (s *transports.Server, dial func(ctx context.Context) (*transports.Worker, error)) {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	check(t, err)
+	check.Must(t, err)
 	v, e, o := variant(t, text), endpoint(t), one(l)
 	s, err = transports.Listen(t.Context(), v, e, o)
-	check(t, err)
-	t.Cleanup(func() { check(t, s.Shutdown(context.Background())) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, s.Shutdown(context.Background())) })
 	return s, func(ctx context.Context) (*transports.Worker, error) { return transports.Dial(ctx, v, e, 0, o) }
 }
 
@@ -28,13 +29,13 @@ func TestShutdownAfterHello(t *testing.T) {
 	for range 300 {
 		s, dial := alone(t, "pickle")
 		w, err := dial(t.Context())
-		check(t, err)
+		check.Must(t, err)
 		ended := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(t.Context())
 			ended <- errors.Join(err, w.Close())
 		}()
-		check(t, s.Shutdown(t.Context()))
+		check.Must(t, s.Shutdown(t.Context()))
 		if err := <-ended; !errors.Is(err, io.EOF) {
 			t.Fatalf("got error %v, want io.EOF", err)
 		}

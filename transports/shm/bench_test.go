@@ -3,6 +3,7 @@ package shm
 import (
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
@@ -11,7 +12,7 @@ import (
 // goroutine, where nobody ever waits, and with the worker in another process.
 func BenchmarkHandOff(b *testing.B) {
 	one, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	must(b, err)
+	check.Must(b, err)
 	for _, name := range variants {
 		v, o := parse(b, name)
 		o.Down, o.Up = one, one
@@ -19,7 +20,7 @@ func BenchmarkHandOff(b *testing.B) {
 		w := dialled(b, s)
 		b.Run("transport="+name+"/ends=together", func(b *testing.B) {
 			for b.Loop() {
-				must(b, exchange(s, w, driver.Job{Device: "cpu"}))
+				check.Must(b, exchange(s, w, driver.Job{Device: "cpu"}))
 			}
 		})
 		v, o = parse(b, name)
@@ -27,9 +28,9 @@ func BenchmarkHandOff(b *testing.B) {
 		child(b, "echo", name, s.where())
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			for b.Loop() {
-				must(b, s.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
+				check.Must(b, s.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
 				p, err := s.Collect(b.Context(), 0)
-				must(b, err)
+				check.Must(b, err)
 				p.Release()
 			}
 		})

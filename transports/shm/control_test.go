@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
@@ -17,9 +18,9 @@ func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
 	mem := make([]byte, messageAt+256)
 	o, err := newOutbox(mem, !spin)
-	must(t, err)
+	check.Must(t, err)
 	i, err := newInbox(mem, spin)
-	must(t, err)
+	check.Must(t, err)
 	return o, i
 }
 
@@ -33,17 +34,14 @@ func TestMailbox(t *testing.T) {
 			posted := make(chan error, 1)
 			go func() { posted <- o.post(copy(o.message, want)) }()
 			got, err := i.fetch(t.Context())
-			must(t, err)
-			must(t, <-posted)
-			if !bytes.Equal(got, want) {
-				t.Errorf("message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
-			}
+			check.Must(t, err)
+			check.Must(t, <-posted)
+			check.That(t, bytes.Equal(got, want), "message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
 		}
-		must(t, o.end())
+		check.Must(t, o.end())
 		for range 2 {
-			if _, err := i.fetch(t.Context()); !errors.Is(err, errOver) {
-				t.Errorf("got %v, want %v", err, errOver)
-			}
+			_, err := i.fetch(t.Context())
+			check.That(t, errors.Is(err, errOver), "got %v, want %v", err, errOver)
 		}
 	}
 }
@@ -55,9 +53,8 @@ func TestMailboxWaitEnds(t *testing.T) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting.Later(t, time.Millisecond, func() { cancel(cause) })
-		if _, err := i.fetch(ctx); !errors.Is(err, cause) {
-			t.Errorf("got %v, want %v", err, cause)
-		}
+		_, err := i.fetch(ctx)
+		check.That(t, errors.Is(err, cause), "got %v, want %v", err, cause)
 		waiting.Later(t, time.Millisecond, i.abandon)
 		if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
 			t.Errorf("got %v, want %v", err, errGone)
@@ -68,13 +65,11 @@ func TestMailboxWaitEnds(t *testing.T) {
 // What the peer posted before it went still arrives.
 func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	o, i := boxes(t, false)
-	must(t, o.post(copy(o.message, "last words")))
+	check.Must(t, o.post(copy(o.message, "last words")))
 	i.abandon()
 	got, err := i.fetch(t.Context())
-	must(t, err)
-	if string(got) != "last words" {
-		t.Errorf("got %q", got)
-	}
+	check.Must(t, err)
+	check.That(t, string(got) == "last words", "got %q", got)
 	if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
 		t.Errorf("got %v, want %v", err, errGone)
 	}
@@ -94,9 +89,8 @@ func TestMailboxRefusesNonsense(t *testing.T) {
 		o, i := boxes(t, false)
 		o.length.Store(c.length)
 		o.sequence.Store(c.sequence)
-		if _, err := i.fetch(t.Context()); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		_, err := i.fetch(t.Context())
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 	}
 }
 
@@ -119,9 +113,7 @@ func FuzzMailbox(f *testing.F) {
 		}
 		i.abandon() // nobody will post
 		b, err := i.fetch(t.Context())
-		if err == nil && len(b) > len(area)-messageAt {
-			t.Errorf("%d bytes out of %d", len(b), len(area))
-		}
+		check.That(t, err != nil || len(b) <= len(area)-messageAt, "%d bytes out of %d", len(b), len(area))
 	})
 }
 
@@ -134,9 +126,9 @@ func TestMessages(t *testing.T) {
 	}
 	want.rows, want.receipt = []byte("rows"), []byte("receipt")
 	n, err := want.put(b)
-	must(t, err)
+	check.Must(t, err)
 	var got order
-	must(t, got.parse(b[:n]))
+	check.Must(t, got.parse(b[:n]))
 	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" || string(got.rows) != "rows" ||
 		got.job.Round != -1 || got.job.Client != 1<<40 || got.job.Weight != 0.1 || !got.job.Timed ||
 		got.model != want.model || got.update != want.update {
@@ -157,12 +149,11 @@ func TestMessages(t *testing.T) {
 
 	r := result{update: want.update, rows: []byte("rows"), receipt: []byte("receipt")}
 	n, err = r.put(b)
-	must(t, err)
+	check.Must(t, err)
 	var back result
-	must(t, back.parse(b[:n]))
-	if back.update != r.update || string(back.receipt) != "receipt" || string(back.rows) != "rows" {
-		t.Errorf("got %+v, want %+v", back, r)
-	}
+	check.Must(t, back.parse(b[:n]))
+	check.That(t, back.update == r.update && string(back.receipt) == "receipt" && string(back.rows) == "rows",
+		"got %+v, want %+v", back, r)
 	for cut := range n {
 		if err := back.parse(b[:cut]); !errors.Is(err, errMessage) {
 			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
@@ -178,7 +169,7 @@ func FuzzOrder(f *testing.F) {
 	b := make([]byte, 400)
 	t := order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
 	n, err := t.put(b)
-	must(f, err)
+	check.Must(f, err)
 	f.Add(b[:n])
 	f.Add(b[:orderFixed])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -188,11 +179,9 @@ func FuzzOrder(f *testing.F) {
 		}
 		again := make([]byte, len(b))
 		n, err := first.put(again)
-		must(t, err)
-		must(t, second.parse(again[:n]))
-		if !bytes.Equal(again[:n], b) {
-			t.Errorf("%x came back as %x", b, again[:n])
-		}
+		check.Must(t, err)
+		check.Must(t, second.parse(again[:n]))
+		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
 	})
 }
 
@@ -200,7 +189,7 @@ func FuzzResult(f *testing.F) {
 	b := make([]byte, 400)
 	r := result{rows: []byte{1, 2}, receipt: []byte("r")}
 	n, err := r.put(b)
-	must(f, err)
+	check.Must(f, err)
 	f.Add(b[:n])
 	f.Add(b[:resultFixed-1])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -210,9 +199,7 @@ func FuzzResult(f *testing.F) {
 		}
 		again := make([]byte, len(b))
 		n, err := r.put(again)
-		must(t, err)
-		if !bytes.Equal(again[:n], b) {
-			t.Errorf("%x came back as %x", b, again[:n])
-		}
+		check.Must(t, err)
+		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
@@ -23,9 +24,9 @@ import (
 func unsealed(t *testing.T, size int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	must(t, err)
+	check.Must(t, err)
 	f := os.NewFile(uintptr(fd), "unsealed")
-	must(t, f.Truncate(int64(size)))
+	check.Must(t, f.Truncate(int64(size)))
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -44,12 +45,12 @@ func say(c *net.UnixConn, packet []byte, files ...*os.File) error {
 func TestHostileServer(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
-	must(t, err)
+	check.Must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
 		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
-		must(t, err)
-		t.Cleanup(func() { must(t, m.Close()) })
+		check.Must(t, err)
+		t.Cleanup(func() { check.Must(t, m.Close()) })
 		return m.File()
 	}
 	good := []*os.File{memfd(control), memfd(control), memfd(models), memfd(updates)}
@@ -78,7 +79,7 @@ func TestHostileServer(t *testing.T) {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
 		lanes, err := e.ListenLanes(t.Context(), network, o)
-		must(t, err)
+		check.Must(t, err)
 		before := filesNow(t)
 		served := make(chan error, 1)
 		go func() {
@@ -92,14 +93,12 @@ func TestHostileServer(t *testing.T) {
 		if err == nil {
 			_ = w.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
-		must(t, <-served)
+		check.Fails(t, err, c.want, name)
+		check.Must(t, <-served)
 		if after := filesNow(t); after > before {
 			t.Errorf("%s: %d descriptors before, %d after", name, before, after)
 		}
-		must(t, lanes.Dismiss())
+		check.Must(t, lanes.Dismiss())
 	}
 }
 
@@ -107,11 +106,11 @@ func TestHostileServer(t *testing.T) {
 func halfway(t *testing.T, s *session) *link {
 	t.Helper()
 	c, err := s.e.DialLane(t.Context(), 0, s.o)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	k := newLink(c.(driver.Counted).Conn, nil)
 	_, files, err := k.expect(t.Context(), string(welcomed))
-	must(t, err)
+	check.Must(t, err)
 	closeAll(files)
 	return k
 }
@@ -122,18 +121,18 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-tensor:pass=fd")
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
-		must(t, err)
+		check.Must(t, err)
 		u, err := w.Reserve()
-		must(t, err)
+		check.Must(t, err)
 		var before unix.Rlimit
-		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
-		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})) // no more can be opened
+		check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})) // no more can be opened
 		err = w.Submit(t.Context(), u)
 		_, cause := s.Collect(t.Context(), 0)
-		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
-		must(t, err)
+		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
+		check.Must(t, err)
 		saysWhy(t, "collect", cause, "too many open files")
 		saysWhy(t, "dispatch", s.Dispatch(t.Context(), 0, driver.Job{}), "too many open files")
 		_, _, err = w.Receive(t.Context())
@@ -143,8 +142,8 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-slab")
 		s, _ := listening(t, v, o)
 		k := halfway(t, s)
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
-		must(t, say(k.conn, []byte(agreed), unsealed(t, 10)))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, say(k.conn, []byte(agreed), unsealed(t, 10)))
 		_, err := s.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "ready with descriptors")
 		waiting.Conn(t, k.conn)
@@ -156,7 +155,7 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-slab")
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		must(t, s.spy.worker.(*slabWorker).link.send([]byte("what no worker says")))
+		check.Must(t, s.spy.worker.(*slabWorker).link.send([]byte("what no worker says")))
 		_, _, err := w.Receive(t.Context())
 		saysWhy(t, "receive", err, errMessage.Error())
 	})
@@ -164,8 +163,8 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-slab")
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
-		must(t, w.Close())
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, w.Close())
 		_, err := s.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "the worker has left")
 	})
@@ -179,18 +178,17 @@ func TestSlowWorker(t *testing.T) {
 	s, _ := listening(t, v, o)
 	k := halfway(t, s)
 	waiting.Pause(s.e.Patience + 2*time.Second)
-	must(t, k.send([]byte(agreed)))
+	check.Must(t, k.send([]byte(agreed)))
 	_, _, err := k.expect(t.Context(), agreed)
-	must(t, err)
-	must(t, k.conn.Close())
+	check.Must(t, err)
+	check.Must(t, k.conn.Close())
 }
 
 // saysWhy checks that err says that the peer is gone, and why.
 func saysWhy(t *testing.T, what string, err error, why string) {
 	t.Helper()
-	if !errors.Is(err, errGone) || !strings.Contains(err.Error(), why) {
-		t.Errorf("%s: got %v, want %v and %q", what, err, errGone, why)
-	}
+	check.That(t, errors.Is(err, errGone) && strings.Contains(err.Error(), why),
+		"%s: got %v, want %v and %q", what, err, errGone, why)
 }
 
 // A server that cannot listen gives its memory up.
@@ -198,15 +196,12 @@ func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		before, named := filesNow(t), segments(t)
-		if _, err := transports.Listen(t.Context(), v, driver.NewEndpoint("/does/not/exist"), o); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("got %v, want that there is no directory", err)
-		}
+		_, err := transports.Listen(t.Context(), v, driver.NewEndpoint("/does/not/exist"), o)
+		check.That(t, errors.Is(err, os.ErrNotExist), "got %v, want that there is no directory", err)
 		if after := filesNow(t); after > before {
 			t.Errorf("%d descriptors before, %d after", before, after)
 		}
-		if after := segments(t); after != named {
-			t.Errorf("%d names before, %d after", named, after)
-		}
+		check.Equal(t, segments(t), named, named, "names before  after")
 	})
 }
 
@@ -238,23 +233,19 @@ func TestHostileDescriptors(t *testing.T) {
 		o.Out = &tensor.Ledger{}
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
 		h, err := p.issue()
-		must(t, err)
+		check.Must(t, err)
 		if err := p.take(c.packet, c.files); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 		if c.want == nil {
 			_, err := p.lend(t.Context(), h, nil)
-			if !errors.Is(err, slab.ErrSize) && !errors.Is(err, slab.ErrSeals) {
-				t.Errorf("%s: got %v, want a refusal", name, err)
-			}
-			if err := p.take(packet(1, 0), files(3)); err != nil {
-				t.Error(err)
-			}
+			check.That(t, errors.Is(err, slab.ErrSize) || errors.Is(err, slab.ErrSeals), "%s: got %v, want a refusal", name, err)
+			check.OK(t, p.take(packet(1, 0), files(3)))
 			if err := p.take(packet(1, 0), files(3)); !errors.Is(err, errSequence) {
 				t.Errorf("a second set: got %v, want %v", err, errSequence)
 			}
 		}
-		must(t, p.close())
+		check.Must(t, p.close())
 		if _, err := p.await(expired(t), nil); err == nil {
 			t.Error("got descriptors that nobody sent")
 		}

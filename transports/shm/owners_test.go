@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -70,7 +71,7 @@ func playIntruder(path string) error {
 // told so, and neither takes it from the other.
 func TestTwoCreators(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "shm-test-")
-	must(t, err)
+	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "slab")
 	_, in1, out1 := talking(t, "create", "shm-slab", path)
@@ -78,12 +79,12 @@ func TestTwoCreators(t *testing.T) {
 	both := func(line string) (answers [2]string) {
 		t.Helper()
 		_, err := fmt.Fprintln(in1, line)
-		must(t, err)
+		check.Must(t, err)
 		_, err = fmt.Fprintln(in2, line)
-		must(t, err)
+		check.Must(t, err)
 		for i, out := range []*bufio.Reader{out1, out2} {
 			answers[i], err = out.ReadString('\n')
-			must(t, err)
+			check.Must(t, err)
 			answers[i] = strings.TrimSpace(answers[i])
 		}
 		return answers
@@ -96,16 +97,14 @@ func TestTwoCreators(t *testing.T) {
 			winner = 1
 		}
 		hash, mine := strings.CutPrefix(got[winner], "mine ")
-		if !mine || got[1-winner] != "taken" {
-			t.Fatalf("got %q, want one that has the name and one that has not", got)
-		}
+		check.Need(t, mine && got[1-winner] == "taken", "got %q, want one that has the name and one that has not", got)
 		wins[winner]++
 		var nonce slab.Nonce
 		_, err := hex.Decode(nonce[:], []byte(hash))
-		must(t, err)
+		check.Must(t, err)
 		r, err := slab.OpenReader(path, nonce) // it is the winner's, and whole
-		must(t, err)
-		must(t, r.Close())
+		check.Must(t, err)
+		check.Must(t, r.Close())
 		if got := both("give up"); got != [2]string{"done", "done"} {
 			t.Fatalf("got %q", got)
 		}
@@ -124,34 +123,32 @@ func TestTwoWriters(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
-	must(t, exchange(s, w, driver.Job{}))
+	check.Must(t, exchange(s, w, driver.Job{}))
 	st := s.spy.server.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()))
 		for _, act := range []string{"write", "truncate", "map"} {
 			line, err := out.ReadString('\n')
-			must(t, err)
+			check.Must(t, err)
 			if !strings.HasPrefix(line, act+": ") || !strings.Contains(line, unix.EPERM.Error()) {
 				t.Errorf("%s: got %q, want %s: %v", m.File().Name(), line, act, unix.EPERM)
 			}
 		}
-		must(t, c.Wait())
+		check.Must(t, c.Wait())
 	}
 	c, _ := child(t, "echo", "shm-slab", s.where())
 	if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "has or had a worker") {
 		t.Errorf("a second worker process ended with %v: %s", err, c.Stderr)
 	}
-	must(t, exchange(s, w, driver.Job{Client: 1})) // undisturbed
+	check.Must(t, exchange(s, w, driver.Job{Client: 1})) // undisturbed
 
 	v, o = parse(t, "shm-tensor")
 	s, _ = listening(t, v, o)
 	dir := s.spy.server.(*namedServer).names.dir
 	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Join(dir, list(t, s)[0]): 0o600} {
 		info, err := os.Stat(path)
-		must(t, err)
-		if info.Mode() != want {
-			t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
-		}
+		check.Must(t, err)
+		check.Equal(t, info.Mode(), want, path, "has mode")
 	}
 }
 
@@ -160,7 +157,7 @@ func TestTwoWriters(t *testing.T) {
 func memoryOf(t *testing.T, words ...string) map[string]int64 {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
-	must(t, err)
+	check.Must(t, err)
 	found := map[string]int64{}
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
@@ -168,7 +165,7 @@ func memoryOf(t *testing.T, words ...string) map[string]int64 {
 			if len(f) > 5 && strings.Contains(f[5], word) {
 				var start, end int64
 				_, err := fmt.Sscanf(f[0], "%x-%x", &start, &end)
-				must(t, err)
+				check.Must(t, err)
 				found[f[4]] = end - start
 			}
 		}
@@ -186,7 +183,7 @@ func TestNewSegmentsEachRound(t *testing.T) {
 	var before *tensor.Package // stays out, so that no segment of it is made again
 	for round := range 5 {
 		p, err := exchanged(s, w, driver.Job{Round: round})
-		must(t, err)
+		check.Must(t, err)
 		fresh := 0
 		for inode := range memoryOf(t, "memfd:ipcbench-update") {
 			if !seen[inode] {
@@ -194,18 +191,14 @@ func TestNewSegmentsEachRound(t *testing.T) {
 			}
 			seen[inode] = true
 		}
-		if fresh != o.Up.Len() {
-			t.Errorf("round %d: %d new segments, want one for each of %d tensors", round, fresh, o.Up.Len())
-		}
+		check.That(t, fresh == o.Up.Len(), "round %d: %d new segments, want one for each of %d tensors", round, fresh, o.Up.Len())
 		if before != nil {
 			before.Release()
 		}
 		before = p
 	}
 	before.Release()
-	if n := len(memoryOf(t, "memfd:ipcbench-update")); n != 0 {
-		t.Errorf("%d segments are left", n)
-	}
+	check.Equal(t, len(memoryOf(t, "memfd:ipcbench-update")), 0, "segments are left")
 }
 
 // B4: what the model takes on its way down does not depend on how many workers
@@ -220,13 +213,12 @@ func TestDownlinkIsShared(t *testing.T) {
 			var all []*transports.Worker
 			for lane := range workers {
 				w, err := s.dial(t.Context(), lane)
-				must(t, err)
-				must(t, s.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
+				check.Must(t, err)
+				check.Must(t, s.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
 				_, model, err := w.Receive(t.Context())
-				must(t, err)
-				if model.Hash() != m.Hash() || &model.View(0)[0] == &m.View(0)[0] {
-					t.Errorf("%s: lane %d has not mapped the model", name, lane)
-				}
+				check.Must(t, err)
+				check.That(t, model.Hash() == m.Hash() && &model.View(0)[0] != &m.View(0)[0],
+					"%s: lane %d has not mapped the model", name, lane)
 				all = append(all, w)
 			}
 			total := int64(0)
@@ -236,19 +228,18 @@ func TestDownlinkIsShared(t *testing.T) {
 			if want == 0 {
 				want = total
 			}
-			if total < int64(o.Down.Payload()) || total != want {
-				t.Errorf("%s: %d workers: models take %d bytes, with one worker %d", name, workers, total, want)
-			}
+			check.That(t, total >= int64(o.Down.Payload()) && total == want,
+				"%s: %d workers: models take %d bytes, with one worker %d", name, workers, total, want)
 			for lane, w := range all {
 				u, err := w.Reserve()
-				must(t, err)
-				must(t, w.Submit(t.Context(), u))
+				check.Must(t, err)
+				check.Must(t, w.Submit(t.Context(), u))
 				p, err := s.Collect(t.Context(), lane)
-				must(t, err)
+				check.Must(t, err)
 				p.Release()
-				must(t, w.Close())
+				check.Must(t, w.Close())
 			}
-			must(t, s.Shutdown(t.Context()))
+			check.Must(t, s.Shutdown(t.Context()))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
@@ -131,7 +132,7 @@ func options(v transports.Variant) driver.Options {
 func parse(t testing.TB, text string) (transports.Variant, driver.Options) {
 	t.Helper()
 	v, err := transports.Parse(text, []driver.Transport{Slab(), PerTensor()})
-	must(t, err)
+	check.Must(t, err)
 	return v, options(v)
 }
 
@@ -191,16 +192,9 @@ func (s *session) base() *server {
 func private(t testing.TB) string {
 	t.Helper()
 	d, err := scratch.New(os.TempDir())
-	must(t, err)
-	t.Cleanup(func() { must(t, d.Close()) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, d.Close()) })
 	return d.Path()
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // listening returns a server whose model is published.
@@ -210,7 +204,7 @@ func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, 
 	s.v.Transport = s.spy
 	var err error
 	s.Server, err = transports.Listen(t.Context(), s.v, s.e, o)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		_ = s.Shutdown(waiting.Context(t)) // tests that care have called it
 	})
@@ -220,11 +214,11 @@ func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, 
 func publish(t testing.TB, s *session, seed uint64) *tensor.Package {
 	t.Helper()
 	m, err := s.Reserve()
-	must(t, err)
+	check.Must(t, err)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "receipt of the model"...)
 	_, err = s.Publish(t.Context(), m)
-	must(t, err)
+	check.Must(t, err)
 	return m
 }
 
@@ -240,15 +234,15 @@ func child(t testing.TB, role, name, addr string) (c *exec.Cmd, out *bufio.Reade
 func talking(t testing.TB, role, name, addr string) (c *exec.Cmd, in io.Writer, out *bufio.Reader) {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	check.Must(t, err)
 	c = exec.Command(exe)
 	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr)
 	c.Stderr = &strings.Builder{}
 	stdin, err := c.StdinPipe()
-	must(t, err)
+	check.Must(t, err)
 	pipe, err := c.StdoutPipe()
-	must(t, err)
-	must(t, c.Start())
+	check.Must(t, err)
+	check.Must(t, c.Start())
 	t.Cleanup(func() {
 		stdin.Close()
 		_ = c.Process.Kill() // it may have ended
@@ -281,20 +275,16 @@ func TestWorkerKilled(t *testing.T) {
 			defer close(died)
 			_ = c.Wait() // signal: killed
 		}()
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
 		waiting.Receive(t, "the death of the worker", died)
 		waiting.Promise(t, "A23", time.Second, func() {
-			if _, err := s.Collect(t.Context(), 0); !errors.Is(err, errGone) {
-				t.Errorf("collect: got %v, want %v", err, errGone)
-			}
+			_, err := s.Collect(t.Context(), 0)
+			check.That(t, errors.Is(err, errGone), "collect: got %v, want %v", err, errGone)
 		})
-		if err := s.Dispatch(t.Context(), 0, driver.Job{}); !errors.Is(err, errGone) {
-			t.Errorf("dispatch: got %v, want %v", err, errGone)
-		}
-		must(t, s.Shutdown(t.Context()))
-		if after := segments(t); after != before {
-			t.Errorf("%d names before, %d after", before, after)
-		}
+		err := s.Dispatch(t.Context(), 0, driver.Job{})
+		check.That(t, errors.Is(err, errGone), "dispatch: got %v, want %v", err, errGone)
+		check.Must(t, s.Shutdown(t.Context()))
+		check.Equal(t, segments(t), before, before, "names before  after")
 	})
 }
 
@@ -303,14 +293,14 @@ func TestWorkerKilled(t *testing.T) {
 func segments(t testing.TB) (n int) {
 	t.Helper()
 	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
-	must(t, err)
+	check.Must(t, err)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			continue // it may be gone by now
 		}
 		all, err := os.ReadDir(filepath.Dir(lock))
-		must(t, err)
+		check.Must(t, err)
 		n += len(all)
 	}
 	return n
@@ -323,43 +313,41 @@ func TestServerKilled(t *testing.T) {
 		v, o := parse(t, name)
 		c, out := child(t, "serve", name, private(t))
 		addr, err := out.ReadString('\n')
-		must(t, err)
+		check.Must(t, err)
 		w, err := transports.Dial(t.Context(), v, endpointAt(addr), 0, o)
-		must(t, err)
+		check.Must(t, err)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
 			told <- err
 		}()
-		must(t, c.Process.Kill())
+		check.Must(t, c.Process.Kill())
 		_ = c.Wait() // signal: killed
 		waiting.Promise(t, "A23", time.Second, func() {
 			if err := <-told; !errors.Is(err, errGone) {
 				t.Errorf("receive: got %v, want %v", err, errGone)
 			}
 		})
-		must(t, w.Close())
+		check.Must(t, w.Close())
 
 		s, _ := listening(t, v, o)
 		left, err := scratch.Leftovers(scratch.SharedMemory)
-		must(t, err)
+		check.Must(t, err)
 		mine := 0
 		for _, l := range left {
 			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Process.Pid)+",") {
 				mine++
-				must(t, l.Remove())
+				check.Must(t, l.Remove())
 			}
 		}
 		want := 0 // memfds leave nothing
 		if strings.HasPrefix(name, "shm-tensor") {
 			want = 1
 		}
-		if mine != want {
-			t.Errorf("%d leftovers of the killed server, want %d", mine, want)
-		}
+		check.Equal(t, mine, want, "leftovers of the killed server")
 		w, err = s.dial(t.Context(), 0)
-		must(t, err)
-		must(t, w.Close())
+		check.Must(t, err)
+		check.Must(t, w.Close())
 	})
 }
 
@@ -371,16 +359,13 @@ func TestModelIsReadOnly(t *testing.T) {
 		s, m := listening(t, v, o)
 		before := m.Hash()
 		c, _ := child(t, "scribble", name, s.where())
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
-		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, errGone) {
-			t.Errorf("%s: collect: got %v, want %v", name, err, errGone)
-		}
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		_, err := s.Collect(t.Context(), 0)
+		check.That(t, errors.Is(err, errGone), "%s: collect: got %v, want %v", name, err, errGone)
 		if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "fault") {
 			t.Errorf("%s: worker ended with %v, want a fault", name, err)
 		}
-		if m.Hash() != before {
-			t.Errorf("%s: the model changed", name)
-		}
+		check.That(t, m.Hash() == before, "%s: the model changed", name)
 	}
 }
 
@@ -403,19 +388,16 @@ func TestExchange(t *testing.T) {
 				m = publish(t, s, uint64(i))
 			}
 			j := driver.Job{Round: i / 10, Client: i}
-			must(t, s.Dispatch(t.Context(), 0, j))
+			check.Must(t, s.Dispatch(t.Context(), 0, j))
 			p, err := s.Collect(t.Context(), 0)
-			must(t, err)
-			must(t, tensor.Prove(p, m, tensor.Key{Round: j.Round, Client: j.Client}))
-			if string(p.Receipt) != string(m.Receipt) {
-				t.Fatalf("receipt %q, want %q", p.Receipt, m.Receipt)
-			}
+			check.Must(t, err)
+			check.Must(t, tensor.Prove(p, m, tensor.Key{Round: j.Round, Client: j.Client}))
+			check.Need(t, string(p.Receipt) == string(m.Receipt), "receipt %q, want %q", p.Receipt, m.Receipt)
 			p.Release()
 		}
-		must(t, s.Shutdown(t.Context()))
-		if err := c.Wait(); err != nil {
-			t.Errorf("worker: %v: %s", err, c.Stderr)
-		}
+		check.Must(t, s.Shutdown(t.Context()))
+		err := c.Wait()
+		check.That(t, err == nil, "worker: %v: %s", err, c.Stderr)
 	})
 }
 
@@ -441,7 +423,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				}
 				p, err := s.Collect(ctx, 0)
 				if err == nil {
-					must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+					check.Must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
 					p.Release()
 				}
 				return err
@@ -451,14 +433,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			for i := 1; err == nil; i++ {
 				err = turn(i)
 			}
-			if !errors.Is(err, errGone) {
-				t.Errorf("got %v, want %v", err, errGone)
-			}
+			check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
 			_ = c.Wait() // signal: killed
-			must(t, s.Shutdown(t.Context()))
+			check.Must(t, s.Shutdown(t.Context()))
 		}
-		if after := segments(t); after != before {
-			t.Errorf("%d names before, %d after", before, after)
-		}
+		check.Equal(t, segments(t), before, before, "names before  after")
 	})
 }

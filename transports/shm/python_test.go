@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -40,13 +41,13 @@ func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer
 	s, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
 	})
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
 	model, err := s.Reserve(0)
-	must(t, err)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
 	model, err = s.Publish(t.Context(), 0, model)
-	must(t, err)
+	check.Must(t, err)
 	return s, (&session{spy: spy}).base(), model
 }
 
@@ -69,27 +70,25 @@ func TestPythonPages(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in", "shm-slab:copy=out"} {
 		t.Run(name, func(t *testing.T) {
 			s, _, model := pythons(t, launcher, name, "train")
-			must(t, turn(t.Context(), s, func(u trainer.Update) error {
+			check.Must(t, turn(t.Context(), s, func(u trainer.Update) error {
 				return tensor.Prove(u.Package, model, tensor.Key{Seed: 42, Client: 2})
 			}))
 			own, theirs := memfds(t, os.Getpid()), memfds(t, s.Places()[0].PID)
 			for what, access := range map[string]string{"models": "r--s", "updates-0": "rw-s", "down-0": "r--s", "up-0": "rw-s"} {
 				id := own[what].id
-				if got, want := theirs[what], (mapping{id, access}); id == "" || got != want {
-					t.Errorf("%s: the worker maps %v, want %v", what, got, want)
-				}
+				got, want := theirs[what], (mapping{id, access})
+				check.That(t, id != "" && got == want, "%s: the worker maps %v, want %v", what, got, want)
 			}
 			r, err := s.Close()
-			must(t, err)
+			check.Must(t, err)
 			got := r.Processes[0]
 			counts := got.Counts[trainer.Timed]
 			all := int64(model.Payload())
 			if counts[phase.HandleBytes] != all || counts[phase.HandleTensors] != int64(model.Len()) || counts[phase.Copied] != map[bool]int64{true: all}[strings.Contains(name, "copy=")] {
 				t.Errorf("it counted %v of %d bytes", counts, all)
 			}
-			if wire := counts[phase.WireSent] + counts[phase.WireReceived]; wire == 0 || wire > 2000 {
-				t.Errorf("%d bytes went through mailboxes and sockets", wire)
-			}
+			wire := counts[phase.WireSent] + counts[phase.WireReceived]
+			check.That(t, wire != 0 && wire <= 2000, "%d bytes went through mailboxes and sockets", wire)
 			for _, p := range []phase.Phase{phase.Receive, phase.Wait, phase.ReserveUpdate, phase.Train, phase.Submit} {
 				if !slices.ContainsFunc(got.Samples, func(s phase.Sample) bool { return s.Phase == p && s.Client == 2 && s.End > s.Start }) {
 					t.Errorf("no sample of phase %v among %v", p, got.Samples)
@@ -99,9 +98,8 @@ func TestPythonPages(t *testing.T) {
 			if u.CPU() <= 0 || u.MinorFaults == 0 || u.IO == nil || got.Memory.RSS == 0 || got.Memory.Peak < got.Memory.RSS || got.Memory.PSS == nil || len(got.CPUs) == 0 {
 				t.Errorf("usage %+v, memory %+v, processors %v", u, got.Memory, got.CPUs)
 			}
-			if got.Software["numpy"] == "" || got.Software["kernel"] == "" || got.Import <= 0 {
-				t.Errorf("software %v, imported in %v", got.Software, got.Import)
-			}
+			check.That(t, got.Software["numpy"] != "" && got.Software["kernel"] != "" && got.Import > 0,
+				"software %v, imported in %v", got.Software, got.Import)
 		})
 	}
 }
@@ -115,7 +113,7 @@ var memfd = regexp.MustCompile(`(?m)^\S+ (\S{4}) \S+ (\S+ \d+) +/memfd:ipcbench-
 func memfds(t *testing.T, pid int) map[string]mapping {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	must(t, err)
+	check.Must(t, err)
 	all := map[string]mapping{}
 	for _, m := range memfd.FindAllStringSubmatch(string(text), -1) {
 		all[m[3]] = mapping{id: m[2], access: m[1]}
@@ -159,7 +157,7 @@ func TestPythonHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, server, _ := pythons(t, launcher, "shm-slab", "train")
-			must(t, c.post(server.lanes[0].out))
+			check.Must(t, c.post(server.lanes[0].out))
 			err := s.Enter(t.Context(), trainer.Outside, 1)
 			for err == nil { // it may have come before
 				err = s.Enter(t.Context(), trainer.Outside, 1)
@@ -184,32 +182,26 @@ func TestPythonFaults(t *testing.T) {
 		before := model.Hash()
 		err := turn(t.Context(), s, nothing)
 		for _, want := range []string{"round 0, client 2", "process 0 failed: worker function scribble: ValueError: ", "read-only", "script.py"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got error %v, want one with %q", err, want)
-			}
+			check.Fails(t, err, want)
 		}
-		if model.Hash() != before {
-			t.Error("the model changed")
-		}
+		check.That(t, model.Hash() == before, "the model changed")
 	})
 	t.Run("leave", func(t *testing.T) {
 		t.Parallel()
 		s, _, _ := pythons(t, launcher, "shm-slab", "leave")
-		must(t, turn(t.Context(), s, nothing))
+		check.Must(t, turn(t.Context(), s, nothing))
 		pid := s.Places()[0].PID
-		if n := inGroup(t, pid); n != 2 {
-			t.Errorf("%d processes in its group, want itself and what it has started", n)
-		}
+		n := inGroup(t, pid)
+		check.That(t, n == 2, "%d processes in its group, want itself and what it has started", n)
 		_, err := s.Close()
-		must(t, err)
+		check.Must(t, err)
 		waiting.Until(t, "the end of what it has started", func() bool { return inGroup(t, pid) == 0 }) // a signal is on its way
 	})
 	t.Run("hang", func(t *testing.T) {
 		t.Parallel()
 		s, _, _ := pythons(t, launcher, "shm-slab", "hang")
-		if err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got error %v, want the end of the context", err)
-		}
+		err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing)
+		check.That(t, errors.Is(err, context.DeadlineExceeded), "got error %v, want the end of the context", err)
 		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than what it takes to be killed
 	})
 }
@@ -218,7 +210,7 @@ func TestPythonFaults(t *testing.T) {
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
 	all, err := procfs.AllProcs()
-	must(t, err)
+	check.Must(t, err)
 	for _, p := range all {
 		s, err := p.Stat() // none of one that has ended
 		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
@@ -249,13 +241,13 @@ func TestPythonControl(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			p, err := launcher.Launch(0)
-			must(t, err)
+			check.Must(t, err)
 			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
 			if frames == "" {
-				must(t, p.Conn().Close())
+				check.Must(t, p.Conn().Close())
 			}
 			waiting.Receive(t, "the end of the process", p.Exited())
-			must(t, p.Stop())
+			check.Must(t, p.Stop())
 			if got := p.Stderr(); !strings.Contains(got, want) || strings.Contains(got, "Traceback") {
 				t.Errorf("it ends with %v and says %q, want %q", p.Err(), got, want)
 			}

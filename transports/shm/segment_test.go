@@ -8,13 +8,14 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
 func oneTensor(t testing.TB, s tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{s})
-	must(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -27,10 +28,8 @@ func TestSegmentHeader(t *testing.T) {
 			mem := make([]byte, segmentSize(l, 0))
 			putHeader(mem, s, l.Bytes(0))
 			data, err := dataOf(mem, l, 0)
-			must(t, err)
-			if len(data) != l.Bytes(0) {
-				t.Errorf("%v %v: got %d bytes, want %d", d, shape, len(data), l.Bytes(0))
-			}
+			check.Must(t, err)
+			check.Equal(t, len(data), l.Bytes(0), d, shape, "bytes")
 		}
 	}
 }
@@ -67,13 +66,10 @@ func TestSegmentHeaderRefused(t *testing.T) {
 		if err == nil {
 			err = h.check(s, l.Bytes(0))
 		}
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 	}
-	if _, err := dataOf(make([]byte, segmentSize(l, 0)-1), l, 0); !errors.Is(err, errTruncated) {
-		t.Errorf("short segment: got %v, want %v", err, errTruncated)
-	}
+	_, err := dataOf(make([]byte, segmentSize(l, 0)-1), l, 0)
+	check.That(t, errors.Is(err, errTruncated), "short segment: got %v, want %v", err, errTruncated)
 }
 
 func FuzzSegment(f *testing.F) {

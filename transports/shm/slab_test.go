@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -23,8 +24,8 @@ import (
 func dialled(t testing.TB, s *session) *transports.Worker {
 	t.Helper()
 	w, err := s.dial(t.Context(), 0)
-	must(t, err)
-	t.Cleanup(func() { must(t, w.Close()) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, w.Close()) })
 	return w
 }
 
@@ -69,16 +70,15 @@ func TestSlabsAreFew(t *testing.T) {
 	names := segments(t)
 	s, _ := listening(t, v, o)
 	dialled(t, s)
-	if n := segments(t); n != names {
-		t.Errorf("%d names in /dev/shm, %d before", n, names)
-	}
+	n := segments(t)
+	check.That(t, n == names, "%d names in /dev/shm, %d before", n, names)
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
-	must(t, err)
+	check.Must(t, err)
 	st := s.spy.server.(*slabServer)
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
 		info, err := m.File().Stat()
-		must(t, err)
+		check.Must(t, err)
 		if got := info.Size(); got != sizes[m.File().Name()] {
 			t.Errorf("%s has %d bytes, want %d", m.File().Name(), got, sizes[m.File().Name()])
 		}
@@ -92,18 +92,16 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
-		must(t, err)
+		check.Must(t, err)
 		update, err := w.Reserve()
-		must(t, err)
-		must(t, w.Submit(t.Context(), update))
+		check.Must(t, err)
+		check.Must(t, w.Submit(t.Context(), update))
 		p, err := s.Collect(t.Context(), 0)
-		must(t, err)
+		check.Must(t, err)
 		update.View(0)[5] = 123 // which a real worker does not do any more
-		if p.View(0)[5] != 123 {
-			t.Errorf("%s: the server has a copy", name)
-		}
+		check.That(t, p.View(0)[5] == 123, "%s: the server has a copy", name)
 		p.Release()
 	}
 }
@@ -118,25 +116,22 @@ func TestReceiptsAreSmall(t *testing.T) {
 			l, err := tensor.NewLayout([]tensor.Spec{
 				{Name: "a", DType: tensor.F32, Shape: []int{elems}}, {Name: "b", DType: tensor.F32, Shape: []int{elems}},
 			})
-			must(t, err)
+			check.Must(t, err)
 			o.Down, o.Up, o.Rec = l, l, phase.NewRecorder(1000)
 			s, _ := listening(t, v, o)
 			w := dialled(t, s)
-			must(t, exchange(s, w, driver.Job{}))
+			check.Must(t, exchange(s, w, driver.Job{}))
 			before := o.Rec.Counts()
-			must(t, exchange(s, w, driver.Job{Client: 1}))
+			check.Must(t, exchange(s, w, driver.Job{Client: 1}))
 			after := o.Rec.Counts()
 			diff := func(name string) int64 { return after[name] - before[name] }
 			sent[i] = diff(phase.WireSent)
-			if got, most := diff(phase.WireSent), int64(2*(1<<10+64*l.Len())); got == 0 || got > most {
-				t.Errorf("%d bytes sent for a job and a receipt, want at most %d", got, most)
-			}
+			got, most := diff(phase.WireSent), int64(2*(1<<10+64*l.Len()))
+			check.That(t, got != 0 && got <= most, "%d bytes sent for a job and a receipt, want at most %d", got, most)
 			if got := diff(phase.WireReceived); got != sent[i] {
 				t.Errorf("%d bytes received, %d sent", got, sent[i])
 			}
-			if got := diff(phase.HandleTensors); got != 4 {
-				t.Errorf("%d tensors travelled as handles, want 4", got)
-			}
+			check.Equal(t, diff(phase.HandleTensors), 4, "tensors travelled as handles")
 			if got := diff(phase.HandleBytes); got != int64(2*l.Payload()) {
 				t.Errorf("%d bytes travelled as handles, want %d", got, 2*l.Payload())
 			}
@@ -144,13 +139,9 @@ func TestReceiptsAreSmall(t *testing.T) {
 			if strings.Contains(name, "copy=in") {
 				copied = int64(l.Payload())
 			}
-			if got := diff(phase.Copied); got != copied {
-				t.Errorf("%d bytes copied, want %d", got, copied)
-			}
+			check.Equal(t, diff(phase.Copied), copied, "bytes copied")
 		}
-		if sent[0] != sent[1] {
-			t.Errorf("%d bytes sent for small tensors, %d for large ones", sent[0], sent[1])
-		}
+		check.That(t, sent[0] == sent[1], "%d bytes sent for small tensors, %d for large ones", sent[0], sent[1])
 	})
 }
 
@@ -175,25 +166,20 @@ func TestRoundsAreFlat(t *testing.T) {
 			return exchange(s, w, driver.Job{Round: round, Device: "cpu"})
 		}
 		for range 3 {
-			must(t, step())
+			check.Must(t, step())
 		}
 		mappings, files, named := mappingsNow(t), filesNow(t), segments(t)
 		for range 1000 {
-			must(t, step())
+			check.Must(t, step())
 		}
-		if n := filesNow(t); n > files {
-			t.Errorf("%d descriptors, %d after a thousand rounds", files, n)
-		}
-		if n := segments(t); n != named {
-			t.Errorf("%d segments, %d after a thousand rounds", named, n)
-		}
-		if n := mappingsNow(t); n != mappings {
-			t.Errorf("%d mappings of ours, %d after a thousand rounds", mappings, n)
-		}
+		n := filesNow(t)
+		check.That(t, n <= files, "%d descriptors, %d after a thousand rounds", files, n)
+		check.Equal(t, segments(t), named, named, "segments  after a thousand rounds")
+		check.Equal(t, mappingsNow(t), mappings, mappings, "mappings of ours  after a thousand rounds")
 		if !strings.HasPrefix(name, "shm-slab") {
 			return // segments are made, so something is allocated
 		}
-		if n := testing.AllocsPerRun(100, func() { must(t, step()) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { check.Must(t, step()) }); n != 0 {
 			t.Errorf("%v allocations a round, want none", n)
 		}
 	})
@@ -203,14 +189,14 @@ func TestRoundsAreFlat(t *testing.T) {
 func mappingsNow(t testing.TB) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
-	must(t, err)
+	check.Must(t, err)
 	return strings.Count(string(b), "ipcbench-")
 }
 
 func filesNow(t testing.TB) int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
-	must(t, err)
+	check.Must(t, err)
 	return len(all)
 }
 
@@ -220,19 +206,15 @@ func TestTwoSessions(t *testing.T) {
 		v, o := parse(t, name)
 		s1, m1 := listening(t, v, o)
 		s2, _ := listening(t, v, o)
-		if s1.e.Addr() == s2.e.Addr() {
-			t.Fatalf("both are at %s", s1.e.Addr())
-		}
+		check.Need(t, s1.e.Addr() != s2.e.Addr(), "both are at %s", s1.e.Addr())
 		h1 := m1.Hash()
 		w2 := dialled(t, s2)
 		publish(t, s2, 99)
-		must(t, exchange(s2, w2, driver.Job{}))
-		if m1.Hash() != h1 {
-			t.Error("one session's model changed with the other's")
-		}
-		must(t, w2.Close())
-		must(t, s2.Shutdown(t.Context()))
-		must(t, exchange(s1, dialled(t, s1), driver.Job{}))
+		check.Must(t, exchange(s2, w2, driver.Job{}))
+		check.That(t, m1.Hash() == h1, "one session's model changed with the other's")
+		check.Must(t, w2.Close())
+		check.Must(t, s2.Shutdown(t.Context()))
+		check.Must(t, exchange(s1, dialled(t, s1), driver.Job{}))
 	})
 }
 
@@ -242,17 +224,17 @@ func TestOneWriter(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
-	must(t, exchange(s, w, driver.Job{}))
+	check.Must(t, exchange(s, w, driver.Job{}))
 	if _, err := s.dial(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has or had a worker") {
 		t.Errorf("second worker: got %v, want a refusal", err)
 	}
 	st := s.spy.server.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
-		must(t, err)
+		check.Must(t, err)
 		if mem, err := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched); err == nil {
 			t.Errorf("%s was mapped for writing again", m.File().Name())
-			must(t, mem.Close())
+			check.Must(t, mem.Close())
 		}
 	}
 }
@@ -285,13 +267,13 @@ func TestHostileHandles(t *testing.T) {
 			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
 		}
 
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
-		must(t, err)
+		check.Must(t, err)
 		u, err := w.Reserve()
-		must(t, err)
+		check.Must(t, err)
 		c.change(&inside.order.update)
-		must(t, w.Submit(t.Context(), u))
+		check.Must(t, w.Submit(t.Context(), u))
 		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, c.server) {
 			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)
 		}
@@ -304,22 +286,18 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	err := s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare+4096)})
-	if err == nil || !strings.Contains(err.Error(), "the limit is") {
-		t.Errorf("dispatch: got %v, want the limit", err)
-	}
+	check.Fails(t, err, "the limit is", "dispatch")
 
 	v, o = parse(t, "shm-slab")
 	s, _ = listening(t, v, o)
 	w := dialled(t, s)
-	must(t, s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
+	check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
-	must(t, err)
+	check.Must(t, err)
 	u, err := w.Reserve()
-	must(t, err)
+	check.Must(t, err)
 	u.Receipt = make([]byte, spare+4096)
-	if err := w.Submit(t.Context(), u); err == nil || !strings.Contains(err.Error(), "the limit is") {
-		t.Errorf("submit: got %v, want the limit", err)
-	}
+	check.Fails(t, w.Submit(t.Context(), u), "the limit is", "submit")
 }
 
 // A7: nothing is touched for the first time in a round. Both sides are in this
@@ -327,7 +305,7 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 func TestRoundsDoNotFault(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{1 << 20}}}) // 1024 pages
-	must(t, err)
+	check.Must(t, err)
 	o.Down, o.Up = l, l
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
@@ -335,19 +313,18 @@ func TestRoundsDoNotFault(t *testing.T) {
 	for round := range 4 { // every place of both slabs
 		publish(t, s, uint64(round))
 		out, err := exchanged(s, w, driver.Job{Round: round})
-		must(t, err)
-		must(t, exchange(s, w, driver.Job{Round: round}))
+		check.Must(t, err)
+		check.Must(t, exchange(s, w, driver.Job{Round: round}))
 		out.Release()
 	}
 	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped on each side.
-	if n := faultsNow(t) - before; n > 500 {
-		t.Errorf("%d page faults in the first rounds, want none but Go's own", n)
-	}
+	n := faultsNow(t) - before
+	check.That(t, n <= 500, "%d page faults in the first rounds, want none but Go's own", n)
 }
 
 func faultsNow(t *testing.T) int64 {
 	t.Helper()
 	var u unix.Rusage
-	must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	check.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return u.Minflt
 }

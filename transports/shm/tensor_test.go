@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -28,7 +29,7 @@ func list(t *testing.T, s *session) []string {
 		models = d.modelServer
 	}
 	entries, err := os.ReadDir(models.names.dir)
-	must(t, err)
+	check.Must(t, err)
 	var all []string
 	for _, e := range entries {
 		if e.Name() != "lock" {
@@ -56,7 +57,7 @@ func TestOneSegmentATensor(t *testing.T) {
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
 		other, err := s.dial(t.Context(), 1)
-		must(t, err)
+		check.Must(t, err)
 		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
 		if strings.Contains(name, "pass=fd") {
 			updates = 0 // they have no names
@@ -66,22 +67,17 @@ func TestOneSegmentATensor(t *testing.T) {
 			if n := count(all, "model-"); n != tensors*min(round+1, 2) && (strings.Contains(name, "reuse") || n != tensors) {
 				t.Errorf("%s: %d segments of models with two workers, want %d for each model that exists", name, n, tensors)
 			}
-			if n := count(all, "update-"); n != updates {
-				t.Errorf("%s: %d buffers before the first job, want %d", name, n, updates)
-			}
-			must(t, exchange(s, w, driver.Job{Round: round}))
+			check.Equal(t, count(all, "update-"), updates, name, "buffers before the first job")
+			check.Must(t, exchange(s, w, driver.Job{Round: round}))
 			publish(t, s, uint64(round))
 		}
 		all := list(t, s)
-		if unique := slices.Compact(slices.Sorted(slices.Values(all))); len(unique) != len(all) {
-			t.Errorf("%s: names are not unique: %v", name, all)
-		}
+		unique := slices.Compact(slices.Sorted(slices.Values(all)))
+		check.That(t, len(unique) == len(all), "%s: names are not unique: %v", name, all)
 		for _, n := range all {
-			if len(n) > 64 {
-				t.Errorf("%s: name %s has %d bytes", name, n, len(n))
-			}
+			check.That(t, len(n) <= 64, "%s: name %s has %d bytes", name, n, len(n))
 		}
-		must(t, other.Close())
+		check.Must(t, other.Close())
 	}
 }
 
@@ -91,16 +87,14 @@ func TestSegmentsAreNewEachRound(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		must(t, exchange(s, w, driver.Job{}))
+		check.Must(t, exchange(s, w, driver.Job{}))
 		publish(t, s, 2)
 		first := list(t, s)
 		for round := range 2 {
-			must(t, exchange(s, w, driver.Job{Round: round}))
+			check.Must(t, exchange(s, w, driver.Job{Round: round}))
 			publish(t, s, uint64(round))
 		}
-		if same := slices.Equal(first, list(t, s)); same != reuse {
-			t.Errorf("%s: segments are the same after two rounds: %v, want %v", name, same, reuse)
-		}
+		check.Equal(t, slices.Equal(first, list(t, s)), reuse, name, "segments are the same after two rounds")
 	}
 }
 
@@ -128,8 +122,8 @@ func TestDamagedSegment(t *testing.T) {
 		w := dialled(t, s)
 		all := list(t, s)
 		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
-		must(t, damage(filepath.Join(s.spy.server.(*namedServer).names.dir, victim)))
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, damage(filepath.Join(s.spy.server.(*namedServer).names.dir, victim)))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
 			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
 		}
@@ -143,23 +137,23 @@ func TestPassManyDescriptors(t *testing.T) {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.I64, Shape: []int{i % 3}})
 	}
 	l, err := tensor.NewLayout(specs)
-	must(t, err)
+	check.Must(t, err)
 	v, o := parse(t, "shm-tensor:pass=fd")
 	o.Down, o.Up = l, l
 	s, m := listening(t, v, o)
 	w := dialled(t, s)
 	before := filesNow(t)
 	for i := range 3 {
-		must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: i}))
+		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: i}))
 		_, model, err := w.Receive(t.Context())
-		must(t, err)
+		check.Must(t, err)
 		u, err := w.Reserve()
-		must(t, err)
-		must(t, tensor.Train(u, model, tensor.Key{Client: i}))
-		must(t, w.Submit(t.Context(), u))
+		check.Must(t, err)
+		check.Must(t, tensor.Train(u, model, tensor.Key{Client: i}))
+		check.Must(t, w.Submit(t.Context(), u))
 		p, err := s.Collect(t.Context(), 0)
-		must(t, err)
-		must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+		check.Must(t, err)
+		check.Must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
 		p.Release()
 	}
 	if after := filesNow(t); after > before {
@@ -174,28 +168,24 @@ func TestSmallSharedMemory(t *testing.T) {
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=64M"); err != nil {
 		skip.Refused(t, "a small tmpfs: %v", err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(root, 0)) })
+	t.Cleanup(func() { check.Must(t, unix.Unmount(root, 0)) })
 	v, o := parse(t, "shm-tensor")
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "big", DType: tensor.F32, Shape: []int{64 << 20}}})
-	must(t, err)
+	check.Must(t, err)
 	o.Down, o.Up = l, l
 	v.Transport = tensorTransport{root: root}
 	err = v.Transport.Check(o)
 	n, _ := needOf(o)
 	for _, want := range []string{fmt.Sprint(n.named), fmt.Sprint(64 << 20), "--shm-size", "shm-slab"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to say %s", err, want)
-		}
+		check.Fails(t, err, want)
 	}
 	// Without the check it is an error, too, and not a fault; nothing is left.
 	if _, err := v.Transport.Listen(t.Context(), driver.NewEndpoint(private(t)), o); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("listen: got %v, want no space left", err)
 	}
 	entries, err := os.ReadDir(root)
-	must(t, err)
-	if len(entries) > 0 {
-		t.Errorf("listen left %v", entries)
-	}
+	check.Must(t, err)
+	check.That(t, len(entries) <= 0, "listen left %v", entries)
 }
 
 // A /dev/shm in which no file can be made is refused before anything starts, with
@@ -207,18 +197,16 @@ func TestCheckDirectory(t *testing.T) {
 		v.Transport = tensorTransport{root: root}
 		err := v.Transport.Check(o)
 		for _, w := range []string{root, want, "shm-slab"} {
-			if err == nil || !strings.Contains(err.Error(), w) {
-				t.Errorf("%s: got %v, want %q in it", name, err, w)
-			}
+			check.Fails(t, err, w, name)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	check.Must(t, os.WriteFile(file, nil, 0o600))
 	refused("a file", file, "not a directory")
 	refused("missing", file+"s", "no such file")
 
 	private := t.TempDir()
-	must(t, os.Chmod(private, 0o500))
+	check.Must(t, os.Chmod(private, 0o500))
 	done := make(chan bool)
 	go func() {
 		defer close(done)
@@ -239,50 +227,39 @@ func TestCheckDirectory(t *testing.T) {
 	if err := unix.Mount("tmpfs", frozen, "tmpfs", unix.MS_RDONLY, ""); err != nil {
 		skip.Refused(t, "a mount of a tmpfs: %v", err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(frozen, 0)) })
+	t.Cleanup(func() { check.Must(t, unix.Unmount(frozen, 0)) })
 	refused("read-only", frozen, "read-only file system")
 }
 
 func TestCheckRefuses(t *testing.T) {
 	v, o := parse(t, "shm-tensor:pass=fd:reuse=on")
-	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "exclude each other") {
-		t.Errorf("got %v, want that the settings exclude each other", err)
-	}
+	check.Fails(t, v.Transport.Check(o), "exclude each other")
 	v, o = parse(t, "shm-tensor")
 	var err error
 	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "deep", DType: tensor.U8, Shape: make([]int, maxRank+1)}})
-	must(t, err)
-	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "dimensions") {
-		t.Errorf("got %v, want that there are too many dimensions", err)
-	}
+	check.Must(t, err)
+	check.Fails(t, v.Transport.Check(o), "dimensions")
 	v, o = parse(t, "shm-tensor") // which has no descriptors for tensors, but some for every lane
 	o.Lanes = 1000
 	n, err := needOf(o)
-	must(t, err)
-	if n.files < 8000 {
-		t.Errorf("%d descriptors for 1000 lanes, want 8 each at least", n.files)
-	}
+	check.Must(t, err)
+	check.That(t, n.files >= 8000, "%d descriptors for 1000 lanes, want 8 each at least", n.files)
 	var files unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
-	if err := (need{files: int64(files.Max) + 1}).check(os.TempDir()); err == nil || !strings.Contains(err.Error(), "ulimit -Hn") {
-		t.Errorf("got %v, want that there are not enough descriptors", err)
-	}
+	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	check.Fails(t, (need{files: int64(files.Max) + 1}).check(os.TempDir()), "ulimit -Hn")
 	v, o = parse(t, "shm-slab")
 	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}})
-	must(t, err)
-	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "are available (") {
-		t.Errorf("got %v, want that there is not enough memory", err)
-	}
+	check.Must(t, err)
+	check.Fails(t, v.Transport.Check(o), "are available (")
 	for _, name := range variants { // sizes that overflow
 		v, o := parse(t, name)
 		o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}})
-		must(t, err)
+		check.Must(t, err)
 		o.Up, o.Lanes, o.Depth = o.Down, 1000, 1000
 		if err := v.Transport.Check(o); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
-		if f := v.Transport.Footprint(o); f <= 0 {
-			t.Errorf("%s: footprint of %d bytes", name, f)
-		}
+		f := v.Transport.Footprint(o)
+		check.That(t, f > 0, "%s: footprint of %d bytes", name, f)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/check"
 )
 
 func TestUnknownKind(t *testing.T) {
 	_, err := capture.New("cpu", "goroutine")
-	if err == nil || !strings.Contains(err.Error(), `unknown kind of profile "goroutine": want cpu, heap,`) {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, err, `unknown kind of profile "goroutine": want cpu, heap,`)
 }
 
 var sink []byte
@@ -64,17 +62,13 @@ func TestPieces(t *testing.T) {
 		kinds = append(kinds, k.Name)
 	}
 	c, err := capture.New(kinds...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 2 {
 		if err := c.Start(); err != nil {
 			t.Skip(err) // go test -cpuprofile or -trace is at work
 		}
 		work()
-		if err := c.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.Stop())
 		if err := c.Stop(); err != nil { // does nothing
 			t.Fatal(err)
 		}
@@ -83,9 +77,7 @@ func TestPieces(t *testing.T) {
 	for _, p := range c.Pieces() {
 		count[p.Kind]++
 		if p.Kind == capture.Trace {
-			if !bytes.HasPrefix(p.Data, []byte("go 1.")) {
-				t.Errorf("trace begins with %q", p.Data[:min(16, len(p.Data))])
-			}
+			check.That(t, bytes.HasPrefix(p.Data, []byte("go 1.")), "trace begins with %q", p.Data[:min(16, len(p.Data))])
 			continue
 		}
 		after, err := profile.ParseData(p.Data)
@@ -93,71 +85,49 @@ func TestPieces(t *testing.T) {
 			t.Errorf("%s: %v", p.Kind, err)
 			continue
 		}
-		if has, want := p.Before != nil, slices.Contains([]string{"allocs", "mutex", "block"}, p.Kind); has != want {
-			t.Errorf("%s: has a profile of the start: %v, want %v", p.Kind, has, want)
-		}
-		if len(after.Sample) == 0 {
-			t.Errorf("%s: no samples", p.Kind)
-		}
+		has, want := p.Before != nil, slices.Contains([]string{"allocs", "mutex", "block"}, p.Kind)
+		check.That(t, has == want, "%s: has a profile of the start: %v, want %v", p.Kind, has, want)
+		check.That(t, len(after.Sample) != 0, "%s: no samples", p.Kind)
 	}
 	for _, kind := range kinds {
 		want := 2
 		if kind == capture.Trace {
 			want = 1
 		}
-		if count[kind] != want {
-			t.Errorf("%d pieces of %s, want %d", count[kind], kind, want)
-		}
+		check.That(t, count[kind] == want, "%d pieces of %s, want %d", count[kind], kind, want)
 	}
-	if left := c.Pieces(); len(left) != 0 {
-		t.Errorf("%d pieces were returned twice", len(left))
-	}
+	left := c.Pieces()
+	check.That(t, len(left) == 0, "%d pieces were returned twice", len(left))
 }
 
 // TestNothing: no Capture and one without kinds do nothing, and allocate nothing.
 func TestNothing(t *testing.T) {
 	none, err := capture.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range []*capture.Capture{nil, none} {
-		if n := testing.AllocsPerRun(10, func() {
-			if err := c.Start(); err != nil {
-				t.Error(err)
-			}
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
-		}); n != 0 || c.Pieces() != nil {
-			t.Errorf("%v allocations, want none", n)
-		}
+		n := testing.AllocsPerRun(10, func() {
+			check.OK(t, c.Start())
+			check.OK(t, c.Stop())
+		})
+		check.That(t, n == 0 && c.Pieces() == nil, "%v allocations, want none", n)
 	}
 }
 
 // TestCPUInUse: a second CPU profile is refused, and leaves the first alone.
 func TestCPUInUse(t *testing.T) {
 	first, err := capture.New(capture.CPU)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	second, err := capture.New(capture.CPU)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if err := first.Start(); err != nil {
 		t.Skip(err)
 	}
-	if err := second.Start(); err == nil || !strings.Contains(err.Error(), "cpu profiling already in use") {
-		t.Errorf("got %v", err)
-	}
+	check.Fails(t, second.Start(), "cpu profiling already in use")
 	if err := second.Stop(); err != nil || len(second.Pieces()) != 0 {
 		t.Errorf("got %v and pieces", err)
 	}
 	work()
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if pieces := first.Pieces(); len(pieces) != 1 {
-		t.Errorf("%d pieces, want 1", len(pieces))
-	}
+	check.Must(t, first.Stop())
+	pieces := first.Pieces()
+	check.That(t, len(pieces) == 1, "%d pieces, want 1", len(pieces))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -49,9 +50,7 @@ func Start(t testing.TB) *Browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("browser: start %s: %v", path, err)
-	}
+	check.Must(t, chromedp.Do(ctx), "browser: start", path)
 	return &Browser{ctx}
 }
 
@@ -79,9 +78,7 @@ type Page struct {
 func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
 	var cancel context.CancelFunc
 	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))
@@ -166,9 +163,7 @@ func (p *Page) Problems() []string {
 // do ends the test if one of the actions fails.
 func (p *Page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, actions...); err != nil {
-		p.t.Fatalf("browser: %s %s: %v", p.url, what, err)
-	}
+	check.Must(p.t, chromedp.Do(p.ctx, actions...), "browser:", p.url, what)
 }
 
 // command is an action that sends a command without an answer.
@@ -184,9 +179,7 @@ func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		p.t.Fatalf("browser: %s: %s: %v", p.url, expression, err)
-	}
+	check.Must(p.t, err, "browser:", p.url, expression)
 	return value
 }
 
@@ -252,8 +245,6 @@ func (p *Page) PDF() []byte {
 func (p *Page) bytes(what string, action chromedp.Action[[]byte]) []byte {
 	p.t.Helper()
 	data, err := chromedp.Run(p.ctx, action)
-	if err != nil {
-		p.t.Fatalf("browser: %s %s: %v", p.url, what, err)
-	}
+	check.Must(p.t, err, "browser:", p.url, what)
 	return data
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
 func file(t *testing.T, html string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page #1.html")
-	if err := os.WriteFile(path, []byte("<!doctype html><meta charset=utf-8><title>t</title>"+html), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte("<!doctype html><meta charset=utf-8><title>t</title>"+html), 0o600))
 	return path
 }
 
@@ -30,13 +29,10 @@ func TestBrowser(t *testing.T) {
 			<script>console.log("said", 1); alert("opened"); fetch("beside.json").catch(() => {}); throw new Error("thrown")</script>`), Options{})
 		all := strings.Join(p.Problems(), "\n")
 		for _, want := range []string{"request: https://example.com/x.png", "console: said 1", "dialog: opened", "Content Security Policy directive", "beside.json", "exception: Uncaught Error: thrown"} {
-			if !strings.Contains(all, want) {
-				t.Errorf("no %q in\n%s", want, all)
-			}
+			check.That(t, strings.Contains(all, want), "no %q in\n%s", want, all)
 		}
-		if again := p.Problems(); again != nil {
-			t.Errorf("not forgotten: %q", again)
-		}
+		again := p.Problems()
+		check.That(t, again == nil, "not forgotten: %q", again)
 	})
 	t.Run("requests", func(t *testing.T) {
 		p := b.Open(t, file(t, `<link rel=stylesheet href="beside.css">`), Options{})
@@ -56,9 +52,8 @@ func TestBrowser(t *testing.T) {
 		p.Click("button")
 		p.Press("\x1b\t")
 		p.Press("x")
-		if got := Eval[string](p, `said.join() + document.querySelector("input").value`); got != "mouseover,mouseover,click,keydownEscape,keydownTabx" {
-			t.Error(got)
-		}
+		got := Eval[string](p, `said.join() + document.querySelector("input").value`)
+		check.That(t, got == "mouseover,mouseover,click,keydownEscape,keydownTabx", "%v", got)
 	})
 	t.Run("looks", func(t *testing.T) {
 		path := file(t, `<p>p</p><script>document.querySelector("p").textContent = "script"</script>`)
@@ -69,12 +64,9 @@ func TestBrowser(t *testing.T) {
 			"1280,false,true,p":       {Print: true, NoScript: true},
 		} {
 			p := b.Open(t, path, o)
-			if got := Eval[string](p, look); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			if !bytes.HasPrefix(p.Screenshot("html"), []byte("\x89PNG")) || !bytes.HasPrefix(p.PDF(), []byte("%PDF")) {
-				t.Error("no picture or no print")
-			}
+			check.Equal(t, Eval[string](p, look), want)
+			check.That(t, bytes.HasPrefix(p.Screenshot("html"), []byte("\x89PNG")) && bytes.HasPrefix(p.PDF(), []byte("%PDF")),
+				"no picture or no print")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"ipcbench/internal/test/check"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +22,8 @@ func TestGotest(t *testing.T) {
 		"wrong/d_test.go": "package d\nfunc TestWrong(t *testing.T) {}\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	exe := filepath.Join(t.TempDir(), "gotest")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
@@ -49,15 +46,9 @@ func TestGotest(t *testing.T) {
 		t.Errorf("skipped: got %q, %v", text, err)
 	}
 	out, err = run("./...")
-	if err == nil {
-		t.Error("failed tests: got no error")
-	}
+	check.That(t, err != nil, "failed tests: got no error")
 	for _, want := range []string{"b_test.go:3: reason", "--- FAIL: TestBad", "FAIL\tm/bad\t", "panic: boom", "FAIL\tm/crash\t", "undefined: testing", "FAIL\tm/wrong [build failed]", "ok  \tm/good\t", "skipped: 2 ("} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+		check.That(t, strings.Contains(out, want), "no %q in\n%s", want, out)
 	}
-	if strings.Contains(out, "chatter") {
-		t.Errorf("a test that passed is shown:\n%s", out)
-	}
+	check.That(t, !strings.Contains(out, "chatter"), "a test that passed is shown:\n%s", out)
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"ipcbench/internal/link"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
@@ -75,9 +76,7 @@ func New(t testing.TB, names ...string) *Rig {
 		}
 	}
 	tmp, err := os.MkdirTemp("", "rig") // a short name: sockets live there
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = os.Remove(tmp) }) // a host that has ended did that
 	r := &Rig{t: t, tmp: tmp, names: names, enter: map[string][]string{}, pids: map[string]int{}}
 	hosts := "127.0.0.1 localhost"
@@ -116,16 +115,12 @@ func (r *Rig) hold(args []string) int {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	stdin, err := c.StdinPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	stdout, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	line, _ := bufio.NewReader(stdout).ReadString('\n') // or it is no number
 	end := func() error {
 		stdin.Close()
@@ -172,9 +167,7 @@ func (r *Rig) do(host, format string, args ...any) {
 func (r *Rig) Command(host, name string, args ...string) *exec.Cmd {
 	r.t.Helper()
 	enter := r.enter[host]
-	if enter == nil {
-		r.t.Fatalf("rig: no host %q", host)
-	}
+	check.Need(r.t, enter != nil, "rig: no host %q", host)
 	c := exec.Command(enter[0], append(append(enter[1:len(enter):len(enter)], name), args...)...)
 	c.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	return c
@@ -204,9 +197,8 @@ func (r *Rig) root(host, path string) string {
 func (r *Rig) Processes(host string) (pids []int) {
 	network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", r.pids[host]))
 	all, errs := filepath.Glob("/proc/[0-9]*")
-	if err = errors.Join(err, errs); err != nil {
-		r.t.Fatal(err)
-	}
+	err = errors.Join(err, errs)
+	check.Need(r.t, err == nil, "%v", err)
 	for _, process := range all {
 		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern has digits there
 		is, err := os.Readlink(process + "/ns/net")
@@ -235,9 +227,7 @@ const late = 4 * time.Millisecond
 func (r *Rig) Shape(host, rate string) {
 	r.t.Helper()
 	as, err := link.Parse(rate)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	const some = 1e9 // bytes
 	burst := max(as.Burst(), int64(some*late.Seconds()/as.Take(some).Seconds()))
 	for _, end := range [][2]string{{host, "eth0"}, {r.names[0], port(host)}} {

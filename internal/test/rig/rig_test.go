@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/waiting"
 )
@@ -102,12 +103,8 @@ func transfer(t *testing.T, r *rig.Rig, from, to string, seconds float64) (float
 	t.Helper()
 	server := self(r, to, "serve")
 	stdout, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, server.Start())
 	defer func() {
 		_ = server.Process.Kill() // one that nobody came to
 		_ = server.Wait()
@@ -126,9 +123,7 @@ func transfer(t *testing.T, r *rig.Rig, from, to string, seconds float64) (float
 func output(t *testing.T, r *rig.Rig, host, name string, args ...string) string {
 	t.Helper()
 	out, err := r.Command(host, name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %s %q: %v: %s", host, name, args, err, out)
-	}
+	check.Need(t, err == nil, "%s: %s %q: %v: %s", host, name, args, err, out)
 	return strings.TrimSpace(string(out))
 }
 
@@ -138,34 +133,28 @@ func TestHosts(t *testing.T) {
 	names := []string{"h0", "h1", "h2"}
 	r := rig.New(t, names...)
 	for _, from := range names {
-		if got := output(t, r, from, "hostname"); got != from {
-			t.Errorf("the host name of %s is %q", from, got)
-		}
+		check.Equal(t, output(t, r, from, "hostname"), from, "the host name of", from, "is")
 		for _, to := range names {
-			if _, err := transfer(t, r, from, to, 0.01); err != nil {
-				t.Errorf("from %s to %s: %v", from, to, err)
-			}
+			_, err := transfer(t, r, from, to, 0.01)
+			check.That(t, err == nil, "from %s to %s: %v", from, to, err)
 		}
 		output(t, r, from, "sh", "-c", "echo "+from+" > /dev/shm/mine; cp /dev/shm/mine $TMPDIR")
 	}
 	for _, name := range names {
 		for _, dir := range []string{r.Shm(name), r.Tmp(name)} {
-			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-				t.Errorf("%s: %s has %v, %v, want one file", name, dir, entries, err)
-			}
+			entries, err := os.ReadDir(dir)
+			check.That(t, err == nil && len(entries) == 1, "%s: %s has %v, %v, want one file", name, dir, entries, err)
 			if got, err := os.ReadFile(filepath.Join(dir, "mine")); err != nil || string(got) != name+"\n" {
 				t.Errorf("%s: got %q, %v", name, got, err)
 			}
 		}
-		if there := output(t, r, name, "ls", "/sys/fs/cgroup"); there == "" {
-			t.Errorf("%s hides the groups of processes", name)
-		}
+		there := output(t, r, name, "ls", "/sys/fs/cgroup")
+		check.That(t, there != "", "%s hides the groups of processes", name)
 	}
 
 	r.Down("h1")
-	if _, err := transfer(t, r, "h1", "h2", 0.01); err == nil {
-		t.Error("h1 reaches h2 while its interface is down")
-	}
+	_, err := transfer(t, r, "h1", "h2", 0.01)
+	check.That(t, err != nil, "h1 reaches h2 while its interface is down")
 	r.Up("h1")
 	if _, err := transfer(t, r, "h1", "h2", 0.01); err != nil {
 		t.Errorf("up again: %v", err)
@@ -178,22 +167,16 @@ func TestAhead(t *testing.T) {
 	r.Ahead("h1", 100_000*time.Second)
 	clock := func(host string) int64 {
 		out, err := self(r, host, "clock").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		seconds, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return seconds
 	}
-	if pids := r.Processes("h1"); len(pids) > 0 {
-		t.Errorf("on h1 are %v, want nothing besides what holds it", pids)
-	}
+	pids := r.Processes("h1")
+	check.That(t, len(pids) <= 0, "on h1 are %v, want nothing besides what holds it", pids)
 	before, there, after := clock("h0"), clock("h1"), clock("h0")
-	if there-after > 100_000 || there-before+1 < 100_000 {
-		t.Errorf("h1's clock says %d between %d and %d of h0, want it 100,000 s ahead", there, before, after)
-	}
+	check.That(t, there-after <= 100_000 && there-before+1 >= 100_000,
+		"h1's clock says %d between %d and %d of h0, want it 100,000 s ahead", there, before, after)
 }
 
 // TestShape: no more comes through than a rate says, either way, and other hosts are
@@ -203,15 +186,12 @@ func TestShape(t *testing.T) {
 	r.Shape("h1", "1Mbit")
 	r.Shape("h1", "50Mbit") // instead
 	for _, way := range [][2]string{{"h0", "h1"}, {"h1", "h0"}, {"h2", "h1"}} {
-		if got, err := transfer(t, r, way[0], way[1], 0.2); err != nil || got > 53e6 {
-			t.Errorf("%v: %.1f Mbit/s, %v, want at most 50", way, got/1e6, err)
-		}
+		got, err := transfer(t, r, way[0], way[1], 0.2)
+		check.That(t, err == nil && got <= 53e6, "%v: %.1f Mbit/s, %v, want at most 50", way, got/1e6, err)
 	}
 	waiting.Until(t, "a faster way beside it", func() bool {
 		got, err := transfer(t, r, "h2", "h0", 0.1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got > 60e6
 	})
 }
@@ -227,12 +207,8 @@ func TestKilled(t *testing.T) {
 	c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 	c.Env = append(os.Environ(), roleEnv+"=hosts")
 	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, c.Start())
 	var name, tmp string
 	if _, err := fmt.Fscanf(stdout, "\nhosts %s\n%s\n", &name, &tmp); err != nil {
 		_ = c.Process.Kill()
@@ -240,9 +216,8 @@ func TestKilled(t *testing.T) {
 		rig.New(t, "h0") // says why there are none
 		t.Fatal(err)
 	}
-	if n := on(t, name); n != 2 {
-		t.Errorf("%d processes on the host, want one that holds it and one that sleeps", n)
-	}
+	n := on(t, name)
+	check.That(t, n == 2, "%d processes on the host, want one that holds it and one that sleeps", n)
 	_ = c.Process.Signal(syscall.SIGKILL)
 	_ = c.Wait()
 	waiting.Until(t, "the end of a host", func() bool {
@@ -255,9 +230,7 @@ func TestKilled(t *testing.T) {
 func on(t *testing.T, network string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, path := range all {
 		if is, err := os.Readlink(path); err == nil && is == network {
 			n++

@@ -1,6 +1,7 @@
 package skip
 
 import (
+	"ipcbench/internal/test/check"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,9 +28,8 @@ func TestCI(t *testing.T) {
 		if c.fails {
 			verdict = "--- FAIL: " + c.test
 		}
-		if (err != nil) != c.fails || !strings.Contains(string(out), verdict) || !strings.Contains(string(out), c.text) {
-			t.Errorf("%s: got %v, want %q and %q in\n%s", c.name, err, verdict, c.text, out)
-		}
+		check.That(t, (err != nil) == c.fails && strings.Contains(string(out), verdict) && strings.Contains(string(out), c.text),
+			"%s: got %v, want %q and %q in\n%s", c.name, err, verdict, c.text, out)
 	}
 }
 

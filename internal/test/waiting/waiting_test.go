@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -17,22 +18,17 @@ func TestWaiting(t *testing.T) {
 	waiting.Until(t, "the third look", func() bool { n++; return n == 3 })
 	c := make(chan int, 1)
 	waiting.Later(t, time.Millisecond, func() { c <- 7 })
-	if v := waiting.Receive(t, "a number", c); n != 3 || v != 7 {
-		t.Errorf("got %d looks and %d, want 3 and 7", n, v)
-	}
+	v := waiting.Receive(t, "a number", c)
+	check.That(t, n == 3 && v == 7, "got %d looks and %d, want 3 and 7", n, v)
 	waiting.Quiet(t, "a second number", c)
 	waiting.Do(t, "nothing", func() {})
 	ctx := waiting.Ending(t, time.Millisecond)
 	<-ctx.Done()
 	t.Run("inside", func(t *testing.T) { ctx = waiting.Context(t) })
-	if ctx.Err() == nil {
-		t.Error("a context outlives its test")
-	}
+	check.That(t, ctx.Err() != nil, "a context outlives its test")
 	t.Run("cleanup", func(t *testing.T) {
 		t.Cleanup(func() {
-			if err := waiting.Context(t).Err(); err != nil {
-				t.Errorf("a context of a cleanup: %v", err)
-			}
+			check.OK(t, waiting.Context(t).Err(), "a context of a cleanup")
 		})
 	})
 }

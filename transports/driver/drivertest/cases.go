@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -45,17 +45,15 @@ func testJob(t *testing.T, tr driver.Transport) {
 			}
 			failed <- err
 		}()
-		check(t, s.server.Dispatch(t.Context(), 0, want))
+		check.Must(t, s.server.Dispatch(t.Context(), 0, want))
 		p, err := s.server.Collect(t.Context(), 0)
-		check(t, errors.Join(err, <-failed))
+		check.Must(t, errors.Join(err, <-failed))
 		p.Release()
 		g := <-got
 		if len(g.Config) == 0 {
 			g.Config = nil
 		}
-		if !reflect.DeepEqual(g, want) {
-			t.Errorf("job %d: got %+v, want %+v", i, g, want)
-		}
+		check.That(t, reflect.DeepEqual(g, want), "job %d: got %+v, want %+v", i, g, want)
 	}
 }
 
@@ -66,13 +64,13 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
 		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
 		m, err := s.server.Reserve()
-		check(t, err)
+		check.Must(t, err)
 		tensor.Fill(m, 1)
 		if size > 0 { // a reserved package has none
 			m.Receipt = bytes.Clone(down)
 		}
 		_, err = s.server.Publish(t.Context(), m)
-		check(t, err)
+		check.Must(t, err)
 		for i := range m.Receipt { // its memory is the caller's again
 			m.Receipt[i] = 'x'
 		}
@@ -96,12 +94,11 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 			}
 			failed <- errors.Join(err, e)
 		}()
-		check(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
 		p, err := s.server.Collect(t.Context(), 0)
-		check(t, errors.Join(err, <-failed))
-		if !bytes.Equal(p.Receipt, up) {
-			t.Errorf("receipt of %d bytes: the update's differs (%d bytes arrived)", size, len(p.Receipt))
-		}
+		check.Must(t, errors.Join(err, <-failed))
+		check.That(t, bytes.Equal(p.Receipt, up),
+			"receipt of %d bytes: the update's differs (%d bytes arrived)", size, len(p.Receipt))
 		p.Release()
 	}
 }
@@ -118,9 +115,7 @@ func testLent(t *testing.T, tr driver.Transport) {
 		j := driver.Job{Round: 0, Client: i}
 		out, jobs = append(out, s.exchange(i%2, j)), append(jobs, j)
 		for n, p := range out {
-			if err := tensor.Prove(p, model, key(jobs[n])); err != nil {
-				t.Fatalf("update %d after exchange %d: %v", n, i, err)
-			}
+			check.Must(t, tensor.Prove(p, model, key(jobs[n])), "update", n, "after exchange", i)
 		}
 	}
 	hash := out[0].Hash()
@@ -131,15 +126,12 @@ func testLent(t *testing.T, tr driver.Transport) {
 		s.exchange(1, driver.Job{Round: 0, Client: 100 + i}).Release()
 	}
 	for _, w := range s.workers {
-		check(t, w.Close())
+		check.Must(t, w.Close())
 	}
 	err := s.server.Shutdown(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "1 updates are still out") {
-		t.Errorf("shutdown with one update out: got error %v, want one that says so", err)
-	}
-	if got := out[0].Hash(); got != hash {
-		t.Errorf("an update that is out changed after shutdown: hash %016x, want %016x", got, hash)
-	}
+	check.Fails(t, err, "1 updates are still out", "shutdown with one update out")
+	got := out[0].Hash()
+	check.That(t, got == hash, "an update that is out changed after shutdown: hash %016x, want %016x", got, hash)
 	out[0].Release()
 }
 
@@ -152,12 +144,11 @@ func testModelUnchanged(t *testing.T, tr driver.Transport) {
 		before := m.Hash()
 		for lane := range 2 {
 			p := s.exchange(lane, driver.Job{Round: round, Client: lane})
-			check(t, tensor.Prove(p, m, tensor.Key{Seed: seed, Round: round, Client: lane}))
+			check.Must(t, tensor.Prove(p, m, tensor.Key{Seed: seed, Round: round, Client: lane}))
 			p.Release()
 		}
-		if after := m.Hash(); after != before {
-			t.Errorf("round %d: the model changed: hash %016x, want %016x", round, after, before)
-		}
+		after := m.Hash()
+		check.That(t, after == before, "round %d: the model changed: hash %016x, want %016x", round, after, before)
 	}
 }
 
@@ -176,14 +167,14 @@ func testCancel(t *testing.T, tr driver.Transport) {
 			_, _, err := s.workers[1].Receive(t.Context()) // and never submits
 			failed <- err
 		}()
-		check(t, s.server.Dispatch(t.Context(), 1, driver.Job{}))
-		check(t, <-failed)
+		check.Must(t, s.server.Dispatch(t.Context(), 1, driver.Job{}))
+		check.Must(t, <-failed)
 		_, err := s.server.Collect(waiting.Ending(t, moment), 1)
 		return err
 	}, context.DeadlineExceeded)
 	update, err := s.workers[1].Reserve()
-	check(t, err)
-	check(t, s.workers[1].Close()) // which takes update and model back
+	check.Must(t, err)
+	check.Must(t, s.workers[1].Close()) // which takes update and model back
 	if err := s.workers[1].Submit(t.Context(), update); err == nil {
 		t.Error("submit on a lane that was closed: got no error")
 	}
@@ -205,9 +196,8 @@ const moment = 30 * time.Millisecond
 func waits(t *testing.T, what string, f func() error, want error) {
 	t.Helper()
 	waiting.Do(t, what, func() {
-		if err := f(); !errors.Is(err, want) {
-			t.Errorf("%s: got error %v, want %v", what, err, want)
-		}
+		err := f()
+		check.That(t, errors.Is(err, want), "%s: got error %v, want %v", what, err, want)
 	})
 }
 
@@ -223,14 +213,13 @@ func testShutdown(t *testing.T, tr driver.Transport) {
 			ends <- errors.Join(ignoreEOF(err), w.Close(), w.Close())
 		}()
 	}
-	check(t, s.server.Shutdown(t.Context()))
+	check.Must(t, s.server.Shutdown(t.Context()))
 	for range s.workers {
-		check(t, <-ends)
+		check.Must(t, <-ends)
 	}
-	check(t, s.server.Shutdown(t.Context()))
-	if err := s.server.Dispatch(t.Context(), 0, driver.Job{}); err == nil {
-		t.Error("dispatch after shutdown: got no error")
-	}
+	check.Must(t, s.server.Shutdown(t.Context()))
+	err := s.server.Dispatch(t.Context(), 0, driver.Job{})
+	check.That(t, err != nil, "dispatch after shutdown: got no error")
 }
 
 // ignoreEOF turns the end that a worker must see into nil, and its absence into
@@ -255,19 +244,19 @@ func testClone(t *testing.T, tr driver.Transport) {
 	feet := map[string]int64{}
 	for _, copying := range []string{"off", "out"} {
 		v, err := transports.NewVariant(tr, driver.Settings{"copy": copying})
-		check(t, err)
+		check.Must(t, err)
 		l, rec := small(t), phase.NewRecorder(1000)
 		s := listen(t, v, driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec})
 		feet[copying] = v.Footprint(s.o)
 		w, err := transports.Dial(t.Context(), v, s.worker(0), 0, s.o)
-		check(t, err)
+		check.Must(t, err)
 		s.workers = append(s.workers, w)
 		m := s.publish(7)
 		turn := func(client int) (written, p *tensor.Package) {
 			t.Helper()
-			check(t, s.server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
+			check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
 			_, model, err := w.Receive(t.Context())
-			check(t, err)
+			check.Must(t, err)
 			if rec.Counts()[phase.HandleTensors] == 0 {
 				if copying == "off" {
 					t.Skip("nothing is shared")
@@ -276,33 +265,30 @@ func testClone(t *testing.T, tr driver.Transport) {
 			}
 			seen(t, "model", copying, m, model)
 			written, err = w.Reserve()
-			check(t, err)
-			check(t, tensor.Train(written, model, key(driver.Job{Client: client})))
-			check(t, w.Submit(t.Context(), written))
+			check.Must(t, err)
+			check.Must(t, tensor.Train(written, model, key(driver.Job{Client: client})))
+			check.Must(t, w.Submit(t.Context(), written))
 			p, err = s.server.Collect(t.Context(), 0)
-			check(t, err)
+			check.Must(t, err)
 			return written, p
 		}
 		before, first := turn(0)
 		seen(t, "update", copying, before, first)
 		after, second := turn(1)
-		if free := &before.View(0)[0] == &after.View(0)[0]; free != (copying == "out") {
-			t.Errorf("copy=%s: the memory of an update that is out is used again: %v", copying, free)
-		}
-		check(t, tensor.Prove(first, m, key(driver.Job{})))
+		free := &before.View(0)[0] == &after.View(0)[0]
+		check.That(t, free == (copying == "out"), "copy=%s: the memory of an update that is out is used again: %v", copying, free)
+		check.Must(t, tensor.Prove(first, m, key(driver.Job{})))
 		first.Release()
 		second.Release()
 		want := int64(0)
 		if copying == "out" {
 			want = rec.Counts()[phase.HandleBytes]
 		}
-		if got := rec.Counts()[phase.Copied]; got != want {
-			t.Errorf("copy=%s: %d bytes were copied, want %d", copying, got, want)
-		}
+		got := rec.Counts()[phase.Copied]
+		check.That(t, got == want, "copy=%s: %d bytes were copied, want %d", copying, got, want)
 	}
-	if more, want := feet["out"]-feet["off"], int64(3*small(t).Size()); more != want {
-		t.Errorf("copy=out takes %d bytes more, want %d: a model and %d updates", more, want, 2)
-	}
+	more, want := feet["out"]-feet["off"], int64(3*small(t).Size())
+	check.That(t, more == want, "copy=out takes %d bytes more, want %d: a model and %d updates", more, want, 2)
 }
 
 // seen checks whether who reads sees what is written, which is undone.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/identity"
+	"ipcbench/internal/test/check"
 	"ipcbench/transports/driver"
 )
 
@@ -18,11 +19,11 @@ import (
 func Certified(t *testing.T, e *driver.Endpoint, lanes ...int) *tls.Config {
 	t.Helper()
 	w, err := identity.NewWorker(e.Trust().Authority)
-	check(t, err)
+	check.Must(t, err)
 	request, err := w.Request()
-	check(t, err)
+	check.Must(t, err)
 	cert, err := e.Sign(request, lanes)
-	check(t, errors.Join(err, w.Certify(cert)))
+	check.Must(t, errors.Join(err, w.Certify(cert)))
 	return w.Config()
 }
 
@@ -31,12 +32,12 @@ func Certified(t *testing.T, e *driver.Endpoint, lanes ...int) *tls.Config {
 func Files(t *testing.T, client *tls.Config) (cert, key string) {
 	t.Helper()
 	own, err := client.GetClientCertificate(nil)
-	check(t, err)
+	check.Must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	check(t, err)
+	check.Must(t, err)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))
-	check(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	check.Must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))
+	check.Must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 	return cert, key
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -148,14 +149,14 @@ func has(tr driver.Transport, name string) bool {
 func variant(t *testing.T, tr driver.Transport) transports.Variant {
 	t.Helper()
 	v, err := transports.NewVariant(tr, nil)
-	check(t, err)
+	check.Must(t, err)
 	return v
 }
 
 func layout(t *testing.T, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
 	l, err := tensor.NewLayout(specs)
-	check(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -189,7 +190,7 @@ func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, la
 	s := listen(t, v, driver.Options{Down: down, Up: up, Lanes: lanes})
 	for n := range lanes {
 		w, err := transports.Dial(t.Context(), v, s.worker(n), n, s.o)
-		check(t, err)
+		check.Must(t, err)
 		s.workers = append(s.workers, w)
 	}
 	return s
@@ -199,11 +200,11 @@ func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, la
 func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
 	t.Helper()
 	dir, err := scratch.New(scratch.Roots()[0])
-	check(t, err)
+	check.Must(t, err)
 	o.Clients, o.Depth, o.Settings = 8, 2, v.Settings
 	s := &session{t: t, variant: v, dir: dir.Path(), at: driver.NewEndpoint(dir.Path()), o: o}
 	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
-	check(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		done := make(chan struct{})
 		go func() { // workers leave while the server waits for them
@@ -214,7 +215,7 @@ func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
 		}()
 		_ = s.server.Shutdown(waiting.Context(t)) // likewise
 		<-done
-		check(t, dir.Close())
+		check.Must(t, dir.Close())
 	})
 	return s
 }
@@ -223,7 +224,7 @@ func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
 func (s *session) worker(lane int) *driver.Endpoint {
 	s.t.Helper()
 	e, err := s.at.Worker(lane)
-	check(s.t, err)
+	check.Must(s.t, err)
 	return e
 }
 
@@ -237,11 +238,11 @@ func Inside(t *testing.T, tr driver.Transport) bool {
 func (s *session) publish(seed uint64) *tensor.Package {
 	s.t.Helper()
 	m, err := s.server.Reserve()
-	check(s.t, err)
+	check.Must(s.t, err)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "model"...)
 	trained, err := s.server.Publish(s.t.Context(), m)
-	check(s.t, err)
+	check.Must(s.t, err)
 	return trained
 }
 
@@ -250,9 +251,9 @@ func (s *session) exchange(lane int, j driver.Job) *tensor.Package {
 	s.t.Helper()
 	failed := make(chan error, 1)
 	go func() { failed <- s.turn(lane) }()
-	check(s.t, s.server.Dispatch(s.t.Context(), lane, j))
+	check.Must(s.t, s.server.Dispatch(s.t.Context(), lane, j))
 	p, err := s.server.Collect(s.t.Context(), lane)
-	check(s.t, errors.Join(err, <-failed))
+	check.Must(s.t, errors.Join(err, <-failed))
 	return p
 }
 
@@ -280,10 +281,3 @@ func key(j driver.Job) tensor.Key {
 }
 
 const seed = 42
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

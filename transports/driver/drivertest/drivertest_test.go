@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -21,20 +22,16 @@ func TestLeftovers(t *testing.T) {
 	for _, root := range scratch.Roots() {
 		before := names()
 		dir, err := scratch.New(root)
-		check(t, err)
+		check.Must(t, err)
 		for _, c := range []struct {
 			when   string
 			before []string
 			want   bool
 		}{{"made meanwhile", before, true}, {"there before", names(), false}} {
-			if got := slices.Contains(leftovers(c.before), dir.Path()); got != c.want {
-				t.Errorf("%s: %s: told %v, want %v", dir.Path(), c.when, got, c.want)
-			}
+			check.Equal(t, slices.Contains(leftovers(c.before), dir.Path()), c.want, dir.Path(), c.when, "told")
 		}
-		check(t, dir.Close())
-		if slices.Contains(leftovers(before), dir.Path()) {
-			t.Errorf("%s: told, though it was closed", dir.Path())
-		}
+		check.Must(t, dir.Close())
+		check.That(t, !slices.Contains(leftovers(before), dir.Path()), "%s: told, though it was closed", dir.Path())
 	}
 }
 
@@ -44,20 +41,20 @@ func TestThings(t *testing.T) {
 	for what, take := range map[string]func() (giveUp func() error){
 		"descriptor of /dev/null": func() func() error {
 			f, err := os.Open(os.DevNull)
-			check(t, err)
+			check.Must(t, err)
 			return f.Close
 		},
 		"mapping of /memfd:ipcbench-left (deleted)": func() func() error {
 			fd, err := unix.MemfdCreate("ipcbench-left", unix.MFD_CLOEXEC)
-			check(t, err)
-			check(t, unix.Ftruncate(fd, 4096))
+			check.Must(t, err)
+			check.Must(t, unix.Ftruncate(fd, 4096))
 			b, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
-			check(t, errors.Join(err, unix.Close(fd)))
+			check.Must(t, errors.Join(err, unix.Close(fd)))
 			return func() error { return unix.Munmap(b) }
 		},
 		"child process": func() func() error {
 			cmd := exec.Command("/proc/self/exe", "-test.run=^$")
-			check(t, cmd.Start())
+			check.Must(t, cmd.Start())
 			return cmd.Wait // until then it is a zombie, at least
 		},
 	} {
@@ -72,10 +69,9 @@ func TestThings(t *testing.T) {
 		if found != 1 {
 			t.Errorf("%s: found %d, want 1, among %v", what, found, things())
 		}
-		check(t, giveUp())
-		if left := before.left(); len(left) > 0 {
-			t.Errorf("%s: left after it was given up: %q", what, left)
-		}
+		check.Must(t, giveUp())
+		left := before.left()
+		check.That(t, len(left) <= 0, "%s: left after it was given up: %q", what, left)
 	}
 }
 
@@ -84,11 +80,10 @@ func TestThings(t *testing.T) {
 func TestLeftWaits(t *testing.T) {
 	before := hold()
 	f, err := os.Open(os.DevNull)
-	check(t, err)
+	check.Must(t, err)
 	closed := make(chan error, 1)
 	waiting.Later(t, time.Second, func() { closed <- f.Close() })
-	if left := before.left(); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
-	check(t, <-closed)
+	left := before.left()
+	check.That(t, len(left) <= 0, "left: %q", left)
+	check.Must(t, <-closed)
 }

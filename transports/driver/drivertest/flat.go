@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -30,7 +31,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 1, Clients: 1, Func: "train", Launcher: launcher,
 		})
-		check(t, err)
+		check.Must(t, err)
 		pids := []int{os.Getpid()}
 		for _, place := range p.Places() {
 			if place.PID > 0 {
@@ -39,14 +40,14 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		}
 		before := map[int]int{}
 		model, err := p.Reserve(0)
-		check(t, err)
+		check.Must(t, err)
 		tensor.Fill(model, seed)
 		for r := range rounds {
 			_, err := p.Publish(t.Context(), r, model)
-			check(t, err)
+			check.Must(t, err)
 			next, err := p.Reserve(r)
-			check(t, err)
-			check(t, p.Round(t.Context(), trainer.Round{Number: r, Clients: []trainer.Client{{}}, Each: func(u trainer.Update) error {
+			check.Must(t, err)
+			check.Must(t, p.Round(t.Context(), trainer.Round{Number: r, Clients: []trainer.Client{{}}, Each: func(u trainer.Update) error {
 				defer u.Release()
 				next.CopyFrom(u.Package)
 				return nil
@@ -65,7 +66,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 			}
 		}
 		_, err = p.Close()
-		check(t, err)
+		check.Must(t, err)
 	}
 	if Inside(t, tr) {
 		measure(t, trainer.NewGoroutines(host(tr)))
@@ -78,9 +79,9 @@ func testFlat(t *testing.T, tr driver.Transport) {
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	check(t, err)
+	check.Must(t, err)
 	var size, pages int
 	_, err = fmt.Sscan(string(text), &size, &pages)
-	check(t, err)
+	check.Must(t, err)
 	return pages * os.Getpagesize()
 }

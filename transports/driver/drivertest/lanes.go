@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -62,21 +63,20 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	}
 	path, args := program(t, hosting, names...)
 	text, err := json.Marshal(lanes)
-	check(t, err)
+	check.Must(t, err)
 	var stderr bytes.Buffer
 	c := exec.CommandContext(waiting.Context(t), path, args...)
 	c.Stdin, c.Stderr = bytes.NewReader(text), &stderr
 	pipe, err := c.StdoutPipe()
-	check(t, err)
-	check(t, c.Start())
+	check.Must(t, err)
+	check.Must(t, c.Start())
 	stdout := bufio.NewReader(pipe)
 	_, dialled := stdout.ReadString('\n')
 	return func() (all []Outcome) {
 		t.Helper()
 		err := errors.Join(dialled, json.NewDecoder(stdout).Decode(&all))
-		if err = errors.Join(err, c.Wait()); err != nil {
-			t.Fatalf("lanes in Python: %v\n%s", err, stderr.Bytes())
-		}
+		err = errors.Join(err, c.Wait())
+		check.Need(t, err == nil, "lanes in Python: %v\n%s", err, stderr.Bytes())
 		return all
 	}
 }
@@ -91,7 +91,7 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	var inPython, inGo []*session
 	for i, name := range variants {
 		v, err := transports.Parse(name, all)
-		check(t, err)
+		check.Must(t, err)
 		o := driver.Options{Down: down, Up: down, Lanes: 2}
 		if i%2 > 0 {
 			o.Up = up
@@ -114,14 +114,12 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 		for n := range want {
 			g, w := got[i*len(want)+n], want[n]
 			g.Counts, w.Counts = without(g.Counts, but), without(w.Counts, but)
-			if g.Error != "" || !maps.Equal(g.Counts, w.Counts) || !maps.Equal(g.Spans, w.Spans) {
-				t.Errorf("%s: lane %d: got\n%+v, want\n%+v", variants[i], n, g, w)
-			}
+			check.That(t, g.Error == "" && maps.Equal(g.Counts, w.Counts) && maps.Equal(g.Spans, w.Spans),
+				"%s: lane %d: got\n%+v, want\n%+v", variants[i], n, g, w)
 		}
 		g, w := without(inPython[i].o.Rec.Counts(), but), without(s.o.Rec.Counts(), but)
-		if !maps.Equal(g, w) {
-			t.Errorf("%s: the server of workers in Python has counted\n%v, and that of workers in Go\n%v", variants[i], g, w)
-		}
+		check.That(t, maps.Equal(g, w),
+			"%s: the server of workers in Python has counted\n%v, and that of workers in Go\n%v", variants[i], g, w)
 	}
 }
 
@@ -164,18 +162,17 @@ func (s *session) rounds() {
 		for _, client := range []int{0, 0, 2} {
 			for lane := range s.o.Lanes {
 				j := driver.Job{Round: round, Client: client + lane, Weight: 1.5, Device: "cpu", Config: []byte("{}"), Timed: true}
-				check(s.t, s.server.Dispatch(ctx, lane, j))
+				check.Must(s.t, s.server.Dispatch(ctx, lane, j))
 				p, err := s.server.Collect(ctx, lane)
-				check(s.t, err)
-				check(s.t, tensor.Prove(p, model, key(j)))
-				if got, want := string(p.Receipt), receiptOf(j, "model"); got != want {
-					s.t.Errorf("%s: got receipt %q, want %q", s.variant, got, want)
-				}
+				check.Must(s.t, err)
+				check.Must(s.t, tensor.Prove(p, model, key(j)))
+				got, want := string(p.Receipt), receiptOf(j, "model")
+				check.That(s.t, got == want, "%s: got receipt %q, want %q", s.variant, got, want)
 				p.Release()
 			}
 		}
 	}
-	check(s.t, s.server.Shutdown(ctx))
+	check.Must(s.t, s.server.Shutdown(ctx))
 }
 
 // receiptOf is what a lane in Python says of its job.
@@ -193,7 +190,7 @@ func (s *session) inGo() []Outcome {
 		o := s.o
 		o.Rec = phase.NewRecorder(1 << 16)
 		w, err := transports.Dial(s.t.Context(), s.variant, s.worker(n), n, o)
-		check(s.t, err)
+		check.Must(s.t, err)
 		go func() {
 			err := w.Ping(s.t.Context())
 			for err == nil {
@@ -215,7 +212,7 @@ func (s *session) inGo() []Outcome {
 	}
 	s.rounds()
 	for range outcomes {
-		check(s.t, <-done)
+		check.Must(s.t, <-done)
 	}
 	return outcomes
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
@@ -17,9 +17,7 @@ import (
 func says(t *testing.T, what string, err error, want ...string) {
 	t.Helper()
 	for _, text := range want {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: got error %v, want one with %q", what, err, text)
-		}
+		check.Fails(t, err, text, what)
 	}
 }
 
@@ -46,7 +44,7 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	_, err = s.server.Collect(ctx, 1)
 	says(t, "second collect of one job", err, "no job is out")
 	_, err = s.server.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	_, err = s.server.Reserve()
 	says(t, "reserve of a third model", err, name+": reserve: the next model is reserved already")
 
@@ -54,24 +52,24 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	_, err = w.Reserve()
 	says(t, "reserve without a job", err, name+": lane 0: reserve: no job is in hand")
 	says(t, "submit without a job", w.Submit(ctx, foreign), name+": lane 0: submit: no job is in hand")
-	check(t, s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
+	check.Must(t, s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
 	says(t, "second dispatch", s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 7}),
 		name+": lane 0: dispatch: round 2, client 7: the update of client 6 was not collected")
 	job, model, err := w.Receive(ctx)
-	check(t, err)
+	check.Must(t, err)
 	at := name + ": lane 0: "
 	says(t, "submit what was not reserved", w.Submit(ctx, foreign), at+"submit: round 2, client 6: not the package that was reserved")
 	_, _, err = w.Receive(ctx)
 	says(t, "receive with a job in hand", err, at+"receive: round 2, client 6: the update of client 6 was not submitted")
 	update, err := w.Reserve()
-	check(t, err)
+	check.Must(t, err)
 	_, err = w.Reserve()
 	says(t, "second reserve", err, at+"reserve: round 2, client 6: the update is reserved already")
-	check(t, tensor.Train(update, model, key(job)))
-	check(t, w.Submit(ctx, update)) // the mistakes before have done no harm
+	check.Must(t, tensor.Train(update, model, key(job)))
+	check.Must(t, w.Submit(ctx, update)) // the mistakes before have done no harm
 	says(t, "second submit", w.Submit(ctx, update), "no job is in hand")
 	p, err := s.server.Collect(ctx, 0)
-	check(t, err)
+	check.Must(t, err)
 	p.Release()
 
 	s.dead(2)
@@ -83,20 +81,14 @@ func (s *session) dead(lane int) {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_, _, err := w.Receive(over)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("receive with a context that has ended: got %v", err)
-	}
+	check.That(t, errors.Is(err, context.Canceled), "receive with a context that has ended: got %v", err)
 	_, _, err = w.Receive(ctx)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("receive on a lane that is dead: got %v, want what killed it", err)
-	}
-	check(t, w.Close())
-	check(t, w.Close())
+	check.That(t, errors.Is(err, context.Canceled), "receive on a lane that is dead: got %v, want what killed it", err)
+	check.Must(t, w.Close())
+	check.Must(t, w.Close())
 	_, _, err = w.Receive(ctx)
 	says(t, "receive on a closed lane", err, ": lane 2: receive: the lane is closed")
-	if errors.Is(err, io.EOF) {
-		t.Error("a closed lane is not the end of the session")
-	}
+	check.That(t, !errors.Is(err, io.EOF), "a closed lane is not the end of the session")
 }
 
 // testUnlike: an update unlike the model arrives as it was written, be it smaller or
@@ -122,10 +114,9 @@ func testUnlike(t *testing.T, tr driver.Transport) {
 				for client := range 4 {
 					j := driver.Job{Round: round, Client: client}
 					p := s.exchange(client%2, j)
-					if p.Layout() != c.up || string(p.Receipt) != "update" {
-						t.Errorf("got an update of another layout, with receipt %q", p.Receipt)
-					}
-					check(t, tensor.Prove(p, model, key(j)))
+					check.That(t, p.Layout() == c.up && string(p.Receipt) == "update",
+						"got an update of another layout, with receipt %q", p.Receipt)
+					check.Must(t, tensor.Prove(p, model, key(j)))
 					p.Release()
 				}
 			}
@@ -162,11 +153,11 @@ func testLengths(t *testing.T, tr driver.Transport) {
 	for round, n := range []int{most, 0, 1, most, 7, 39, 0, 0, 20} {
 		ctx, up := t.Context(), (n*7+round)%(most+1)
 		model, err := s.server.Reserve()
-		check(t, errors.Join(err, set(model, n)))
+		check.Must(t, errors.Join(err, set(model, n)))
 		tensor.Fill(model, uint64(round))
 		model.Receipt = bytes.Repeat([]byte{'r'}, n)
 		_, err = s.server.Publish(ctx, model)
-		check(t, err)
+		check.Must(t, err)
 		j, failed := driver.Job{Round: round}, make(chan error, 1)
 		go func() {
 			got, m, err := s.workers[0].Receive(ctx)
@@ -185,10 +176,10 @@ func testLengths(t *testing.T, tr driver.Transport) {
 			}
 			failed <- err
 		}()
-		check(t, s.server.Dispatch(ctx, 0, j))
+		check.Must(t, s.server.Dispatch(ctx, 0, j))
 		p, err := s.server.Collect(ctx, 0)
-		check(t, errors.Join(<-failed, err))
-		check(t, errors.Join(is("the update", p, up), tensor.Prove(p, model, key(j))))
+		check.Must(t, errors.Join(<-failed, err))
+		check.Must(t, errors.Join(is("the update", p, up), tensor.Prove(p, model, key(j))))
 		p.Release()
 	}
 }

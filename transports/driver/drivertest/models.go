@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -36,17 +37,17 @@ type version struct {
 func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *pair {
 	t.Helper()
 	dir, err := scratch.New(scratch.Roots()[0])
-	check(t, err)
+	check.Must(t, err)
 	e, p := driver.NewEndpoint(dir.Path()), &pair{t: t}
 	e.Variant = v.String()
 	p.o = driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Out: &p.ledger}
 	p.server, err = v.Transport.Listen(t.Context(), e, p.o)
-	check(t, err)
+	check.Must(t, err)
 	for n := range lanes {
 		at := driver.EndpointAt(e.Addr(), e.Secret())
 		at.Variant = e.Variant
 		w, err := v.Transport.Dial(t.Context(), at, n, p.o)
-		check(t, err)
+		check.Must(t, err)
 		p.workers = append(p.workers, w)
 	}
 	t.Cleanup(func() {
@@ -57,14 +58,14 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 			for _, w := range p.workers {
 				if !t.Failed() {
 					_, _, _, err := w.Receive(ctx)
-					check(t, ignoreEOF(err))
+					check.Must(t, ignoreEOF(err))
 				}
 				_ = w.Close(nil)
 			}
 		}()
 		err := p.server.Shutdown(ctx)
 		<-done
-		if check(t, dir.Close()); err != nil || p.ledger.Out() > 0 {
+		if check.Must(t, dir.Close()); err != nil || p.ledger.Out() > 0 {
 			t.Errorf("shutdown: got error %v, and %d updates are out", err, p.ledger.Out())
 		}
 	})
@@ -75,14 +76,14 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 func (p *pair) publish(f func(*tensor.Package) error) version {
 	p.t.Helper()
 	m, err := p.server.Reserve()
-	check(p.t, err)
+	check.Must(p.t, err)
 	m.ResetRows()
-	check(p.t, f(m))
+	check.Must(p.t, f(m))
 	p.serial++
 	tensor.Fill(m, uint64(p.serial))
 	v := version{m, m.Hash(), fmt.Sprint("model ", p.serial)}
 	m.Receipt = append(m.Receipt[:0], v.receipt...)
-	check(p.t, p.server.Publish(p.t.Context(), m))
+	check.Must(p.t, p.server.Publish(p.t.Context(), m))
 	copy(m.Receipt, "xxxxx") // its memory is the caller's again
 	return v
 }
@@ -114,22 +115,19 @@ func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{})
 		}
 		failed <- err
 	}()
-	check(p.t, p.server.Dispatch(p.t.Context(), lane, v.Package, j))
+	check.Must(p.t, p.server.Dispatch(p.t.Context(), lane, v.Package, j))
 	return func() {
 		p.t.Helper()
 		defer cancel()
 		u, _, err := p.server.Collect(ctx, lane)
-		check(p.t, errors.Join(err, <-failed))
+		check.Must(p.t, errors.Join(err, <-failed))
 		defer u.Release()
 		want := fmt.Sprintf("round %d client %d: %s", j.Round, j.Client, v.seen())
-		if got := string(u.Receipt); got != want {
-			p.t.Fatalf("lane %d has got %q, want %q", lane, got, want)
-		}
+		got := string(u.Receipt)
+		check.Need(p.t, got == want, "lane %d has got %q, want %q", lane, got, want)
 		if v.Package != nil {
-			if v.Hash() != v.hash {
-				p.t.Fatalf("%s has changed while a job with it was out", v.receipt)
-			}
-			check(p.t, tensor.Prove(u, v.Package, key(j)))
+			check.Need(p.t, v.Hash() == v.hash, "%s has changed while a job with it was out", v.receipt)
+			check.Must(p.t, tensor.Prove(u, v.Package, key(j)))
 		}
 	}
 }
@@ -192,7 +190,7 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 	}
 	for _, s := range all {
 		v, err := transports.NewVariant(tr, s)
-		check(t, err)
+		check.Must(t, err)
 		t.Run(v.String(), func(t *testing.T) { f(t, v) })
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
@@ -55,15 +56,15 @@ func program(t *testing.T, script []byte, transports ...string) (path string, ar
 		t.Skip("other processes, in which the race detector sees nothing")
 	}
 	modules, err := python.ForWorkers(transports...)
-	check(t, err)
+	check.Must(t, err)
 	found, err := python.Find(t.Context(), "", modules...)
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
 	dir := t.TempDir()
-	check(t, python.Unpack(t.Context(), dir))
+	check.Must(t, python.Unpack(t.Context(), dir))
 	file := filepath.Join(dir, "script.py")
-	check(t, os.WriteFile(file, script, 0o600))
+	check.Must(t, os.WriteFile(file, script, 0o600))
 	return found.Path, []string{file, dir}
 }
 

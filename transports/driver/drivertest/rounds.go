@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -117,11 +118,11 @@ func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
 	t.Helper()
 	cfg.Clients = clients
 	p, err := trainer.Open(t.Context(), cfg)
-	check(t, err)
+	check.Must(t, err)
 	hashes, err := rounder(t.Context(), p, cfg.Down, cfg.Up, rounds, clients)
 	_, closeErr := p.Close()
-	check(t, err)
-	check(t, closeErr)
+	check.Must(t, err)
+	check.Must(t, closeErr)
 	return hashes
 }
 
@@ -161,7 +162,7 @@ func reference(t *testing.T, down, up *tensor.Layout, rounds, clients int) []uin
 	tensor.Fill(r.Model, seed)
 	var hashes []uint64
 	for range rounds {
-		check(t, r.Round(t.Context(), trainer.Roster(clients)))
+		check.Must(t, r.Round(t.Context(), trainer.Roster(clients)))
 		hashes = append(hashes, r.Model.Hash())
 	}
 	return hashes
@@ -169,13 +170,9 @@ func reference(t *testing.T, down, up *tensor.Layout, rounds, clients int) []uin
 
 func equal(t *testing.T, got, want []uint64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("got %d models, want %d", len(got), len(want))
-	}
+	check.Need(t, len(got) == len(want), "got %d models, want %d", len(got), len(want))
 	for r := range got {
-		if got[r] != want[r] {
-			t.Fatalf("model of round %d has hash %016x, want %016x", r, got[r], want[r])
-		}
+		check.Need(t, got[r] == want[r], "model of round %d has hash %016x, want %016x", r, got[r], want[r])
 	}
 }
 
@@ -215,7 +212,7 @@ func testTLS(t *testing.T, tr driver.Transport) {
 	want := reference(t, l, l, 3, 3)
 	for _, settings := range []driver.Settings{{"tls": "on"}, {"tls": "mutual"}, {"tls": "mutual", "network": "tcp"}} {
 		v, err := transports.NewVariant(tr, settings)
-		check(t, err)
+		check.Must(t, err)
 		t.Run(settings.String(), func(t *testing.T) {
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
@@ -258,7 +255,7 @@ func testKill(t *testing.T, tr driver.Transport) {
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: fn, Launcher: processes(tr),
 		})
-		check(t, err)
+		check.Must(t, err)
 		_, err = rounder(t.Context(), p, l, l, 3, 5)
 		says(t, "a worker's "+fn, err, "round 1, client 3: process ", "exited: "+how)
 		if _, err := p.Close(); err != nil {
@@ -280,7 +277,7 @@ func testWrong(t *testing.T, tr driver.Transport) {
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "wrong", Launcher: launcher,
 		})
-		check(t, err)
+		check.Must(t, err)
 		_, err = rounder(t.Context(), p, l, l, 3, 5)
 		says(t, "a wrong bit", err, "round 1, client 3: tensor 1 (\"b\" u8 [1001]): bytes 16 to 24 are ", ": element 21")
 		if _, err := p.Close(); err != nil {
@@ -296,7 +293,7 @@ func testFunction(t *testing.T, tr driver.Transport) {
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "fail", Launcher: launcher,
 		})
-		check(t, err)
+		check.Must(t, err)
 		_, err = rounder(t.Context(), p, l, l, 1, 5)
 		if err == nil || !strings.Contains(err.Error(), "round 0, client 3") || !strings.Contains(err.Error(), "out of luck") {
 			t.Errorf("got error %v, want one that names round 0, client 3 and the cause", err)

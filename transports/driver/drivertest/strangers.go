@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -33,7 +34,7 @@ func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 	with := func(name string, s driver.Settings) {
 		t.Run(name, func(t *testing.T) {
 			v, err := transports.NewVariant(tr, s)
-			check(t, err)
+			check.Must(t, err)
 			f(t, v)
 		})
 	}
@@ -66,10 +67,9 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 	if made == 0 {
 		t.Errorf("no connection could be made to any of %q", sockets(s))
 	}
-	check(t, s.workers[0].Close())
-	if err := s.server.Shutdown(waiting.Context(t)); err != nil {
-		t.Errorf("shutdown with %d silent strangers: got error %v, want none", made, err)
-	}
+	check.Must(t, s.workers[0].Close())
+	err := s.server.Shutdown(waiting.Context(t))
+	check.That(t, err == nil, "shutdown with %d silent strangers: got error %v, want none", made, err)
 }
 
 // testStrangers: while a job is in hand, who does not belong to the session is turned away,
@@ -81,14 +81,14 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 	s := listen(t, variant(t, tr), driver.Options{Down: l, Up: l, Lanes: 2})
 	dial := func(lane int) {
 		w, err := transports.Dial(t.Context(), s.variant, s.worker(lane), lane, s.o)
-		check(t, err)
+		check.Must(t, err)
 		s.workers = append(s.workers, w)
 	}
 	dial(0)
 	model, w := s.publish(1), s.workers[0]
-	check(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
+	check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
 	j, lent, err := w.Receive(t.Context())
-	check(t, err)
+	check.Must(t, err)
 	other := s.o
 	other.Down = layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
 	other.Up = other.Down
@@ -120,12 +120,12 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 		}
 	}
 	update, err := w.Reserve()
-	check(t, err)
-	check(t, tensor.Train(update, lent, key(j)))
-	check(t, w.Submit(t.Context(), update))
+	check.Must(t, err)
+	check.Must(t, tensor.Train(update, lent, key(j)))
+	check.Must(t, w.Submit(t.Context(), update))
 	p, err := s.server.Collect(t.Context(), 0)
-	check(t, err)
-	check(t, tensor.Prove(p, model, key(j)))
+	check.Must(t, err)
+	check.Must(t, tensor.Prove(p, model, key(j)))
 	p.Release()
 	dial(free)
 	s.exchange(free, driver.Job{}).Release()
@@ -162,7 +162,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			for lane := range 2 {
 				j := driver.Job{Round: round, Client: lane}
 				p := s.exchange(lane, j)
-				check(t, tensor.Prove(p, model, key(j)))
+				check.Must(t, tensor.Prove(p, model, key(j)))
 				p.Release()
 			}
 			round++
@@ -204,9 +204,8 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 					_, _, err = w.Receive(ctx)
 					_ = w.Close() // the lane is another one's
 				}
-				if err == nil || errors.Is(err, io.EOF) {
-					t.Errorf("a worker for a lane that is taken: got error %v, want a refusal", err)
-				}
+				check.That(t, err != nil && !errors.Is(err, io.EOF),
+					"a worker for a lane that is taken: got error %v, want a refusal", err)
 			}
 		})
 		for done := false; !done; {
@@ -236,7 +235,7 @@ func testStops(t *testing.T, tr driver.Transport) {
 	p, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "stop", Launcher: processes(tr), RoundLimit: 4 * time.Second,
 	})
-	check(t, err)
+	check.Must(t, err)
 	_, err = rounder(t.Context(), p, l, l, 3, 5)
 	says(t, "a worker that stops", err, "round 1", "stopped")
 	if _, err := p.Close(); err != nil {
@@ -249,7 +248,7 @@ func sockets(s *session) []string {
 	_, own, _ := strings.Cut(s.at.Addr(), ":")
 	addrs := []string{own}
 	entries, err := os.ReadDir(s.dir)
-	check(s.t, err)
+	check.Must(s.t, err)
 	for _, e := range entries {
 		addrs = append(addrs, filepath.Join(s.dir, e.Name()))
 	}

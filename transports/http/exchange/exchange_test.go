@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 )
@@ -33,9 +34,7 @@ func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn,
 		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, endpoints)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -77,12 +76,10 @@ func TestReply(t *testing.T) {
 				return err
 			})
 			c.Close()
-			if wrong == nil && (err != nil || !bytes.Equal(got, want)) {
-				t.Errorf("parts of %v bytes: got %d bytes, %v", sizes, len(got), err)
-			}
-			if wrong != nil && len(want) > 0 && err == nil {
-				t.Errorf("parts of %v bytes, found to be bad: taken for a whole body", sizes)
-			}
+			check.That(t, wrong != nil || err == nil && bytes.Equal(got, want),
+				"parts of %v bytes: got %d bytes, %v", sizes, len(got), err)
+			check.That(t, wrong == nil || len(want) <= 0 || err != nil,
+				"parts of %v bytes, found to be bad: taken for a whole body", sizes)
 		}
 	}
 }
@@ -109,14 +106,10 @@ func TestClient(t *testing.T) {
 		for range 3 {
 			err := c.Do(t.Context(), q, func(r *http.Response) error {
 				got, err := ReadBody(r, 100)
-				if string(got) != "-7 t body" {
-					t.Errorf("got %q", got)
-				}
+				check.That(t, string(got) == "-7 t body", "got %q", got)
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			var status StatusError
 			err = c.Do(t.Context(), Request{Method: "GET", Path: "/v1/refuse"}, nil)
 			if missing := (MissingError{}); !errors.As(err, &status) || status.Code != http.StatusTeapot || !errors.As(err, &missing) || len(missing.IDs) != 2 {
@@ -127,9 +120,8 @@ func TestClient(t *testing.T) {
 				t.Errorf("panic: got %v", err)
 			}
 		}
-		if want := map[bool]int{false: 1, true: 9}[fresh]; made != want {
-			t.Errorf("fresh=%v: %d connections, want %d", fresh, made, want)
-		}
+		want := map[bool]int{false: 1, true: 9}[fresh]
+		check.That(t, made == want, "fresh=%v: %d connections, want %d", fresh, made, want)
 		c.Close()
 	}
 }
@@ -139,18 +131,13 @@ func TestStranger(t *testing.T) {
 	dial := serve(t, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
 	for _, path := range []string{"/v1/x", "/", "/nowhere"} {
 		c, err := dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		text, _ := io.ReadAll(a.Body)
-		if a.StatusCode != http.StatusUnauthorized || !a.Close || !strings.Contains(string(text), "what is in the safe") {
-			t.Errorf("%s: got %s %s", path, a.Status, text)
-		}
+		check.That(t, a.StatusCode == http.StatusUnauthorized && a.Close && strings.Contains(string(text), "what is in the safe"),
+			"%s: got %s %s", path, a.Status, text)
 		c.Close()
 	}
 }

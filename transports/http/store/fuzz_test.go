@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -14,9 +15,9 @@ import (
 func FuzzManifest(f *testing.F) {
 	specs := []tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{10}}, {Name: "b", DType: tensor.F32, Shape: []int{3, 2}, Var: true}, {Name: "c", DType: tensor.F64}}
 	l, err := tensor.NewLayout(specs)
-	check(f, err)
+	check.Must(f, err)
 	want, err := ManifestOf(l)
-	check(f, err)
+	check.Must(f, err)
 	f.Add(want.Bytes)
 	f.Add(want.Bytes[:len(want.Bytes)-1])
 	f.Add(append(bytes.Clone(want.Bytes), want.metas[0].line...))
@@ -50,9 +51,8 @@ func FuzzIDs(f *testing.F) {
 			return
 		}
 		for _, id := range ids {
-			if len(id) == 0 || len(id) > maxID || id[0] == '.' || bytes.ContainsAny(id, "/\\%\r\n\x00 ") {
-				t.Errorf("accepted id %q", id)
-			}
+			check.That(t, len(id) != 0 && len(id) <= maxID && id[0] != '.' && !bytes.ContainsAny(id, "/\\%\r\n\x00 "),
+				"accepted id %q", id)
 		}
 		if again, err := parseIDs(nil, append(bytes.Join(ids, []byte("\n")), '\n'), false); len(ids) > 0 && (err != nil || len(again) != len(ids)) {
 			t.Errorf("%q: %d ids, %v", ids, len(again), err)
@@ -70,9 +70,7 @@ func FuzzShape(f *testing.F) {
 			return
 		}
 		again, err := parseShape(formatShape(shape))
-		if err != nil || !slices.Equal(again, shape) {
-			t.Errorf("%q: %v, then %v, %v", s, shape, again, err)
-		}
+		check.That(t, err == nil && slices.Equal(again, shape), "%q: %v, then %v, %v", s, shape, again, err)
 	})
 }
 
@@ -80,9 +78,8 @@ func FuzzMetadata(f *testing.F) {
 	f.Add("00112233445566778899aabbccddeeff", strings.Repeat("0", 56))
 	f.Add("zz", "")
 	f.Fuzz(func(t *testing.T, nonce, handle string) {
-		if n, err := (SlabRef{Nonce: nonce}).Decode(); err == nil && !strings.EqualFold(NewSlabRef("", n).Nonce, nonce) {
-			t.Errorf("nonce %q is %x", nonce, n)
-		}
+		n, err := (SlabRef{Nonce: nonce}).Decode()
+		check.That(t, err != nil || strings.EqualFold(NewSlabRef("", n).Nonce, nonce), "nonce %q is %x", nonce, n)
 		if h, err := Handle(handle).Decode(); err == nil && !strings.EqualFold(string(EncodeHandle(h)), handle) {
 			t.Errorf("handle %q is %+v", handle, h)
 		}

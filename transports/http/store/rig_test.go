@@ -15,18 +15,12 @@ import (
 	"sync"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A rig is a store that is served on a socket.
 type rig struct {
@@ -47,7 +41,7 @@ var kinds = []string{"heap", "slab"}
 func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)) *rig {
 	t.Helper()
 	m, err := ManifestOf(l)
-	check(t, err)
+	check.Must(t, err)
 	r := &rig{t: t, model: l, path: filepath.Join(t.TempDir(), "s")}
 	r.o = Options{Room: 64 << 20, Answer: 64<<20 + l.Payload(), Model: m, Prefix: prefix}
 	if kind == "slab" {
@@ -71,11 +65,11 @@ func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)
 		}
 	}}
 	listener, err := net.Listen("unix", r.path)
-	check(t, err)
+	check.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		check(t, server.Close())
+		check.Must(t, server.Close())
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
@@ -100,7 +94,7 @@ func (r *rig) name() string { return fmt.Sprint(prefix, r.seq) }
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	c, err := net.Dial("unix", r.path)
-	check(r.t, err)
+	check.Must(r.t, err)
 	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
@@ -126,15 +120,15 @@ type reply struct {
 func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...string) reply {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
-	check(r.t, err)
+	check.Must(r.t, err)
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
 	a, err := c.Do(q)
-	check(r.t, err)
+	check.Must(r.t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
-	check(r.t, err)
+	check.Must(r.t, err)
 	return reply{a.StatusCode, a.Header, text}
 }
 
@@ -142,10 +136,8 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 func (r *rig) put(c *http.Client, id string, data []byte) (a putAnswer) {
 	r.t.Helper()
 	got := r.ask(c, "PUT", "/v1/tensors/"+id, data, FieldDType, "u8", FieldShape, fmt.Sprint(len(data)))
-	if got.code != http.StatusCreated {
-		r.t.Fatalf("put %s: got %d %s, want 201", id, got.code, got.body)
-	}
-	check(r.t, json.Unmarshal(got.body, &a))
+	check.Need(r.t, got.code == http.StatusCreated, "put %s: got %d %s, want 201", id, got.code, got.body)
+	check.Must(r.t, json.Unmarshal(got.body, &a))
 	return a
 }
 
@@ -166,6 +158,6 @@ func vectors(t testing.TB, n, size int) *tensor.Layout {
 		specs[i] = tensor.Spec{Name: fmt.Sprint("v", i), DType: tensor.U8, Shape: []int{size}}
 	}
 	l, err := tensor.NewLayout(specs)
-	check(t, err)
+	check.Must(t, err)
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
@@ -28,9 +29,8 @@ func TestStore(t *testing.T) {
 			c := r.client()
 			want := func(what string, got reply, code int, body string) {
 				t.Helper()
-				if got.code != code || !strings.Contains(string(got.body), body) {
-					t.Errorf("%s: got %d %q, want %d and %q", what, got.code, got.body, code, body)
-				}
+				check.That(t, got.code == code && strings.Contains(string(got.body), body),
+					"%s: got %d %q, want %d and %q", what, got.code, got.body, code, body)
 			}
 			data := pattern(1, 1000)
 			for i := range 5 {
@@ -52,7 +52,7 @@ func TestStore(t *testing.T) {
 			// A32: order is that of the request; what is missing is named, in order.
 			got = r.ask(c, "POST", "/v1/batch", []byte("t4\nt0\nt4\n"))
 			table, err := strconv.Atoi(got.head.Get(FieldTable))
-			check(t, err)
+			check.Must(t, err)
 			if got.head.Get(FieldCount) != "3" || !bytes.Equal(got.body[table:], slices.Concat(data, []byte{4}, data, []byte{0}, data, []byte{4})) {
 				t.Errorf("batch: got %v and %d bytes", got.head, len(got.body))
 			}
@@ -100,9 +100,8 @@ func TestFutureModel(t *testing.T) {
 		r.publish(2)
 		for _, id := range []string{"1.0", "2.0", "2.7", "3.0", "3.1", "x", ""} {
 			a := r.ask(r.client(), "PUT", "/v1/tensors/"+prefix+id, pattern(9, 8), FieldDType, "u8", FieldShape, "8")
-			if a.code != http.StatusConflict || !strings.Contains(string(a.body), "belong to the session") {
-				t.Errorf("%s: put of …%s: got %d %s, want 409", kind, id, a.code, a.body)
-			}
+			check.That(t, a.code == http.StatusConflict && strings.Contains(string(a.body), "belong to the session"),
+				"%s: put of …%s: got %d %s, want 409", kind, id, a.code, a.body)
 		}
 		// Even one that got there is not taken for the model's.
 		r.s.add(prefix+"3.0", &stored{meta: Meta{DType: "u8", Shape: []int{8}, Size: 8}, data: pattern(9, 8)})
@@ -128,9 +127,7 @@ func TestSpellings(t *testing.T) {
 				t.Errorf("%s: comes back as %s", name, a.head.Get(FieldDType))
 			}
 			a = r.ask(c, "PUT", "/v1/tensors/x", pattern(1, 3*d.Size()), FieldDType, name, FieldShape, "4")
-			if a.code != 400 {
-				t.Errorf("%s of another shape: got %d %s, want 400", name, a.code, a.body)
-			}
+			check.That(t, a.code == 400, "%s of another shape: got %d %s, want 400", name, a.code, a.body)
 		}
 	}
 }
@@ -141,18 +138,16 @@ func TestStoredSlabFails(t *testing.T) {
 	r := start(t, "slab", vectors(t, 1, 1))
 	c := r.client()
 	path := r.o.Slab
-	check(t, os.WriteFile(path, nil, 0o600)) // in the place of the slab
+	check.Must(t, os.WriteFile(path, nil, 0o600)) // in the place of the slab
 	a := r.ask(c, "PUT", "/v1/tensors/t", []byte{1}, FieldDType, "u8", FieldShape, "1")
 	if a.code != 500 || !strings.Contains(string(a.body), "slab of stored tensors") || !strings.Contains(string(a.body), "exists") {
 		t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
 	}
-	if got := r.s.Stats(); got.Tensors != 0 || got.Bytes != 0 {
-		t.Errorf("the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
-	}
-	check(t, os.Remove(path))
-	if ref := r.put(c, "t", []byte{1}); ref.Pool == nil {
-		t.Errorf("got %+v, want it in the slab", ref)
-	}
+	got := r.s.Stats()
+	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
+	check.Must(t, os.Remove(path))
+	ref := r.put(c, "t", []byte{1})
+	check.That(t, ref.Pool != nil, "got %+v, want it in the slab", ref)
 }
 
 // A cache is bounded in all that it takes: tensors without a byte are not free.
@@ -169,13 +164,10 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Errorf("tensors of %d bytes: holds %+v, want %d at most", n, got, most)
 		}
 		c.put(0, []byte("huge"), make([]byte, size))
-		if c.get(0, []byte("huge"), make([]byte, size)) || c.Stats() != got {
-			t.Errorf("a tensor that does not fit with its id was kept")
-		}
+		check.That(t, !c.get(0, []byte("huge"), make([]byte, size)) && c.Stats() == got,
+			"a tensor that does not fit with its id was kept")
 		c.Drain()
-		if c.Stats() != (CacheStats{}) {
-			t.Errorf("after drain: %+v", c.Stats())
-		}
+		check.Equal(t, c.Stats(), (CacheStats{}), "after drain")
 	}
 }
 
@@ -205,15 +197,14 @@ func TestInternalErrors(t *testing.T) {
 	r := start(t, "slab", vectors(t, 1, 10))
 	c := r.client()
 	r.put(c, "t", []byte("tensor"))
-	check(t, r.s.pool.Close())
+	check.Must(t, r.s.pool.Close())
 	for _, a := range []reply{
 		r.ask(c, "GET", "/v1/tensors/t", nil),
 		r.ask(c, "POST", "/v1/batch", []byte("t")),
 		r.ask(c, "PUT", "/v1/tensors/u", []byte{1}, FieldDType, "u8", FieldShape, "1"),
 	} {
-		if a.code != 500 || !strings.Contains(string(a.body), "pool is closed") {
-			t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
-		}
+		check.That(t, a.code == 500 && strings.Contains(string(a.body), "pool is closed"),
+			"got %d %s, want 500 with the cause", a.code, a.body)
 	}
 	r.s.put["broken"] = nil // a handler that panics
 	if a := r.ask(c, "GET", "/v1/tensors/broken", nil); a.code != 500 || !strings.Contains(string(a.body), "nil pointer") {
@@ -236,11 +227,10 @@ func TestVisibleWhenComplete(t *testing.T) {
 		head := "PUT /v1/tensors/%s HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf"
 		fmt.Fprintf(slow, head, "slow")
 		fmt.Fprintf(failed, head, "failed")
-		check(t, failed.Close())
+		check.Must(t, failed.Close())
 		for range 20 {
-			if a := r.ask(h, "GET", "/v1/tensors/slow", nil); a.code != 404 {
-				t.Fatalf("%s: half a tensor is visible: %d %q", kind, a.code, a.body)
-			}
+			a := r.ask(h, "GET", "/v1/tensors/slow", nil)
+			check.Need(t, a.code == 404, "%s: half a tensor is visible: %d %q", kind, a.code, a.body)
 			if a := r.ask(h, "GET", "/v1/tensors/other", nil); string(a.body) != "other" {
 				t.Fatalf("%s: another tensor: %d", kind, a.code)
 			}
@@ -248,13 +238,10 @@ func TestVisibleWhenComplete(t *testing.T) {
 		fmt.Fprint(slow, "half")
 		answer := make([]byte, 12)
 		_, err := io.ReadFull(slow, answer)
-		check(t, err)
-		if string(answer) != "HTTP/1.1 201" {
-			t.Errorf("%s: got %q", kind, answer)
-		}
-		if a := r.ask(h, "GET", "/v1/tensors/slow", nil); string(a.body) != "halfhalf" {
-			t.Errorf("%s: got %d %q", kind, a.code, a.body)
-		}
+		check.Must(t, err)
+		check.That(t, string(answer) == "HTTP/1.1 201", "%s: got %q", kind, answer)
+		a := r.ask(h, "GET", "/v1/tensors/slow", nil)
+		check.That(t, string(a.body) == "halfhalf", "%s: got %d %q", kind, a.code, a.body)
 		if a := r.ask(h, "GET", "/v1/tensors/failed", nil); a.code != 404 {
 			t.Errorf("%s: a failed write is visible: %d", kind, a.code)
 		}
@@ -274,13 +261,12 @@ func TestModelRetires(t *testing.T) {
 		c := r.dial()
 		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(r.name())+2, r.name())
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		check(t, err)
+		check.Must(t, err)
 		r.publish(2) // beside it
 		r.s.Retire(p)
 		got, err := io.ReadAll(a.Body)
-		if a.StatusCode != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%s: got %s with %d bytes and error %v, want an answer that ends short", kind, a.Status, len(got), err)
-		}
+		check.That(t, a.StatusCode == 200 && errors.Is(err, io.ErrUnexpectedEOF),
+			"%s: got %s with %d bytes and error %v, want an answer that ends short", kind, a.Status, len(got), err)
 	}
 }
 
@@ -291,19 +277,19 @@ func TestDecoded(t *testing.T) {
 	plain, err := tensor.NewLayout([]tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{5, 3}}, {Name: "b", DType: tensor.I64}, {Name: "c", DType: tensor.BF16, Shape: []int{9, 2}, Var: true},
 	})
-	check(t, err)
+	check.Must(t, err)
 	var specs []tensor.Spec
 	for i := range plain.Len() {
 		specs = append(specs, tensor.Spec{Name: plain.Spec(i).Name, DType: tensor.U8, Shape: []int{plain.Bytes(i)}, Var: true})
 	}
 	wire, err := tensor.NewLayout(specs)
-	check(t, err)
+	check.Must(t, err)
 	r := start(t, "heap", wire)
 	h := r.client()
 	publish := func(seed uint64) (*tensor.Package, string) {
 		p := tensor.Alloc(wire)
 		p.Plain = tensor.Alloc(plain)
-		check(t, errors.Join(p.SetRows(0, 7), p.SetRows(1, 0), p.SetRows(2, 3), p.Plain.SetRows(2, 4)))
+		check.Must(t, errors.Join(p.SetRows(0, 7), p.SetRows(1, 0), p.SetRows(2, 3), p.Plain.SetRows(2, 4)))
 		tensor.Fill(p, seed)
 		tensor.Fill(p.Plain, seed+100)
 		r.seq++
@@ -329,9 +315,7 @@ func TestDecoded(t *testing.T) {
 	r.s.Retire(first)
 	ask(second, two)
 	for _, a := range []reply{r.ask(h, "GET", "/v1/tensors/"+one+".0", nil), r.ask(h, "POST", "/v1/batch", []byte(one+".0"))} {
-		if a.code != 404 && a.code != 400 {
-			t.Errorf("of the model that has retired: got %d", a.code)
-		}
+		check.That(t, a.code == 404 || a.code == 400, "of the model that has retired: got %d", a.code)
 	}
 }
 
@@ -343,20 +327,15 @@ func TestStoreIsBounded(t *testing.T) {
 	r.put(h, "a", third)
 	r.put(h, "b", third)
 	a := r.ask(h, "PUT", "/v1/tensors/c", third, FieldDType, "u8", FieldShape, fmt.Sprint(len(third)))
-	if a.code != http.StatusInsufficientStorage {
-		t.Errorf("third: got %d %s", a.code, a.body)
-	}
+	check.That(t, a.code == http.StatusInsufficientStorage, "third: got %d %s", a.code, a.body)
 	a = r.ask(h, "DELETE", "/v1/tensors/a", nil)
-	if a.code != 204 {
-		t.Errorf("delete: got %d", a.code)
-	}
+	check.Equal(t, a.code, 204, "delete")
 	r.put(h, "c", third)
 	for range MaxIDs - 2 {
-		check(t, r.s.reserve(0))
+		check.Must(t, r.s.reserve(0))
 	}
-	if err := r.s.reserve(0); !errors.Is(err, errNoRoom) {
-		t.Errorf("one tensor more than the store may hold: got %v", err)
-	}
+	err := r.s.reserve(0)
+	check.That(t, errors.Is(err, errNoRoom), "one tensor more than the store may hold: got %v", err)
 }
 
 // A20, A22: a stored tensor's metadata is complete, and enough to read it in
@@ -366,32 +345,26 @@ func TestStoredMetadata(t *testing.T) {
 	h := r.client()
 	data := pattern(1, 5000)
 	ref := r.put(h, "t", data)
-	if ref.Pool == nil || ref.Handle == "" || ref.Reason != "" || ref.Size != 5000 {
-		t.Fatalf("got %+v, want complete metadata", ref)
-	}
+	check.Need(t, ref.Pool != nil && ref.Handle != "" && ref.Reason == "" && ref.Size == 5000,
+		"got %+v, want complete metadata", ref)
 	nonce, err := ref.Pool.Decode()
-	check(t, err)
+	check.Must(t, err)
 	handle, err := ref.Handle.Decode()
-	check(t, err)
+	check.Must(t, err)
 	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
-	check(t, err)
+	check.Must(t, err)
 	defer reader.Close()
 	view, err := reader.View(handle, ref.Size)
-	check(t, err)
-	if !bytes.Equal(view, data) {
-		t.Error("other bytes in the slab")
-	}
+	check.Must(t, err)
+	check.That(t, bytes.Equal(view, data), "other bytes in the slab")
 	found, err := r.s.find([]byte("t")) // as a request that is being answered
-	check(t, err)
-	if a := r.ask(h, "DELETE", "/v1/tensors/t", nil); a.code != 204 {
-		t.Errorf("delete: got %d", a.code)
-	}
+	check.Must(t, err)
+	a := r.ask(h, "DELETE", "/v1/tensors/t", nil)
+	check.That(t, a.code == 204, "delete: got %d", a.code)
 	for i := range 10 {
 		r.put(h, fmt.Sprint("u", i), pattern(2, 5000))
 	}
-	if !bytes.Equal(found.data, data) {
-		t.Error("the memory of a tensor was reused while it was being sent")
-	}
+	check.That(t, bytes.Equal(found.data, data), "the memory of a tensor was reused while it was being sent")
 	found.done()
 	if err := reader.Check(handle); !errors.Is(err, slab.ErrStale) {
 		t.Errorf("after delete: got %v, want a stale handle", err)

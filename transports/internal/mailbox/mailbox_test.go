@@ -7,25 +7,19 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // newUpdate returns a lent package and the ledger that counts it.
 func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.U8, Shape: []int{3}}})
-	check(t, err)
+	check.Must(t, err)
 	ledger := &tensor.Ledger{}
 	p, err := driver.NewBank(l, 1, ledger).Lend()
-	check(t, err)
+	check.Must(t, err)
 	return p, ledger
 }
 
@@ -37,17 +31,15 @@ func TestParks(t *testing.T) {
 		jobs := make(chan driver.Job, 1)
 		go func() {
 			j, err := l.Take(t.Context())
-			check(t, err)
+			check.Must(t, err)
 			jobs <- j
 		}()
 		synctest.Wait()
-		if _, ok := l.Again(); ok {
-			t.Error("a job is to be given again before there is one")
-		}
-		check(t, l.Dispatch(driver.Job{Round: 3, Client: 5}))
-		if j := <-jobs; j.Round != 3 || j.Client != 5 {
-			t.Errorf("got job %+v", j)
-		}
+		_, ok := l.Again()
+		check.That(t, !ok, "a job is to be given again before there is one")
+		check.Must(t, l.Dispatch(driver.Job{Round: 3, Client: 5}))
+		j := <-jobs
+		check.That(t, j.Round == 3 && j.Client == 5, "got job %+v", j)
 		if j, ok := l.Again(); !ok || j.Client != 5 {
 			t.Error("the job whose answer may be lost is not given again")
 		}
@@ -55,15 +47,13 @@ func TestParks(t *testing.T) {
 		collected := make(chan *tensor.Package, 1)
 		go func() {
 			p, _, err := l.Collect(t.Context())
-			check(t, err)
+			check.Must(t, err)
 			collected <- p
 		}()
 		synctest.Wait()
-		check(t, l.Deliver(Delivery{Package: update}))
+		check.Must(t, l.Deliver(Delivery{Package: update}))
 		(<-collected).Release()
-		if ledger.Out() != 0 {
-			t.Errorf("%d updates are out", ledger.Out())
-		}
+		check.Equal(t, ledger.Out(), 0, "updates are out")
 	})
 }
 
@@ -75,13 +65,12 @@ func TestOutOfOrder(t *testing.T) {
 	if err := l.Deliver(Delivery{Package: update}); err == nil || ledger.Out() != 0 {
 		t.Errorf("update for no job: got error %v, %d out", err, ledger.Out())
 	}
-	check(t, l.Dispatch(driver.Job{}))
-	if err := l.Dispatch(driver.Job{}); err == nil {
-		t.Error("second dispatch: got no error")
-	}
+	check.Must(t, l.Dispatch(driver.Job{}))
+	err := l.Dispatch(driver.Job{})
+	check.That(t, err != nil, "second dispatch: got no error")
 	first, _ := newUpdate(t)
 	second, ledger := newUpdate(t)
-	check(t, l.Deliver(Delivery{Package: first}))
+	check.Must(t, l.Deliver(Delivery{Package: first}))
 	if err := l.Deliver(Delivery{Package: second}); err == nil || ledger.Out() != 0 {
 		t.Errorf("second update: got error %v, %d out", err, ledger.Out())
 	}
@@ -90,30 +79,26 @@ func TestOutOfOrder(t *testing.T) {
 func TestFailedUpload(t *testing.T) {
 	l := NewLane[driver.Job]()
 	broken := errors.New("broken")
-	check(t, l.Dispatch(driver.Job{}))
-	check(t, l.Deliver(Delivery{Err: broken}))
-	if _, _, err := l.Collect(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("got error %v, want %v", err, broken)
-	}
+	check.Must(t, l.Dispatch(driver.Job{}))
+	check.Must(t, l.Deliver(Delivery{Err: broken}))
+	_, _, err := l.Collect(t.Context())
+	check.That(t, errors.Is(err, broken), "got error %v, want %v", err, broken)
 }
 
 func TestClose(t *testing.T) {
 	l := NewLane[driver.Job]()
-	check(t, l.Dispatch(driver.Job{}))
+	check.Must(t, l.Dispatch(driver.Job{}))
 	update, ledger := newUpdate(t)
-	check(t, l.Deliver(Delivery{Package: update}))
+	check.Must(t, l.Deliver(Delivery{Package: update}))
 	l.Close()
 	l.Close()
-	if ledger.Out() != 0 {
-		t.Errorf("%d updates are out after the close", ledger.Out())
-	}
+	check.Equal(t, ledger.Out(), 0, "updates are out after the close")
 	late, ledger := newUpdate(t)
 	if err := l.Deliver(Delivery{Package: late}); !errors.Is(err, errOver) || ledger.Out() != 0 {
 		t.Errorf("update after the close: got error %v, %d out", err, ledger.Out())
 	}
-	if err := l.Dispatch(driver.Job{}); err == nil {
-		t.Error("dispatch after the close: got no error")
-	}
+	err := l.Dispatch(driver.Job{})
+	check.That(t, err != nil, "dispatch after the close: got no error")
 	empty := NewLane[driver.Job]()
 	empty.Close()
 	if _, err := empty.Take(t.Context()); !errors.Is(err, io.EOF) {
@@ -126,10 +111,9 @@ func TestContext(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
-	if _, err := l.Take(ctx); !errors.Is(err, gone) {
-		t.Errorf("take: got error %v, want %v", err, gone)
-	}
-	check(t, l.Dispatch(driver.Job{}))
+	_, err := l.Take(ctx)
+	check.That(t, errors.Is(err, gone), "take: got error %v, want %v", err, gone)
+	check.Must(t, l.Dispatch(driver.Job{}))
 	if _, _, err := l.Collect(ctx); !errors.Is(err, gone) {
 		t.Errorf("collect: got error %v, want %v", err, gone)
 	}
@@ -144,21 +128,19 @@ func TestRefused(t *testing.T) {
 	cancel(gone)
 	waits := func(want string) {
 		t.Helper()
-		if _, _, err := l.Collect(ctx); !errors.Is(err, gone) || err.Error() != want {
-			t.Errorf("got error %q, want %q", err, want)
-		}
+		_, _, err := l.Collect(ctx)
+		check.That(t, errors.Is(err, gone) && err.Error() == want, "got error %q, want %q", err, want)
 	}
 	l.Refused(errors.New("no job"))
-	check(t, l.Dispatch(driver.Job{}))
+	check.Must(t, l.Dispatch(driver.Job{}))
 	waits("gone")
 	l.Refused(errors.New("too short"))
 	waits("gone (the last update was refused: too short)")
-	check(t, l.Deliver(Delivery{}))
-	if _, _, err := l.Collect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.Deliver(Delivery{}))
+	_, _, err := l.Collect(t.Context())
+	check.Need(t, err == nil, "%v", err)
 	l.Refused(errors.New("came already"))
-	check(t, l.Dispatch(driver.Job{Round: 1}))
+	check.Must(t, l.Dispatch(driver.Job{Round: 1}))
 	waits("gone")
 }
 
@@ -167,14 +149,12 @@ func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLane[driver.Job]()
 		go func() {
-			if _, err := l.Take(t.Context()); !errors.Is(err, io.EOF) {
-				t.Errorf("got error %v, want io.EOF", err)
-			}
+			_, err := l.Take(t.Context())
+			check.That(t, errors.Is(err, io.EOF), "got error %v, want io.EOF", err)
 		}()
 		synctest.Wait()
-		if _, err := l.Take(t.Context()); !errors.Is(err, ErrBusy) {
-			t.Errorf("got error %v, want %v", err, ErrBusy)
-		}
+		_, err := l.Take(t.Context())
+		check.That(t, errors.Is(err, ErrBusy), "got error %v, want %v", err, ErrBusy)
 		l.Close()
 	})
 }
@@ -190,34 +170,21 @@ func TestSettle(t *testing.T) {
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		settle(ctx)
-		if !pending() {
-			t.Fatal("settled without a request")
-		}
+		check.Need(t, pending(), "settled without a request")
 		why := errors.New("patience is over")
 		cancel(why)
-		if err := <-settled; !errors.Is(err, why) {
-			t.Errorf("got %v, want the cause of the context's end", err)
-		}
+		err := <-settled
+		check.That(t, errors.Is(err, why), "got %v, want the cause of the context's end", err)
 
 		settle(t.Context())
-		if !pending() {
-			t.Fatal("settled without a request")
-		}
+		check.Need(t, pending(), "settled without a request")
 		go l.Take(t.Context())
-		if err := <-settled; err != nil {
-			t.Errorf("a request waits, and Settle says %v", err)
-		}
-		if err := l.Dispatch(driver.Job{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, <-settled, "a request waits, and Settle says")
+		check.Must(t, l.Dispatch(driver.Job{}))
 		synctest.Wait()
 		settle(t.Context())
-		if !pending() {
-			t.Fatal("settled while the lane works on its job")
-		}
+		check.Need(t, pending(), "settled while the lane works on its job")
 		l.Close()
-		if err := <-settled; err != nil {
-			t.Errorf("the lane is closed, and Settle says %v", err)
-		}
+		check.OK(t, <-settled, "the lane is closed, and Settle says")
 	})
 }

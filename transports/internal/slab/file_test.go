@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,20 +27,18 @@ func readCopy(r *Reader, dst []byte, h Handle) error {
 func TestReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	p, nonce, err := CreatePool(path, 8192)
-	must(t, err)
+	check.Must(t, err)
 	audited(p)
 	r, err := OpenReader(path, nonce)
-	must(t, err)
+	check.Must(t, err)
 
 	h, b := reserved(t, p, 100)
 	copy(b, "a tensor")
 	got := make([]byte, 100)
 	refused(t, readCopy(r, got, h), ErrStale) // in flight
-	must(t, p.Publish(h))
-	must(t, readCopy(r, got, h))
-	if !bytes.Equal(got, b) {
-		t.Error("bytes differ")
-	}
+	check.Must(t, p.Publish(h))
+	check.Must(t, readCopy(r, got, h))
+	check.That(t, bytes.Equal(got, b), "bytes differ")
 	refused(t, readCopy(r, got[:99], h), ErrLength)
 	far := h
 	far.Offset = 1<<64 - 64
@@ -48,29 +47,27 @@ func TestReader(t *testing.T) {
 	refused(t, readCopy(r, got, far), ErrBounds)
 
 	view, err := r.View(h, 100)
-	must(t, err)
-	must(t, p.Release(h))
+	check.Must(t, err)
+	check.Must(t, p.Release(h))
 	refused(t, r.Check(h), ErrStale)
-	if len(view) != 100 {
-		t.Error("view is gone")
-	}
+	check.That(t, len(view) == 100, "view is gone")
 	h2, _ := reserved(t, p, 100)
-	must(t, p.Publish(h2))
+	check.Must(t, p.Publish(h2))
 	refused(t, readCopy(r, got, h), ErrStale)
 
 	// A30: the size is the one asked for; A28: nothing is left.
 	info, err := os.Stat(path)
-	must(t, err)
+	check.Must(t, err)
 	if info.Size() != headerSize+8192 || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %d bytes, mode %v", info.Size(), info.Mode())
 	}
-	must(t, p.Release(h2))
-	must(t, p.Close())
+	check.Must(t, p.Release(h2))
+	check.Must(t, p.Close())
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("pool left its file: %v", err)
 	}
-	must(t, r.Close())
-	must(t, r.Close()) // A28: twice is harmless
+	check.Must(t, r.Close())
+	check.Must(t, r.Close()) // A28: twice is harmless
 }
 
 // A24: of two creators of one name the second is refused, and the first one's
@@ -78,15 +75,15 @@ func TestReader(t *testing.T) {
 func TestCreateIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	p, nonce, err := CreatePool(path, 64)
-	must(t, err)
+	check.Must(t, err)
 	_, _, err = CreatePool(path, 64)
 	refused(t, err, os.ErrExist)
 	r, err := OpenReader(path, nonce)
-	must(t, err)
-	must(t, r.Close())
+	check.Must(t, err)
+	check.Must(t, r.Close())
 	_, err = OpenReader(path, Nonce{1})
 	refused(t, err, ErrNonce)
-	must(t, p.Close())
+	check.Must(t, p.Close())
 }
 
 func TestHeaderIsChecked(t *testing.T) {
@@ -108,17 +105,15 @@ func TestHeaderIsChecked(t *testing.T) {
 		"checksum":  {func(b []byte) []byte { b[32]++; return b }, ErrHeader},
 	} {
 		path := filepath.Join(t.TempDir(), "pool")
-		must(t, os.WriteFile(path, c.change(bytes.Clone(good)), 0o600))
+		check.Must(t, os.WriteFile(path, c.change(bytes.Clone(good)), 0o600))
 		r, err := OpenReader(path, Nonce{7})
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if err == nil {
-			must(t, r.Close())
+			check.Must(t, r.Close())
 		}
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink("/dev/zero", link))
+	check.Must(t, os.Symlink("/dev/zero", link))
 	if _, err := OpenReader(link, Nonce{}); err == nil {
 		t.Error("followed a link")
 	}
@@ -127,12 +122,12 @@ func TestHeaderIsChecked(t *testing.T) {
 
 	// Who can write where a file lies can put another one there.
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
-	must(t, os.Chmod(dir, 0o777))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
+	check.Must(t, os.Chmod(dir, 0o777))
 	_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7})
 	refused(t, err, ErrNotOwn)
-	must(t, os.Chmod(dir, 0o700))
-	must(t, os.Symlink(dir, link+"-dir"))
+	check.Must(t, os.Chmod(dir, 0o700))
+	check.Must(t, os.Symlink(dir, link+"-dir"))
 	if _, err := OpenReader(link+"-dir/pool", Nonce{7}); err == nil {
 		t.Error("followed a link to a directory")
 	}
@@ -147,8 +142,6 @@ func FuzzDecodeHeader(f *testing.F) {
 	f.Add(good[:headerUsed], int64(0))
 	f.Fuzz(func(t *testing.T, b []byte, size int64) {
 		capacity, _, err := decodeHeader(b, size)
-		if err == nil && int64(capacity)+headerSize != size {
-			t.Errorf("accepted %d bytes in a file of %d", capacity, size)
-		}
+		check.That(t, err != nil || int64(capacity)+headerSize == size, "accepted %d bytes in a file of %d", capacity, size)
 	})
 }

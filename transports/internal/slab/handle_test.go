@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"ipcbench/internal/test/check"
 	"math/rand/v2"
 	"testing"
 )
@@ -11,13 +12,11 @@ func TestHandleRoundTrip(t *testing.T) {
 		h := Handle{Offset: rand.Uint64(), Length: rand.Uint64(), Generation: rand.Uint64(), Index: rand.Uint32()}
 		b := h.Append(nil)
 		got, err := DecodeHandle(b)
-		if err != nil || got != h || len(b) != HandleSize || len(b) >= 64 {
-			t.Fatalf("got %+v, %v from %d bytes, want %+v", got, err, len(b), h)
-		}
+		check.Need(t, err == nil && got == h && len(b) == HandleSize && len(b) < 64,
+			"got %+v, %v from %d bytes, want %+v", got, err, len(b), h)
 	}
-	if _, err := DecodeHandle(make([]byte, HandleSize-1)); err == nil {
-		t.Error("decoded half a handle")
-	}
+	_, err := DecodeHandle(make([]byte, HandleSize-1))
+	check.That(t, err != nil, "decoded half a handle")
 }
 
 func FuzzDecodeHandle(f *testing.F) {

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"errors"
+	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,9 +12,7 @@ import (
 
 func faults(t *testing.T) int64 {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
 	return u.Minflt
 }
 
@@ -24,7 +23,7 @@ var read byte // by tests, so that they do read
 func TestMemoryIsTouched(t *testing.T) {
 	const pages = 1000
 	dir, err := os.MkdirTemp("/dev/shm", "slab-test-") // a tmpfs: file systems on disks fault to notice writes
-	must(t, err)
+	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	for name, open := range map[string]func() (*Memory, error){
 		"anonymous": func() (*Memory, error) { return Anonymous(pages * 4096) },
@@ -40,7 +39,7 @@ func TestMemoryIsTouched(t *testing.T) {
 		"read": func() (*Memory, error) { return Memfd("test", pages*4096, ReadOnly, Touched) },
 	} {
 		m, err := open()
-		must(t, err)
+		check.Must(t, err)
 		before := faults(t)
 		b := m.Bytes()
 		for i := 0; i < len(b); i += 4096 {
@@ -53,14 +52,14 @@ func TestMemoryIsTouched(t *testing.T) {
 		if n := faults(t) - before; n > pages/32 { // half of what reading faults by itself
 			t.Errorf("%s: %d faults in %d pages", name, n, pages)
 		}
-		must(t, m.Close())
+		check.Must(t, m.Close())
 	}
 }
 
 func dup(t *testing.T, f *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
+	check.Must(t, err)
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
@@ -69,22 +68,22 @@ func dup(t *testing.T, f *os.File) *os.File {
 func TestOpenChecksDescriptor(t *testing.T) {
 	unsealed := func(size int64) *os.File {
 		fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		must(t, err)
+		check.Must(t, err)
 		f := os.NewFile(uintptr(fd), "unsealed")
-		must(t, f.Truncate(size))
+		check.Must(t, f.Truncate(size))
 		return f
 	}
 	half := unsealed(4096)
 	_, err := unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)
-	must(t, err)
+	check.Must(t, err)
 	m, err := Memfd("good", 4096, ReadWrite, Touched)
-	must(t, err)
+	check.Must(t, err)
 	defer m.Close()
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
-	must(t, err)
-	must(t, plain.Truncate(4096))
+	check.Must(t, err)
+	check.Must(t, plain.Truncate(4096))
 	r, w, err := os.Pipe()
-	must(t, err)
+	check.Must(t, err)
 	defer w.Close()
 
 	for name, c := range map[string]struct {
@@ -102,11 +101,9 @@ func TestOpenChecksDescriptor(t *testing.T) {
 		"as it seems": {dup(t, m.File()), 4096, nil},
 	} {
 		got, err := Open(c.f, c.size, ReadOnly, Touched)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if err == nil {
-			must(t, got.Close())
+			check.Must(t, got.Close())
 		}
 	}
 }
@@ -114,38 +111,30 @@ func TestOpenChecksDescriptor(t *testing.T) {
 // A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
 func TestFreeze(t *testing.T) {
 	m, err := Memfd("frozen", 4096, ReadWrite, Touched)
-	must(t, err)
-	must(t, m.Freeze())
+	check.Must(t, err)
+	check.Must(t, m.Freeze())
 	if _, err := Open(dup(t, m.File()), 4096, ReadWrite, Touched); err == nil {
 		t.Error("mapped a frozen memory for writing")
 	}
 	r, err := Open(dup(t, m.File()), 4096, ReadOnly, Touched)
-	must(t, err)
+	check.Must(t, err)
 	m.Bytes()[7] = 42
-	if r.Bytes()[7] != 42 {
-		t.Error("mappings are not of the same memory")
-	}
-	must(t, r.Close())
-	must(t, m.Close())
+	check.That(t, r.Bytes()[7] == 42, "mappings are not of the same memory")
+	check.Must(t, r.Close())
+	check.Must(t, m.Close())
 }
 
 // Memory that is kept outlives its owner's Close.
 func TestKeep(t *testing.T) {
 	m, err := Memfd("kept", 0, ReadWrite, Touched) // nothing is a size, too
-	must(t, err)
-	if m.Len() != 0 {
-		t.Errorf("got %d bytes, want none", m.Len())
-	}
+	check.Must(t, err)
+	check.That(t, m.Len() == 0, "got %d bytes, want none", m.Len())
 	m.Keep()
-	must(t, m.Close())
-	if m.File() == nil || m.bytes == nil {
-		t.Error("unmapped under a keeper")
-	}
-	must(t, m.Close())
+	check.Must(t, m.Close())
+	check.That(t, m.File() != nil && m.bytes != nil, "unmapped under a keeper")
+	check.Must(t, m.Close())
 	defer func() {
-		if recover() == nil {
-			t.Error("closed once more than kept")
-		}
+		check.That(t, recover() != nil, "closed once more than kept")
 	}()
 	m.Close()
 }
@@ -153,9 +142,8 @@ func TestKeep(t *testing.T) {
 // A full memory is an error that names the size, and leaves nothing behind.
 func TestTooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "huge")
-	if _, err := CreateFile(path, 1<<60, Untouched); err == nil {
-		t.Error("made a file of an exabyte")
-	}
+	_, err := CreateFile(path, 1<<60, Untouched)
+	check.That(t, err != nil, "made a file of an exabyte")
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("left %s behind: %v", path, err)
 	}

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"bytes"
+	"ipcbench/internal/test/check"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -45,9 +46,7 @@ func TestAgainstModel(t *testing.T) {
 			alive = kept
 		}
 		ok := func(t *rapid.T, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve": func(t *rapid.T) {
@@ -100,12 +99,9 @@ func TestAgainstModel(t *testing.T) {
 					}
 				}
 				s := figures(p)
-				if s.inFlight != inFlight || s.inFlight+s.live != len(alive) {
-					t.Fatalf("got %+v, want %d blocks, %d in flight", s, len(alive), inFlight)
-				}
-				if len(alive) == 0 && p.pointer != 0 {
-					t.Fatalf("an empty pool goes on at %d", p.pointer)
-				}
+				check.Need(t, s.inFlight == inFlight && s.inFlight+s.live == len(alive),
+					"got %+v, want %d blocks, %d in flight", s, len(alive), inFlight)
+				check.Need(t, len(alive) != 0 || p.pointer == 0, "an empty pool goes on at %d", p.pointer)
 			},
 		})
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 )
 
@@ -12,14 +13,14 @@ func twoTensors(t *testing.T) *tensor.Layout {
 	l, err := tensor.NewLayout([]tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "b", DType: tensor.U8, Shape: []int{3}},
 	})
-	must(t, err)
+	check.Must(t, err)
 	return l
 }
 
 func roomFor(t *testing.T, l *tensor.Layout, n int) *Memory {
 	t.Helper()
 	size, err := SizeOf(l, n)
-	must(t, err)
+	check.Must(t, err)
 	return heap(size)
 }
 
@@ -33,9 +34,9 @@ func TestUpdates(t *testing.T) {
 	next := func() *tensor.Package {
 		t.Helper()
 		h, err := u.Reserve()
-		must(t, err)
+		check.Must(t, err)
 		written, err := u.At(h)
-		must(t, err)
+		check.Must(t, err)
 		for _, change := range []func(*Handle){
 			func(h *Handle) { h.Generation-- }, // of the job before
 			func(h *Handle) { h.Offset += uint64(u.extent) },
@@ -47,10 +48,8 @@ func TestUpdates(t *testing.T) {
 			refused(t, err, ErrOther)
 		}
 		p, err := u.Lend(h)
-		must(t, err)
-		if p != written {
-			t.Error("lent another package than was reserved")
-		}
+		check.Must(t, err)
+		check.That(t, p == written, "lent another package than was reserved")
 		if _, err := u.Lend(h); err == nil {
 			t.Error("lent twice")
 		}
@@ -67,20 +66,15 @@ func TestUpdates(t *testing.T) {
 	}
 	out[0].Release()
 	_, err := u.Reserve() // a job that is never collected
-	must(t, err)
-	must(t, u.Close())
-	if ledger.Out() != 2 {
-		t.Errorf("%d are out, want 2", ledger.Out())
-	}
+	check.Must(t, err)
+	check.Must(t, u.Close())
+	check.Equal(t, ledger.Out(), 2, "are out")
 	out[1].Release()
-	if n := mem.refs.Load(); n != 2 {
-		t.Errorf("memory is held %d times, want twice: by its maker, and for an update", n)
-	}
+	n := mem.refs.Load()
+	check.That(t, n == 2, "memory is held %d times, want twice: by its maker, and for an update", n)
 	out[2].View(0)[0] = 1
 	out[2].Release()
-	if n := mem.refs.Load(); n != 1 {
-		t.Errorf("memory is held %d times after the last release", n)
-	}
+	check.Equal(t, mem.refs.Load(), 1, "memory is held  times after the last release")
 }
 
 // A handle that leads to no package is refused.
@@ -98,22 +92,20 @@ func TestPackagesAt(t *testing.T) {
 		"between": {Handle{Offset: 64, Length: size}, ErrAlignment},
 		"shorter": {Handle{Length: size - 64}, ErrLength},
 	} {
-		if _, err := p.At(c.h); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		_, err := p.At(c.h)
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 	}
 	for i := range 2 {
-		if one, err := p.At(p.Handle(p.places[i])); err != nil || one != p.places[i] {
-			t.Errorf("the handle of package %d leads to %p, %v", i, one, err)
-		}
+		one, err := p.At(p.Handle(p.places[i]))
+		check.That(t, err == nil && one == p.places[i], "the handle of package %d leads to %p, %v", i, one, err)
 	}
 	none, err := tensor.NewLayout(nil)
-	must(t, err)
+	check.Must(t, err)
 	if _, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64}); err != nil {
 		t.Errorf("a package of nothing: %v", err)
 	}
 	huge, err := tensor.NewLayout([]tensor.Spec{{Name: "h", DType: tensor.U8, Shape: []int{1 << 61}}})
-	must(t, err)
+	check.Must(t, err)
 	if _, err := SizeOf(huge, 1000); err == nil {
 		t.Error("a size that overflows: got no error")
 	}

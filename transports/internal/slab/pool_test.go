@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,12 +65,8 @@ func figures(p *Pool) (s stats) {
 func reserved(t testing.TB, p *Pool, n int) (Handle, []byte) {
 	t.Helper()
 	h, b, err := p.Reserve(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(b) != n || cap(b) != n {
-		t.Fatalf("reserve %d: got len %d, cap %d", n, len(b), cap(b))
-	}
+	check.Must(t, err)
+	check.Need(t, len(b) == n && cap(b) == n, "reserve %d: got len %d, cap %d", n, len(b), cap(b))
 	return h, b
 }
 
@@ -79,22 +76,13 @@ func published(t testing.TB, p *Pool, n int, fill byte) Handle {
 	for i := range b {
 		b[i] = fill
 	}
-	must(t, p.Publish(h))
+	check.Must(t, p.Publish(h))
 	return h
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func refused(t testing.TB, got, want error) {
 	t.Helper()
-	if !errors.Is(got, want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
+	check.Need(t, errors.Is(got, want), "got %v, want %v", got, want)
 }
 
 // A8: offsets increase, are multiples of 64, and ranges do not intersect.
@@ -103,9 +91,7 @@ func TestReserveBumps(t *testing.T) {
 	end := uint64(0)
 	for _, n := range []int{1, 63, 64, 65, 0, 200, 0} {
 		h, _ := reserved(t, p, n)
-		if h.Offset < end || h.Offset%64 != 0 {
-			t.Errorf("%d bytes at %d, want a multiple of 64 from %d on", n, h.Offset, end)
-		}
+		check.That(t, h.Offset >= end && h.Offset%64 == 0, "%d bytes at %d, want a multiple of 64 from %d on", n, h.Offset, end)
 		end = h.Offset + max(h.Length, 1)
 	}
 }
@@ -118,28 +104,22 @@ func TestReserveWraps(t *testing.T) {
 	b := published(t, p, 256, 'b')
 	_, _, err := p.Reserve(256) // 192 are left
 	var full *FullError
-	if !errors.As(err, &full) || full.Need != 320 || full.Used != 640 || full.Capacity != 832 {
-		t.Fatalf("got %v, want a full pool that says so", err)
-	}
-	must(t, p.Release(a))
+	check.Need(t, errors.As(err, &full) && full.Need == 320 && full.Used == 640 && full.Capacity == 832,
+		"got %v, want a full pool that says so", err)
+	check.Must(t, p.Release(a))
 	c := published(t, p, 200, 'c')
-	if c.Offset != stampSize {
-		t.Errorf("got offset %d, want %d", c.Offset, stampSize)
-	}
+	check.Equal(t, c.Offset, stampSize, "got offset")
 	for h, want := range map[Handle]byte{b: 'b', c: 'c'} {
 		view, err := p.Pin(h)
-		must(t, err)
-		if !bytes.Equal(view, bytes.Repeat([]byte{want}, int(h.Length))) {
-			t.Errorf("block %c changed", want)
-		}
-		must(t, p.Unpin(h))
+		check.Must(t, err)
+		check.That(t, bytes.Equal(view, bytes.Repeat([]byte{want}, int(h.Length))), "block %c changed", want)
+		check.Must(t, p.Unpin(h))
 	}
 	if _, _, err := p.Reserve(256); err == nil {
 		t.Error("reserved into a live block")
 	}
-	if h, _ := reserved(t, p, 128); h.Offset != 704 {
-		t.Errorf("got offset %d, want the gap at 704", h.Offset)
-	}
+	h, _ := reserved(t, p, 128)
+	check.That(t, h.Offset == 704, "got offset %d, want the gap at 704", h.Offset)
 }
 
 // Blocks that are released out of order leave gaps that are used before the
@@ -151,11 +131,10 @@ func TestReserveSkipsLiveBlocks(t *testing.T) {
 		h[i] = published(t, p, 64, byte(i))
 	}
 	for _, i := range []int{1, 1, 2, 1, 0, 2, 2, 0} {
-		must(t, p.Release(h[i]))
+		check.Must(t, p.Release(h[i]))
 		was := h[i].Offset
-		if h[i] = published(t, p, 64, byte(i)); h[i].Offset != was {
-			t.Fatalf("got offset %d, want the only gap at %d", h[i].Offset, was)
-		}
+		h[i] = published(t, p, 64, byte(i))
+		check.Need(t, h[i].Offset == was, "got offset %d, want the only gap at %d", h[i].Offset, was)
 	}
 }
 
@@ -166,9 +145,8 @@ func TestAuditFindsOverlap(t *testing.T) {
 	h, _ := reserved(t, p, 64)
 	p.blocks[h.Index].offset = 0
 	defer func() {
-		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "overlaps") {
-			t.Errorf("got %q, want an overlap", msg)
-		}
+		msg := fmt.Sprint(recover())
+		check.That(t, strings.Contains(msg, "overlaps"), "got %q, want an overlap", msg)
 	}()
 	reserved(t, p, 64)
 }
@@ -184,9 +162,7 @@ func TestOverlapIsFound(t *testing.T) {
 		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "block at 0 to 128 overlaps its neighbours, which leave 256 to 1024") {
 			t.Errorf("got %q, want an overlap", msg)
 		}
-		if !p.mu.TryLock() {
-			t.Error("the pool is locked for ever")
-		}
+		check.That(t, p.mu.TryLock(), "the pool is locked for ever")
 	}()
 	reserved(t, p, 64)
 }
@@ -197,13 +173,9 @@ func TestReserveFull(t *testing.T) {
 	for _, n := range []int{1024, 129, int(^uint(0) >> 1), -1} {
 		_, _, err := p.Reserve(n)
 		var full *FullError
-		if !errors.As(err, &full) || full.Capacity != 128 {
-			t.Errorf("reserve %d: got %v, want a full pool", n, err)
-		}
+		check.That(t, errors.As(err, &full) && full.Capacity == 128, "reserve %d: got %v, want a full pool", n, err)
 	}
-	if s := figures(p); s != (stats{}) {
-		t.Errorf("a refused reservation left %+v", s)
-	}
+	check.Equal(t, figures(p), (stats{}), "a refused reservation left")
 }
 
 // A14: nobody sees a block before it is published, nor one whose write failed.
@@ -212,14 +184,12 @@ func TestVisibleOncePublished(t *testing.T) {
 	h, _ := reserved(t, p, 100)
 	_, err := p.Pin(h)
 	refused(t, err, ErrInFlight)
-	must(t, p.Publish(h))
+	check.Must(t, p.Publish(h))
 	_, err = p.Pin(h)
-	must(t, err)
-	if p.Publish(h) == nil {
-		t.Error("published twice")
-	}
+	check.Must(t, err)
+	check.That(t, p.Publish(h) != nil, "published twice")
 	failed, _ := reserved(t, p, 100)
-	must(t, p.Release(failed))
+	check.Must(t, p.Release(failed))
 	_, err = p.Pin(failed)
 	refused(t, err, ErrStale)
 	refused(t, p.Publish(failed), ErrStale)
@@ -231,22 +201,20 @@ func TestDrained(t *testing.T) {
 	p := auditedPool(t, 1024)
 	next := func(what string, want int) {
 		t.Helper()
-		if got := p.pointer; got != want {
-			t.Errorf("%s: the next block goes to %d, want %d", what, got, want)
-		}
+		check.Equal(t, p.pointer, want, what, "the next block goes to")
 	}
 	h, _ := reserved(t, p, 100)
 	next("in flight", 192)
-	must(t, p.Publish(h))
+	check.Must(t, p.Publish(h))
 	next("live", 192)
 	other, _ := reserved(t, p, 64)
-	must(t, p.Release(other)) // was never visible
+	check.Must(t, p.Release(other)) // was never visible
 	next("one of two released", 320)
 	_, err := p.Pin(h)
-	must(t, err)
-	must(t, p.Release(h))
+	check.Must(t, err)
+	check.Must(t, p.Release(h))
 	next("looked at", 320)
-	must(t, p.Unpin(h))
+	check.Must(t, p.Unpin(h))
 	next("empty", 0)
 	if h, _ := reserved(t, p, 1024-stampSize); h.Offset != stampSize {
 		t.Errorf("block at %d, want %d", h.Offset, stampSize)
@@ -259,24 +227,21 @@ func TestClose(t *testing.T) {
 	p := auditedPool(t, 1<<16)
 	seen := published(t, p, 64, 's')
 	view, err := p.Pin(seen)
-	must(t, err)
+	check.Must(t, err)
 	slow, _ := reserved(t, p, 64)
-	must(t, p.Close())
-	must(t, p.Close()) // twice is harmless
+	check.Must(t, p.Close())
+	check.Must(t, p.Close()) // twice is harmless
 	_, _, err = p.Reserve(1)
 	refused(t, err, ErrClosed)
 	refused(t, p.Publish(slow), ErrClosed)
 	_, err = p.Pin(seen)
 	refused(t, err, ErrClosed)
-	must(t, p.Release(slow))
-	must(t, p.Release(seen))
-	if view[0] != 's' || view[63] != 's' {
-		t.Error("a view changed")
-	}
-	must(t, p.Unpin(seen))
-	if n := p.mem.refs.Load(); n != 1 {
-		t.Errorf("memory is held %d times, want once, by its maker", n)
-	}
+	check.Must(t, p.Release(slow))
+	check.Must(t, p.Release(seen))
+	check.That(t, view[0] == 's' && view[63] == 's', "a view changed")
+	check.Must(t, p.Unpin(seen))
+	n := p.mem.refs.Load()
+	check.That(t, n == 1, "memory is held %d times, want once, by its maker", n)
 }
 
 // A20, A21: a handle is checked completely before anything is read through it.
@@ -296,18 +261,15 @@ func TestHandles(t *testing.T) {
 	} {
 		bad := h
 		c.change(&bad)
-		if _, err := p.Pin(bad); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		_, err := p.Pin(bad)
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if err := p.Release(bad); !errors.Is(err, c.want) {
 			t.Errorf("release, %s: got %v, want %v", name, err, c.want)
 		}
 	}
-	must(t, p.Release(h))
+	check.Must(t, p.Release(h))
 	again := published(t, p, 100, 'i') // the same record
-	if again.Index != h.Index {
-		t.Fatalf("got record %d, want %d", again.Index, h.Index)
-	}
+	check.Need(t, again.Index == h.Index, "got record %d, want %d", again.Index, h.Index)
 	refused(t, p.Release(h), ErrStale)
 
 	for name, c := range map[string]struct {
@@ -323,9 +285,8 @@ func TestHandles(t *testing.T) {
 		"good":            {Handle{Offset: 64, Length: 64}, nil},
 		"good at the end": {Handle{Offset: 960, Length: 64}, nil},
 	} {
-		if _, err := c.h.Slice(make([]byte, 1024), 64); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		_, err := c.h.Slice(make([]byte, 1024), 64)
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 	}
 }
 
@@ -334,16 +295,14 @@ func TestViewsProtect(t *testing.T) {
 	p := auditedPool(t, 128)
 	h := published(t, p, 64, 'v')
 	view, err := p.Pin(h)
-	must(t, err)
-	must(t, p.Release(h))
+	check.Must(t, err)
+	check.Must(t, p.Release(h))
 	if _, _, err := p.Reserve(1); err == nil {
 		t.Fatal("reused a block that is looked at")
 	}
 	refused(t, p.Release(h), ErrStale)
-	if view[0] != 'v' {
-		t.Error("view changed")
-	}
-	must(t, p.Unpin(h))
+	check.That(t, view[0] == 'v', "view changed")
+	check.Must(t, p.Unpin(h))
 	reserved(t, p, 1)
 }
 
@@ -352,11 +311,10 @@ func TestPoolsAreIndependent(t *testing.T) {
 	p, q := auditedPool(t, 192), auditedPool(t, 192)
 	h := published(t, p, 128, 'p')
 	published(t, q, 128, 'q')
-	must(t, p.Release(h))
-	must(t, p.Close())
-	if s := figures(q); s.live != 1 {
-		t.Errorf("got %+v, want one live block", s)
-	}
+	check.Must(t, p.Release(h))
+	check.Must(t, p.Close())
+	s := figures(q)
+	check.That(t, s.live == 1, "got %+v, want one live block", s)
 }
 
 // A19: a thousand steps leave the high-water mark where the second one put it.
@@ -369,7 +327,7 @@ func TestStepsAreFlat(t *testing.T) {
 			handles = append(handles, published(t, p, n, byte(i)))
 		}
 		for _, h := range handles {
-			must(t, p.Release(h))
+			check.Must(t, p.Release(h))
 		}
 	}
 	highest := 0
@@ -392,11 +350,9 @@ func TestSteadyStepAllocatesNothing(t *testing.T) {
 		if err == nil {
 			err = errors.Join(p.Publish(h), p.Release(h))
 		}
-		must(t, err)
+		check.Must(t, err)
 	})
-	if n != 0 {
-		t.Errorf("got %v allocations, want none", n)
-	}
+	check.That(t, n == 0, "got %v allocations, want none", n)
 }
 
 // A16, A26: many writers and a Close among them; for the race detector.
@@ -424,16 +380,11 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				if view, err := p.Pin(h); err == nil {
-					if !bytes.Equal(view, bytes.Repeat([]byte{byte(w)}, len(view))) {
-						t.Errorf("block of writer %d holds another one's bytes", w)
-					}
-					if err := p.Unpin(h); err != nil {
-						t.Error(err)
-					}
+					check.That(t, bytes.Equal(view, bytes.Repeat([]byte{byte(w)}, len(view))),
+						"block of writer %d holds another one's bytes", w)
+					check.OK(t, p.Unpin(h))
 				}
-				if err := p.Release(h); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, p.Release(h))
 				if w == 0 && i == 200 {
 					go p.Close()
 				}
@@ -441,7 +392,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	must(t, p.Close())
+	check.Must(t, p.Close())
 }
 
 // A pool whose file was truncated says so, by name, whatever is called, and can
@@ -449,23 +400,20 @@ func TestConcurrentUse(t *testing.T) {
 func TestTruncatedPool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	p, _, err := CreatePool(path, 4*os.Getpagesize())
-	must(t, err)
+	check.Must(t, err)
 	audited(p)
 	live := published(t, p, 100, 1)
 	flying, _ := reserved(t, p, 100)
-	must(t, os.Truncate(path, 0))
+	check.Must(t, os.Truncate(path, 0))
 	_, _, err = p.Reserve(100)
 	for act, err := range map[string]error{
 		"reserve": err, "publish": p.Publish(flying), "release in flight": p.Release(flying), "release": p.Release(live),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "memory fault in "+path) {
-			t.Errorf("%s: got %v, want a fault in %s", act, err, path)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "memory fault in "+path),
+			"%s: got %v, want a fault in %s", act, err, path)
 	}
-	if s := figures(p); s != (stats{}) {
-		t.Errorf("blocks are left: %+v", s)
-	}
-	must(t, p.Close())
+	check.Equal(t, figures(p), (stats{}), "blocks are left")
+	check.Must(t, p.Close())
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want no file", err)
 	}

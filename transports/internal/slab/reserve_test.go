@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -18,7 +19,7 @@ import (
 func blocks(t *testing.T, path string) int64 {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Stat(path, &st))
+	check.Must(t, unix.Stat(path, &st))
 	return st.Blocks * 512
 }
 
@@ -49,14 +50,14 @@ func interruptLong(most uint32) error {
 func TestReserveUnderSignals(t *testing.T) {
 	const size = 64<<20 + 4096
 	dir, err := os.MkdirTemp("/dev/shm", "slab-test-")
-	must(t, err)
+	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	alarms := make(chan os.Signal, 1)
 	signal.Notify(alarms, unix.SIGALRM)
 	defer signal.Stop(alarms)
 	every := unix.Timeval{Usec: 200}
 	_, err = unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})
-	must(t, err)
+	check.Must(t, err)
 	defer unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{})
 
 	path := filepath.Join(dir, "f")
@@ -78,11 +79,10 @@ func TestReserveUnderSignals(t *testing.T) {
 	if d.refused != nil {
 		skip.Refused(t, "a filter of system calls: %v", d.refused)
 	}
-	must(t, d.err)
-	if got := blocks(t, path); got < size {
-		t.Errorf("%d bytes are reserved, want %d", got, size)
-	}
-	must(t, d.mem.Close())
+	check.Must(t, d.err)
+	got := blocks(t, path)
+	check.That(t, got >= size, "%d bytes are reserved, want %d", got, size)
+	check.Must(t, d.mem.Close())
 	select {
 	case <-alarms:
 	default:

@@ -1,0 +1,83 @@
+// Package check has the assertions of tests. Each one reports the line that called it, what
+// it got and what it wanted. A context, if there is one, is printed before that, its values
+// separated by spaces.
+//
+// Must and Need end the test, because the rest of it needs what they check. After the others
+// it goes on.
+package check
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// TB is what checks need of *testing.T, and *rapid.T has as well.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func prefix(context []any) string {
+	if len(context) == 0 {
+		return ""
+	}
+	return strings.TrimSuffix(fmt.Sprintln(context...), "\n") + ": "
+}
+
+// Must ends the test if err is not nil.
+func Must(t TB, err error, context ...any) {
+	if err != nil {
+		t.Helper()
+		t.Fatalf("%s%v", prefix(context), err)
+	}
+}
+
+// OK fails the test if err is not nil.
+func OK(t TB, err error, context ...any) {
+	if err != nil {
+		t.Helper()
+		t.Errorf("%s%v", prefix(context), err)
+	}
+}
+
+// Need ends the test unless ok. The format tells what is wrong.
+func Need(t TB, ok bool, format string, args ...any) {
+	if !ok {
+		t.Helper()
+		t.Fatalf(format, args...)
+	}
+}
+
+// That fails the test unless ok. The format tells what is wrong.
+func That(t TB, ok bool, format string, args ...any) {
+	if !ok {
+		t.Helper()
+		t.Errorf(format, args...)
+	}
+}
+
+// Equal fails the test unless got and want are deeply equal.
+func Equal[T any](t TB, got, want T, context ...any) {
+	if !reflect.DeepEqual(got, want) {
+		t.Helper()
+		t.Errorf("%sgot %+v, want %+v", prefix(context), got, want)
+	}
+}
+
+// Same fails the test if diff, which is what cmp.Diff(want, got) returned, is not empty.
+func Same(t TB, diff string, context ...any) {
+	if diff != "" {
+		t.Helper()
+		t.Errorf("%s(-want +got):\n%s", prefix(context), diff)
+	}
+}
+
+// Fails fails the test unless err is an error whose text contains text.
+func Fails(t TB, err error, text string, context ...any) {
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Helper()
+		t.Errorf("%sgot error %v, want one that contains %q", prefix(context), err, text)
+	}
+}
