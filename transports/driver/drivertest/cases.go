@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"reflect"
 	"testing"
 	"time"
 
@@ -26,34 +25,14 @@ func testJob(t *testing.T, tr driver.Transport) {
 		{Round: 1 << 30, Client: 0, Weight: 1e300, Config: bytes.Repeat([]byte{0xff}, 1000)},
 		{Round: 2}, // nothing of the job before is left
 	} {
-		s.publish(uint64(i))
-		got := make(chan driver.Job, 1)
-		failed := make(chan error, 1)
-		go func() {
-			j, model, err := s.workers[0].Receive(t.Context())
-			got <- driver.Job{
-				Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device,
-				Config: bytes.Clone(j.Config), Timed: j.Timed,
-			}
-			if err != nil {
-				failed <- err
-				return
-			}
-			u, err := s.workers[0].Reserve()
-			if err == nil {
-				err = errors.Join(tensor.Train(u, model, key(j)), s.workers[0].Submit(t.Context(), u))
-			}
-			failed <- err
-		}()
-		check.Must(t, s.server.Dispatch(t.Context(), 0, want))
-		p, err := s.server.Collect(t.Context(), 0)
-		check.Must(t, errors.Join(err, <-failed))
-		p.Release()
-		g := <-got
-		if len(g.Config) == 0 {
-			g.Config = nil
-		}
-		check.That(t, reflect.DeepEqual(g, want), "job %d: got %+v, want %+v", i, g, want)
+		s.Publish(uint64(i))
+		var got driver.Job
+		s.ExchangeBy(0, want, func(j driver.Job, model, update *tensor.Package) error {
+			got = j
+			got.Config = append([]byte(nil), j.Config...) // nil if empty
+			return Stock(j, model, update)
+		}).Release()
+		check.Equal(t, got, want, "job", i)
 	}
 }
 
@@ -63,40 +42,27 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 1)
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
 		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
-		m, err := s.server.Reserve()
+		m, err := s.Server.Reserve()
 		check.Must(t, err)
 		tensor.Fill(m, 1)
 		if size > 0 { // a reserved package has none
 			m.Receipt = bytes.Clone(down)
 		}
-		_, err = s.server.Publish(t.Context(), m)
+		_, err = s.Server.Publish(t.Context(), m)
 		check.Must(t, err)
 		for i := range m.Receipt { // its memory is the caller's again
 			m.Receipt[i] = 'x'
 		}
-		failed := make(chan error, 1)
-		go func() {
-			_, model, err := s.workers[0].Receive(t.Context())
-			if err != nil {
-				failed <- err
-				return
+		p := s.ExchangeBy(0, driver.Job{}, func(_ driver.Job, model, u *tensor.Package) error {
+			tensor.Fill(u, 2)
+			if size > 0 {
+				u.Receipt = append(u.Receipt[:0], up...)
 			}
 			if !bytes.Equal(model.Receipt, down) {
-				err = errors.New("the model's receipt differs")
+				return errors.New("the model's receipt differs")
 			}
-			u, e := s.workers[0].Reserve()
-			if e == nil {
-				tensor.Fill(u, 2)
-				if size > 0 {
-					u.Receipt = append(u.Receipt[:0], up...)
-				}
-				e = s.workers[0].Submit(t.Context(), u)
-			}
-			failed <- errors.Join(err, e)
-		}()
-		check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
-		p, err := s.server.Collect(t.Context(), 0)
-		check.Must(t, errors.Join(err, <-failed))
+			return nil
+		})
 		check.That(t, bytes.Equal(p.Receipt, up),
 			"receipt of %d bytes: the update's differs (%d bytes arrived)", size, len(p.Receipt))
 		p.Release()
@@ -108,14 +74,14 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 // error counts it (A18).
 func testLent(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
-	model := s.publish(7)
+	model := s.Publish(7)
 	var out []*tensor.Package
 	var jobs []driver.Job
-	for i := range 2 * s.o.Depth {
+	for i := range 2 * s.Options.Depth {
 		j := driver.Job{Round: 0, Client: i}
-		out, jobs = append(out, s.exchange(i%2, j)), append(jobs, j)
+		out, jobs = append(out, s.Exchange(i%2, j)), append(jobs, j)
 		for n, p := range out {
-			check.Must(t, tensor.Prove(p, model, key(jobs[n])), "update", n, "after exchange", i)
+			check.Must(t, tensor.Prove(p, model, Key(jobs[n])), "update", n, "after exchange", i)
 		}
 	}
 	hash := out[0].Hash()
@@ -123,12 +89,12 @@ func testLent(t *testing.T, tr driver.Transport) {
 		p.Release()
 	}
 	for i := range 10 { // lane 1 goes on in the memory that was released
-		s.exchange(1, driver.Job{Round: 0, Client: 100 + i}).Release()
+		s.Exchange(1, driver.Job{Round: 0, Client: 100 + i}).Release()
 	}
-	for _, w := range s.workers {
+	for _, w := range s.Workers {
 		check.Must(t, w.Close())
 	}
-	err := s.server.Shutdown(t.Context())
+	err := s.Server.Shutdown(t.Context())
 	check.Fails(t, err, "1 updates are still out", "shutdown with one update out")
 	got := out[0].Hash()
 	check.That(t, got == hash, "an update that is out changed after shutdown: hash %016x, want %016x", got, hash)
@@ -140,10 +106,10 @@ func testLent(t *testing.T, tr driver.Transport) {
 func testModelUnchanged(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	for round := range 5 {
-		m := s.publish(uint64(round))
+		m := s.Publish(uint64(round))
 		before := m.Hash()
 		for lane := range 2 {
-			p := s.exchange(lane, driver.Job{Round: round, Client: lane})
+			p := s.Exchange(lane, driver.Job{Round: round, Client: lane})
 			check.Must(t, tensor.Prove(p, m, tensor.Key{Seed: seed, Round: round, Client: lane}))
 			p.Release()
 		}
@@ -156,36 +122,36 @@ func testModelUnchanged(t *testing.T, tr driver.Transport) {
 // ever taken.
 func testCancel(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
-	s.publish(1)
+	s.Publish(1)
 	waits(t, "receive", func() error {
-		_, _, err := s.workers[0].Receive(waiting.Ending(t, moment))
+		_, _, err := s.Workers[0].Receive(waiting.Ending(t, moment))
 		return err
 	}, context.DeadlineExceeded)
 	waits(t, "collect", func() error {
 		failed := make(chan error, 1)
 		go func() {
-			_, _, err := s.workers[1].Receive(t.Context()) // and never submits
+			_, _, err := s.Workers[1].Receive(t.Context()) // and never submits
 			failed <- err
 		}()
-		check.Must(t, s.server.Dispatch(t.Context(), 1, driver.Job{}))
+		check.Must(t, s.Server.Dispatch(t.Context(), 1, driver.Job{}))
 		check.Must(t, <-failed)
-		_, err := s.server.Collect(waiting.Ending(t, moment), 1)
+		_, err := s.Server.Collect(waiting.Ending(t, moment), 1)
 		return err
 	}, context.DeadlineExceeded)
-	update, err := s.workers[1].Reserve()
+	update, err := s.Workers[1].Reserve()
 	check.Must(t, err)
-	check.Must(t, s.workers[1].Close()) // which takes update and model back
-	if err := s.workers[1].Submit(t.Context(), update); err == nil {
+	check.Must(t, s.Workers[1].Close()) // which takes update and model back
+	if err := s.Workers[1].Submit(t.Context(), update); err == nil {
 		t.Error("submit on a lane that was closed: got no error")
 	}
-	nobody := listen(t, variant(t, tr), driver.Options{Down: s.o.Down, Up: s.o.Up, Lanes: 1})
-	nobody.publish(1)
+	nobody := Listen(t, variant(t, tr), driver.Options{Down: s.Options.Down, Up: s.Options.Up, Lanes: 1})
+	nobody.Publish(1)
 	waits(t, "collect where nobody came", func() error {
 		ctx := waiting.Ending(t, moment)
-		if err := nobody.server.Dispatch(ctx, 0, driver.Job{}); err != nil {
+		if err := nobody.Server.Dispatch(ctx, 0, driver.Job{}); err != nil {
 			return err
 		}
-		_, err := nobody.server.Collect(ctx, 0)
+		_, err := nobody.Server.Collect(ctx, 0)
 		return err
 	}, context.DeadlineExceeded)
 }
@@ -204,21 +170,21 @@ func waits(t *testing.T, what string, f func() error, want error) {
 // testShutdown: waiting workers get io.EOF, and closing twice is harmless.
 func testShutdown(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
-	s.publish(1)
-	s.exchange(1, driver.Job{}).Release()
-	ends := make(chan error, len(s.workers))
-	for _, w := range s.workers {
+	s.Publish(1)
+	s.Exchange(1, driver.Job{}).Release()
+	ends := make(chan error, len(s.Workers))
+	for _, w := range s.Workers {
 		go func() {
 			_, _, err := w.Receive(context.Background())
 			ends <- errors.Join(ignoreEOF(err), w.Close(), w.Close())
 		}()
 	}
-	check.Must(t, s.server.Shutdown(t.Context()))
-	for range s.workers {
+	check.Must(t, s.Server.Shutdown(t.Context()))
+	for range s.Workers {
 		check.Must(t, <-ends)
 	}
-	check.Must(t, s.server.Shutdown(t.Context()))
-	err := s.server.Dispatch(t.Context(), 0, driver.Job{})
+	check.Must(t, s.Server.Shutdown(t.Context()))
+	err := s.Server.Dispatch(t.Context(), 0, driver.Job{})
 	check.That(t, err != nil, "dispatch after shutdown: got no error")
 }
 
@@ -246,15 +212,13 @@ func testClone(t *testing.T, tr driver.Transport) {
 		v, err := transports.NewVariant(tr, driver.Settings{"copy": copying})
 		check.Must(t, err)
 		l, rec := small(t), phase.NewRecorder(1000)
-		s := listen(t, v, driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec})
-		feet[copying] = v.Footprint(s.o)
-		w, err := transports.Dial(t.Context(), v, s.worker(0), 0, s.o)
-		check.Must(t, err)
-		s.workers = append(s.workers, w)
-		m := s.publish(7)
+		s := Listen(t, v, driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec})
+		feet[copying] = v.Footprint(s.Options)
+		w := s.Dial(0)
+		m := s.Publish(7)
 		turn := func(client int) (written, p *tensor.Package) {
 			t.Helper()
-			check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
+			check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
 			_, model, err := w.Receive(t.Context())
 			check.Must(t, err)
 			if rec.Counts()[phase.HandleTensors] == 0 {
@@ -266,9 +230,9 @@ func testClone(t *testing.T, tr driver.Transport) {
 			seen(t, "model", copying, m, model)
 			written, err = w.Reserve()
 			check.Must(t, err)
-			check.Must(t, tensor.Train(written, model, key(driver.Job{Client: client})))
+			check.Must(t, tensor.Train(written, model, Key(driver.Job{Client: client})))
 			check.Must(t, w.Submit(t.Context(), written))
-			p, err = s.server.Collect(t.Context(), 0)
+			p, err = s.Server.Collect(t.Context(), 0)
 			check.Must(t, err)
 			return written, p
 		}
@@ -277,7 +241,7 @@ func testClone(t *testing.T, tr driver.Transport) {
 		after, second := turn(1)
 		free := &before.View(0)[0] == &after.View(0)[0]
 		check.That(t, free == (copying == "out"), "copy=%s: the memory of an update that is out is used again: %v", copying, free)
-		check.Must(t, tensor.Prove(first, m, key(driver.Job{})))
+		check.Must(t, tensor.Prove(first, m, Key(driver.Job{})))
 		first.Release()
 		second.Release()
 		want := int64(0)

@@ -9,14 +9,11 @@
 package drivertest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
 
-	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
@@ -153,79 +150,18 @@ func variant(t *testing.T, tr driver.Transport) transports.Variant {
 	return v
 }
 
-func layout(t *testing.T, specs ...tensor.Spec) *tensor.Layout {
-	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	return l
-}
-
 // small is a layout for cases where the shapes do not matter.
 func small(t *testing.T) *tensor.Layout {
-	return layout(t,
+	return Layout(t,
 		tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{33, 7}},
 		tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1001}},
 		tensor.Spec{Name: "c", DType: tensor.I64},
 	)
 }
 
-// session is a server and workers in this process, driven call by call.
-type session struct {
-	t       *testing.T
-	o       driver.Options
-	variant transports.Variant
-	dir     string
-	at      *driver.Endpoint
-	server  *transports.Server
-	workers []*transports.Worker
-}
-
-func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *session {
+func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *Session {
 	t.Helper()
-	return openVariant(t, variant(t, tr), l, l, lanes)
-}
-
-func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, lanes int) *session {
-	t.Helper()
-	s := listen(t, v, driver.Options{Down: down, Up: up, Lanes: lanes})
-	for n := range lanes {
-		w, err := transports.Dial(t.Context(), v, s.worker(n), n, s.o)
-		check.Must(t, err)
-		s.workers = append(s.workers, w)
-	}
-	return s
-}
-
-// listen is openVariant without workers.
-func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
-	t.Helper()
-	dir, err := scratch.New(scratch.Roots()[0])
-	check.Must(t, err)
-	o.Clients, o.Depth, o.Settings = 8, 2, v.Settings
-	s := &session{t: t, variant: v, dir: dir.Path(), at: driver.NewEndpoint(dir.Path()), o: o}
-	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
-	check.Must(t, err)
-	t.Cleanup(func() {
-		done := make(chan struct{})
-		go func() { // workers leave while the server waits for them
-			defer close(done)
-			for _, w := range s.workers {
-				_ = w.Close() // some cases have closed or killed it
-			}
-		}()
-		_ = s.server.Shutdown(waiting.Context(t)) // likewise
-		<-done
-		check.Must(t, dir.Close())
-	})
-	return s
-}
-
-// worker returns the endpoint of the worker of a lane.
-func (s *session) worker(lane int) *driver.Endpoint {
-	s.t.Helper()
-	e, err := s.at.Worker(lane)
-	check.Must(s.t, err)
-	return e
+	return Open(t, variant(t, tr), l, lanes)
 }
 
 // Inside reports whether tr's workers have to be in the server's process.
@@ -233,51 +169,3 @@ func Inside(t *testing.T, tr driver.Transport) bool {
 	t.Helper()
 	return variant(t, tr).Traits().Reach == driver.Process
 }
-
-// publish makes a model with the given seed current.
-func (s *session) publish(seed uint64) *tensor.Package {
-	s.t.Helper()
-	m, err := s.server.Reserve()
-	check.Must(s.t, err)
-	tensor.Fill(m, seed)
-	m.Receipt = append(m.Receipt[:0], "model"...)
-	trained, err := s.server.Publish(s.t.Context(), m)
-	check.Must(s.t, err)
-	return trained
-}
-
-// exchange carries one job over a lane and returns the update.
-func (s *session) exchange(lane int, j driver.Job) *tensor.Package {
-	s.t.Helper()
-	failed := make(chan error, 1)
-	go func() { failed <- s.turn(lane) }()
-	check.Must(s.t, s.server.Dispatch(s.t.Context(), lane, j))
-	p, err := s.server.Collect(s.t.Context(), lane)
-	check.Must(s.t, errors.Join(err, <-failed))
-	return p
-}
-
-// turn is a worker's part of an exchange.
-func (s *session) turn(lane int) error {
-	return serve(s.t.Context(), s.workers[lane], func(driver.Job, *tensor.Package) string { return "update" })
-}
-
-// serve does one job, whose update has the receipt that says makes.
-func serve(ctx context.Context, w *transports.Worker, says func(driver.Job, *tensor.Package) string) error {
-	j, model, err := w.Receive(ctx)
-	if err != nil {
-		return err
-	}
-	update, err := w.Reserve()
-	if err != nil {
-		return err
-	}
-	update.Receipt = append(update.Receipt[:0], says(j, model)...)
-	return errors.Join(tensor.Train(update, model, key(j)), w.Submit(ctx, update))
-}
-
-func key(j driver.Job) tensor.Key {
-	return tensor.Key{Seed: seed, Round: j.Round, Client: j.Client}
-}
-
-const seed = 42

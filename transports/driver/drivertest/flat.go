@@ -26,7 +26,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 	for i := range tensors {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{4 << 10}})
 	}
-	l := layout(t, specs...)
+	l := Layout(t, specs...)
 	measure := func(t *testing.T, launcher trainer.Launcher) {
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 1, Clients: 1, Func: "train", Launcher: launcher,

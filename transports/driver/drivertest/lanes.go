@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os/exec"
 	"strings"
@@ -86,9 +85,9 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 // Counters that begin with one of but are left out.
 func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	down := everything(t)
-	up := layout(t, append([]tensor.Spec{{Name: "first", DType: tensor.U8, Shape: []int{77}}}, down.Specs()...)...)
+	up := Layout(t, append([]tensor.Spec{{Name: "first", DType: tensor.U8, Shape: []int{77}}}, down.Specs()...)...)
 	var lanes []Lane
-	var inPython, inGo []*session
+	var inPython, inGo []*Session
 	for i, name := range variants {
 		v, err := transports.Parse(name, all)
 		check.Must(t, err)
@@ -96,12 +95,12 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 		if i%2 > 0 {
 			o.Up = up
 		}
-		for _, to := range []*[]*session{&inPython, &inGo} {
+		for _, to := range []*[]*Session{&inPython, &inGo} {
 			o.Rec = phase.NewRecorder(1 << 16)
-			*to = append(*to, listen(t, v, o))
+			*to = append(*to, Listen(t, v, o))
 		}
 		for n := range o.Lanes {
-			lanes = append(lanes, Lane{Variant: v, At: inPython[i].at, Number: n, Options: o, Pings: true})
+			lanes = append(lanes, Lane{Variant: v, At: inPython[i].Endpoint, Number: n, Options: o, Pings: true})
 		}
 	}
 	wait := Lanes(t, lanes)
@@ -117,7 +116,7 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 			check.That(t, g.Error == "" && maps.Equal(g.Counts, w.Counts) && maps.Equal(g.Spans, w.Spans),
 				"%s: lane %d: got\n%+v, want\n%+v", variants[i], n, g, w)
 		}
-		g, w := without(inPython[i].o.Rec.Counts(), but), without(s.o.Rec.Counts(), but)
+		g, w := without(inPython[i].Options.Rec.Counts(), but), without(s.Options.Rec.Counts(), but)
 		check.That(t, maps.Equal(g, w),
 			"%s: the server of workers in Python has counted\n%v, and that of workers in Go\n%v", variants[i], g, w)
 	}
@@ -136,7 +135,7 @@ func everything(t *testing.T) *tensor.Layout {
 	for _, n := range []int{4095, 4096, 16385, 65536, 65537} {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(n), DType: tensor.U8, Shape: []int{n}})
 	}
-	return layout(t, specs...)
+	return Layout(t, specs...)
 }
 
 // without returns what was counted, but for counters that begin with one of but.
@@ -154,25 +153,25 @@ func without(counts map[string]int64, but []string) map[string]int64 {
 
 // rounds runs two rounds of a client, the same one again, and another, on every lane, and
 // ends the session.
-func (s *session) rounds() {
-	s.t.Helper()
-	ctx := waiting.Context(s.t)
+func (s *Session) rounds() {
+	s.T.Helper()
+	ctx := waiting.Context(s.T)
 	for round := range 2 {
-		model := s.publish(uint64(round))
+		model := s.Publish(uint64(round))
 		for _, client := range []int{0, 0, 2} {
-			for lane := range s.o.Lanes {
+			for lane := range s.Options.Lanes {
 				j := driver.Job{Round: round, Client: client + lane, Weight: 1.5, Device: "cpu", Config: []byte("{}"), Timed: true}
-				check.Must(s.t, s.server.Dispatch(ctx, lane, j))
-				p, err := s.server.Collect(ctx, lane)
-				check.Must(s.t, err)
-				check.Must(s.t, tensor.Prove(p, model, key(j)))
+				check.Must(s.T, s.Server.Dispatch(ctx, lane, j))
+				p, err := s.Server.Collect(ctx, lane)
+				check.Must(s.T, err)
+				check.Must(s.T, tensor.Prove(p, model, Key(j)))
 				got, want := string(p.Receipt), receiptOf(j, "model")
-				check.That(s.t, got == want, "%s: got receipt %q, want %q", s.variant, got, want)
+				check.That(s.T, got == want, "%s: got receipt %q, want %q", s.Variant, got, want)
 				p.Release()
 			}
 		}
 	}
-	check.Must(s.t, s.server.Shutdown(ctx))
+	check.Must(s.T, s.Server.Shutdown(ctx))
 }
 
 // receiptOf is what a lane in Python says of its job.
@@ -182,26 +181,20 @@ func receiptOf(j driver.Job, model string) string {
 }
 
 // inGo runs the same rounds with workers in this process.
-func (s *session) inGo() []Outcome {
-	s.t.Helper()
-	outcomes := make([]Outcome, s.o.Lanes)
+func (s *Session) inGo() []Outcome {
+	s.T.Helper()
+	outcomes := make([]Outcome, s.Options.Lanes)
 	done := make(chan error)
 	for n := range outcomes {
-		o := s.o
-		o.Rec = phase.NewRecorder(1 << 16)
-		w, err := transports.Dial(s.t.Context(), s.variant, s.worker(n), n, o)
-		check.Must(s.t, err)
+		w := s.Dial(n)
 		go func() {
-			err := w.Ping(s.t.Context())
-			for err == nil {
-				err = serve(s.t.Context(), w, func(j driver.Job, model *tensor.Package) string { return receiptOf(j, string(model.Receipt)) })
-			}
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			err = errors.Join(err, w.Close())
-			samples, _ := o.Rec.Drain()
-			outcomes[n] = Outcome{Counts: o.Rec.Counts(), Spans: map[string]int{}}
+			err := w.Ping(s.T.Context())
+			err = errors.Join(err, Serve(s.T.Context(), w.Worker, func(j driver.Job, model, update *tensor.Package) error {
+				update.Receipt = append(update.Receipt[:0], receiptOf(j, string(model.Receipt))...)
+				return tensor.Train(update, model, Key(j))
+			}))
+			samples, _ := w.Rec.Drain()
+			outcomes[n] = Outcome{Counts: w.Rec.Counts(), Spans: map[string]int{}}
 			for _, sample := range samples {
 				if sample.Phase.Inside() { // the others are those of who calls the lane
 					outcomes[n].Spans[sample.Phase.String()]++
@@ -212,7 +205,7 @@ func (s *session) inGo() []Outcome {
 	}
 	s.rounds()
 	for range outcomes {
-		check.Must(s.t, <-done)
+		check.Must(s.T, <-done)
 	}
 	return outcomes
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // says fails unless err holds all of want.
-func says(t *testing.T, what string, err error, want ...string) {
+func says(t testing.TB, what string, err error, want ...string) {
 	t.Helper()
 	for _, text := range want {
 		check.Fails(t, err, text, what)
@@ -26,34 +26,34 @@ func says(t *testing.T, what string, err error, want ...string) {
 func testMisuse(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 3)
 	name, ctx := tr.Name(), t.Context()
-	foreign := tensor.Alloc(s.o.Down)
-	says(t, "dispatch without a model", s.server.Dispatch(ctx, 0, driver.Job{Round: 4, Client: 5}),
+	foreign := tensor.Alloc(s.Options.Down)
+	says(t, "dispatch without a model", s.Server.Dispatch(ctx, 0, driver.Job{Round: 4, Client: 5}),
 		name+": lane 0: dispatch: round 4, client 5: no model was published")
-	_, err := s.server.Collect(ctx, 1)
+	_, err := s.Server.Collect(ctx, 1)
 	says(t, "collect without dispatch", err, name+": lane 1: collect: no job is out")
 	for _, lane := range []int{-1, 3} {
-		says(t, "a lane that does not exist", s.server.Dispatch(ctx, lane, driver.Job{}), name+": dispatch: no lane ", "the session has 3")
+		says(t, "a lane that does not exist", s.Server.Dispatch(ctx, lane, driver.Job{}), name+": dispatch: no lane ", "the session has 3")
 	}
-	_, err = s.server.Publish(ctx, foreign)
+	_, err = s.Server.Publish(ctx, foreign)
 	says(t, "publish what was not reserved", err, name+": publish: not the package that was reserved")
-	_, err = s.server.Publish(ctx, nil)
+	_, err = s.Server.Publish(ctx, nil)
 	says(t, "publish nothing", err, "not the package")
 
-	s.publish(1)
-	s.exchange(1, driver.Job{}).Release()
-	_, err = s.server.Collect(ctx, 1)
+	s.Publish(1)
+	s.Exchange(1, driver.Job{}).Release()
+	_, err = s.Server.Collect(ctx, 1)
 	says(t, "second collect of one job", err, "no job is out")
-	_, err = s.server.Reserve()
+	_, err = s.Server.Reserve()
 	check.Must(t, err)
-	_, err = s.server.Reserve()
+	_, err = s.Server.Reserve()
 	says(t, "reserve of a third model", err, name+": reserve: the next model is reserved already")
 
-	w := s.workers[0]
+	w := s.Workers[0]
 	_, err = w.Reserve()
 	says(t, "reserve without a job", err, name+": lane 0: reserve: no job is in hand")
 	says(t, "submit without a job", w.Submit(ctx, foreign), name+": lane 0: submit: no job is in hand")
-	check.Must(t, s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
-	says(t, "second dispatch", s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 7}),
+	check.Must(t, s.Server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
+	says(t, "second dispatch", s.Server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 7}),
 		name+": lane 0: dispatch: round 2, client 7: the update of client 6 was not collected")
 	job, model, err := w.Receive(ctx)
 	check.Must(t, err)
@@ -65,10 +65,10 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	check.Must(t, err)
 	_, err = w.Reserve()
 	says(t, "second reserve", err, at+"reserve: round 2, client 6: the update is reserved already")
-	check.Must(t, tensor.Train(update, model, key(job)))
+	check.Must(t, tensor.Train(update, model, Key(job)))
 	check.Must(t, w.Submit(ctx, update)) // the mistakes before have done no harm
 	says(t, "second submit", w.Submit(ctx, update), "no job is in hand")
-	p, err := s.server.Collect(ctx, 0)
+	p, err := s.Server.Collect(ctx, 0)
 	check.Must(t, err)
 	p.Release()
 
@@ -76,8 +76,8 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 }
 
 // dead ends a lane by a call whose context has ended, and tries to go on.
-func (s *session) dead(lane int) {
-	ctx, t, w := s.t.Context(), s.t, s.workers[lane]
+func (s *Session) dead(lane int) {
+	ctx, t, w := s.T.Context(), s.T, s.Workers[lane]
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_, _, err := w.Receive(over)
@@ -94,7 +94,7 @@ func (s *session) dead(lane int) {
 // testUnlike: an update unlike the model arrives as it was written, be it smaller or
 // larger, or of other types.
 func testUnlike(t *testing.T, tr driver.Transport) {
-	large := layout(t,
+	large := Layout(t,
 		tensor.Spec{Name: "a", DType: tensor.BF16, Shape: []int{33, 70}},
 		tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0}},
 		tensor.Spec{Name: "z", DType: tensor.F64, Shape: []int{5, 1001}},
@@ -105,24 +105,26 @@ func testUnlike(t *testing.T, tr driver.Transport) {
 		name     string
 		down, up *tensor.Layout
 	}{
-		{"larger", small(t), large}, {"smaller", large, small(t)}, {"nothing", small(t), layout(t)}, {"of nothing", layout(t), small(t)},
+		{"larger", small(t), large}, {"smaller", large, small(t)}, {"nothing", small(t), Layout(t)}, {"of nothing", Layout(t), small(t)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openVariant(t, variant(t, tr), c.down, c.up, 2)
+			s := Listen(t, variant(t, tr), driver.Options{Down: c.down, Up: c.up, Lanes: 2})
+			s.Dial(0)
+			s.Dial(1)
 			for round := range 3 {
-				model := s.publish(uint64(round))
+				model := s.Publish(uint64(round))
 				for client := range 4 {
 					j := driver.Job{Round: round, Client: client}
-					p := s.exchange(client%2, j)
-					check.That(t, p.Layout() == c.up && string(p.Receipt) == "update",
+					p := s.Exchange(client%2, j)
+					check.That(t, p.Layout() == c.up && string(p.Receipt) == receipt(j),
 						"got an update of another layout, with receipt %q", p.Receipt)
-					check.Must(t, tensor.Prove(p, model, key(j)))
+					check.Must(t, tensor.Prove(p, model, Key(j)))
 					p.Release()
 				}
 			}
 			want := reference(t, c.down, c.up, 3, 3)
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
-				cfg := trainer.Config{Variant: s.variant, Down: c.down, Up: c.up, Workers: 2, Func: "train", Launcher: launcher}
+				cfg := trainer.Config{Variant: s.Variant, Down: c.down, Up: c.up, Workers: 2, Func: "train", Launcher: launcher}
 				equal(t, run(t, cfg, 3, 3), want)
 			})
 		})
@@ -133,7 +135,7 @@ func testUnlike(t *testing.T, tr driver.Transport) {
 // direction, be they none, all, fewer or more than before.
 func testLengths(t *testing.T, tr driver.Transport) {
 	const most = 40
-	l := layout(t,
+	l := Layout(t,
 		tensor.Spec{Name: "fixed", DType: tensor.F32, Shape: []int{9}},
 		tensor.Spec{Name: "rows", DType: tensor.F32, Shape: []int{most, 300}, Var: true},
 		tensor.Spec{Name: "bytes", DType: tensor.U8, Shape: []int{most}, Var: true},
@@ -152,34 +154,17 @@ func testLengths(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, l, 1)
 	for round, n := range []int{most, 0, 1, most, 7, 39, 0, 0, 20} {
 		ctx, up := t.Context(), (n*7+round)%(most+1)
-		model, err := s.server.Reserve()
+		model, err := s.Server.Reserve()
 		check.Must(t, errors.Join(err, set(model, n)))
 		tensor.Fill(model, uint64(round))
 		model.Receipt = bytes.Repeat([]byte{'r'}, n)
-		_, err = s.server.Publish(ctx, model)
+		_, err = s.Server.Publish(ctx, model)
 		check.Must(t, err)
-		j, failed := driver.Job{Round: round}, make(chan error, 1)
-		go func() {
-			got, m, err := s.workers[0].Receive(ctx)
-			if err == nil && m.Hash() != model.Hash() {
-				err = errors.New("the model differs")
-			}
-			var u *tensor.Package
-			if err == nil {
-				u, err = s.workers[0].Reserve()
-			}
-			if err == nil {
-				err = errors.Join(is("the model", m, n), set(u, up), tensor.Train(u, m, key(got)))
-			}
-			if err == nil {
-				err = s.workers[0].Submit(ctx, u)
-			}
-			failed <- err
-		}()
-		check.Must(t, s.server.Dispatch(ctx, 0, j))
-		p, err := s.server.Collect(ctx, 0)
-		check.Must(t, errors.Join(<-failed, err))
-		check.Must(t, errors.Join(is("the update", p, up), tensor.Prove(p, model, key(j))))
+		j := driver.Job{Round: round}
+		p := s.ExchangeBy(0, j, func(j driver.Job, m, u *tensor.Package) error {
+			return errors.Join(is("the model", m, n), set(u, up), tensor.Train(u, m, Key(j)))
+		})
+		check.Must(t, errors.Join(is("the update", p, up), tensor.Prove(p, model, Key(j))))
 		p.Release()
 	}
 }

@@ -127,7 +127,7 @@ func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{})
 		check.Need(p.t, got == want, "lane %d has got %q, want %q", lane, got, want)
 		if v.Package != nil {
 			check.Need(p.t, v.Hash() == v.hash, "%s has changed while a job with it was out", v.receipt)
-			check.Must(p.t, tensor.Prove(u, v.Package, key(j)))
+			check.Must(p.t, tensor.Prove(u, v.Package, Key(j)))
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (p *pair) turn(lane int, goOn <-chan struct{}) error {
 	u.ResetRows()
 	if m == nil {
 		tensor.Fill(u, uint64(j.Client))
-	} else if err := tensor.Train(u, m, key(j)); err != nil {
+	} else if err := tensor.Train(u, m, Key(j)); err != nil {
 		return err
 	}
 	u.Receipt = append(u.Receipt[:0], fmt.Sprintf("round %d client %d: %s", j.Round, j.Client, got.seen())...)
@@ -247,7 +247,7 @@ func testMixed(t *testing.T, tr driver.Transport) {
 	for i, n := range []int{0, 1, 63, 1000, 4097, 20_000} {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.U8, Shape: []int{n}, Var: true})
 	}
-	l := layout(t, specs...)
+	l := Layout(t, specs...)
 	variants(t, tr, func(t *testing.T, v transports.Variant) {
 		p, r := openPair(t, v, l, lanes), rand.New(rand.NewPCG(1, 2))
 		next := func(round int) version {

@@ -98,7 +98,7 @@ func testAllAtOnce(t *testing.T, tr driver.Transport) {
 		}
 	}
 	slices.SortFunc(specs, func(a, b tensor.Spec) int { return len(a.Name) - len(b.Name) })
-	many := layout(t, specs...)
+	many := Layout(t, specs...)
 	for _, c := range []struct {
 		name     string
 		down, up *tensor.Layout

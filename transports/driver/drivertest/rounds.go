@@ -19,7 +19,7 @@ import (
 
 // funcs are the worker functions of the suite's sessions.
 func funcs() map[string]trainer.Func {
-	train := func(c *trainer.Job) error { return tensor.Train(c.Update, c.Model, key(c.Job)) }
+	train := func(c *trainer.Job) error { return tensor.Train(c.Update, c.Model, Key(c.Job)) }
 	plain := func(f trainer.Train) trainer.Func {
 		return func([]byte) (trainer.Train, error) { return f, nil }
 	}
@@ -79,7 +79,7 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	all := map[string]*tensor.Layout{}
 	var mixed []tensor.Spec
 	for _, d := range tensor.DTypes() {
-		all["dtype="+d.String()] = layout(t,
+		all["dtype="+d.String()] = Layout(t,
 			tensor.Spec{Name: "scalar", DType: d},
 			tensor.Spec{Name: "empty", DType: d, Shape: []int{3, 0, 2}},
 			tensor.Spec{Name: "one", DType: d, Shape: []int{1}},
@@ -87,10 +87,10 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 		)
 		mixed = append(mixed, tensor.Spec{Name: d.String(), DType: d, Shape: []int{65}})
 	}
-	all["mixed"] = layout(t, mixed...)
-	all["none"] = layout(t)
-	all["only empty"] = layout(t, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
-	all["one byte"] = layout(t, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1}})
+	all["mixed"] = Layout(t, mixed...)
+	all["none"] = Layout(t)
+	all["only empty"] = Layout(t, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
+	all["one byte"] = Layout(t, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1}})
 	var powers []tensor.Spec
 	exponents := []int{6, 10, 12, 14, 15, 16, 20}
 	thousand := 1000
@@ -103,13 +103,13 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 			powers = append(powers, tensor.Spec{Name: fmt.Sprintf("2^%d%+d", k, d), DType: tensor.U8, Shape: []int{1<<k + d}})
 		}
 	}
-	all["around powers of two"] = layout(t, powers...)
+	all["around powers of two"] = Layout(t, powers...)
 	var many []tensor.Spec
 	for i := range thousand {
 		many = append(many, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{256}})
 	}
-	all["many of 1 KiB"] = layout(t, many...)
-	all["one over 4 MiB"] = layout(t, tensor.Spec{Name: "big", DType: tensor.F32, Shape: []int{1<<20 + 3}})
+	all["many of 1 KiB"] = Layout(t, many...)
+	all["one over 4 MiB"] = Layout(t, tensor.Spec{Name: "big", DType: tensor.F32, Shape: []int{1<<20 + 3}})
 	return all
 }
 
@@ -208,7 +208,7 @@ func testTLS(t *testing.T, tr driver.Transport) {
 	for _, n := range []int{1, 1<<14 - 1, 1 << 14, 1<<14 + 1, 1 << 17} {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(n), DType: tensor.U8, Shape: []int{n}})
 	}
-	l := layout(t, specs...)
+	l := Layout(t, specs...)
 	want := reference(t, l, l, 3, 3)
 	for _, settings := range []driver.Settings{{"tls": "on"}, {"tls": "mutual"}, {"tls": "mutual", "network": "tcp"}} {
 		v, err := transports.NewVariant(tr, settings)

@@ -53,7 +53,7 @@ func testSilent(t *testing.T, tr driver.Transport) {
 
 func testSilentTo(t *testing.T, v transports.Variant) {
 	l := small(t)
-	s := openVariant(t, v, l, l, 1)
+	s := Open(t, v, l, 1)
 	made := 0
 	for _, network := range []string{"unix", "unixpacket", "tcp"} {
 		for _, addr := range sockets(s) {
@@ -67,8 +67,8 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 	if made == 0 {
 		t.Errorf("no connection could be made to any of %q", sockets(s))
 	}
-	check.Must(t, s.workers[0].Close())
-	err := s.server.Shutdown(waiting.Context(t))
+	check.Must(t, s.Workers[0].Close())
+	err := s.Server.Shutdown(waiting.Context(t))
 	check.That(t, err == nil, "shutdown with %d silent strangers: got error %v, want none", made, err)
 }
 
@@ -78,57 +78,52 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 func testStrangers(t *testing.T, tr driver.Transport) {
 	const free = 1 // lane that has no worker yet
 	l := small(t)
-	s := listen(t, variant(t, tr), driver.Options{Down: l, Up: l, Lanes: 2})
-	dial := func(lane int) {
-		w, err := transports.Dial(t.Context(), s.variant, s.worker(lane), lane, s.o)
-		check.Must(t, err)
-		s.workers = append(s.workers, w)
-	}
-	dial(0)
-	model, w := s.publish(1), s.workers[0]
-	check.Must(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
+	s := Listen(t, variant(t, tr), driver.Options{Down: l, Up: l, Lanes: 2})
+	s.Dial(0)
+	model, w := s.Publish(1), s.Workers[0]
+	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 	j, lent, err := w.Receive(t.Context())
 	check.Must(t, err)
-	other := s.o
-	other.Down = layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
+	other := s.Options
+	other.Down = Layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
 	other.Up = other.Down
-	wrong := strings.Repeat("A", len(s.at.Secret()))
+	wrong := strings.Repeat("A", len(s.Endpoint.Secret()))
 	for _, c := range []struct {
 		name string
 		at   *driver.Endpoint
 		lane int
 		o    driver.Options
 	}{
-		{"no server there", driver.EndpointAt(s.at.Addr()+"x", "x"+s.at.Secret()), free, s.o},
-		{"no secret", driver.EndpointAt(s.at.Addr(), ""), free, s.o},
-		{"a wrong secret", driver.EndpointAt(s.at.Addr(), wrong), free, s.o},
-		{"half the secret", driver.EndpointAt(s.at.Addr(), s.at.Secret()[:10]), free, s.o},
-		{"lane beyond the last", s.worker(0), 9, s.o},
-		{"negative lane", s.worker(0), -1, s.o},
-		{"lane that is taken", s.worker(0), 0, s.o},
-		{"another model", s.worker(free), free, other},
-		{"another update", s.worker(free), free, func() driver.Options { o := s.o; o.Up = other.Up; return o }()},
+		{"no server there", driver.EndpointAt(s.Endpoint.Addr()+"x", "x"+s.Endpoint.Secret()), free, s.Options},
+		{"no secret", driver.EndpointAt(s.Endpoint.Addr(), ""), free, s.Options},
+		{"a wrong secret", driver.EndpointAt(s.Endpoint.Addr(), wrong), free, s.Options},
+		{"half the secret", driver.EndpointAt(s.Endpoint.Addr(), s.Endpoint.Secret()[:10]), free, s.Options},
+		{"lane beyond the last", s.At(0), 9, s.Options},
+		{"negative lane", s.At(0), -1, s.Options},
+		{"lane that is taken", s.At(0), 0, s.Options},
+		{"another model", s.At(free), free, other},
+		{"another update", s.At(free), free, func() driver.Options { o := s.Options; o.Up = other.Up; return o }()},
 	} {
 		ctx := waiting.Context(t)
-		w, err := transports.Dial(ctx, s.variant, c.at, c.lane, c.o)
+		w, err := transports.Dial(ctx, s.Variant, c.at, c.lane, c.o)
 		if err == nil { // some transports notice at the first call
 			_, _, err = w.Receive(ctx)
 			_ = w.Close() // it is a stranger's
 		}
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), s.at.Secret()) {
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), s.Endpoint.Secret()) {
 			t.Errorf("%s: got error %v, want a refusal", c.name, err)
 		}
 	}
 	update, err := w.Reserve()
 	check.Must(t, err)
-	check.Must(t, tensor.Train(update, lent, key(j)))
+	check.Must(t, tensor.Train(update, lent, Key(j)))
 	check.Must(t, w.Submit(t.Context(), update))
-	p, err := s.server.Collect(t.Context(), 0)
+	p, err := s.Server.Collect(t.Context(), 0)
 	check.Must(t, err)
-	check.Must(t, tensor.Prove(p, model, key(j)))
+	check.Must(t, tensor.Prove(p, model, Key(j)))
 	p.Release()
-	dial(free)
-	s.exchange(free, driver.Job{}).Release()
+	s.Dial(free)
+	s.Exchange(free, driver.Job{}).Release()
 }
 
 // What strangers say: nothing, garbage, the beginnings of our protocols and of
@@ -154,15 +149,15 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 		if raceDetector || testing.Short() {
 			intruders, staying = 200, 20
 		}
-		l := layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{200, 1000}}, tensor.Spec{Name: "n", DType: tensor.I64})
-		s := openVariant(t, v, l, l, 2)
+		l := Layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{200, 1000}}, tensor.Spec{Name: "n", DType: tensor.I64})
+		s := Open(t, v, l, 2)
 		round := 0
 		rounds := func() {
-			model := s.publish(uint64(round))
+			model := s.Publish(uint64(round))
 			for lane := range 2 {
 				j := driver.Job{Round: round, Client: lane}
-				p := s.exchange(lane, j)
-				check.Must(t, tensor.Prove(p, model, key(j)))
+				p := s.Exchange(lane, j)
+				check.Must(t, tensor.Prove(p, model, Key(j)))
 				p.Release()
 			}
 			round++
@@ -173,8 +168,8 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 		debug.FreeOSMemory()
 		before, peak := resident(t, os.Getpid()), 0
 
-		network, where, _ := strings.Cut(s.at.Addr(), ":")
-		said := nonsense(s.at.Secret())
+		network, where, _ := strings.Cut(s.Endpoint.Addr(), ":")
+		said := nonsense(s.Endpoint.Secret())
 		var group sync.WaitGroup
 		over := make(chan struct{})
 		for k := range 4 {
@@ -199,7 +194,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			defer close(over)
 			for range 20 {
 				ctx := waiting.Context(t)
-				w, err := transports.Dial(ctx, v, s.worker(1), 1, s.o)
+				w, err := transports.Dial(ctx, v, s.At(1), 1, s.Options)
 				if err == nil { // some transports notice at the first call
 					_, _, err = w.Receive(ctx)
 					_ = w.Close() // the lane is another one's
@@ -244,13 +239,13 @@ func testStops(t *testing.T, tr driver.Transport) {
 }
 
 // sockets returns the names in the session's directory, and the server's address.
-func sockets(s *session) []string {
-	_, own, _ := strings.Cut(s.at.Addr(), ":")
+func sockets(s *Session) []string {
+	_, own, _ := strings.Cut(s.Endpoint.Addr(), ":")
 	addrs := []string{own}
-	entries, err := os.ReadDir(s.dir)
-	check.Must(s.t, err)
+	entries, err := os.ReadDir(s.Dir)
+	check.Must(s.T, err)
 	for _, e := range entries {
-		addrs = append(addrs, filepath.Join(s.dir, e.Name()))
+		addrs = append(addrs, filepath.Join(s.Dir, e.Name()))
 	}
 	return addrs
 }

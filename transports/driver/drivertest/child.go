@@ -1,0 +1,93 @@
+package drivertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ipcbench/internal/test/check"
+)
+
+// A Role is what a test's program does when it is started again by Spawn: it reads what
+// was given to Spawn, writes to its standard output, and returns when its context ends.
+type Role func(ctx context.Context, given *json.Decoder) error
+
+const roleEnv = "IPCBENCH_TEST_ROLE"
+
+// Play runs the role for which this process was started, and ends the process. In any
+// other process it returns. It belongs at the beginning of TestMain.
+func Play(roles map[string]Role) {
+	name, ok := os.LookupEnv(roleEnv)
+	if !ok {
+		return
+	}
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadString('\n')
+	if err == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			_, _ = io.Copy(io.Discard, in) // ends with the test
+			cancel()
+		}()
+		err = roles[name](ctx, json.NewDecoder(strings.NewReader(line)))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A Child is this program again, in a role.
+type Child struct {
+	Cmd *exec.Cmd
+	Out *bufio.Reader    // its standard output
+	Err *strings.Builder // its standard error, to be read after Wait
+	in  io.Closer
+}
+
+// Spawn starts this program in a role, with what is given to it. It is killed with the
+// test, if it has not ended. An error is of the attributes: the machine refuses them.
+func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Child, error) {
+	t.Helper()
+	self, err := os.Executable()
+	check.Must(t, err)
+	c := &Child{Cmd: exec.CommandContext(t.Context(), self), Err: &strings.Builder{}}
+	c.Cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	c.Cmd.SysProcAttr, c.Cmd.Stderr = attr, c.Err
+	in, err := c.Cmd.StdinPipe()
+	check.Must(t, err)
+	out, err := c.Cmd.StdoutPipe()
+	check.Must(t, err)
+	c.in, c.Out = in, bufio.NewReader(out)
+	if err := c.Cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		_ = c.Cmd.Process.Kill() // it may have ended
+		_ = c.Cmd.Wait()         // or been waited for
+	})
+	check.Must(t, json.NewEncoder(in).Encode(given))
+	return c, nil
+}
+
+// Line returns the next line of the child's output.
+func (c *Child) Line(t testing.TB) string {
+	t.Helper()
+	line, err := c.Out.ReadString('\n')
+	check.Need(t, err == nil, "the child says %q: %v", line, err)
+	return strings.TrimSuffix(line, "\n")
+}
+
+// End lets the child's context end and waits for it.
+func (c *Child) End() error {
+	_ = c.in.Close()
+	return c.Cmd.Wait()
+}

@@ -1,0 +1,292 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/waiting"
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// A Session is a server and workers in this process, driven call by call. It ends with its
+// test, unless that has ended it.
+type Session struct {
+	T        testing.TB
+	Variant  transports.Variant
+	Options  driver.Options // its recorder is the server's
+	Dir      string         // that of the endpoint
+	Endpoint *driver.Endpoint
+	Server   *transports.Server
+	Driver   driver.Server   // below Server
+	Model    *tensor.Package // published last, as workers get it
+	Workers  []*Worker
+}
+
+// A Worker is that of one lane, with the driver below it and its own recorder.
+type Worker struct {
+	*transports.Worker
+	Driver driver.Worker
+	Rec    *phase.Recorder
+}
+
+// A spy keeps the drivers that a transport makes.
+type spy struct {
+	driver.Transport
+	server driver.Server
+	worker driver.Worker
+}
+
+func (s *spy) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
+	d, err = s.Transport.Listen(ctx, e, o)
+	s.server = d
+	return d, err
+}
+
+func (s *spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
+	d, err = s.Transport.Dial(ctx, e, lane, o)
+	s.worker = d
+	return d, err
+}
+
+// Listen starts a session without workers. Of the options, Clients, Depth and Rec may be
+// left out, and a Lanes of 0 is one lane.
+func Listen(t testing.TB, v transports.Variant, o driver.Options) *Session {
+	t.Helper()
+	dir, err := scratch.New(scratch.Roots()[0])
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, dir.Close()) })
+	return ListenAt(t, v, driver.NewEndpoint(dir.Path()), dir.Path(), o)
+}
+
+// ListenAt is Listen at an endpoint in a directory that the caller has made.
+func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string, o driver.Options) *Session {
+	t.Helper()
+	o.Settings, o.Lanes = v.Settings, max(1, o.Lanes)
+	if o.Clients == 0 {
+		o.Clients = 8
+	}
+	if o.Depth == 0 {
+		o.Depth = 2
+	}
+	if o.Rec == nil {
+		o.Rec = phase.NewRecorder(1 << 14)
+	}
+	s := &Session{T: t, Variant: v, Dir: dir, Endpoint: e, Options: o}
+	spy := &spy{Transport: v.Transport}
+	v.Transport = spy
+	var err error
+	s.Server, err = transports.Listen(t.Context(), v, e, o)
+	check.Must(t, err)
+	s.Driver = spy.server
+	t.Cleanup(s.end)
+	return s
+}
+
+// end ends a session of which a test may have closed or killed any part.
+func (s *Session) end() {
+	done := make(chan struct{})
+	go func() { // workers leave while the server waits for them
+		defer close(done)
+		for _, w := range s.Workers {
+			_ = w.Close()
+		}
+	}()
+	_ = s.Server.Shutdown(waiting.Context(s.T))
+	<-done
+}
+
+// Open starts a session whose models and updates have the layout l, with a worker a lane.
+func Open(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *Session {
+	t.Helper()
+	s := Listen(t, v, driver.Options{Down: l, Up: l, Lanes: lanes})
+	for n := range lanes {
+		s.Dial(n)
+	}
+	return s
+}
+
+// At returns the endpoint of the worker of a lane.
+func (s *Session) At(lane int) *driver.Endpoint {
+	s.T.Helper()
+	e, err := s.Endpoint.Worker(lane)
+	check.Must(s.T, err)
+	return e
+}
+
+// Dial connects the worker of a lane.
+func (s *Session) Dial(lane int) *Worker {
+	s.T.Helper()
+	return s.DialAt(s.At(lane), lane)
+}
+
+// DialAt is Dial at another endpoint.
+func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
+	s.T.Helper()
+	w, err := Dial(s.T.Context(), s.Variant, e, lane, s.Options)
+	check.Must(s.T, err)
+	s.Workers = append(s.Workers, w)
+	return w
+}
+
+// Dial connects a worker with a recorder of its own.
+func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
+	o.Rec, o.Settings = phase.NewRecorder(1<<16), v.Settings
+	spy := &spy{Transport: v.Transport}
+	v.Transport = spy
+	w, err := transports.Dial(ctx, v, e, lane, o)
+	return &Worker{w, spy.worker, o.Rec}, err
+}
+
+// Publish publishes a model that is filled by a seed.
+func (s *Session) Publish(seed uint64) *tensor.Package {
+	s.T.Helper()
+	m, err := s.Server.Reserve()
+	check.Must(s.T, err)
+	tensor.Fill(m, seed)
+	m.Receipt = append(m.Receipt[:0], "model"...)
+	s.Model, err = s.Server.Publish(s.T.Context(), m)
+	check.Must(s.T, err)
+	return s.Model
+}
+
+// A Fill writes the update of a job.
+type Fill func(j driver.Job, model, update *tensor.Package) error
+
+// Exchange carries a job over lane n, whose worker was dialled as number n, and returns the
+// update.
+func (s *Session) Exchange(n int, j driver.Job) *tensor.Package {
+	s.T.Helper()
+	return s.ExchangeBy(n, j, Stock)
+}
+
+// ExchangeBy is Exchange with another training than the stock one.
+func (s *Session) ExchangeBy(n int, j driver.Job, fill Fill) *tensor.Package {
+	s.T.Helper()
+	failed := make(chan error, 1)
+	go func() { failed <- Turn(s.T.Context(), s.Workers[n].Worker, fill) }()
+	check.Must(s.T, s.Server.Dispatch(s.T.Context(), n, j))
+	p, err := s.Server.Collect(s.T.Context(), n)
+	check.Must(s.T, errors.Join(err, <-failed))
+	return p
+}
+
+// Carry is the server's part of a job, and proves the update.
+func (s *Session) Carry(lane int, j driver.Job) error {
+	ctx := waiting.Context(s.T)
+	if err := s.Server.Dispatch(ctx, lane, j); err != nil {
+		return err
+	}
+	p, err := s.Server.Collect(ctx, lane)
+	if err != nil {
+		return err
+	}
+	defer p.Release()
+	if want := receipt(j); string(p.Receipt) != want {
+		return fmt.Errorf("got receipt %q, want %q", p.Receipt, want)
+	}
+	return tensor.Prove(p, s.Model, Key(j))
+}
+
+// Round carries and proves a job for each of so many clients, over all lanes at once.
+func (s *Session) Round(number, clients int) {
+	s.T.Helper()
+	failed := make(chan error)
+	for lane := range s.Options.Lanes {
+		go func() {
+			var err error
+			for c := lane; c < clients && err == nil; c += s.Options.Lanes {
+				err = s.Carry(lane, driver.Job{Round: number, Client: c, Timed: true})
+			}
+			failed <- err
+		}()
+	}
+	var errs error
+	for range s.Options.Lanes {
+		errs = errors.Join(errs, <-failed)
+	}
+	check.Must(s.T, errs)
+}
+
+// Counts returns what the server has counted, and all workers together.
+func (s *Session) Counts() (server, workers map[string]int64) {
+	workers = map[string]int64{}
+	for _, w := range s.Workers {
+		for name, n := range w.Rec.Counts() {
+			workers[name] += n
+		}
+	}
+	return s.Options.Rec.Counts(), workers
+}
+
+// Turn is a worker's part of one job.
+func Turn(ctx context.Context, w *transports.Worker, fill Fill) error {
+	j, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	update, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(j, model, update), w.Submit(ctx, update))
+}
+
+// Stock is the stock training, with a receipt that names the client.
+func Stock(j driver.Job, model, update *tensor.Package) error {
+	update.Receipt = append(update.Receipt[:0], receipt(j)...)
+	return tensor.Train(update, model, Key(j))
+}
+
+func receipt(j driver.Job) string { return fmt.Sprintf("client %d", j.Client) }
+
+// Serve is a worker's life: turns until the session ends, and then Close.
+func Serve(ctx context.Context, w *transports.Worker, fill Fill) error {
+	for {
+		if err := Turn(ctx, w, fill); errors.Is(err, io.EOF) {
+			return w.Close()
+		} else if err != nil {
+			return errors.Join(err, w.Close())
+		}
+	}
+}
+
+// Key is what the stock training of a job depends on.
+func Key(j driver.Job) tensor.Key {
+	return tensor.Key{Seed: seed, Round: j.Round, Client: j.Client}
+}
+
+const seed = 42
+
+// Layout returns the layout of tensors.
+func Layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout(specs)
+	check.Must(t, err)
+	return l
+}
+
+// Vectors returns the layout of tensors of one dimension, of so many elements each.
+func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
+	t.Helper()
+	specs := make([]tensor.Spec, len(elems))
+	for i, n := range elems {
+		specs[i] = tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: d, Shape: []int{n}}
+	}
+	return Layout(t, specs...)
+}
+
+// Parse returns the variant of a text such as "http:batch=2", of one of the transports.
+func Parse(t testing.TB, text string, all ...driver.Transport) transports.Variant {
+	t.Helper()
+	v, err := transports.Parse(text, all)
+	check.Must(t, err)
+	return v
+}
