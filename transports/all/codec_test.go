@@ -35,20 +35,18 @@ func host() trainer.Host {
 // without dimensions, and one whose length varies.
 func odd(t *testing.T) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{
-		{Name: "w", DType: tensor.F32, Shape: []int{200, 31}},
-		{Name: "half", DType: tensor.BF16, Shape: []int{1025}},
-		{Name: "count", DType: tensor.I64, Shape: []int{300}},
-		{Name: "mask", DType: tensor.Bool, Shape: []int{77}},
-		{Name: "empty", DType: tensor.F32, Shape: []int{3, 0, 2}},
-		{Name: "scalar", DType: tensor.F64},
-		{Name: "one", DType: tensor.F16, Shape: []int{1}},
-		{Name: "byte", DType: tensor.U8, Shape: []int{1}},
-		{Name: "rows", DType: tensor.F32, Shape: []int{10, 7}, Var: true},
-		{Name: "still", DType: tensor.F32, Shape: []int{500}},
-	})
-	check.Must(t, err)
-	return l
+	return drivertest.Layout(t,
+		tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{200, 31}},
+		tensor.Spec{Name: "half", DType: tensor.BF16, Shape: []int{1025}},
+		tensor.Spec{Name: "count", DType: tensor.I64, Shape: []int{300}},
+		tensor.Spec{Name: "mask", DType: tensor.Bool, Shape: []int{77}},
+		tensor.Spec{Name: "empty", DType: tensor.F32, Shape: []int{3, 0, 2}},
+		tensor.Spec{Name: "scalar", DType: tensor.F64},
+		tensor.Spec{Name: "one", DType: tensor.F16, Shape: []int{1}},
+		tensor.Spec{Name: "byte", DType: tensor.U8, Shape: []int{1}},
+		tensor.Spec{Name: "rows", DType: tensor.F32, Shape: []int{10, 7}, Var: true},
+		tensor.Spec{Name: "still", DType: tensor.F32, Shape: []int{500}},
+	)
 }
 
 // start writes the first model: words that arithmetic would not keep among others.

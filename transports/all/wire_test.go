@@ -19,13 +19,13 @@ func TestNothingOnTheWire(t *testing.T) {
 			t.Run(family+"/"+setting, func(t *testing.T) {
 				p := listen(t, family+":network=tcp:tls="+setting, nil)
 				r := relayTo(t, p.address)
-				e := driver.EndpointAt("tcp:"+r.Addr().String(), p.at.Secret())
-				check.Must(t, e.Join(p.at.Trust(), 0, func(request []byte) ([]byte, error) { return p.at.Sign(request, []int{0}) }))
+				e := driver.EndpointAt("tcp:"+r.Addr().String(), p.Endpoint.Secret())
+				check.Must(t, e.Join(p.Endpoint.Trust(), 0, func(request []byte) ([]byte, error) { return p.Endpoint.Sign(request, []int{0}) }))
 				p.begin(e)
 				p.end()
 				up, down := r.crossed()
-				secret := p.at.Secret()
-				if packed := hpack.AppendHuffmanString(nil, p.at.Authorization()); bytes.Contains(up, packed) {
+				secret := p.Endpoint.Secret()
+				if packed := hpack.AppendHuffmanString(nil, p.Endpoint.Authorization()); bytes.Contains(up, packed) {
 					secret = string(packed) // as header fields of HTTP/2 are
 				}
 				for _, c := range []struct {
@@ -35,12 +35,12 @@ func TestNothingOnTheWire(t *testing.T) {
 				}{
 					{"the model on its way", down, marker}, {"the update on its way", up, marker}, {"the secret", up, secret},
 				} {
-					check.Need(t, len(c.crossed) >= p.o.Down.Payload(),
+					check.Need(t, len(c.crossed) >= p.Options.Down.Payload(),
 						"%s: %d bytes crossed: less than there are", c.what, len(c.crossed))
 					check.Equal(t, bytes.Contains(c.crossed, []byte(c.holds)), (setting == "off"), c.what,
 						"found among the", len(c.crossed), "bytes that crossed")
 				}
-				check.That(t, !bytes.Contains(down, []byte(p.at.Secret())), "the server has said the secret")
+				check.That(t, !bytes.Contains(down, []byte(p.Endpoint.Secret())), "the server has said the secret")
 			})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // Certified returns how a client dials that has a certificate of e's session for these
 // lanes, which follow each other.
-func Certified(t *testing.T, e *driver.Endpoint, lanes ...int) *tls.Config {
+func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
 	t.Helper()
 	w, err := identity.NewWorker(e.Trust().Authority)
 	check.Must(t, err)
