@@ -17,60 +17,6 @@ import (
 	"ipcbench/transports/inproc"
 )
 
-// meddled is a driver that lets a hook change what has come, in either direction, and
-// see what is sent down.
-type meddled struct {
-	driver.Transport
-	down, up func(lane int, p *tensor.Package)
-	sent     func(p *tensor.Package)
-}
-
-func (m meddled) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	s, err := m.Transport.Listen(ctx, e, o)
-	return meddledServer{s, m}, err
-}
-
-func (m meddled) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := m.Transport.Dial(ctx, e, lane, o)
-	return meddledWorker{w, m, lane}, err
-}
-
-type meddledServer struct {
-	driver.Server
-	m meddled
-}
-
-func (s meddledServer) Publish(ctx context.Context, p *tensor.Package) error {
-	if s.m.sent != nil {
-		s.m.sent(p)
-	}
-	return s.Server.Publish(ctx, p)
-}
-
-func (s meddledServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
-	p, d, err := s.Server.Collect(ctx, lane)
-	if err == nil && s.m.up != nil {
-		s.m.up(lane, p)
-		d = driver.Delivered{Handle: driver.All(p)}
-	}
-	return p, d, err
-}
-
-type meddledWorker struct {
-	driver.Worker
-	m    meddled
-	lane int
-}
-
-func (w meddledWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	j, p, d, err := w.Worker.Receive(ctx)
-	if err == nil && p != nil && w.m.down != nil {
-		w.m.down(w.lane, p)
-		d = driver.Delivered{Handle: driver.All(p)}
-	}
-	return j, p, d, err
-}
-
 // A rig is a session with a codec in one process.
 type rig struct {
 	t      *testing.T
@@ -143,6 +89,15 @@ func (r *rig) job(lane int, train func(model, update *tensor.Package), see func(
 	return err
 }
 
+// sees is a driver that shows what is sent down.
+func sees(f func(sent *tensor.Package)) driver.Transport {
+	return hooked{Transport: inproc.New(), after: func(act string, _ int, p *tensor.Package, _ *driver.Delivered) {
+		if act == "publish" {
+			f(p)
+		}
+	}}
+}
+
 func ignored(*tensor.Package) {}
 
 func copied(model, update *tensor.Package) { update.CopyFrom(model) }
@@ -212,15 +167,17 @@ func TestForged(t *testing.T) {
 	} {
 		for _, up := range []bool{true, false} {
 			armed := false
-			hook := func(lane int, p *tensor.Package) {
-				if armed && lane == 0 {
+			way := "receive"
+			if up {
+				way = "collect"
+			}
+			m := hooked{Transport: inproc.New(), after: func(act string, lane int, p *tensor.Package, d *driver.Delivered) {
+				if act == way && armed && lane == 0 {
 					c.meddle(p)
+					*d = driver.Delivered{Handle: driver.All(p)}
 				}
-			}
-			m, want := meddled{Transport: inproc.New(), up: hook}, "inproc: lane 0: collect: round 1, client 0: unpack: "
-			if !up {
-				m, want = meddled{Transport: m.Transport, down: hook}, "inproc: lane 0: receive: round 1, client 0: unpack: "
-			}
+			}}
+			want := "inproc: lane 0: " + way + ": round 1, client 0: unpack: "
 			r := newRig(t, m, "sparse", l, l, 2)
 			good := func(lane int) error {
 				return r.job(lane, func(model, update *tensor.Package) { update.CopyFrom(model); nudge(update, 5) }, ignored)
@@ -282,7 +239,7 @@ func TestSameForAll(t *testing.T) {
 			p, random := mustParse(t, name), rand.New(rand.NewPCG(3, 4))
 			coder, want, written := p.NewCoder(), tensor.Alloc(l), tensor.Alloc(l)
 			labelled, lost := 0, false
-			m := meddled{Transport: inproc.New(), sent: func(sent *tensor.Package) {
+			m := sees(func(sent *tensor.Package) {
 				for i, c := range sent.Coding {
 					labelled++
 					same := bytes.Equal(sent.Plain.View(i), written.View(i))
@@ -290,7 +247,7 @@ func TestSameForAll(t *testing.T) {
 					lost = lost || !same
 					check.That(t, p.Lossy() || c.Lossless, "tensor %s of a lossless codec is labelled lossy", c.Spec.Name)
 				}
-			}}
+			})
 			r := newRig(t, m, name, l, l, lanes)
 			for round := range 12 {
 				model := r.publish(func(p *tensor.Package) {
@@ -432,11 +389,11 @@ func TestCodecMemory(t *testing.T) {
 // no header, no label.
 func TestNothingWithout(t *testing.T) {
 	l := floats(t)
-	m := meddled{Transport: inproc.New(), sent: func(p *tensor.Package) {
+	m := sees(func(p *tensor.Package) {
 		if p.Coding != nil || p.Plain != nil || p.Layout() != l || string(p.Receipt) != "receipt" {
 			t.Errorf("what travels is %v, %v, %v with receipt %q", p.Coding, p.Plain, p.Layout().Specs(), p.Receipt)
 		}
-	}}
+	})
 	r := newRig(t, m, "none", l, l, 1)
 	model := r.publish(func(p *tensor.Package) { p.Receipt = append(p.Receipt, "receipt"...) })
 	check.Must(t, r.job(0, func(m, u *tensor.Package) {

@@ -1,7 +1,6 @@
-package transports_test
+package transports
 
 import (
-	"context"
 	"errors"
 	"io"
 	"strings"
@@ -11,71 +10,27 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/inproc"
 )
 
-// forgetful is a driver that does not say how tensors came: in one direction.
-type forgetful struct {
-	driver.Transport
-	up bool
-}
-
-func (f forgetful) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	s, err := f.Transport.Listen(ctx, e, o)
-	return forgetfulServer{s, f.up}, err
-}
-
-func (f forgetful) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := f.Transport.Dial(ctx, e, lane, o)
-	return forgetfulWorker{w, !f.up}, err
-}
-
-type forgetfulServer struct {
-	driver.Server
-	forgets bool
-}
-
-func (s forgetfulServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
-	p, d, err := s.Server.Collect(ctx, lane)
-	if s.forgets {
-		d.Handle.Tensors-- // one of them
-	}
-	return p, d, err
-}
-
-type forgetfulWorker struct {
-	driver.Worker
-	forgets bool
-}
-
-func (w forgetfulWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	j, p, d, err := w.Worker.Receive(ctx)
-	if w.forgets {
-		d = driver.Delivered{}
-	}
-	return j, p, d, err
-}
-
 // options are those of one lane.
 func options(t *testing.T, rec *phase.Recorder) driver.Options {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.F32, Shape: []int{10}}, {Name: "b", DType: tensor.U8, Shape: []int{3}}})
-	check.Must(t, err)
+	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{10}}, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{3}})
 	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Rec: rec}
 }
 
 // round makes one round over one lane.
 func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	t.Helper()
-	ctx, v, e, o := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
-	s, err := transports.Listen(ctx, v, e, o)
+	ctx, v, e, o := t.Context(), Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
+	s, err := Listen(ctx, v, e, o)
 	check.Must(t, err)
 	defer func() {
 		check.OK(t, s.Shutdown(ctx))
 	}()
-	w, err := transports.Dial(ctx, v, e, 0, o)
+	w, err := Dial(ctx, v, e, 0, o)
 	check.Must(t, err)
 	defer w.Close()
 	model, err := s.Reserve()
@@ -101,6 +56,19 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 		update.Release()
 	}
 	return err
+}
+
+// forgetful is a driver that does not say how tensors came: one of them up, or all of them
+// down.
+func forgetful(up bool) driver.Transport {
+	return hooked{Transport: inproc.New(), after: func(act string, _ int, _ *tensor.Package, d *driver.Delivered) {
+		switch {
+		case act == "collect" && up:
+			d.Handle.Tensors--
+		case act == "receive" && !up:
+			*d = driver.Delivered{}
+		}
+	}}
 }
 
 // TestAttested: each delivered tensor is counted by the layer, once for each
@@ -130,36 +98,31 @@ func TestAttested(t *testing.T) {
 		{false, "inproc: lane 0: receive: round 8, client 9: the driver has counted 0 tensors of 0 bytes, and delivered 2 of 43"},
 		{true, "inproc: lane 0: collect: round 8, client 9: the driver has counted 1 tensors of 43 bytes, and delivered 2 of 43"},
 	} {
-		check.Fails(t, round(t, forgetful{inproc.New(), c.up}, nil), c.want)
+		check.Fails(t, round(t, forgetful(c.up), nil), c.want)
 	}
 }
 
 // TestMisuse: what makes no sense, or comes too late, is an error that names it, and
 // the driver never hears of it.
 func TestMisuse(t *testing.T) {
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})
-	check.Must(t, err)
-	ctx, v, e := t.Context(), transports.Variant{Transport: inproc.New()}, driver.NewEndpoint("")
+	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}})
+	ctx, v, e := t.Context(), Variant{Transport: inproc.New()}, driver.NewEndpoint("")
 	good := driver.Options{Down: l, Up: l, Lanes: 8, Clients: 1, Depth: 1}
-	says := func(what string, err error, want string) {
-		t.Helper()
-		check.Fails(t, err, want, what)
-	}
 	for _, bad := range []driver.Options{{Lanes: -1, Depth: 1}, {Depth: 1}, {Lanes: 1}, {Lanes: 1, Depth: 1, Clients: -1}} {
 		bad.Down, bad.Up = l, l
-		_, err := transports.Listen(ctx, v, e, bad)
-		says("options", err, "inproc: ")
+		_, err := Listen(ctx, v, e, bad)
+		check.Fails(t, err, "inproc: ", "options")
 	}
-	s, err := transports.Listen(ctx, v, e, good)
+	s, err := Listen(ctx, v, e, good)
 	check.Must(t, err)
-	_, err = transports.Listen(ctx, v, e, good)
-	says("a second server", err, "inproc: listen: the session has a server already")
+	_, err = Listen(ctx, v, e, good)
+	check.Fails(t, err, "inproc: listen: the session has a server already", "a second server")
 
 	var group sync.WaitGroup
-	workers := make([]*transports.Worker, good.Lanes)
+	workers := make([]*Worker, good.Lanes)
 	for lane := range workers { // lanes of one process share the endpoint
 		group.Go(func() {
-			w, err := transports.Dial(ctx, v, e, lane, good)
+			w, err := Dial(ctx, v, e, lane, good)
 			check.OK(t, err)
 			workers[lane] = w
 		})
@@ -168,139 +131,27 @@ func TestMisuse(t *testing.T) {
 	for _, w := range workers {
 		check.OK(t, w.Close())
 	}
-	says("a ping of a closed lane", workers[3].Ping(ctx), "inproc: lane 3: ping: the lane is closed")
+	check.Fails(t, workers[3].Ping(ctx), "inproc: lane 3: ping: the lane is closed", "a ping of a closed lane")
 	check.OK(t, s.Shutdown(ctx))
-	says("settle when all is over", s.Settle(ctx), "inproc: settle: the session is over")
-}
-
-// failing is a driver of which one act fails, and that counts how often that is tried.
-type failing struct {
-	driver.Transport
-	act   string
-	tried *int
+	check.Fails(t, s.Settle(ctx), "inproc: settle: the session is over", "settle when all is over")
 }
 
 var errBroken = errors.New("broken")
 
-func (f failing) fails(act string) error {
-	if act != f.act {
-		return nil
-	}
-	*f.tried++
-	return errBroken
-}
-
-func (f failing) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	if err := f.fails("listen"); err != nil {
-		return nil, err
-	}
-	s, err := f.Transport.Listen(ctx, e, o)
-	return failingServer{s, f}, err
-}
-
-func (f failing) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	if err := f.fails("dial"); err != nil {
-		return nil, err
-	}
-	w, err := f.Transport.Dial(ctx, e, lane, o)
-	return failingWorker{w, f}, err
-}
-
-type failingServer struct {
-	driver.Server
-	f failing
-}
-
-func (s failingServer) Reserve() (*tensor.Package, error) {
-	if err := s.f.fails("reserve"); err != nil {
-		return nil, err
-	}
-	return s.Server.Reserve()
-}
-
-func (s failingServer) Publish(ctx context.Context, p *tensor.Package) error {
-	if err := s.f.fails("publish"); err != nil {
-		return err
-	}
-	return s.Server.Publish(ctx, p)
-}
-
-func (s failingServer) Dispatch(ctx context.Context, lane int, model *tensor.Package, j driver.Job) error {
-	if err := s.f.fails("dispatch"); err != nil {
-		return err
-	}
-	return s.Server.Dispatch(ctx, lane, model, j)
-}
-
-func (s failingServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
-	if err := s.f.fails("collect"); err != nil {
-		return nil, driver.Delivered{}, err
-	}
-	return s.Server.Collect(ctx, lane)
-}
-
-func (s failingServer) Settle(ctx context.Context) error {
-	if err := s.f.fails("settle"); err != nil {
-		return err
-	}
-	return s.Server.Settle(ctx)
-}
-
-func (s failingServer) Shutdown(ctx context.Context) error {
-	return errors.Join(s.Server.Shutdown(ctx), s.f.fails("shutdown"))
-}
-
-type failingWorker struct {
-	driver.Worker
-	f failing
-}
-
-func (w failingWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	if err := w.f.fails("receive"); err != nil {
-		return driver.Job{}, nil, driver.Delivered{}, err
-	}
-	return w.Worker.Receive(ctx)
-}
-
-func (w failingWorker) Reserve() (*tensor.Package, error) {
-	if err := w.f.fails("reserve update"); err != nil {
-		return nil, err
-	}
-	return w.Worker.Reserve()
-}
-
-func (w failingWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	if err := w.f.fails("submit"); err != nil {
-		return err
-	}
-	return w.Worker.Submit(ctx, p)
-}
-
-func (w failingWorker) Ping(ctx context.Context) error {
-	if err := w.f.fails("ping"); err != nil {
-		return err
-	}
-	return w.Worker.Ping(ctx)
-}
-
-func (w failingWorker) Close(cause error) error {
-	return errors.Join(w.Worker.Close(cause), w.f.fails("close"))
-}
-
 // twice does everything that a session can do, two times, and returns the first error.
 func twice(t *testing.T, tr driver.Transport) (first error) {
 	t.Helper()
-	ctx, v, e, o := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint(""), options(t, nil)
+	ctx, v, e, o := t.Context(), Variant{Transport: tr}, driver.NewEndpoint(""), options(t, nil)
 	note := func(err error) {
 		if first == nil {
 			first = err
 		}
 	}
-	s, err := transports.Listen(ctx, v, e, o)
+	s, err := Listen(ctx, v, e, o)
 	if note(err); err != nil {
 		return first
 	}
-	w, err := transports.Dial(ctx, v, e, 0, o)
+	w, err := Dial(ctx, v, e, 0, o)
 	note(err)
 	for range 2 {
 		if w == nil {
@@ -356,7 +207,13 @@ func TestDriverFails(t *testing.T) {
 		"shutdown":       "inproc: shutdown: broken",
 	} {
 		tried := 0
-		err := twice(t, failing{inproc.New(), act, &tried})
+		err := twice(t, hooked{Transport: inproc.New(), before: func(a string) error {
+			if a != act {
+				return nil
+			}
+			tried++
+			return errBroken
+		}})
 		switch {
 		case act == "":
 			check.OK(t, err, "nothing fails: got error")
@@ -371,13 +228,13 @@ func TestDriverFails(t *testing.T) {
 // TestOver: after its end a session says so, a worker whose server has left hears it
 // once and again, and neither asks its driver.
 func TestOver(t *testing.T) {
-	ctx, v, e, o := t.Context(), transports.Variant{Transport: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
-	if _, err := transports.Dial(ctx, v, e, 1, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 1: dial: the session has 1 lanes") {
+	ctx, v, e, o := t.Context(), Variant{Transport: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
+	if _, err := Dial(ctx, v, e, 1, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 1: dial: the session has 1 lanes") {
 		t.Errorf("dial of another lane: got error %v", err)
 	}
-	s, err := transports.Listen(ctx, v, e, o)
+	s, err := Listen(ctx, v, e, o)
 	check.Must(t, err)
-	w, err := transports.Dial(ctx, v, e, 0, o)
+	w, err := Dial(ctx, v, e, 0, o)
 	if err == nil {
 		err = s.Shutdown(ctx)
 	}
