@@ -29,9 +29,7 @@ func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driv
 	o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
 	lanes, err := e.ListenLanes(t.Context(), network, o)
 	check.Must(t, err)
-	t.Cleanup(func() {
-		check.OK(t, lanes.Dismiss())
-	})
+	t.Cleanup(func() { check.OK(t, lanes.Dismiss()) })
 	return lanes, e, o
 }
 
@@ -56,12 +54,16 @@ func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o dr
 	there, err := lanes.Conn(ctx, lane)
 	check.Must(t, err)
 	defer there.Close()
-	if _, err := there.Write([]byte("x")); err != nil {
-		t.Error(err)
-	}
-	if n, err := c.Read(make([]byte, 9)); n != 1 || err != nil {
-		t.Error(n, err)
-	}
+	speaks(t, there, c)
+}
+
+// speaks fails unless what is written to one end comes out of the other.
+func speaks(t testing.TB, from, to net.Conn) {
+	t.Helper()
+	_, err := from.Write([]byte("x"))
+	check.OK(t, err)
+	n, err := to.Read(make([]byte, 9))
+	check.That(t, n == 1 && err == nil, "%d bytes have come: %v", n, err)
 }
 
 // Whoever says something else than a hello hears nothing and is turned away at once,
@@ -88,7 +90,7 @@ func TestNoHello(t *testing.T) {
 			} {
 				c := stranger(t, e)
 				_, err := c.Write([]byte(said))
-				check.Need(t, err == nil, "%v", err)
+				check.Must(t, err)
 				ended(t, name, c)
 			}
 			lanes, e, o := lanesOf(t, network, time.Hour, 1) // on a busy machine 200 ms may be too little

@@ -35,7 +35,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	e.Patience, s.at = patience, e
 	var err error
 	s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{})
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -82,7 +82,7 @@ func talk(t *testing.T, c net.Conn) {
 	t.Helper()
 	b := []byte("s")
 	_, err := c.Write(b)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "s" {
 		t.Fatalf("got %q, %v, want the byte back", b, err)
 	}
@@ -259,14 +259,9 @@ func layout(t testing.TB, n int) *tensor.Layout {
 // TestHello: who shows the secret and belongs to the session gets its lane, once;
 // all others are refused, and those without the secret hear nothing.
 func TestHello(t *testing.T) {
-	for _, network := range []string{"unix", "unixpacket", "tcp"} {
+	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
-			e := driver.NewEndpoint(t.TempDir())
-			e.Variant = "mine:x=1"
-			o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: 2}
-			lanes, err := e.ListenLanes(t.Context(), network, o)
-			check.Must(t, err)
-			defer lanes.Dismiss()
+			lanes, e, o := lanesOf(t, network, time.Hour, 2)
 			worker := func(secret string) *driver.Endpoint {
 				w := driver.EndpointAt(e.Addr(), secret)
 				w.Variant = e.Variant
@@ -288,7 +283,7 @@ func TestHello(t *testing.T) {
 				{worker(e.Secret()), 2, o, "no lane 2: the session has 2"},
 				{worker(e.Secret()), -1, o, "no lane -1"},
 				{worker(e.Secret()), 0, other, "the layouts are"},
-				{stranger, 0, o, `transport "yours", the session's is "mine:x=1"`},
+				{stranger, 0, o, `transport "yours", the session's is "mine"`},
 			} {
 				if _, err := c.e.DialLane(waiting.Context(t), c.lane, c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
 					t.Errorf("got %v, want %q", err, c.want)
@@ -304,15 +299,8 @@ func TestHello(t *testing.T) {
 			if _, err := worker(e.Secret()).DialLane(t.Context(), 1, o); err == nil || !strings.Contains(err.Error(), "lane 1 has or had a worker") {
 				t.Errorf("a taken lane: got %v", err)
 			}
-			if err := lanes.Dismiss(); err != nil { // spares the lane's
-				t.Error(err)
-			}
-			if _, err := there.Write([]byte("x")); err != nil {
-				t.Error(err)
-			}
-			if n, err := c.Read(make([]byte, 9)); n != 1 || err != nil {
-				t.Error(n, err)
-			}
+			check.OK(t, lanes.Dismiss()) // spares the lane's
+			speaks(t, there, c)
 		})
 	}
 }

@@ -11,15 +11,13 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
 
 // encrypted returns the endpoint of a session of two lanes that lets workers in.
 func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check.Must(t, err)
+	l := layout(t, 3)
 	e := driver.NewEndpoint(t.TempDir())
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": mode}, Rec: phase.NewRecorder(1)}
 	lanes, err := e.ListenLanes(t.Context(), network, o)
