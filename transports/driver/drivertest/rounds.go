@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -244,62 +243,56 @@ func testOrder(t *testing.T, tr driver.Transport) {
 	})
 }
 
+// breaks runs a session whose worker function breaks it: its error has to say what is
+// wanted, and it closes in order.
+func breaks(t *testing.T, tr driver.Transport, l trainer.Launcher, fn string, limit time.Duration, want ...string) *trainer.Session {
+	t.Helper()
+	model := small(t)
+	p, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: variant(t, tr), Down: model, Up: model, Workers: 2, Clients: 5, Func: fn, Launcher: l, RoundLimit: limit,
+	})
+	check.Must(t, err)
+	_, err = rounder(t.Context(), p, model, model, 3, 5)
+	says(t, fn, err, want...)
+	_, err = p.Close()
+	check.OK(t, err, "close after", fn)
+	return p
+}
+
 // testKill: a worker that dies in the middle of writing, or ends with a job in hand as if
 // all were well, ends the round, named, and nothing is left of it.
 func testKill(t *testing.T, tr driver.Transport) {
 	if Inside(t, tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
-	l := small(t)
 	for fn, how := range map[string]string{"kill": "signal: killed", "exit": "exit status 0"} {
-		p, err := trainer.Open(t.Context(), trainer.Config{
-			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: fn, Launcher: processes(tr),
-		})
-		check.Must(t, err)
-		_, err = rounder(t.Context(), p, l, l, 3, 5)
-		says(t, "a worker's "+fn, err, "round 1, client 3: process ", "exited: "+how)
-		if _, err := p.Close(); err != nil {
-			t.Errorf("close after a worker's %s: %v", fn, err)
-		}
+		p := breaks(t, tr, processes(tr), fn, 0, "round 1, client 3: process ", "exited: "+how)
 		for _, place := range p.Places() {
-			if err := syscall.Kill(place.PID, 0); err == nil {
-				t.Errorf("%v is alive", place)
-			}
+			check.That(t, syscall.Kill(place.PID, 0) != nil, "%v is alive", place)
 		}
 	}
+}
+
+// testStops: a worker that stops answering ends the round by its limit, named, and
+// nothing is left of it.
+func testStops(t *testing.T, tr driver.Transport) {
+	if Inside(t, tr) {
+		t.Skip("no process to stop: the transport does not leave this one")
+	}
+	breaks(t, tr, processes(tr), "stop", 4*time.Second, "round 1", "stopped")
 }
 
 // testWrong: one bit that a worker has written in another way arrives like that, so that
 // the proof names round, client, tensor and element, and the session ends in order.
 func testWrong(t *testing.T, tr driver.Transport) {
-	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
-		l := small(t)
-		p, err := trainer.Open(t.Context(), trainer.Config{
-			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "wrong", Launcher: launcher,
-		})
-		check.Must(t, err)
-		_, err = rounder(t.Context(), p, l, l, 3, 5)
-		says(t, "a wrong bit", err, "round 1, client 3: tensor 1 (\"b\" u8 [1001]): bytes 16 to 24 are ", ": element 21")
-		if _, err := p.Close(); err != nil {
-			t.Errorf("close after a wrong bit: %v", err)
-		}
+	launchers(t, tr, func(t *testing.T, l trainer.Launcher) {
+		breaks(t, tr, l, "wrong", 0, "round 1, client 3: tensor 1 (\"b\" u8 [1001]): bytes 16 to 24 are ", ": element 21")
 	})
 }
 
 // testFunction: an error of the worker function ends the round, named.
 func testFunction(t *testing.T, tr driver.Transport) {
-	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
-		l := small(t)
-		p, err := trainer.Open(t.Context(), trainer.Config{
-			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "fail", Launcher: launcher,
-		})
-		check.Must(t, err)
-		_, err = rounder(t.Context(), p, l, l, 1, 5)
-		if err == nil || !strings.Contains(err.Error(), "round 0, client 3") || !strings.Contains(err.Error(), "out of luck") {
-			t.Errorf("got error %v, want one that names round 0, client 3 and the cause", err)
-		}
-		if _, err := p.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+	launchers(t, tr, func(t *testing.T, l trainer.Launcher) {
+		breaks(t, tr, l, "fail", 0, "round 0, client 3", "out of luck")
 	})
 }

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
-	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -80,10 +78,19 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 	l := small(t)
 	s := Listen(t, variant(t, tr), driver.Options{Down: l, Up: l, Lanes: 2})
 	s.Dial(0)
-	model, w := s.Publish(1), s.Workers[0]
-	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
-	j, lent, err := w.Receive(t.Context())
-	check.Must(t, err)
+	s.Publish(1)
+	p := s.ExchangeBy(0, driver.Job{}, func(j driver.Job, model, update *tensor.Package) error {
+		strange(t, s, free)
+		return Stock(j, model, update)
+	})
+	check.Must(t, tensor.Prove(p, s.Model, Key(driver.Job{})))
+	p.Release()
+	s.Dial(free)
+	s.Exchange(free, driver.Job{}).Release()
+}
+
+// strange tries to dial s in all ways in which that must fail.
+func strange(t *testing.T, s *Session, free int) {
 	other := s.Options
 	other.Down = Layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
 	other.Up = other.Down
@@ -114,16 +121,6 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 			t.Errorf("%s: got error %v, want a refusal", c.name, err)
 		}
 	}
-	update, err := w.Reserve()
-	check.Must(t, err)
-	check.Must(t, tensor.Train(update, lent, Key(j)))
-	check.Must(t, w.Submit(t.Context(), update))
-	p, err := s.Server.Collect(t.Context(), 0)
-	check.Must(t, err)
-	check.Must(t, tensor.Prove(p, model, Key(j)))
-	p.Release()
-	s.Dial(free)
-	s.Exchange(free, driver.Job{}).Release()
 }
 
 // What strangers say: nothing, garbage, the beginnings of our protocols and of
@@ -153,13 +150,8 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 		s := Open(t, v, l, 2)
 		round := 0
 		rounds := func() {
-			model := s.Publish(uint64(round))
-			for lane := range 2 {
-				j := driver.Job{Round: round, Client: lane}
-				p := s.Exchange(lane, j)
-				check.Must(t, tensor.Prove(p, model, Key(j)))
-				p.Release()
-			}
+			s.Publish(uint64(round))
+			s.turns(round)
 			round++
 		}
 		for range 20 {
@@ -220,24 +212,6 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// testStops: a worker that stops answering ends the round by its limit, named, and
-// nothing is left of it.
-func testStops(t *testing.T, tr driver.Transport) {
-	if Inside(t, tr) {
-		t.Skip("no process to stop: the transport does not leave this one")
-	}
-	l := small(t)
-	p, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "stop", Launcher: processes(tr), RoundLimit: 4 * time.Second,
-	})
-	check.Must(t, err)
-	_, err = rounder(t.Context(), p, l, l, 3, 5)
-	says(t, "a worker that stops", err, "round 1", "stopped")
-	if _, err := p.Close(); err != nil {
-		t.Errorf("close after a stop: %v", err)
-	}
-}
-
 // sockets returns the names in the session's directory, and the server's address.
 func sockets(s *Session) []string {
 	_, own, _ := strings.Cut(s.Endpoint.Addr(), ":")
@@ -248,4 +222,15 @@ func sockets(s *Session) []string {
 		addrs = append(addrs, filepath.Join(s.Dir, e.Name()))
 	}
 	return addrs
+}
+
+// turns carries and proves a job over each lane.
+func (s *Session) turns(round int) {
+	s.T.Helper()
+	for lane := range s.Options.Lanes {
+		j := driver.Job{Round: round, Client: lane}
+		p := s.Exchange(lane, j)
+		check.Must(s.T, tensor.Prove(p, s.Model, Key(j)))
+		p.Release()
+	}
 }
