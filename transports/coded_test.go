@@ -28,15 +28,12 @@ type rig struct {
 
 func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.Layout, lanes int) *rig {
 	t.Helper()
-	v, err := NewVariant(tr, driver.Settings{"codec": codec})
-	check.Must(t, err)
+	v := check.Value(NewVariant(tr, driver.Settings{"codec": codec}))(t)
 	r := &rig{t: t, rec: phase.NewRecorder(10)}
 	e, o := driver.NewEndpoint(""), driver.Options{Down: down, Up: up, Lanes: lanes, Clients: lanes, Depth: 2, Rec: r.rec}
-	r.server, err = Listen(t.Context(), v, e, o)
-	check.Must(t, err)
+	r.server = check.Value(Listen(t.Context(), v, e, o))(t)
 	for n := range lanes {
-		w, err := Dial(t.Context(), v, e, n, o)
-		check.Must(t, err)
+		w := check.Value(Dial(t.Context(), v, e, n, o))(t)
 		r.lanes = append(r.lanes, w)
 	}
 	t.Cleanup(func() {
@@ -52,15 +49,13 @@ func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.La
 // clients train on.
 func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
 	r.t.Helper()
-	p, err := r.server.Reserve()
-	check.Must(r.t, err)
+	p := check.Value(r.server.Reserve())(r.t)
 	if r.round > 0 {
 		p.CopyFrom(r.server.published)
 	}
 	write(p)
 	r.round++
-	p, err = r.server.Publish(r.t.Context(), p)
-	check.Must(r.t, err)
+	p = check.Value(r.server.Publish(r.t.Context(), p))(r.t)
 	return p
 }
 
@@ -111,8 +106,7 @@ func floats(t testing.TB) *tensor.Layout {
 
 func layoutOf(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(specs))(t)
 	return l
 }
 
@@ -137,8 +131,7 @@ func TestForged(t *testing.T) {
 	forged := func(f func(h *header)) func(*tensor.Package) {
 		return func(p *tensor.Package) {
 			h := header{tensors: make([]packed, l.Len())}
-			rest, err := h.read(p.Receipt, "sparse", l)
-			check.Must(t, err)
+			rest := check.Value(h.read(p.Receipt, "sparse", l))(t)
 			f(&h)
 			p.Receipt = append(h.append(nil, "sparse", l), rest...)
 		}
@@ -219,8 +212,7 @@ func TestNoModel(t *testing.T) {
 
 func mustParse(t *testing.T, text string) *codec.Pipeline {
 	t.Helper()
-	p, err := codec.Parse(text)
-	check.Must(t, err)
+	p := check.Value(codec.Parse(text))(t)
 	return p
 }
 
@@ -367,8 +359,7 @@ func TestCodecMemory(t *testing.T) {
 			runtime.ReadMemStats(&m)
 			return int64(m.HeapAlloc)
 		}
-		v, err := NewVariant(inproc.New(), driver.Settings{"codec": name})
-		check.Must(t, err)
+		v := check.Value(NewVariant(inproc.New(), driver.Settings{"codec": name}))(t)
 		o := driver.Options{Down: l, Up: up, Lanes: 2, Clients: 2, Depth: 2}
 		before := heap() // inproc's own memory is not on the heap
 		r := newRig(t, v.Transport, name, l, up, 2)

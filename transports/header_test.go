@@ -14,13 +14,12 @@ import (
 // headed is a layout with a tensor of each kind that headers know.
 func headed(t testing.TB) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{
+	l := check.Value(tensor.NewLayout([]tensor.Spec{
 		{Name: "w", DType: tensor.F32, Shape: []int{10}},
 		{Name: "rows", DType: tensor.F32, Shape: []int{5, 3}, Var: true},
 		{Name: "nothing", DType: tensor.F32, Shape: []int{5, 0}, Var: true},
 		{Name: "scalar", DType: tensor.F64},
-	})
-	check.Must(t, err)
+	}))(t)
 	return l
 }
 

@@ -25,13 +25,11 @@ func options(t *testing.T, rec *phase.Recorder) driver.Options {
 func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	t.Helper()
 	ctx, v, e, o := t.Context(), Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
-	s, err := Listen(ctx, v, e, o)
-	check.Must(t, err)
+	s := check.Value(Listen(ctx, v, e, o))(t)
 	defer func() {
 		check.OK(t, s.Shutdown(ctx))
 	}()
-	w, err := Dial(ctx, v, e, 0, o)
-	check.Must(t, err)
+	w := check.Value(Dial(ctx, v, e, 0, o))(t)
 	defer w.Close()
 	model, err := s.Reserve()
 	if err == nil {
@@ -110,13 +108,10 @@ func TestMisuse(t *testing.T) {
 	good := driver.Options{Down: l, Up: l, Lanes: 8, Clients: 1, Depth: 1}
 	for _, bad := range []driver.Options{{Lanes: -1, Depth: 1}, {Depth: 1}, {Lanes: 1}, {Lanes: 1, Depth: 1, Clients: -1}} {
 		bad.Down, bad.Up = l, l
-		_, err := Listen(ctx, v, e, bad)
-		check.Fails(t, err, "inproc: ", "options")
+		check.Fails(t, check.Err(Listen(ctx, v, e, bad)), "inproc: ", "options")
 	}
-	s, err := Listen(ctx, v, e, good)
-	check.Must(t, err)
-	_, err = Listen(ctx, v, e, good)
-	check.Fails(t, err, "inproc: listen: the session has a server already", "a second server")
+	s := check.Value(Listen(ctx, v, e, good))(t)
+	check.Fails(t, check.Err(Listen(ctx, v, e, good)), "inproc: listen: the session has a server already", "a second server")
 
 	var group sync.WaitGroup
 	workers := make([]*Worker, good.Lanes)
@@ -229,11 +224,8 @@ func TestDriverFails(t *testing.T) {
 // once and again, and neither asks its driver.
 func TestOver(t *testing.T) {
 	ctx, v, e, o := t.Context(), Variant{Transport: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
-	if _, err := Dial(ctx, v, e, 1, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 1: dial: the session has 1 lanes") {
-		t.Errorf("dial of another lane: got error %v", err)
-	}
-	s, err := Listen(ctx, v, e, o)
-	check.Must(t, err)
+	check.Fails(t, check.Err(Dial(ctx, v, e, 1, o)), "inproc: lane 1: dial: the session has 1 lanes", "dial of another lane")
+	s := check.Value(Listen(ctx, v, e, o))(t)
 	w, err := Dial(ctx, v, e, 0, o)
 	if err == nil {
 		err = s.Shutdown(ctx)

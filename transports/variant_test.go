@@ -100,8 +100,7 @@ func TestPathWithoutColon(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	v, err := transports.Parse("rich:chunk=4KiB:threads=3", list)
-	check.Must(t, err)
+	v := check.Value(transports.Parse("rich:chunk=4KiB:threads=3", list))(t)
 	if v.Settings.Int("chunk") != 4096 || v.Settings.Int("threads") != 3 || !v.Settings.On("reuse") || v.Settings.Get("wait") != "block" {
 		t.Errorf("got %v", v.Settings)
 	}

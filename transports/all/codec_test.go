@@ -127,26 +127,21 @@ func (p plan) clients(round int) int {
 // anybody saw, and what was counted.
 func run(t *testing.T, l trainer.Launcher, v transports.Variant, down, up *tensor.Layout, p plan) (hashes []uint64, counts map[string]int64) {
 	t.Helper()
-	s, err := trainer.Open(t.Context(), trainer.Config{
+	s := check.Value(trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: down, Up: up, Workers: p.lanes, Clients: p.most, Func: "change", Launcher: l, Samples: 10000,
-	})
-	check.Must(t, err)
+	}))(t)
 	defer func() {
-		_, err := s.Close()
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Close()))
 		counts = s.Recorder().Counts()
 	}()
-	next, err := s.Reserve(0)
-	check.Must(t, err)
+	next := check.Value(s.Reserve(0))(t)
 	start(next)
 	for n := range p.rounds {
 		next.Receipt = fmt.Appendf(nil, "model %d", n)
-		model, err := s.Publish(t.Context(), n, next)
-		check.Must(t, err)
-		next, err = s.Reserve(n)
-		check.Must(t, err)
+		model := check.Value(s.Publish(t.Context(), n, next))(t)
+		next = check.Value(s.Reserve(n))(t)
 		next.CopyFrom(model)
-		err = s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(p.clients(n)), Each: func(u trainer.Update) error {
+		err := s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(p.clients(n)), Each: func(u trainer.Update) error {
 			defer u.Release()
 			if want := fmt.Sprintf("update %d %d", n, u.Index); string(u.Package.Receipt) != want {
 				return fmt.Errorf("the update's receipt is %q, want %q", u.Package.Receipt, want)
@@ -184,8 +179,7 @@ func TestCodecs(t *testing.T) {
 		want := map[string][]uint64{} // by codec; lossless ones have that of none
 		for _, tr := range h.Transports {
 			for _, name := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
-				v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
-				check.Must(t, err)
+				v := check.Value(transports.NewVariant(tr, driver.Settings{"codec": name}))(t)
 				same := name
 				if !v.Codec().Lossy() {
 					same = "none"
@@ -223,8 +217,7 @@ func TestEqualLayouts(t *testing.T) {
 	p := plan{lanes: 2, most: 3, rounds: 2}
 	for _, name := range codecs {
 		for _, tr := range h.Transports {
-			v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
-			check.Must(t, err)
+			v := check.Value(transports.NewVariant(tr, driver.Settings{"codec": name}))(t)
 			t.Run(v.String(), func(t *testing.T) {
 				l := trainer.NewGoroutines(h)
 				want, _ := run(t, l, v, model, model, p)

@@ -44,14 +44,12 @@ func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party 
 	}
 	p := &party{Session: drivertest.ListenAt(t, v, e, dir, driver.Options{Down: l, Up: l, Lanes: 2})}
 	_, p.address, _ = strings.Cut(e.Addr(), ":")
-	model, err := p.Server.Reserve()
-	check.Must(t, err)
+	model := check.Value(p.Server.Reserve())(t)
 	for b := model.View(0); len(b) > 0; b = b[len(marker):] {
 		copy(b, marker)
 	}
 	model.Receipt = append(model.Receipt[:0], marker...)
-	p.Model, err = p.Server.Publish(t.Context(), model)
-	check.Must(t, err)
+	p.Model = check.Value(p.Server.Publish(t.Context(), model))(t)
 	return p
 }
 
@@ -62,8 +60,7 @@ const marker = "\x8fipcbench marker"
 func (p *party) begin(e *driver.Endpoint) {
 	p.T.Helper()
 	p.worker, p.stop, p.rounds = make(chan error, 1), make(chan struct{}), make(chan int, 1)
-	w, err := drivertest.Dial(p.T.Context(), p.Variant, e, 0, p.Options)
-	check.Must(p.T, err)
+	w := check.Value(drivertest.Dial(p.T.Context(), p.Variant, e, 0, p.Options))(p.T)
 	go func() { p.worker <- drivertest.Serve(context.Background(), w.Worker, echo) }()
 	go func() {
 		n := 0
@@ -156,8 +153,7 @@ func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte,
 // signed returns a certificate as the session signs them.
 func (p *party) signed(lanes ...int) *tls.Certificate {
 	p.T.Helper()
-	c, err := drivertest.Certified(p.T, p.Endpoint, lanes...).GetClientCertificate(nil)
-	check.Must(p.T, err)
+	c := check.Value(drivertest.Certified(p.T, p.Endpoint, lanes...).GetClientCertificate(nil))(p.T)
 	return c
 }
 
@@ -181,8 +177,7 @@ func (p *party) config(c *tls.Certificate) *tls.Config {
 // raw connects below TLS.
 func (p *party) raw() net.Conn {
 	p.T.Helper()
-	c, err := net.DialTimeout("tcp", p.address, waiting.Limit)
-	check.Must(p.T, err)
+	c := check.Value(net.DialTimeout("tcp", p.address, waiting.Limit))(p.T)
 	p.T.Cleanup(func() { c.Close() })
 	waiting.Conn(p.T, c)
 	return c

@@ -73,8 +73,7 @@ func TestHalfOpen(t *testing.T) {
 			var all []net.Conn
 			for i := range conns {
 				c := p.raw()
-				_, err := c.Write(hello[:len(hello)/(1+i%2)])
-				check.Must(t, err)
+				check.Must(t, check.Err(c.Write(hello[:len(hello)/(1+i%2)])))
 				if all = append(all, c); i == conns/2 {
 					go func() { worker <- p.comes() }()
 				}
@@ -116,8 +115,7 @@ func (p *party) comes() error {
 // descriptors returns how many there are in this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	check.Must(t, err)
+	all := check.Value(os.ReadDir("/proc/self/fd"))(t)
 	return len(all)
 }
 
@@ -180,8 +178,7 @@ func (z *zoo) party(t *testing.T, family, kind string, hurries bool) *party {
 			e.Patience = impatient
 		}
 	})
-	w, err := p.Endpoint.Worker(0)
-	check.Must(t, err)
+	w := check.Value(p.Endpoint.Worker(0))(t)
 	p.begin(w)
 	return p
 }
@@ -197,10 +194,8 @@ func everybody(z *zoo) []refused {
 		{"another session's certificate", "mutual", func(p *party) error {
 			other, err := identity.NewAuthority(p.Endpoint.Name()) // even if it is called the same
 			check.Must(p.T, err)
-			w, err := identity.NewWorker(other.Certificate())
-			check.Must(p.T, err)
-			request, err := w.Request()
-			check.Must(p.T, err)
+			w := check.Value(identity.NewWorker(other.Certificate()))(p.T)
+			request := check.Value(w.Request())(p.T)
 			der, err := other.Sign(request, identity.Lanes{First: 1, Last: 1})
 			check.Must(p.T, errors.Join(err, w.Certify(der)))
 			c := w.Config()
@@ -229,8 +224,7 @@ func everybody(z *zoo) []refused {
 		{"lane of another process", "files", func(p *party) error { return p.joins(p.Variant, p.with(p.Endpoint.Trust(), 0, nil)) },
 			"col0", "col0"},
 		{"lane of another process", "mutual", func(p *party) error {
-			w, err := p.Endpoint.Worker(0)
-			check.Must(p.T, err)
+			w := check.Value(p.Endpoint.Worker(0))(p.T)
 			return p.joins(p.Variant, w)
 		}, "the certificate is for lanes 0, and this is lane 1", "the certificate is for lanes 0, and this is lane 1"},
 		{"no certificate", "mutual", func(p *party) error {
@@ -248,8 +242,7 @@ func everybody(z *zoo) []refused {
 		{"plain client", "mutual", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
 		{"plain client", "on", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
 		{"TLS client", "off", func(p *party) error {
-			other, err := identity.NewAuthority("0123456789abcdef")
-			check.Must(p.T, err)
+			other := check.Value(identity.NewAuthority("0123456789abcdef"))(p.T)
 			e := p.with(driver.Trust{Authority: other.Certificate()}, 1, nil)
 			return p.joins(p.tls("on"), e)
 		}, "the server speaks no TLS", "it speaks TLS, and this session does not: tls=off"},
@@ -329,7 +322,6 @@ func plain(p *party) error {
 // tls returns the party's variant, but for its TLS.
 func (p *party) tls(setting string) transports.Variant {
 	p.T.Helper()
-	v, err := transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting})
-	check.Must(p.T, err)
+	v := check.Value(transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting}))(p.T)
 	return v
 }

@@ -32,17 +32,14 @@ type authority struct {
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check.Must(t, err)
+	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a CA"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	check.Must(t, err)
-	cert, err = x509.ParseCertificate(der)
-	check.Must(t, err)
+	der := check.Value(x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key))(t)
+	cert = check.Value(x509.ParseCertificate(der))(t)
 	return &authority{t, key, cert, t.TempDir()}
 }
 
@@ -50,8 +47,7 @@ func newAuthority(t testing.TB) *authority {
 // change may change.
 func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check.Must(a.t, err)
+	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -60,8 +56,7 @@ func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Cert
 	if change != nil {
 		change(cert)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
-	check.Must(a.t, err)
+	der := check.Value(x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key))(a.t)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -88,8 +83,7 @@ func (a *authority) file(name, kind string, der []byte) string {
 // write writes certificate and key and returns where.
 func (a *authority) write(name string, c *tls.Certificate) (cert, key string) {
 	a.t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	check.Must(a.t, err)
+	der := check.Value(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(a.t)
 	return a.file(name+".pem", "CERTIFICATE", c.Certificate[0]), a.file(name+"-key.pem", "PRIVATE KEY", der)
 }
 
@@ -127,8 +121,7 @@ type relay struct {
 // relayTo returns a relay on the loopback interface, which ends with the test.
 func relayTo(t testing.TB, address string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
+	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{Listener: l, to: address}
 	r.group.Go(func() {
 		for {

@@ -2,7 +2,6 @@ package driver_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -15,20 +14,15 @@ import (
 func TestBank(t *testing.T) {
 	var ledger tensor.Ledger
 	b := driver.NewBank(layout(t, 9999), 2, &ledger)
-	first, err := b.Lend()
-	check.Must(t, err)
-	second, err := b.Lend()
-	check.Must(t, err)
+	first := check.Value(b.Lend())(t)
+	second := check.Value(b.Lend())(t)
 	tensor.Fill(first, 1)
 	tensor.Fill(second, 2)
 	check.That(t, first.Hash() != second.Hash(), "two packages share their memory")
-	if _, err := b.Lend(); err == nil || !strings.Contains(err.Error(), "all 2 updates of the lane are out") {
-		t.Errorf("third loan: got error %v", err)
-	}
+	check.Fails(t, check.Err(b.Lend()), "all 2 updates of the lane are out", "third loan")
 	check.Equal(t, ledger.Out(), 2, "out")
 	first.Release()
-	again, err := b.Lend()
-	check.Must(t, err)
+	again := check.Value(b.Lend())(t)
 	check.That(t, again == first, "the released package was not lent again")
 }
 
@@ -62,8 +56,7 @@ func TestNothingAllocated(t *testing.T) {
 	var ledger tensor.Ledger
 	b := driver.NewBank(layout(t, 9999), 1, &ledger)
 	got := testing.AllocsPerRun(100, func() {
-		p, err := b.Lend()
-		check.Must(t, err)
+		p := check.Value(b.Lend())(t)
 		p.Release()
 	})
 	check.Equal(t, got, 0, "allocations a loan")

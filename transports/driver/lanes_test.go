@@ -27,8 +27,7 @@ func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driv
 	e := driver.NewEndpoint(t.TempDir())
 	e.Variant, e.Patience = "mine", patience
 	o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
-	lanes, err := e.ListenLanes(t.Context(), network, o)
-	check.Must(t, err)
+	lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 	t.Cleanup(func() { check.OK(t, lanes.Dismiss()) })
 	return lanes, e, o
 }
@@ -37,8 +36,7 @@ func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driv
 func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 	t.Helper()
 	network, where, _ := strings.Cut(e.Addr(), ":")
-	c, err := driver.EndpointAt(network+":"+where, "").Dial(waiting.Context(t), nil)
-	check.Must(t, err)
+	c := check.Value(driver.EndpointAt(network+":"+where, "").Dial(waiting.Context(t), nil))(t)
 	t.Cleanup(func() { c.Close() })
 	waiting.Conn(t, c)
 	return c
@@ -48,11 +46,9 @@ func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o driver.Options) {
 	t.Helper()
 	ctx := waiting.Context(t)
-	c, err := e.DialLane(ctx, lane, o)
-	check.Must(t, err)
+	c := check.Value(e.DialLane(ctx, lane, o))(t)
 	defer c.Close()
-	there, err := lanes.Conn(ctx, lane)
-	check.Must(t, err)
+	there := check.Value(lanes.Conn(ctx, lane))(t)
 	defer there.Close()
 	speaks(t, there, c)
 }
@@ -60,8 +56,7 @@ func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o dr
 // speaks fails unless what is written to one end comes out of the other.
 func speaks(t testing.TB, from, to net.Conn) {
 	t.Helper()
-	_, err := from.Write([]byte("x"))
-	check.OK(t, err)
+	check.OK(t, check.Err(from.Write([]byte("x"))))
 	n, err := to.Read(make([]byte, 9))
 	check.That(t, n == 1 && err == nil, "%d bytes have come: %v", n, err)
 }
@@ -89,15 +84,12 @@ func TestNoHello(t *testing.T) {
 				"a huge lane":          good + "\x00\x1f{\"lane\":99999999999999999999999}",
 			} {
 				c := stranger(t, e)
-				_, err := c.Write([]byte(said))
-				check.Must(t, err)
+				check.Must(t, check.Err(c.Write([]byte(said))))
 				ended(t, name, c)
 			}
 			lanes, e, o := lanesOf(t, network, time.Hour, 1) // on a busy machine 200 ms may be too little
 			c := stranger(t, e)                              // knows the secret, and hears what is wrong
-			if _, err := c.Write([]byte(e.Secret() + "\x00\x02{}")); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(c.Write([]byte(e.Secret()+"\x00\x02{}"))))
 			b, err := io.ReadAll(c)
 			check.That(t, err == nil && len(b) >= 2 && strings.Contains(string(b[2:]), "protocol version 0"),
 				"a hello of another version: heard %q, %v", b, err)
@@ -153,11 +145,9 @@ func TestWorkersAmidStrangers(t *testing.T) {
 // whoever waits for one that does not come gets the reason.
 func TestConn(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 2)
-	c, err := e.DialLane(t.Context(), 0, o)
-	check.Must(t, err)
+	c := check.Value(e.DialLane(t.Context(), 0, o))(t)
 	defer c.Close()
-	there, err := lanes.Conn(t.Context(), 0)
-	check.Must(t, err)
+	there := check.Value(lanes.Conn(t.Context(), 0))(t)
 	defer there.Close()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -177,8 +167,7 @@ func TestShutdown(t *testing.T) {
 	var left sync.WaitGroup
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 3)
 	for lane := range 3 {
-		c, err := e.DialLane(t.Context(), lane, o)
-		check.Must(t, err)
+		c := check.Value(e.DialLane(t.Context(), lane, o))(t)
 		t.Cleanup(func() { c.Close() })
 		if lane == 0 {
 			continue // deaf
@@ -205,8 +194,7 @@ func TestShutdown(t *testing.T) {
 
 	lanes, e, o = lanesOf(t, "unix", time.Hour, 3)
 	for lane := range 3 {
-		c, err := e.DialLane(t.Context(), lane, o)
-		check.Must(t, err)
+		c := check.Value(e.DialLane(t.Context(), lane, o))(t)
 		t.Cleanup(func() { c.Close() })
 		if lane != 1 {
 			c.Close()
@@ -221,10 +209,8 @@ func TestShutdown(t *testing.T) {
 // peer that is gone is the same error, whatever the kernel returns.
 func TestDuring(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
-	c, err := e.DialLane(t.Context(), 0, o)
-	check.Must(t, err)
-	a, err := lanes.Conn(t.Context(), 0)
-	check.Must(t, err)
+	c := check.Value(e.DialLane(t.Context(), 0, o))(t)
+	a := check.Value(lanes.Conn(t.Context(), 0))(t)
 	defer a.Close()
 	if _, err := a.Write([]byte("x")); err != nil { // what is not read makes a close a reset
 		t.Fatal(err)
@@ -246,8 +232,7 @@ func TestDuring(t *testing.T) {
 func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	ctx := waiting.Context(t)
-	waiting, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	check.Must(t, err)
+	waiting := check.Value(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(waiting)
 	before := descriptors(t, 0) // not one more, whoever in this process asks for it
 	restore := func() { descriptors(t, before) }
@@ -259,8 +244,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	worker, err := e.DialLane(ctx, 0, o) // it waits behind the other one
 	check.Must(t, err)
 	defer worker.Close()
-	c, err := lanes.Conn(ctx, 0)
-	check.Must(t, err)
+	c := check.Value(lanes.Conn(ctx, 0))(t)
 	c.Close()
 }
 

@@ -33,9 +33,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	s := &session{rec: phase.NewRecorder(1), in: make(chan *driver.Conn, 10)}
 	e := driver.NewEndpoint(t.TempDir())
 	e.Patience, s.at = patience, e
-	var err error
-	s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{})
-	check.Must(t, err)
+	s.Listener = check.Value(e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{}))(t)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -81,8 +79,7 @@ func (s *session) dial(t *testing.T) net.Conn { return stranger(t, s.at) }
 func talk(t *testing.T, c net.Conn) {
 	t.Helper()
 	b := []byte("s")
-	_, err := c.Write(b)
-	check.Must(t, err)
+	check.Must(t, check.Err(c.Write(b)))
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "s" {
 		t.Fatalf("got %q, %v, want the byte back", b, err)
 	}
@@ -174,8 +171,7 @@ func TestAddress(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, driver.AddressFile)
 	e := driver.NewEndpoint(dir)
-	l, err := e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, driver.Protocol{})
-	check.Must(t, err)
+	l := check.Value(e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, driver.Protocol{}))(t)
 	want := e.Addr() + "#" + e.Secret() + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("found %q, %v, want %q", text, err, want)
@@ -251,8 +247,7 @@ func TestHost(t *testing.T) {
 // layout is what the sessions of these tests are about.
 func layout(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}})
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}}))(t)
 	return l
 }
 
@@ -290,15 +285,12 @@ func TestHello(t *testing.T) {
 				}
 			}
 			check.That(t, lanes.Connected(1) == nil, "a lane has a worker before one has come")
-			c, err := worker(e.Secret()).DialLane(t.Context(), 1, o)
-			check.Must(t, err)
+			c := check.Value(worker(e.Secret()).DialLane(t.Context(), 1, o))(t)
 			defer c.Close()
 			there, err := lanes.Conn(t.Context(), 1)
 			check.Need(t, err == nil && lanes.Connected(1) == there, "%v %v", there, err)
 			defer there.Close()
-			if _, err := worker(e.Secret()).DialLane(t.Context(), 1, o); err == nil || !strings.Contains(err.Error(), "lane 1 has or had a worker") {
-				t.Errorf("a taken lane: got %v", err)
-			}
+			check.Fails(t, check.Err(worker(e.Secret()).DialLane(t.Context(), 1, o)), "lane 1 has or had a worker", "a taken lane")
 			check.OK(t, lanes.Dismiss()) // spares the lane's
 			speaks(t, there, c)
 		})

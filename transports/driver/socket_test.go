@@ -67,8 +67,7 @@ func TestDialMany(t *testing.T) {
 		<-started // room is made after nearly all have met a full queue
 	}
 	f := os.NewFile(uintptr(fd), path)
-	l, err := net.FileListener(f)
-	check.Must(t, err)
+	l := check.Value(net.FileListener(f))(t)
 	f.Close()
 	done := make(chan struct{})
 	go func() {

@@ -20,8 +20,7 @@ func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.La
 	l := layout(t, 3)
 	e := driver.NewEndpoint(t.TempDir())
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": mode}, Rec: phase.NewRecorder(1)}
-	lanes, err := e.ListenLanes(t.Context(), network, o)
-	check.Must(t, err)
+	lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 	t.Cleanup(func() {
 		check.OK(t, lanes.Shutdown(waiting.Context(t), func(int, *driver.Conn) error { return io.EOF }))
 	})
@@ -35,20 +34,15 @@ func TestTLS(t *testing.T) {
 		for _, mode := range []string{"off", "on", "mutual"} {
 			t.Run(network+"/"+mode, func(t *testing.T) {
 				e, lanes, o := encrypted(t, network, mode)
-				w, err := e.Worker(1)
-				check.Must(t, err)
+				w := check.Value(e.Worker(1))(t)
 				o.Rec = phase.NewRecorder(1)
-				c, err := w.DialLane(t.Context(), 1, o)
-				check.Must(t, err)
+				c := check.Value(w.DialLane(t.Context(), 1, o))(t)
 				defer c.Close()
-				s, err := lanes.Conn(t.Context(), 1)
-				check.Must(t, err)
+				s := check.Value(lanes.Conn(t.Context(), 1))(t)
 				before := o.Rec.Counts()[phase.WireReceived]
 				const size = 100_000
 				go s.Write(make([]byte, size))
-				if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(io.ReadFull(c, make([]byte, size))))
 				// RFC 8446: a record of 16 KiB has a head of 5 bytes, its type and a tag of 16.
 				want := int64(size)
 				counts := o.Rec.Counts()
@@ -70,8 +64,7 @@ func TestTLS(t *testing.T) {
 // than without.
 func TestShutdownWithTLS(t *testing.T) {
 	e, lanes, o := encrypted(t, "unix", "on")
-	w, err := e.Worker(0)
-	check.Must(t, err)
+	w := check.Value(e.Worker(0))(t)
 	c, err := w.DialLane(t.Context(), 0, o)
 	check.Must(t, err)
 	defer c.Close()
@@ -89,8 +82,7 @@ func TestShutdownWithTLS(t *testing.T) {
 func TestLongRefusal(t *testing.T) {
 	_, _, o := encrypted(t, "unix", "on")
 	e := driver.NewEndpoint(t.TempDir())
-	l, err := e.Listen(t.Context(), "unix", o, driver.Protocol{Name: "h2"})
-	check.Must(t, err)
+	l := check.Value(e.Listen(t.Context(), "unix", o, driver.Protocol{Name: "h2"}))(t)
 	defer l.Close()
 	go func() {
 		c, err := net.Dial("unix", strings.TrimPrefix(e.Addr(), "unix:"))
@@ -104,8 +96,7 @@ func TestLongRefusal(t *testing.T) {
 		}
 		_ = tls.Client(c, config).Handshake() // it is refused
 	}()
-	c, err := l.Accept()
-	check.Must(t, err)
+	c := check.Value(l.Accept())(t)
 	defer c.Close()
 	if err := c.(*driver.Conn).Secure(); err == nil {
 		t.Error("a client of another protocol is let in")

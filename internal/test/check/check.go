@@ -81,3 +81,17 @@ func Fails(t TB, err error, text string, context ...any) {
 		t.Errorf("%sgot error %v, want one that contains %q", prefix(context), err, text)
 	}
 }
+
+// Value ends the test if a call has failed, and otherwise returns what it returned:
+//
+//	text := check.Value(os.ReadFile(path))(t)
+func Value[T any](v T, err error) func(t TB) T {
+	return func(t TB) T {
+		t.Helper()
+		Must(t, err)
+		return v
+	}
+}
+
+// Err returns the error of a call whose value is of no interest.
+func Err[T any](_ T, err error) error { return err }

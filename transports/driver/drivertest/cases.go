@@ -42,14 +42,12 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 1)
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
 		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
-		m, err := s.Server.Reserve()
-		check.Must(t, err)
+		m := check.Value(s.Server.Reserve())(t)
 		tensor.Fill(m, 1)
 		if size > 0 { // a reserved package has none
 			m.Receipt = bytes.Clone(down)
 		}
-		_, err = s.Server.Publish(t.Context(), m)
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
 		for i := range m.Receipt { // its memory is the caller's again
 			m.Receipt[i] = 'x'
 		}
@@ -138,8 +136,7 @@ func testCancel(t *testing.T, tr driver.Transport) {
 		_, err := s.Server.Collect(waiting.Ending(t, moment), 1)
 		return err
 	}, context.DeadlineExceeded)
-	update, err := s.Workers[1].Reserve()
-	check.Must(t, err)
+	update := check.Value(s.Workers[1].Reserve())(t)
 	check.Must(t, s.Workers[1].Close()) // which takes update and model back
 	if err := s.Workers[1].Submit(t.Context(), update); err == nil {
 		t.Error("submit on a lane that was closed: got no error")
@@ -209,8 +206,7 @@ func testClone(t *testing.T, tr driver.Transport) {
 	}
 	feet := map[string]int64{}
 	for _, copying := range []string{"off", "out"} {
-		v, err := transports.NewVariant(tr, driver.Settings{"copy": copying})
-		check.Must(t, err)
+		v := check.Value(transports.NewVariant(tr, driver.Settings{"copy": copying}))(t)
 		l, rec := small(t), phase.NewRecorder(1000)
 		s := Listen(t, v, driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec})
 		feet[copying] = v.Footprint(s.Options)
@@ -228,12 +224,10 @@ func testClone(t *testing.T, tr driver.Transport) {
 				t.Fatal("with copy=out nothing is shared, and without it something is")
 			}
 			seen(t, "model", copying, m, model)
-			written, err = w.Reserve()
-			check.Must(t, err)
+			written = check.Value(w.Reserve())(t)
 			check.Must(t, tensor.Train(written, model, Key(driver.Job{Client: client})))
 			check.Must(t, w.Submit(t.Context(), written))
-			p, err = s.Server.Collect(t.Context(), 0)
-			check.Must(t, err)
+			p = check.Value(s.Server.Collect(t.Context(), 0))(t)
 			return written, p
 		}
 		before, first := turn(0)

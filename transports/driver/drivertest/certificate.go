@@ -18,10 +18,8 @@ import (
 // lanes, which follow each other.
 func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
 	t.Helper()
-	w, err := identity.NewWorker(e.Trust().Authority)
-	check.Must(t, err)
-	request, err := w.Request()
-	check.Must(t, err)
+	w := check.Value(identity.NewWorker(e.Trust().Authority))(t)
+	request := check.Value(w.Request())(t)
 	cert, err := e.Sign(request, lanes)
 	check.Must(t, errors.Join(err, w.Certify(cert)))
 	return w.Config()
@@ -31,10 +29,8 @@ func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
 // files.
 func Files(t *testing.T, client *tls.Config) (cert, key string) {
 	t.Helper()
-	own, err := client.GetClientCertificate(nil)
-	check.Must(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	check.Must(t, err)
+	own := check.Value(client.GetClientCertificate(nil))(t)
+	der := check.Value(x509.MarshalPKCS8PrivateKey(own.PrivateKey))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	check.Must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))

@@ -57,15 +57,12 @@ type Child struct {
 // test, if it has not ended. An error is of the attributes: the machine refuses them.
 func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Child, error) {
 	t.Helper()
-	self, err := os.Executable()
-	check.Must(t, err)
+	self := check.Value(os.Executable())(t)
 	c := &Child{Cmd: exec.CommandContext(t.Context(), self), Err: &strings.Builder{}}
 	c.Cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	c.Cmd.SysProcAttr, c.Cmd.Stderr = attr, c.Err
-	in, err := c.Cmd.StdinPipe()
-	check.Must(t, err)
-	out, err := c.Cmd.StdoutPipe()
-	check.Must(t, err)
+	in := check.Value(c.Cmd.StdinPipe())(t)
+	out := check.Value(c.Cmd.StdoutPipe())(t)
 	c.in, c.Out = in, bufio.NewReader(out)
 	if err := c.Cmd.Start(); err != nil {
 		return nil, err

@@ -21,8 +21,7 @@ import (
 func TestLeftovers(t *testing.T) {
 	for _, root := range scratch.Roots() {
 		before := names()
-		dir, err := scratch.New(root)
-		check.Must(t, err)
+		dir := check.Value(scratch.New(root))(t)
 		for _, c := range []struct {
 			when   string
 			before []string
@@ -40,13 +39,11 @@ func TestLeftovers(t *testing.T) {
 func TestThings(t *testing.T) {
 	for what, take := range map[string]func() (giveUp func() error){
 		"descriptor of /dev/null": func() func() error {
-			f, err := os.Open(os.DevNull)
-			check.Must(t, err)
+			f := check.Value(os.Open(os.DevNull))(t)
 			return f.Close
 		},
 		"mapping of /memfd:ipcbench-left (deleted)": func() func() error {
-			fd, err := unix.MemfdCreate("ipcbench-left", unix.MFD_CLOEXEC)
-			check.Must(t, err)
+			fd := check.Value(unix.MemfdCreate("ipcbench-left", unix.MFD_CLOEXEC))(t)
 			check.Must(t, unix.Ftruncate(fd, 4096))
 			b, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
 			check.Must(t, errors.Join(err, unix.Close(fd)))
@@ -79,8 +76,7 @@ func TestThings(t *testing.T) {
 // keeps a connection that it has closed, and longer.
 func TestLeftWaits(t *testing.T) {
 	before := hold()
-	f, err := os.Open(os.DevNull)
-	check.Must(t, err)
+	f := check.Value(os.Open(os.DevNull))(t)
 	closed := make(chan error, 1)
 	waiting.Later(t, time.Second, func() { closed <- f.Close() })
 	left := before.left()

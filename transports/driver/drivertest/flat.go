@@ -28,10 +28,9 @@ func testFlat(t *testing.T, tr driver.Transport) {
 	}
 	l := Layout(t, specs...)
 	measure := func(t *testing.T, launcher trainer.Launcher) {
-		p, err := trainer.Open(t.Context(), trainer.Config{
+		p := check.Value(trainer.Open(t.Context(), trainer.Config{
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 1, Clients: 1, Func: "train", Launcher: launcher,
-		})
-		check.Must(t, err)
+		}))(t)
 		pids := []int{os.Getpid()}
 		for _, place := range p.Places() {
 			if place.PID > 0 {
@@ -39,14 +38,11 @@ func testFlat(t *testing.T, tr driver.Transport) {
 			}
 		}
 		before := map[int]int{}
-		model, err := p.Reserve(0)
-		check.Must(t, err)
+		model := check.Value(p.Reserve(0))(t)
 		tensor.Fill(model, seed)
 		for r := range rounds {
-			_, err := p.Publish(t.Context(), r, model)
-			check.Must(t, err)
-			next, err := p.Reserve(r)
-			check.Must(t, err)
+			check.Must(t, check.Err(p.Publish(t.Context(), r, model)))
+			next := check.Value(p.Reserve(r))(t)
 			check.Must(t, p.Round(t.Context(), trainer.Round{Number: r, Clients: []trainer.Client{{}}, Each: func(u trainer.Update) error {
 				defer u.Release()
 				next.CopyFrom(u.Package)
@@ -65,8 +61,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 				t.Errorf("process %d has %d bytes resident after round %d, and %d after round %d", pid, before[pid], settled, now, rounds)
 			}
 		}
-		_, err = p.Close()
-		check.Must(t, err)
+		check.Must(t, check.Err(p.Close()))
 	}
 	if Inside(t, tr) {
 		measure(t, trainer.NewGoroutines(host(tr)))
@@ -78,10 +73,8 @@ func testFlat(t *testing.T, tr driver.Transport) {
 // resident returns how many bytes of memory a process has.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)
 	var size, pages int
-	_, err = fmt.Sscan(string(text), &size, &pages)
-	check.Must(t, err)
+	check.Must(t, check.Err(fmt.Sscan(string(text), &size, &pages)))
 	return pages * os.Getpagesize()
 }

@@ -61,13 +61,11 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 		names = append(names, l.Variant.Transport.Name())
 	}
 	path, args := program(t, hosting, names...)
-	text, err := json.Marshal(lanes)
-	check.Must(t, err)
+	text := check.Value(json.Marshal(lanes))(t)
 	var stderr bytes.Buffer
 	c := exec.CommandContext(waiting.Context(t), path, args...)
 	c.Stdin, c.Stderr = bytes.NewReader(text), &stderr
-	pipe, err := c.StdoutPipe()
-	check.Must(t, err)
+	pipe := check.Value(c.StdoutPipe())(t)
 	check.Must(t, c.Start())
 	stdout := bufio.NewReader(pipe)
 	_, dialled := stdout.ReadString('\n')
@@ -89,8 +87,7 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	var lanes []Lane
 	var inPython, inGo []*Session
 	for i, name := range variants {
-		v, err := transports.Parse(name, all)
-		check.Must(t, err)
+		v := Parse(t, name, all...)
 		o := driver.Options{Down: down, Up: down, Lanes: 2}
 		if i%2 > 0 {
 			o.Up = up
@@ -162,8 +159,7 @@ func (s *Session) rounds() {
 			for lane := range s.Options.Lanes {
 				j := driver.Job{Round: round, Client: client + lane, Weight: 1.5, Device: "cpu", Config: []byte("{}"), Timed: true}
 				check.Must(s.T, s.Server.Dispatch(ctx, lane, j))
-				p, err := s.Server.Collect(ctx, lane)
-				check.Must(s.T, err)
+				p := check.Value(s.Server.Collect(ctx, lane))(s.T)
 				check.Must(s.T, tensor.Prove(p, model, Key(j)))
 				got, want := string(p.Receipt), receiptOf(j, "model")
 				check.That(s.T, got == want, "%s: got receipt %q, want %q", s.Variant, got, want)

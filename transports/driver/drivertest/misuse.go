@@ -43,8 +43,7 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	s.Exchange(1, driver.Job{}).Release()
 	_, err = s.Server.Collect(ctx, 1)
 	says(t, "second collect of one job", err, "no job is out")
-	_, err = s.Server.Reserve()
-	check.Must(t, err)
+	check.Must(t, check.Err(s.Server.Reserve()))
 	_, err = s.Server.Reserve()
 	says(t, "reserve of a third model", err, name+": reserve: the next model is reserved already")
 
@@ -61,15 +60,13 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	says(t, "submit what was not reserved", w.Submit(ctx, foreign), at+"submit: round 2, client 6: not the package that was reserved")
 	_, _, err = w.Receive(ctx)
 	says(t, "receive with a job in hand", err, at+"receive: round 2, client 6: the update of client 6 was not submitted")
-	update, err := w.Reserve()
-	check.Must(t, err)
+	update := check.Value(w.Reserve())(t)
 	_, err = w.Reserve()
 	says(t, "second reserve", err, at+"reserve: round 2, client 6: the update is reserved already")
 	check.Must(t, tensor.Train(update, model, Key(job)))
 	check.Must(t, w.Submit(ctx, update)) // the mistakes before have done no harm
 	says(t, "second submit", w.Submit(ctx, update), "no job is in hand")
-	p, err := s.Server.Collect(ctx, 0)
-	check.Must(t, err)
+	p := check.Value(s.Server.Collect(ctx, 0))(t)
 	p.Release()
 
 	s.dead(2)
@@ -158,8 +155,7 @@ func testLengths(t *testing.T, tr driver.Transport) {
 		check.Must(t, errors.Join(err, set(model, n)))
 		tensor.Fill(model, uint64(round))
 		model.Receipt = bytes.Repeat([]byte{'r'}, n)
-		_, err = s.Server.Publish(ctx, model)
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Server.Publish(ctx, model)))
 		j := driver.Job{Round: round}
 		p := s.ExchangeBy(0, j, func(j driver.Job, m, u *tensor.Package) error {
 			return errors.Join(is("the model", m, n), set(u, up), tensor.Train(u, m, Key(j)))

@@ -36,18 +36,15 @@ type version struct {
 
 func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *pair {
 	t.Helper()
-	dir, err := scratch.New(scratch.Roots()[0])
-	check.Must(t, err)
+	dir := check.Value(scratch.New(scratch.Roots()[0]))(t)
 	e, p := driver.NewEndpoint(dir.Path()), &pair{t: t}
 	e.Variant = v.String()
 	p.o = driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Out: &p.ledger}
-	p.server, err = v.Transport.Listen(t.Context(), e, p.o)
-	check.Must(t, err)
+	p.server = check.Value(v.Transport.Listen(t.Context(), e, p.o))(t)
 	for n := range lanes {
 		at := driver.EndpointAt(e.Addr(), e.Secret())
 		at.Variant = e.Variant
-		w, err := v.Transport.Dial(t.Context(), at, n, p.o)
-		check.Must(t, err)
+		w := check.Value(v.Transport.Dial(t.Context(), at, n, p.o))(t)
 		p.workers = append(p.workers, w)
 	}
 	t.Cleanup(func() {
@@ -75,8 +72,7 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 // publish publishes a new model of which f sets how many rows are in use.
 func (p *pair) publish(f func(*tensor.Package) error) version {
 	p.t.Helper()
-	m, err := p.server.Reserve()
-	check.Must(p.t, err)
+	m := check.Value(p.server.Reserve())(p.t)
 	m.ResetRows()
 	check.Must(p.t, f(m))
 	p.serial++
@@ -189,8 +185,7 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 		all = all[:1]
 	}
 	for _, s := range all {
-		v, err := transports.NewVariant(tr, s)
-		check.Must(t, err)
+		v := check.Value(transports.NewVariant(tr, s))(t)
 		t.Run(v.String(), func(t *testing.T) { f(t, v) })
 	}
 }

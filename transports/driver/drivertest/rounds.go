@@ -116,8 +116,7 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
 	t.Helper()
 	cfg.Clients = clients
-	p, err := trainer.Open(t.Context(), cfg)
-	check.Must(t, err)
+	p := check.Value(trainer.Open(t.Context(), cfg))(t)
 	hashes, err := rounder(t.Context(), p, cfg.Down, cfg.Up, rounds, clients)
 	_, closeErr := p.Close()
 	check.Must(t, err)
@@ -210,8 +209,7 @@ func testTLS(t *testing.T, tr driver.Transport) {
 	l := Layout(t, specs...)
 	want := reference(t, l, l, 3, 3)
 	for _, settings := range []driver.Settings{{"tls": "on"}, {"tls": "mutual"}, {"tls": "mutual", "network": "tcp"}} {
-		v, err := transports.NewVariant(tr, settings)
-		check.Must(t, err)
+		v := check.Value(transports.NewVariant(tr, settings))(t)
 		t.Run(settings.String(), func(t *testing.T) {
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
@@ -248,14 +246,12 @@ func testOrder(t *testing.T, tr driver.Transport) {
 func breaks(t *testing.T, tr driver.Transport, l trainer.Launcher, fn string, limit time.Duration, want ...string) *trainer.Session {
 	t.Helper()
 	model := small(t)
-	p, err := trainer.Open(t.Context(), trainer.Config{
+	p := check.Value(trainer.Open(t.Context(), trainer.Config{
 		Variant: variant(t, tr), Down: model, Up: model, Workers: 2, Clients: 5, Func: fn, Launcher: l, RoundLimit: limit,
-	})
-	check.Must(t, err)
-	_, err = rounder(t.Context(), p, model, model, 3, 5)
+	}))(t)
+	_, err := rounder(t.Context(), p, model, model, 3, 5)
 	says(t, fn, err, want...)
-	_, err = p.Close()
-	check.OK(t, err, "close after", fn)
+	check.OK(t, check.Err(p.Close()), "close after", fn)
 	return p
 }
 

@@ -60,8 +60,7 @@ func (s *spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.O
 // left out, and a Lanes of 0 is one lane.
 func Listen(t testing.TB, v transports.Variant, o driver.Options) *Session {
 	t.Helper()
-	dir, err := scratch.New(scratch.Roots()[0])
-	check.Must(t, err)
+	dir := check.Value(scratch.New(scratch.Roots()[0]))(t)
 	t.Cleanup(func() { check.Must(t, dir.Close()) })
 	return ListenAt(t, v, driver.NewEndpoint(dir.Path()), dir.Path(), o)
 }
@@ -82,9 +81,7 @@ func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string
 	s := &Session{T: t, Variant: v, Dir: dir, Endpoint: e, Options: o}
 	spy := &spy{Transport: v.Transport}
 	v.Transport = spy
-	var err error
-	s.Server, err = transports.Listen(t.Context(), v, e, o)
-	check.Must(t, err)
+	s.Server = check.Value(transports.Listen(t.Context(), v, e, o))(t)
 	s.Driver = spy.server
 	t.Cleanup(s.end)
 	return s
@@ -116,8 +113,7 @@ func Open(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *Sess
 // At returns the endpoint of the worker of a lane.
 func (s *Session) At(lane int) *driver.Endpoint {
 	s.T.Helper()
-	e, err := s.Endpoint.Worker(lane)
-	check.Must(s.T, err)
+	e := check.Value(s.Endpoint.Worker(lane))(s.T)
 	return e
 }
 
@@ -130,8 +126,7 @@ func (s *Session) Dial(lane int) *Worker {
 // DialAt is Dial at another endpoint.
 func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 	s.T.Helper()
-	w, err := Dial(s.T.Context(), s.Variant, e, lane, s.Options)
-	check.Must(s.T, err)
+	w := check.Value(Dial(s.T.Context(), s.Variant, e, lane, s.Options))(s.T)
 	s.Workers = append(s.Workers, w)
 	return w
 }
@@ -148,12 +143,10 @@ func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane in
 // Publish publishes a model that is filled by a seed.
 func (s *Session) Publish(seed uint64) *tensor.Package {
 	s.T.Helper()
-	m, err := s.Server.Reserve()
-	check.Must(s.T, err)
+	m := check.Value(s.Server.Reserve())(s.T)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "model"...)
-	s.Model, err = s.Server.Publish(s.T.Context(), m)
-	check.Must(s.T, err)
+	s.Model = check.Value(s.Server.Publish(s.T.Context(), m))(s.T)
 	return s.Model
 }
 
@@ -268,8 +261,7 @@ const seed = 42
 // Layout returns the layout of tensors.
 func Layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(specs))(t)
 	return l
 }
 
@@ -286,7 +278,6 @@ func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
 // Parse returns the variant of a text such as "http:batch=2", of one of the transports.
 func Parse(t testing.TB, text string, all ...driver.Transport) transports.Variant {
 	t.Helper()
-	v, err := transports.Parse(text, all)
-	check.Must(t, err)
+	v := check.Value(transports.Parse(text, all))(t)
 	return v
 }

@@ -31,8 +31,7 @@ func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 	}
 	with := func(name string, s driver.Settings) {
 		t.Run(name, func(t *testing.T) {
-			v, err := transports.NewVariant(tr, s)
-			check.Must(t, err)
+			v := check.Value(transports.NewVariant(tr, s))(t)
 			f(t, v)
 		})
 	}
@@ -216,8 +215,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 func sockets(s *Session) []string {
 	_, own, _ := strings.Cut(s.Endpoint.Addr(), ":")
 	addrs := []string{own}
-	entries, err := os.ReadDir(s.Dir)
-	check.Must(s.T, err)
+	entries := check.Value(os.ReadDir(s.Dir))(s.T)
 	for _, e := range entries {
 		addrs = append(addrs, filepath.Join(s.Dir, e.Name()))
 	}
