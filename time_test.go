@@ -42,6 +42,7 @@ var mayTime = map[string]string{
 	"report/format_test.go:TestThousandCells":       "a measurement, in soak",
 	"trainer/watch_test.go:linger":                  "a worker that is slow",
 	"trainer/watch_test.go:Submit":                  "the same",
+	"transports/all/tls_test.go:everybody":          "a stranger who says one byte after the other",
 	"transports/batched/stranger_test.go:flood":     "strangers who take less than all processors",
 	"transports/driver/drivertest/left.go:left":     "it looks after all tests, where nobody bounds it",
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
