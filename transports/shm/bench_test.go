@@ -25,11 +25,11 @@ func BenchmarkHandOff(b *testing.B) {
 		})
 		v, o = parse(b, name)
 		s, _ = listening(b, v, o)
-		child(b, "echo", name, s.where())
+		s.play("echo")
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			for b.Loop() {
-				check.Must(b, s.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
-				p, err := s.Collect(b.Context(), 0)
+				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
+				p, err := s.Server.Collect(b.Context(), 0)
 				check.Must(b, err)
 				p.Release()
 			}

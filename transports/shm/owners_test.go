@@ -1,8 +1,9 @@
 package shm
 
 import (
-	"bufio"
+	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,17 +15,21 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/internal/slab"
 )
 
 // playCreator makes a slab of the given name for every line that it reads, says
 // whether it could, and gives it up at the next line.
-func playCreator(path string) error {
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		mem, nonce, err := slab.CreateNamed(path, 4096)
+func playCreator(_ context.Context, given *json.Decoder) error {
+	var p part
+	if _, err := p.read(given); err != nil {
+		return err
+	}
+	var line string
+	for given.Decode(&line) == nil {
+		mem, nonce, err := slab.CreateNamed(p.Path, 4096)
 		switch {
 		case err == nil:
 			fmt.Println("mine", hex.EncodeToString(nonce[:]))
@@ -33,25 +38,26 @@ func playCreator(path string) error {
 		default:
 			return err
 		}
-		if !in.Scan() {
+		if given.Decode(&line) != nil {
 			break
 		}
 		if mem != nil {
-			err = mem.Close()
-		} else {
-			err = nil
-		}
-		if err != nil {
-			return err
+			if err := mem.Close(); err != nil {
+				return err
+			}
 		}
 		fmt.Println("done")
 	}
-	return in.Err()
+	return nil
 }
 
 // playIntruder tries to write to the memory behind a descriptor of another process.
-func playIntruder(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func playIntruder(_ context.Context, given *json.Decoder) error {
+	var p part
+	if _, err := p.read(given); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(p.Path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -74,24 +80,20 @@ func TestTwoCreators(t *testing.T) {
 	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "slab")
-	_, in1, out1 := talking(t, "create", "shm-slab", path)
-	_, in2, out2 := talking(t, "create", "shm-slab", path)
-	both := func(line string) (answers [2]string) {
+	both := [2]*drivertest.Child{spawn(t, "create", "", path), spawn(t, "create", "", path)}
+	ask := func(line string) (answers [2]string) {
 		t.Helper()
-		_, err := fmt.Fprintln(in1, line)
-		check.Must(t, err)
-		_, err = fmt.Fprintln(in2, line)
-		check.Must(t, err)
-		for i, out := range []*bufio.Reader{out1, out2} {
-			answers[i], err = out.ReadString('\n')
-			check.Must(t, err)
-			answers[i] = strings.TrimSpace(answers[i])
+		for _, c := range both {
+			c.Say(t, line)
+		}
+		for i, c := range both {
+			answers[i] = c.Line(t)
 		}
 		return answers
 	}
 	wins := [2]int{}
 	for range 200 {
-		got := both("make")
+		got := ask("make")
 		winner := 0
 		if got[0] == "taken" {
 			winner = 1
@@ -105,7 +107,7 @@ func TestTwoCreators(t *testing.T) {
 		r, err := slab.OpenReader(path, nonce) // it is the winner's, and whole
 		check.Must(t, err)
 		check.Must(t, r.Close())
-		if got := both("give up"); got != [2]string{"done", "done"} {
+		if got := ask("give up"); got != [2]string{"done", "done"} {
 			t.Fatalf("got %q", got)
 		}
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -124,27 +126,25 @@ func TestTwoWriters(t *testing.T) {
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
 	check.Must(t, exchange(s, w, driver.Job{}))
-	st := s.spy.server.(*slabServer)
+	st := s.Driver.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
-		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()))
+		c := spawn(t, "intrude", "", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()))
 		for _, act := range []string{"write", "truncate", "map"} {
-			line, err := out.ReadString('\n')
-			check.Must(t, err)
-			if !strings.HasPrefix(line, act+": ") || !strings.Contains(line, unix.EPERM.Error()) {
-				t.Errorf("%s: got %q, want %s: %v", m.File().Name(), line, act, unix.EPERM)
-			}
+			line := c.Line(t)
+			check.That(t, strings.HasPrefix(line, act+": ") && strings.Contains(line, unix.EPERM.Error()),
+				"%s: got %q, want %s: %v", m.File().Name(), line, act, unix.EPERM)
 		}
-		check.Must(t, c.Wait())
+		check.Must(t, c.Cmd.Wait())
 	}
-	c, _ := child(t, "echo", "shm-slab", s.where())
-	if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "has or had a worker") {
-		t.Errorf("a second worker process ended with %v: %s", err, c.Stderr)
+	c := s.play("echo")
+	if err := c.Cmd.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Err), "has or had a worker") {
+		t.Errorf("a second worker process ended with %v: %s", err, c.Err)
 	}
 	check.Must(t, exchange(s, w, driver.Job{Client: 1})) // undisturbed
 
 	v, o = parse(t, "shm-tensor")
 	s, _ = listening(t, v, o)
-	dir := s.spy.server.(*namedServer).names.dir
+	dir := s.Driver.(*namedServer).names.dir
 	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Join(dir, list(t, s)[0]): 0o600} {
 		info, err := os.Stat(path)
 		check.Must(t, err)
@@ -210,11 +210,11 @@ func TestDownlinkIsShared(t *testing.T) {
 			v, o := parse(t, name)
 			o.Lanes = workers
 			s, m := listening(t, v, o)
-			var all []*transports.Worker
+			var all []*drivertest.Worker
 			for lane := range workers {
-				w, err := s.dial(t.Context(), lane)
+				w, err := s.dial(lane)
 				check.Must(t, err)
-				check.Must(t, s.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
+				check.Must(t, s.Server.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
 				_, model, err := w.Receive(t.Context())
 				check.Must(t, err)
 				check.That(t, model.Hash() == m.Hash() && &model.View(0)[0] != &m.View(0)[0],
@@ -234,12 +234,12 @@ func TestDownlinkIsShared(t *testing.T) {
 				u, err := w.Reserve()
 				check.Must(t, err)
 				check.Must(t, w.Submit(t.Context(), u))
-				p, err := s.Collect(t.Context(), lane)
+				p, err := s.Server.Collect(t.Context(), lane)
 				check.Must(t, err)
 				p.Release()
 				check.Must(t, w.Close())
 			}
-			check.Must(t, s.Shutdown(t.Context()))
+			check.Must(t, s.Server.Shutdown(t.Context()))
 		}
 	}
 }

@@ -1,14 +1,12 @@
 package shm
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,97 +21,77 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/internal/slab"
 )
 
-// Tests with two processes run this binary again, which then plays a part: a
-// worker that follows orders, or a server that lives until it is killed.
-const (
-	roleEnv = "IPCBENCH_TEST_SHM_ROLE"
-	addrEnv = "IPCBENCH_TEST_SHM_ADDR" // of a server, a space and the secret; or a path
-	nameEnv = "IPCBENCH_TEST_SHM_TRANSPORT"
-)
+// A part is what a process of these tests is given: a variant, and a server or a path.
+type part struct{ Variant, Addr, Secret, Path string }
 
-// play is main of such a process.
-func play(role string) {
-	v, err := transports.Parse(os.Getenv(nameEnv), []driver.Transport{Slab(), PerTensor()})
-	if err == nil {
-		switch role {
-		case "serve":
-			err = playServer(v, os.Getenv(addrEnv))
-		case "create":
-			err = playCreator(os.Getenv(addrEnv))
-		case "intrude":
-			err = playIntruder(os.Getenv(addrEnv))
-		default:
-			err = playWorker(role, v, os.Getenv(addrEnv))
+// roles are what this test's program does in other processes.
+var roles = map[string]drivertest.Role{
+	"serve": playServer, "create": playCreator, "intrude": playIntruder,
+	"echo": playWorker(echo),
+	"die": playWorker(func(_ driver.Job, model, update *tensor.Package) error { // in the middle of writing
+		copy(update.View(0), model.View(0)[:100])
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+		select {}
+	}),
+	"scribble": playWorker(func(j driver.Job, model, update *tensor.Package) error {
+		model.View(0)[0]++
+		return echo(j, model, update)
+	}),
 }
 
-func playServer(v transports.Variant, dir string) error {
-	e := driver.NewEndpoint(dir)
-	s, err := transports.Listen(context.Background(), v, e, options(v))
+// echo is the stock training, with the model's receipt.
+func echo(j driver.Job, model, update *tensor.Package) error {
+	update.Receipt = append(update.Receipt[:0], model.Receipt...)
+	return tensor.Train(update, model, drivertest.Key(j))
+}
+
+func playServer(ctx context.Context, given *json.Decoder) error {
+	var p part
+	v, err := p.read(given)
 	if err != nil {
 		return err
 	}
-	if m, err := s.Reserve(); err != nil {
-		return err
-	} else if _, err := s.Publish(context.Background(), m); err != nil {
+	e := driver.NewEndpoint(p.Path)
+	s, err := transports.Listen(ctx, v, e, options(v))
+	if err != nil {
 		return err
 	}
+	m, err := s.Reserve()
+	if err == nil {
+		_, err = s.Publish(ctx, m)
+	}
 	fmt.Println(e.Addr(), e.Secret())
-	_, err = io.Copy(io.Discard, os.Stdin) // until killed
+	<-ctx.Done() // or killed
 	return err
 }
 
-// endpointAt is that of a server which printed where.
-func endpointAt(where string) *driver.Endpoint {
-	addr, secret, _ := strings.Cut(strings.TrimSpace(where), " ")
-	return driver.EndpointAt(addr, secret)
+func playWorker(fill drivertest.Fill) drivertest.Role {
+	return func(_ context.Context, given *json.Decoder) error {
+		var p part
+		v, err := p.read(given)
+		if err != nil {
+			return err
+		}
+		ctx := context.Background()
+		w, err := transports.Dial(ctx, v, driver.EndpointAt(p.Addr, p.Secret), 0, options(v))
+		if err != nil {
+			return err
+		}
+		return drivertest.Serve(ctx, w, fill)
+	}
 }
 
-func playWorker(role string, v transports.Variant, where string) error {
-	ctx := context.Background()
-	w, err := transports.Dial(ctx, v, endpointAt(where), 0, options(v))
-	if err != nil {
-		return err
+func (p *part) read(given *json.Decoder) (v transports.Variant, err error) {
+	if err := given.Decode(p); err != nil || p.Variant == "" {
+		return v, err
 	}
-	for {
-		j, model, err := w.Receive(ctx)
-		if errors.Is(err, io.EOF) {
-			return w.Close()
-		}
-		if err != nil {
-			return err
-		}
-		update, err := w.Reserve()
-		if err != nil {
-			return err
-		}
-		switch role {
-		case "die": // in the middle of writing
-			copy(update.View(0), model.View(0)[:100])
-			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-				return err
-			}
-			select {}
-		case "scribble":
-			model.View(0)[0]++
-		}
-		update.Receipt = append(update.Receipt[:0], model.Receipt...)
-		if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
-			return err
-		}
-		if err := w.Submit(ctx, update); err != nil {
-			return err
-		}
-	}
+	return transports.Parse(p.Variant, []driver.Transport{Slab(), PerTensor()})
 }
 
 // options are those of all tests in this package.
@@ -131,49 +109,38 @@ func options(v transports.Variant) driver.Options {
 
 func parse(t testing.TB, text string) (transports.Variant, driver.Options) {
 	t.Helper()
-	v, err := transports.Parse(text, []driver.Transport{Slab(), PerTensor()})
-	check.Must(t, err)
+	v := drivertest.Parse(t, text, Slab(), PerTensor())
 	return v, options(v)
 }
 
-// A spied transport remembers what it made last, for tests that look inside.
-type spied struct {
-	driver.Transport
-	server driver.Server
-	worker driver.Worker
+// A session is one of the suite's, into which these tests look.
+type session struct{ *drivertest.Session }
+
+// play starts a worker of s in another process.
+func (s *session) play(role string) *drivertest.Child {
+	s.T.Helper()
+	c, err := drivertest.Spawn(s.T, role, part{Variant: s.Variant.String(), Addr: s.Endpoint.Addr(), Secret: s.Endpoint.Secret()}, nil)
+	check.Must(s.T, err)
+	return c
 }
 
-func (s *spied) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
-	d, err = s.Transport.Listen(ctx, e, o)
-	s.server = d
-	return d, err
+// dial is Dial, which may fail.
+func (s *session) dial(lane int) (*drivertest.Worker, error) {
+	return drivertest.Dial(s.T.Context(), s.Variant, s.Endpoint, lane, s.Options)
 }
 
-func (s *spied) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
-	d, err = s.Transport.Dial(ctx, e, lane, o)
-	s.worker = d
-	return d, err
-}
-
-// A session is a server and what it takes to dial it.
-type session struct {
-	*transports.Server
-	v   transports.Variant
-	o   driver.Options
-	e   *driver.Endpoint
-	spy *spied
-}
-
-// where is what a child needs to dial s.
-func (s *session) where() string { return s.e.Addr() + " " + s.e.Secret() }
-
-func (s *session) dial(ctx context.Context, lane int) (*transports.Worker, error) {
-	return transports.Dial(ctx, s.v, s.e, lane, s.o)
+// counts returns what the server and the workers that were dialled have counted.
+func (s *session) counts() map[string]int64 {
+	all, workers := s.Counts()
+	for name, n := range workers {
+		all[name] += n
+	}
+	return all
 }
 
 // base returns what all servers have in common.
 func (s *session) base() *server {
-	switch d := s.spy.server.(type) {
+	switch d := s.Driver.(type) {
 	case *slabServer:
 		return d.server
 	case *copyingServer:
@@ -197,58 +164,19 @@ func private(t testing.TB) string {
 	return d.Path()
 }
 
-// listening returns a server whose model is published.
+// listening returns a session without workers whose model is published.
 func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, *tensor.Package) {
 	t.Helper()
-	s := &session{v: v, o: o, e: driver.NewEndpoint(private(t)), spy: &spied{Transport: v.Transport}}
-	s.v.Transport = s.spy
-	var err error
-	s.Server, err = transports.Listen(t.Context(), s.v, s.e, o)
-	check.Must(t, err)
-	t.Cleanup(func() {
-		_ = s.Shutdown(waiting.Context(t)) // tests that care have called it
-	})
-	return s, publish(t, s, 1)
+	s := &session{drivertest.Listen(t, v, o)}
+	return s, s.Publish(1)
 }
 
-func publish(t testing.TB, s *session, seed uint64) *tensor.Package {
+// spawn starts this program in a role for which it needs a path.
+func spawn(t testing.TB, role, variant, path string) *drivertest.Child {
 	t.Helper()
-	m, err := s.Reserve()
+	c, err := drivertest.Spawn(t, role, part{Variant: variant, Path: path}, nil)
 	check.Must(t, err)
-	tensor.Fill(m, seed)
-	m.Receipt = append(m.Receipt[:0], "receipt of the model"...)
-	_, err = s.Publish(t.Context(), m)
-	check.Must(t, err)
-	return m
-}
-
-// child starts this binary in a role, and kills it at the end of the test if it
-// is still there.
-func child(t testing.TB, role, name, addr string) (c *exec.Cmd, out *bufio.Reader) {
-	t.Helper()
-	c, _, out = talking(t, role, name, addr)
-	return c, out
-}
-
-// talking is child, with the process's standard input.
-func talking(t testing.TB, role, name, addr string) (c *exec.Cmd, in io.Writer, out *bufio.Reader) {
-	t.Helper()
-	exe, err := os.Executable()
-	check.Must(t, err)
-	c = exec.Command(exe)
-	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr)
-	c.Stderr = &strings.Builder{}
-	stdin, err := c.StdinPipe()
-	check.Must(t, err)
-	pipe, err := c.StdoutPipe()
-	check.Must(t, err)
-	check.Must(t, c.Start())
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = c.Process.Kill() // it may have ended
-		_ = c.Wait()         // or been waited for
-	})
-	return c, stdin, bufio.NewReader(pipe)
+	return c
 }
 
 var variants = []string{
@@ -269,22 +197,22 @@ func TestWorkerKilled(t *testing.T) {
 		before := segments(t)
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		c, _ := child(t, "die", name, s.where())
+		c := s.play("die")
 		died := make(chan struct{})
 		go func() {
 			defer close(died)
-			_ = c.Wait() // signal: killed
+			_ = c.Cmd.Wait() // signal: killed
 		}()
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
 		waiting.Receive(t, "the death of the worker", died)
 		waiting.Promise(t, "A23", time.Second, func() {
-			_, err := s.Collect(t.Context(), 0)
+			_, err := s.Server.Collect(t.Context(), 0)
 			check.That(t, errors.Is(err, errGone), "collect: got %v, want %v", err, errGone)
 		})
-		err := s.Dispatch(t.Context(), 0, driver.Job{})
+		err := s.Server.Dispatch(t.Context(), 0, driver.Job{})
 		check.That(t, errors.Is(err, errGone), "dispatch: got %v, want %v", err, errGone)
-		check.Must(t, s.Shutdown(t.Context()))
-		check.Equal(t, segments(t), before, before, "names before  after")
+		check.Must(t, s.Server.Shutdown(t.Context()))
+		check.Equal(t, segments(t), before, "names in shared memory")
 	})
 }
 
@@ -311,18 +239,17 @@ func segments(t testing.TB) (n int) {
 func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
-		c, out := child(t, "serve", name, private(t))
-		addr, err := out.ReadString('\n')
-		check.Must(t, err)
-		w, err := transports.Dial(t.Context(), v, endpointAt(addr), 0, o)
+		c := spawn(t, "serve", name, private(t))
+		addr, secret, _ := strings.Cut(c.Line(t), " ")
+		w, err := drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o)
 		check.Must(t, err)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
 			told <- err
 		}()
-		check.Must(t, c.Process.Kill())
-		_ = c.Wait() // signal: killed
+		check.Must(t, c.Cmd.Process.Kill())
+		_ = c.Cmd.Wait() // signal: killed
 		waiting.Promise(t, "A23", time.Second, func() {
 			if err := <-told; !errors.Is(err, errGone) {
 				t.Errorf("receive: got %v, want %v", err, errGone)
@@ -335,7 +262,7 @@ func TestServerKilled(t *testing.T) {
 		check.Must(t, err)
 		mine := 0
 		for _, l := range left {
-			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Process.Pid)+",") {
+			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Cmd.Process.Pid)+",") {
 				mine++
 				check.Must(t, l.Remove())
 			}
@@ -345,7 +272,7 @@ func TestServerKilled(t *testing.T) {
 			want = 1
 		}
 		check.Equal(t, mine, want, "leftovers of the killed server")
-		w, err = s.dial(t.Context(), 0)
+		w, err = s.dial(0)
 		check.Must(t, err)
 		check.Must(t, w.Close())
 	})
@@ -358,11 +285,11 @@ func TestModelIsReadOnly(t *testing.T) {
 		v, o := parse(t, name)
 		s, m := listening(t, v, o)
 		before := m.Hash()
-		c, _ := child(t, "scribble", name, s.where())
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
-		_, err := s.Collect(t.Context(), 0)
+		c := s.play("scribble")
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
+		_, err := s.Server.Collect(t.Context(), 0)
 		check.That(t, errors.Is(err, errGone), "%s: collect: got %v, want %v", name, err, errGone)
-		if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "fault") {
+		if err := c.Cmd.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Err), "fault") {
 			t.Errorf("%s: worker ended with %v, want a fault", name, err)
 		}
 		check.That(t, m.Hash() == before, "%s: the model changed", name)
@@ -382,22 +309,22 @@ func TestExchange(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		s, m := listening(t, v, o)
-		c, _ := child(t, "echo", name, s.where())
+		c := s.play("echo")
 		for i := range n {
 			if i%10 == 9 {
-				m = publish(t, s, uint64(i))
+				m = s.Publish(uint64(i))
 			}
 			j := driver.Job{Round: i / 10, Client: i}
-			check.Must(t, s.Dispatch(t.Context(), 0, j))
-			p, err := s.Collect(t.Context(), 0)
+			check.Must(t, s.Server.Dispatch(t.Context(), 0, j))
+			p, err := s.Server.Collect(t.Context(), 0)
 			check.Must(t, err)
-			check.Must(t, tensor.Prove(p, m, tensor.Key{Round: j.Round, Client: j.Client}))
+			check.Must(t, tensor.Prove(p, m, drivertest.Key(j)))
 			check.Need(t, string(p.Receipt) == string(m.Receipt), "receipt %q, want %q", p.Receipt, m.Receipt)
 			p.Release()
 		}
-		check.Must(t, s.Shutdown(t.Context()))
-		err := c.Wait()
-		check.That(t, err == nil, "worker: %v: %s", err, c.Stderr)
+		check.Must(t, s.Server.Shutdown(t.Context()))
+		err := c.Cmd.Wait()
+		check.That(t, err == nil, "worker: %v: %s", err, c.Err)
 	})
 }
 
@@ -415,28 +342,28 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		for range kills {
 			v, o := parse(t, name)
 			s, m := listening(t, v, o)
-			c, _ := child(t, "echo", name, s.where())
+			c := s.play("echo")
 			ctx := waiting.Context(t)
 			turn := func(i int) error {
-				if err := s.Dispatch(ctx, 0, driver.Job{Client: i}); err != nil {
+				if err := s.Server.Dispatch(ctx, 0, driver.Job{Client: i}); err != nil {
 					return err
 				}
-				p, err := s.Collect(ctx, 0)
+				p, err := s.Server.Collect(ctx, 0)
 				if err == nil {
-					check.Must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+					check.Must(t, tensor.Prove(p, m, drivertest.Key(driver.Job{Client: i})))
 					p.Release()
 				}
 				return err
 			}
 			err := turn(0) // it is there
-			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Process.Kill() })
+			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Cmd.Process.Kill() })
 			for i := 1; err == nil; i++ {
 				err = turn(i)
 			}
 			check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
-			_ = c.Wait() // signal: killed
-			check.Must(t, s.Shutdown(t.Context()))
+			_ = c.Cmd.Wait() // signal: killed
+			check.Must(t, s.Server.Shutdown(t.Context()))
 		}
-		check.Equal(t, segments(t), before, before, "names before  after")
+		check.Equal(t, segments(t), before, "names in shared memory")
 	})
 }

@@ -36,7 +36,7 @@ func TestPython(t *testing.T) {
 func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *server, *tensor.Package) {
 	t.Helper()
 	v, o := parse(t, name)
-	spy := &spied{Transport: v.Transport}
+	spy := &drivertest.Spy{Transport: v.Transport}
 	v.Transport = spy
 	s, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
@@ -48,7 +48,7 @@ func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer
 	tensor.Fill(model, 1)
 	model, err = s.Publish(t.Context(), 0, model)
 	check.Must(t, err)
-	return s, (&session{spy: spy}).base(), model
+	return s, (&session{&drivertest.Session{Driver: spy.Server}}).base(), model
 }
 
 // turn has the worker of a session do one job.

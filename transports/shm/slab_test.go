@@ -15,23 +15,22 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/internal/slab"
 )
 
 // dialled returns the worker of lane 0, in this process.
-func dialled(t testing.TB, s *session) *transports.Worker {
+func dialled(t testing.TB, s *session) *drivertest.Worker {
 	t.Helper()
-	w, err := s.dial(t.Context(), 0)
-	check.Must(t, err)
+	w := s.DialAt(s.Endpoint, 0)
 	t.Cleanup(func() { check.Must(t, w.Close()) })
 	return w
 }
 
 // exchange carries a job to w and its update back. With at most one job out, one
 // goroutine can play both sides.
-func exchange(s *session, w *transports.Worker, j driver.Job) error {
+func exchange(s *session, w *drivertest.Worker, j driver.Job) error {
 	p, err := exchanged(s, w, j)
 	if err == nil {
 		p.Release()
@@ -40,27 +39,15 @@ func exchange(s *session, w *transports.Worker, j driver.Job) error {
 }
 
 // exchanged is exchange, and returns the update.
-func exchanged(s *session, w *transports.Worker, j driver.Job) (*tensor.Package, error) {
+func exchanged(s *session, w *drivertest.Worker, j driver.Job) (*tensor.Package, error) {
 	ctx := context.Background()
-	if err := s.Dispatch(ctx, 0, j); err != nil {
+	if err := s.Server.Dispatch(ctx, 0, j); err != nil {
 		return nil, err
 	}
-	_, model, err := w.Receive(ctx)
-	if err != nil {
+	if err := drivertest.Turn(ctx, w.Worker, echo); err != nil {
 		return nil, err
 	}
-	update, err := w.Reserve()
-	if err != nil {
-		return nil, err
-	}
-	update.Receipt = append(update.Receipt[:0], model.Receipt...)
-	if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
-		return nil, err
-	}
-	if err := w.Submit(ctx, update); err != nil {
-		return nil, err
-	}
-	return s.Collect(ctx, 0)
+	return s.Server.Collect(ctx, 0)
 }
 
 // A7, A30: one memfd a writer, whatever the number of tensors, of the size that
@@ -74,7 +61,7 @@ func TestSlabsAreFew(t *testing.T) {
 	check.That(t, n == names, "%d names in /dev/shm, %d before", n, names)
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	check.Must(t, err)
-	st := s.spy.server.(*slabServer)
+	st := s.Driver.(*slabServer)
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
 		info, err := m.File().Stat()
@@ -92,13 +79,13 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		check.Must(t, err)
 		update, err := w.Reserve()
 		check.Must(t, err)
 		check.Must(t, w.Submit(t.Context(), update))
-		p, err := s.Collect(t.Context(), 0)
+		p, err := s.Server.Collect(t.Context(), 0)
 		check.Must(t, err)
 		update.View(0)[5] = 123 // which a real worker does not do any more
 		check.That(t, p.View(0)[5] == 123, "%s: the server has a copy", name)
@@ -121,9 +108,9 @@ func TestReceiptsAreSmall(t *testing.T) {
 			s, _ := listening(t, v, o)
 			w := dialled(t, s)
 			check.Must(t, exchange(s, w, driver.Job{}))
-			before := o.Rec.Counts()
+			before := s.counts()
 			check.Must(t, exchange(s, w, driver.Job{Client: 1}))
-			after := o.Rec.Counts()
+			after := s.counts()
 			diff := func(name string) int64 { return after[name] - before[name] }
 			sent[i] = diff(phase.WireSent)
 			got, most := diff(phase.WireSent), int64(2*(1<<10+64*l.Len()))
@@ -155,13 +142,7 @@ func TestRoundsAreFlat(t *testing.T) {
 		w := dialled(t, s)
 		round := 0
 		step := func() error {
-			m, err := s.Reserve()
-			if err != nil {
-				return err
-			}
-			if _, err := s.Publish(t.Context(), m); err != nil {
-				return err
-			}
+			s.Publish(1)
 			round++
 			return exchange(s, w, driver.Job{Round: round, Device: "cpu"})
 		}
@@ -206,14 +187,14 @@ func TestTwoSessions(t *testing.T) {
 		v, o := parse(t, name)
 		s1, m1 := listening(t, v, o)
 		s2, _ := listening(t, v, o)
-		check.Need(t, s1.e.Addr() != s2.e.Addr(), "both are at %s", s1.e.Addr())
+		check.Need(t, s1.Endpoint.Addr() != s2.Endpoint.Addr(), "both are at %s", s1.Endpoint.Addr())
 		h1 := m1.Hash()
 		w2 := dialled(t, s2)
-		publish(t, s2, 99)
+		s2.Publish(99)
 		check.Must(t, exchange(s2, w2, driver.Job{}))
 		check.That(t, m1.Hash() == h1, "one session's model changed with the other's")
 		check.Must(t, w2.Close())
-		check.Must(t, s2.Shutdown(t.Context()))
+		check.Must(t, s2.Server.Shutdown(t.Context()))
 		check.Must(t, exchange(s1, dialled(t, s1), driver.Job{}))
 	})
 }
@@ -225,10 +206,10 @@ func TestOneWriter(t *testing.T) {
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
 	check.Must(t, exchange(s, w, driver.Job{}))
-	if _, err := s.dial(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has or had a worker") {
+	if _, err := s.dial(0); err == nil || !strings.Contains(err.Error(), "has or had a worker") {
 		t.Errorf("second worker: got %v, want a refusal", err)
 	}
-	st := s.spy.server.(*slabServer)
+	st := s.Driver.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
 		check.Must(t, err)
@@ -257,8 +238,8 @@ func TestHostileHandles(t *testing.T) {
 		v, o := parse(t, "shm-slab")
 		s, model := listening(t, v, o)
 		w := dialled(t, s)
-		inside := s.spy.worker.(*slabWorker)
-		h := s.spy.server.(*slabServer).places.Handle(model)
+		inside := w.Driver.(*slabWorker)
+		h := s.Driver.(*slabServer).places.Handle(model)
 		c.change(&h)
 		if _, err := inside.models.At(h); !errors.Is(err, c.worker) {
 			t.Errorf("%s: model: got %v, want %v", c.name, err, c.worker)
@@ -267,14 +248,14 @@ func TestHostileHandles(t *testing.T) {
 			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
 		}
 
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		check.Must(t, err)
 		u, err := w.Reserve()
 		check.Must(t, err)
 		c.change(&inside.order.update)
 		check.Must(t, w.Submit(t.Context(), u))
-		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, c.server) {
+		if _, err := s.Server.Collect(t.Context(), 0); !errors.Is(err, c.server) {
 			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)
 		}
 	}
@@ -285,13 +266,13 @@ func TestHostileHandles(t *testing.T) {
 func TestTooLargeForTheMailbox(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
-	err := s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare+4096)})
+	err := s.Server.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare+4096)})
 	check.Fails(t, err, "the limit is", "dispatch")
 
 	v, o = parse(t, "shm-slab")
 	s, _ = listening(t, v, o)
 	w := dialled(t, s)
-	check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
+	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
 	check.Must(t, err)
 	u, err := w.Reserve()
@@ -311,7 +292,7 @@ func TestRoundsDoNotFault(t *testing.T) {
 	w := dialled(t, s)
 	before := faultsNow(t)
 	for round := range 4 { // every place of both slabs
-		publish(t, s, uint64(round))
+		s.Publish(uint64(round))
 		out, err := exchanged(s, w, driver.Job{Round: round})
 		check.Must(t, err)
 		check.Must(t, exchange(s, w, driver.Job{Round: round}))

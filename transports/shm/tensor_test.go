@@ -16,13 +16,14 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // list returns the names of a session's segments.
 func list(t *testing.T, s *session) []string {
 	t.Helper()
 	var models *modelServer
-	switch d := s.spy.server.(type) {
+	switch d := s.Driver.(type) {
 	case *namedServer:
 		models = d.modelServer
 	case *passingServer:
@@ -56,7 +57,7 @@ func TestOneSegmentATensor(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		other, err := s.dial(t.Context(), 1)
+		other, err := s.dial(1)
 		check.Must(t, err)
 		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
 		if strings.Contains(name, "pass=fd") {
@@ -69,7 +70,7 @@ func TestOneSegmentATensor(t *testing.T) {
 			}
 			check.Equal(t, count(all, "update-"), updates, name, "buffers before the first job")
 			check.Must(t, exchange(s, w, driver.Job{Round: round}))
-			publish(t, s, uint64(round))
+			s.Publish(uint64(round))
 		}
 		all := list(t, s)
 		unique := slices.Compact(slices.Sorted(slices.Values(all)))
@@ -88,11 +89,11 @@ func TestSegmentsAreNewEachRound(t *testing.T) {
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
 		check.Must(t, exchange(s, w, driver.Job{}))
-		publish(t, s, 2)
+		s.Publish(2)
 		first := list(t, s)
 		for round := range 2 {
 			check.Must(t, exchange(s, w, driver.Job{Round: round}))
-			publish(t, s, uint64(round))
+			s.Publish(uint64(round))
 		}
 		check.Equal(t, slices.Equal(first, list(t, s)), reuse, name, "segments are the same after two rounds")
 	}
@@ -122,8 +123,8 @@ func TestDamagedSegment(t *testing.T) {
 		w := dialled(t, s)
 		all := list(t, s)
 		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
-		check.Must(t, damage(filepath.Join(s.spy.server.(*namedServer).names.dir, victim)))
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
+		check.Must(t, damage(filepath.Join(s.Driver.(*namedServer).names.dir, victim)))
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
 			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
 		}
@@ -144,16 +145,16 @@ func TestPassManyDescriptors(t *testing.T) {
 	w := dialled(t, s)
 	before := filesNow(t)
 	for i := range 3 {
-		check.Must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: i}))
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: i}))
 		_, model, err := w.Receive(t.Context())
 		check.Must(t, err)
 		u, err := w.Reserve()
 		check.Must(t, err)
-		check.Must(t, tensor.Train(u, model, tensor.Key{Client: i}))
+		check.Must(t, tensor.Train(u, model, drivertest.Key(driver.Job{Client: i})))
 		check.Must(t, w.Submit(t.Context(), u))
-		p, err := s.Collect(t.Context(), 0)
+		p, err := s.Server.Collect(t.Context(), 0)
 		check.Must(t, err)
-		check.Must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+		check.Must(t, tensor.Prove(p, m, drivertest.Key(driver.Job{Client: i})))
 		p.Release()
 	}
 	if after := filesNow(t); after > before {

@@ -15,8 +15,9 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A Role is what a test's program does when it is started again by Spawn: it reads what
-// was given to Spawn, writes to its standard output, and returns when its context ends.
+// A Role is what a test's program does when it is started again by Spawn: it decodes what
+// was given to Spawn, and then what Say says, writes to its standard output, and returns when
+// its context ends.
 type Role func(ctx context.Context, given *json.Decoder) error
 
 const roleEnv = "IPCBENCH_TEST_ROLE"
@@ -28,16 +29,14 @@ func Play(roles map[string]Role) {
 	if !ok {
 		return
 	}
-	in := bufio.NewReader(os.Stdin)
-	line, err := in.ReadString('\n')
-	if err == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			_, _ = io.Copy(io.Discard, in) // ends with the test
-			cancel()
-		}()
-		err = roles[name](ctx, json.NewDecoder(strings.NewReader(line)))
-	}
+	ctx, cancel := context.WithCancel(context.Background())
+	given, in := io.Pipe()
+	go func() {
+		_, _ = io.Copy(in, os.Stdin) // ends with the test
+		in.Close()
+		cancel()
+	}()
+	err := roles[name](ctx, json.NewDecoder(given))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -50,7 +49,7 @@ type Child struct {
 	Cmd *exec.Cmd
 	Out *bufio.Reader    // its standard output
 	Err *strings.Builder // its standard error, to be read after Wait
-	in  io.Closer
+	in  io.WriteCloser
 }
 
 // Spawn starts this program in a role, with what is given to it. It is killed with the
@@ -71,8 +70,14 @@ func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Ch
 		_ = c.Cmd.Process.Kill() // it may have ended
 		_ = c.Cmd.Wait()         // or been waited for
 	})
-	check.Must(t, json.NewEncoder(in).Encode(given))
+	c.Say(t, given)
 	return c, nil
+}
+
+// Say gives the role another value to decode.
+func (c *Child) Say(t testing.TB, v any) {
+	t.Helper()
+	check.Must(t, json.NewEncoder(c.in).Encode(v))
 }
 
 // Line returns the next line of the child's output.
