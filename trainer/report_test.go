@@ -3,7 +3,6 @@ package trainer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -54,9 +53,7 @@ func TestHostileReports(t *testing.T) {
 			c.Phase[i], c.Lane[i] = train, 2
 		}
 		change(&c)
-		b, err := json.Marshal(message{Report: &report{Samples: c}})
-		check.Must(t, err)
-		return string(b)
+		return jsonOf(t, message{Report: &report{Samples: c}})
 	}
 	good := samples(func(*columns) {})
 	for name, c := range map[string]struct {
@@ -92,17 +89,10 @@ func TestHostileReports(t *testing.T) {
 				cfg.Profiling = &Profiling{Kinds: []string{"cpu"}}
 			}
 			p, _, theirs := reporting(t, cfg)
-			go func() {
-				for _, text := range c.frames {
-					if _, err := theirs.Write(framed(text)); err != nil {
-						return // the session has had enough
-					}
-				}
-			}()
+			go writes(framed(c.frames...), 1)(theirs)
 			waiting.Receive(t, "the end of a session", p.failed.Done())
-			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)
-			}
+			check.Fails(t, context.Cause(p.failed), "process 1 spoke out of turn: ")
+			check.Fails(t, context.Cause(p.failed), c.want)
 		})
 	}
 }
@@ -154,22 +144,14 @@ func TestReport(t *testing.T) {
 	}
 	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
 	check.Must(t, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
-	var m message
 	waiting.Do(t, "a report", func() {
 		select {
-		case m = <-w.answers:
+		case m := <-w.answers:
+			check.That(t, reflect.DeepEqual(m.Report.Totals, sent), "the report is another one")
 		case <-p.failed.Done():
 			t.Fatal(context.Cause(p.failed))
 		}
 	})
-	got := m.Report.Totals
-	for i, profile := range got.Profiles {
-		if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
-			t.Errorf("profile %d, %s, is another one", i, profile.Kind)
-		}
-	}
-	got.Profiles = sent.Profiles[:len(got.Profiles)]
-	check.That(t, reflect.DeepEqual(got, sent), "the report is another one")
 }
 
 // BenchmarkReport is what a report of a million samples takes, at both ends.
