@@ -124,6 +124,7 @@ func TestNothingAllocated(t *testing.T) {
 // TestOff: a nil recorder takes every call.
 func TestOff(t *testing.T) {
 	var r *Recorder
+	r.Label("pickle", "cnn", "server")
 	r.Add(Fold, ID{}, 1, 2)
 	r.AddSum(Fold, ID{}, 1, 2)
 	r.Begin(Fold, Whole(1)).EndAs(ID{})

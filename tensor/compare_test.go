@@ -1,9 +1,10 @@
 package tensor
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSame: any byte that differs is found and named.
@@ -53,9 +54,8 @@ func TestDeviation(t *testing.T) {
 		setElems(p.View(0), d, []float64{3, 6, 1, 10})
 		var v Deviation
 		v.Add(p, want)
-		if math.Abs(v.Max-0.2) > 1e-12 || math.Abs(v.RMS()-math.Sqrt(5.0/125)) > 1e-12 {
-			t.Errorf("%v: at most %v, RMS %v", d, v.Max, v.RMS())
-		}
+		check.That(t, math.Abs(v.Max-0.2) <= 1e-12 && math.Abs(v.RMS()-math.Sqrt(5.0/125)) <= 1e-12,
+			"%v: at most %v, RMS %v", d, v.Max, v.RMS())
 	}
 	l := vector(t, F32, 3)
 	p, want := Alloc(l), Alloc(l)

@@ -1,12 +1,13 @@
 package tensor
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // A13: the ten data types, their names and sizes. The numbers are stored in
@@ -87,14 +88,12 @@ func TestLayoutPlaces(t *testing.T) {
 	l := mustLayout(t, specs)
 	at := 0
 	for i, n := range sizes {
-		if l.Offset(i) != at || l.Offset(i)%Align != 0 || l.Bytes(i) != n {
-			t.Errorf("tensor %d has %d bytes at %d, want %d at %d", i, l.Bytes(i), l.Offset(i), n, at)
-		}
+		check.That(t, l.Offset(i) == at && l.Offset(i)%Align == 0 && l.Bytes(i) == n,
+			"tensor %d has %d bytes at %d, want %d at %d", i, l.Bytes(i), l.Offset(i), n, at)
 		at += (n + Align - 1) / Align * Align
 	}
-	if l.Len() != len(sizes) || l.Size() != at || l.Payload() != payload {
-		t.Errorf("%d tensors, %d bytes, %d of payload, want %d, %d, %d", l.Len(), l.Size(), l.Payload(), len(sizes), at, payload)
-	}
+	check.That(t, l.Len() == len(sizes) && l.Size() == at && l.Payload() == payload,
+		"%d tensors, %d bytes, %d of payload, want %d, %d, %d", l.Len(), l.Size(), l.Payload(), len(sizes), at, payload)
 	empty := mustLayout(t, nil)
 	check.That(t, empty.Len() == 0 && empty.Size() == 0 && empty.Payload() == 0, "a layout of nothing is not empty")
 }

@@ -14,9 +14,7 @@ func TestColumns(t *testing.T) {
 	sent := phase.Timed(phase.Send, phase.ID{Lane: 2, Round: 3, Client: 4}, 5, 6)
 	sent.Summed = true
 	for i := range reflect.TypeOf(sent).NumField() {
-		if reflect.ValueOf(sent).Field(i).IsZero() {
-			t.Errorf("%s is not tried", reflect.TypeOf(sent).Field(i).Name)
-		}
+		check.That(t, !reflect.ValueOf(sent).Field(i).IsZero(), "%s is not tried", reflect.TypeOf(sent).Field(i).Name)
 	}
 	text, err := json.Marshal(newColumns([]phase.Sample{sent}))
 	check.Must(t, err)
