@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -155,23 +156,18 @@ func TestSizes(t *testing.T) {
 // TestGapsForm: gaps takes the shorter of its forms.
 func TestGapsForm(t *testing.T) {
 	const count = 8000
-	for _, c := range []struct {
-		every int
-		form  byte
-		at    int
-	}{
-		{1, byBitmap, count / 8}, {7, byBitmap, count / 8}, {8, byGaps, count / 8}, {100, byGaps, count / 100}, {200, byGaps, 2 * count / 200},
-	} {
-		base, cur := make([]byte, 4*count), make([]byte, 4*count)
-		n := 0
-		for i := c.every - 1; i < count; i += c.every {
+	for every, form := range map[int]byte{1: byBitmap, 7: byBitmap, 8: byGaps, 100: byGaps, 200: byGaps} {
+		base, cur, dst := make([]byte, 4*count), make([]byte, 4*count), make([]byte, 5*count)
+		for i := every - 1; i < count; i += every {
 			cur[4*i] = 1
-			n++
 		}
-		dst := make([]byte, 5*count)
+		n, at := count/every, count/8
+		if form == byGaps {
+			at = n * len(binary.AppendUvarint(nil, uint64(every)))
+		}
 		got, err := (&gaps{}).encode(dst, base, cur, words{tensor.F32, 4 * count})
-		check.That(t, err == nil && dst[0] == c.form && got == headLen+c.at+4*n,
-			"every word of %d: form %d in %d bytes, want %d in %d: %v", c.every, dst[0], got, c.form, headLen+c.at+4*n, err)
+		check.That(t, err == nil && dst[0] == form && got == headLen+at+4*n,
+			"every word of %d: form %d in %d bytes, want %d in %d: %v", every, dst[0], got, form, headLen+at+4*n, err)
 	}
 }
 

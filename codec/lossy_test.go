@@ -60,24 +60,21 @@ func TestPipelinesByName(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, text := range lossy {
-		p := mustParse(t, text)
-		c := p.NewCoder()
+		p, wants := mustParse(t, text), "floats"
+		if text == "bf16" {
+			wants = "f32 or f64"
+		}
 		for _, d := range tensor.DTypes() {
 			base, cur, s := pair(r, d, 100, 1)
-			takes := slices.Contains(floatTypes, d) && (text != "bf16" || d.Size() > 2)
 			err := p.Takes(s)
-			if takes {
+			if d.Float() && (text != "bf16" || d.Size() > 2) {
 				check.OK(t, err, text, "of", d)
 				continue
 			}
-			want := fmt.Sprintf("%s wants f32 or f64, not %v", text, d)
-			if text != "bf16" {
-				want = fmt.Sprintf("%s wants floats, not %v", text, d)
-			}
-			check.Fails(t, err, want, text, "of", d)
+			check.Fails(t, err, fmt.Sprintf("%s wants %s, not %v", text, wants, d), text, "of", d)
 			b, ok := p.Bound(d)
 			check.That(t, ok && b == (Bound{}), "%s of %v, which go plain: bound %v, %v", text, d, b, ok)
-			got, m, _ := arrives(t, c, base, cur, s)
+			got, m, _ := arrives(t, p.NewCoder(), base, cur, s)
 			check.That(t, m == Plain && bytes.Equal(got, cur), "%s of %v goes %v", text, d, m)
 		}
 	}
@@ -98,12 +95,7 @@ func TestGoPlain(t *testing.T) {
 		{"stc=1%", tensor.F32, nan}, {"stc=1%", tensor.F16, inf}, {"skc", tensor.F64, -inf}, {"skc", tensor.F32, nan},
 	} {
 		base, cur := drift(test.d, 10000, 0.1)
-		one := cur[5000*test.d.Size():][:test.d.Size()]
-		if test.d == tensor.F64 {
-			little.PutUint64(one, math.Float64bits(test.x))
-		} else {
-			tensor.Narrow(one, []float32{float32(test.x)}, test.d)
-		}
+		putFloat(cur[5000*test.d.Size():], test.x, test.d)
 		got, m, _ := arrives(t, mustParse(t, test.text).NewCoder(), base, cur, specOf(test.d, 10000))
 		check.That(t, m == Plain && bytes.Equal(got, cur), "%s of %v with %v goes %v", test.text, test.d, test.x, m)
 	}
@@ -164,11 +156,15 @@ func awkward(r *rand.Rand, data []byte, d tensor.DType, trial int) {
 			put8(data[i*d.Size():], r.Uint64(), d.Size())
 			continue
 		}
-		if d == tensor.F64 {
-			little.PutUint64(data[i*8:], math.Float64bits(x))
-		} else {
-			tensor.Narrow(data[i*d.Size():(i+1)*d.Size()], []float32{float32(x)}, d)
-		}
+		putFloat(data[i*d.Size():], x, d)
+	}
+}
+
+func putFloat(dst []byte, x float64, d tensor.DType) {
+	if d == tensor.F64 {
+		little.PutUint64(dst, math.Float64bits(x))
+	} else {
+		tensor.Narrow(dst[:d.Size()], []float32{float32(x)}, d)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // reporting returns a process of lanes 2 and 3 that owes a session its report, and
 // the process's end of its control socket.
-func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
+func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
 	ours, theirs, err := socketpair()
 	check.Must(t, err)
@@ -138,11 +138,17 @@ func TestLateReport(t *testing.T) {
 // TestReport: a report arrives as it was sent, however long it is.
 func TestReport(t *testing.T) {
 	sent := fullReport(20_000)
+	full := phase.Timed(phase.Send, phase.ID{Lane: 2, Round: 3, Client: 4}, 5, 6)
+	full.Summed = true
+	for i := range reflect.TypeOf(full).NumField() {
+		check.That(t, !reflect.ValueOf(full).Field(i).IsZero(), "%s is not tried", reflect.TypeOf(full).Field(i).Name)
+	}
+	sent.Samples = append(sent.Samples, full)
 	long := bytes.Repeat([]byte("profile "), 100_000)
 	sent.Profiles = []phase.Piece{
 		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:9]},
 	}
-	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
+	p, w, theirs := reporting(t, Config{Samples: len(sent.Samples), Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
 	check.Must(t, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
 	waiting.Do(t, "a report", func() {
 		select {
@@ -152,20 +158,4 @@ func TestReport(t *testing.T) {
 			t.Fatal(context.Cause(p.failed))
 		}
 	})
-}
-
-// BenchmarkReport is what a report of a million samples takes, at both ends.
-func BenchmarkReport(b *testing.B) {
-	const samples = 1_000_000
-	sent := fullReport(samples)
-	for b.Loop() {
-		p, w, theirs := reporting(b, Config{Samples: samples})
-		check.Must(b, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
-		select {
-		case <-w.answers:
-		case <-p.failed.Done():
-			b.Fatal(context.Cause(p.failed))
-		}
-		b.SetBytes(samples * 40)
-	}
 }

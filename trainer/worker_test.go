@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -48,11 +47,7 @@ func TestCause(t *testing.T) {
 	for _, transport := range h.Transports[:len(all.Transports())] {
 		t.Run(transport.Name()+"/goroutines", func(t *testing.T) {
 			testCause(t, transport.Name(), trainer.NewGoroutines(h))
-			maps, err := os.ReadFile("/proc/self/maps")
-			check.Must(t, err)
-			for line := range strings.Lines(string(maps)) {
-				check.That(t, !strings.Contains(line, "ipcbench-"), "still mapped: %v", line)
-			}
+			nothingLeft(t)
 		})
 		if drivertest.Inside(t, transport) || testing.Short() && transport.Name() != "pickle" {
 			continue

@@ -99,17 +99,20 @@ func TestResetPeak(t *testing.T) {
 	check.That(t, after.Peak <= before.Peak-size/2, "got a peak of %d after the reset, %d before", after.Peak, before.Peak)
 }
 
-func BenchmarkReadMemory(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	share(b, 64<<20)
-	for b.Loop() {
-		readMemory(b)
-	}
-}
-
-func BenchmarkReadSystem(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := ReadSystem()
-		check.Must(b, err)
+	for name, read := range map[string]func(){
+		"memory": func() { readMemory(b) }, "usage": func() { read(b) },
+		"system": func() {
+			_, err := ReadSystem()
+			check.Must(b, err)
+		},
+	} {
+		b.Run("of="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				read()
+			}
+		})
 	}
 }

@@ -236,10 +236,3 @@ func TestReadAllocatesLittle(t *testing.T) {
 	n := testing.AllocsPerRun(20, func() { read(t) })
 	check.That(t, n <= float64(10+4*len(threads)), "got %v allocations for %d threads", n, len(threads))
 }
-
-func BenchmarkRead(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		read(b)
-	}
-}
