@@ -37,13 +37,13 @@ func TestParseChange(t *testing.T) {
 	}
 }
 
-// chosen tells of each word whether it changes.
-func (c Change) chosen(rows, elems int, stream uint64) []bool {
-	chosen := make([]bool, elems)
+// chosen has a 1 for each word that changes.
+func (c Change) chosen(rows, elems int, stream uint64) []byte {
+	chosen := make([]byte, elems)
 	r := c.runs(rows, elems, stream)
 	for from, to, more := r.next(); more; from, to, more = r.next() {
 		for i := from; i < to; i++ {
-			chosen[i] = true
+			chosen[i] = 1
 		}
 	}
 	return chosen
@@ -75,28 +75,21 @@ func TestChangeDensity(t *testing.T) {
 		if text == "49%" {
 			within = 0.0035
 		}
-		changed := make([]bool, n)
-		sum := 0
+		changed := make([]byte, n)
 		for k := range 8 {
 			rows := n
 			if c.rows {
 				rows = n / 4
 			}
-			one := 0
-			for i, chosen := range c.chosen(rows, n, Key{Seed: 5, Client: k}.stream(0)) {
-				if chosen {
-					one++
-				}
-				if chosen && !changed[i] {
-					changed[i] = true
-					sum++
-				}
+			chosen := c.chosen(rows, n, Key{Seed: 5, Client: k}.stream(0))
+			for i := range chosen {
+				changed[i] |= chosen[i]
 			}
+			one, sum := bytes.Count(chosen, []byte{1}), bytes.Count(changed, []byte{1})
 			want := c.Share() * n
 			check.That(t, math.Abs(float64(one)-want) <= 8, "%s: one client changes %d words of %d, want %v", text, one, n, want)
-			if got, want := float64(sum)/n, 1-math.Pow(1-c.Share(), float64(k+1)); math.Abs(got-want) > within {
-				t.Errorf("%s: %d clients change %.4f of the words, want %.4f", text, k+1, got, want)
-			}
+			got, all := float64(sum)/n, 1-math.Pow(1-c.Share(), float64(k+1))
+			check.That(t, math.Abs(got-all) <= within, "%s: %d clients change %.4f of the words, want %.4f", text, k+1, got, all)
 		}
 	}
 }
@@ -109,11 +102,7 @@ func TestChangeOfSmallTensors(t *testing.T) {
 			c, sum := mustChange(t, text), 0
 			const tensors = 20_000
 			for i := range tensors {
-				for _, chosen := range c.chosen(elems, elems, Key{Seed: 1}.stream(i)) {
-					if chosen {
-						sum++
-					}
-				}
+				sum += bytes.Count(c.chosen(elems, elems, Key{Seed: 1}.stream(i)), []byte{1})
 			}
 			got := float64(sum) / float64(tensors*elems)
 			check.That(t, math.Abs(got-c.Share()) <= 0.01, "%s of tensors of %d words: %.4f", text, elems, got)
@@ -137,7 +126,7 @@ func TestChosenWordsChange(t *testing.T) {
 				for p, stream := range map[*Package]uint64{update: key.stream(0), next: mix(digest(average), 0)} {
 					for i, chosen := range c.chosen(n, 3*n, stream) {
 						was, is := element(model.View(0), i, d), element(p.View(0), i, d)
-						check.Need(t, (was != is) == chosen && kind(d, was) == kind(d, is),
+						check.Need(t, (was != is) == (chosen == 1) && kind(d, was) == kind(d, is),
 							"%s of %s: element %d was %x and is %x, chosen %v", text, d, i, was, is, chosen)
 					}
 				}
@@ -176,23 +165,22 @@ func TestDifferencesKeepBits(t *testing.T) {
 			c := mustChange(t, text)
 			for _, clients := range []int{1, 4} {
 				next := round(t, model, Key{Seed: 3, Round: clients, Change: c}, []float64{1, 2, 3, 1}[:clients]...)
-				touched := make([]bool, n)
+				touched := make([]byte, n)
 				for client := range clients {
 					for i, chosen := range c.chosen(n, n, Key{Seed: 3, Round: clients, Client: client}.stream(0)) {
-						touched[i] = touched[i] || chosen
+						touched[i] |= chosen
 					}
 				}
 				differ := 0
 				for i := range touched {
 					if was, is := element(model.View(0), i, d), element(next.View(0), i, d); was != is {
 						differ++
-						check.Need(t, touched[i], "%s of %v: element %d was %x and is %x, and no client has changed it", text, d, i, was, is)
+						check.Need(t, touched[i] == 1, "%s of %v: element %d was %x and is %x, and no client has changed it", text, d, i, was, is)
 					}
 				}
 				want := 1 - math.Pow(1-c.Share(), float64(clients))
-				if got := float64(differ) / n; d == F32 && math.Abs(got-want) > 0.002 {
-					t.Errorf("%s of %d clients: %.4f of the words differ, want %.4f", text, clients, got, want)
-				}
+				got := float64(differ) / n
+				check.That(t, d != F32 || math.Abs(got-want) <= 0.002, "%s of %d clients: %.4f of the words differ, want %.4f", text, clients, got, want)
 			}
 		}
 	}
@@ -216,12 +204,9 @@ func TestFillNormal(t *testing.T) {
 			_, e := math.Frexp(x)
 			exponents[e]++
 		}
-		if mean, deviation := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.0002 || math.Abs(deviation-0.0202) > 0.0001 {
-			t.Errorf("%v: mean %v, deviation %v", d, mean, deviation)
-		}
-		if within := float64(near) / n; math.Abs(within-0.67) > 0.01 { // of a normal one 0.683
-			t.Errorf("%v: %.3f lie within one deviation", d, within)
-		}
+		mean, deviation, within := sum/n, math.Sqrt(squares/n), float64(near)/n
+		check.That(t, math.Abs(mean) <= 0.0002 && math.Abs(deviation-0.0202) <= 0.0001, "%v: mean %v, deviation %v", d, mean, deviation)
+		check.That(t, math.Abs(within-0.67) <= 0.01, "%v: %.3f lie within one deviation", d, within) // of a normal one 0.683
 		most := exponents[-5] + exponents[-6] + exponents[-7]
 		check.That(t, most >= n*7/10, "%v: three exponents hold %d of %d", d, most, n)
 		other := Alloc(p.Layout())

@@ -52,19 +52,18 @@ func (speak impostors) Launch(int) (Process, error) {
 	return p, nil
 }
 
-func socketpair() (one, other net.Conn, err error) {
+func socketpair(t *testing.T) (one, other net.Conn) {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+	check.Must(t, err)
 	var ends [2]net.Conn
 	for n, fd := range fds {
 		f := os.NewFile(uintptr(fd), "control")
-		var e error
-		ends[n], e = net.FileConn(f)
-		err = errors.Join(err, e, f.Close())
+		ends[n], err = net.FileConn(f)
+		check.Must(t, errors.Join(err, f.Close()))
+		t.Cleanup(func() { _ = ends[n].Close() })
 	}
-	return ends[0], ends[1], err
+	return ends[0], ends[1]
 }
 
 // framed returns the frames of messages.
@@ -231,9 +230,7 @@ func TestHostilePools(t *testing.T) {
 // control socket and how to wait for the process's end.
 func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	t.Helper()
-	ours, theirs, err := socketpair()
-	check.Must(t, err)
-	t.Cleanup(func() { ours.Close() })
+	ours, theirs := socketpair(t)
 	end := make(chan error, 1)
 	go func() {
 		end <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"any": idle}}.serve(theirs)
@@ -258,14 +255,11 @@ func TestUnruly(t *testing.T) {
 		"an unknown window": {framed(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs, err := socketpair()
-			check.Must(t, err)
-			defer ours.Close()
-			defer theirs.Close()
+			ours, theirs := socketpair(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := &process{quiet: make(chan struct{}), busy: semaphore.NewWeighted(MaxWorkers)}
 			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
-			_, err = ours.Write(c.text)
+			_, err := ours.Write(c.text)
 			check.Must(t, err)
 			waiting.Receive(t, "the end of a process", ctx.Done())
 			check.That(t, errors.Is(context.Cause(ctx), errProtocol), "got error %v", context.Cause(ctx))

@@ -23,8 +23,7 @@ import (
 // the process's end of its control socket.
 func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
-	ours, theirs, err := socketpair()
-	check.Must(t, err)
+	ours, theirs := socketpair(t)
 	p := &Session{cfg: cfg}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	exited := make(chan struct{})
@@ -36,7 +35,7 @@ func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	w.control.report.Store(cfg.reportSize())
 	p.readers.Go(func() { p.listen(w) })
 	t.Cleanup(func() {
-		_, _ = ours.Close(), theirs.Close()
+		_ = ours.Close()
 		close(exited)
 		p.readers.Wait()
 	})
