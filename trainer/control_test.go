@@ -168,7 +168,7 @@ func TestImpostors(t *testing.T) {
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
 			check.OK(t, c.Close())
-			waiting.Pause(deathGrace + time.Second) // it lives on
+			awaitClosed(context.Background(), nil, deathGrace+time.Second) // it lives on
 		}, "closed its control socket, and it is a goroutine"},
 	} {
 		t.Run(name, func(t *testing.T) {
