@@ -88,11 +88,13 @@ func round(ctx context.Context, s *trainer.Session, n, clients int, each func(tr
 	return s.Round(ctx, trainer.Round{Number: n, Clients: trainer.Roster(clients), Each: each})
 }
 
-// closes checks that a session that has not failed ends in order.
+// closes checks that a session that has not failed ends in order, and once.
 func closes(t testing.TB, s *trainer.Session) trainer.Report {
 	t.Helper()
 	report, err := s.Close()
 	check.OK(t, err, "close")
+	_, err = s.Close()
+	check.Fails(t, err, "the session is closed")
 	return report
 }
 
