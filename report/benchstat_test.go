@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"ipcbench/bench/benchtest"
@@ -17,16 +16,21 @@ import (
 // TestBenchstat: benchstat itself puts the results of two commits into one table,
 // two builds of an interleaved run beside each other, and so two transports.
 func TestBenchstat(t *testing.T) {
-	base, head := twoCommits()
+	base, head := benchtest.Pair(1, 1), benchtest.Pair(1, 1) // that differ in all that a build may change
+	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
+	base.Cells[1].Variant, head.Cells[1].Variant = "pickle:dir=/tmp/a b", "pickle:dir=/tmp/a b"
+	both := benchtest.Interleaved(1.2)
+	both.Against = &base.Environment
+	holds(t, format(t, "benchfmt", both), "# commit of build=base: fedcba, go1.99\n", "# commit of build=head: 0123456789abcdef, go1.26.8\n")
 	for _, c := range []struct {
 		name    string
 		flags   []string
 		results []*result.Result
-		change  string // of the round
+		want    string
 	}{
-		{"two commits", nil, []*result.Result{base, head}, "~"},
-		{"two builds", []string{"-col", "/build"}, []*result.Result{benchtest.Interleaved(1.2)}, "+20.00%"},
-		{"two transports", []string{"-col", "/transport"}, []*result.Result{head}, "+100.00%"},
+		{"two commits", nil, []*result.Result{base, head}, "transport=pickle:dir=_tmp_a_b"},
+		{"two builds", []string{"-col", "/build"}, []*result.Result{both}, "+20.00%"},
+		{"two transports", []string{"-col", "/transport"}, []*result.Result{head}, "+100.00% (p=0.002 n=6)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"tool", "-modfile=../tools.mod", "benchstat"}, c.flags...)
@@ -38,9 +42,9 @@ func TestBenchstat(t *testing.T) {
 			text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 			check.Need(t, err == nil, "%v\n%s", err, text)
 			tables := regexp.MustCompile(`(?m)^.*│ +sec/op .*$`).FindAll(text, -1)
-			if len(tables) != 1 || !strings.Contains(string(tables[0]), "vs base") || !strings.Contains(string(text), c.change) {
-				t.Errorf("got %d tables of sec/op, want one with \"vs base\" and %s:\n%s", len(tables), c.change, text)
-			}
+			check.Need(t, len(tables) == 1, "got %d tables of sec/op, want one:\n%s", len(tables), text)
+			holds(t, string(tables[0]), "vs base")
+			holds(t, string(text), c.want)
 		})
 	}
 }

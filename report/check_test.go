@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/doc/doctest"
 )
 
 // TestCheck: a committed table that no longer matches its data is found, and
@@ -39,7 +40,7 @@ func TestCheck(t *testing.T) {
 	}
 	text, err := os.ReadFile(readme)
 	check.Must(t, err)
-	golden(t, "checked.md", string(text))
+	doctest.Golden(t, "checked.md", string(text))
 
 	// One digit edited by hand.
 	file("README.md", strings.Replace(string(text), "20.0", "19.0", 1))

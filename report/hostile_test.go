@@ -166,14 +166,14 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 		if err != nil {
 			continue // of a build that is called otherwise
 		}
-		if g, err := c.Gate(0.05); err == nil {
+		g, err := c.Gate(0.05)
+		if err == nil {
 			c.Decision = &g
 		}
 		for _, form := range []string{"text", "md", "csv", "json"} {
 			take(form+" comparison of "+name, WriteComparison(&b, form, c, ComparisonOptions{Details: true, Text: doc.TextOptions{Unicode: true}}))
 		}
-		_, reasons, err := gate(c, 0.05)
-		all["text gate of "+name] = strings.Join(append(reasons, fmt.Sprint(err)), "\n")
+		all["text gate of "+name] = strings.Join(append(g.Reasons, fmt.Sprint(err)), "\n")
 	}
 	return all
 }
