@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
 )
+
+var _ = flag.Bool("update", false, "rewrite the goldens") // doctest.Golden reads it
 
 // six and eight return cells with that many blocks around a time in ms.
 func six(transport string, ms float64) result.Cell {

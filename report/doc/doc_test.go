@@ -2,6 +2,7 @@ package doc
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 )
+
+var _ = flag.Bool("update", false, "rewrite the goldens") // doctest.Golden reads it
 
 func interval(center, low, high float64) stat.Interval {
 	return stat.Interval{Center: center, Low: low, High: high, Confidence: stat.Confidence, Blocks: 6}

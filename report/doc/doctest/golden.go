@@ -12,13 +12,12 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-var update = flag.Bool("update", false, "rewrite the goldens")
-
-// Golden compares got with testdata/name, or writes it there with -update.
+// Golden compares got with testdata/name, or writes it there with the flag -update of the
+// package under test.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if *update {
+	if flag.Lookup("update").Value.String() == "true" {
 		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
