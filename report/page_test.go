@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -28,16 +27,31 @@ var picture = flag.Bool("picture", false, "make the picture of a page that READM
 // most is how large a page may be, in bytes.
 const most = 1_500_000
 
-// opened writes a page to a file and opens it.
-func opened(t *testing.T, b *browser.Browser, o browser.Options, html []byte) *browser.Page {
+// shownPage writes a page to a file and opens it.
+func shownPage(t *testing.T, b *browser.Browser, o browser.Options, html string) *browser.Page {
 	t.Helper()
 	check.That(t, len(html) <= most, "the page has %d bytes", len(html))
 	path := filepath.Join(t.TempDir(), "page.html")
-	check.Must(t, os.WriteFile(path, html, 0o600))
+	check.Must(t, os.WriteFile(path, []byte(html), 0o600))
 	return b.Open(t, path, o)
 }
 
-// drawn draws all pictures of a page, also those that are folded, as a printer would.
+// opened opens a page and draws all its pictures, none of which may be clipped.
+func opened(t *testing.T, b *browser.Browser, o browser.Options, html string) (*browser.Page, []figure) {
+	t.Helper()
+	p := shownPage(t, b, o, html)
+	figures := browser.Eval[[]figure](p, drawAll)
+	for _, f := range figures {
+		check.That(t, len(f.Outside) == 0, "%s: clipped: %v", f.Caption, f.Outside)
+	}
+	if o.Width > 0 {
+		wide := browser.Eval[int](p, "document.documentElement.scrollWidth")
+		check.That(t, wide <= o.Width, "the page is %d wide", wide)
+	}
+	return p, figures
+}
+
+// drawAll draws all pictures of a page, also those that are folded, as a printer would.
 const drawAll = `(() => {
 	document.querySelectorAll("details").forEach((d) => (d.open = true))
 	dispatchEvent(new Event("beforeprint"))
@@ -76,44 +90,33 @@ func TestPage(t *testing.T) {
 		"agents":    benchtest.Fleet(),
 		"python":    benchtest.Python(),
 	}
-	rich := rich()
-	rich.Cells[1].Stopped = "interrupted"
-	rich.Cells[1].Blocks[0].Proof = result.Proof{}
-	results["partial"] = rich
+	partial := rich()
+	partial.Cells[1].Stopped = "interrupted"
+	partial.Cells[1].Blocks[0].Proof = result.Proof{}
 	files, err := filepath.Glob("../results/*.json.gz")
 	check.Need(t, err == nil && len(files) != 0, "%v %v", files, err)
 	for _, path := range files {
 		results[filepath.Base(path)], err = result.ReadFile(path)
-		check.Need(t, err == nil, "%v", err)
+		check.Must(t, err)
 	}
 	results["300 cells"] = repeated(t, "../results/readme.json.gz", 15)
-	if testing.Short() { // one page has nearly all there is
-		maps.DeleteFunc(results, func(name string, _ *result.Result) bool { return name != "partial" })
+	if testing.Short() {
+		clear(results)
 	}
+	results["partial"] = partial // has nearly all there is
 	for name, r := range results {
 		t.Run(name, func(t *testing.T) {
-			html := format(t, "html", r)
-			p := opened(t, b, browser.Options{}, []byte(html))
-			figures := browser.Eval[[]figure](p, drawAll)
-			t.Logf("%d bytes, %d figures", len(html), len(figures))
+			p, figures := opened(t, b, browser.Options{}, format(t, "html", r))
 			for _, f := range figures {
-				if f.Dots+f.Bars+f.Curves == 0 || f.Pictures == 0 || f.Pictures != f.Labelled || f.Styles > 0 || f.Numbers != 1 {
-					t.Errorf("%+v", f)
-				}
-				check.That(t, len(f.Outside) <= 0, "%s: clipped: %v", f.Caption, f.Outside)
-				check.That(t, f.SaidSo == f.Logarithmic, "%s: %d of %d logarithmic axes say so", f.Caption, f.SaidSo, f.Logarithmic)
+				check.That(t, f.Dots+f.Bars+f.Curves > 0 && f.Pictures > 0 && f.Pictures == f.Labelled && f.Styles == 0 && f.Numbers == 1 && f.SaidSo == f.Logarithmic, "%+v", f)
 			}
 			a := metrics.New(r)
 			want := func(caption string, ok func(f figure) bool) {
 				t.Helper()
-				i := slices.IndexFunc(figures, func(f figure) bool { return f.Caption == caption && ok(f) })
-				if i < 0 {
-					same := slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.Caption != caption })
-					t.Errorf("no figure %q with all marks: %+v", caption, same)
-				}
+				check.That(t, slices.ContainsFunc(figures, func(f figure) bool { return f.Caption == caption && ok(f) }), "no figure %q with all marks: %+v", caption, figures)
 			}
 			for _, cells := range a.Groups() {
-				rounds, trips, blocks, intervals, spans := 0, 0, 0, 0, 0
+				rounds, trips, blocks, intervals := 0, 0, 0, 0
 				for _, c := range cells {
 					if i := c.Of("round"); i.Known() {
 						rounds++
@@ -121,7 +124,6 @@ func TestPage(t *testing.T) {
 						if i.Confidence > 0 && i.High > i.Low {
 							intervals++
 						}
-						spans += min(len(c.Timed()), 2) / 2
 					}
 					if _, ok := tripOf(c); ok {
 						trips++
@@ -138,19 +140,14 @@ func TestPage(t *testing.T) {
 					want(title, func(f figure) bool { return f.Bars == 4*trips })
 				}
 			}
-			for _, sweep := range sweepsOf(a) {
-				marks := 0
-				for _, of := range sweep.Envelope() {
-					if of.Since != nil {
-						marks++
-					}
-				}
+			swept := sweepsOf(a)
+			for _, sweep := range swept {
+				e := sweep.Envelope()
+				marks := len(slices.DeleteFunc(e, func(of *stretch) bool { return of.Since == nil }))
 				want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
 			}
-			if swept := sweepsOf(a); len(swept) > 0 && len(a.Groups()) > mostOpen {
-				if line, begins := envelopeLines(swept[0])[0].Text, browser.Eval[string](p, `document.querySelector("section").innerText`); !strings.Contains(begins, line) {
-					t.Errorf("the page does not begin with %q: %s", line, begins)
-				}
+			if len(swept) > 0 && len(a.Groups()) > mostOpen {
+				holds(t, browser.Eval[string](p, `document.querySelector("section").innerText`), envelopeLines(swept[0])[0].Text)
 			}
 			if c, err := Compare(r, nil, CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
@@ -198,13 +195,7 @@ func TestPageNarrow(t *testing.T) {
 		}
 	}
 	for _, r := range []*result.Result{r, longer} {
-		p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
-		for _, f := range browser.Eval[[]figure](p, drawAll) {
-			check.That(t, len(f.Outside) <= 0, "%s: clipped: %v", f.Caption, f.Outside)
-		}
-		if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > 420 {
-			t.Errorf("the page is %d wide", wide)
-		}
+		opened(t, b, browser.Options{Width: 420, Dark: true}, format(t, "html", r))
 	}
 }
 
@@ -212,53 +203,40 @@ func TestPageNarrow(t *testing.T) {
 // table, and a series can be hidden.
 func TestExplore(t *testing.T) {
 	skip.Long(t)
-	b := browser.Start(t)
 	r := benchtest.Synthetic(6, 10)
-	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
+	p := shownPage(t, browser.Start(t), browser.Options{}, format(t, "html", r))
 	first := groupsOf(r)[0]
 	browser.Eval[bool](p, `(async () => { while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame); return true })()`)
 	// Only what is near the window is drawn.
-	if some := browser.Eval[[]int](p, `[document.querySelectorAll("svg.chart").length, document.querySelectorAll("figure.plot").length]`); some[0] == 0 || some[0] > some[1]/2 {
-		t.Errorf("%d pictures were drawn for %d figures", some[0], some[1])
-	}
+	some := browser.Eval[[]int](p, `[document.querySelectorAll("svg.chart").length, document.querySelectorAll("figure.plot").length]`)
+	check.That(t, some[0] > 0 && some[0] <= some[1]/2, "%d pictures were drawn for %d figures", some[0], some[1])
 	said := func() string {
 		return browser.Eval[string](p, `[...document.querySelectorAll(".tip:not([hidden])")].map((t) => t.innerText).join("|")`)
 	}
 	for i, c := range first[:3] {
 		p.Hover(fmt.Sprintf(".picture .values:nth-of-type(n) circle:nth-child(%d)", i+1))
-		round := c.Of("round")
 		table := browser.Eval[string](p, fmt.Sprintf(`document.querySelector(document.querySelector("a.numbers").getAttribute("href")).querySelector("tbody").rows[%d].cells[1].innerText.split(" ")[0]`, i))
-		if got := said(); !strings.HasPrefix(got, c.Variant+"\n"+table+" ") || !strings.Contains(got, "(") || table == "" {
-			t.Errorf("pointing at %s, %v, says %q: the table says %s", c.Variant, round, got, table)
-		}
+		check.That(t, strings.HasPrefix(said(), c.Variant+"\n"+table+" ") && strings.Contains(said(), "(") && table != "",
+			"pointing at %s, %v, says %q: the table says %s", c.Variant, c.Of("round"), said(), table)
 	}
 	// Keys.
 	browser.Eval[bool](p, `document.querySelector(".picture").focus(), true`)
 	p.Press("\x1b") // or the keys would go on from where the mouse was
 	for i, c := range append(first[:3:3], first[1]) {
 		p.Press([]string{kb.ArrowDown, kb.ArrowRight, kb.ArrowDown, kb.ArrowUp}[i])
-		if got := browser.Eval[string](p, `document.querySelector("[aria-live]").textContent`); !strings.HasPrefix(got, c.Variant+": ") || !strings.HasPrefix(said(), c.Variant+"\n") {
-			t.Errorf("key %d says %q and shows %q: want %s", i, got, said(), c.Variant)
-		}
+		got := browser.Eval[string](p, `document.querySelector("[aria-live]").textContent`)
+		check.That(t, strings.HasPrefix(got, c.Variant+": ") && strings.HasPrefix(said(), c.Variant+"\n"), "key %d says %q and shows %q: want %s", i, got, said(), c.Variant)
 	}
 	p.Press("\x1b")
 	check.Equal(t, said(), "", "after escape the page says")
-	// The legend.
-	curves := func() int {
-		return browser.Eval[int](p, `document.querySelector(".legend").closest("figure").querySelectorAll(".values rect").length`)
-	}
-	p.Click(".legend button")
-	n := curves()
-	check.That(t, n == 3*len(first), "%d bars without the first part of %d", n, len(first))
-	p.Click(".legend button")
-	if n := curves(); n != 4*len(first) {
-		t.Errorf("%d bars of %d", n, len(first))
+	// The legend hides one of four parts, and shows it again.
+	for parts := 3; parts <= 4; parts++ {
+		p.Click(".legend button")
+		check.Equal(t, browser.Eval[int](p, `document.querySelector(".legend").closest("figure").querySelectorAll(".values rect").length`), parts*len(first), "bars")
 	}
 	// Paper has all pictures, also those that nobody has come by yet.
 	p.PDF()
-	if n := browser.Eval[int](p, `[...document.querySelectorAll("figure.plot")].filter((f) => !f.querySelector("svg.chart")).length`); n > 0 {
-		t.Errorf("%d figures were not drawn to be printed", n)
-	}
+	check.Equal(t, browser.Eval[int](p, `[...document.querySelectorAll("figure.plot")].filter((f) => !f.querySelector("svg.chart")).length`), 0, "figures that were not drawn to be printed")
 }
 
 // TestPaper: pictures have their numbers and the colours of their legends on paper too,
@@ -268,18 +246,11 @@ func TestPaper(t *testing.T) {
 	b := browser.Start(t)
 	r, err := result.ReadFile("../results/readme.json.gz")
 	check.Must(t, err)
-	const width = 1000 // of paper, in pixels
-	p := opened(t, b, browser.Options{Width: width, Print: true}, []byte(format(t, "html", r)))
-	browser.Eval[[]figure](p, drawAll)
-	n := browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`)
-	check.That(t, n <= 0, "%d pictures have no numbers", n)
+	p, _ := opened(t, b, browser.Options{Width: 1000, Print: true}, format(t, "html", r))
+	check.Equal(t, browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`), 0, "pictures without numbers")
 	for _, property := range []string{"print-color-adjust", "forced-color-adjust"} {
-		if got := browser.Eval[string](p, fmt.Sprintf(`getComputedStyle(document.querySelector(".legend button"), "::before").getPropertyValue(%q)`, property)); got != "exact" && got != "none" {
-			t.Errorf("%s of a legend is %s", property, got)
-		}
-	}
-	if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > width {
-		t.Errorf("the page is %d wide", wide)
+		got := browser.Eval[string](p, fmt.Sprintf(`getComputedStyle(document.querySelector(".legend button"), "::before").getPropertyValue(%q)`, property))
+		check.That(t, got == "exact" || got == "none", "%s of a legend is %s", property, got)
 	}
 }
 
@@ -297,7 +268,7 @@ func groupsOf(r *result.Result) [][]*metrics.Cell {
 func TestHostilePage(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, all := rich(), append([]string{doctest.Hostile, `</script><script>alert(1)</script>`, `<!--<script>`, "__proto__", `"><img src=x onerror=alert(1)>`}, doctest.Starts...)
+	r, all := rich(), slices.Concat(doctest.Scripts, doctest.Starts, []string{doctest.Hostile})
 	cells := r.Cells
 	r.Cells = nil
 	for i, evil := range all {
@@ -308,26 +279,22 @@ func TestHostilePage(t *testing.T) {
 			r.Cells = append(r.Cells, c)
 		}
 	}
-	r.Environment.CPU, r.Partial, r.Command = all[0], all[1], all
-	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
-	figures := browser.Eval[[]figure](p, drawAll)
+	r.Environment.CPU, r.Partial, r.Command = doctest.Hostile, all[0], all
+	p, figures := opened(t, b, browser.Options{}, format(t, "html", r))
 	check.That(t, len(figures) >= 2*3*4 && figures[0].Dots != 0, "%+v", figures)
+	browser.Eval[bool](p, `document.querySelectorAll(".picture").forEach((e) => e.onkeydown({ key: "End", preventDefault() {} })), true`)
 	everywhere := rich()
 	texts(reflect.ValueOf(everywhere), "", func(_ string, set func(func(string) string)) {
-		set(func(s string) string { return s + doctest.Hostile + all[1] })
+		set(func(s string) string { return s + doctest.Hostile + all[0] })
 	})
-	browser.Eval[[]figure](opened(t, b, browser.Options{}, []byte(format(t, "html", everywhere))), drawAll)
-	browser.Eval[bool](p, `document.querySelectorAll(".picture").forEach((e) => e.onkeydown({ key: "End", preventDefault() {} })), true`)
+	opened(t, b, browser.Options{}, format(t, "html", everywhere))
 }
 
 // TestComparisonPage: a comparison of two files is a page too.
 func TestComparisonPage(t *testing.T) {
 	skip.Long(t)
-	b := browser.Start(t)
-	base, head := benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10)
-	c := compare(t, base, head, CompareOptions{})
-	p := opened(t, b, browser.Options{}, []byte(write(t, c, "html")))
-	figures := browser.Eval[[]figure](p, drawAll)
+	c := compare(t, benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10), CompareOptions{})
+	_, figures := opened(t, browser.Start(t), browser.Options{}, write(t, c, "html"))
 	check.That(t, len(figures) == 2 && figures[0].Dots == 2*mostRows && figures[1].Dots == mostRows, "%+v", figures)
 }
 
@@ -338,7 +305,7 @@ func TestPagePicture(t *testing.T) {
 	if *picture {
 		r, err := result.ReadFile("../results/readme.json.gz")
 		check.Must(t, err)
-		p := opened(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, []byte(format(t, "html", r)))
+		p := shownPage(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, format(t, "html", r))
 		browser.Eval[bool](p, `(async () => {
 			document.body.style.cssText = "height: 960px; overflow: hidden"
 			while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame)
