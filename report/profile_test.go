@@ -12,7 +12,6 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/report/metrics"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -85,8 +84,7 @@ func TestProfileTables(t *testing.T) {
 	for i := range plain.Cells {
 		plain.Cells[i].Profiles = nil
 	}
-	s := profiles(metrics.New(plain))
-	check.That(t, s.Empty(), "a run without profiles: %+v", s)
+	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")
 }
 
 // TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
