@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -185,11 +186,7 @@ func TestFloorsOfWork(t *testing.T) {
 // TestCodecsWithoutTCP: where nothing goes over a network, the view shows what codecs do
 // all the same, and why it says of none where it pays; the first screen names it.
 func TestCodecsWithoutTCP(t *testing.T) {
-	r := benchtest.Linked(map[string]float64{"": 0})
-	for i := range r.Cells {
-		delete(r.Cells[i].Settings, "network")
-		r.Cells[i].Variant = strings.Replace(r.Cells[i].Variant, ":network=tcp", "", 1)
-	}
+	r := everyCell(benchtest.Linked(map[string]float64{"": 0}), unix)
 	check.Must(t, r.Validate())
 	const why = "Nothing went over TCP, so there is no rate below which a codec pays"
 	view, first := shown(t, r, "break-even"), shown(t, r)
@@ -199,6 +196,12 @@ func TestCodecsWithoutTCP(t *testing.T) {
 		check.That(t, !strings.Contains(first+view, never), "%q where no codec pays:\n%s\n%s", never, first, view)
 	}
 	check.That(t, !strings.Contains(view, "shm-slab"), "shows what has no codec:\n%s", view)
+}
+
+// unix makes of a cell over TCP one over Unix sockets.
+func unix(c *result.Cell) {
+	c.Variant, c.Settings = strings.Replace(c.Variant, ":network=tcp", "", 1), maps.Clone(c.Settings)
+	delete(c.Settings, "network")
 }
 
 // TestCodecsAlone: without none, there is no break-even, and the view says why.
@@ -233,9 +236,7 @@ func TestCodecFindings(t *testing.T) {
 			sparse.Change, sparse.Coding.DensityDown = benchtest.Text[tensor.Change]("2%/rows"), 0.05
 		}, ""},
 		"more clients change more": {func(r *result.Result, _, _ *result.Cell) {
-			for i := range r.Cells {
-				r.Cells[i] = withClients(r.Cells[i], 4)
-			}
+			everyCell(r, func(c *result.Cell) { *c = withClients(*c, 4) })
 		}, "2 % of the words of models changed, and 7.8 % were expected"},
 		"dropped": {func(_ *result.Result, plain, _ *result.Cell) {
 			plain.Blocks[2].Link = &result.LinkCount{Dropped: 7, Overlimits: 100}
@@ -254,13 +255,12 @@ func TestCodecFindings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := benchtest.Linked(map[string]float64{"100Mbit": 100e6})
 			of := map[string]*result.Cell{} // over http
-			for i := range r.Cells {
-				c := &r.Cells[i]
+			everyCell(r, func(c *result.Cell) {
 				if c.Coding != nil {
 					c.Coding.Plain = nil
 				}
 				of[c.Transport+" "+c.Settings["codec"]] = c
-			}
+			})
 			tt.edit(r, of["http none"], of["http sparse"])
 			all := ""
 			for _, f := range Findings(metrics.New(r)) {

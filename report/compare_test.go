@@ -32,10 +32,7 @@ func TestCompareSettings(t *testing.T) {
 	head := benchtest.Result(eight("a", 20), eight("b", 20))
 	base, again := benchtest.Result(eight("a", 20), eight("b", 20)), benchtest.Result(eight("a", 20), eight("b", 20))
 	head.Plan.Verify = "all"
-	for i := range head.Cells {
-		head.Cells[i].Settings = map[string]string{"window": "4MiB"}
-		head.Cells[i].Depth = 3
-	}
+	everyCell(head, func(c *result.Cell) { c.Settings, c.Depth = map[string]string{"window": "4MiB"}, 3 })
 	head.Cells[1].Launcher, head.Cells[1].PerProcess, head.Cells[1].FileSystem = "goroutines", 2, "ext4"
 	const a, b = "a cnn workers=1 clients=1", "b cnn workers=1 clients=1"
 	check.Equal(t, differenceTexts(compare(t, base, head, CompareOptions{})), []string{
@@ -214,9 +211,7 @@ func TestBuilds(t *testing.T) {
 	check.Fails(t, err, "compare it alone")
 	check.That(t, hasLine(format(t, "csv", both), "metrics a cnn head round"), "CSV does not tell the builds apart")
 	apart := benchtest.Interleaved(1)
-	for i := range apart.Cells {
-		apart.Cells[i].Model.Name += " of " + apart.Cells[i].Build
-	}
+	everyCell(apart, func(c *result.Cell) { c.Model.Name += " of " + c.Build })
 	for _, name := range []string{"md", "html", "csv", "json"} {
 		format(t, name, apart)
 	}

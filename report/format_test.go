@@ -98,21 +98,6 @@ func TestThousandCells(t *testing.T) {
 	check.That(t, cpu <= 2*time.Second, "took %v of CPU time", cpu)
 }
 
-func BenchmarkReport(b *testing.B) {
-	r := manyCells(1000, 6, 20)
-	for _, f := range Formats() {
-		if f.Name == "perfetto" { // these cells have no timeline
-			continue
-		}
-		b.Run("format="+f.Name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				format(b, f.Name, r)
-			}
-		})
-	}
-}
-
 // FuzzReport: whatever a reader accepts can be written in every format.
 func FuzzReport(f *testing.F) {
 	f.Add([]byte(format(f, "result", benchtest.Pair(1, 1))))
@@ -129,12 +114,14 @@ func FuzzReport(f *testing.F) {
 		}
 		Findings(metrics.New(r))
 		for _, head := range []*result.Result{r, nil} {
-			if c, err := Compare(r, head, CompareOptions{Separate: true}); err == nil {
-				for _, format := range ComparisonFormats() {
-					write(t, c, format)
-				}
-				_, _ = c.Gate(0.05)
+			c, err := Compare(r, head, CompareOptions{Separate: true})
+			if err != nil {
+				continue
 			}
+			for _, format := range ComparisonFormats() {
+				write(t, c, format)
+			}
+			_, _ = c.Gate(0.05)
 		}
 	})
 }

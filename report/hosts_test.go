@@ -27,9 +27,7 @@ func TestYardstick(t *testing.T) {
 		"10.1 % off":         {func(r *result.Result) { train(r, "http", 71.6) }, "transfer", []string{"grpc-stream", "pickle"}},
 		"10.1 % less":        {func(r *result.Result) { train(r, "http", 58.4) }, "transfer", []string{"grpc-stream", "pickle"}},
 		"as on one host": {func(r *result.Result) {
-			for i := range r.Cells {
-				r.Cells[i].Launcher = "processes"
-			}
+			everyCell(r, func(c *result.Cell) { c.Launcher = "processes" })
 		}, "round", agree},
 		"no control": {func(r *result.Result) {
 			r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Transport == metrics.Control && c.Workers > 1 })
@@ -66,13 +64,11 @@ func TestYardstick(t *testing.T) {
 
 // train lets all trainings of a transport, or of all but the control, take that many ms.
 func train(r *result.Result, transport string, ms float64) {
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		if c.Transport == metrics.Control || transport != "" && (c.Transport != transport || c.Workers == 1) {
-			continue
+	everyCell(r, func(c *result.Cell) {
+		if c.Transport != metrics.Control && (transport == "" || c.Transport == transport && c.Workers > 1) {
+			trains(c, ms)
 		}
-		trains(c, ms)
-	}
+	})
 }
 
 // trains lets all trainings of a cell take that many ms.

@@ -56,9 +56,7 @@ func TestCSV(t *testing.T) {
 	// A script must see that the bounds of a quick run are no 95 %, and of two builds
 	// which is whose.
 	r = benchtest.Interleaved(1)
-	for i := range r.Cells {
-		r.Cells[i].Blocks = r.Cells[i].Blocks[:3]
-	}
+	everyCell(r, func(c *result.Cell) { c.Blocks = c.Blocks[:3] })
 	for _, build := range []string{"base", "head"} {
 		check.That(t, hasLine(format(t, "csv", r), "metrics a cnn "+build+" round s 0.0199 0.0197 0.02004 0.75 3 6"), "no round of %s", build)
 	}

@@ -80,10 +80,7 @@ func TestProfileTables(t *testing.T) {
 		"transport cpu allocs (90 % sure)", "pickle 1.03 ± 0.01 0.999 ± 0.001",
 		"Profiles are taken in blocks of their own, whose times do not count.",
 	)
-	plain := profiledResult()
-	for i := range plain.Cells {
-		plain.Cells[i].Profiles = nil
-	}
+	plain := everyCell(profiledResult(), func(c *result.Cell) { c.Profiles = nil })
 	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")
 }
 
@@ -96,9 +93,7 @@ func TestCopyTables(t *testing.T) {
 		"pickle 0 2.00 2.00 — 2.00 in libraries",
 		"grpc 1 2.00 0.100 200 more copies than memmove had time for: they were made in cache",
 	)
-	for i := range r.Cells {
-		r.Cells[i].Profiles = nil
-	}
+	everyCell(r, func(c *result.Cell) { c.Profiles = nil })
 	got := shown(t, r, "copies")
 	check.That(t, !strings.Contains(got, "by memmove"), "the legend explains a column that is not there:\n%s", got)
 }

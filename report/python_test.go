@@ -19,10 +19,7 @@ import (
 func python(edit func(c *result.Cell)) *metrics.Result {
 	r := benchtest.Python()
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
-	for i := range r.Cells {
-		edit(&r.Cells[i])
-	}
-	return metrics.New(r)
+	return metrics.New(everyCell(r, edit))
 }
 
 func labels(cells []*metrics.Cell) string {
@@ -138,10 +135,7 @@ func TestTrain(t *testing.T) {
 	check.That(t, v.Group.Train == "m:f" && v.By == "transfer" && v.Off != nil && labels(v.Ranked[:1]) == "shm-slab (python)", "ranked by %s: %s", v.By, labels(v.Ranked))
 	alone := benchtest.Python()
 	alone.Cells = slices.DeleteFunc(alone.Cells, func(c result.Cell) bool { return c.Language == "" })
-	for i := range alone.Cells {
-		own(&alone.Cells[i])
-	}
-	text := shown(t, alone)
+	text := shown(t, everyCell(alone, own))
 	holds(t, text, "histology, 66.6 MB in 20 tensors, 1 worker, 1 client, training by m:f\n",
 		"Ranked by transfer (a client's round trip without its training): a training of your own has no control.")
 	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
@@ -253,10 +247,7 @@ func TestPythonView(t *testing.T) {
 
 // TestPeerIsBest: a peer that is proved and faster than ours says so, where it stands.
 func TestPeerIsBest(t *testing.T) {
-	r := benchtest.Python()
-	for i := range r.Cells {
-		r.Cells[i].Unproved = ""
-	}
+	r := everyCell(benchtest.Python(), func(c *result.Cell) { c.Unproved = "" })
 	holds(t, shown(t, r), "mine is best, 100 µs a transfer. The runner-up, shm-slab, costs ", "\nmine 0.100 ± 0.002 1.00 ▏ — 0.609\n")
 }
 
@@ -274,11 +265,7 @@ func TestGainSentences(t *testing.T) {
 		},
 		"seems to be 5.71 (5.66 to 5.77) times as fast, but 2 blocks cannot prove it (run with --blocks 6): a client's transfer takes 69.0 ms rather than 394 ms.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		r := benchtest.Python()
-		for i := range r.Cells {
-			edit(&r.Cells[i])
-		}
-		wantLines(t, shown(t, r, "gain"), "OpenFL, Flower: grpc-stream in the place of py-grpc "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL, Flower: grpc-stream in the place of py-grpc "+want)
 	}
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }

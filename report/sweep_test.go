@@ -241,9 +241,7 @@ func swept(sizes int, clients ...int) *result.Result {
 // sentences, and a group that is in none keeps its table. A pull request says it in sentences.
 func TestSweepScreen(t *testing.T) {
 	one, changed, mixed := swept(11, 1), swept(4, 1), swept(4, 1, 2, 4)
-	for i := range changed.Cells {
-		changed.Cells[i].TrainMS = 5
-	}
+	everyCell(changed, func(c *result.Cell) { c.TrainMS = 5 })
 	holds(t, shown(t, changed, "crossover"), "20 tensors, 1 worker, 1 client, 5 ms of training")
 	mixed.Cells = append(mixed.Cells, benchtest.Pair(6, 10).Cells...)
 	for most, of := range map[int]*result.Result{40: one, 60: mixed} { // lines

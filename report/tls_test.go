@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -53,10 +52,7 @@ func TestTunnels(t *testing.T) {
 // warm ones here), but not where workers are fresh: then rounds begin before them.
 func TestHandshake(t *testing.T) {
 	for _, respawn := range []bool{false, true} {
-		r := benchtest.Encrypted(map[string]float64{"http": 1.8})
-		for i := range r.Cells {
-			r.Cells[i].Respawn = respawn
-		}
+		r := everyCell(benchtest.Encrypted(map[string]float64{"http": 1.8}), func(c *result.Cell) { c.Respawn = respawn })
 		for _, p := range tunnelsOf(metrics.New(r))[0] {
 			shake := map[string]float64{"on": 2e-3, "mutual": 2.5e-3}[p.cell.TLS()]
 			cold := map[string]float64{"off": 3 * 0.150, "on": 3 * 0.270, "mutual": 3 * 0.270}[p.cell.TLS()]
@@ -89,11 +85,11 @@ func TestTLSView(t *testing.T) {
 // was measured without, what to run.
 func TestTLSSentences(t *testing.T) {
 	blocks := func(r *result.Result, variant string, n int) {
-		for i := range r.Cells {
-			if c := &r.Cells[i]; strings.HasSuffix(c.Variant, variant) {
+		everyCell(r, func(c *result.Cell) {
+			if strings.HasSuffix(c.Variant, variant) {
 				c.Blocks = c.Blocks[:n]
 			}
-		}
+		})
 	}
 	const hint = "What TLS costs is seen beside the same without it: add --transport http:network=tcp:tls=off"
 	for name, tt := range map[string]struct {
@@ -118,11 +114,7 @@ func TestTLSSentences(t *testing.T) {
 			}
 		}, "cnn, 248 kB in 10 tensors, 1 worker, 1 client, over TCP:", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp (histology, 66.6 MB in 20 tensors, 1 worker, 1 client)."},
 		"over Unix sockets": {1.8, func(r *result.Result) {
-			for i := range r.Cells {
-				r.Cells[i].Variant = strings.Replace(r.Cells[i].Variant, ":network=tcp", "", 1)
-				r.Cells[i].Settings = maps.Clone(r.Cells[i].Settings)
-				delete(r.Cells[i].Settings, "network")
-			}
+			everyCell(r, unix)
 		}, "histology, 66.6 MB in 20 tensors, 1 worker, 1 client, over Unix sockets", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http."},
 	} {
 		t.Run(name, func(t *testing.T) {
