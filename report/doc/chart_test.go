@@ -71,9 +71,7 @@ func TestVendor(t *testing.T) {
 		data, err := os.ReadFile(path)
 		check.Must(t, err)
 		sum := sha256.Sum256(data)
-		if !strings.Contains(string(says), "`"+filepath.Base(path)+"`") || !strings.Contains(string(says), hex.EncodeToString(sum[:])) {
-			t.Errorf("%s has the sum %x, which page/README.md does not say", path, sum)
-		}
+		check.That(t, strings.Contains(string(says), "`"+filepath.Base(path)+"`") && strings.Contains(string(says), hex.EncodeToString(sum[:])), "page/README.md does not say the sum %x of %s", sum, path)
 	}
 	check.That(t, len(files) == 2, "found %v", files)
 }

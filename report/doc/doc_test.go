@@ -126,9 +126,8 @@ func TestMarkdownLimit(t *testing.T) {
 	long := Section{Title: "Long|one", Tail: Say(strings.Repeat("many words ", limit/10))}
 	d.Sections = append(d.Sections, long, Section{Title: "Last", Tail: Say("the end")})
 	got := markdown(t, d)
-	if len([]rune(got)) > limit || !strings.Contains(got, "the end") || strings.Contains(got, "many") || !strings.Contains(got, `: Long\|one. The text format`) {
-		t.Errorf("%d characters: %s", len(got), got[max(0, len(got)-500):])
-	}
+	check.That(t, len([]rune(got)) <= limit && strings.Contains(got, "the end") && !strings.Contains(got, "many") && strings.Contains(got, `: Long\|one. The text format`),
+		"%d characters: %s", len(got), got[max(0, len(got)-500):])
 }
 
 func TestNumbers(t *testing.T) {
@@ -197,9 +196,7 @@ func TestColumnUnits(t *testing.T) {
 		for r := range s.rows {
 			cells = append(cells, s.columns[0].aligned(r))
 		}
-		if got := strings.Join(cells, "|"); s.columns[0].header != test.header || got != test.cells {
-			t.Errorf("%v %s: got %q %q, want %q %q", test.xs, test.unit, s.columns[0].header, got, test.header, test.cells)
-		}
+		check.Equal(t, s.columns[0].header+": "+strings.Join(cells, "|"), test.header+": "+test.cells)
 	}
 }
 
@@ -236,9 +233,8 @@ func FuzzDocument(f *testing.F) {
 			w := width(strings.TrimSuffix(line, "\n"))
 			check.Need(t, w <= max(columns, leastWidth), "%d columns of %d: %q", w, columns, line)
 		}
-		if why := doctest.Acts("md", markdown(t, d)); why != "" && strings.Contains(evil, "evil") {
-			t.Errorf("md %s", why)
-		}
+		why := doctest.Acts("md", markdown(t, d))
+		check.That(t, why == "" || !strings.Contains(evil, "evil"), "md %s", why)
 		check.Equal(t, doctest.Acts("html", html(t, d)), "", "html")
 	})
 }

@@ -60,46 +60,38 @@ func TestPage(t *testing.T) {
 	t.Run("sorts", func(t *testing.T) {
 		p := open(t, browser.Options{})
 		const table, round = "section:nth-of-type(1) table", "section:nth-of-type(1) thead th:nth-child(2) button"
-		verify := func(what, want, sorted string) {
-			t.Helper()
-			got := shown(p, table, 0) + " " + browser.Eval[string](p, `document.querySelector("thead th:nth-child(2)").ariaSort ?? "not"`)
-			check.That(t, got == want+" "+sorted, "%s: got %s, want %s %s", what, got, want, sorted)
+		for clicks, want := range []string{
+			"shm-slab|http|storage|py-grpc|inproc not", "shm-slab|http|storage|py-grpc|inproc ascending", "storage|http|shm-slab|py-grpc|inproc descending",
+			"shm-slab|http|storage|py-grpc|inproc not", "storage|http|shm-slab|py-grpc|inproc descending", // by two keys
+		} {
+			if clicks == 4 {
+				p.Press("\r\r")
+			} else if clicks > 0 {
+				p.Click(round)
+			}
+			check.Equal(t, shown(p, table, 0)+" "+browser.Eval[string](p, `document.querySelector("thead th:nth-child(2)").ariaSort ?? "not"`), want, clicks, "clicks")
 		}
-		verify("at first", "shm-slab|http|storage|py-grpc|inproc", "not")
-		p.Click(round)
-		verify("one click", "shm-slab|http|storage|py-grpc|inproc", "ascending")
-		p.Click(round)
-		verify("two clicks", "storage|http|shm-slab|py-grpc|inproc", "descending")
-		p.Click(round)
-		verify("three clicks", "shm-slab|http|storage|py-grpc|inproc", "not")
-		p.Press("\r\r")
-		verify("two keys", "storage|http|shm-slab|py-grpc|inproc", "descending")
-		p.Press("\t ")
-		got := shown(p, table, 2)
-		check.That(t, got == "1.00|2.89|26.4|9.12|the same work without leaving the process", "the next column by key: %s", got)
+		p.Press("\t ") // the next column by key
+		check.Equal(t, shown(p, table, 2), "1.00|2.89|26.4|9.12|the same work without leaving the process")
 	})
 	t.Run("names that repeat", func(t *testing.T) {
 		p := open(t, browser.Options{})
-		const table = "section:nth-of-type(3) table"
+		const table, hidden = "section:nth-of-type(3) table", "rgba(0, 0, 0, 0)"
 		look := `getComputedStyle(document.querySelector("` + table + ` .again")).color`
-		got := browser.Eval[string](p, look)
-		check.That(t, got == "rgba(0, 0, 0, 0)", "a name that repeats is %s", got)
+		check.Equal(t, browser.Eval[string](p, look), hidden, "a name that repeats is")
 		p.Click(table + " thead th:nth-child(3) button")
-		p.Click(table + " thead th:nth-child(3) button")
-		if names := shown(p, table, 0); names != "http|grpc|of copy|http|pickle" || browser.Eval[string](p, look) == "rgba(0, 0, 0, 0)" {
-			t.Errorf("by share: %s", names)
-		}
-		p.Click(table + " thead th:nth-child(4) button") // words that are numbers; those without any stay last
-		if got := shown(p, table, 3); got != "−3.1 %|+4 %||+12 %|" {
-			t.Errorf("by change: %s", got)
-		}
-		p.Click(table + " thead th:nth-child(2) button")
-		if got := shown(p, table, 1); got != "copy||read|write|zip" {
-			t.Errorf("by function, of which some have none: %s", got)
-		}
-		p.Click(table + " thead th:nth-child(1) button")
-		if got := shown(p, table, 0); got != "grpc|of copy|http|http|more-0" {
-			t.Errorf("by name: %s", got)
+		for _, tt := range []struct {
+			click, column int
+			want          string
+		}{
+			{3, 0, "http|grpc|of copy|http|pickle"}, // by share
+			{4, 3, "−3.1 %|+4 %||+12 %|"},           // by words that are numbers; those without any stay last
+			{2, 1, "copy||read|write|zip"},          // by function, of which some have none
+			{1, 0, "grpc|of copy|http|http|more-0"}, // by name
+		} {
+			p.Click(fmt.Sprintf("%s thead th:nth-child(%d) button", table, tt.click))
+			check.Equal(t, shown(p, table, tt.column), tt.want)
+			check.That(t, browser.Eval[string](p, look) != hidden, "a name that does not repeat any more is hidden")
 		}
 	})
 	t.Run("explains", func(t *testing.T) {
@@ -126,42 +118,31 @@ func TestPage(t *testing.T) {
 			"one turn of training", "the glossary says")
 	})
 	t.Run("looks", func(t *testing.T) {
-		const paper = `getComputedStyle(document.body).backgroundColor`
-		light, dark := open(t, browser.Options{}), open(t, browser.Options{Dark: true})
-		white, black := browser.Eval[string](light, paper), browser.Eval[string](dark, paper)
-		if white != "rgb(255, 255, 255)" || black == white || bytes.Equal(light.Screenshot("html"), dark.Screenshot("html")) {
-			t.Errorf("light %s, dark %s", white, black)
+		paper := func(p *browser.Page) string {
+			return browser.Eval[string](p, `getComputedStyle(document.body).backgroundColor`)
 		}
+		light, dark := open(t, browser.Options{}), open(t, browser.Options{Dark: true})
+		white, black := paper(light), paper(dark)
+		check.That(t, white == "rgb(255, 255, 255)" && black != white && !bytes.Equal(light.Screenshot("html"), dark.Screenshot("html")), "light %s, dark %s", white, black)
 		light.Click("#theme")
 		dark.Click("#theme")
-		l, d := browser.Eval[string](light, paper), browser.Eval[string](dark, paper)
-		check.That(t, l == black && d == white, "after a click light is %s and dark %s", l, d)
+		check.Equal(t, []string{paper(light), paper(dark)}, []string{black, white}, "after a click")
 		printed := open(t, browser.Options{Dark: true, Print: true})
-		if got := browser.Eval[string](printed, paper); got != white {
-			t.Errorf("print is %s", got)
+		check.Equal(t, paper(printed), white, "print is")
+		check.That(t, !browser.Eval[bool](printed, `document.querySelector("nav, #theme, .skip").checkVisibility()`), "what nobody can click is printed")
+		for p, want := range map[*browser.Page]bool{light: false, printed: true} { // the text of the folded section
+			check.Equal(t, browser.Eval[bool](p, `document.querySelector("details table").checkVisibility({contentVisibilityAuto: true}) && document.querySelector("details table").getBoundingClientRect().height > 0`), want, "the folded section shows")
 		}
-		if got := browser.Eval[bool](printed, `document.querySelector("nav, #theme, .skip").checkVisibility()`); got {
-			t.Error("what nobody can click is printed")
-		}
-		for name, p := range map[string]*browser.Page{"screen": light, "print": printed} {
-			// the text of the folded section
-			if got := browser.Eval[bool](p, `document.querySelector("details table").checkVisibility({contentVisibilityAuto: true}) && document.querySelector("details table").getBoundingClientRect().height > 0`); got != (name == "print") {
-				t.Errorf("%s: the folded section shows: %v", name, got)
-			}
-		}
-		pdf := printed.PDF()
-		check.That(t, len(pdf) >= 10_000, "a print of %d bytes", len(pdf))
+		check.That(t, len(printed.PDF()) >= 10_000, "a print without contents")
 	})
 	t.Run("narrow", func(t *testing.T) {
 		for _, width := range []int{420, 1280} {
 			p := open(t, browser.Options{Width: width})
 			browser.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
-			got := browser.Eval[int](p, `document.documentElement.scrollWidth`)
-			check.That(t, got <= width, "at %d pixels the page has %d", width, got)
+			check.That(t, browser.Eval[int](p, `document.documentElement.scrollWidth`) <= width, "the page is wider than %d pixels", width)
 			const names = `{const box = document.querySelector("details .scroll"); box.scrollLeft = 1e4; box.scrollLeft > 0 && box.querySelector("tbody th").getBoundingClientRect().left - box.getBoundingClientRect().left}`
-			if got := browser.Eval[any](p, names); width == 420 && got != 1.0 {
-				t.Errorf("names of rows are at %v of a box that was scrolled", got)
-			}
+			got := browser.Eval[any](p, names)
+			check.That(t, width > 420 || got == 1.0, "names of rows are at %v of a box that was scrolled", got)
 		}
 	})
 	t.Run("points stand below each other", func(t *testing.T) {
@@ -182,9 +163,8 @@ func TestPage(t *testing.T) {
 			"10.0 ± 0.4|28.9 ± 1.1|264 ± 4|91.2 ± 1.9|10.0 ± 0.4", "numbers are")
 		p.Click("details.help summary")
 		p.Click("nav li:nth-child(2) a") // also opens it
-		if !browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`) {
-			t.Error("what is folded did not open")
-		}
+		check.That(t, browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`),
+			"what is folded did not open")
 		p = b.Open(t, pageFile(t, hostile()), browser.Options{NoScript: true})
 		got := browser.Eval[string](p, `document.querySelector("noscript").innerText`)
 		check.That(t, strings.HasPrefix(got, "Without JavaScript"), "instead of pictures stands %q", got)
@@ -193,8 +173,7 @@ func TestPage(t *testing.T) {
 	})
 	t.Run("hostile texts", func(t *testing.T) {
 		p := b.Open(t, pageFile(t, hostile()), browser.Options{})
-		got := browser.Eval[any](p, `window.acted`)
-		check.That(t, got == nil, "a text of a stranger ran: %v", got)
+		check.Equal(t, browser.Eval[any](p, `window.acted`), nil, "a text of a stranger ran")
 		check.Equal(t, browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).length`),
 			len(hostile().Sections), "plots")
 	})
@@ -233,9 +212,8 @@ func TestContrast(t *testing.T) {
 			check.Need(t, len(colours[name]) == 2, "no colour %s", name)
 			for _, behind := range []string{"paper", "shade"} {
 				a, b := light(colours[name][theme]), light(colours[behind][theme])
-				if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); got < want && !(want == 3 && behind == "shade") {
-					t.Errorf("%s on %s, theme %d: contrast %.1f, want %.1f", name, behind, theme, got, want)
-				}
+				got := (max(a, b) + 0.05) / (min(a, b) + 0.05)
+				check.That(t, got >= want || want == 3 && behind == "shade", "%s on %s, theme %d: contrast %.1f, want %.1f", name, behind, theme, got, want)
 			}
 		}
 	}
