@@ -51,7 +51,7 @@ func TestCompareSettings(t *testing.T) {
 // it (guard 10), and what has nothing in common not at all.
 func TestGateRefuses(t *testing.T) {
 	a, b := benchtest.Result(eight("a", 20)), benchtest.Result(eight("b", 20))
-	few := benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 20, 21, 22))
+	few := benchtest.Result(cnn("a", 20, 21, 22))
 	older := benchtest.Result(eight("a", 20))
 	older.Plan.Rules++
 	for _, tt := range []struct {
@@ -156,7 +156,7 @@ func TestCompareMetrics(t *testing.T) {
 // TestNoDifference: "no difference shown" is an answer, and comes with what could
 // have been seen (guard 13).
 func TestNoDifference(t *testing.T) {
-	few, same := benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 10, 11, 12)), benchtest.Result(eight("a", 10))
+	few, same := benchtest.Result(cnn("a", 10, 11, 12)), benchtest.Result(eight("a", 10))
 	for _, tt := range []struct {
 		base, head *result.Result
 		want       string

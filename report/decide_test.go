@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +17,6 @@ import (
 // TestVerdict: the best, the runner-up or "too close to call", and what the
 // wrong choice costs.
 func TestVerdict(t *testing.T) {
-	blocks := func(transport string, rounds ...float64) result.Cell {
-		return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
-	}
 	for _, tt := range []struct {
 		name  string
 		cells []result.Cell
@@ -30,13 +28,13 @@ func TestVerdict(t *testing.T) {
 			"shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) more a round."},
 		{"too close", []result.Cell{six("a", 10), six("b", 10.05), six("c", 20)},
 			"a or b: too close to call, 10.0 ms a round. The worst, c, costs 10.0 ms (9.70 to 10.3) more a round."},
-		{"one block is far off", []result.Cell{blocks("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
+		{"one block is far off", []result.Cell{cnn("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
 			"a looks best, 10.0 ms a round, but 6 blocks cannot separate it from b or c (run with --blocks 12)."},
 		{"all too close", []result.Cell{six("a", 10), six("b", 10.01)},
 			"a or b: too close to call, 10.0 ms a round."},
-		{"three blocks", []result.Cell{blocks("a", 9, 10, 11), blocks("b", 19, 20, 21)},
+		{"three blocks", []result.Cell{cnn("a", 9, 10, 11), cnn("b", 19, 20, 21)},
 			"a looks best, 10.0 ms a round, but 3 blocks cannot prove it (run with --blocks 6). The runner-up, b, costs 10.0 ms (8.00 to 12.0) more a round."},
-		{"one block", []result.Cell{blocks("a", 9), blocks("b", 19)},
+		{"one block", []result.Cell{cnn("a", 9), cnn("b", 19)},
 			"a looks best, 9.00 ms a round, but 1 block cannot separate it from b (run with --blocks 6)."},
 		{"many too close", []result.Cell{
 			six("a", 10), six("b", 10), six("c", 10),
@@ -45,11 +43,9 @@ func TestVerdict(t *testing.T) {
 		{"alone", []result.Cell{six("inproc", 5), six("pickle", 30)},
 			"pickle takes 30.0 ms a round; there is nothing to compare it with."},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Result(tt.cells...)
-			wantLines(t, shown(t, r), tt.want)
-			wantLines(t, shown(t, r, "verdict"), groupTitle(metrics.New(r).Verdicts()[0].Group)+": "+tt.want)
-		})
+		r := benchtest.Result(tt.cells...)
+		wantLines(t, shown(t, r), tt.want)
+		wantLines(t, shown(t, r, "verdict"), groupTitle(metrics.New(r).Verdicts()[0].Group)+": "+tt.want)
 	}
 }
 
@@ -113,22 +109,13 @@ func idle(c result.Cell, n time.Duration) result.Cell {
 // what is proved is a win.
 func TestSummary(t *testing.T) {
 	cells := func(build string) []result.Cell {
-		return built(build, []result.Cell{
-			six("a", 10), six("b", 20),
-			benchtest.Cell("a", benchtest.Models["resnet18"], 1, 1, 9, 10, 11), benchtest.Cell("b", benchtest.Models["resnet18"], 1, 1, 19, 20, 21),
-			benchtest.Cell("a", benchtest.Models["histology"], 1, 1, benchtest.Six(10)...),
-			benchtest.Cell("a", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...), benchtest.Cell("b", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...),
-		})
+		resnet18 := benchtest.Models["resnet18"]
+		return built(build, []result.Cell{six("a", 10), six("b", 20), benchtest.Cell("a", resnet18, 1, 1, 9, 10, 11), benchtest.Cell("b", resnet18, 1, 1, 19, 20, 21),
+			benchtest.Cell("a", benchtest.Models["histology"], 1, 1, benchtest.Six(10)...), benchtest.Cell("a", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...), benchtest.Cell("b", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...)})
 	}
-	for _, tt := range []struct {
-		cells []result.Cell
-		want  string
-	}{
-		{cells(""), "Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
-		{append(cells("base"), cells("head")...), "base: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2.\nhead: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
-		{cells("")[4:], ""},
-	} {
-		check.Equal(t, strings.Join(summaries(metrics.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"), tt.want)
+	const all = "Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."
+	for want, cells := range map[string][]result.Cell{all: cells(""), "base: " + all + "\nhead: " + all: append(cells("base"), cells("head")...), "": cells("")[4:]} {
+		check.Equal(t, strings.Join(summaries(metrics.New(benchtest.Result(cells...)).Verdicts()), "\n"), want)
 	}
 }
 
@@ -153,6 +140,26 @@ func TestPhases(t *testing.T) {
 		"pickle 13.5 ± 0.3 9.00 ± 0.18 15.0 ± 0.3 4.50 ± 0.09 3.00 ± 0.00 1.00 ± 0.00")
 }
 
+// TestCommunication: where a user's function trains, the first screen says which share of a
+// client's round trip it does not take, and what was proved. So does the view
+// phases where ours trains for a given time. Elsewhere there is no such column.
+func TestCommunication(t *testing.T) {
+	r := benchtest.Pair(1, 1)
+	text := shown(t, r) + shown(t, r, "phases")
+	check.That(t, !strings.Contains(text, "communication"), "there is a share of communication without --train:\n%s", text)
+	r.Cells[1].TrainMS = 10
+	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %", "pickle 9.00 ± 0.18 6.00 ± 0.12 10.0 ± 0.2 3.00 ± 0.06 47 ± 0")
+	r.Cells = r.Cells[1:]
+	r.Cells[0].TrainMS, r.Cells[0].Language, r.Cells[0].Train = 0, "python", "mymodule:train"
+	edited(r, func(b *result.Block) { b.Proof.Hashed = 0 }) // there is no reference chain
+	first := shown(t, r)
+	wantLines(t, first, "transport transfer, ms × best communication, %",
+		"pickle (python) 9.00 ± 0.18 1 ████████████████████████████████████████ 47 ± 0", // 9 ms of 19
+		"communication: share of a client's round trip that is not training by mymodule:train. What that computes is not known; what was sent is proved, by hashes.")
+	check.That(t, !strings.Contains(first, "the data was not proved"), "it was:\n%s", first)
+	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %")
+}
+
 func respawned(c result.Cell) result.Cell {
 	c.Respawn = true
 	return c
@@ -162,9 +169,9 @@ func respawned(c result.Cell) result.Cell {
 // their intervals, and how starting the workers (20 ms here) compares with a cold
 // round: where all of the interval is above 1, it dominates.
 func TestWorkers(t *testing.T) {
-	cnn := benchtest.Models["cnn"]
-	r := benchtest.Result(benchtest.Cell("shorter", cnn, 2, 4, benchtest.Six(8)...), six("longer-than-warm", 10), six("longer", 3),
-		respawned(six("every-round", 35)), benchtest.Cell("one-block", cnn, 1, 1, 3))
+	model := benchtest.Models["cnn"]
+	r := benchtest.Result(benchtest.Cell("shorter", model, 2, 4, benchtest.Six(8)...), six("longer-than-warm", 10), six("longer", 3),
+		respawned(six("every-round", 35)), cnn("one-block", 3))
 	wantLines(t, shown(t, r, "workers"), "shorter cnn 2 4 500 ± 11 20.0 ± 0.0 24.0 ± 0.5 0.833 ± 0.018", "longer-than-warm cnn 1 1 100 ± 3 20.0 ± 0.0 30.0 ± 0.6 0.667 ± 0.014",
 		"longer cnn 1 1 333 ± 7 20.0 ± 0.0 9.00 ± 0.18 2.22 ± 0.05", "every-round cnn 1 1 fresh workers for each round 28.6 ± 0.6 20.0 ± 0.0 15.0 ± 0.7 1.33 ± 0.07",
 		"one-block cnn 1 1 333 20.0 9.00 2.22")
@@ -174,10 +181,10 @@ func TestWorkers(t *testing.T) {
 		}
 		return respawned(c)
 	}
-	few, many := start(six("a", 40)), start(benchtest.Cell("a", cnn, 1, 4, benchtest.Six(80)...))
+	few, many := start(six("a", 40)), start(benchtest.Cell("a", model, 1, 4, benchtest.Six(80)...))
 	for want, cells := range map[string][]result.Cell{
 		"Starting and ending them takes most of every round.":                {few},
-		"Starting and ending them is nowhere shown to take most of a round.": {many, start(benchtest.Cell("b", cnn, 1, 1, 35))},
+		"Starting and ending them is nowhere shown to take most of a round.": {many, start(cnn("b", 35))},
 		"Starting and ending them takes most of the rounds of a (cnn, 248 kB in 10 tensors, 1 worker, 1 client, fresh workers for each round). Elsewhere that is not shown.": {few, many},
 	} {
 		wantLines(t, shown(t, benchtest.Result(cells...), "workers"),
@@ -226,7 +233,7 @@ func TestConnections(t *testing.T) {
 	holds(t, shown(t, benchtest.Result(c), "calls"), " requests, per round connections, per round connecting, ms/round down, µs", of+"375")
 	benchtest.Count(c, "retries", 4)
 	holds(t, shown(t, benchtest.Result(c), "calls"), " connecting, ms/round retries, per round down, µs", of+"2 375")
-	holds(t, shown(t, benchtest.Result(perRound(benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10), map[string]int64{"calls.jobs": 1})), "calls"),
+	holds(t, shown(t, benchtest.Result(perRound(cnn("http", 10), map[string]int64{"calls.jobs": 1})), "calls"),
 		"requests, per round down, ms")
 }
 
@@ -248,39 +255,27 @@ func TestCaches(t *testing.T) {
 // TestCrossover observes A33: from which size on the shared memory beats HTTP, with
 // bounds.
 func TestCrossover(t *testing.T) {
-	uniform := func(bytes int64, name string) result.Model {
-		return result.Model{Name: "uniform:" + name + "/4", Tensors: 4, Bytes: bytes}
-	}
-	sizes := []result.Model{uniform(1<<20, "1MiB"), uniform(4<<20, "4MiB"), uniform(16<<20, "16MiB"), uniform(64<<20, "64MiB")}
-	named := []result.Model{benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]}
-	cells := func(models []result.Model, a, b string, rounds ...[2]float64) []result.Cell {
-		var all []result.Cell
-		for i, m := range models[:len(rounds)] {
-			all = append(all, six("inproc", 1),
-				benchtest.Cell(a, m, 1, 1, benchtest.Six(rounds[i][0])...), benchtest.Cell(b, m, 1, 1, benchtest.Six(rounds[i][1])...))
-		}
-		return all
-	}
-	none := []string{"crossover: this result has nothing to show."}
-	for _, tt := range []struct {
-		name  string
-		cells []result.Cell
-		want  []string
+	for name, tt := range map[string]struct {
+		rounds [][2]float64 // of http and of http-shm, for 1, 4, 16 and 64 MiB
+		want   []string
 	}{
 		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.
-		{"crosses", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{40, 20}, [2]float64{160, 20}), []string{
-			"from to best round next takes over at", "1 MiB 4 MiB http 5.00 ms to 10.0 ms http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm 20.0 ms http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)"}},
-		{"to the end", built("head", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{20, 19.9})), []string{
-			"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the best", "1 MiB 16 MiB http 5.00 ms to 20.0 ms http-shm, 0.995 to 4.00 times"}},
-		{"from the beginning", cells(sizes, "http", "http-shm", [2]float64{19.9, 20}, [2]float64{40, 20}, [2]float64{60, 20}), []string{
-			"1 MiB 16 MiB http-shm 20.0 ms http, 0.995 to 3.00 times"}},
-		{"other models", cells(named, "http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}), none},
-		{"one model", cells(named, "http", "http-shm", [2]float64{20, 10}), none},
-		{"two sizes are no curve", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{40, 20}), none},
+		"crosses": {[][2]float64{{5, 20}, {10, 20}, {40, 20}, {160, 20}}, []string{"from to best round next takes over at",
+			"1 MiB 4 MiB http 5.00 ms to 10.0 ms http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm 20.0 ms http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)"}},
+		"to the end": {[][2]float64{{5, 20}, {10, 20}, {20, 19.9}}, []string{"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the best",
+			"1 MiB 16 MiB http 5.00 ms to 20.0 ms http-shm, 0.995 to 4.00 times"}},
+		"from the beginning":     {[][2]float64{{19.9, 20}, {40, 20}, {60, 20}}, []string{"1 MiB 16 MiB http-shm 20.0 ms http, 0.995 to 3.00 times"}},
+		"two sizes are no curve": {[][2]float64{{5, 20}, {40, 20}}, []string{"crossover: this result has nothing to show."}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Result(tt.cells...)
-			wantLines(t, shown(t, r, "crossover"), tt.want...)
-		})
+		r := benchtest.Result()
+		for i, round := range tt.rounds {
+			m := result.Model{Name: fmt.Sprintf("uniform:%dMiB/4", 1<<(2*i)), Tensors: 4, Bytes: 1 << (20 + 2*i)}
+			r.Cells = append(r.Cells, benchtest.Cell("inproc", m, 1, 1, benchtest.Six(1)...),
+				benchtest.Cell("http", m, 1, 1, benchtest.Six(round[0])...), benchtest.Cell("http-shm", m, 1, 1, benchtest.Six(round[1])...))
+		}
+		if name == "to the end" {
+			built("head", r.Cells)
+		}
+		wantLines(t, shown(t, r, "crossover"), tt.want...)
 	}
 }

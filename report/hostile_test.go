@@ -27,7 +27,7 @@ func rich() *result.Result {
 	r.Plan.Interleaved = true
 	for _, build := range []string{"base", "head"} {
 		for i, transport := range []string{"inproc", "a"} {
-			c := benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, float64(10+i))
+			c := cnn(transport, float64(10+i))
 			c.Build = build
 			r.Cells = append(r.Cells, c)
 		}

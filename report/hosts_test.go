@@ -176,35 +176,35 @@ func TestHostsView(t *testing.T) {
 
 // TestFleetLine: a line says where workers were and over what they spoke.
 func TestFleetLine(t *testing.T) {
-	tls := func(r *result.Result, settings ...string) {
-		for i := range r.Cells {
-			if r.Cells[i].Launcher == "agents" {
-				r.Cells[i].Settings["tls"] = settings[i%len(settings)]
+	const both, mutual = "workers on h1 (2), h2 (2)", ": over TCP with mutual TLS"
+	tls := func(settings ...string) func(r *result.Result) {
+		return func(r *result.Result) {
+			for i, c := range r.Cells {
+				if c.Launcher == "agents" {
+					c.Settings["tls"] = settings[i%len(settings)]
+				}
 			}
 		}
 	}
-	for name, tt := range map[string]struct {
-		edit func(r *result.Result)
-		want string
-	}{
-		"mutual":   {func(*result.Result) {}, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
-		"insecure": {func(r *result.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2): over TCP without TLS"},
-		"some":     {func(r *result.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2): over TCP, of which some with TLS"},
-		"on the server's host": {func(r *result.Result) {
-			for i := range r.Cells[5].Blocks {
-				r.Cells[5].Blocks[i].Processes[0].Host = ""
+	for want, edit := range map[string]func(r *result.Result){
+		both + mutual:                               func(*result.Result) {},
+		both + ": over TCP without TLS":             tls("off"),
+		both + ": over TCP, of which some with TLS": tls("off", "on"),
+		"workers on server (1), h1 (2), h2 (2)" + mutual: func(r *result.Result) {
+			for _, b := range r.Cells[5].Blocks {
+				b.Processes[0].Host = ""
 			}
-		}, "workers on server (1), h1 (2), h2 (2): over TCP with mutual TLS"},
-		"idle": {func(r *result.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0): over TCP with mutual TLS"},
-		"many": {func(r *result.Result) {
+		},
+		"workers on h1 (1), h2 (0)" + mutual: func(r *result.Result) { r.Cells = r.Cells[:4] },
+		both + ", host0 (0), host1 (0), 88 more hosts" + mutual: func(r *result.Result) {
 			for i := range 90 {
 				r.Hosts = append(r.Hosts, result.Host{Name: fmt.Sprint("host", i)})
 			}
-		}, "workers on h1 (2), h2 (2), host0 (0), host1 (0), 88 more hosts: over TCP with mutual TLS"},
+		},
 	} {
 		r := benchtest.Fleet()
-		tt.edit(r)
-		check.Equal(t, fleetLines(metrics.New(r)), []string{tt.want}, name)
+		edit(r)
+		check.Equal(t, fleetLines(metrics.New(r)), []string{want})
 	}
 }
 

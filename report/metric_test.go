@@ -100,7 +100,7 @@ func TestWaitMode(t *testing.T) {
 // TestMarks: what one number cannot say is said in a sentence below the table, and with
 // its numbers in the view of cells. metrics.TestMarks has the numbers.
 func TestMarks(t *testing.T) {
-	r := benchtest.Result(perRound(benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, 10, 10, 10), map[string]int64{"handle.tensors": 15, "body.tensors": 5, "fallback.full": 3, "fallback.dtype": 2}))
+	r := benchtest.Result(perRound(cnn("http-shm", 10, 10, 10), map[string]int64{"handle.tensors": 15, "body.tensors": 5, "fallback.full": 3, "fallback.dtype": 2}))
 	for name, of := range map[string]func(block, round int) float64{
 		"modes":  func(b, k int) float64 { return 4 + 12*float64((k+b)%2) },
 		"within": func(b, k int) float64 { return 10 + 0.2*float64(k) },
@@ -111,7 +111,7 @@ func TestMarks(t *testing.T) {
 		c.Transport, c.Variant = name, name
 		r.Cells = append(r.Cells, c)
 	}
-	r.Cells = append(r.Cells, benchtest.Cell("slow", benchtest.Models["cnn"], 1, 1, 8, 12, 9, 11, 10, 10), benchtest.Cell("stopped", benchtest.Models["cnn"], 1, 1, 10, 10, 10))
+	r.Cells = append(r.Cells, cnn("slow", 8, 12, 9, 11, 10, 10), cnn("stopped", 10, 10, 10))
 	r.Cells[6].Stopped = "interrupted"
 	remarks := map[string]string{"http-shm": "Some tensors did not go the way that the transport is named for", "modes": "Rounds fall into two groups", "slow": "More",
 		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds lie far from the median", "stopped": "The measurement was interrupted"}

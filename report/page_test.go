@@ -58,7 +58,12 @@ const drawAll = `(() => {
 	const charts = JSON.parse(document.getElementById("plots")?.textContent ?? "[]"), count = (f, what) => f.querySelectorAll(what).length
 	return [...document.querySelectorAll("figure.plot")].map((f, k) => ({
 		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
-		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Marks: count(f, ".marks path"), Curves: count(f, ".curves path"),
+		Drawn: [count(f, ".values circle"), count(f, ".values rect"), count(f, ".intervals line"), count(f, ".curves path"), count(f, ".marks path")],
+		Want: ((c, known, curves) => [
+			c.kind !== "bars" ? known.length : 0, c.kind === "bars" ? known.length : 0,
+			c.kind !== "dots" ? count(f, ".intervals line") : known.filter(([s, i]) => s.low && s.low[i] !== null && s.low[i] < s.high[i]).length,
+			curves, c.marks?.length ?? 0,
+		])(charts[k], charts[k].series.flatMap((s) => s.value.map((v, i) => [s, i])).filter(([s, i]) => s.value[i] !== null), charts[k].kind === "curves" ? charts[k].series.length : 0),
 		Logarithmic: [charts[k].at, charts[k].value].filter((axis) => axis.log).length,
 		SaidSo: [...(f.querySelector("svg.chart")?.querySelectorAll("[aria-label$='axis label']") ?? [])].filter((e) => e.textContent.endsWith("logarithmic")).length,
 		Samples: count(f, ".samples circle"), Styles: count(f, "style"), Numbers: count(f, "a.numbers"),
@@ -70,10 +75,11 @@ const drawAll = `(() => {
 })()`
 
 type figure struct {
-	Caption                                                                     string
-	Pictures, Labelled, Dots, Bars, Intervals, Curves, Samples, Styles, Numbers int
-	Logarithmic, SaidSo, Marks                                                  int
-	Outside                                                                     []string
+	Caption                             string
+	Pictures, Labelled, Styles, Numbers int
+	Drawn, Want                         [5]int // circles, bars, intervals, curves and marks
+	Samples, Logarithmic, SaidSo        int
+	Outside                             []string
 }
 
 // TestPage: the page of each result opens without a message on the console or a
@@ -81,9 +87,9 @@ type figure struct {
 func TestPage(t *testing.T) {
 	b := browser.Start(t)
 	results := map[string]*result.Result{
-		"one cell":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11, 12)),
-		"one block": benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)),
-		"no block":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1), benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)),
+		"one cell":  benchtest.Result(cnn("pickle", 10, 11, 12)),
+		"one block": benchtest.Result(cnn("pickle", 10)),
+		"no block":  benchtest.Result(cnn("pickle"), cnn("http", 10)),
 		"synthetic": benchtest.Synthetic(6, 10),
 		"two":       benchtest.Interleaved(2),
 		"over TLS":  benchtest.Encrypted(encrypted),
@@ -107,52 +113,40 @@ func TestPage(t *testing.T) {
 	for name, r := range results {
 		t.Run(name, func(t *testing.T) {
 			p, figures := opened(t, b, browser.Options{}, format(t, "html", r))
+			captions := map[string]int{} // and their samples
 			for _, f := range figures {
-				check.That(t, f.Dots+f.Bars+f.Curves > 0 && f.Pictures > 0 && f.Pictures == f.Labelled && f.Styles == 0 && f.Numbers == 1 && f.SaidSo == f.Logarithmic, "%+v", f)
+				captions[f.Caption] += f.Samples
+				check.Equal(t, f.Drawn, f.Want, f.Caption)
+				check.That(t, f.Drawn != [5]int{} && f.Pictures > 0 && f.Pictures == f.Labelled && f.Styles == 0 && f.Numbers == 1 && f.SaidSo == f.Logarithmic, "%+v", f)
 			}
 			a := metrics.New(r)
-			want := func(caption string, ok func(f figure) bool) {
-				t.Helper()
-				check.That(t, slices.ContainsFunc(figures, func(f figure) bool { return f.Caption == caption && ok(f) }), "no figure %q with all marks: %+v", caption, figures)
-			}
 			for _, cells := range a.Groups() {
-				rounds, trips, blocks, intervals := 0, 0, 0, 0
+				known, blocks := 0, 0
 				for _, c := range cells {
-					if i := c.Of("round"); i.Known() {
-						rounds++
+					if c.Of("round").Known() {
+						known++
 						blocks += len(c.Timed())
-						if i.Confidence > 0 && i.High > i.Low {
-							intervals++
-						}
-					}
-					if _, ok := tripOf(c); ok {
-						trips++
 					}
 				}
 				title := groupTitle(cells[0].Group())
-				if rounds == 0 {
-					continue
+				for _, want := range []string{title, "Distribution of rounds, " + title, "Rounds in the course of the run, " + title} {
+					_, ok := captions[want]
+					check.That(t, ok || known == 0, "no figure %s", want)
 				}
-				want(title, func(f figure) bool { return f.Dots == rounds && f.Intervals == intervals })
-				want("Distribution of rounds, "+title, func(f figure) bool { return f.Curves == rounds })
-				want("Rounds in the course of the run, "+title, func(f figure) bool { return f.Dots == blocks && f.Samples >= blocks && f.Curves == rounds })
-				if trips > 0 {
-					want(title, func(f figure) bool { return f.Bars == 4*trips })
-				}
+				check.That(t, captions["Rounds in the course of the run, "+title] >= blocks, "%d blocks have fewer samples", blocks)
 			}
 			swept := sweepsOf(a)
 			for _, sweep := range swept {
-				e := sweep.Envelope()
-				marks := len(slices.DeleteFunc(e, func(of *stretch) bool { return of.Since == nil }))
-				want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
+				_, ok := captions[sweepTitle(sweep)]
+				check.That(t, ok, "no figure %s", sweepTitle(sweep))
 			}
 			if len(swept) > 0 && len(a.Groups()) > mostOpen {
 				holds(t, browser.Eval[string](p, `document.querySelector("section").innerText`), envelopeLines(swept[0])[0].Text)
 			}
 			if c, err := Compare(r, nil, CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
-				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Dots == rows })
-				check.That(t, i >= 1 && figures[i-1].Dots == 2*rows, "no figures of %d changes", rows)
+				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Drawn[0] == rows })
+				check.That(t, i >= 1 && figures[i-1].Drawn[0] == 2*rows, "no figures of %d changes", rows)
 			}
 		})
 	}
@@ -275,7 +269,7 @@ func TestHostilePage(t *testing.T) {
 	}
 	r.Environment.CPU, r.Partial, r.Command = doctest.Hostile, all[0], all
 	p, figures := opened(t, b, browser.Options{}, format(t, "html", r))
-	check.That(t, len(figures) >= 2*3*4 && figures[0].Dots != 0, "%+v", figures)
+	check.That(t, len(figures) >= 2*3*4 && figures[0].Drawn[0] != 0, "%+v", figures)
 	browser.Eval[bool](p, `document.querySelectorAll(".picture").forEach((e) => e.onkeydown({ key: "End", preventDefault() {} })), true`)
 	everywhere := rich()
 	texts(reflect.ValueOf(everywhere), "", func(_ string, set func(func(string) string)) {
@@ -289,7 +283,7 @@ func TestComparisonPage(t *testing.T) {
 	skip.Long(t)
 	c := compare(t, benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10), CompareOptions{})
 	_, figures := opened(t, browser.Start(t), browser.Options{}, write(t, c, "html"))
-	check.That(t, len(figures) == 2 && figures[0].Dots == 2*mostRows && figures[1].Dots == mostRows, "%+v", figures)
+	check.That(t, len(figures) == 2 && figures[0].Drawn[0] == 2*mostRows && figures[1].Drawn[0] == mostRows, "%+v", figures)
 }
 
 // TestPagePicture makes the picture of README, if it is asked to, and looks whether

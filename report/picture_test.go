@@ -42,7 +42,7 @@ func TestTrip(t *testing.T) {
 	check.That(t, ok && near(trip[0]+trip[1]+trip[2]+trip[3], whole, 1e-12) && trip[2] == 0.01 && trip[1] > 0, "got %+v, %v: want %v", trip, ok, whole)
 	for _, r := range []*result.Result{
 		edited(r, func(b *result.Block) { b.Down[0] *= 9 }), // parts that are too long
-		benchtest.Result(r.Cells[0], benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1)),
+		benchtest.Result(r.Cells[0], cnn("pickle")),
 	} {
 		trip, ok := tripOf(metrics.New(r).Cells[1])
 		check.That(t, !ok, "got %+v", trip)

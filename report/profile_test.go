@@ -19,48 +19,40 @@ import (
 func profiledResult() *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	r := &result.Result{Floors: []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
+	split := func(name string, ms, server int64, functions ...result.Function) result.Split {
+		return result.Split{Name: name, Rest: name == "garbage collection", Flat: ms * benchtest.MS, Cum: ms * benchtest.MS, Server: server * benchtest.MS, Functions: functions}
+	}
+	functions := []result.Function{
+		{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
+		{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
+		{Name: "never.shown", Cum: 150 * benchtest.MS},
+	}
+	allocs := []result.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}}
 	for _, c := range []struct {
 		name           string
 		memmove        int64 // ns
 		copied, kernel int64 // a round
 	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * benchtest.MS, 0, 400 * benchtest.MB}, {"grpc", 10 * benchtest.MS, 200 * benchtest.MB, 400 * benchtest.MB}} {
-		cell := benchtest.Cell(c.name, m, 1, 1, 10, 10, 10)
+		cell := perRound(benchtest.Cell(c.name, m, 1, 1, 10, 10, 10), map[string]int64{phase.Copied: c.copied})
 		for i := range cell.Blocks {
 			b := &cell.Blocks[i]
-			rounds := int64(len(b.Round))
-			b.Server.Counts = map[string]int64{phase.Copied: c.copied * rounds}
-			b.Server.Usage.IO = &usage.IO{ReadBytes: c.kernel * rounds / 2, WrittenBytes: c.kernel * rounds / 2}
-			for w := range b.Processes {
-				b.Processes[w].Usage.IO = &usage.IO{}
-			}
+			b.Server.Usage.IO, b.Processes[0].Usage.IO = &usage.IO{ReadBytes: c.kernel, WrittenBytes: c.kernel}, &usage.IO{}
 		}
-		slow := func(blocks int, round int64) {
-			for range blocks {
-				b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
-				b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
-				b.Profiled, b.Round = true, []int64{round, round}
-				cell.Blocks = append(cell.Blocks, b)
+		for i := range 11 {
+			b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
+			b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
+			b.Profiled, b.Round = true, []int64{10_310_000, 10_310_000}
+			if i < 3 {
+				b.Round = []int64{9_990_000, 9_990_000}
 			}
+			cell.Blocks = append(cell.Blocks, b)
 		}
-		first := len(cell.Blocks)
-		slow(3, 9_990_000)
-		slow(8, 10_310_000)
 		cell.Profiles = []result.Profile{
-			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &result.Summary{
+			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: 6, Blocks: 8, Rounds: 16, Summary: &result.Summary{
 				Delivered: 200 * benchtest.MB, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
-				Phases: []result.Split{
-					{Name: "train", Flat: 200 * benchtest.MS, Cum: 200 * benchtest.MS},
-					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []result.Function{
-						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
-						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
-						{Name: "never.shown", Cum: 150 * benchtest.MS},
-					}},
-					{Name: "garbage collection", Rest: true, Flat: 50 * benchtest.MS, Cum: 50 * benchtest.MS},
-				},
+				Phases: []result.Split{split("train", 200, 0), split("decode", 150, 75, functions...), split("garbage collection", 50, 0)},
 			}},
-			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &result.Summary{
-				Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: []result.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
-			}},
+			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: 3, Blocks: 3, Rounds: 6, Summary: &result.Summary{Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: allocs}},
 		}
 		r.Cells = append(r.Cells, cell)
 	}
@@ -101,7 +93,7 @@ func TestCopyTables(t *testing.T) {
 // TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
 // its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
-	c := benchtest.Cell("grpc", benchtest.Models["cnn"], 1, 1, 10)
+	c := cnn("grpc", 10)
 	c.Blocks[0].Timeline = &result.Timeline{
 		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},

@@ -164,7 +164,7 @@ func TestSweeps(t *testing.T) {
 	cell := func(m result.Model, workers, clients int) result.Cell {
 		return benchtest.Cell("http", m, workers, clients, 1, 2)
 	}
-	cnn, histology := benchtest.Models["cnn"], benchtest.Models["histology"]
+	small, large := benchtest.Models["cnn"], benchtest.Models["histology"]
 	other := uniform(2048)
 	other.Tensors = 4
 	for name, test := range map[string]struct {
@@ -174,16 +174,16 @@ func TestSweeps(t *testing.T) {
 		"sizes":             {[]result.Cell{cell(uniform(4096), 1, 1), cell(uniform(1024), 1, 1), cell(uniform(2048), 1, 1)}, "size [1024 2048 4096];"},
 		"other tensors":     {[]result.Cell{cell(uniform(4096), 1, 1), cell(uniform(1024), 1, 1), cell(other, 1, 1)}, ""},
 		"updates":           {[]result.Cell{cell(updates(4), 1, 1), cell(updates(16), 1, 1), cell(updates(8), 1, 1)}, "update size [4 8 16];"},
-		"clients":           {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 1, 4), cell(cnn, 1, 16)}, "clients [1 4 16];"},
-		"workers":           {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4), cell(cnn, 3, 4)}, "workers [1 2 3];"},
-		"two is too few":    {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4)}, ""},
-		"two models":        {[]result.Cell{cell(cnn, 1, 1), cell(histology, 1, 1)}, ""},
-		"two things differ": {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 2, 2), cell(cnn, 4, 4)}, ""},
+		"clients":           {[]result.Cell{cell(small, 1, 1), cell(small, 1, 4), cell(small, 1, 16)}, "clients [1 4 16];"},
+		"workers":           {[]result.Cell{cell(small, 1, 4), cell(small, 2, 4), cell(small, 3, 4)}, "workers [1 2 3];"},
+		"two is too few":    {[]result.Cell{cell(small, 1, 4), cell(small, 2, 4)}, ""},
+		"two models":        {[]result.Cell{cell(small, 1, 1), cell(large, 1, 1)}, ""},
+		"two things differ": {[]result.Cell{cell(small, 1, 1), cell(small, 2, 2), cell(small, 4, 4)}, ""},
 		"sizes and clients": {[]result.Cell{
 			cell(uniform(1024), 1, 1), cell(uniform(2048), 1, 1), cell(uniform(4096), 1, 1), cell(uniform(8192), 1, 1),
-			cell(uniform(1024), 1, 2), cell(uniform(1024), 1, 3), cell(cnn, 1, 1),
+			cell(uniform(1024), 1, 2), cell(uniform(1024), 1, 3), cell(small, 1, 1),
 		}, "size [1024 2048 4096 8192];clients [1 2 3];"},
-		"the control alone": {[]result.Cell{benchtest.Cell(metrics.Control, cnn, 1, 1, 1), benchtest.Cell(metrics.Control, cnn, 2, 1, 1), benchtest.Cell(metrics.Control, cnn, 4, 1, 1)}, ""},
+		"the control alone": {[]result.Cell{benchtest.Cell(metrics.Control, small, 1, 1, 1), benchtest.Cell(metrics.Control, small, 2, 1, 1), benchtest.Cell(metrics.Control, small, 4, 1, 1)}, ""},
 	} {
 		got := ""
 		for _, s := range sweepsOf(metrics.New(benchtest.Result(test.cells...))) {

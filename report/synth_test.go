@@ -21,14 +21,15 @@ import (
 
 var _ = flag.Bool("update", false, "rewrite the goldens") // doctest.Golden reads it
 
-// six and eight return cells with that many blocks around a time in ms.
-func six(transport string, ms float64) result.Cell {
-	return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, benchtest.Six(ms)...)
+// cnn returns a cell of blocks of these rounds in ms, and six and eight one with that many
+// blocks around a round.
+func cnn(transport string, rounds ...float64) result.Cell {
+	return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
 }
 
-func eight(transport string, ms float64) result.Cell {
-	return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, benchtest.Eight(ms)...)
-}
+func six(transport string, ms float64) result.Cell { return cnn(transport, benchtest.Six(ms)...) }
+
+func eight(transport string, ms float64) result.Cell { return cnn(transport, benchtest.Eight(ms)...) }
 
 // everyCell edits the cells of r.
 func everyCell(r *result.Result, edit func(c *result.Cell)) *result.Result {
@@ -102,7 +103,7 @@ func TestFormats(t *testing.T) {
 		doctest.Golden(t, "result."+name, format(t, name, twoCells()))
 	}
 	for _, name := range []string{"json", "result", "csv"} { // its numbers are many: one small cell will do
-		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11))))
+		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(cnn("pickle", 10, 11))))
 	}
 	real, err := result.ReadFile("../bench/testdata/result.json.gz")
 	check.Must(t, err)
