@@ -46,12 +46,9 @@ func rich() *result.Result {
 	r.Hosts = []result.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
 	r.Hosts[2].Environment.Governor = "powersave"
 	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
-	functions := []result.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		c.Settings = map[string]string{"elems": "on", "tls": "on"}
-		c.FileSystem, c.Stopped = "ext4", "time"
-		c.Software = map[string]string{"python": "3.11.2"}
+		c.Settings, c.FileSystem, c.Stopped, c.Software = map[string]string{"elems": "on", "tls": "on"}, "ext4", "time", map[string]string{"python": "3.11.2"}
 		if c.Transport == "a" {
 			c.Launcher, c.Workers = "agents", 2
 			c.Hosts, c.Place = "h1:1,h2:1", "spread"
@@ -72,16 +69,9 @@ func rich() *result.Result {
 			Process: []int{0}, Lane: []int{0}, Client: []int{0}, Phase: []string{"train"}, Start: []int64{0}, End: []int64{9},
 		}
 		c.Blocks = append(c.Blocks, last)
-		for _, kind := range []string{"cpu", "allocs"} {
-			unit := map[string]string{"cpu": "s", "allocs": "B"}[kind]
-			c.Profiles = append(c.Profiles, result.Profile{
-				Kind: kind, Files: []string{"x.pb.gz"}, First: len(c.Blocks) - 1, Blocks: 1, Rounds: 2,
-				Summary: &result.Summary{
-					Delivered: 1e9, Unit: unit, Total: 4e9, Transport: 3e9, Attributed: 2e9,
-					Phases:    []result.Split{{Name: "encode", Flat: 3e9, Cum: 3e9, Functions: functions}, {Name: "runtime", Rest: true, Flat: 1e9, Cum: 1e9, Functions: functions}},
-					Functions: functions,
-				},
-			})
+		c.Profiles = profiledResult().Cells[2].Profiles
+		for k := range c.Profiles {
+			c.Profiles[k].First, c.Profiles[k].Blocks, c.Profiles[k].Rounds = len(c.Blocks)-1, 1, 2
 		}
 	}
 	return r

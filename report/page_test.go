@@ -105,7 +105,7 @@ func TestPage(t *testing.T) {
 		results[filepath.Base(path)], err = result.ReadFile(path)
 		check.Must(t, err)
 	}
-	results["300 cells"] = repeated(t, "../results/readme.json.gz", 15)
+	results["300 cells"] = manyCells(300, 6, 10)
 	if testing.Short() {
 		clear(results)
 	}
@@ -150,27 +150,6 @@ func TestPage(t *testing.T) {
 			}
 		})
 	}
-}
-
-// repeated is a result with the cells and floors of a file, which has 20, again and
-// again, each time of other models.
-func repeated(t *testing.T, path string, times int) *result.Result {
-	t.Helper()
-	all := &result.Result{}
-	for k := range times {
-		r, err := result.ReadFile(path)
-		check.Must(t, err)
-		everyCell(r, func(c *result.Cell) { c.Model.Name += fmt.Sprint(k) })
-		for i := range r.Floors {
-			if f := &r.Floors[i]; f.Model != "" {
-				f.Model += fmt.Sprint(k)
-			}
-		}
-		cells, floors := all.Cells, all.Floors
-		*all = *r
-		all.Cells, all.Floors = append(cells, r.Cells...), append(floors, r.Floors...)
-	}
-	return all
 }
 
 // TestPageNarrow: nothing of a page is cut off in a narrow window, and nothing makes

@@ -102,22 +102,7 @@ func TestLongKeys(t *testing.T) {
 	of.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(0.341))
 	of.Add(Words("grpc-stream:network=tcp:tls=mutual"), Estimate(interval(0.0345, 0.0278, 0.06)), Number(0.9))
 	d := Document{Sections: []Section{{Tables: []Table{of}}}}
-	for width, want := range map[int]string{
-		62: `transport                                     round, ms   CPU,
-                                                          s/GB
-http                                28.9 ± 1.1           0.341
-grpc-stream:network=tcp:tls=mutual  34.5 (27.8 to 60.0)  0.900
-`,
-		54: `transport                          round, ms   CPU,
-                                               s/GB
-http                     28.9 ± 1.1           0.341
-grpc-stream:network=tcp  34.5 (27.8 to 60.0)  0.900
-:tls=mutual
-`,
-	} {
-		got := text(t, d, TextOptions{Width: width, Unicode: true})
-		check.That(t, got == want, "width %d:\n%s", width, got)
-	}
+	doctest.Golden(t, "keys.txt", text(t, d, TextOptions{Width: 62, Unicode: true})+text(t, d, TextOptions{Width: 54, Unicode: true}))
 }
 
 // TestMarkdownLimit: what does not fit is left out and named.
