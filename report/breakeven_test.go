@@ -218,48 +218,52 @@ func TestLinkVerdict(t *testing.T) {
 // TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
 // faster than its link is an error (guards 23, 24).
 func TestCodecFindings(t *testing.T) {
+	type cells struct {
+		r             *result.Result
+		plain, sparse *result.Cell // over http
+	}
 	steady := func(rate float64) (blocks [][]float64) { return slices.Repeat([][]float64{{rate}}, 6) }
 	for name, tt := range map[string]struct {
-		edit func(r *result.Result, plain, sparse *result.Cell)
+		edit func(of cells)
 		want string // none if empty
 	}{
-		"as it should be": {func(*result.Result, *result.Cell, *result.Cell) {}, ""},
-		"plain tensors": {func(_ *result.Result, _, sparse *result.Cell) { sparse.Coding.Plain = []string{"a", "b"} },
+		"as it should be": {func(cells) {}, ""},
+		"plain tensors": {func(of cells) { of.sparse.Coding.Plain = []string{"a", "b"} },
 			"warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec does not take some tensors, which travel as they are: a, b"},
-		"full versions": {func(_ *result.Result, _, sparse *result.Cell) { benchtest.Count(*sparse, "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
-		"density":       {func(_ *result.Result, _, sparse *result.Cell) { sparse.Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
-		"density up":    {func(_ *result.Result, _, sparse *result.Cell) { sparse.Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
-		"no base up":    {func(_ *result.Result, _, sparse *result.Cell) { sparse.Scenario, sparse.Coding.DensityUp = "sync", 0.4 }, ""},
-		"rows": {func(_ *result.Result, _, sparse *result.Cell) {
-			sparse.Change, sparse.Coding.DensityDown = benchtest.Text[tensor.Change]("2%/rows"), 0.05
+		"full versions": {func(of cells) { benchtest.Count(*of.sparse, "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
+		"density":       {func(of cells) { of.sparse.Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
+		"density up":    {func(of cells) { of.sparse.Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
+		"no base up":    {func(of cells) { of.sparse.Scenario, of.sparse.Coding.DensityUp = "sync", 0.4 }, ""},
+		"rows": {func(of cells) {
+			of.sparse.Change, of.sparse.Coding.DensityDown = benchtest.Text[tensor.Change]("2%/rows"), 0.05
 		}, ""},
-		"more clients change more": {func(r *result.Result, _, _ *result.Cell) {
-			everyCell(r, func(c *result.Cell) { *c = withClients(*c, 4) })
+		"more clients change more": {func(of cells) {
+			everyCell(of.r, func(c *result.Cell) { *c = withClients(*c, 4) })
 		}, "2 % of the words of models changed, and 7.8 % were expected"},
-		"dropped": {func(_ *result.Result, plain, _ *result.Cell) {
-			plain.Blocks[2].Link = &result.LinkCount{Dropped: 7, Overlimits: 100}
+		"dropped": {func(of cells) {
+			of.plain.Blocks[2].Link = &result.LinkCount{Dropped: 7, Overlimits: 100}
 		}, "the link dropped 7 packets"},
-		"faster than the link": {func(r *result.Result, _, _ *result.Cell) { r.Floors[0].Blocks = steady(11e6) }, "moves bytes at 12.4 MB/s (12.1 to 12.6), faster than the floor tcp-stream (11.0 MB/s)"},
-		"faster by a burst": {func(r *result.Result, _, _ *result.Cell) {
-			r.Floors[0].Blocks = steady(11e6)
-			r.Environment.Link = &machine.Link{Bursts: map[string]int64{"100Mbit": 64 << 20}}
+		"faster than the link": {func(of cells) { of.r.Floors[0].Blocks = steady(11e6) }, "moves bytes at 12.4 MB/s (12.1 to 12.6), faster than the floor tcp-stream (11.0 MB/s)"},
+		"faster by a burst": {func(of cells) {
+			of.r.Floors[0].Blocks = steady(11e6)
+			of.r.Environment.Link = &machine.Link{Bursts: map[string]int64{"100Mbit": 64 << 20}}
 		}, ""},
-		"a rate by its wire size": {func(r *result.Result, _, _ *result.Cell) {
-			small := r.Floors[0]
-			small.Bytes, small.Blocks, r.Floors[0].Blocks = 4e6, steady(5e6), steady(13e6)
-			r.Floors = append(r.Floors, small)
+		"a rate by its wire size": {func(of cells) {
+			small := of.r.Floors[0]
+			small.Bytes, small.Blocks, of.r.Floors[0].Blocks = 4e6, steady(5e6), steady(13e6)
+			of.r.Floors = append(of.r.Floors, small)
 		}, "codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: moves bytes at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := benchtest.Linked(map[string]float64{"100Mbit": 100e6})
-			of := map[string]*result.Cell{} // over http
+			of := map[string]*result.Cell{}
 			everyCell(r, func(c *result.Cell) {
 				if c.Coding != nil {
 					c.Coding.Plain = nil
 				}
 				of[c.Transport+" "+c.Settings["codec"]] = c
 			})
-			tt.edit(r, of["http none"], of["http sparse"])
+			tt.edit(cells{r, of["http none"], of["http sparse"]})
 			all := ""
 			for _, f := range Findings(metrics.New(r)) {
 				if f.Rule != "no_control" {

@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
+	"ipcbench/report/doc/doctest"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -102,23 +101,6 @@ func TestTimeline(t *testing.T) {
 	}
 	var b bytes.Buffer
 	check.Must(t, writePerfetto(&b, benchtest.Result(c), Options{}))
-	var trace struct{ TraceEvents []event }
-	check.Must(t, json.Unmarshal(b.Bytes(), &trace))
-	type place struct{ pid, tid int }
-	at, names := map[string]place{}, map[place]string{}
-	for _, e := range trace.TraceEvents {
-		switch {
-		case e.Type == "X":
-			at[e.Name] = place{e.PID, e.TID}
-			check.That(t, e.Took != nil, "%s has no dur", e.Name)
-		case e.Name == "thread_name":
-			names[place{e.PID, e.TID}] = e.Args["name"].(string)
-		}
-	}
-	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "reserve-update": "lane 0"} {
-		check.Equal(t, names[at[span]], want, span, "is on track")
-	}
-	check.That(t, at["collect"].pid != at["train"].pid, "server and worker are one process")
-	err := writePerfetto(&b, benchtest.Pair(1, 1), Options{})
-	check.That(t, errors.Is(err, ErrNoTimeline), "cells without spans: %v", err)
+	doctest.Golden(t, "timeline.json", strings.ReplaceAll(b.String(), "},{", "},\n{"))
+	check.Equal(t, writePerfetto(&b, benchtest.Pair(1, 1), Options{}), ErrNoTimeline, "cells without spans")
 }
