@@ -53,13 +53,6 @@ func TestCSV(t *testing.T) {
 	} {
 		check.Equal(t, have[key], want, key)
 	}
-	// A script must see that the bounds of a quick run are no 95 %, and of two builds
-	// which is whose.
-	r = benchtest.Interleaved(1)
-	everyCell(r, func(c *result.Cell) { c.Blocks = c.Blocks[:3] })
-	for _, build := range []string{"base", "head"} {
-		check.That(t, hasLine(format(t, "csv", r), "metrics a cnn "+build+" round s 0.0199 0.0197 0.02004 0.75 3 6"), "no round of %s", build)
-	}
 }
 
 // TestAnswer reads the answer as scripts do: the verdict, its cost, and what puts

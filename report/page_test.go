@@ -60,7 +60,7 @@ const drawAll = `(() => {
 		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
 		Drawn: [count(f, ".values circle"), count(f, ".values rect"), count(f, ".intervals line"), count(f, ".curves path"), count(f, ".marks path")],
 		Want: ((c, known, curves) => [
-			c.kind !== "bars" ? known.length : 0, c.kind === "bars" ? known.length : 0,
+			c.steps ? count(f, ".values circle") : c.kind !== "bars" ? known.length : 0, c.kind === "bars" ? known.length : 0,
 			c.kind !== "dots" ? count(f, ".intervals line") : known.filter(([s, i]) => s.low && s.low[i] !== null && s.low[i] < s.high[i]).length,
 			curves, c.marks?.length ?? 0,
 		])(charts[k], charts[k].series.flatMap((s) => s.value.map((v, i) => [s, i])).filter(([s, i]) => s.value[i] !== null), charts[k].kind === "curves" ? charts[k].series.length : 0),
