@@ -39,7 +39,6 @@ var mayTime = map[string]string{
 	"internal/link/link_test.go:duplex":             "the same",
 	"internal/link/link_test.go:flood":              "a socket is full that does not take what is written",
 	"phase/usage/usage_test.go:TestCostsAreCounted": "what a sleep costs",
-	"report/format_test.go:TestThousandCells":       "a measurement, in soak",
 	"trainer/watch_test.go:linger":                  "a worker that is slow",
 	"trainer/watch_test.go:Submit":                  "the same",
 	"transports/all/tls_test.go:everybody":          "a stranger who says one byte after the other",
