@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +11,8 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // These benchmarks move a model down and an update up, with both ends in this
@@ -44,7 +43,7 @@ func BenchmarkEncoded(b *testing.B) {
 	for i := range 4000 {
 		small = append(small, tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: tensor.F32, Shape: []int{16, 16}})
 	}
-	for what, l := range map[string]*tensor.Layout{"histology": histology(b), "small": layoutFrom(b, small...)} {
+	for what, l := range map[string]*tensor.Layout{"histology": histology(b), "small": drivertest.Layout(b, small...)} {
 		wire := wireLayout(b, l)
 		for _, name := range []string{"grpc-batch", "grpc-stream"} {
 			b.Run(what+"/"+name+"/codec=none", func(b *testing.B) { exchange(b, name, l, nil) })
@@ -70,48 +69,28 @@ func BenchmarkChunk(b *testing.B) {
 
 // exchange moves packages of layout l, which encode has told about, if there is such.
 func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.Package)) {
-	tr, settings := variant(b, name)
-	v, at := transports.Variant{Transport: tr, Settings: settings}, driver.NewEndpoint(b.TempDir())
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1}
-	ctx := context.Background()
-	s, err := transports.Listen(ctx, v, at, o)
-	check.Must(b, err)
-	w, err := transports.Dial(ctx, v, at, 0, o)
-	check.Must(b, err)
-	m, err := s.Reserve()
+	r := drivertest.Listen(b, variant(b, name), driver.Options{Down: l, Up: l, Clients: 1, Depth: 1})
+	w := r.Dial(0)
+	m, err := r.Server.Reserve()
 	check.Must(b, err)
 	tensor.Fill(m, 1)
 	if encode != nil {
 		encode(m)
 	}
-	if _, err := s.Publish(ctx, m); err != nil {
-		b.Fatal(err)
-	}
-	ended := make(chan error, 1)
+	_, err = r.Server.Publish(b.Context(), m)
+	check.Must(b, err)
+	served := make(chan error, 1)
 	go func() {
-		for {
-			_, _, err := w.Receive(ctx)
-			if errors.Is(err, io.EOF) {
-				ended <- nil
-				return
-			}
-			u, e := w.Reserve()
+		served <- drivertest.Serve(context.Background(), w.Worker, func(_ driver.Job, _, update *tensor.Package) error {
 			if encode != nil {
-				encode(u)
+				encode(update)
 			}
-			if err := errors.Join(err, e); err != nil {
-				ended <- err
-				return
-			}
-			if err := w.Submit(ctx, u); err != nil {
-				ended <- err
-				return
-			}
-		}
+			return nil
+		})
 	}()
 	turn := func() {
-		check.Must(b, s.Dispatch(ctx, 0, driver.Job{}))
-		p, err := s.Collect(ctx, 0)
+		check.Must(b, r.Server.Dispatch(b.Context(), 0, driver.Job{}))
+		p, err := r.Server.Collect(b.Context(), 0)
 		check.Must(b, err)
 		p.Release()
 	}
@@ -125,7 +104,7 @@ func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.P
 	}
 	b.StopTimer()
 	b.ReportMetric((processorTime(b)-before)/float64(b.N), "cpu-ns/op")
-	check.Must(b, errors.Join(s.Shutdown(ctx), <-ended, w.Close()))
+	check.Must(b, errors.Join(r.Server.Shutdown(context.Background()), <-served))
 }
 
 // processorTime returns what this process has used so far, in ns. It is steadier
