@@ -3,7 +3,6 @@ package batched
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -19,74 +18,26 @@ import (
 // process and nobody who trains. They compare ways of using gRPC with each other;
 // what a round costs is what ipcbench run says.
 
-func histology(b *testing.B) *tensor.Layout {
-	b.Helper()
-	m, err := models.Parse("histology")
-	check.Must(b, err)
-	return m.Layout
-}
-
 // BenchmarkExchange is the three transports, as they are and with what generated
 // code costs.
 func BenchmarkExchange(b *testing.B) {
+	m, err := models.Parse("histology")
+	check.Must(b, err)
 	for _, name := range []string{"grpc-tensor", "grpc-tensor:marshal=generated", "grpc-batch", "grpc-batch:marshal=generated",
 		"grpc-stream", "grpc-stream:marshal=generated", "grpc-stream:network=tcp"} {
-		b.Run(name, func(b *testing.B) { exchange(b, name, histology(b), nil) })
+		b.Run(name, func(b *testing.B) { exchange(b, name, m.Layout) })
 	}
 }
 
-// BenchmarkEncoded is as many bytes that a codec could have made, of which nobody knows
-// before what is said of them: of a model, and of 4,000 small tensors, beside the same
-// without a codec.
-func BenchmarkEncoded(b *testing.B) {
-	var small []tensor.Spec
-	for i := range 4000 {
-		small = append(small, tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: tensor.F32, Shape: []int{16, 16}})
-	}
-	for what, l := range map[string]*tensor.Layout{"histology": histology(b), "small": drivertest.Layout(b, small...)} {
-		wire := wireLayout(b, l)
-		for _, name := range []string{"grpc-batch", "grpc-stream"} {
-			b.Run(what+"/"+name+"/codec=none", func(b *testing.B) { exchange(b, name, l, nil) })
-			b.Run(what+"/"+name+"/codec=some", func(b *testing.B) {
-				exchange(b, name, wire, func(p *tensor.Package) {
-					p.Plain, p.Coding = p, p.Coding[:0]
-					for i := range l.Len() {
-						p.Coding = append(p.Coding, tensor.Coding{Spec: l.Spec(i), Steps: []string{"sparse", "zstd"}, Lossless: true, Base: 1})
-					}
-				})
-			})
-		}
-	}
-}
-
-// BenchmarkChunk is the curve from which the default chunk was chosen.
-func BenchmarkChunk(b *testing.B) {
-	for size := 16 << 10; size <= 16<<20; size *= 2 {
-		name := tensor.FormatBytes(size)
-		b.Run(name, func(b *testing.B) { exchange(b, "grpc-stream:chunk="+name, histology(b), nil) })
-	}
-}
-
-// exchange moves packages of layout l, which encode has told about, if there is such.
-func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.Package)) {
+// exchange moves packages of layout l.
+func exchange(b *testing.B, name string, l *tensor.Layout) {
 	r := drivertest.Listen(b, variant(b, name), driver.Options{Down: l, Up: l, Clients: 1, Depth: 1})
 	w := r.Dial(0)
-	m, err := r.Server.Reserve()
-	check.Must(b, err)
-	tensor.Fill(m, 1)
-	if encode != nil {
-		encode(m)
-	}
-	_, err = r.Server.Publish(b.Context(), m)
-	check.Must(b, err)
+	r.Publish(1)
 	served := make(chan error, 1)
 	go func() {
-		served <- drivertest.Serve(context.Background(), w.Worker, func(_ driver.Job, _, update *tensor.Package) error {
-			if encode != nil {
-				encode(update)
-			}
-			return nil
-		})
+		nothing := func(driver.Job, *tensor.Package, *tensor.Package) error { return nil }
+		served <- drivertest.Serve(context.Background(), w.Worker, nothing)
 	}()
 	turn := func() {
 		check.Must(b, r.Server.Dispatch(b.Context(), 0, driver.Job{}))

@@ -269,14 +269,14 @@ func TestDeadline(t *testing.T) {
 // do, before the session and in it; a stream and split batches do not.
 func TestLimit(t *testing.T) {
 	const limit = ":chunk=64KiB:limit=512KiB"
-	l := layoutOf(t, 100_000, 100_000, 60_000, 1)  // 400, 400, 240 kB
+	l := layoutOf(t, 100_000, 60_000, 60_000, 1)   // 400, 240, 240 kB
 	huge := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
 	for _, c := range []struct {
 		variant string
 		l       *tensor.Layout
 		texts   []string
 	}{
-		{"grpc-batch" + limit, l, []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"}},
+		{"grpc-batch" + limit, l, []string{"4 tensors", "88", "524288", "grpc-stream", "split=on"}},
 		{"grpc-tensor" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
 		{"grpc-batch" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
 		{"grpc-batch:split=on" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
@@ -296,7 +296,7 @@ func TestLimit(t *testing.T) {
 		calls           int64
 	}{
 		{"grpc-stream" + limit, "StreamAggregatedTensors", 1},
-		{"grpc-batch:split=on" + limit, "GetAggregatedTensors", 3},
+		{"grpc-batch:split=on" + limit, "GetAggregatedTensors", 2},
 		{"grpc-tensor" + limit, "GetAggregatedTensor", 4},
 	} {
 		r := open(t, c.variant, l, 1)

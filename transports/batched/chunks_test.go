@@ -13,7 +13,8 @@ import (
 )
 
 // TestChunksOnTheWire: O18. A model of n bytes travels in ⌈n/chunk⌉ messages, and one
-// if it has none: counted by peers of generated code, on real sockets, both ways.
+// if it has none: counted by peers of generated code, on real sockets, both ways. What is
+// said of many tensors beside their bytes fills messages, too.
 func TestChunksOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		setting string
@@ -24,7 +25,7 @@ func TestChunksOnTheWire(t *testing.T) {
 		{"", 2 << 20, []int{2<<20 - 1, 2 << 20, 4<<20 + 1}}, // OpenFL's
 	} {
 		for _, n := range c.sizes {
-			l := drivertest.Vectors(t, tensor.U8, n/3, n/7, 0, n-n/3-n/7)
+			l := drivertest.Vectors(t, tensor.U8, n/3, n/7, n-n/3-n/7, 0)
 			want := []int{}
 			for left := n; left > 0 || len(want) == 0; left -= c.chunk {
 				want = append(want, min(left, c.chunk))
@@ -36,6 +37,8 @@ func TestChunksOnTheWire(t *testing.T) {
 			check.Equal(t, peer.messages, want, n, "bytes up")
 		}
 	}
+	empty := streamed(t, "grpc-stream:chunk=64KiB", drivertest.Vectors(t, tensor.U8, make([]int, 2000)...))
+	check.That(t, len(empty) > 1, "2,000 tensors without bytes make %d messages, want more", len(empty))
 }
 
 // streamed returns the tensor bytes in each message of a stream of our server.
@@ -44,7 +47,11 @@ func streamed(t *testing.T, name string, l *tensor.Layout) (all []int) {
 	r := listen(t, name, l, 1)
 	r.dispatch(0, jobOf(0, 0))
 	client, _ := r.stranger()
-	s, err := client.StreamAggregatedTensors(waiting.Context(t), &pb.GetAggregatedTensorsRequest{Header: r.head(0), Specs: r.specs(0, 0, 1, 2, 3)})
+	request := &pb.GetAggregatedTensorsRequest{Header: r.head(0)}
+	for i := range l.Len() {
+		request.Specs = append(request.Specs, r.specs(0, i)...)
+	}
+	s, err := client.StreamAggregatedTensors(waiting.Context(t), request)
 	for err == nil {
 		var m *pb.TensorChunk
 		if m, err = s.Recv(); err == nil {

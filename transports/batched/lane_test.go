@@ -24,7 +24,7 @@ func TestLanesInPython(t *testing.T) {
 	drivertest.RunLanes(t, []driver.Transport{Unary(), Batched(), Streaming()}, []string{
 		"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-tensor:network=tcp:conn=per-call:cache=on",
 		"grpc-batch:split=on:chunk=32KiB:limit=96KiB", "grpc-batch:marshal=generated:cache=on",
-		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=30",
+		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=600",
 	}, []string{"wire.", "copied", "connections."})
 }
 

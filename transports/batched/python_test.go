@@ -26,7 +26,14 @@ import (
 // with another lane's, or without; O4, by a reason of its own.
 func TestPython(t *testing.T) {
 	skip.Long(t)
-	interpreter, dir := pythonWithGRPC(t), t.TempDir()
+	if _, err := exec.LookPath("protoc"); err != nil {
+		skip.Missing(t, "protoc (Debian: protobuf-compiler)")
+	}
+	interpreter, err := python.Find(t.Context(), "", python.Grpc(), python.Protobuf())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	dir := t.TempDir()
 	out, err := exec.CommandContext(waiting.Context(t), "protoc", "--python_out="+dir, "--proto_path=.", "federation.proto").CombinedOutput()
 	check.Need(t, err == nil, "protoc: %v\n%s", err, out)
 	for _, c := range []struct {
@@ -45,7 +52,7 @@ func TestPython(t *testing.T) {
 		t.Run(fmt.Sprint(c.settings, c.shows), func(t *testing.T) {
 			r := listen(t, "grpc-stream:chunk=64KiB:"+c.settings, everyKind(t), 2)
 			r.dispatch(0, driver.Job{Round: 5, Client: 1})
-			out, err := r.collaborator(c.shows, interpreter, filepath.Join("testdata", "collaborator.py"), dir)
+			out, err := r.collaborator(c.shows, interpreter.Path, filepath.Join("testdata", "collaborator.py"), dir)
 			check.Need(t, (c.refusal == "") == (err == nil), "got error %v\n%s", err, out)
 			for text := range strings.SplitSeq(c.refusal, "|") {
 				check.That(t, strings.Contains(out, text), "got %q, want %q in it", out, text)
@@ -85,18 +92,4 @@ func (r *rig) collaborator(lanes []int, path string, args ...string) (output str
 	check.Must(t, err)
 	out, err := exec.CommandContext(waiting.Context(t), path, append(args, string(text))...).CombinedOutput()
 	return string(out), err
-}
-
-// pythonWithGRPC returns a Python that has grpcio, and ends the test if there is
-// none, or no protoc.
-func pythonWithGRPC(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("protoc"); err != nil {
-		skip.Missing(t, "protoc (Debian: protobuf-compiler)")
-	}
-	found, err := python.Find(t.Context(), "", python.Grpc(), python.Protobuf())
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
-	return found.Path
 }

@@ -139,8 +139,11 @@ func TestBadResults(t *testing.T) {
 	r.dispatch(0, jobOf(1, 3))
 	type chunks = []*pb.TensorChunk
 	all := func(f func(c chunks) chunks) func() chunks { return func() chunks { return f(r.chunksOf(1)) } }
-	head := func(f func(r *pb.TensorChunk)) func() chunks {
-		return all(func(c chunks) chunks { f(c[0]); return c })
+	head := func(f func(c *pb.TensorChunk)) func() chunks {
+		return all(func(c chunks) chunks {
+			f(c[0])
+			return c
+		})
 	}
 	first := func(f func(t *pb.NamedTensor)) func() chunks {
 		return head(func(c *pb.TensorChunk) { f(c.Tensors[0]) })
@@ -182,7 +185,10 @@ func TestBadResults(t *testing.T) {
 	// Who waits for results that do not come hears why the last ones were refused.
 	_, _, err := r.server.Collect(waiting.Ending(t, time.Millisecond), 0)
 	check.Fails(t, err, "(the last update was refused: 1 tensors in report 1 of 2: only", "collect")
-	check.Must(t, upload(ctx, client, r.chunksOf(1)...), "good results after all that")
+	_, err = r.server.lanes[0].begin()
+	check.Must(t, err)
+	refused(t, "results while others come in", upload(ctx, client, r.chunksOf(1)...), busy, "lane-0")
+	check.Must(t, errors.Join(r.server.lanes[0].end(false), upload(ctx, client, r.chunksOf(1)...)), "good results after all that")
 	p := r.collect()
 	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1)...), duplicateResults, "came already")
 	p.Release()
@@ -254,19 +260,21 @@ func inflated(t *testing.T, r *rig) {
 	if !r.server.cfg.generated {
 		whole = unknownTensor // they are looked at one by one
 	}
-	head := marshal(&pb.TensorChunk{Header: r.head(0), Results: results(1)})
+	sends := func(tensors []byte) []byte {
+		return slices.Concat(marshal(&pb.TensorChunk{Header: r.head(0), Results: results(1)}), tensors)
+	}
 	for _, c := range []struct {
 		what, method string
 		message      []byte
 		why          reason
 		text         string
 	}{
-		{"tensors", "SendLocalTaskResults", slices.Concat(head, many(3<<3|2, 0)), whole, ""},
-		{"shape", "SendLocalTaskResults", slices.Concat(head, field(3, field(3, make([]byte, size)))), malformed, errDescribed.Error()},
-		{"unpacked", "SendLocalTaskResults", slices.Concat(head, field(3, many(3<<3, 1))), malformed, errDescribed.Error()},
-		{"tags", "SendLocalTaskResults", slices.Concat(head, field(3, many(6<<3|2, 0))), malformed, errDescribed.Error()},
-		{"codecs", "SendLocalTaskResults", slices.Concat(head, field(3, many(8<<3|2, 0))), malformed, errDescribed.Error()},
-		{"integers", "SendLocalTaskResults", slices.Concat(head, field(3, field(8, field(3, make([]byte, size))))), malformed, errDescribed.Error()},
+		{"tensors", "SendLocalTaskResults", sends(many(3<<3|2, 0)), whole, ""},
+		{"shape", "SendLocalTaskResults", sends(field(3, field(3, make([]byte, size)))), malformed, errDescribed.Error()},
+		{"unpacked", "SendLocalTaskResults", sends(field(3, many(3<<3, 1))), malformed, errDescribed.Error()},
+		{"tags", "SendLocalTaskResults", sends(field(3, many(6<<3|2, 0))), malformed, errDescribed.Error()},
+		{"codecs", "SendLocalTaskResults", sends(field(3, many(8<<3|2, 0))), malformed, errDescribed.Error()},
+		{"integers", "SendLocalTaskResults", sends(field(3, field(8, field(3, make([]byte, size))))), malformed, errDescribed.Error()},
 		{"header", "SendLocalTaskResults", field(1, field(1, make([]byte, size))), malformed, errDescribed.Error()},
 		{"specs", "GetAggregatedTensors", many(3<<3|2, 0), reason{code: codes.Internal}, "a request of 8388608 bytes"},
 		{"streamed", "StreamAggregatedTensors", many(3<<3|2, 0), reason{code: codes.Internal}, "a request of 8388608 bytes"},

@@ -73,7 +73,6 @@ func TestInService(t *testing.T) {
 			check.Must(t, err)
 			counts := report.Server.Counts[trainer.Timed]
 			n, most := inService(counts)
-			t.Logf("of %d requests up to %d were in service at once, and %d had to wait", n, most, counts[phase.Queued])
 			check.Equal(t, n, c.begun*lanes*rounds, "requests were in service")
 			check.That(t, c.threads <= 0 || most <= c.threads,
 				"%d requests were in service at once, with %d threads", most, c.threads)
