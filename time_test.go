@@ -42,7 +42,6 @@ var mayTime = map[string]string{
 	"trainer/watch_test.go:linger":                  "a worker that is slow",
 	"trainer/watch_test.go:Submit":                  "the same",
 	"transports/all/tls_test.go:everybody":          "a stranger who says one byte after the other",
-	"transports/batched/stranger_test.go:flood":     "strangers who take less than all processors",
 	"transports/driver/drivertest/left.go:left":     "it looks after all tests, where nobody bounds it",
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
 	"transports/http/hostile_test.go:waits":         "a worker that is slow, and a server",
