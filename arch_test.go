@@ -80,7 +80,7 @@ var layers = map[string][]string{
 	"bench/stat":                   {},
 	"bench/benchtest":              {"bench/result", "internal/link", "internal/machine", "phase/usage", "tensor"},
 	"report/doc":                   {"internal/legible", "bench/stat"},
-	"report/doc/doctest":           {},
+	"report/doc/doctest":           {"internal/test/check"},
 	"report/metrics":               {"bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase"},
 	"report":                       {"report/doc", "bench/result", "internal/link", "internal/doctor", "internal/machine", "bench/stat", "internal/profile/capture", "phase", "report/metrics"},
 	"cli":                          {"internal/reexec", "internal/agent", "identity", "internal/ranges", "internal/link", "tensor", "tensor/models", "internal/scratch", "internal/machine", "transports", "transports/driver", "trainer", "bench", "bench/result", "bench/floors", "internal/profile/capture", "report", "report/metrics", "report/doc", "transports/inproc", "internal/doctor", "internal/legible", "internal/near", "codec", "python", "internal/world"},

@@ -1,9 +1,7 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,12 +25,7 @@ func BenchmarkCopy(b *testing.B) {
 
 // BenchmarkStage takes each stage by itself.
 func BenchmarkStage(b *testing.B) {
-	for _, k := range kinds {
-		value := 1.0
-		if k.arg == "N" {
-			value = 16
-		}
-		s := step{k, value}
+	for _, s := range steps() {
 		benchmark(b, "stage="+s.String(), func(b *testing.B, d tensor.DType) (pack, unpack packer) {
 			st, in := s.make(s.value), words{d, benchSize}
 			if _, err := st.takes(in); err != nil {
@@ -73,14 +66,7 @@ type model struct{ base, cur []byte }
 var models = sync.OnceValue(func() map[tensor.DType]model {
 	m := map[tensor.DType]model{}
 	for _, d := range []tensor.DType{tensor.F32, tensor.BF16} {
-		base := weights(d, benchSize)
-		cur := slices.Clone(base)
-		r := rand.New(rand.NewPCG(3, 4))
-		for i := range benchSize / d.Size() {
-			if r.IntN(50) == 0 {
-				cur[i*d.Size()] ^= byte(1 + r.IntN(127))
-			}
-		}
+		base, cur := altered(d, benchSize)
 		m[d] = model{base, cur}
 	}
 	return m
@@ -98,9 +84,8 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 				b.Run(name, func(b *testing.B) {
 					b.SetBytes(benchSize)
 					for b.Loop() {
-						if _, err := f(); err != nil {
-							b.Fatal(err)
-						}
+						_, err := f()
+						check.Must(b, err)
 					}
 					b.ReportMetric(100*float64(n)/benchSize, "wire-%")
 				})
@@ -111,18 +96,27 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 	}
 }
 
+// altered returns n bytes of weights, and the same with 2 % of the words changed.
+func altered(d tensor.DType, n int) (base, cur []byte) {
+	base = weights(d, n)
+	cur = slices.Clone(base)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range n / d.Size() {
+		if r.IntN(50) == 0 {
+			cur[i*d.Size()] ^= byte(1 + r.IntN(127))
+		}
+	}
+	return base, cur
+}
+
 // weights returns n bytes of numbers that look like weights: normal, with a
 // deviation of 0.02.
 func weights(d tensor.DType, n int) []byte {
 	r := rand.New(rand.NewPCG(1, 1))
-	data := make([]byte, n)
-	for i := 0; i+d.Size() <= n; i += d.Size() {
-		v := float32(0.02 * r.NormFloat64())
-		if d == tensor.BF16 {
-			binary.LittleEndian.PutUint16(data[i:], uint16(math.Float32bits(v)>>16))
-		} else {
-			binary.LittleEndian.PutUint32(data[i:], math.Float32bits(v))
-		}
+	data, floats := make([]byte, n), make([]float32, n/d.Size())
+	for i := range floats {
+		floats[i] = float32(0.02 * r.NormFloat64())
 	}
+	tensor.Narrow(data, floats, d)
 	return data
 }

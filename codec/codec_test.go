@@ -2,11 +2,11 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -68,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 2, 3, 7, 8, 9, 31, 511, 512, 513, 1023, 4095, 4096, 4097, 5000, 3*4096 + 5}
 	for _, text := range lossless {
-		coder, other := mustParse(t, text).NewCoder(), mustParse(t, text).NewCoder()
+		coder := mustParse(t, text).NewCoder()
 		for _, d := range tensor.DTypes() {
 			for _, n := range sizes {
 				for _, share := range []float64{0, 0.001, 0.02, 0.3, 1} {
@@ -76,36 +76,21 @@ func TestRoundTrip(t *testing.T) {
 					if n == 1 {
 						s.Shape = nil // a scalar
 					}
-					trip(t, coder, other, base, cur, s)
-					trip(t, coder, other, nil, cur, s)
+					trip(t, coder, base, cur, s)
+					trip(t, coder, nil, cur, s)
 				}
 			}
 		}
 	}
 }
 
-// trip packs and unpacks, and returns how that went.
-func trip(t *testing.T, from, to *Coder, base, cur []byte, s tensor.Spec) (Mode, int) {
+// trip is arrives for what has to arrive as it was.
+func trip(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) (Mode, int) {
 	t.Helper()
-	const guard = 0xa5
-	dst := bytes.Repeat([]byte{guard}, len(cur)+16)
-	m, n, err := from.Pack(dst[:len(cur)], base, cur, s)
-	check.Must(t, err, s.Name)
-	if m == Coded && n >= len(cur) || m == Unchanged && (n != 0 || !bytes.Equal(base, cur)) || m == Plain && n != len(cur) {
-		t.Fatalf("%s: %d bytes %v, of %d", s.Name, n, m, len(cur))
-	}
-	check.Need(t, from.base <= 0 || base == nil || !bytes.Equal(base, cur) || m == Unchanged,
-		"%s: went %v, and is its base", s.Name, m)
-	check.Need(t, bytes.Equal(dst[len(cur):], bytes.Repeat([]byte{guard}, 16)), "%s: written beyond its end", s.Name)
-	got := make([]byte, len(cur))
-	check.Must(t, to.Unpack(m, got, base, dst[:n:n], s), s.Name, m)
+	got, m, n := arrives(t, c, base, cur, s)
 	check.Need(t, bytes.Equal(got, cur), "%s: %v does not arrive as it was", s.Name, m)
-	if base != nil {
-		patched := slices.Clone(base)
-		if err := to.Unpack(m, patched, patched, dst[:n:n], s); err != nil || !bytes.Equal(patched, cur) {
-			t.Fatalf("%s: %v over its base does not arrive as it was: %v", s.Name, m, err)
-		}
-	}
+	check.Need(t, m == Coded && n < len(cur) || m == Unchanged && n == 0 || m == Plain && n == len(cur), "%s: %d bytes %v, of %d", s.Name, n, m, len(cur))
+	check.Need(t, c.base == 0 || base == nil || (m == Unchanged) == bytes.Equal(base, cur), "%s: went %v", s.Name, m)
 	return m, n
 }
 
@@ -113,16 +98,13 @@ func trip(t *testing.T, from, to *Coder, base, cur []byte, s tensor.Spec) (Mode,
 // sense is refused with those that do.
 func TestParse(t *testing.T) {
 	for _, text := range lossless {
-		if p := mustParse(t, text); p.String() != text || p.Lossy() {
-			t.Errorf("%s is %v, lossy %v", text, p, p.Lossy())
-		}
+		p := mustParse(t, text)
+		check.That(t, p.String() == text && !p.Lossy(), "%s is %v, lossy %v", text, p, p.Lossy())
 	}
-	if p, err := Parse("none"); p != nil || err != nil || p.String() != "none" || p.Lossy() || p.Base() {
-		t.Errorf("none is %v, %v", p, err)
-	}
-	if p := mustParse(t, "xor+shuffle"); p.String() != "xor+shuffle+zstd" || !p.Base() {
-		t.Errorf("xor+shuffle is %v, with a base: %v", p, p.Base())
-	}
+	none, err := Parse("none")
+	check.That(t, none == nil && err == nil && none.String() == "none" && !none.Lossy() && !none.Base(), "none is %v, %v", none, err)
+	p := mustParse(t, "xor+shuffle")
+	check.That(t, p.String() == "xor+shuffle+zstd" && p.Base(), "xor+shuffle is %v, with a base: %v", p, p.Base())
 	for _, c := range []struct{ text, want string }{
 		{"", "want none, sparse"},
 		{"zst", "zstd, "},
@@ -142,9 +124,8 @@ func TestParse(t *testing.T) {
 		{"sparse+xor", "xor cannot follow sparse"},
 		{"xor+xor", "xor cannot follow xor"},
 	} {
-		if _, err := Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: got error %v, want one with %q", c.text, err, c.want)
-		}
+		_, err := Parse(c.text)
+		check.Fails(t, err, c.want, c.text)
 	}
 }
 
@@ -152,17 +133,8 @@ func TestParse(t *testing.T) {
 // of the words changed, sparse sends 6.0 % and gaps at most 3.5 %, and a tensor that
 // did not change costs nothing.
 func TestSizes(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 10))
-	base := weights(tensor.BF16, 1<<20)
-	cur := slices.Clone(base)
-	s := tensor.Spec{Name: "t", DType: tensor.BF16, Shape: []int{1 << 19}}
-	changed := 0
-	for i := range 1 << 19 {
-		if r.IntN(50) == 0 {
-			cur[2*i] ^= byte(1 + r.IntN(127))
-			changed++
-		}
-	}
+	base, cur := altered(tensor.BF16, 1<<20)
+	s := specOf(tensor.BF16, 1<<19)
 	for _, c := range []struct {
 		codec       string
 		least, most float64
@@ -173,72 +145,75 @@ func TestSizes(t *testing.T) {
 		{"xor+shuffle+zstd", 2.5, 3.2},
 	} {
 		coder := mustParse(t, c.codec).NewCoder()
-		m, n := trip(t, coder, coder, base, cur, s)
-		if percent := 100 * float64(n) / (1 << 20); m != Coded || percent < c.least || percent > c.most {
-			t.Errorf("%s: %v with %.2f %%, want %v to %v (%d of %d words changed)", c.codec, m, percent, c.least, c.most, changed, 1<<19)
-		}
-		if m, n := trip(t, coder, coder, base, base, s); m != Unchanged || n != 0 {
-			t.Errorf("%s: a tensor that is its base went %v, with %d bytes", c.codec, m, n)
-		}
+		m, n := trip(t, coder, base, cur, s)
+		percent := 100 * float64(n) / (1 << 20)
+		check.That(t, m == Coded && percent >= c.least && percent <= c.most, "%s: %v with %.2f %%, want %v to %v", c.codec, m, percent, c.least, c.most)
+		m, n = trip(t, coder, base, base, s)
+		check.That(t, m == Unchanged && n == 0, "%s: a tensor that is its base went %v, with %d bytes", c.codec, m, n)
 	}
 }
 
 // TestGapsForm: gaps takes the shorter of its forms.
 func TestGapsForm(t *testing.T) {
 	const count = 8000
-	for _, c := range []struct {
-		every int
-		form  byte
-		at    int
-	}{
-		{1, byBitmap, count / 8}, {7, byBitmap, count / 8}, {8, byGaps, count / 8}, {100, byGaps, count / 100}, {200, byGaps, 2 * count / 200},
-	} {
-		base, cur := make([]byte, 4*count), make([]byte, 4*count)
-		n := 0
-		for i := c.every - 1; i < count; i += c.every {
+	for every, form := range map[int]byte{1: byBitmap, 7: byBitmap, 8: byGaps, 100: byGaps, 200: byGaps} {
+		base, cur, dst := make([]byte, 4*count), make([]byte, 4*count), make([]byte, 5*count)
+		for i := every - 1; i < count; i += every {
 			cur[4*i] = 1
-			n++
 		}
-		dst := make([]byte, 5*count)
-		st := &gaps{}
-		got, err := st.encode(dst, base, cur, words{tensor.F32, 4 * count})
-		check.That(t, err == nil && dst[0] == c.form && got == headLen+c.at+4*n,
-			"every word of %d: form %d in %d bytes, want %d in %d: %v", c.every, dst[0], got, c.form, headLen+c.at+4*n, err)
+		n, at := count/every, count/8
+		if form == byGaps {
+			at = n * len(binary.AppendUvarint(nil, uint64(every)))
+		}
+		got, err := (&gaps{}).encode(dst, base, cur, words{tensor.F32, 4 * count})
+		check.That(t, err == nil && dst[0] == form && got == headLen+at+4*n,
+			"every word of %d: form %d in %d bytes, want %d in %d: %v", every, dst[0], got, form, headLen+at+4*n, err)
 	}
 }
 
-// TestSteady: a Coder that has seen a model allocates nothing that grows with
-// it.
+// TestSteady: a Coder that has seen a model allocates nothing that grows with it, and a
+// lossy one nothing at all.
 func TestSteady(t *testing.T) {
-	r := rand.New(rand.NewPCG(11, 12))
 	for _, p := range pipelines(t) {
-		c := p.NewCoder()
-		base, cur, s := pair(r, tensor.F32, 1<<19, 0.02)
-		dst, out := make([]byte, len(cur)), make([]byte, len(cur))
-		once := func() {
-			m, n, err := c.Pack(dst, base, cur, s)
-			if err == nil {
-				err = c.Unpack(m, out, base, dst[:n], s)
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+			const elems = 1 << 17
+			s := specOf(d, elems)
+			base, cur := drift(d, elems, 0.3)
+			c, dst, out := p.NewCoder(), make([]byte, len(cur)), make([]byte, len(cur))
+			once := func() {
+				m, n, err := c.Pack(dst, base, cur, s)
+				if err == nil {
+					err = c.Unpack(m, out, base, dst[:n], s)
+				}
+				check.Must(t, err)
 			}
-			check.Must(t, err)
+			once()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			n := testing.AllocsPerRun(5, once)
+			runtime.ReadMemStats(&after)
+			grown := (after.TotalAlloc - before.TotalAlloc) / 6
+			check.That(t, grown <= 4096 && (n == 0 || !p.Lossy()),
+				"%v of %v: %v allocations and %d bytes each time, for a tensor of %d", p, d, n, grown, len(cur))
 		}
-		once()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		n := testing.AllocsPerRun(5, once)
-		runtime.ReadMemStats(&after)
-		grown := (after.TotalAlloc - before.TotalAlloc) / 6
-		check.That(t, grown <= 4096, "%v: %v allocations and %d bytes each time, for a tensor of %d", p, n, grown, len(cur))
 	}
 }
 
-// pipelines returns one of each stage, and all that are lossless.
-func pipelines(t testing.TB) (all []*Pipeline) {
+// steps returns one of each stage.
+func steps() (all []step) {
 	for _, k := range kinds {
 		s := step{kind: k, value: 1}
 		if k.arg == "N" {
 			s.value = 16
 		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// pipelines returns one of each stage, and all that are lossless.
+func pipelines(t testing.TB) (all []*Pipeline) {
+	for _, s := range steps() {
 		all = append(all, mustParse(t, s.String()))
 	}
 	for _, text := range lossless {

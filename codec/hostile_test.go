@@ -103,24 +103,18 @@ func TestHostile(t *testing.T) {
 	for _, h := range hostile {
 		c := mustParse(t, h.codec).NewCoder()
 		if h.name == "a bomb" { // what a decoder needs for anything
-			mustUnpack(t, c, run(82), base)
+			_, err := unpack(t, c, Coded, hostileSpec, base, run(82), false)
+			check.Must(t, err)
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := unpack(t, c, Coded, hostileSpec, base, h.src, false)
 		runtime.ReadMemStats(&after)
-		check.That(t, err != nil && strings.Contains(err.Error(), h.want) && strings.HasPrefix(err.Error(), `codec: "layer.1": `),
-			"%s: %s: got %v, want an error with %q", h.codec, h.name, err, h.want)
-		if grown := after.TotalAlloc - before.TotalAlloc; h.name == "a bomb" && grown > 512<<10 { // a decoder works in blocks of 128 KiB
-			t.Errorf("a bomb took %d bytes of memory", grown)
-		}
+		check.Fails(t, err, h.want, h.codec, h.name)
+		check.Fails(t, err, `codec: "layer.1": `)
+		grown := after.TotalAlloc - before.TotalAlloc
+		check.That(t, h.name != "a bomb" || grown <= 512<<10, "a bomb took %d bytes of memory", grown) // a decoder works in blocks of 128 KiB
 	}
-}
-
-func mustUnpack(t *testing.T, c *Coder, src, base []byte) {
-	t.Helper()
-	_, err := unpack(t, c, Coded, hostileSpec, base, src, false)
-	check.Need(t, err == nil, "%v", err)
 }
 
 // TestModes: a mode and a length that do not belong together are errors, and so
@@ -185,9 +179,9 @@ func fuzzPipeline(f *testing.F, p *Pipeline) {
 			base, cur = drift(d, 300, 0.1)
 		}
 		dst := make([]byte, len(cur))
-		if m, n, err := c.Pack(dst, base, cur, s); err != nil {
-			f.Fatal(err)
-		} else if m == Coded {
+		m, n, err := c.Pack(dst, base, cur, s)
+		check.Must(f, err)
+		if m == Coded {
 			f.Add(byte(d), base, dst[:n])
 		}
 	}
@@ -207,7 +201,7 @@ func fuzzPipeline(f *testing.F, p *Pipeline) {
 		case p.Lossy():
 			arrives(t, c, base, got, s)
 		default:
-			trip(t, c, c, base, got, s)
+			trip(t, c, base, got, s)
 		}
 	})
 }
@@ -234,15 +228,14 @@ func FuzzPack(f *testing.F) {
 		n *= s.DType.Size()
 		for _, text := range []string{"sparse", "gaps"} {
 			c := mustParse(t, text).NewCoder()
-			trip(t, c, c, base[:n], cur[:n], s)
+			trip(t, c, base[:n], cur[:n], s)
 		}
 		planes, again := make([]byte, n), make([]byte, n)
 		in := words{s.DType, n}
 		_, err := (shuffle{}).encode(planes, nil, cur[:n], in)
-		check.Need(t, err == nil, "%v", err)
-		if _, err := (shuffle{}).decode(again, nil, planes, in); err != nil || !bytes.Equal(again, cur[:n]) {
-			t.Fatalf("planes of %v do not come back: %v", s.DType, err)
-		}
+		check.Must(t, err)
+		_, err = (shuffle{}).decode(again, nil, planes, in)
+		check.Need(t, err == nil && bytes.Equal(again, cur[:n]), "planes of %v do not come back: %v", s.DType, err)
 	})
 }
 

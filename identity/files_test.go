@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"ipcbench/internal/test/check"
 	"math/big"
 	"net"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ipcbench/internal/test/check"
 )
 
 // A ca makes files as openssl does.
@@ -27,11 +28,14 @@ type ca struct {
 	cert *x509.Certificate
 }
 
-func newCA(t *testing.T, dir, name string) *ca {
-	c := &ca{t: t, dir: dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
-	c.cert = template(name)
+// newCA makes an authority that above has certified, or nobody else.
+func newCA(t *testing.T, dir, name string, above *ca) *ca {
+	c := &ca{t: t, dir: dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), cert: template(name)}
 	c.cert.IsCA, c.cert.KeyUsage = true, x509.KeyUsageCertSign
-	c.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, c.cert, c.cert, &c.key.PublicKey, c.key))))
+	if above == nil {
+		above = c
+	}
+	c.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, c.cert, above.cert, &c.key.PublicKey, above.key))))
 	c.write(name+".crt", "CERTIFICATE", c.cert.Raw)
 	return c
 }
@@ -65,7 +69,7 @@ func (c *ca) issue(name string, usage x509.ExtKeyUsage, change func(*x509.Certif
 
 // federation makes the files of a server and two collaborators.
 func federation(t *testing.T) (*ca, *Files) {
-	c := newCA(t, t.TempDir(), "root")
+	c := newCA(t, t.TempDir(), "root", nil)
 	c.issue("server", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.DNSNames = []string{"*.example.org", "agg.example.org"} })
 	c.issue("hospital", x509.ExtKeyUsageClientAuth, nil)
 	c.issue("clinic", x509.ExtKeyUsageClientAuth, nil)
@@ -92,52 +96,46 @@ func TestFiles(t *testing.T) {
 		state, err, _ := shake(t, must(f.Server(true)), w.Config())
 		check.Must(t, err)
 		for of := range 4 {
-			err := f.Speaks(state, of)
-			if of%2 == process%2 && err != nil || of%2 != process%2 && (err == nil || !strings.Contains(err.Error(), "process")) {
-				t.Errorf("process %d for process %d: %v", process, of, err)
+			if err := f.Speaks(state, of); of%2 == process%2 {
+				check.OK(t, err, process, "for process", of)
+			} else {
+				check.Fails(t, err, "process", process, "for process", of)
 			}
 		}
 		listed := &Files{Names: []string{"elsewhere"}}
 		check.Fails(t, listed.Speaks(state, process), "not on the list", "a name that is not on the list")
 	}
-	if state, err, _ := shake(t, must(f.Server(false)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) == nil {
-		t.Errorf("a server that asks for no certificate: %v, and knows who speaks: %v", err, f.Speaks(state, 0))
-	}
-	_, _, err := shake(t, must(f.Server(true)), must(f.Worker(0, "elsewhere")).Config())
-	check.That(t, err != nil && strings.Contains(err.Error(), "not elsewhere"), "a server of another name: %v", err)
+	state, err, _ := shake(t, must(f.Server(false)), must(f.Worker(0, name)).Config())
+	check.That(t, err == nil && f.Speaks(state, 0) != nil, "a server that asks for no certificate: %v, and knows who speaks", err)
+	_, _, err = shake(t, must(f.Server(true)), must(f.Worker(0, "elsewhere")).Config())
+	check.Fails(t, err, "not elsewhere", "a server of another name")
 
 	alone := c.files("server")
 	check.OK(t, alone.Check(false), "the server's files, for tls=on")
-	check.That(t, (&Files{}).Zero() != false && !f.Zero() && (*Files)(nil).Zero(),
+	check.That(t, (&Files{}).Zero() && !f.Zero() && (*Files)(nil).Zero(),
 		"there are files where there are none, or the other way round")
 
 	c.issue("address", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.IPAddresses = []net.IP{net.IPv6loopback} })
 	by := c.files("address", "clinic")
-	if name := must(by.Server(true)).ServerName; name != "::1" || by.Check(true) != nil {
-		t.Errorf("a server that is named by its address: %q, %v", name, by.Check(true))
-	}
-	if _, err, client := shake(t, must(by.Server(true)), must(by.Worker(0, "::1")).Config()); err != nil || client != nil {
-		t.Errorf("by its address: %v, %v", err, client)
-	}
+	check.Equal(t, must(by.Server(true)).ServerName, "::1", "a server that is named by its address")
+	check.OK(t, by.Check(true), "by its address")
+	_, err, atClient := shake(t, must(by.Server(true)), must(by.Worker(0, "::1")).Config())
+	check.OK(t, errors.Join(err, atClient), "by its address")
 }
 
 // TestChain: what lies between a certificate and the authority stands behind it in its
 // file.
 func TestChain(t *testing.T) {
 	c, f := federation(t)
-	between := &ca{t: t, dir: c.dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), cert: template("between")}
-	between.cert.IsCA, between.cert.KeyUsage = true, x509.KeyUsageCertSign
-	between.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, between.cert, c.cert, &between.key.PublicKey, c.key))))
-	between.write("between.crt", "CERTIFICATE", between.cert.Raw)
+	between := newCA(t, c.dir, "between", c)
 	between.issue("hospital", x509.ExtKeyUsageClientAuth, nil)
 	check.Fails(t, f.Check(true), "unknown authority", "without what lies between")
 	both := append(must(os.ReadFile(c.path("hospital.crt"))), must(os.ReadFile(c.path("between.crt")))...)
 	check.Must(t, os.WriteFile(c.path("hospital.crt"), both, 0o600))
 	check.Must(t, f.Check(true))
 	name := must(f.Server(true)).ServerName
-	if state, err, _ := shake(t, must(f.Server(true)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) != nil {
-		t.Errorf("with it: %v, %v", err, f.Speaks(state, 0))
-	}
+	state, err, _ := shake(t, must(f.Server(true)), must(f.Worker(0, name)).Config())
+	check.OK(t, errors.Join(err, f.Speaks(state, 0)), "with it")
 }
 
 // TestWrongFiles: whatever is wrong is said in one line, with the file that it is in.
@@ -170,7 +168,7 @@ func TestWrongFiles(t *testing.T) {
 		{"encrypted in the old way", write("clinic.key", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"), "Key", "clinic.key: the key is encrypted"},
 		{"a key for others to read", func(_ *ca, f *Files) { _ = os.Chmod(f.Key[1], 0o644) }, "Key", "others on this machine may read"},
 		{"another's key", func(_ *ca, f *Files) { f.Key[1], f.Key[2] = f.Key[2], f.Key[1] }, "Cert", "clinic.key: tls: private key does not match public key"},
-		{"another authority", func(c *ca, f *Files) { newCA(t, c.dir, "other"); f.CA = c.path("other.crt") }, "Cert", "server.crt: x509: certificate signed by unknown authority"},
+		{"another authority", func(c *ca, f *Files) { newCA(t, c.dir, "other", nil); f.CA = c.path("other.crt") }, "Cert", "server.crt: x509: certificate signed by unknown authority"},
 		{"no authority", func(c *ca, f *Files) { f.CA = c.path("clinic.crt") }, "Cert", "signed by unknown authority"},
 		{"no subjectAltName", issue("server", server, nil), "Cert", "server.crt: its subjectAltName"},
 		{"the server's is for clients", issue("server", client, agg), "Cert", "server.crt: x509: certificate specifies an incompatible key usage"},
@@ -194,9 +192,8 @@ func TestWrongFiles(t *testing.T) {
 			err := f.Check(true)
 			var wrong *Error
 			check.Need(t, errors.As(err, &wrong), "got %v", err)
-			if wrong.Field != test.field || !strings.Contains(wrong.What, test.want) || strings.Contains(wrong.What, "\n") {
-				t.Errorf("got %s: %s", wrong.Field, wrong.What)
-			}
+			check.That(t, wrong.Field == test.field && strings.Contains(wrong.What, test.want) && !strings.Contains(wrong.What, "\n"),
+				"got %s: %s", wrong.Field, wrong.What)
 		})
 	}
 }

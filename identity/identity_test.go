@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -33,9 +34,7 @@ func must[T any](v T, err error) T {
 // certified returns a worker process that hosts l, as a session makes it.
 func certified(a *Authority, l Lanes) *Worker {
 	w := must(NewWorker(a.Certificate()))
-	if err := w.Certify(must(a.Sign(must(w.Request()), l))); err != nil {
-		panic(err)
-	}
+	must(0, w.Certify(must(a.Sign(must(w.Request()), l))))
 	return w
 }
 
@@ -109,14 +108,15 @@ func TestWrong(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			state, server, client := shake(t, must(a.Server(true)), test.client)
-			verify := func(end string, err error, want string) {
-				check.That(t, (err != nil || want == "") && (err == nil || want != "" && strings.Contains(err.Error(), want)),
-					"%s: got %v, want %q", end, err, want)
-			}
-			verify("server", server, test.server)
-			verify("client", client, test.reason)
 			l, err := Of(state, session)
-			check.That(t, (err == nil) == (test.server == "") && (err != nil || l == (Lanes{4, 7})), "it speaks for %v: %v", l, err)
+			if test.server == "" {
+				check.OK(t, errors.Join(server, client, err))
+				check.Equal(t, l, Lanes{4, 7}, "it speaks for")
+				return
+			}
+			check.Fails(t, server, test.server, "at the server")
+			check.Fails(t, client, test.reason, "at the client")
+			check.That(t, err != nil, "it speaks for %v", l)
 		})
 	}
 }
@@ -158,9 +158,8 @@ func TestOf(t *testing.T) {
 	check.That(t, !l.Has(3) && l.Has(4) && l.Has(7) && !l.Has(8), "4-7 are not 4 to 7")
 
 	state, _, _ := shake(t, must(a.Server(false)), certified(a, Lanes{4, 7}).Config())
-	if l, err := Of(state, session); err == nil {
-		t.Errorf("a server that asked for no certificate lets one speak for %v", l)
-	}
+	l, err := Of(state, session)
+	check.That(t, err != nil, "a server that asked for no certificate lets one speak for %v", l)
 }
 
 // TestConnection: TLS 1.3, with what was decided about it, and no ticket for a shorter
@@ -176,14 +175,18 @@ func TestConnection(t *testing.T) {
 			"version %x, resumed: %v: %v", state.Version, state.DidResume, err)
 	}
 	for _, c := range []*x509.Certificate{a.cert, must(client.GetClientCertificate(nil)).Leaf} {
-		if c.NotAfter.Unix() < now.Add(lifetime-time.Hour).Unix() || c.NotBefore.Unix() > now.Add(-skew/2).Unix() || c.SerialNumber.BitLen() < 64 {
-			t.Errorf("%s: from %v to %v, number %v", c.Subject, c.NotBefore, c.NotAfter, c.SerialNumber)
-		}
+		check.That(t, c.NotAfter.Unix() >= now.Add(lifetime-time.Hour).Unix() && c.NotBefore.Unix() <= now.Add(-skew/2).Unix() && c.SerialNumber.BitLen() >= 64,
+			"%s: from %v to %v, number %v", c.Subject, c.NotBefore, c.NotAfter, c.SerialNumber)
 	}
 }
 
 func request(key crypto.Signer, c *x509.CertificateRequest) []byte {
 	return must(x509.CreateCertificateRequest(rand.Reader, c, key))
+}
+
+// speaksFor reports whether a certificate has that name and no other.
+func speaksFor(c *x509.Certificate, name string) bool {
+	return len(c.URIs) == 1 && c.URIs[0].String() == name && len(c.DNSNames) == 0 && !c.IsCA
 }
 
 // TestSign: of a request for a certificate only the key is taken, and only one that the
@@ -213,25 +216,21 @@ func TestSign(t *testing.T) {
 		{"lanes below 0", good, Lanes{-1, 2}, "there are none such"},
 	} {
 		_, err := a.Sign(test.request, test.lanes)
-		check.That(t, err != nil && strings.Contains(err.Error(), test.want), "%s: got %v, want %q", test.name, err, test.want)
+		check.Fails(t, err, test.want, test.name)
 	}
 
 	greedy := request(key, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName}, URIs: []*url.URL{Lanes{0, 99}.uri(session)},
 	})
 	c := must(x509.ParseCertificate(must(a.Sign(greedy, Lanes{2, 2}))))
-	if len(c.DNSNames) > 0 || len(c.URIs) != 1 || c.URIs[0].String() != "ipcbench://5e55/lanes/2" || c.IsCA || c.Subject.CommonName != "lanes 2" {
-		t.Errorf("a request gave itself names: %v %v %v", c.Subject, c.DNSNames, c.URIs)
-	}
+	check.That(t, speaksFor(c, "ipcbench://5e55/lanes/2") && c.Subject.CommonName == "lanes 2", "a request gave itself names: %v %v %v", c.Subject, c.DNSNames, c.URIs)
 }
 
 // TestCertify: a worker takes no certificate but the one that it asked for.
 func TestCertify(t *testing.T) {
 	a, other := must(NewAuthority(session)), must(NewAuthority(session))
 	w := must(NewWorker(a.Certificate()))
-	if err := w.Certify(certified(a, Lanes{}).own.Certificate[0]); err == nil {
-		t.Error("a certificate that nobody asked for was taken")
-	}
+	check.That(t, w.Certify(certified(a, Lanes{}).own.Certificate[0]) != nil, "a certificate that nobody asked for was taken")
 	mine := must(w.Request())
 	for _, test := range []struct {
 		name string
@@ -263,9 +262,8 @@ func FuzzURI(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if l, err := parse(u, session); err == nil && *u != *l.uri(session) {
-			t.Errorf("%q is %v", text, l)
-		}
+		l, err := parse(u, session)
+		check.That(t, err != nil || *u == *l.uri(session), "%q is %v", text, l)
 	})
 }
 
@@ -282,8 +280,6 @@ func FuzzSign(f *testing.F) {
 			return
 		}
 		c, r := must(x509.ParseCertificate(der)), must(x509.ParseCertificateRequest(request))
-		if !c.PublicKey.(*ecdsa.PublicKey).Equal(r.PublicKey) || len(c.URIs) != 1 || c.URIs[0].String() != "ipcbench://5e55/lanes/2-3" || len(c.DNSNames) > 0 || c.IsCA {
-			t.Errorf("%x gave %v for %v", request, c.Subject, c.URIs)
-		}
+		check.That(t, c.PublicKey.(*ecdsa.PublicKey).Equal(r.PublicKey) && speaksFor(c, "ipcbench://5e55/lanes/2-3"), "%x gave %v for %v", request, c.Subject, c.URIs)
 	})
 }

@@ -1,14 +1,14 @@
 package phase
 
 import (
-	"ipcbench/internal/test/check"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestMain: with clockEnv set, this process prints what time it is.
@@ -39,11 +39,9 @@ func TestClockIsShared(t *testing.T) {
 func TestRecorder(t *testing.T) {
 	r := NewRecorder(3)
 	for i := range 5 {
-		s := r.Begin(Train, ID{Lane: 1, Round: 2, Client: i})
-		s.End()
+		r.Begin(Train, ID{Lane: 1, Round: 2, Client: i}).End()
 	}
-	receive := r.Begin(Receive, ID{Lane: 1, Round: -1, Client: -1})
-	receive.EndAs(ID{Lane: 1, Round: 9, Client: 9})
+	r.Begin(Receive, ID{Lane: 1, Round: -1, Client: -1}).EndAs(ID{Lane: 1, Round: 9, Client: 9})
 	check.Equal(t, r.Len(), 3, "len")
 	samples, lost := r.Drain()
 	check.Need(t, len(samples) == 3 && lost == 3, "got %d samples and %d lost, want 3 and 3", len(samples), lost)
@@ -51,9 +49,8 @@ func TestRecorder(t *testing.T) {
 		check.That(t, s.Phase == Train && s.Lane == 1 && s.Round == 2 && int(s.Client) == i && s.End >= s.Start,
 			"sample %d is %+v", i, s)
 	}
-	if samples, lost := r.Drain(); len(samples) != 0 || lost != 0 {
-		t.Errorf("after a drain: %d samples, %d lost", len(samples), lost)
-	}
+	samples, lost = r.Drain()
+	check.That(t, len(samples) == 0 && lost == 0, "after a drain: %d samples, %d lost", len(samples), lost)
 }
 
 // TestRounds: samples are kept by the round that they name, however late they
@@ -77,8 +74,8 @@ func TestRounds(t *testing.T) {
 	for _, s := range samples {
 		got = append(got, s.Round)
 	}
-	want := []int32{0, -1, 5, 5}
-	check.That(t, slices.Equal(got, want) && lost == 0, "got rounds %d and %d lost, want %d and none", got, lost, want)
+	check.Equal(t, got, []int32{0, -1, 5, 5}, "rounds")
+	check.Equal(t, lost, 0, "lost")
 }
 
 // TestConcurrent: any goroutine records, and no sample is lost or torn.
@@ -107,24 +104,27 @@ func TestConcurrent(t *testing.T) {
 	check.Equal(t, r.Counts()["n"], goroutines*each, "counted")
 }
 
-// TestNothingAllocated: recording allocates nothing, and neither does a recorder
-// that is off (guard 7).
+// TestNothingAllocated: recording allocates nothing, whether it is labelled or not, and
+// neither does a recorder that is off (guard 7).
 func TestNothingAllocated(t *testing.T) {
-	on := NewRecorder(10_000)
+	on, labelled := NewRecorder(10_000), NewRecorder(10_000)
+	labelled.Label("pickle", "cnn", "server")
 	counter := on.Counter("n")
-	for name, r := range map[string]*Recorder{"on": on, "off": nil} {
-		got := testing.AllocsPerRun(1000, func() {
-			s := r.Begin(Fold, ID{Lane: 1, Round: 2, Client: 3})
+	for name, r := range map[string]*Recorder{"on": on, "labelled": labelled, "off": nil} {
+		check.Equal(t, testing.AllocsPerRun(1000, func() {
+			outer := r.Begin(Collect, ID{Lane: 1})
+			r.Mark(Read).End()
+			r.Begin(Decode, ID{Lane: 1}).EndAs(ID{Lane: 2, Round: 2, Client: 3})
 			counter.Add(1)
-			s.End()
-		})
-		check.Equal(t, got, 0, "recorder", name, " allocations a span")
+			outer.End()
+		}), 0, "recorder", name, " allocations for two spans and a mark")
 	}
 }
 
 // TestOff: a nil recorder takes every call.
 func TestOff(t *testing.T) {
 	var r *Recorder
+	r.Label("pickle", "cnn", "server")
 	r.Add(Fold, ID{}, 1, 2)
 	r.AddSum(Fold, ID{}, 1, 2)
 	r.Begin(Fold, Whole(1)).EndAs(ID{})

@@ -70,22 +70,16 @@ func sampleKinds() kinds {
 // Everything that is not a tensor comes back as it was.
 func TestKinds(t *testing.T) {
 	v := sampleKinds()
-	diff := cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{}))
-	check.That(t, diff == "", "%v", diff)
+	check.Same(t, cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{})))
 }
 
 func TestRoots(t *testing.T) {
 	got := trip(t, *numbers(3, 1), 0)
 	check.That(t, slices.Equal(got.Data, []byte{1, 2, 3}), "a tensor came back as %v", got)
-	if got := trip[any](t, nil, 0); got != nil {
-		t.Errorf("nil came back as %v", got)
-	}
-	if got := trip[*Tensor](t, nil, 0); got != nil {
-		t.Errorf("a nil tensor came back as %v", got)
-	}
-	if got := trip[any](t, []any{uint8(1), map[string]float32{"x": 2}, "s"}, 0); len(got.([]any)) != 3 {
-		t.Errorf("a list came back as %v", got)
-	}
+	check.Equal(t, trip[any](t, nil, 0), nil, "nil")
+	check.Equal(t, trip[*Tensor](t, nil, 0), nil, "a nil tensor")
+	list := []any{uint8(1), map[string]float32{"x": 2}, "s"}
+	check.Equal(t, trip[any](t, list, 0), any(list), "a list")
 }
 
 // Keys of every kind are in the order of their values.
@@ -98,24 +92,19 @@ func TestMapKeys(t *testing.T) {
 		"name": map[name]*Tensor{"b": one(), "aa": one(), "": one()},
 	}
 	want := []string{"int[-1]", "int[9]", "int[10]", "name.", "name.aa", "name.b", "uint[9]", "uint[10]"}
-	diff := cmp.Diff(want, names(mustDetach(t, v, DefaultDepth).Specs))
-	check.That(t, diff == "", "%v", diff)
+	check.Same(t, cmp.Diff(want, names(mustDetach(t, v, DefaultDepth).Specs)))
 	known := []any{map[int]*Tensor{}, map[uint16]*Tensor{}, map[name]*Tensor{}}
-	if diff := cmp.Diff(v, trip(t, v, DefaultDepth, known...)); diff != "" {
-		t.Error(diff)
-	}
+	check.Same(t, cmp.Diff(v, trip(t, v, DefaultDepth, known...)))
 }
 
 func TestNewTensor(t *testing.T) {
 	w, err := NewTensor(tensor.F64, 3, 5)
 	check.That(t, err == nil && len(tensor.Slice[float64](w.Data)) == 15 && slices.Equal(w.Shape, []int{3, 5}),
 		"%v, error %v", w, err)
-	if _, err := NewTensor(tensor.F64, math.MaxInt, 5); err == nil {
-		t.Error("no error for a shape that overflows")
-	}
-	if _, err := NewTensor(0); err == nil {
-		t.Error("no error for no type")
-	}
+	_, err = NewTensor(tensor.F64, math.MaxInt, 5)
+	check.Fails(t, err, "overflow")
+	_, err = NewTensor(0)
+	check.Fails(t, err, "invalid dtype(0)")
 }
 
 type hidden struct {
@@ -146,9 +135,8 @@ func TestDetachNamesWhatCannotTravel(t *testing.T) {
 		{"negative shape", "negative dimension", []Tensor{{DType: tensor.U8, Shape: []int{-1}}}},
 	}
 	for _, test := range tests {
-		if _, err := Detach(test.v, DefaultDepth); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
-		}
+		_, err := Detach(test.v, DefaultDepth)
+		check.Fails(t, err, test.want, test.name)
 	}
 }
 
@@ -204,14 +192,12 @@ func TestCopyToOverlaps(t *testing.T) {
 	d := mustDetach(t, []*Tensor{numbers(4, 1), numbers(4, 9)}, 1)
 	p := packed(t, d)
 	swapped := []*Tensor{{tensor.U8, []int{4}, p.View(1)}, {tensor.U8, []int{4}, p.View(0)}}
-	if err := mustDetach(t, swapped, 1).CopyTo(p); err != nil || string(p.View(0)) != "\x09\x0a\x0b\x0c" || string(p.View(1)) != "\x01\x02\x03\x04" {
-		t.Errorf("tensors are % x and % x, error %v", p.View(0), p.View(1), err)
-	}
+	check.Must(t, mustDetach(t, swapped, 1).CopyTo(p))
+	check.Equal(t, string(p.View(0))+string(p.View(1)), "\x09\x0a\x0b\x0c\x01\x02\x03\x04")
 	l := mustLayout(t, []tensor.Spec{{DType: tensor.U8, Shape: []int{64}}, {DType: tensor.U8, Shape: []int{64}}})
 	mem := numbers(128, 0).Data
 	p = tensor.NewPackage(l, mem)
 	across := []*Tensor{{tensor.U8, []int{64}, mem[1:65]}, {tensor.U8, []int{64}, mem[32:96]}}
-	if err := mustDetach(t, across, 1).CopyTo(p); err != nil || mem[0] != 1 || mem[63] != 64 || mem[64] != 32 || mem[127] != 95 {
-		t.Errorf("memory is % x, error %v", mem, err)
-	}
+	check.Must(t, mustDetach(t, across, 1).CopyTo(p))
+	check.Equal(t, mem, append(numbers(64, 1).Data, numbers(64, 32).Data...), "memory")
 }

@@ -103,17 +103,12 @@ func TestDetachFindsTensorsEverywhere(t *testing.T) {
 		"Layers[0].Weight", "Layers[0].Bias", "Layers[1].Weight", "ByName.a",
 		"Extra.list[1]", "Extra.list[4][0]", "Pair[1]",
 	}
-	diff := cmp.Diff(want, names(d.Specs))
-	check.That(t, diff == "", "%v", diff)
-	if len(d.Untouched) != 0 {
-		t.Errorf("untouched: %v", d.Untouched)
-	}
+	check.Same(t, cmp.Diff(want, names(d.Specs)))
+	check.That(t, len(d.Untouched) == 0, "untouched: %v", d.Untouched)
 	p := packed(t, d)
 	var out *network
 	mustAttach(t, p, &out)
-	if diff := cmp.Diff(v, out); diff != "" {
-		t.Error(diff)
-	}
+	check.Same(t, cmp.Diff(v, out))
 	check.That(t, out.Layers[1].Weight == out.ByName["head.weight"], "a shared tensor is not shared any more")
 }
 
@@ -153,9 +148,8 @@ func TestReceiptHasNoTensorBytes(t *testing.T) {
 		sizes[len(d.Receipt)] = true
 		check.That(t, len(d.Data) == 2 && &d.Data[1][0] == &mem[0] && len(d.Data[1]) == half,
 			"%d bytes: the data is not the value's own", n)
-		if w := v.Params["w"]; v.ID != 5 || len(v.Params) != 2 || w.Shape[0] != half || &w.Data[0] != &mem[0] {
-			t.Errorf("%d bytes: the value has changed: %v", n, v)
-		}
+		w := v.Params["w"]
+		check.That(t, v.ID == 5 && len(v.Params) == 2 && w.Shape[0] == half && &w.Data[0] == &mem[0], "%d bytes: the value has changed: %v", n, v)
 	}
 	check.That(t, len(sizes) == 1, "receipts of 1 KiB to 1 GiB have different sizes: %v", sizes)
 
@@ -190,8 +184,7 @@ func TestAttachJoinsReceiptAndBuffer(t *testing.T) {
 	check.That(t, got.ID == 5 && got.Loss == 999, "metadata is %v and %v, want 5 and 999", got.ID, got.Loss)
 	want := sampleNetwork()
 	want.Layers[0].Weight.Data = []byte{200, 201, 202, 203}
-	diff := cmp.Diff(want, got.Model)
-	check.That(t, diff == "", "%v", diff)
+	check.Same(t, cmp.Diff(want, got.Model))
 	update.View(0)[0] = 77
 	w := got.Model.Layers[0].Weight.Data
 	check.That(t, w[0] == 77 && cap(w) == len(w), "the tensor is no view of the buffer")
@@ -212,16 +205,13 @@ func TestDepth(t *testing.T) {
 	check.That(t, DefaultDepth == 10, "default depth is %d; DESIGN and help say 10", DefaultDepth)
 	for _, limit := range []int{0, 1, 3, DefaultDepth} {
 		in := mustDetach(t, nest(numbers(9, 1), limit), limit)
-		if len(in.Specs) != 1 || len(in.Untouched) != 0 {
-			t.Errorf("limit %d: at it: %d tensors, untouched %v", limit, len(in.Specs), in.Untouched)
-		}
+		check.That(t, len(in.Specs) == 1 && len(in.Untouched) == 0,
+			"limit %d: at it: %d tensors, untouched %v", limit, len(in.Specs), in.Untouched)
 		v := nest(numbers(9, 1), limit+1)
 		below := mustDetach(t, v, limit)
-		if len(below.Specs) != 0 || len(below.Untouched) != 1 || below.Untouched[0] != strings.Repeat("[0]", limit+1) {
-			t.Errorf("limit %d: below it: %d tensors, untouched %v", limit, len(below.Specs), below.Untouched)
-		}
-		diff := cmp.Diff(v, trip(t, v, limit))
-		check.That(t, diff == "", "limit %d: %s", limit, diff)
+		check.That(t, len(below.Specs) == 0 && len(below.Untouched) == 1 && below.Untouched[0] == strings.Repeat("[0]", limit+1),
+			"limit %d: below it: %d tensors, untouched %v", limit, len(below.Specs), below.Untouched)
+		check.Same(t, cmp.Diff(v, trip(t, v, limit)), "limit", limit)
 	}
 }
 
@@ -243,9 +233,7 @@ func TestDepthCountsContainers(t *testing.T) {
 	for _, test := range tests {
 		d := mustDetach(t, test.v, test.depth)
 		check.That(t, len(d.Specs) == 1, "%s: not found at depth %d", test.name, test.depth)
-		if d := mustDetach(t, test.v, test.depth-1); len(d.Untouched) != 1 {
-			t.Errorf("%s: found at depth %d", test.name, test.depth-1)
-		}
+		check.Equal(t, len(mustDetach(t, test.v, test.depth-1).Untouched), 1, test.name, "untouched at depth", test.depth-1)
 	}
 }
 
@@ -265,11 +253,8 @@ func TestDepthOfSharedTensors(t *testing.T) {
 		"same container": {[]any{[]any{shared}}, shared},
 	} {
 		d := mustDetach(t, v, 2)
-		if len(d.Specs) != 1 || len(d.Untouched) != 0 {
-			t.Errorf("%s: %d tensors, untouched %v", name, len(d.Specs), d.Untouched)
-		}
-		diff := cmp.Diff(v, trip(t, v, 2, &layer{}))
-		check.That(t, diff == "", "%s: %s", name, diff)
+		check.That(t, len(d.Specs) == 1 && len(d.Untouched) == 0, "%s: %d tensors, untouched %v", name, len(d.Specs), d.Untouched)
+		check.Same(t, cmp.Diff(v, trip(t, v, 2, &layer{})), name)
 	}
 }
 
@@ -281,12 +266,10 @@ func TestSharedMemory(t *testing.T) {
 	v := []Tensor{*a, same, other}
 	for _, depth := range []int{0, 1} {
 		d := mustDetach(t, v, depth)
-		if depth == 1 && len(d.Specs) != 2 || depth == 0 && len(d.Untouched) != 3 {
-			t.Errorf("depth %d: %d tensors, untouched %v", depth, len(d.Specs), d.Untouched)
-		}
+		check.That(t, (depth != 1 || len(d.Specs) == 2) && (depth != 0 || len(d.Untouched) == 3),
+			"depth %d: %d tensors, untouched %v", depth, len(d.Specs), d.Untouched)
 		out := trip(t, v, depth)
-		diff := cmp.Diff(v, out)
-		check.That(t, diff == "", "%v", diff)
+		check.Same(t, cmp.Diff(v, out))
 		check.That(t, &out[0].Data[0] == &out[1].Data[0] && (depth != 1 || &out[0].Data[0] != &out[2].Data[0]),
 			"depth %d: shared memory came back differently", depth)
 	}
@@ -343,9 +326,7 @@ func TestHandle(t *testing.T) {
 		h := handle{math.MaxUint32, checkOf(s)}
 		w := &coder{}
 		w.handle(h)
-		if len(w.buf) != handleSize || handleSize >= 64 {
-			t.Errorf("a handle of %v takes %d bytes", s, len(w.buf))
-		}
+		check.That(t, len(w.buf) == handleSize && handleSize < 64, "a handle of %v takes %d bytes", s, len(w.buf))
 		r := &coder{reading: true, buf: w.buf}
 		back := r.handle(handle{})
 		check.That(t, back == h && len(r.buf) <= 0, "%v became %v", h, back)

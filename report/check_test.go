@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/doc/doctest"
 )
 
 // TestCheck: a committed table that no longer matches its data is found, and
@@ -28,29 +29,26 @@ func TestCheck(t *testing.T) {
 	file(".git/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 
 	drifts, err := Check(dir)
-	check.Must(t, err)
-	if len(drifts) != 2 || drifts[0].File != readme || drifts[0].Line != 3 || drifts[0].View != "results/main.json cells transport=pickle" || drifts[0].Got != "old\n" {
-		t.Errorf("got %+v, want the two tables", drifts)
-	}
+	check.Need(t, err == nil && len(drifts) == 2, "got %+v, %v, want the two tables", drifts, err)
+	d := drifts[0]
+	check.Equal(t, []any{d.File, d.Line, d.View, d.Got}, []any{readme, 3, "results/main.json cells transport=pickle", "old\n"})
 	changed, err := Rewrite(dir)
-	check.Need(t, err == nil && len(changed) == 2, "got %v, %v", changed, err)
-	if drifts, err := Check(dir); err != nil || len(drifts) != 0 {
-		t.Errorf("after the update: got %v, %v", drifts, err)
-	}
+	check.That(t, err == nil && len(changed) == 2, "got %v, %v", changed, err)
+	drifts, err = Check(dir)
+	check.That(t, err == nil && len(drifts) == 0, "after the update: got %v, %v", drifts, err)
 	text, err := os.ReadFile(readme)
 	check.Must(t, err)
-	golden(t, "checked.md", string(text))
-
-	// One digit edited by hand.
-	file("README.md", strings.Replace(string(text), "20.0", "19.0", 1))
-	if drifts, err := Check(dir); err != nil || len(drifts) != 1 {
-		t.Errorf("after an edit: got %v, %v", drifts, err)
-	}
+	doctest.Golden(t, "checked.md", string(text))
+	file("README.md", strings.Replace(string(text), "20.0", "19.0", 1)) // one digit edited by hand
+	drifts, err = Check(dir)
+	check.That(t, err == nil && len(drifts) == 1, "after an edit: got %v, %v", drifts, err)
 }
 
+// TestBadMarkers: a page with a marker that cannot be followed, or that is of a run which
+// ended early (guard 18), is neither checked nor written.
 func TestBadMarkers(t *testing.T) {
 	const end = "\n<!-- ipcbench: end -->\n"
-	tests := []struct{ name, text, want string }{
+	for _, tt := range []struct{ name, text, want string }{
 		{"no file", "<!-- ipcbench: begin gone.json cells -->" + end, "no such file"},
 		{"outside", "<!-- ipcbench: begin ../r.json cells -->" + end, "must lie in the same folder"},
 		{"absolute", "<!-- ipcbench: begin /r.json cells -->" + end, "must lie in the same folder"},
@@ -64,20 +62,23 @@ func TestBadMarkers(t *testing.T) {
 		{"no begin", "a\n<!-- ipcbench: end -->\n", "README.md:2: want <!-- ipcbench: begin"},
 		{"nested", "<!-- ipcbench: begin r.json cells -->\n<!-- ipcbench: begin r.json cells -->" + end, "README.md:1: want <!-- ipcbench: begin"},
 		{"not alone", "<!-- ipcbench: begin r.json cells --> a" + end, "alone in its line"},
-	}
-	for _, tt := range tests {
+		{"partial", "# A\n<!-- ipcbench: begin partial.json cells -->" + end, `README.md:2: marker "partial.json cells": the run of partial.json ended early (interrupted)`},
+		{"partial claim", "<!-- ipcbench: begin partial.json claim round transport=pickle -->" + end, "the run of partial.json ended early (interrupted)"},
+		{"partial environment", "<!-- ipcbench: begin partial.json environment -->" + end, "the run of partial.json ended early (interrupted)"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			check.Must(t, benchtest.Pair(1, 1).WriteFile(filepath.Join(dir, "r.json")))
+			dir, r := t.TempDir(), benchtest.Pair(1, 1)
+			check.Must(t, r.WriteFile(filepath.Join(dir, "r.json")))
+			r.Partial = "interrupted"
+			check.Must(t, r.WriteFile(filepath.Join(dir, "partial.json")))
 			path := filepath.Join(dir, "README.md")
 			check.Must(t, os.WriteFile(path, []byte(tt.text), 0o644))
 			_, err := Check(dir)
-			check.That(t, err != nil && strings.Contains(err.Error(), tt.want), "got %v, want %q", err, tt.want)
-			if _, err := Rewrite(dir); err == nil {
-				t.Error("the update has no error")
-			}
+			check.Fails(t, err, tt.want)
+			_, err = Rewrite(dir)
+			check.Fails(t, err, tt.want)
 			after, _ := os.ReadFile(path)
-			check.That(t, string(after) == tt.text, "the file was changed to %q", after)
+			check.Equal(t, string(after), tt.text)
 		})
 	}
 }

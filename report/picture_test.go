@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -34,45 +35,34 @@ func TestTrip(t *testing.T) {
 		lengths = append(lengths, b.RTT...)
 	}
 	slices.Sort(lengths)
-	sum := int64(0)
+	whole := 0.0
 	for _, ns := range lengths[3:9] {
-		sum += ns
+		whole += float64(ns) / 6e9
 	}
-	if whole := trip[0] + trip[1] + trip[2] + trip[3]; !ok || math.Abs(whole-float64(sum)/6e9) > 1e-12 || trip[2] != 0.01 || trip[1] == 0 {
-		t.Errorf("got %+v, %v, which is %v: want %v", trip, ok, whole, float64(sum)/6e9)
-	}
-	for i := range r.Cells[1].Blocks {
-		r.Cells[1].Blocks[i].Down[0] *= 9
-	}
-	if trip, ok := tripOf(metrics.New(r).Cells[1]); ok {
-		t.Errorf("got %+v of parts that are too long", trip)
-	}
-	if trip, ok := tripOf(metrics.New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1))).Cells[0]); ok {
-		t.Errorf("got %+v of nothing", trip)
+	check.That(t, ok && near(trip[0]+trip[1]+trip[2]+trip[3], whole, 1e-12) && trip[2] == 0.01 && trip[1] > 0, "got %+v, %v: want %v", trip, ok, whole)
+	for _, r := range []*result.Result{
+		edited(r, func(b *result.Block) { b.Down[0] *= 9 }), // parts that are too long
+		benchtest.Result(r.Cells[0], cnn("pickle")),
+	} {
+		trip, ok := tripOf(metrics.New(r).Cells[1])
+		check.That(t, !ok, "got %+v", trip)
 	}
 }
 
 func TestDistribution(t *testing.T) {
 	c := metrics.New(benchtest.Result(benchtest.Rounds(func(block, round int) float64 { return float64(120 - block - 6*round) }))).Cells[0]
 	all := distribution(c, 7)
-	if len(all) != 7 || all[0].At != 0.001 || all[0].Value.Center != 1.0/120 || all[6].At != 0.12 || all[6].Value.Center != 1 {
-		t.Errorf("got %v", all)
-	}
-	n := len(distribution(c, 1000))
-	check.That(t, n == 120, "got %d steps of 120 rounds", n)
-	check.That(t, slices.IsSortedFunc(all, func(a, b doc.Point) int { return int(math.Copysign(1, a.At-b.At)) }),
-		"not in order: %v", all)
+	check.That(t, len(all) == 7 && all[0].At == 0.001 && all[0].Value.Center == 1.0/120 && all[6].At == 0.12 && all[6].Value.Center == 1, "got %v", all)
+	check.That(t, slices.IsSortedFunc(all, func(a, b doc.Point) int { return cmp.Compare(a.At, b.At) }), "not in order: %v", all)
+	check.Equal(t, len(distribution(c, 1000)), 120, "steps of 120 rounds")
 }
 
 // TestCourse: blocks are in the order of time, and the fastest and the slowest round
 // of each are kept.
 func TestCourse(t *testing.T) {
 	r := benchtest.Result(benchtest.Rounds(func(block, round int) float64 {
-		switch round {
-		case 7:
-			return 1
-		case 11:
-			return 99
+		if of := map[int]float64{7: 1, 11: 99}[round]; of > 0 {
+			return of
 		}
 		return float64(10 + block)
 	}))
@@ -80,15 +70,12 @@ func TestCourse(t *testing.T) {
 	for i := range blocks {
 		blocks[i].At = time.Duration(len(blocks)-1-i) * time.Second
 	}
-	all := course(metrics.New(r).Cells[0], 5, true)
-	for i, s := range all {
-		if s.At != float64(i) || s.Value.Center != float64(15-i)/1e3 || course(metrics.New(r).Cells[0], 5, false)[i].At != float64(i+1) {
-			t.Errorf("turn %d: %+v", i, s)
-		}
-		check.That(t, len(s.Samples) <= 5 && slices.Min(s.Samples) == 0.001 && slices.Max(s.Samples) == 0.099,
-			"turn %d has the rounds %v", i, s.Samples)
-	}
+	all, turns := course(metrics.New(r).Cells[0], 5, true), course(metrics.New(r).Cells[0], 5, false)
 	check.Equal(t, len(all), 6, "blocks")
+	for i, s := range all {
+		check.That(t, s.At == float64(i) && s.Value.Center == float64(15-i)/1e3 && turns[i].At == float64(i+1), "turn %d: %+v", i, s)
+		check.That(t, len(s.Samples) <= 5 && slices.Min(s.Samples) == 0.001 && slices.Max(s.Samples) == 0.099, "turn %d has the rounds %v", i, s.Samples)
+	}
 }
 
 // twoGroups has three transports with two numbers of clients, and other ranks in each.
@@ -113,50 +100,37 @@ func TestPlots(t *testing.T) {
 	groups := r.Groups()
 	for k, p := range tripPlots(r, groups) {
 		for i, c := range groups[k] {
-			for s, share := range map[string]float64{"down": 0.3, "between": 0, "train": 0.5, "uplink": 0.15} {
-				of := p.Series[slices.IndexFunc(p.Series, func(of doc.Series) bool { return of.Name == s })].Points[i]
-				if want := share * c.Of("round").Center / float64(c.Clients); of.Name != c.Variant || !near(of.Value.Center, want, want/10+1e-9) {
-					t.Errorf("%s of %s: %v s, want about %v", s, c.Name(), of.Value.Center, want)
-				}
+			for _, s := range p.Series {
+				want := map[string]float64{"down": 0.3, "train": 0.5, "uplink": 0.15}[s.Name] * c.Of("round").Center / float64(c.Clients)
+				of := s.Points[i]
+				check.That(t, of.Name == c.Variant && near(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
 			}
 		}
 	}
 	for i, of := range spreadPlots(r, groups)[0].Series {
 		round := groups[0][i].Of("round").Center
 		first, last := of.Points[0], of.Points[len(of.Points)-1]
-		if !near(first.At, 0.9*round, 1e-9) || !near(first.Value.Center, 1.0/12, 1e-9) || !near(last.At, 1.1*round, 1e-9) || last.Value.Center != 1 {
-			t.Errorf("distribution of %s from %+v to %+v", of.Name, first, last)
-		}
+		check.That(t, near(first.At, 0.9*round, 1e-9) && near(first.Value.Center, 1.0/12, 1e-9) && near(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
+			"distribution of %s from %+v to %+v", of.Name, first, last)
 	}
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
-	shown := 0
+	shown := map[bool]int{}
 	made := changePlots(c.naming(), c.Rows)
 	for i, row := range c.Rows {
-		base, head := made[0].Series[0].Points[i].Value, made[0].Series[1].Points[i].Value
-		k := 1
-		if row.Significant {
-			k, shown = 0, shown+1
-		}
-		if base != row.Base || head != row.Head || !slices.ContainsFunc(made[1].Series[k].Points, func(p doc.Point) bool { return p.Value.Center == row.Ratio.Center-1 }) {
-			t.Errorf("%s: base %v, head %v, change among %+v: want %+v", row.Cell.Name(), base, head, made[1].Series[k].Points, row)
-		}
+		shown[row.Significant]++
+		k := map[bool]int{true: 0, false: 1}[row.Significant]
+		check.That(t, made[0].Series[0].Points[i].Value == row.Base && made[0].Series[1].Points[i].Value == row.Head &&
+			slices.ContainsFunc(made[1].Series[k].Points, func(p doc.Point) bool { return p.Value.Center == row.Ratio.Center-1 }), "%s: %+v, want %+v", row.Cell.Name(), made, row)
 	}
-	if shown == 0 || shown == len(c.Rows) {
-		t.Errorf("%d of %d changes are shown", shown, len(c.Rows))
-	}
+	check.Equal(t, len(shown), 2, "changes that are shown, and others")
 }
 
 // TestBlankView: a page of a view that has nothing says so, as the text does.
 func TestBlankView(t *testing.T) {
-	for _, r := range []*result.Result{twoGroups(), benchtest.Synthetic(6, 10)} {
-		for _, write := range []func(io.Writer, *result.Result, Options) error{writeHTML, writeText} {
-			var b strings.Builder
-			check.Must(t, write(&b, r, Options{Views: []string{"profiles", "change"}}))
-			for _, name := range []string{"profiles", "change"} {
-				check.That(t, strings.Contains(b.String(), name+": this result has nothing to show."),
-					"%.200s… is silent about %s", b.String(), name)
-			}
-		}
+	for _, write := range []func(io.Writer, *result.Result, Options) error{writeHTML, writeText} {
+		var b strings.Builder
+		check.Must(t, write(&b, twoGroups(), Options{Views: []string{"profiles", "change"}}))
+		holds(t, b.String(), "profiles: this result has nothing to show.", "change: this result has nothing to show.")
 	}
 }
 
@@ -164,9 +138,8 @@ func TestBlankView(t *testing.T) {
 // has one colour on the whole page.
 func TestPlaces(t *testing.T) {
 	skip.Long(t)
-	b, r := browser.Start(t), twoGroups()
-	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
-	browser.Eval[[]figure](p, drawAll)
+	r := twoGroups()
+	p, _ := opened(t, browser.Start(t), browser.Options{}, format(t, "html", r))
 	// places are the numbers at which the ends of all marks of a kind stand in a picture.
 	places := func(picture int, marks string) [][]float64 {
 		return browser.Eval[[][]float64](p, fmt.Sprintf(`{
@@ -187,16 +160,14 @@ func TestPlaces(t *testing.T) {
 		for i, c := range cells {
 			round := c.Of("round").Map(func(s float64) float64 { return s * 1e3 })
 			by := 0.01 * cells[len(cells)-2].Of("round").Center * 1e3
-			if !near(dots[i][0], round.Center, by) || !near(intervals[i][0], round.Low, by) || !near(intervals[i][1], round.High, by) {
-				t.Errorf("%s stands at %v, %v: want %v", c.Name(), dots[i], intervals[i], round)
-			}
+			check.That(t, near(dots[i][0], round.Center, by) && near(intervals[i][0], round.Low, by) && near(intervals[i][1], round.High, by),
+				"%s stands at %v, %v: want %v", c.Name(), dots[i], intervals[i], round)
 			trip, _ := tripOf(c)
 			from := 0.0
 			for s, part := range trip {
 				to := from + part*1e3
-				if bar := bars[4*i+s]; part > 0 && (!near(bar[0], from, by) || !near(bar[1], to, by)) {
-					t.Errorf("part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
-				}
+				bar := bars[4*i+s]
+				check.That(t, part == 0 || near(bar[0], from, by) && near(bar[1], to, by), "part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
 				from = to
 			}
 		}
@@ -210,8 +181,6 @@ func TestPlaces(t *testing.T) {
 	all := slices.Compact(colours)
 	check.That(t, len(all) == 3, "colours of three transports: %q", all)
 	// A distribution goes up where a round is: each piece of its curve is level or upright.
-	if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot")[k].querySelectorAll(".curves path")]
-		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`); n > 0 {
-		t.Errorf("%d distributions have slopes", n)
-	}
+	check.Equal(t, browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot")[k].querySelectorAll(".curves path")]
+		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`), 0, "distributions that have slopes")
 }

@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -12,7 +10,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/report/metrics"
+	"ipcbench/report/doc/doctest"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -20,48 +18,40 @@ import (
 func profiledResult() *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	r := &result.Result{Floors: []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
+	split := func(name string, ms, server int64, functions ...result.Function) result.Split {
+		return result.Split{Name: name, Rest: name == "garbage collection", Flat: ms * benchtest.MS, Cum: ms * benchtest.MS, Server: server * benchtest.MS, Functions: functions}
+	}
+	functions := []result.Function{
+		{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
+		{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
+		{Name: "never.shown", Cum: 150 * benchtest.MS},
+	}
+	allocs := []result.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}}
 	for _, c := range []struct {
 		name           string
 		memmove        int64 // ns
 		copied, kernel int64 // a round
 	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * benchtest.MS, 0, 400 * benchtest.MB}, {"grpc", 10 * benchtest.MS, 200 * benchtest.MB, 400 * benchtest.MB}} {
-		cell := benchtest.Cell(c.name, m, 1, 1, 10, 10, 10)
+		cell := perRound(benchtest.Cell(c.name, m, 1, 1, 10, 10, 10), map[string]int64{phase.Copied: c.copied})
 		for i := range cell.Blocks {
 			b := &cell.Blocks[i]
-			rounds := int64(len(b.Round))
-			b.Server.Counts = map[string]int64{phase.Copied: c.copied * rounds}
-			b.Server.Usage.IO = &usage.IO{ReadBytes: c.kernel * rounds / 2, WrittenBytes: c.kernel * rounds / 2}
-			for w := range b.Processes {
-				b.Processes[w].Usage.IO = &usage.IO{}
-			}
+			b.Server.Usage.IO, b.Processes[0].Usage.IO = &usage.IO{ReadBytes: c.kernel, WrittenBytes: c.kernel}, &usage.IO{}
 		}
-		slow := func(blocks int, round int64) {
-			for range blocks {
-				b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
-				b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
-				b.Profiled, b.Round = true, []int64{round, round}
-				cell.Blocks = append(cell.Blocks, b)
+		for i := range 11 {
+			b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
+			b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
+			b.Profiled, b.Round = true, []int64{10_310_000, 10_310_000}
+			if i < 3 {
+				b.Round = []int64{9_990_000, 9_990_000}
 			}
+			cell.Blocks = append(cell.Blocks, b)
 		}
-		first := len(cell.Blocks)
-		slow(3, 9_990_000)
-		slow(8, 10_310_000)
 		cell.Profiles = []result.Profile{
-			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &result.Summary{
+			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: 6, Blocks: 8, Rounds: 16, Summary: &result.Summary{
 				Delivered: 200 * benchtest.MB, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
-				Phases: []result.Split{
-					{Name: "train", Flat: 200 * benchtest.MS, Cum: 200 * benchtest.MS},
-					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []result.Function{
-						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
-						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
-						{Name: "never.shown", Cum: 150 * benchtest.MS},
-					}},
-					{Name: "garbage collection", Rest: true, Flat: 50 * benchtest.MS, Cum: 50 * benchtest.MS},
-				},
+				Phases: []result.Split{split("train", 200, 0), split("decode", 150, 75, functions...), split("garbage collection", 50, 0)},
 			}},
-			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &result.Summary{
-				Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: []result.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
-			}},
+			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: 3, Blocks: 3, Rounds: 6, Summary: &result.Summary{Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: allocs}},
 		}
 		r.Cells = append(r.Cells, cell)
 	}
@@ -81,12 +71,8 @@ func TestProfileTables(t *testing.T) {
 		"transport cpu allocs (90 % sure)", "pickle 1.03 ± 0.01 0.999 ± 0.001",
 		"Profiles are taken in blocks of their own, whose times do not count.",
 	)
-	plain := profiledResult()
-	for i := range plain.Cells {
-		plain.Cells[i].Profiles = nil
-	}
-	s := profiles(metrics.New(plain))
-	check.That(t, s.Empty(), "a run without profiles: %+v", s)
+	plain := everyCell(profiledResult(), func(c *result.Cell) { c.Profiles = nil })
+	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")
 }
 
 // TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
@@ -98,9 +84,7 @@ func TestCopyTables(t *testing.T) {
 		"pickle 0 2.00 2.00 — 2.00 in libraries",
 		"grpc 1 2.00 0.100 200 more copies than memmove had time for: they were made in cache",
 	)
-	for i := range r.Cells {
-		r.Cells[i].Profiles = nil
-	}
+	everyCell(r, func(c *result.Cell) { c.Profiles = nil })
 	got := shown(t, r, "copies")
 	check.That(t, !strings.Contains(got, "by memmove"), "the legend explains a column that is not there:\n%s", got)
 }
@@ -108,7 +92,7 @@ func TestCopyTables(t *testing.T) {
 // TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
 // its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
-	c := benchtest.Cell("grpc", benchtest.Models["cnn"], 1, 1, 10)
+	c := cnn("grpc", 10)
 	c.Blocks[0].Timeline = &result.Timeline{
 		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
@@ -117,23 +101,6 @@ func TestTimeline(t *testing.T) {
 	}
 	var b bytes.Buffer
 	check.Must(t, writePerfetto(&b, benchtest.Result(c), Options{}))
-	var trace struct{ TraceEvents []event }
-	check.Must(t, json.Unmarshal(b.Bytes(), &trace))
-	type place struct{ pid, tid int }
-	at, names := map[string]place{}, map[place]string{}
-	for _, e := range trace.TraceEvents {
-		switch {
-		case e.Type == "X":
-			at[e.Name] = place{e.PID, e.TID}
-			check.That(t, e.Took != nil, "%s has no dur", e.Name)
-		case e.Name == "thread_name":
-			names[place{e.PID, e.TID}] = e.Args["name"].(string)
-		}
-	}
-	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "reserve-update": "lane 0"} {
-		check.Equal(t, names[at[span]], want, span, "is on track")
-	}
-	check.That(t, at["collect"].pid != at["train"].pid, "server and worker are one process")
-	err := writePerfetto(&b, benchtest.Pair(1, 1), Options{})
-	check.That(t, errors.Is(err, ErrNoTimeline), "cells without spans: %v", err)
+	doctest.Golden(t, "timeline.json", strings.ReplaceAll(b.String(), "},{", "},\n{"))
+	check.Equal(t, writePerfetto(&b, benchtest.Pair(1, 1), Options{}), ErrNoTimeline, "cells without spans")
 }

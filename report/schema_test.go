@@ -49,7 +49,7 @@ func TestSchema(t *testing.T) {
 			continue
 		}
 		results[path], err = result.ReadFile(path)
-		check.Need(t, err == nil, "%v", err)
+		check.Must(t, err)
 	}
 	answers, files, tables := schemaOf(t, "answer"), schemaOf(t, "result"), map[string]bool{}
 	for name, r := range results {
@@ -75,25 +75,19 @@ func TestSchema(t *testing.T) {
 		{"json", `"model_tensors":`, `"tensors_of_model":`},
 		{"json", `"clients":1`, `"clients":"1"`},
 		{"json", `"median":`, `"middle":`},
-		{"json", `"blocks":1`, `"blocks":"1"`},
 		{"json", `"settings":["elems=on","tls=on"]`, `"settings":"elems=on"`},
-		{"json", `"metrics":`, `"metric":`},
 		{"json", `"kind": "result"`, `"kind": "comparison"`},
 		{"json", `"transport":"a",`, ``},
 		{"result", `"round_ns":`, `"rounds_ns":`},
 		{"result", `"schema": 4`, `"schema": 5`},
-		{"result", `"index": 0`, `"index": "0"`},
 		{"result", `"index": 0`, `"index": 0.5`},
 		{"result", `"build": "base"`, `"build": "bass"`},
 		{"result", `"stopped": "time"`, `"stopped": null`},
 		{"result", `"started": "`, `"started": "on `},
 	} {
 		whole := format(t, c.format, r)
-		text := strings.Replace(whole, c.old, c.broken, 1)
-		if text == whole {
-			t.Errorf("%s has no %s", c.format, c.old)
-		} else if s := map[string]*jsonschema.Schema{"json": answers, "result": files}[c.format]; violation(t, s, text) == nil {
-			t.Errorf("%s: %s in the place of %s is accepted", c.format, c.broken, c.old)
-		}
+		check.That(t, strings.Contains(whole, c.old), "%s has no %s", c.format, c.old)
+		s := map[string]*jsonschema.Schema{"json": answers, "result": files}[c.format]
+		check.That(t, violation(t, s, strings.Replace(whole, c.old, c.broken, 1)) != nil, "%s: %s in the place of %s is accepted", c.format, c.broken, c.old)
 	}
 }

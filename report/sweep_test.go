@@ -1,13 +1,11 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -15,7 +13,6 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
-	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
@@ -79,11 +76,8 @@ func TestCrossings(t *testing.T) {
 		check.Need(t, len(all) == 1 && all[0].Before.Variant == "a" && all[0].After.Variant == "b",
 			"crossings %+v, want one from a to b", all)
 		c := all[0]
-		off := math.Abs(math.Log(c.At.Center / at))
-		check.Need(t, off <= 0.1 && c.At.Low <= c.At.Center && c.At.Center <= c.At.High, "crossing at %+v, want %g", c.At, at)
-		if off := math.Abs(math.Log(1e3 * s.round(c.Before, c.At.Center) / a.round(at))); off > 0.1 {
-			t.Fatalf("a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
-		}
+		check.Need(t, near(math.Log(c.At.Center/at), 0, 0.1) && c.At.Low <= c.At.Center && c.At.Center <= c.At.High, "crossing at %+v, want %g", c.At, at)
+		check.Need(t, near(math.Log(1e3*s.round(c.Before, c.At.Center)/a.round(at)), 0, 0.1), "a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
 	})
 }
 
@@ -111,13 +105,11 @@ func TestPowers(t *testing.T) {
 		}
 		got, ok := crossed(met, from, to)
 		check.Need(t, ok, "no crossing")
-		near := func(x, want float64) bool { return math.Abs(math.Log(x/want)) < 1e-9 }
-		if !near(got.Center, at) || !near(got.Low, at*math.Exp(-half/rise)) && from >= 0 || !near(got.High, at*math.Exp(half/rise)) && to < len(met) {
-			t.Errorf("got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
-		}
-		if worst := met[min(to, len(met)-1)]; got.Confidence != worst.confidence || got.Blocks != worst.blocks {
-			t.Errorf("sure to %v by %d blocks", got.Confidence, got.Blocks)
-		}
+		off := func(x float64) float64 { return math.Log(x / at) }
+		check.That(t, near(off(got.Center), 0, 1e-9) && (from < 0 || near(off(got.Low), -half/rise, 1e-9)) && (to == len(met) || near(off(got.High), half/rise, 1e-9)),
+			"got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
+		worst := met[min(to, len(met)-1)]
+		check.That(t, got.Confidence == worst.confidence && got.Blocks == worst.blocks, "sure to %v by %d blocks", got.Confidence, got.Blocks)
 	})
 }
 
@@ -125,14 +117,13 @@ func TestPowers(t *testing.T) {
 // that was not measured at some sizes is compared where it was, and the control
 // crosses nobody.
 func TestSeveralCrossings(t *testing.T) {
-	none := func() float64 { return 0 }
-	size := func(i int) result.Model { return result.Model{Name: "uniform:x/2", Tensors: 2, Bytes: 1 << (10 + i)} }
 	var cells []result.Cell
 	for i, rounds := range [][3]float64{{1, 2, 3}, {4, 2, 3}, {1, 2, 0}, {1, 2, 1}} {
-		cells = append(cells, benchtest.Cell(metrics.Control, size(i), 1, 1, benchtest.Six(float64(1+i))...))
+		size := result.Model{Name: "uniform:x/2", Tensors: 2, Bytes: 1 << (10 + i)}
+		cells = append(cells, benchtest.Cell(metrics.Control, size, 1, 1, benchtest.Six(float64(1+i))...))
 		for k, x := range rounds {
 			if x > 0 {
-				cells = append(cells, benchtest.Cell(string(rune('a'+k)), size(i), 1, 1, benchtest.Six(x)...))
+				cells = append(cells, benchtest.Cell(string(rune('a'+k)), size, 1, 1, benchtest.Six(x)...))
 			}
 		}
 	}
@@ -141,13 +132,11 @@ func TestSeveralCrossings(t *testing.T) {
 	for _, c := range crossings(s) {
 		got[c.Before.Variant+c.After.Variant]++
 	}
-	want := map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1}
-	check.That(t, fmt.Sprint(got) == fmt.Sprint(want), "crossings %v, want %v", got, want)
-	if e := s.Envelope(); len(e) != 3 || e[1].Best[0].Variant != "b" || e[1].Since == nil || e[1].Since.Before.Variant != "a" || e[2].Best[0].Variant != "a" || e[2].To != 3 {
-		t.Errorf("envelope %+v", e)
-	}
+	check.Equal(t, got, map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1})
+	e := s.Envelope()
+	check.That(t, len(e) == 3 && e[1].Best[0].Variant == "b" && e[1].Since != nil && e[1].Since.Before.Variant == "a" && e[2].Best[0].Variant == "a" && e[2].To == 3, "envelope %+v", e)
 	// One block says nothing: no crossing, whatever the rounds.
-	all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, none))
+	all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, func() float64 { return 0 }))
 	check.That(t, len(all) == 0, "%d crossings of single blocks", len(all))
 }
 
@@ -159,50 +148,46 @@ func TestNearest(t *testing.T) {
 	s := sweepOf(powers(1024, 4, 5), []func(float64) float64{power(90, 0.5), power(90, 0), power(7, 0.1), power(3, 0), power(3, -0.1)}, 6, func() float64 { return 0 })
 	e := s.Envelope()
 	last := e[len(e)-1]
-	if last.Best[0].Variant != "e" || last.Next == nil || last.Next.Variant != "d" || !(last.NextLow >= 1 && last.NextLow < last.NextHigh) {
-		t.Errorf("envelope %+v", last)
-	}
+	check.That(t, last.Best[0].Variant == "e" && last.Next != nil && last.Next.Variant == "d" && last.NextLow >= 1 && last.NextLow < last.NextHigh, "envelope %+v", last)
 }
 
 // TestSweeps: what is a sweep, and what of it differs.
 func TestSweeps(t *testing.T) {
-	uniform := func(size int64, up int64) result.Model {
-		m := result.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
-		if up > 0 {
-			m.Up, m.UpTensors, m.UpBytes = fmt.Sprintf("uniform:%dB/3", up), 3, up
-		}
+	uniform := func(size int64) result.Model {
+		return result.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
+	}
+	updates := func(up int64) result.Model {
+		m := uniform(64)
+		m.Up, m.UpTensors, m.UpBytes = fmt.Sprintf("uniform:%dB/3", up), 3, up
 		return m
 	}
 	cell := func(m result.Model, workers, clients int) result.Cell {
 		return benchtest.Cell("http", m, workers, clients, 1, 2)
 	}
-	cnn, histology := benchtest.Models["cnn"], benchtest.Models["histology"]
-	other := uniform(2048, 0)
+	small, large := benchtest.Models["cnn"], benchtest.Models["histology"]
+	other := uniform(2048)
 	other.Tensors = 4
 	for name, test := range map[string]struct {
 		cells []result.Cell
 		want  string
 	}{
-		"sizes":             {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1)}, "size [1024 2048 4096]"},
-		"other tensors":     {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(other, 1, 1)}, ""},
-		"updates":           {[]result.Cell{cell(uniform(64, 4), 1, 1), cell(uniform(64, 16), 1, 1), cell(uniform(64, 8), 1, 1)}, "update size [4 8 16]"},
-		"clients":           {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 1, 4), cell(cnn, 1, 16)}, "clients [1 4 16]"},
-		"workers":           {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4), cell(cnn, 3, 4)}, "workers [1 2 3]"},
-		"two is too few":    {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4)}, ""},
-		"two models":        {[]result.Cell{cell(cnn, 1, 1), cell(histology, 1, 1)}, ""},
-		"two things differ": {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 2, 2), cell(cnn, 4, 4)}, ""},
+		"sizes":             {[]result.Cell{cell(uniform(4096), 1, 1), cell(uniform(1024), 1, 1), cell(uniform(2048), 1, 1)}, "size [1024 2048 4096];"},
+		"other tensors":     {[]result.Cell{cell(uniform(4096), 1, 1), cell(uniform(1024), 1, 1), cell(other, 1, 1)}, ""},
+		"updates":           {[]result.Cell{cell(updates(4), 1, 1), cell(updates(16), 1, 1), cell(updates(8), 1, 1)}, "update size [4 8 16];"},
+		"clients":           {[]result.Cell{cell(small, 1, 1), cell(small, 1, 4), cell(small, 1, 16)}, "clients [1 4 16];"},
+		"workers":           {[]result.Cell{cell(small, 1, 4), cell(small, 2, 4), cell(small, 3, 4)}, "workers [1 2 3];"},
+		"two is too few":    {[]result.Cell{cell(small, 1, 4), cell(small, 2, 4)}, ""},
+		"two models":        {[]result.Cell{cell(small, 1, 1), cell(large, 1, 1)}, ""},
+		"two things differ": {[]result.Cell{cell(small, 1, 1), cell(small, 2, 2), cell(small, 4, 4)}, ""},
 		"sizes and clients": {[]result.Cell{
-			cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1), cell(uniform(4096, 0), 1, 1), cell(uniform(8192, 0), 1, 1),
-			cell(uniform(1024, 0), 1, 2), cell(uniform(1024, 0), 1, 3), cell(cnn, 1, 1),
-		}, "size [1024 2048 4096 8192]; clients [1 2 3]"},
-		"the control alone": {[]result.Cell{benchtest.Cell(metrics.Control, cnn, 1, 1, 1), benchtest.Cell(metrics.Control, cnn, 2, 1, 1), benchtest.Cell(metrics.Control, cnn, 4, 1, 1)}, ""},
+			cell(uniform(1024), 1, 1), cell(uniform(2048), 1, 1), cell(uniform(4096), 1, 1), cell(uniform(8192), 1, 1),
+			cell(uniform(1024), 1, 2), cell(uniform(1024), 1, 3), cell(small, 1, 1),
+		}, "size [1024 2048 4096 8192];clients [1 2 3];"},
+		"the control alone": {[]result.Cell{benchtest.Cell(metrics.Control, small, 1, 1, 1), benchtest.Cell(metrics.Control, small, 2, 1, 1), benchtest.Cell(metrics.Control, small, 4, 1, 1)}, ""},
 	} {
 		got := ""
-		for i, s := range sweepsOf(metrics.New(benchtest.Result(test.cells...))) {
-			if i > 0 {
-				got += "; "
-			}
-			got += s.Over.name + " " + fmt.Sprint(s.At)
+		for _, s := range sweepsOf(metrics.New(benchtest.Result(test.cells...))) {
+			got += s.Over.name + " " + fmt.Sprint(s.At) + ";"
 		}
 		check.Equal(t, got, test.want, name)
 	}
@@ -255,59 +240,29 @@ func swept(sizes int, clients ...int) *result.Result {
 // TestSweepScreen: a sweep takes the place of its tables: one has a table, others have
 // sentences, and a group that is in none keeps its table. A pull request says it in sentences.
 func TestSweepScreen(t *testing.T) {
-	one := swept(11, 1)
-	changed := swept(4, 1)
-	for i := range changed.Cells {
-		changed.Cells[i].TrainMS = 5
-	}
-	if text := shown(t, changed, "crossover"); !strings.Contains(text, "20 tensors, 1 worker, 1 client, 5 ms of training") {
-		t.Errorf("the title says nothing of the training:\n%s", text)
-	}
-	mixed := swept(4, 1, 2, 4)
+	one, changed, mixed := swept(11, 1), swept(4, 1), swept(4, 1, 2, 4)
+	everyCell(changed, func(c *result.Cell) { c.TrainMS = 5 })
+	holds(t, shown(t, changed, "crossover"), "20 tensors, 1 worker, 1 client, 5 ms of training")
 	mixed.Cells = append(mixed.Cells, benchtest.Pair(6, 10).Cells...)
-	for name, test := range map[string]struct {
-		of    *result.Result
-		lines int
-		want  []string
-	}{
-		"one": {one, 40, []string{
-			"uniform, 1 KiB to 1 GiB in 20 tensors, 1 worker, 1 client\n", "transport-0", "transport-1, ", "takes over at\n", "More: ipcbench report r.json --view crossover,cells,"}},
-		"mixed": {mixed, 60, []string{
-			"inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "1 KiB to 64 KiB in 20 tensors, 1 worker, 4 clients\n", "4 more sweeps: --view crossover\n"}},
-	} {
+	for most, of := range map[int]*result.Result{40: one, 60: mixed} { // lines
 		for _, width := range []int{45, 80, 120} {
-			var b bytes.Buffer
-			check.Must(t, writeText(&b, test.of, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}))
-			for line := range strings.Lines(b.String()) {
-				n := utf8.RuneCountInString(line) - 1
-				check.That(t, n <= width, "%s: %d columns of %d: %s", name, n, width, line)
-			}
-			lines := strings.Count(b.String(), "\n")
-			check.That(t, width < 80 || lines <= test.lines, "%s: %d lines at %d columns", name, lines, width)
-			for _, want := range test.want {
-				check.That(t, width != 120 || strings.Contains(b.String(), want), "%s lacks %q:\n%s", name, want, b.String())
-			}
-			n := strings.Count(b.String(), "\n  from ")
-			check.That(t, width != 120 || n == 1, "%s: %d tables of sweeps:\n%s", name, n, b.String())
+			lines := strings.Count(terminal(t, of, width), "\n")
+			check.That(t, width < 80 || lines <= most, "%d lines at %d columns", lines, width)
 		}
+		check.Equal(t, strings.Count(terminal(t, of, 120), "\n  from "), 1, "tables of sweeps")
 	}
-	md := format(t, "md", one)
-	before, after, _ := strings.Cut(md, "<details>")
-	if !strings.Contains(before, ": nothing beats transport-0") || strings.Contains(before, "\n|") || strings.Count(after, "<summary>uniform:") != 11 {
-		t.Errorf("a request shows more than the sentences, or lacks a table:\n%s", before)
-	}
+	holds(t, terminal(t, one, 120), "uniform, 1 KiB to 1 GiB in 20 tensors, 1 worker, 1 client\n", "transport-0", "transport-1, ", "takes over at\n", "More: ipcbench report r.json --view crossover,cells,")
+	holds(t, terminal(t, mixed, 120), "inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "1 KiB to 64 KiB in 20 tensors, 1 worker, 4 clients\n", "4 more sweeps: --view crossover\n")
+	before, after, _ := strings.Cut(format(t, "md", one), "<details>")
+	check.That(t, strings.Contains(before, ": nothing beats transport-0") && !strings.Contains(before, "\n|") && strings.Count(after, "<summary>uniform:") == 11,
+		"a request shows more than the sentences, or lacks a table:\n%s", before)
 	rows := rowsOf(t, one, "crossings")
-	if len(rows) < 3 || rows[0]["over"] != "size" || rows[0]["from"] != "1 KiB" || rows[0]["best"].([]any)[0] != "transport-0" {
-		t.Fatalf("got %v", rows)
-	}
-	at := rows[1]["at"].(map[string]any)
-	if low, median, high := at["low"].(float64), at["median"].(float64), at["high"].(float64); rows[1]["overtakes"] != "transport-0" || rows[1]["best"].([]any)[0] != "transport-1" || at["unit"] != "B" ||
-		!(low < median && median < high) {
-		t.Errorf("got %v", rows[1])
-	}
+	first, second, at := rows[0], rows[1], rows[1]["at"].(map[string]any)
+	check.Equal(t, fmt.Sprint(first["over"], first["from"], first["best"].([]any)[0], second["overtakes"], second["best"].([]any)[0], at["unit"]), "size1 KiBtransport-0transport-0transport-1B")
+	check.That(t, at["low"].(float64) < at["median"].(float64) && at["median"].(float64) < at["high"].(float64), "crosses at %v", at)
 	sweeps := map[string]bool{}
 	for _, row := range rowsOf(t, mixed, "crossings") {
 		sweeps[fmt.Sprint(row["over"], row["model"], row["update"], row["workers"], row["clients"])] = true
 	}
-	check.That(t, len(sweeps) == 7, "%d sweeps: %v", len(sweeps), sweeps)
+	check.Equal(t, len(sweeps), 7, "sweeps")
 }

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,69 +16,73 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc"
+	"ipcbench/report/doc/doctest"
 )
 
-var update = flag.Bool("update", false, "rewrite the goldens")
+var _ = flag.Bool("update", false, "rewrite the goldens") // doctest.Golden reads it
 
-// golden compares got with testdata/name. Pages have none: TestPage looks at them as a
-// reader does.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if strings.HasSuffix(name, ".html") {
-		return
+// cnn returns a cell of blocks of these rounds in ms, and six and eight one with that many
+// blocks around a round.
+func cnn(transport string, rounds ...float64) result.Cell {
+	return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
+}
+
+func six(transport string, ms float64) result.Cell { return cnn(transport, benchtest.Six(ms)...) }
+
+func eight(transport string, ms float64) result.Cell { return cnn(transport, benchtest.Eight(ms)...) }
+
+// everyCell edits the cells of r.
+func everyCell(r *result.Result, edit func(c *result.Cell)) *result.Result {
+	for i := range r.Cells {
+		edit(&r.Cells[i])
 	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	check.Must(t, err)
-	diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n"))
-	check.That(t, diff == "", "%s (-want +got):\n%s\nrun the test with -update and look at the difference", path, diff)
+	return r
 }
 
 func format(t testing.TB, name string, r *result.Result) string {
 	t.Helper()
-	for _, f := range Formats() {
-		if f.Name != name {
-			continue
-		}
-		var b bytes.Buffer
-		check.Must(t, f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
-		if name == "json" && !jsontext.Value(b.Bytes()).IsValid() { // which no name twice is, either
-			t.Fatalf("this is no JSON:\n%s", b.String())
-		}
-		return b.String()
-	}
-	t.Fatalf("no format %s", name)
-	return ""
+	all := Formats()
+	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
+	check.Need(t, i >= 0, "no format %s", name)
+	var b bytes.Buffer
+	check.Must(t, all[i].Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
+	check.Need(t, name != "json" || jsontext.Value(b.Bytes()).IsValid(), "this is no JSON:\n%s", &b) // which no name twice is, either
+	return b.String()
 }
 
-// shown returns views as text on a terminal that nothing is too wide for, with spaces
-// squeezed; the first screen if there is no name.
-func shown(t testing.TB, r *result.Result, views ...string) string {
+// terminal returns views as text, or the first screen if there is no name, no line of which
+// may be wider than the terminal.
+func terminal(t testing.TB, r *result.Result, width int, views ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	check.Must(t, writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 10000, Unicode: true}}))
-	lines := strings.Split(b.String(), "\n")
-	for i, line := range lines {
-		lines[i] = strings.Join(strings.Fields(line), " ")
+	check.Must(t, writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}))
+	for line := range strings.Lines(b.String()) {
+		n := utf8.RuneCountInString(line) - 1
+		check.That(t, n <= width, "%d columns of %d: %s", n, width, line)
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
-// wantLines wants lines in a text that shown has returned.
-func wantLines(t *testing.T, text string, want ...string) {
+// shown returns views on a terminal that nothing is too wide for, with spaces squeezed.
+func shown(t testing.TB, r *result.Result, views ...string) string {
+	t.Helper()
+	return spaces.ReplaceAllString(terminal(t, r, 1e5, views...), "$1")
+}
+
+var spaces = regexp.MustCompile(`(?m)^ +| +$| *( ) *`)
+
+// wantLines wants lines of a text, and holds texts in it.
+func wantLines(t testing.TB, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		check.That(t, strings.Contains("\n"+text+"\n", "\n"+w+"\n"), "no line %q in:\n%s", w, text)
 	}
 }
 
-// TestSynthetic: the results of this file are such as a run could write.
-func TestSynthetic(t *testing.T) {
-	for i, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 1, 2))} {
-		check.OK(t, r.Validate(), i)
+func holds(t testing.TB, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		check.That(t, strings.Contains(text, w), "no %q in:\n%s", w, text)
 	}
 }
 
@@ -98,23 +99,16 @@ func twoCells() *result.Result {
 // TestFormats: every format has a golden of a realistic result, and those for
 // scripts one of a result that was measured.
 func TestFormats(t *testing.T) {
-	r := twoCells()
-	for _, f := range Formats()[1:] { // TestScreen has text
-		if f.Name == "perfetto" { // TestTimeline has it
-			continue
-		}
-		t.Run(f.Name, func(t *testing.T) {
-			res := r
-			if f.Name == "json" || f.Name == "result" || f.Name == "csv" { // its numbers are many: one small cell will do
-				res = benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11))
-			}
-			golden(t, "result."+f.Name, format(t, f.Name, res))
-		})
+	for _, name := range []string{"md", "benchfmt"} { // a page is seen by TestPage, and a timeline by TestTimeline
+		doctest.Golden(t, "result."+name, format(t, name, twoCells()))
+	}
+	for _, name := range []string{"json", "result", "csv"} { // its numbers are many: one small cell will do
+		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(cnn("pickle", 10, 11))))
 	}
 	real, err := result.ReadFile("../bench/testdata/result.json.gz")
 	check.Must(t, err)
 	for _, name := range []string{"json", "benchfmt"} {
-		golden(t, "real."+name, format(t, name, real))
+		doctest.Golden(t, "real."+name, format(t, name, real))
 	}
 }
 
@@ -127,26 +121,19 @@ func TestScreen(t *testing.T) {
 	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
 	for name, r := range map[string]*result.Result{"first": first, "readme": real} {
 		for _, width := range []int{45, 80, 120} {
-			var b bytes.Buffer
-			check.Must(t, writeText(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}))
-			for line := range strings.Lines(b.String()) {
-				n := utf8.RuneCountInString(line) - 1
-				check.That(t, n <= width, "%s: %d columns of %d: %s", name, n, width, line)
+			text := terminal(t, r, width)
+			if width < 80 {
+				continue
 			}
-			lines := strings.Count(b.String(), "\n")
-			check.That(t, width < 80 || lines <= 40, "%s: %d lines at %d columns", name, lines, width)
+			lines := strings.Count(text, "\n")
+			check.That(t, lines <= 40, "%s: %d lines at %d columns", name, lines, width)
 			// The largest model's verdict is on a screen of 24 lines, the prompt below it.
-			if _, last, ok := strings.Cut(b.String(), "histology, "); width >= 80 && (!ok || strings.Count(last, "\n") > 23) {
-				t.Errorf("%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
-			}
-			if width >= 80 {
-				golden(t, fmt.Sprintf("%s-%d.text", name, width), b.String())
-			}
+			_, last, ok := strings.Cut(text, "histology, ")
+			check.That(t, ok && strings.Count(last, "\n") <= 23, "%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
+			doctest.Golden(t, fmt.Sprintf("%s-%d.text", name, width), text)
 		}
 	}
-	var b bytes.Buffer
-	check.Must(t, writeText(&b, twoCells(), Options{Views: []string{"all"}, Text: doc.TextOptions{Width: 80, Unicode: true}}))
-	golden(t, "views.text", b.String())
+	doctest.Golden(t, "views.text", terminal(t, twoCells(), 80, "all"))
 }
 
 func TestViews(t *testing.T) {

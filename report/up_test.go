@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +16,8 @@ import (
 // 5), and nobody compares them.
 func TestUnlike(t *testing.T) {
 	like := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	lora := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB, Up: "lora", UpTensors: 2, UpBytes: 20 * benchtest.MB}
+	lora := like
+	lora.Up, lora.UpTensors, lora.UpBytes = "lora", 2, 20*benchtest.MB
 	r := benchtest.Result(
 		benchtest.Cell("inproc", like, 1, 1, benchtest.Six(10)...), benchtest.Count(benchtest.Cell("pickle", like, 1, 1, benchtest.Six(20)...), "body.tensors", 16),
 		benchtest.Cell("inproc", lora, 1, 1, benchtest.Six(8)...), benchtest.Count(benchtest.Cell("pickle", lora, 1, 1, benchtest.Six(14)...), "body.tensors", 12),
@@ -41,10 +41,7 @@ func TestUnlike(t *testing.T) {
 				"%s: %s is %v, want %v", v.Cells[i].ID(), name, got, x)
 		}
 	}
-	if len(v.Groups()) != 2 || len(sweepsOf(v)) != 0 {
-		t.Errorf("%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
-	}
-
+	check.That(t, len(v.Groups()) == 2 && len(sweepsOf(v)) == 0, "%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
 	for name, all := range map[string][]string{
 		"text":     {"even, 100 MB in 4 tensors, up lora, 20.0 MB in 2 tensors, 1 worker, 1 client\n", "\neven, 100 MB in 4 tensors, 1 worker, 1 client\n"},
 		"csv":      {",even,model,1,1,", ",even,lora,1,1,", "\nfloors,,,even,lora,", "\nfloors,,,even,,"},
@@ -52,31 +49,16 @@ func TestUnlike(t *testing.T) {
 		"json":     {`"update":"lora"`},
 		"md":       {"up lora"},
 	} {
-		text := format(t, name, r)
-		for _, want := range all {
-			check.That(t, strings.Contains(text, want), "%s: %q is missing in\n%s", name, want, text)
-		}
+		holds(t, format(t, name, r), all...)
 	}
-
 	base, head := benchtest.Result(r.Cells[:2]...), benchtest.Result(r.Cells[2:]...)
 	c := compare(t, base, head, CompareOptions{})
-	if len(c.Rows) != 0 || !slices.Equal(c.OnlyBase, []string{"inproc even workers=1 clients=1", "pickle even workers=1 clients=1"}) ||
-		!slices.Equal(c.OnlyHead, []string{"inproc even up=lora workers=1 clients=1", "pickle even up=lora workers=1 clients=1"}) {
-		t.Errorf("compared %+v; only %v, %v", c.Rows, c.OnlyBase, c.OnlyHead)
-	}
+	check.That(t, len(c.Rows) == 0, "compared %+v", c.Rows)
+	check.Equal(t, c.OnlyBase, []string{"inproc even workers=1 clients=1", "pickle even workers=1 clients=1"})
+	check.Equal(t, c.OnlyHead, []string{"inproc even up=lora workers=1 clients=1", "pickle even up=lora workers=1 clients=1"})
 	c = compare(t, head, benchtest.Result(r.Cells...), CompareOptions{})
-	if len(c.Rows) != 2 || c.Rows[0].Cell.Model.Up != "lora" || c.Rows[1].Ratio.Center != 1 {
-		t.Errorf("compared %+v", c.Rows)
-	}
-	text := write(t, c, "text")
-	check.That(t, strings.Contains(text, "even, updates lora"), "the table says nothing of the update:\n%s", text)
-	if text := write(t, c, "json"); strings.Count(text, `"update":"lora"`) != 2 {
-		t.Errorf("the rows say nothing of the update:\n%s", text)
-	}
-	for filter, n := range map[string]int{"up=lora": 2, "up=model": 2, "up=lora,model": 4} {
-		v := metrics.New(r)
-		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
-			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
-		}
-	}
+	check.That(t, len(c.Rows) == 2 && c.Rows[0].Cell.Model.Up == "lora" && c.Rows[1].Ratio.Center == 1, "compared %+v", c.Rows)
+	holds(t, write(t, c, "text"), "even, updates lora")
+	check.Equal(t, strings.Count(write(t, c, "json"), `"update":"lora"`), 2, "rows that say something of the update")
+	narrowed(t, r, map[string]int{"up=lora": 2, "up=model": 2, "up=lora,model": 4})
 }

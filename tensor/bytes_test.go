@@ -28,23 +28,15 @@ func TestParseBytes(t *testing.T) {
 }
 
 func TestFormatBytes(t *testing.T) {
-	tests := []struct {
-		n    int
-		want string
-	}{
-		{0, "0B"}, {1, "1B"}, {1000, "1000B"}, {1023, "1023B"}, {1024, "1KiB"}, {1536, "1536B"},
-		{64 << 20, "64MiB"}, {3 << 29, "1536MiB"}, {1 << 30, "1GiB"}, {1<<30 + 1, "1073741825B"},
+	for n, want := range map[int]string{
+		0: "0B", 1: "1B", 1000: "1000B", 1023: "1023B", 1024: "1KiB", 1536: "1536B",
+		64 << 20: "64MiB", 3 << 29: "1536MiB", 1 << 30: "1GiB", 1<<30 + 1: "1073741825B",
+	} {
+		check.Equal(t, FormatBytes(n), want, n, "is")
 	}
-	for _, test := range tests {
-		check.Equal(t, FormatBytes(test.n), test.want, test.n, "is")
-	}
-}
-
-func TestFormatBytesIsRead(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, math.MaxInt).Draw(r, "n") >> rapid.IntRange(0, 62).Draw(r, "down") << rapid.IntRange(0, 40).Draw(r, "up") & math.MaxInt
-		if back, err := ParseBytes(FormatBytes(n)); err != nil || back != n {
-			r.Fatalf("%d became %q and %d, error %v", n, FormatBytes(n), back, err)
-		}
+		back, err := ParseBytes(FormatBytes(n))
+		check.Need(r, err == nil && back == n, "%d became %q and %d, error %v", n, FormatBytes(n), back, err)
 	})
 }

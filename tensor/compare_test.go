@@ -1,9 +1,10 @@
 package tensor
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSame: any byte that differs is found and named.
@@ -31,9 +32,7 @@ func TestDiffering(t *testing.T) {
 			p.View(0)[i*d.Size()] = 1
 		}
 		p.View(0)[8*d.Size()-1] |= 0x80 // the last byte of a word that differs already
-		if n := Differing(p, q); n != 3 || p.Elements() != 100 {
-			t.Errorf("%v: %d of %d differ, want 3 of 100", d, n, p.Elements())
-		}
+		check.Equal(t, []int{Differing(p, q), p.Elements()}, []int{3, 100}, d, "differ, of")
 	}
 	l := ragged(t)
 	p, q := Alloc(l), Alloc(l)
@@ -53,21 +52,18 @@ func TestDeviation(t *testing.T) {
 		setElems(p.View(0), d, []float64{3, 6, 1, 10})
 		var v Deviation
 		v.Add(p, want)
-		if math.Abs(v.Max-0.2) > 1e-12 || math.Abs(v.RMS()-math.Sqrt(5.0/125)) > 1e-12 {
-			t.Errorf("%v: at most %v, RMS %v", d, v.Max, v.RMS())
-		}
+		check.That(t, math.Abs(v.Max-0.2) <= 1e-12 && math.Abs(v.RMS()-math.Sqrt(5.0/125)) <= 1e-12,
+			"%v: at most %v, RMS %v", d, v.Max, v.RMS())
 	}
 	l := vector(t, F32, 3)
 	p, want := Alloc(l), Alloc(l)
 	setElems(want.View(0), F32, []float64{math.NaN(), math.Inf(1), 1})
 	setElems(p.View(0), F32, []float64{1, math.Inf(1), math.NaN()})
 	var v Deviation
-	if v.Add(p, want); v.Max != 0 || v.RMS() != 0 {
-		t.Errorf("numbers that are none: at most %v, RMS %v", v.Max, v.RMS())
-	}
+	v.Add(p, want)
+	check.That(t, v.Max == 0 && v.RMS() == 0, "numbers that are none: at most %v, RMS %v", v.Max, v.RMS())
 	setElems(want.View(0), F32, []float64{0, 0, 0})
 	setElems(p.View(0), F32, []float64{1, 0, 0})
-	if v.Add(p, want); v.Max != math.MaxFloat32 || v.RMS() != math.MaxFloat32 {
-		t.Errorf("numbers in place of zeros: at most %v, RMS %v", v.Max, v.RMS())
-	}
+	v.Add(p, want)
+	check.That(t, v.Max == math.MaxFloat32 && v.RMS() == math.MaxFloat32, "numbers in place of zeros: at most %v, RMS %v", v.Max, v.RMS())
 }

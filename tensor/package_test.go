@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -16,15 +17,15 @@ func mustLayout(t testing.TB, specs []Spec) *Layout {
 	return l
 }
 
-// panics reports what f panics with, "" if it does not.
-func panics(f func()) (text string) {
+// panics checks that f panics with a text that contains want.
+func panics(t testing.TB, want string, f func()) {
+	t.Helper()
 	defer func() {
-		if r := recover(); r != nil {
-			text, _ = r.(string)
-		}
+		t.Helper()
+		text, ok := recover().(string)
+		check.That(t, ok && strings.Contains(text, want), "it panics with %q, want %q", text, want)
 	}()
 	f()
-	return ""
 }
 
 var twoTensors = []Spec{{Name: "a", DType: U8, Shape: []int{65}}, {Name: "b", DType: F32, Shape: []int{2}}}
@@ -36,12 +37,11 @@ func TestPackageViewsItsMemory(t *testing.T) {
 	p.View(0)[64], p.View(1)[7] = 1, 2
 	check.That(t, mem[64] == 1 && mem[128+7] == 2 && p.Len() == 2 && p.Layout() == l, "tensors do not lie at their offsets")
 	for i := range p.Len() {
-		if v := p.View(i); len(v) != l.Bytes(i) || cap(v) != len(v) {
-			t.Errorf("view %d has length %d and capacity %d, want %d: appending would reach the next tensor", i, len(v), cap(v), l.Bytes(i))
-		}
+		v := p.View(i)
+		check.That(t, len(v) == l.Bytes(i) && cap(v) == len(v),
+			"view %d has length %d and capacity %d, want %d: appending would reach the next tensor", i, len(v), cap(v), l.Bytes(i))
 	}
-	text := panics(func() { NewPackage(l, mem[:l.Size()-1]) })
-	check.That(t, strings.Contains(text, "191 bytes of memory for a layout of 192"), "too little memory: %q", text)
+	panics(t, "191 bytes of memory for a layout of 192", func() { NewPackage(l, mem[:l.Size()-1]) })
 }
 
 func TestScatteredPackage(t *testing.T) {
@@ -49,11 +49,8 @@ func TestScatteredPackage(t *testing.T) {
 	a, b := make([]byte, 65), make([]byte, 8)
 	p := NewScattered(l, [][]byte{a, b})
 	check.That(t, &p.View(0)[0] == &a[0] && &p.View(1)[0] == &b[0], "the tensors are not what was given")
-	text := panics(func() { NewScattered(l, [][]byte{a}) })
-	check.That(t, strings.Contains(text, "1 tensors for a layout of 2"), "too few tensors: %q", text)
-	if text := panics(func() { NewScattered(l, [][]byte{a, a}) }); !strings.Contains(text, `"b": 65 bytes, layout says 8`) {
-		t.Errorf("wrong length: %q", text)
-	}
+	panics(t, "1 tensors for a layout of 2", func() { NewScattered(l, [][]byte{a}) })
+	panics(t, `"b": 65 bytes, layout says 8`, func() { NewScattered(l, [][]byte{a, a}) })
 }
 
 // Equal tensors have equal hashes wherever they lie; the padding and the receipt
@@ -80,8 +77,7 @@ func TestPackageCopyAndHash(t *testing.T) {
 			q.View(i)[bit/8] ^= 1 << (bit % 8)
 		}
 	}
-	text := panics(func() { p.CopyFrom(Alloc(mustLayout(t, twoTensors))) })
-	check.That(t, text != "", "copied from another layout")
+	panics(t, "different layouts", func() { p.CopyFrom(Alloc(mustLayout(t, twoTensors))) })
 }
 
 // A byte that moves from the end of one tensor to the start of the next is
@@ -101,7 +97,7 @@ func TestHashKnowsWhereTensorsEnd(t *testing.T) {
 func TestLendAndRelease(t *testing.T) {
 	var ledger Ledger
 	p := Alloc(mustLayout(t, twoTensors))
-	check.Equal(t, panics(p.Release), "tensor: package released twice", "release of what was not lent")
+	panics(t, "package released twice", p.Release)
 	var freed *Package
 	for range 2 { // a package is lent again and again
 		freed = nil
@@ -109,14 +105,12 @@ func TestLendAndRelease(t *testing.T) {
 			freed = q
 			check.Equal(t, ledger.Out(), 1, "out while the package is being freed")
 		})
-		check.Equal(t, panics(func() { p.Lend(&ledger, nil) }), "tensor: package lent twice", "lent twice")
+		panics(t, "package lent twice", func() { p.Lend(&ledger, nil) })
 		check.Equal(t, ledger.Out(), 1, "out")
 		p.Release()
-		if freed != p || ledger.Out() != 0 {
-			t.Errorf("freed %p, %d out", freed, ledger.Out())
-		}
+		check.That(t, freed == p && ledger.Out() == 0, "freed %p, %d out", freed, ledger.Out())
 	}
-	check.Equal(t, panics(p.Release), "tensor: package released twice", "released twice")
+	panics(t, "package released twice", p.Release)
 	p.Lend(&ledger, nil)
 	p.Release()
 }
@@ -127,21 +121,20 @@ func TestReleaseOnce(t *testing.T) {
 	p := Alloc(mustLayout(t, twoTensors))
 	for range 100 {
 		p.Lend(&ledger, nil)
-		var panicked sync.Map
+		var panicked atomic.Int32
 		var group sync.WaitGroup
-		for i := range 4 {
+		for range 4 {
 			group.Go(func() {
-				if panics(p.Release) != "" {
-					panicked.Store(i, true)
-				}
+				defer func() {
+					if recover() != nil {
+						panicked.Add(1)
+					}
+				}()
+				p.Release()
 			})
 		}
 		group.Wait()
-		n := 0
-		panicked.Range(func(any, any) bool { n++; return true })
-		if n != 3 || ledger.Out() != 0 {
-			t.Fatalf("%d of 4 releases panicked, %d packages out", n, ledger.Out())
-		}
+		check.Need(t, panicked.Load() == 3 && ledger.Out() == 0, "%d of 4 releases panicked, %d packages out", panicked.Load(), ledger.Out())
 	}
 }
 
@@ -165,7 +158,6 @@ func TestOfIsAView(t *testing.T) {
 	words[2] = 0x04030201
 	check.That(t, bytes.Equal(b[8:12], []byte{1, 2, 3, 4}), "bytes are % x: no view, or not little-endian", b[8:12])
 	check.That(t, Slice[float64](b[:7]) == nil && Slice[float64](nil) == nil, "less than an element is not nothing")
-	text := panics(func() { Slice[uint32](b[1:]) })
-	check.That(t, strings.Contains(text, "not aligned to 4"), "misaligned memory: %q", text)
+	panics(t, "not aligned to 4", func() { Slice[uint32](b[1:]) })
 	check.That(t, len(Slice[uint8](b[1:])) == 14, "bytes need no alignment")
 }

@@ -1,30 +1,23 @@
 package tensor
 
 import (
+	"bytes"
+	"errors"
 	"ipcbench/internal/test/check"
 	"testing"
 )
 
-// stockSizes are sizes in bytes around the step of the loops and around powers
-// of two.
-func stockSizes() []int {
-	sizes := []int{0, 1, 7, 8, 9}
-	for k := 4; k <= 14; k += 5 {
-		sizes = append(sizes, 1<<k-1, 1<<k, 1<<k+1)
-	}
-	return sizes
-}
-
-// stockLayouts returns a layout of one tensor for each data type and size.
+// stockLayouts returns a layout of one tensor for each data type and size in bytes, around
+// the step of the loops and around powers of two.
 func stockLayouts(t testing.TB) []*Layout {
 	var all []*Layout
 	for _, d := range DTypes() {
-		seen := map[int]bool{}
-		for _, n := range stockSizes() {
-			if n /= d.Size(); !seen[n] {
+		before := -1
+		for _, n := range []int{0, 1, 7, 8, 9, 15, 16, 17, 511, 512, 513, 16383, 16384, 16385} {
+			if n /= d.Size(); n > before {
 				all = append(all, vector(t, d, n))
 			}
-			seen[n] = true
+			before = n
 		}
 	}
 	return all
@@ -39,9 +32,7 @@ func TestProveFindsEveryBit(t *testing.T) {
 			key := Key{Seed: 3, Round: 1, Client: 2, Change: mustChange(t, text)}
 			Fill(model, 7)
 			check.Must(t, Train(update, model, key))
-			if err := Prove(update, model, key); err != nil {
-				t.Fatalf("%v: %v", l.Spec(0), err)
-			}
+			check.Must(t, Prove(update, model, key), l.Spec(0))
 			data, step := update.View(0), 1
 			if len(data) > 64 {
 				step = 1021
@@ -51,18 +42,14 @@ func TestProveFindsEveryBit(t *testing.T) {
 			}
 			for bit := 0; bit < 8*len(data); bit += step {
 				data[bit/8] ^= 1 << (bit % 8)
-				if Prove(update, model, key) == nil {
-					t.Fatalf("%v: bit %d of the update is wrong and not found", l.Spec(0), bit)
-				}
+				check.Need(t, Prove(update, model, key) != nil, "%v: bit %d of the update is wrong and not found", l.Spec(0), bit)
 				data[bit/8] ^= 1 << (bit % 8)
 
 				wrong := model.View(0)
 				wrong[bit/8] ^= 1 << (bit % 8)
 				check.Must(t, Train(update, model, key))
 				wrong[bit/8] ^= 1 << (bit % 8)
-				if Prove(update, model, key) == nil {
-					t.Fatalf("%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
-				}
+				check.Need(t, Prove(update, model, key) != nil, "%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
 				check.Must(t, Train(update, model, key))
 			}
 		}
@@ -77,22 +64,14 @@ func TestTrainWritesEveryByteAndNoOther(t *testing.T) {
 		key := Key{Seed: 9}
 		var hashes [2]uint64
 		for i, rest := range []byte{0x00, 0xff} {
-			mem := make([]byte, l.Size()+8)
-			for j := range mem {
-				mem[j] = rest
-			}
+			mem := bytes.Repeat([]byte{rest}, l.Size()+8)
 			update := NewPackage(l, mem)
 			check.Must(t, Train(update, model, key))
 			hashes[i] = update.Hash()
-			for j := l.Payload(); j < len(mem); j++ {
-				if mem[j] != rest {
-					t.Fatalf("%v: byte %d behind the tensor has changed", l.Spec(0), j)
-				}
-			}
+			behind := mem[l.Payload():]
+			check.That(t, bytes.Count(behind, []byte{rest}) == len(behind), "%v: bytes behind the tensor have changed", l.Spec(0))
 		}
-		if hashes[0] != hashes[1] {
-			t.Errorf("%v: the update depends on what was in its memory", l.Spec(0))
-		}
+		check.That(t, hashes[0] == hashes[1], "%v: the update depends on what was in its memory", l.Spec(0))
 	}
 }
 
@@ -141,7 +120,7 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 
 // The error says where the difference is.
 func TestProveNamesTheDifference(t *testing.T) {
-	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: "second", DType: U8, Shape: []int{11}}})
+	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: wild, DType: U8, Shape: []int{11}}})
 	model, update := Alloc(l), Alloc(l)
 	Fill(model, 1)
 	check.Must(t, Train(update, model, Key{}))
@@ -150,8 +129,8 @@ func TestProveNamesTheDifference(t *testing.T) {
 		want       string
 	}{
 		{0, 9, `tensor 0 ("first" f32 [4]): bytes 8 to 16 are `},
-		{1, 0, `tensor 1 ("second" u8 [11]): bytes 0 to 8 are `},
-		{1, 10, `tensor 1 ("second" u8 [11]): bytes 8 to 11 are `},
+		{1, 0, `tensor 1 ("w\x1b[2J\n" u8 [11]): bytes 0 to 8 are `},
+		{1, 10, `tensor 1 ("w\x1b[2J\n" u8 [11]): bytes 8 to 11 are `},
 	}
 	for _, test := range tests {
 		update.View(test.tensor)[test.at] ^= 0x80
@@ -166,10 +145,11 @@ func TestStockChecksLayouts(t *testing.T) {
 		"two layouts with the same specs pass for one, or for different ones")
 }
 
-// In a session nothing is allocated by the work itself.
-func TestStockAllocatesNothing(t *testing.T) {
+// In a session nothing is allocated by the work itself, after the first round.
+func TestWorkAllocatesNothing(t *testing.T) {
 	l := mixedLayout(t)
-	model, update, part := Alloc(l), Alloc(l), mustChange(t, "2%/rows")
+	model, update, next, part, a := Alloc(l), Alloc(l), Alloc(l), mustChange(t, "2%/rows"), NewAverage(l)
+	average := func() error { return errors.Join(a.Fold(update, 1), a.Fold(update, 1), a.Finish()) }
 	for _, c := range []struct { // in this order: an error of Prove is an allocation
 		name string
 		f    func() error
@@ -180,6 +160,8 @@ func TestStockAllocatesNothing(t *testing.T) {
 		{"train a part", func() error { return Train(update, model, Key{Change: part}) }},
 		{"prove a part", func() error { return Prove(update, model, Key{Change: part}) }},
 		{"hash", func() error { update.Hash(); return nil }},
+		{"average", func() error { return errors.Join(a.Begin(next, 2), average()) }},
+		{"average differences", func() error { return errors.Join(a.BeginFrom(next, model, 2), average()) }},
 	} {
 		var err error
 		n := testing.AllocsPerRun(10, func() { err = c.f() })

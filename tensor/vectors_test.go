@@ -56,35 +56,28 @@ func vectorLayouts(t *testing.T) (down, up *Layout) {
 // compute fills in what comes of the inputs.
 func (v *vectors) compute(t *testing.T, down, up *Layout) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		check.Must(t, err)
-	}
 	model, next, like, update, average := Alloc(down), Alloc(down), Alloc(down), Alloc(up), Alloc(up)
 	Fill(model, v.Seed)
 	a := NewAverage(up)
-	must(a.Begin(average, v.Weights[0]+v.Weights[1]))
+	check.Must(t, a.Begin(average, v.Weights[0]+v.Weights[1]))
 	for client, weight := range v.Weights {
 		key := Key{Seed: v.Seed, Round: v.Round, Client: client}
-		must(Train(like, model, key))
-		must(Train(update, model, key))
-		must(a.Fold(update, weight))
+		check.Must(t, Train(like, model, key))
+		check.Must(t, Train(update, model, key))
+		check.Must(t, a.Fold(update, weight))
 		v.Same[client], v.Updates[client] = hexOf(like), hexOf(update)
 	}
-	must(a.Finish())
-	must(Advance(next, model, average, Change{}))
-	c, rows := mustChange(t, v.Change), mustChange(t, v.Rows)
-	folded, differences := Alloc(down), NewAverage(down)
-	must(differences.BeginFrom(folded, model, v.Weights[0]+v.Weights[1]))
-	for client, weight := range v.Weights {
-		must(Train(like, model, Key{Seed: v.Seed, Round: v.Round, Client: client, Change: c}))
-		must(differences.Fold(like, weight))
+	check.Must(t, a.Finish())
+	check.Must(t, Advance(next, model, average, Change{}))
+	c, rows, folded := mustChange(t, v.Change), mustChange(t, v.Rows), Alloc(down)
+	for client := range v.Weights {
+		check.Must(t, Train(like, model, Key{Seed: v.Seed, Round: v.Round, Client: client, Change: c}))
 		v.Changed[client] = hexOf(like)
 	}
-	must(differences.Finish())
-	must(Train(like, model, Key{Seed: v.Seed, Round: v.Round, Change: rows}))
-	v.Folded, v.Chosen = hexOf(folded), hexOf(like)
-	must(Advance(folded, model, average, c))
+	v.Folded = hexOf(round(t, model, Key{Seed: v.Seed, Round: v.Round, Change: c}, v.Weights...))
+	check.Must(t, Train(like, model, Key{Seed: v.Seed, Round: v.Round, Change: rows}))
+	v.Chosen = hexOf(like)
+	check.Must(t, Advance(folded, model, average, c))
 	v.Advanced = hexOf(folded)
 	FillNormal(like, v.Seed)
 	v.Normal = hexOf(like)
@@ -120,26 +113,16 @@ func blockOf(t *testing.T, language string) string {
 // TestVectors: the numbers of docs/arithmetic.md are those that this code makes.
 func TestVectors(t *testing.T) {
 	var v vectors
-	check.Must(t, json.Unmarshal([]byte(blockOf(t, "json")), &v))
+	page := json.NewDecoder(strings.NewReader(blockOf(t, "json")))
+	page.DisallowUnknownFields()
+	check.Must(t, page.Decode(&v))
+	before, err := json.MarshalIndent(v, "", "  ")
+	check.Must(t, err)
 	down, up := vectorLayouts(t)
 	v.compute(t, down, up)
-	var want []string
-	text, err := json.Marshal(v)
+	made, err := json.MarshalIndent(v, "", "  ")
 	check.Must(t, err)
-	for d := json.NewDecoder(strings.NewReader(string(text))); ; { // a line a key
-		token, err := d.Token()
-		if err != nil || token == json.Delim('}') {
-			break
-		}
-		if key, ok := token.(string); ok {
-			var value json.RawMessage
-			check.Must(t, d.Decode(&value))
-			want = append(want, fmt.Sprintf("  %q: %s", key, value))
-		}
-	}
-	if got := blockOf(t, "json"); got != "{\n"+strings.Join(want, ",\n")+"\n}\n" {
-		t.Errorf("the page has\n%s\nand the code makes\n{\n%s\n}", got, strings.Join(want, ",\n"))
-	}
+	check.That(t, string(before) == string(made), "the page has\n%s\nand the code makes\n%s", before, made)
 }
 
 // TestVectorsInPython: the program of docs/arithmetic.md makes the same updates of

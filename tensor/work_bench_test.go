@@ -2,8 +2,9 @@ package tensor
 
 import (
 	"fmt"
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // The benchmarks of a round's work are of models of 64 MiB in 20 tensors, or of 16 MiB
@@ -20,29 +21,29 @@ var benched = map[string][]*Package{} // so that each is made once
 func benchModels(b *testing.B, d DType, n, size int) []*Package {
 	b.Helper()
 	key := fmt.Sprint(d, size)
-	all := benched[key]
-	if all == nil {
+	if benched[key] == nil {
 		specs := make([]Spec, 20)
 		for i := range specs {
 			specs[i] = Spec{Name: fmt.Sprint(i), DType: d, Shape: []int{size / 20 / 64 * 64 / d.Size()}}
 		}
-		all = []*Package{Alloc(mustLayout(b, specs))}
-		Fill(all[0], 0)
+		benched[key] = []*Package{Alloc(mustLayout(b, specs))}
+		Fill(benched[key][0], 0)
 	}
-	for len(all) < n {
-		next := Alloc(all[0].Layout())
-		Fill(next, uint64(len(all)))
-		all = append(all, next)
+	for i := len(benched[key]); i < n; i++ {
+		next := Alloc(benched[key][0].Layout())
+		Fill(next, uint64(i))
+		benched[key] = append(benched[key], next)
 	}
-	benched[key] = all
-	return all[:n]
+	return benched[key][:n]
 }
 
-// moves says that an iteration reads and writes so many times the bytes of p, and sums of
-// as many elements so many times.
-func moves(b *testing.B, p *Package, models, sums int) {
-	d := p.Layout().Spec(0).DType
-	b.SetBytes(int64(models*p.Layout().Payload() + sums*sumSize(d)*p.Elements()))
+// measure runs work, which reads and writes so many times the bytes of p, and sums of as
+// many elements so many times.
+func measure(b *testing.B, p *Package, models, sums int, work func() error) {
+	b.SetBytes(int64(models*p.Layout().Payload() + sums*sumSize(p.Layout().Spec(0).DType)*p.Elements()))
+	for b.Loop() {
+		check.Must(b, work())
+	}
 }
 
 // sumSize returns the bytes of a sum that is not in the model's memory.
@@ -56,35 +57,36 @@ func sumSize(d DType) int {
 	return 4
 }
 
+// BenchmarkCopy is what the others are beside.
 func BenchmarkCopy(b *testing.B) {
 	p := benchModels(b, F32, 2, large)
-	moves(b, p[0], 2, 0)
-	for b.Loop() {
-		p[1].CopyFrom(p[0])
-	}
+	measure(b, p[0], 2, 0, func() error { p[1].CopyFrom(p[0]); return nil })
 }
 
-func BenchmarkFill(b *testing.B) {
-	p := benchModels(b, F32, 1, large)
-	moves(b, p[0], 1, 0)
-	for b.Loop() {
-		Fill(p[0], 1)
-	}
-}
-
-func BenchmarkFillNormal(b *testing.B) {
-	p := benchModels(b, F32, 1, small)
-	moves(b, p[0], 1, 0)
-	for b.Loop() {
-		FillNormal(p[0], 1)
-	}
-}
-
-func BenchmarkTrain(b *testing.B) {
-	p := benchModels(b, F32, 2, large)
-	moves(b, p[0], 2, 0)
-	for b.Loop() {
-		check.Must(b, Train(p[1], p[0], Key{}))
+// BenchmarkWork is of each step of a round. With an update of another layout, Train reads a
+// model for its digest and writes as much, and Advance reads an average and changes a model.
+func BenchmarkWork(b *testing.B) {
+	p, few := benchModels(b, F32, 2, large), benchModels(b, F32, 1, small)[0]
+	specs := p[0].Layout().Specs()
+	specs[0].Name = "another"
+	unlike := Alloc(mustLayout(b, specs))
+	check.Must(b, Train(p[1], p[0], Key{})) // for Prove, which comes before the rest
+	for _, w := range []struct {
+		name   string
+		p      *Package
+		models int
+		f      func() error
+	}{
+		{"prove", p[0], 2, func() error { return Prove(p[1], p[0], Key{}) }},
+		{"digest", p[0], 1, func() error { digest(p[0]); return nil }},
+		{"hash", p[0], 1, func() error { p[0].Hash(); return nil }},
+		{"train", p[0], 2, func() error { return Train(p[1], p[0], Key{}) }},
+		{"train unlike", p[0], 3, func() error { return Train(unlike, p[0], Key{}) }},
+		{"advance", p[0], 3, func() error { return Advance(p[1], p[0], unlike, Change{}) }},
+		{"fill", p[1], 1, func() error { Fill(p[1], 1); return nil }},
+		{"fill normal", few, 1, func() error { FillNormal(few, 1); return nil }},
+	} {
+		b.Run("act="+w.name, func(b *testing.B) { measure(b, w.p, w.models, 0, w.f) })
 	}
 }
 
@@ -93,82 +95,8 @@ func BenchmarkTrainChange(b *testing.B) {
 	for _, d := range []DType{BF16, F32} {
 		for _, change := range []string{"1%", "2%", "10%", "2%/rows"} {
 			b.Run("dtype="+d.String()+"/change="+change, func(b *testing.B) {
-				p := benchModels(b, d, 2, small)
-				moves(b, p[0], 2, 0)
-				for b.Loop() {
-					check.Must(b, Train(p[1], p[0], Key{Change: mustChange(b, change)}))
-				}
-			})
-		}
-	}
-}
-
-// An update of another layout: Train reads a model for its digest, and writes an
-// update of the same size; Advance reads an average, and changes a model.
-func BenchmarkTrainUnlike(b *testing.B) {
-	model, update := benchUnlike(b)
-	for b.Loop() {
-		check.Must(b, Train(update, model[0], Key{}))
-	}
-}
-
-func BenchmarkAdvance(b *testing.B) {
-	model, average := benchUnlike(b)
-	for b.Loop() {
-		check.Must(b, Advance(model[1], model[0], average, Change{}))
-	}
-}
-
-func benchUnlike(b *testing.B) (models []*Package, update *Package) {
-	models = benchModels(b, F32, 2, large)
-	moves(b, models[0], 3, 0)
-	specs := models[0].Layout().Specs()
-	specs[0].Name = "another"
-	return models, Alloc(mustLayout(b, specs))
-}
-
-func BenchmarkDigest(b *testing.B) {
-	p := benchModels(b, F32, 1, large)
-	moves(b, p[0], 1, 0)
-	for b.Loop() {
-		digest(p[0])
-	}
-}
-
-func BenchmarkProve(b *testing.B) {
-	p := benchModels(b, F32, 2, large)
-	moves(b, p[0], 2, 0)
-	check.Must(b, Train(p[1], p[0], Key{}))
-	for b.Loop() {
-		check.Must(b, Prove(p[1], p[0], Key{}))
-	}
-}
-
-func BenchmarkHash(b *testing.B) {
-	p := benchModels(b, F32, 1, large)
-	moves(b, p[0], 1, 0)
-	for b.Loop() {
-		p[0].Hash()
-	}
-}
-
-// Fold sets the sums to the first update, and adds the next ones: that reads two models
-// and writes one.
-func BenchmarkFold(b *testing.B) {
-	for _, d := range DTypes() {
-		for i, which := range []string{"first", "next"} {
-			b.Run("dtype="+d.String()+"/"+which, func(b *testing.B) {
-				p := benchModels(b, d, 2, large)
-				if sumSize(d) == 0 {
-					moves(b, p[0], 2+i, 0)
-				} else {
-					moves(b, p[0], 1, 1+i)
-				}
-				a := averageOf(b, p[1], nil)
-				for b.Loop() {
-					a.folded = i
-					check.Must(b, a.Fold(p[0], 0.1))
-				}
+				p, key := benchModels(b, d, 2, small), Key{Change: mustChange(b, change)}
+				measure(b, p[0], 2, 0, func() error { return Train(p[1], p[0], key) })
 			})
 		}
 	}
@@ -176,56 +104,49 @@ func BenchmarkFold(b *testing.B) {
 
 var averages = map[*Layout]*Average{} // with sums of up to 512 MiB
 
-func averageOf(b *testing.B, next, base *Package) *Average {
-	b.Helper()
-	a := averages[next.Layout()]
-	if a == nil {
-		a = NewAverage(next.Layout())
-		averages[next.Layout()] = a
-	}
-	begin := func() error { return a.Begin(next, 1) }
-	if base != nil {
-		begin = func() error { return a.BeginFrom(next, base, 1) }
-	}
-	check.Must(b, begin())
-	return a
-}
-
-// The same where few words differ from the model.
-func BenchmarkFoldDifferences(b *testing.B) {
+// BenchmarkAverage is of each step: Fold sets the sums to the first update, and adds the
+// next ones, which reads two models and writes one. It adds the differences from a base of
+// which 2 % of the words changed. Finish makes a model of sums, or of a base and such sums.
+func BenchmarkAverage(b *testing.B) {
 	for _, d := range DTypes() {
-		b.Run("dtype="+d.String(), func(b *testing.B) {
-			p := benchModels(b, d, 3, small)
-			moves(b, p[0], 2, 2)
-			check.Must(b, Train(p[1], p[0], Key{Change: mustChange(b, "2%")}))
-			a := averageOf(b, p[2], p[0])
-			for b.Loop() {
-				check.Must(b, a.Fold(p[1], 0.1))
-			}
-		})
-	}
-}
-
-// Finish makes a model of sums, or of a model and of sums of differences.
-func BenchmarkFinish(b *testing.B) {
-	for _, d := range DTypes() {
+		inside := 0 // sums that are a model
 		if sumSize(d) == 0 {
-			continue
+			inside = 1
 		}
-		for _, of := range []string{"sums", "differences"} {
-			b.Run("dtype="+d.String()+"/"+of, func(b *testing.B) {
-				p := benchModels(b, d, 3, small)
-				moves(b, p[0], 1, 1)
-				var base *Package
-				if of == "differences" {
-					base = p[2]
-					moves(b, p[0], 2, 1)
+		for _, step := range []struct {
+			name         string
+			size         int
+			models, sums int
+			finish, base bool
+		}{
+			{"fold first", large, 1 + inside, 1, false, false}, {"fold next", large, 1 + 2*inside, 2, false, false},
+			{"fold differences", small, 2, 2, false, true},
+			{"finish", small, 1, 1, true, false}, {"finish differences", small, 2, 1, true, true},
+		} {
+			if step.finish && inside == 1 {
+				continue // it does nothing
+			}
+			b.Run("dtype="+d.String()+"/act="+step.name, func(b *testing.B) {
+				p := benchModels(b, d, 3, step.size)
+				a := averages[p[0].Layout()]
+				if a == nil {
+					a = NewAverage(p[0].Layout())
+					averages[p[0].Layout()] = a
 				}
-				a := averageOf(b, p[1], base)
-				for b.Loop() {
-					a.folded, a.weight = 1, 1
-					check.Must(b, a.Finish())
+				begin := a.Begin(p[2], 1)
+				if step.base {
+					check.Must(b, Train(p[1], p[0], Key{Change: mustChange(b, "2%")}))
+					begin = a.BeginFrom(p[2], p[0], 1)
 				}
+				check.Must(b, begin)
+				measure(b, p[0], step.models, step.sums, func() error {
+					if step.finish {
+						a.folded, a.weight = 1, 1
+						return a.Finish()
+					}
+					a.folded = step.sums - 1
+					return a.Fold(p[1], 0.1)
+				})
 			})
 		}
 	}

@@ -6,47 +6,33 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/trainer"
-	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // TestLanesByClient: with a codec, client i of a round is trained by lane i modulo their
 // number, whichever lane is free, and updates are folded in the order of clients; lanes
 // without a client have none.
 func TestLanesByClient(t *testing.T) {
-	h := host()
-	transport := h.Transports[0]
-	v, err := transports.NewVariant(transport, driver.Settings{"codec": "sparse"})
-	check.Must(t, err)
 	for _, lanes := range []int{1, 2, 3, 7} {
-		p, err := openSession(t, transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
-			c.Variant, c.Workers, c.Clients, c.Depth, c.Func, c.FuncConfig = v, lanes, 5, 1, "linger", []byte("0s")
+		p := mustOpen(t, "inproc:codec=sparse", trainer.NewGoroutines(host()), func(c *trainer.Config) {
+			c.Workers, c.Clients, c.Depth = lanes, 5, 1
 		})
-		check.Must(t, err)
 		for n, clients := range []int{5, 1, 0, 4} {
-			model, err := p.Reserve(n)
-			check.Must(t, err)
-			_, err = p.Publish(t.Context(), n, model)
-			check.Must(t, err)
 			next := 0
-			check.Must(t, p.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(clients), Each: func(u trainer.Update) error {
+			check.Must(t, round(t.Context(), p, n, clients, func(u trainer.Update) error {
 				check.Equal(t, u.Index, next, lanes, "lanes, round", n, "got client")
 				next++
 				u.Release()
 				return nil
-			}}))
+			}))
 			check.Equal(t, next, clients, lanes, "lanes, round", n, "updates")
 		}
-		report, err := p.Close()
-		check.Must(t, err)
 		jobs := 0
-		for _, s := range report.Server.Samples {
+		for _, s := range closes(t, p).Server.Samples {
 			if s.Phase != phase.Collect {
 				continue
 			}
-			if jobs++; int(s.Lane) != int(s.Client)%lanes {
-				t.Errorf("%d lanes: client %d was on lane %d", lanes, s.Client, s.Lane)
-			}
+			jobs++
+			check.Equal(t, int(s.Lane), int(s.Client)%lanes, lanes, "lanes: client", s.Client, "was on lane")
 		}
 		check.Equal(t, jobs, 10, lanes, "lanes  jobs")
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -24,28 +25,20 @@ import (
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
 )
 
-// impostors launches peers that speak on a real control socket, and not as
-// workers do.
-type impostors struct {
-	speak func(conn net.Conn)
-	wg    sync.WaitGroup
-}
+// impostors launches peers that speak on a control socket, and not as workers do.
+type impostors func(conn net.Conn)
 
-func (i *impostors) Name() string { return "impostors" }
-func (i *impostors) Close() error { i.wg.Wait(); return nil }
+func (speak impostors) Name() string { return "impostors" }
 
-func (i *impostors) Launch(int) (Process, error) {
-	ours, theirs, err := socketpair()
-	if err != nil {
-		return nil, err
-	}
+func (speak impostors) Launch(int) (Process, error) {
+	ours, theirs := net.Pipe()
 	p := &inside{conn: ours, exited: make(chan struct{})}
-	i.wg.Go(func() {
+	go func() {
 		defer close(p.exited)
 		defer theirs.Close()
 		reading := make(chan struct{})
@@ -53,30 +46,39 @@ func (i *impostors) Launch(int) (Process, error) {
 			defer close(reading)
 			_, _ = io.Copy(io.Discard, theirs) // until the session closes
 		}()
-		i.speak(theirs)
+		speak(theirs)
 		<-reading
-	})
+	}()
 	return p, nil
 }
 
-func socketpair() (one, other net.Conn, err error) {
+func socketpair(t *testing.T) (one, other net.Conn) {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+	check.Must(t, err)
 	var ends [2]net.Conn
 	for n, fd := range fds {
 		f := os.NewFile(uintptr(fd), "control")
-		var e error
-		ends[n], e = net.FileConn(f)
-		err = errors.Join(err, e, f.Close())
+		ends[n], err = net.FileConn(f)
+		check.Must(t, errors.Join(err, f.Close()))
+		t.Cleanup(func() { _ = ends[n].Close() })
 	}
-	return ends[0], ends[1], err
+	return ends[0], ends[1]
 }
 
-// framed returns the frame of one message.
-func framed(text string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+// framed returns the frames of messages.
+func framed(texts ...string) (b []byte) {
+	for _, text := range texts {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
+	}
+	return b
+}
+
+func jsonOf(t testing.TB, m message) string {
+	t.Helper()
+	b, err := json.Marshal(m)
+	check.Must(t, err)
+	return string(b)
 }
 
 // says returns an impostor that sends a hello and then messages.
@@ -165,35 +167,27 @@ func TestImpostors(t *testing.T) {
 		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
-			check.OK(t, c.(*net.UnixConn).CloseWrite())
-		}, "has not answered"}, // it lives on
+			check.OK(t, c.Close())
+			awaitClosed(context.Background(), nil, deathGrace+time.Second) // it lives on
+		}, "closed its control socket, and it is a goroutine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-			check.Must(t, err)
-			v, err := transports.NewVariant(pickle.New(), nil)
-			check.Must(t, err)
-			limit := waiting.Limit
-			if c.want == "has not answered" {
-				limit = 500 * time.Millisecond
-			}
-			i := &impostors{speak: c.speak}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			p, err := Open(context.Background(), Config{
-				Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Launcher: i, RoundLimit: limit,
+			synctest.Test(t, func(t *testing.T) {
+				cfg := configOf(t, inproc.New(), "off", impostors(c.speak))
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				p, err := Open(context.Background(), cfg)
+				if err == nil { // one that said ready has got in, for a moment
+					waiting.Receive(t, "the end of a session", p.failed.Done())
+					err = p.explain(0, nil)
+					_, _ = p.Close() // it has failed
+				}
+				runtime.ReadMemStats(&after)
+				check.Fails(t, err, "process 0 ")
+				check.Fails(t, err, c.want)
+				grown := after.TotalAlloc - before.TotalAlloc
+				check.That(t, grown <= 48<<20, "%d bytes were allocated", grown)
 			})
-			if err == nil { // one that said ready has got in, for a moment
-				waiting.Receive(t, "the end of a session", p.failed.Done())
-				err = p.explain(0, nil)
-				_, _ = p.Close() // it has failed
-			}
-			runtime.ReadMemStats(&after)
-			check.That(t, err != nil && strings.Contains(err.Error(), "process 0 ") && strings.Contains(err.Error(), c.want),
-				"got error %v, want one of process 0 with %q", err, c.want)
-			grown := after.TotalAlloc - before.TotalAlloc
-			check.That(t, grown <= 48<<20, "%d bytes were allocated", grown)
-			_ = i.Close()
 		})
 	}
 }
@@ -204,12 +198,8 @@ func TestHostilePools(t *testing.T) {
 	assign := func(change func(a *assignment)) []byte {
 		a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "none"}
 		change(&a)
-		b, err := json.Marshal(message{Assign: &a})
-		check.Must(t, err)
-		return framed(string(b))
+		return framed(jsonOf(t, message{Hello: newHello()}), jsonOf(t, message{Assign: &a}))
 	}
-	greeting, err := json.Marshal(message{Hello: newHello()})
-	check.Must(t, err)
 	for name, c := range map[string]struct {
 		text []byte
 		want string
@@ -217,21 +207,20 @@ func TestHostilePools(t *testing.T) {
 		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
 		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
 		"another version": {framed(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 4`},
-		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 4 of build"},
-		"no assignment":   {append(framed(string(greeting)), framed(`{"poke":{}}`)...), "waiting for an assignment"},
-		"no lanes":        {append(framed(string(greeting)), assign(func(a *assignment) { a.Lanes = nil })...), "lanes [] of 1"},
-		"another lane":    {append(framed(string(greeting)), assign(func(a *assignment) { a.Lanes[0] = 1 })...), "lanes [1] of 1"},
-		"samples":         {append(framed(string(greeting)), assign(func(a *assignment) { a.Samples = -1 })...), "-1 samples"},
-		"pings":           {append(framed(string(greeting)), assign(func(a *assignment) { a.Pings = 1 << 40 })...), "1099511627776 pings"},
-		"an authority":    {append(framed(string(greeting)), assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} })...), "process 0: the authority's certificate: "},
-		"a type":          {append(framed(string(greeting)), assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} })...), "unknown dtype"},
-		"a function":      {append(framed(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
+		"no hello":        {framed(`{"assign":{}}`), "the peer speaks nothing of it, this process version 4 of build"},
+		"no assignment":   {framed(jsonOf(t, message{Hello: newHello()}), `{"poke":{}}`), "waiting for an assignment"},
+		"no lanes":        {assign(func(a *assignment) { a.Lanes = nil }), "lanes [] of 1"},
+		"another lane":    {assign(func(a *assignment) { a.Lanes[0] = 1 }), "lanes [1] of 1"},
+		"samples":         {assign(func(a *assignment) { a.Samples = -1 }), "-1 samples"},
+		"pings":           {assign(func(a *assignment) { a.Pings = 1 << 40 }), "1099511627776 pings"},
+		"an authority":    {assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} }), "process 0: the authority's certificate: "},
+		"a type":          {assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} }), "unknown dtype"},
+		"a function":      {assign(func(*assignment) {}), `no worker function "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, ended := hosted(t)
-			if _, err := ours.Write(c.text); err != nil {
-				t.Fatal(err)
-			}
+			_, err := ours.Write(c.text)
+			check.Must(t, err)
 			check.Fails(t, ended(), c.want)
 		})
 	}
@@ -241,9 +230,7 @@ func TestHostilePools(t *testing.T) {
 // control socket and how to wait for the process's end.
 func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	t.Helper()
-	ours, theirs, err := socketpair()
-	check.Must(t, err)
-	t.Cleanup(func() { ours.Close() })
+	ours, theirs := socketpair(t)
 	end := make(chan error, 1)
 	go func() {
 		end <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"any": idle}}.serve(theirs)
@@ -256,33 +243,27 @@ func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 
 // TestUnruly: a process that gets a senseless message later on gives up.
 func TestUnruly(t *testing.T) {
-	ping := framed(`{"ping":{}}`)
 	for name, c := range map[string]struct {
 		text []byte
 		want string
 	}{
 		"signed":            {framed(`{"signed":{}}`), "signed"}, // which it has not asked for
-		"ping twice":        {append(ping, ping...), "ping"},
+		"ping twice":        {framed(`{"ping":{}}`, `{"ping":{}}`), "ping"},
 		"assigned again":    {framed(`{"assign":{}}`), "assign"},
 		"a process's":       {framed(`{"ready":{}}`), "ready"},
 		"a long message":    {[]byte{0, 255, 255, 255}, "one of 16777215 bytes"},
 		"an unknown window": {framed(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs, err := socketpair()
-			check.Must(t, err)
-			defer ours.Close()
-			defer theirs.Close()
+			ours, theirs := socketpair(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := &process{quiet: make(chan struct{}), busy: semaphore.NewWeighted(MaxWorkers)}
 			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
-			if _, err := ours.Write(c.text); err != nil {
-				t.Fatal(err)
-			}
+			_, err := ours.Write(c.text)
+			check.Must(t, err)
 			waiting.Receive(t, "the end of a process", ctx.Done())
-			if err := context.Cause(ctx); !errors.Is(err, errProtocol) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one with %q", err, c.want)
-			}
+			check.That(t, errors.Is(context.Cause(ctx), errProtocol), "got error %v", context.Cause(ctx))
+			check.Fails(t, context.Cause(ctx), c.want)
 		})
 	}
 }
@@ -321,9 +302,7 @@ func FuzzParse(f *testing.F) {
 		{Pinged: &pinged{[]int64{1}}}, {Marked: &marked{true}}, {News: &news{Lanes: []laneNews{{Doing: training}}}},
 		{Failure: &failure{Text: "x"}}, {Proof: &proof{1, 2, 3, "00", "01"}}, {Report: newReport(sent)},
 	} {
-		b, err := json.Marshal(m)
-		check.Must(f, err)
-		f.Add(b)
+		f.Add([]byte(jsonOf(f, m)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parse(b)
@@ -334,9 +313,8 @@ func FuzzParse(f *testing.F) {
 		check.Must(t, err)
 		again, err := parse(first)
 		check.Must(t, err, first)
-		if second, err := json.Marshal(again); err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("%s became %s, %v", first, second, err)
-		}
+		second, err := json.Marshal(again)
+		check.Need(t, err == nil && bytes.Equal(first, second), "%s became %s, %v", first, second, err)
 		cfg := &Config{Samples: 4096, Profiling: &Profiling{Kinds: []string{"cpu"}}}
 		if m.Report == nil || m.Report.complete(cfg, func(lane int) bool { return lane == 2 || lane == 3 }) != nil {
 			return
@@ -344,9 +322,8 @@ func FuzzParse(f *testing.F) {
 		samples := m.Report.Totals.Samples
 		check.Need(t, len(samples) <= cfg.Samples, "%d samples", len(samples))
 		for _, s := range samples {
-			if s.Phase <= phase.Dispatch || !slices.Contains(phase.Phases(), s.Phase) || s.Start < 0 || s.End < s.Start || s.Lane < -1 || s.Lane > 3 || s.Round < -1 || s.Client < -1 {
-				t.Fatalf("%+v", s)
-			}
+			check.Need(t, s.Phase > phase.Dispatch && slices.Contains(phase.Phases(), s.Phase) && s.Start >= 0 && s.End >= s.Start &&
+				s.Lane >= -1 && s.Lane <= 3 && s.Round >= -1 && s.Client >= -1, "%+v", s)
 		}
 	})
 }

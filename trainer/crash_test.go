@@ -10,7 +10,6 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 )
 
 // stumble is a worker function that panics where the test says so: when it is made,
@@ -32,37 +31,32 @@ func stumble(config []byte) (trainer.Train, error) {
 	}, nil
 }
 
-// owned lists what this process's sessions have in shared memory.
-func owned(t *testing.T) (all []string) {
+// nothingLeft checks that no session of this process has anything in shared memory.
+func nothingLeft(t *testing.T, context ...any) {
 	t.Helper()
 	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
 	check.Must(t, err)
 	for _, lock := range locks {
-		if owner, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
-			all = append(all, filepath.Dir(lock))
-		}
+		owner, _ := os.ReadFile(lock) // another one may be gone
+		check.That(t, !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())), "%v: %s is left", context, lock)
 	}
-	return all
+	maps, err := os.ReadFile("/proc/self/maps")
+	check.Must(t, err)
+	check.That(t, !strings.Contains(string(maps), "ipcbench-"), "%v: still mapped:\n%s", context, maps)
 }
 
 // TestPanic: A28: a panic of a worker function, or of the server's own callback,
 // is an error that names the client and has the stack; the session ends as after
 // any other error, and nothing of it is left.
 func TestPanic(t *testing.T) {
-	h := host()
-	v, err := transports.Parse("shm-tensor", h.Transports) // with a name for every tensor
-	check.Must(t, err)
-	slab, err := transports.Parse("shm-slab", h.Transports)
-	check.Must(t, err)
-	inproc, err := transports.Parse("inproc", h.Transports)
-	check.Must(t, err)
+	goroutines := trainer.NewGoroutines(host())
 	for _, c := range []struct {
-		name     string
-		variant  transports.Variant
-		launcher trainer.Launcher
+		name, transport string
+		launcher        trainer.Launcher
 	}{
-		{"processes", v, trainer.NewProcesses()}, {"goroutines", v, trainer.NewGoroutines(h)},
-		{"slab", slab, trainer.NewGoroutines(h)}, {"inproc", inproc, trainer.NewGoroutines(h)},
+		// With a name for every tensor.
+		{"processes", "shm-tensor", trainer.NewProcesses()}, {"goroutines", "shm-tensor", goroutines},
+		{"slab", "shm-slab", goroutines}, {"inproc", "inproc", goroutines},
 	} {
 		for where, want := range map[string][]string{
 			"made":   {"panic: no such dataset", "trainer_test.stumble", "crash_test.go:"},
@@ -74,48 +68,29 @@ func TestPanic(t *testing.T) {
 			if where == "scribbles" && c.name == "inproc" {
 				continue
 			}
-			err := panicking(t, c.variant, c.launcher, where)
+			err := panicking(t, c.transport, c.launcher, where)
 			for _, w := range want {
 				check.Fails(t, err, w, c.name, where)
 			}
-			left := owned(t)
-			check.That(t, len(left) <= 0, "%s, %s: %v are left in shared memory", c.name, where, left)
-			maps, err := os.ReadFile("/proc/self/maps")
-			check.Must(t, err)
-			check.That(t, !strings.Contains(string(maps), "ipcbench-"), "%s, %s: still mapped:\n%s", c.name, where, maps)
+			nothingLeft(t, c.name, where)
 		}
 	}
 }
 
 // panicking runs one round in which something panics, and closes its session.
-func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
+func panicking(t *testing.T, transport string, launcher trainer.Launcher, where string) error {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
-	check.Must(t, err)
-	p, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: v, Down: l, Up: l, Workers: 2, Clients: 4,
-		Func: "stumble", FuncConfig: []byte(where), Launcher: launcher,
-	})
+	s, err := open(t, transport, launcher, func(c *trainer.Config) { c.Down, c.Func, c.FuncConfig = layoutOf(t, 1000), "stumble", []byte(where) })
 	if err != nil {
 		return err
 	}
-	model, err := p.Reserve(4)
-	check.Must(t, err)
-	tensor.Fill(model, 1)
-	_, err = p.Publish(t.Context(), 4, model)
-	check.Must(t, err)
-	var clients []trainer.Client
-	for id := range 4 {
-		clients = append(clients, trainer.Client{ID: id})
-	}
-	err = p.Round(t.Context(), trainer.Round{Number: 4, Clients: clients, Each: func(u trainer.Update) error {
+	err = round(t.Context(), s, 4, 4, func(u trainer.Update) error {
 		defer u.Release()
 		if where == "each" && u.Index == 1 {
-			_ = clients[len(clients)+u.Index-1]
+			_ = []int{}[u.Index]
 		}
 		return nil
-	}})
-	_, closeErr := p.Close()
-	check.That(t, closeErr == nil, "%s: close: %v", where, closeErr)
+	})
+	closes(t, s)
 	return err
 }

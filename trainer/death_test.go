@@ -58,10 +58,10 @@ func TestDeath(t *testing.T) {
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {
 			a := &assassins{Launcher: trainer.NewProcesses(), t: t, after: time.Duration(random.IntN(60_000)) * time.Microsecond}
-			p, err := openSession(t, transport, a, func(c *trainer.Config) { c.Func, c.FuncConfig, c.Pings = "linger", []byte("1ms"), 10 })
+			p, err := open(t, transport.Name(), a, func(c *trainer.Config) { c.FuncConfig, c.Pings = []byte("1ms"), 10 })
 			for r := 0; err == nil && r < 10_000; r++ {
 				if err = p.Enter(t.Context(), trainer.Timed, r); err == nil {
-					err = round(t.Context(), p, r)
+					err = round(t.Context(), p, r, 4, nil)
 				}
 				if err == nil {
 					err = p.Enter(t.Context(), trainer.Outside, r+1)
@@ -74,9 +74,6 @@ func TestDeath(t *testing.T) {
 			defer a.mu.Unlock()
 			check.Need(t, a.done, "failed before the worker was killed: %v", err)
 			contains(t, err, "process 1 exited: signal: killed")
-			if t.Failed() {
-				t.Logf("seed %d, killed after %v", seed, a.after)
-			}
 		})
 	}
 }

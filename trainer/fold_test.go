@@ -13,10 +13,7 @@ import (
 // TestReferenceChanges: where a part of the model changes, by clients or by the server,
 // as many words of the next one are others: the density of a round (guard 23).
 func TestReferenceChanges(t *testing.T) {
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1 << 18}}})
-	check.Must(t, err)
-	answer, err := tensor.NewLayout([]tensor.Spec{{Name: "y", DType: tensor.F32, Shape: []int{100}}})
-	check.Must(t, err)
+	l, answer := layoutOf(t, 1<<18), layoutOf(t, 100)
 	change, err := tensor.ParseChange("2%")
 	check.Must(t, err)
 	for _, tt := range []struct {
@@ -37,13 +34,7 @@ func TestReferenceChanges(t *testing.T) {
 			if of {
 				list = &up
 			}
-			n, a, b := 0, tensor.Slice[uint32](base.View(0)), tensor.Slice[uint32](sent.View(0))
-			for i := range a {
-				if a[i] != b[i] {
-					n++
-				}
-			}
-			*list = append(*list, float64(n)/float64(len(a)))
+			*list = append(*list, float64(tensor.Differing(sent, base))/float64(sent.Elements()))
 		}
 		for range 3 {
 			check.Must(t, r.Round(t.Context(), trainer.Roster(3)))
@@ -62,12 +53,9 @@ func TestReferenceChanges(t *testing.T) {
 // TestReference: the next model is the average of updates of its own layout, and one
 // that every bit of the average of others decides; and a round ends with its context.
 func TestReference(t *testing.T) {
-	layout := func(d tensor.DType, n int) *tensor.Layout {
-		l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: d, Shape: []int{n}}})
-		check.Must(t, err)
-		return l
-	}
-	down, up := layout(tensor.F32, 101), layout(tensor.BF16, 7)
+	up, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.BF16, Shape: []int{7}}})
+	check.Must(t, err)
+	down := layoutOf(t, 101)
 	roster := trainer.Roster(5)
 	for _, l := range []*tensor.Layout{down, up} {
 		r := trainer.NewReference(down, l, 3)
@@ -91,9 +79,7 @@ func TestReference(t *testing.T) {
 				check.Must(t, tensor.Advance(want, before, average, tensor.Change{}))
 			}
 			check.Must(t, r.Round(t.Context(), roster))
-			if r.Model.Hash() != want.Hash() || want.Hash() == before.Hash() {
-				t.Errorf("round %d of updates of %v: another model", round, l.Spec(0))
-			}
+			check.That(t, r.Model.Hash() == want.Hash() && want.Hash() != before.Hash(), "round %d of updates of %v: another model", round, l.Spec(0))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,12 +15,10 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
-	"ipcbench/transports/pickle"
 )
 
 func TestMain(m *testing.M) {
 	host().MaybeWorker()
-	maybeLimited()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -30,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func host() trainer.Host {
+// host returns the same transports each time: workers of inproc find their server by its own.
+var host = sync.OnceValue(func() trainer.Host {
 	return trainer.Host{Transports: append(all.Transports(), slows()...), Funcs: map[string]trainer.Func{
 		"burn":    burn,
 		"diverge": diverge,
@@ -39,17 +39,67 @@ func host() trainer.Host {
 		"linger":  linger,
 		"fork":    fork,
 	}}
+})
+
+// layoutOf returns the layout of a model of n f32s.
+func layoutOf(t testing.TB, n int) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}})
+	check.Must(t, err)
+	return l
+}
+
+// open opens a session of two workers and four clients, who do nothing with a small model.
+func open(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
+	t.Helper()
+	v, err := transports.Parse(transport, host().Transports)
+	check.Must(t, err)
+	cfg := trainer.Config{
+		Variant: v, Down: layoutOf(t, 3), Workers: 2, Clients: 4, Launcher: l, Samples: 1000,
+		Func: "linger", FuncConfig: []byte("0s"),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	cfg.Up = cfg.Down
+	return trainer.Open(t.Context(), cfg)
+}
+
+func mustOpen(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) *trainer.Session {
+	t.Helper()
+	s, err := open(t, transport, l, change)
+	check.Must(t, err)
+	return s
+}
+
+// round publishes a model and runs a round of so many clients. Each releases the update.
+func round(ctx context.Context, s *trainer.Session, n, clients int, each func(trainer.Update) error) error {
+	model, err := s.Reserve(n)
+	if err != nil {
+		return err
+	}
+	tensor.Fill(model, 1)
+	if _, err := s.Publish(ctx, n, model); err != nil {
+		return err
+	}
+	if each == nil {
+		each = func(u trainer.Update) error { u.Release(); return nil }
+	}
+	return s.Round(ctx, trainer.Round{Number: n, Clients: trainer.Roster(clients), Each: each})
+}
+
+// closes checks that a session that has not failed ends in order, and once.
+func closes(t testing.TB, s *trainer.Session) trainer.Report {
+	t.Helper()
+	report, err := s.Close()
+	check.OK(t, err, "close")
+	_, err = s.Close()
+	check.Fails(t, err, "the session is closed")
+	return report
 }
 
 // TestOpenFails: a session that cannot start says why, and leaves nothing.
 func TestOpenFails(t *testing.T) {
-	h := host()
-	v, err := transports.Parse("pickle", h.Transports)
-	check.Must(t, err)
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check.Must(t, err)
-	launcher := trainer.NewProcesses()
-	good := trainer.Config{Variant: v, Down: l, Up: l, Workers: 1, Clients: 1, Func: "linger", FuncConfig: []byte("0s"), Launcher: launcher}
 	for name, c := range map[string]struct {
 		change func(*trainer.Config)
 		want   string
@@ -58,12 +108,13 @@ func TestOpenFails(t *testing.T) {
 		"unknown function":         {func(c *trainer.Config) { c.Func = "nonsense" }, `no worker function "nonsense"`},
 		"function's config":        {func(c *trainer.Config) { c.FuncConfig = []byte("rubbish") }, "worker function linger: time: invalid duration"},
 		"negative lanes a process": {func(c *trainer.Config) { c.PerProcess = -1 }, "-1 lanes"},
+		"unknown kind of profile": {func(c *trainer.Config) {
+			c.Profiling = &trainer.Profiling{Kinds: []string{"goroutine"}}
+		}, `unknown kind of profile "goroutine"`},
 	} {
-		cfg := good
-		c.change(&cfg)
-		p, err := trainer.Open(context.Background(), cfg)
+		s, err := open(t, "pickle", trainer.NewProcesses(), c.change)
 		if err == nil {
-			_, _ = p.Close()
+			_, _ = s.Close()
 		}
 		check.Fails(t, err, c.want, name)
 	}
@@ -82,9 +133,7 @@ func fork([]byte) (trainer.Train, error) {
 
 // TestChildrenOfWorkers: what a worker function starts is no worker.
 func TestChildrenOfWorkers(t *testing.T) {
-	p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
-	check.Must(t, err)
-	check.Must(t, round(t.Context(), p, 0))
-	_, err = p.Close()
-	check.Must(t, err)
+	s := mustOpen(t, "pickle", trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
+	check.Must(t, round(t.Context(), s, 0, 4, nil))
+	closes(t, s)
 }

@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"slices"
@@ -16,9 +17,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
-	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 )
 
 // burn is a worker function that takes 30 ms of a processor, however many others
@@ -44,69 +43,47 @@ func burn(config []byte) (trainer.Train, error) {
 }
 
 // profiled runs rounds of a session with profiles, three of them timed.
-func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config string, p trainer.Profiling) (trainer.Report, error) {
+func profiled(t *testing.T, l trainer.Launcher, transport, config string, p trainer.Profiling) (trainer.Report, error) {
 	t.Helper()
-	v, err := transports.Parse(variant, h.Transports)
-	check.Must(t, err)
-	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
-	check.Must(t, err)
-	p.Transport, p.Model = v.String(), "one"
-	session, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "burn", FuncConfig: []byte(config),
-		Launcher: l, Samples: 1000, Profiling: &p,
+	p.Transport, p.Model = transport, "one"
+	s := mustOpen(t, transport, l, func(c *trainer.Config) {
+		c.Down, c.Func, c.FuncConfig, c.Profiling = layoutOf(t, 1000), "burn", []byte(config), &p
 	})
-	check.Must(t, err)
-	rounds := func() error {
-		model, err := session.Reserve(0)
-		if err != nil {
-			return err
+	var err error
+	for n := 0; n < 5 && err == nil; n++ {
+		switch n {
+		case 1:
+			err = s.Enter(t.Context(), trainer.Timed, n)
+		case 4:
+			err = s.Enter(t.Context(), trainer.Outside, n)
 		}
-		for n := range 5 {
-			switch n {
-			case 1:
-				err = session.Enter(t.Context(), trainer.Timed, n)
-			case 4:
-				err = session.Enter(t.Context(), trainer.Outside, n)
-			}
-			if err != nil {
-				return err
-			}
-			if _, err := session.Publish(t.Context(), n, model); err != nil {
-				return err
-			}
-			if model, err = session.Reserve(n); err != nil {
-				return err
-			}
-			clients := []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}
-			if err := session.Round(t.Context(), trainer.Round{Number: n, Clients: clients, Each: func(u trainer.Update) error {
-				u.Release()
-				return nil
-			}}); err != nil {
-				return err
-			}
+		if err == nil {
+			err = round(t.Context(), s, n, 4, nil)
 		}
-		return nil
 	}
-	err = rounds()
-	report, closeErr := session.Close()
-	if err == nil {
-		err = closeErr
+	report, closeErr := s.Close()
+	err = cmp.Or(err, closeErr)
+	if err != nil && strings.Contains(err.Error(), "already in use") {
+		t.Skip(err) // go test -cpuprofile
 	}
 	return report, err
 }
 
-// phases returns the labels of phases and processes in CPU profiles.
-func phases(t *testing.T, pieces []phase.Piece) (phases, processes []string) {
+// labels returns those of phases and processes in CPU profiles, and the kinds of all.
+func labels(t *testing.T, pieces []phase.Piece) (labels, kinds []string) {
 	t.Helper()
 	for _, piece := range pieces {
+		kinds = append(kinds, piece.Kind)
+		if piece.Kind != capture.CPU {
+			continue
+		}
 		p, err := profile.ParseData(piece.Data)
 		check.Must(t, err)
 		for _, s := range p.Sample {
-			phases = append(phases, s.Label[phase.LabelPhase]...)
-			processes = append(processes, s.Label[phase.LabelProcess]...)
+			labels = append(labels, slices.Concat(s.Label[phase.LabelPhase], s.Label[phase.LabelProcess])...)
 		}
 	}
-	return phases, processes
+	return labels, kinds
 }
 
 // TestProfiles: the server and every worker return their profiles of the timed
@@ -114,44 +91,30 @@ func phases(t *testing.T, pieces []phase.Piece) (phases, processes []string) {
 // inside the server's process are in its profile.
 func TestProfiles(t *testing.T) {
 	skip.Long(t)
-	h := host()
-	processes, goroutines := trainer.NewProcesses(), trainer.NewGoroutines(h)
+	processes, goroutines := trainer.NewProcesses(), trainer.NewGoroutines(host())
 	for _, tt := range []struct {
-		name, variant string
-		launcher      trainer.Launcher
-		p             trainer.Profiling
-		server, each  []string // kinds
+		name, transport string
+		launcher        trainer.Launcher
+		p               trainer.Profiling
+		server, each    []string // kinds
 	}{
 		{"processes", "pickle", processes, trainer.Profiling{Kinds: []string{capture.CPU, capture.Mutex}}, []string{capture.CPU, capture.Mutex}, []string{capture.CPU, capture.Mutex}},
 		{"workers alone", "pickle", processes, trainer.Profiling{Kinds: []string{capture.CPU}, Workers: true}, nil, []string{capture.CPU}},
 		{"inside", "inproc", goroutines, trainer.Profiling{Kinds: []string{capture.CPU}}, []string{capture.CPU}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			report, err := profiled(t, h, tt.launcher, tt.variant, "", tt.p)
-			if err != nil && strings.Contains(err.Error(), "already in use") {
-				t.Skip(err) // go test -cpuprofile
-			}
+			report, err := profiled(t, tt.launcher, tt.transport, "", tt.p)
 			check.Must(t, err)
-			kinds := func(pieces []phase.Piece) (kinds []string) {
-				for _, p := range pieces {
-					kinds = append(kinds, p.Kind)
-				}
-				return kinds
-			}
-			if got := kinds(report.Server.Profiles); !slices.Equal(got, tt.server) {
-				t.Errorf("server: profiles %v, want %v", got, tt.server)
-			}
 			check.Need(t, len(report.Processes) == 2, "%d workers", len(report.Processes))
-			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
+			all, kinds := labels(t, report.Server.Profiles)
+			check.Equal(t, kinds, tt.server, "profiles of the server")
 			for w, r := range report.Processes {
-				got := kinds(r.Profiles)
-				check.That(t, slices.Equal(got, tt.each), "process %d: profiles %v, want %v", w, got, tt.each)
-				p, n := phases(t, slices.DeleteFunc(r.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
-				trained, names = append(trained, p...), append(names, n...)
+				more, kinds := labels(t, r.Profiles)
+				check.Equal(t, kinds, tt.each, "profiles of process", w)
+				all = append(all, more...)
 			}
-			check.That(t, slices.Contains(trained, "train"), "no sample is labelled train: %v", trained)
-			for _, want := range []string{"process-0", "process-1"} {
-				check.That(t, slices.Contains(names, want), "no sample is labelled %s", want)
+			for _, want := range []string{"train", "process-0", "process-1"} {
+				check.That(t, slices.Contains(all, want), "no sample is labelled %s: %v", want, all)
 			}
 		})
 	}
@@ -163,24 +126,7 @@ func TestProfiledWorkerDies(t *testing.T) {
 	skip.Long(t)
 	processes := trainer.NewProcesses()
 	for range 2 { // the second time would find the first one's profile in use
-		_, err := profiled(t, host(), processes, "pickle", "die", trainer.Profiling{Kinds: []string{capture.CPU, capture.Allocs}})
-		if err != nil && strings.Contains(err.Error(), "already in use") {
-			t.Skip(err) // go test -cpuprofile
-		}
+		_, err := profiled(t, processes, "pickle", "die", trainer.Profiling{Kinds: []string{capture.CPU, capture.Allocs}})
 		check.Fails(t, err, "exited: signal: killed")
 	}
-}
-
-// TestUnknownProfile: a kind that does not exist is refused before anything starts.
-func TestUnknownProfile(t *testing.T) {
-	processes := trainer.NewProcesses()
-	v, err := transports.Parse("pickle", host().Transports)
-	check.Must(t, err)
-	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1}}})
-	check.Must(t, err)
-	_, err = trainer.Open(t.Context(), trainer.Config{
-		Variant: v, Down: layout, Up: layout, Workers: 1, Func: "burn", Launcher: processes,
-		Profiling: &trainer.Profiling{Kinds: []string{"goroutine"}},
-	})
-	check.Fails(t, err, `unknown kind of profile "goroutine"`)
 }

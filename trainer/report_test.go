@@ -3,7 +3,6 @@ package trainer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,10 +21,9 @@ import (
 
 // reporting returns a process of lanes 2 and 3 that owes a session its report, and
 // the process's end of its control socket.
-func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
+func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
-	ours, theirs, err := socketpair()
-	check.Must(t, err)
+	ours, theirs := socketpair(t)
 	p := &Session{cfg: cfg}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	exited := make(chan struct{})
@@ -37,7 +35,7 @@ func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	w.control.report.Store(cfg.reportSize())
 	p.readers.Go(func() { p.listen(w) })
 	t.Cleanup(func() {
-		_, _ = ours.Close(), theirs.Close()
+		_ = ours.Close()
 		close(exited)
 		p.readers.Wait()
 	})
@@ -54,9 +52,7 @@ func TestHostileReports(t *testing.T) {
 			c.Phase[i], c.Lane[i] = train, 2
 		}
 		change(&c)
-		b, err := json.Marshal(message{Report: &report{Samples: c}})
-		check.Must(t, err)
-		return string(b)
+		return jsonOf(t, message{Report: &report{Samples: c}})
 	}
 	good := samples(func(*columns) {})
 	for name, c := range map[string]struct {
@@ -92,17 +88,10 @@ func TestHostileReports(t *testing.T) {
 				cfg.Profiling = &Profiling{Kinds: []string{"cpu"}}
 			}
 			p, _, theirs := reporting(t, cfg)
-			go func() {
-				for _, text := range c.frames {
-					if _, err := theirs.Write(framed(text)); err != nil {
-						return // the session has had enough
-					}
-				}
-			}()
+			go writes(framed(c.frames...), 1)(theirs)
 			waiting.Receive(t, "the end of a session", p.failed.Done())
-			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)
-			}
+			check.Fails(t, context.Cause(p.failed), "process 1 spoke out of turn: ")
+			check.Fails(t, context.Cause(p.failed), c.want)
 		})
 	}
 }
@@ -148,42 +137,24 @@ func TestLateReport(t *testing.T) {
 // TestReport: a report arrives as it was sent, however long it is.
 func TestReport(t *testing.T) {
 	sent := fullReport(20_000)
+	full := phase.Timed(phase.Send, phase.ID{Lane: 2, Round: 3, Client: 4}, 5, 6)
+	full.Summed = true
+	for i := range reflect.TypeOf(full).NumField() {
+		check.That(t, !reflect.ValueOf(full).Field(i).IsZero(), "%s is not tried", reflect.TypeOf(full).Field(i).Name)
+	}
+	sent.Samples = append(sent.Samples, full)
 	long := bytes.Repeat([]byte("profile "), 100_000)
 	sent.Profiles = []phase.Piece{
 		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:9]},
 	}
-	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
+	p, w, theirs := reporting(t, Config{Samples: len(sent.Samples), Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
 	check.Must(t, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
-	var m message
 	waiting.Do(t, "a report", func() {
 		select {
-		case m = <-w.answers:
+		case m := <-w.answers:
+			check.That(t, reflect.DeepEqual(m.Report.Totals, sent), "the report is another one")
 		case <-p.failed.Done():
 			t.Fatal(context.Cause(p.failed))
 		}
 	})
-	got := m.Report.Totals
-	for i, profile := range got.Profiles {
-		if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
-			t.Errorf("profile %d, %s, is another one", i, profile.Kind)
-		}
-	}
-	got.Profiles = sent.Profiles[:len(got.Profiles)]
-	check.That(t, reflect.DeepEqual(got, sent), "the report is another one")
-}
-
-// BenchmarkReport is what a report of a million samples takes, at both ends.
-func BenchmarkReport(b *testing.B) {
-	const samples = 1_000_000
-	sent := fullReport(samples)
-	for b.Loop() {
-		p, w, theirs := reporting(b, Config{Samples: samples})
-		check.Must(b, (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}))
-		select {
-		case <-w.answers:
-		case <-p.failed.Done():
-			b.Fatal(context.Cause(p.failed))
-		}
-		b.SetBytes(samples * 40)
-	}
 }

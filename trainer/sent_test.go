@@ -3,9 +3,10 @@ package trainer
 import (
 	"context"
 	"errors"
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSent: what workers say of their jobs is kept until it is asked for, in whatever

@@ -9,15 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/inproc"
@@ -54,9 +53,8 @@ func linger(config []byte) (trainer.Train, error) {
 	}, err
 }
 
-// slow is a transport whose workers take 2.5 s for every update. One that
-// moves counts bytes meanwhile, one that freezes stops its process when it is
-// pinged.
+// slow is a transport whose workers take 24 s for every update. One that moves counts
+// bytes meanwhile, one that freezes stops its process when it is pinged.
 type slow struct {
 	driver.Transport
 	name           string
@@ -89,51 +87,20 @@ type slowWorker struct {
 	sent *phase.Counter
 }
 
-func (w slowWorker) Name() string { return w.slow.name }
+func (w slowWorker) Name() string               { return w.slow.name }
+func (w slowWorker) Ping(context.Context) error { return stopSelf() }
 
 func (w slowWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	for range 50 {
-		if w.freezes || ctx.Err() != nil {
+	for range 240 {
+		if ctx.Err() != nil {
 			break
 		}
-		waiting.Pause(50 * time.Millisecond)
+		waiting.Pause(100 * time.Millisecond)
 		if w.moves {
 			w.sent.Add(1)
 		}
 	}
 	return w.Worker.Submit(ctx, p)
-}
-
-func (w slowWorker) Ping(context.Context) error {
-	return stopSelf()
-}
-
-// openSession opens a session of two workers with a small model.
-func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
-	t.Helper()
-	v, err := transports.NewVariant(transport, nil)
-	check.Must(t, err)
-	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check.Must(t, err)
-	cfg := trainer.Config{Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "freeze", Launcher: l, Samples: 1000}
-	change(&cfg)
-	return trainer.Open(t.Context(), cfg)
-}
-
-// round publishes a model and runs a round of four clients.
-func round(ctx context.Context, p *trainer.Session, n int) error {
-	model, err := p.Reserve(n)
-	if err != nil {
-		return err
-	}
-	tensor.Fill(model, 1)
-	if _, err := p.Publish(ctx, n, model); err != nil {
-		return err
-	}
-	return p.Round(ctx, trainer.Round{Number: n, Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
-		u.Release()
-		return nil
-	}})
 }
 
 // stop stops all threads of a process.
@@ -156,10 +123,7 @@ func stop(t *testing.T, pid int) {
 func contains(t *testing.T, err error, words ...string) {
 	t.Helper()
 	for _, word := range words {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("got error %v, want one with %q", err, word)
-			return
-		}
+		check.Fails(t, err, word)
 	}
 }
 
@@ -184,8 +148,8 @@ func TestFrozenWorker(t *testing.T) {
 				var p *trainer.Session
 				var err error
 				waiting.Do(t, "open", func() {
-					p, err = openSession(t, transport, trainer.NewProcesses(), func(c *trainer.Config) {
-						c.RoundLimit, c.FuncConfig = limit, []byte(where)
+					p, err = open(t, transport.Name(), trainer.NewProcesses(), func(c *trainer.Config) {
+						c.RoundLimit, c.Func, c.FuncConfig = limit, "freeze", []byte(where)
 						if where == "ping" {
 							c.Pings = 1
 						}
@@ -197,13 +161,13 @@ func TestFrozenWorker(t *testing.T) {
 				}
 				check.Must(t, err)
 				if where != "round" {
-					check.Must(t, round(t.Context(), p, 0))
+					check.Must(t, round(t.Context(), p, 0, 4, nil))
 					stop(t, p.Places()[1].PID)
 				}
 				waiting.Do(t, where, func() {
 					switch where {
 					case "round":
-						contains(t, round(t.Context(), p, 7), "round 7, client ", "process ", "lane ", "was given its job", "is stopped (T)")
+						contains(t, round(t.Context(), p, 7, 4, nil), "round 7, client ", "process ", "lane ", "was given its job", "is stopped (T)")
 					case "mark":
 						contains(t, p.Enter(t.Context(), trainer.Timed, 1), "mark", "process 1 has not answered", "is stopped (T)")
 					case "close":
@@ -224,15 +188,15 @@ func TestFrozenWorker(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for _, where := range []string{"round", "mark"} {
 		t.Run(where, func(t *testing.T) {
-			p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
-			check.Must(t, err)
-			check.Must(t, round(t.Context(), p, 0))
+			p := mustOpen(t, "pickle", trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
+			var err error
+			check.Must(t, round(t.Context(), p, 0, 4, nil))
 			stop(t, p.Places()[0].PID)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting.Later(t, 100*time.Millisecond, func() { cancel(errors.New("enough")) })
 			waiting.Do(t, "end and close", func() {
 				if where == "round" {
-					err = round(ctx, p, 1)
+					err = round(ctx, p, 1, 4, nil)
 				} else {
 					err = p.Enter(ctx, trainer.Timed, 1)
 				}
@@ -245,65 +209,40 @@ func TestInterrupt(t *testing.T) {
 
 // TestSlowIsNotStuck: training counts as progress, unless the worker function is a
 // user's, and so do bytes; a session in which neither goes on is ended, and says who
-// does what.
+// does what. So is one whose user keeps the updates, so that no lane can go on.
 func TestSlowIsNotStuck(t *testing.T) {
-	skip.Long(t)
-	h := host()
-	for name, want := range map[string]string{
-		"inproc": "", "slow-moves": "", "slow": "submitting in round 0, client", "foreign": "and linger has not returned, for ",
+	for name, c := range map[string]struct {
+		transport, lingers string
+		foreign, keeps     bool
+		want               []string
+	}{
+		"trains":     {"inproc", "24s", false, false, nil},
+		"moves":      {"slow-moves", "0s", false, false, nil},
+		"does not":   {"slow", "0s", false, false, []string{"has moved no byte", "submitting in round 0, client"}},
+		"is foreign": {"inproc", "24s", true, false, []string{"has moved no byte", "and linger has not returned, for "}},
+		"keeps":      {"inproc", "0s", false, true, []string{"round 0", "updates were not released"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			transport, trains := name, name == "inproc" || name == "foreign"
-			if trains {
-				transport = "inproc"
-			}
-			v, err := transports.Parse(transport, h.Transports)
-			check.Must(t, err)
-			p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
-				c.RoundLimit, c.Func, c.FuncConfig = time.Second, "linger", []byte("0s")
-				if trains {
-					c.FuncConfig, c.Foreign = []byte("2500ms"), name == "foreign"
+			synctest.Test(t, func(t *testing.T) {
+				p := mustOpen(t, c.transport, trainer.NewGoroutines(host()), func(cfg *trainer.Config) {
+					cfg.RoundLimit, cfg.FuncConfig, cfg.Foreign, cfg.Depth = 16*time.Second, []byte(c.lingers), c.foreign, 1
+				})
+				var kept []trainer.Update
+				err := round(t.Context(), p, 0, 4, func(u trainer.Update) error {
+					if kept = append(kept, u); !c.keeps {
+						u.Release()
+					}
+					return nil
+				})
+				contains(t, err, c.want...)
+				check.That(t, err == nil || c.want != nil, "ended: %v", err)
+				for _, u := range kept {
+					if c.keeps {
+						u.Release()
+					}
 				}
+				closes(t, p)
 			})
-			check.Must(t, err)
-			err = round(t.Context(), p, 0)
-			if want != "" {
-				contains(t, err, "has moved no byte", want)
-			} else {
-				check.Must(t, err)
-			}
-			if _, err := p.Close(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
-}
-
-// TestNotReleased: updates that their user keeps, so that no lane can go on, end
-// the session too.
-func TestNotReleased(t *testing.T) {
-	h := host()
-	v, err := transports.Parse("inproc", h.Transports)
-	check.Must(t, err)
-	p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
-		c.RoundLimit, c.Func, c.FuncConfig, c.Depth = 200*time.Millisecond, "linger", []byte("0s"), 1
-	})
-	check.Must(t, err)
-	model, err := p.Reserve(0)
-	check.Must(t, err)
-	tensor.Fill(model, 1)
-	_, err = p.Publish(t.Context(), 0, model)
-	check.Must(t, err)
-	var kept []trainer.Update
-	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
-		kept = append(kept, u)
-		return nil
-	}})
-	contains(t, err, "round 0", "updates were not released")
-	for _, u := range kept {
-		u.Release()
-	}
-	_, err = p.Close()
-	check.Must(t, err)
 }

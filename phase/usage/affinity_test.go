@@ -2,10 +2,11 @@ package usage
 
 import (
 	"errors"
-	"ipcbench/internal/test/check"
 	"runtime"
 	"slices"
 	"testing"
+
+	"ipcbench/internal/test/check"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,17 +20,14 @@ func TestProcessors(t *testing.T) {
 	check.Must(t, err)
 	one := before[len(before)-1:]
 	check.Must(t, Restricted(one, func() error {
-		if got, err := Processors(0); err != nil || !slices.Equal(got, one) {
-			t.Errorf("restricted to %v, got %v, %v", one, got, err)
-		}
-		return nil
+		got, err := Processors(0)
+		check.Equal(t, got, one, "restricted to one, it has")
+		return err
 	}))
-	if got, err := Processors(0); err != nil || !slices.Equal(got, before) {
-		t.Errorf("afterwards: got %v, %v, want %v", got, err, before)
-	}
-	if err := Restricted([]int{maxProcessors}, func() error { return nil }); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("a processor that does not exist: got %v", err)
-	}
+	got, err := Processors(0)
+	check.That(t, err == nil && slices.Equal(got, before), "afterwards: got %v, %v, want %v", got, err, before)
+	err = Restricted([]int{maxProcessors}, func() error { return nil })
+	check.That(t, errors.Is(err, unix.EINVAL), "a processor that does not exist: got %v", err)
 }
 
 // TestManyProcessors: a kernel for more processors than a usual set has is asked
@@ -46,7 +44,6 @@ func TestManyProcessors(t *testing.T) {
 	set, err := processors(0, get)
 	check.That(t, err == nil && set.Count() == 1 && set.IsSet(kernel-1), "got %d processors, %v", set.Count(), err)
 	never := func(int, unix.CPUSetDynamic) error { return unix.EINVAL }
-	if _, err := processors(0, never); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("got %v, want EINVAL in the end", err)
-	}
+	_, err = processors(0, never)
+	check.That(t, errors.Is(err, unix.EINVAL), "got %v, want EINVAL in the end", err)
 }

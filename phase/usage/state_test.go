@@ -13,9 +13,8 @@ import (
 
 // TestState: a process that runs, one that is stopped and one that is gone have different states.
 func TestState(t *testing.T) {
-	if got := State(os.Getpid()); got != "running (R)" && got != "sleeping (S)" { // the main thread's
-		t.Errorf("this process is %s", got)
-	}
+	own := State(os.Getpid()) // the main thread's
+	check.That(t, own == "running (R)" || own == "sleeping (S)", "this process is %s", own)
 	child := exec.Command("cat")
 	in, err := child.StdinPipe()
 	check.Must(t, err)

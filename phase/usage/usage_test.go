@@ -1,11 +1,11 @@
 package usage
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,17 +101,10 @@ func TestInputAndOutputAreCounted(t *testing.T) {
 		}
 	})
 	own := between(t, func() {})
-	got := IO{
-		ReadBytes:    spent.IO.ReadBytes - own.IO.ReadBytes,
-		WrittenBytes: spent.IO.WrittenBytes - own.IO.WrittenBytes,
-		ReadCalls:    spent.IO.ReadCalls - own.IO.ReadCalls,
-		WriteCalls:   spent.IO.WriteCalls - own.IO.WriteCalls,
-	}
+	got := *spent.Since(own).IO
 	// The Go runtime wakes a thread that waits in epoll_wait(2) by writing the
 	// eight bytes of an eventfd(2): before or after, and not of ours.
-	if wakes := got.WriteCalls - 3; got.WrittenBytes-8*wakes != 15_000 {
-		t.Errorf("got %d bytes in %d writes, want 15000 in 3, and 8 for each one more", got.WrittenBytes, got.WriteCalls)
-	}
+	check.That(t, got.WrittenBytes-8*(got.WriteCalls-3) == 15_000, "got %d bytes in %d writes, want 15000 in 3, and 8 for each one more", got.WrittenBytes, got.WriteCalls)
 	// Threads come and go with what Read itself reads of each.
 	check.That(t, got.ReadBytes >= 14_500 && got.ReadBytes <= 17_000, "got %d bytes read, want about 15000", got.ReadBytes)
 }
@@ -135,9 +128,7 @@ func TestWhatPassesByInputAndOutput(t *testing.T) {
 	})
 	got := spent.IO.ReadBytes + spent.IO.WrittenBytes
 	check.That(t, got <= 20_000, "got %d bytes of I/O, want none but Read's own", got)
-	if got, want := spent.MinorFaults, int64(size/os.Getpagesize()); got < want {
-		t.Errorf("got %d minor faults, want at least %d", got, want)
-	}
+	check.That(t, spent.MinorFaults >= int64(size/os.Getpagesize()), "got %d minor faults for %d bytes", spent.MinorFaults, size)
 }
 
 // A thread that waits for a processor is seen even if it is not the main one,
@@ -171,33 +162,20 @@ func crowd(together *sync.WaitGroup, d time.Duration) error {
 	defer arrive() // also after an error
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
+	all, err := Processors(0)
+	if err != nil {
 		return err
 	}
-	var one unix.CPUSet
-	for cpu := range 1024 {
-		if all.IsSet(cpu) {
-			one.Set(cpu)
-			break
+	return Restricted(all[:1], func() error {
+		arrive()
+		together.Wait()
+		var start, now unix.Rusage
+		err := unix.Getrusage(unix.RUSAGE_THREAD, &start)
+		for now = start; err == nil && now.Utime.Nano()+now.Stime.Nano() < start.Utime.Nano()+start.Stime.Nano()+int64(d); {
+			err = unix.Getrusage(unix.RUSAGE_THREAD, &now)
 		}
-	}
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		return err
-	}
-	defer unix.SchedSetaffinity(0, &all)
-	arrive()
-	together.Wait()
-	var start, now unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &start); err != nil {
-		return err
-	}
-	for now = start; now.Utime.Nano()+now.Stime.Nano() < start.Utime.Nano()+start.Stime.Nano()+int64(d); {
-		if err := unix.Getrusage(unix.RUSAGE_THREAD, &now); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // numbered returns a Usage whose every number is different and a multiple of
@@ -247,9 +225,8 @@ func TestJSON(t *testing.T) {
 	check.Same(t, cmp.Diff(want, got))
 	want.IO, want.Queue = nil, nil
 	text, err = json.Marshal(want)
-	check.Need(t, err == nil, "%v", err)
-	s := string(text)
-	check.That(t, !strings.Contains(s, "queue") && !strings.Contains(s, "io"), "got %s, want neither queue nor io in it", s)
+	check.Must(t, err)
+	check.That(t, !bytes.Contains(text, []byte("queue")) && !bytes.Contains(text, []byte("io")), "got %s, want neither queue nor io in it", text)
 }
 
 // Read stands between rounds, so it may not cost what it measures.
@@ -258,11 +235,4 @@ func TestReadAllocatesLittle(t *testing.T) {
 	check.Must(t, err)
 	n := testing.AllocsPerRun(20, func() { read(t) })
 	check.That(t, n <= float64(10+4*len(threads)), "got %v allocations for %d threads", n, len(threads))
-}
-
-func BenchmarkRead(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		read(b)
-	}
 }

@@ -3,7 +3,6 @@ package doc
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"strings"
 	"testing"
 
@@ -22,11 +21,8 @@ func TestVisible(t *testing.T) {
 		{"##[error]###[x]", `#\#[error]##\#[x]`},
 		{"日本語 é e\u0301", "日本語 é e\u0301"},
 	} {
-		got := Visible(test.text)
-		check.That(t, got == test.want, "%q: got %s, want %s", test.text, got, test.want)
-		if got := Visible(Visible(test.text)); got != Visible(test.text) {
-			t.Errorf("%q: twice is %s", test.text, got)
-		}
+		check.Equal(t, Visible(test.text), test.want)
+		check.Equal(t, Visible(test.want), test.want, "twice")
 	}
 }
 
@@ -35,11 +31,10 @@ func TestEscapedJSON(t *testing.T) {
 	want := map[string]string{"a": doctest.Hostile, "b": "µs", "##[x]": "\U0001f600\U000e0041"}
 	var b bytes.Buffer
 	check.Must(t, WriteJSON(&b, want, "\t"))
-	why := doctest.Acts("json", b.String())
-	check.That(t, why == "", "%s", why)
+	check.Equal(t, doctest.Acts("json", b.String()), "")
 	var got map[string]string
 	check.Must(t, json.Unmarshal(b.Bytes(), &got))
 	want["a"] = strings.NewReplacer("\xff\xc3", "\ufffd\ufffd").Replace(doctest.Hostile) // JSON has no other bytes
-	check.That(t, maps.Equal(got, want), "got %q, want %q", got, want)
+	check.Equal(t, got, want)
 	check.That(t, strings.Contains(b.String(), "µs"), "what shows was escaped too: %s", b.String())
 }

@@ -18,13 +18,11 @@ import (
 // cell of the same work takes 10 ms): 100 MB each way, 12 rounds in 6 blocks.
 func TestMetrics(t *testing.T) {
 	r := benchtest.Pair(1, 1)
-	r.Cells[1] = benchtest.Count(r.Cells[1], "wire.sent", 500*benchtest.MB)
-	r.Cells[1] = benchtest.Count(r.Cells[1], "calls.a", 6)
-	r.Cells[1] = benchtest.Count(r.Cells[1], "calls.b", 2)
-	for i := range r.Cells[1].Blocks {
-		b := &r.Cells[1].Blocks[i]
-		b.Phases["decode"] = 4 * benchtest.MS
-		b.Phases["copy"] = 2 * benchtest.MS
+	for name, n := range map[string]int64{"wire.sent": 500 * benchtest.MB, "calls.a": 6, "calls.b": 2} {
+		benchtest.Count(r.Cells[1], name, n)
+	}
+	for _, b := range r.Cells[1].Blocks {
+		b.Phases["decode"], b.Phases["copy"] = 4*benchtest.MS, 2*benchtest.MS
 	}
 	c := New(r).Cells[1]
 	want := map[string]float64{
@@ -67,32 +65,39 @@ func TestMetrics(t *testing.T) {
 		got := c.Of(name)
 		check.That(t, math.Abs(got.Center-x) <= 1e-9*math.Max(1, math.Abs(x))*100, "%s: got %v, want %v", name, got.Center, x)
 	}
-	if i := c.Of("round"); i.N != 12 || i.Blocks != 6 || i.Low != 19.6e-3 || i.High != 20.4e-3 {
-		t.Errorf("got round %+v, want 12 samples in 6 blocks from 19.6 to 20.4 ms", i)
+	i := c.Of("round")
+	check.That(t, i.N == 12 && i.Blocks == 6 && i.Low == 19.6e-3 && i.High == 20.4e-3, "got round %+v, want 12 samples in 6 blocks from 19.6 to 20.4 ms", i)
+	unknown(t, c, "round_p90", "round_p99", "copied_bytes") // 12 samples support no percentile (guard 12)
+	unknown(t, New(r).Cells[0], "overhead", "bandwidth")
+}
+
+// unknown wants metrics of c to be unknown.
+func unknown(t *testing.T, c *Cell, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		check.That(t, !c.Of(name).Known(), "%s has %s %v", c.Name(), name, c.Of(name))
 	}
-	for _, name := range []string{"round_p90", "round_p99", "copied_bytes"} { // 12 samples support no percentile (guard 12)
-		if c.Of(name).Known() {
-			t.Errorf("got %s %v, want none", name, c.Of(name).Center)
-		}
+}
+
+// even is 100 MB of tensors, of which steady returns a cell of six blocks around a time in
+// ms that counts one tensor of a kind, if there is one.
+var even = result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+
+func steady(transport string, ms float64, kinds ...string) result.Cell {
+	c := benchtest.Cell(transport, even, 1, 1, benchtest.Six(ms)...)
+	for _, kind := range kinds {
+		benchtest.Count(c, kind+".tensors", 16)
 	}
-	for _, name := range []string{"overhead", "bandwidth"} {
-		inproc := New(r).Cells[0]
-		check.That(t, !inproc.Of(name).Known(), "the control has %s", name)
-	}
+	return c
 }
 
 // TestBandwidth: there is one only of one client on one worker that moves bytes,
 // and only if the overhead excludes zero.
 func TestBandwidth(t *testing.T) {
-	even := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	with := func(round []float64, counts ...string) *result.Result {
-		c := benchtest.Cell("x", even, 1, 1, round...)
-		for _, name := range counts {
-			benchtest.Count(c, name, 16)
-		}
-		return benchtest.Result(benchtest.Cell("inproc", even, 1, 1, benchtest.Six(10)...), c)
-	}
-	tests := []struct {
+	control := steady("inproc", 10)
+	one := benchtest.Count(benchtest.Cell("x", even, 1, 1, 20), "body.tensors", 16)
+	zero := benchtest.Count(benchtest.Cell("x", even, 1, 1, 9.8, 10.2, 10, 9.9, 10.1, 10), "body.tensors", 16)
+	for _, tt := range []struct {
 		name   string
 		result *result.Result
 		want   bool
@@ -100,20 +105,17 @@ func TestBandwidth(t *testing.T) {
 		{"1 client on 1 worker", benchtest.Pair(1, 1), true},
 		{"2 clients", benchtest.Pair(1, 2), false},
 		{"2 workers", benchtest.Pair(2, 2), false},
-		{"overhead may be zero", with([]float64{9.8, 10.2, 10, 9.9, 10.1, 10}, "body.tensors"), false},
-		{"less than the control", with(benchtest.Six(9), "body.tensors"), false},
-		{"a single block tells nothing", benchtest.Result(benchtest.Cell("inproc", even, 1, 1, 10), benchtest.Count(benchtest.Cell("pickle", even, 1, 1, 20), "body.tensors", 16)), false},
-		{"no control", benchtest.Result(benchtest.Count(benchtest.Cell("pickle", even, 1, 1, benchtest.Six(20)...), "body.tensors", 16)), false},
-		{"bytes", with(benchtest.Six(20), "body.tensors"), true},
-		{"handles (guard 1)", with(benchtest.Six(20), "handle.tensors"), false},
-		{"some handles", with(benchtest.Six(20), "handle.tensors", "body.tensors"), false},
-		{"nothing is known of what it moves", with(benchtest.Six(20)), false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			v := New(tt.result)
-			check.Equal(t, v.Cells[len(v.Cells)-1].Of("bandwidth").Known(), tt.want, "got a bandwidth")
-		})
+		{"overhead may be zero", benchtest.Result(control, zero), false},
+		{"less than the control", benchtest.Result(control, steady("x", 9, "body")), false},
+		{"a single block tells nothing", benchtest.Result(benchtest.Cell("inproc", even, 1, 1, 10), one), false},
+		{"no control", benchtest.Result(steady("x", 20, "body")), false},
+		{"bytes", benchtest.Result(control, steady("x", 20, "body")), true},
+		{"handles (guard 1)", benchtest.Result(control, steady("x", 20, "handle")), false},
+		{"some handles", benchtest.Result(control, steady("x", 20, "handle", "body")), false},
+		{"nothing is known of what it moves", benchtest.Result(control, steady("x", 20)), false},
+	} {
+		v := New(tt.result)
+		check.Equal(t, v.Cells[len(v.Cells)-1].Of("bandwidth").Known(), tt.want, tt.name)
 	}
 }
 
@@ -124,12 +126,9 @@ func TestPercentiles(t *testing.T) {
 		rounds = append(rounds, float64(k+1))
 	}
 	c := New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, rounds...))).Cells[0] // each twice: 300
-	p := c.Of("round_p90")
-	check.That(t, math.Abs(p.Center-135e-3) <= 1e-3 && p.Confidence == 0, "got p90 %+v", p)
-	if p := c.Of("round_p99"); math.Abs(p.Center-149e-3) > 1e-3 {
-		t.Errorf("got p99 %+v", p)
-	}
-	check.That(t, !c.Of("round_p99.9").Known(), "p99.9 out of 300 samples")
+	p90, p99 := c.Of("round_p90"), c.Of("round_p99")
+	check.That(t, math.Abs(p90.Center-135e-3) <= 1e-3 && p90.Confidence == 0 && math.Abs(p99.Center-149e-3) <= 1e-3, "got p90 %+v, p99 %+v", p90, p99)
+	unknown(t, c, "round_p99.9") // out of 300 samples
 	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
 		cell := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
 		check.Equal(t, New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(), want, blocks, "blocks: got a percentile")
@@ -148,23 +147,15 @@ func TestProfiledBlocksDoNotCount(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	c := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10)
 	for i := range c.Blocks {
-		c.Blocks[i].Server.Memory.PSS = nil
-		c.Blocks[i].Server.Usage.Queue = nil
-		c.Blocks[i].System = nil
-		c.Blocks[i].Server.StalePeak = true
+		b := &c.Blocks[i]
+		b.Server.Memory.PSS, b.Server.Usage.Queue, b.System, b.Server.StalePeak = nil, nil, nil, true
 	}
-	v := New(benchtest.Result(c)).Cells[0]
-	for _, name := range []string{"pss", "queue_wait", "machine_busy", "peak_rss", "peak_rss_server", "rpcs", "wire_bytes", "attested"} {
-		if v.Of(name).Known() {
-			t.Errorf("got %s %v", name, v.Of(name).Center)
-		}
-	}
+	unknown(t, New(benchtest.Result(c)).Cells[0], "pss", "queue_wait", "machine_busy", "peak_rss", "peak_rss_server", "rpcs", "wire_bytes", "attested")
 }
 
 // TestBound: every cell shows how far it is from the floor that bounds it, and six
 // blocks are enough for 95 %.
 func TestBound(t *testing.T) {
-	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	six := func(x float64) (blocks [][]float64) {
 		for _, v := range benchtest.Six(x) {
 			blocks = append(blocks, []float64{v})
@@ -183,101 +174,83 @@ func TestBound(t *testing.T) {
 		{Name: "rpc-empty", Unit: "s", Variant: "http-shm", Blocks: six(100e-6)},
 		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: six(8e-3)},
 	}
-	inproc := func(workers, clients int) result.Cell {
-		return benchtest.Cell("inproc", m, workers, clients, benchtest.Six(10)...)
-	}
-	over := func(on link.Rate, network, tls string) []result.Cell {
-		c := benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)
+	over := func(on link.Rate, network, tls string) result.Cell {
+		c := steady("pickle", 400, "body")
 		c.Link, c.Settings = on, map[string]string{"network": network, "tls": tls}
-		return []result.Cell{inproc(1, 1), c}
+		return c
 	}
-	tests := []struct {
+	two := benchtest.Count(benchtest.Cell("pickle", even, 1, 2, benchtest.Six(400)...), "body.tensors", 1)
+	const moved = 200e6 / 0.18 // bytes a second: 45 % of a round is transfer
+	for _, tt := range []struct {
 		name  string
-		cells []result.Cell
-		floor string // of the last cell
+		cell  result.Cell
+		floor string
 		want  float64
 	}{
-		{"control", []result.Cell{inproc(1, 1)}, "work", 1.25},
-		{"control whose workers share the work", []result.Cell{inproc(2, 1)}, "", math.NaN()},
-		// 45 % of a round is transfer.
-		{"bytes", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
-		{"bytes over TCP", over(link.Rate{}, "tcp", "off"), "tcp-stream", 200e6 / 0.18 / 1e9},
-		{"bytes on a link", over(link.Unshaped, "tcp", ""), "tcp-stream", 200e6 / 0.18 / 4e9},
-		{"encrypted over TCP", over(link.Rate{}, "tcp", "mutual"), "tls-stream", 200e6 / 0.18 / 5e9},
+		{"control", steady("inproc", 10), "work", 1.25},
+		{"control whose workers share the work", benchtest.Cell("inproc", even, 2, 1, benchtest.Six(10)...), "", math.NaN()},
+		{"bytes", steady("pickle", 400, "body"), "unix-stream", moved / 2e9},
+		{"bytes over TCP", over(link.Rate{}, "tcp", "off"), "tcp-stream", moved / 1e9},
+		{"bytes on a link", over(link.Unshaped, "tcp", ""), "tcp-stream", moved / 4e9},
+		{"encrypted over TCP", over(link.Rate{}, "tcp", "mutual"), "tls-stream", moved / 5e9},
 		{"encrypted without TCP, by an older build", over(link.Rate{}, "unix", "on"), "", math.NaN()},
 		{"on a link without a floor", over(benchtest.Text[link.Rate]("1Gbit"), "tcp", "off"), "", math.NaN()},
-		{"handles", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "futex", 9},
-		{"handles by calls", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("http-shm", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "rpc-empty", 2.25},
-		// Two clients on one worker: 20 ms a client, 45 % of them transfer.
-		{"two clients", []result.Cell{inproc(1, 2), benchtest.Count(benchtest.Cell("pickle", m, 1, 2, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.09 / 2e9},
-		{"nothing is known of what it moves", []result.Cell{inproc(1, 1), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(210)...)}, "", math.NaN()},
-		{"without a control", []result.Cell{benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Result(tt.cells...)
-			r.Floors = floors
-			v := New(r)
-			floor, got := v.Cells[len(v.Cells)-1].Bound()
-			if floor != tt.floor || got.Known() == math.IsNaN(tt.want) || got.Known() && math.Abs(got.Center/tt.want-1) > 1e-3 {
-				t.Errorf("got %v of %s, want %v of %s", got, floor, tt.want, tt.floor)
-			}
-			check.That(t, !got.Known() || got.Sure() && got.Low <= got.Center*0.99 && got.High >= got.Center*1.01,
-				"got %+v, want 95 %% and bounds that hold the spread of both", got)
-		})
+		{"handles", steady("shm-slab", 1, "handle"), "futex", 9},
+		{"handles by calls", steady("http-shm", 1, "handle"), "rpc-empty", 2.25},
+		{"two clients", two, "unix-stream", 2 * moved / 2e9}, // 20 ms a client
+		{"nothing is known of what it moves", steady("pickle", 210), "", math.NaN()},
+	} {
+		r := benchtest.Result(tt.cell)
+		r.Floors = floors
+		floor, got := New(r).Cells[0].Bound()
+		check.That(t, floor == tt.floor && got.Known() != math.IsNaN(tt.want) && (!got.Known() || math.Abs(got.Center/tt.want-1) <= 1e-3), "%s: got %v of %s, want %v of %s", tt.name, got, floor, tt.want, tt.floor)
+		check.That(t, !got.Known() || got.Sure() && got.Low <= got.Center*0.99 && got.High >= got.Center*1.01, "%s: got %+v, want 95 %% and bounds that hold the spread of both", tt.name, got)
 	}
 }
 
 // TestMarks: what one number cannot say stands beside it (guards 11 and 15).
 func TestMarks(t *testing.T) {
-	m := benchtest.Models["cnn"]
-	counted := func(counts map[string]int64) result.Cell {
-		c := benchtest.Cell("http-shm", m, 1, 1, 10, 10, 10)
-		for name, n := range counts {
-			benchtest.Count(c, name, n)
+	cell := func(rounds ...float64) result.Cell {
+		return benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, rounds...)
+	}
+	counted := func(handles, bodies int64, fallbacks map[string]int64) result.Cell {
+		c := benchtest.Count(benchtest.Count(cell(10, 10, 10), "handle.tensors", handles), "body.tensors", bodies)
+		for reason, n := range fallbacks {
+			benchtest.Count(c, "fallback."+reason, n)
 		}
 		return c
 	}
-	wobble := func(block, round int) float64 { return 0.01 * float64((round*7+block*3)%5) }
-	stopped := benchtest.Cell("pickle", m, 1, 1, 10, 10, 10)
+	rounds := func(of func(block, round int) float64) result.Cell {
+		return benchtest.Rounds(func(b, k int) float64 { return of(b, k) + 0.01*float64((k*7+b*3)%5) })
+	}
+	stopped := cell(10, 10, 10)
 	stopped.Stopped = "interrupted"
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		cell result.Cell
 		want Marks
 	}{
-		{"no counters", counted(nil), Marks{}},
-		{"handles", counted(map[string]int64{"handle.tensors": 40}), Marks{}},
-		{"bodies", counted(map[string]int64{"body.tensors": 40}), Marks{}},
-		{"fallback", counted(map[string]int64{"handle.tensors": 30, "body.tensors": 10, "fallback.full": 6, "fallback.dtype": 4}),
-			Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{"full": 18, "dtype": 12}}},
-		{"silent", counted(map[string]int64{"handle.tensors": 30, "body.tensors": 10}), Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{}}},
-		{"never local", counted(map[string]int64{"body.tensors": 40, "fallback.remote": 40}), Marks{Astray: true, Reasons: map[string]int64{"remote": 120}}},
-		{"nearly", counted(map[string]int64{"handle.tensors": 99999, "body.tensors": 1, "fallback.full": 1}),
-			Marks{Astray: true, Attested: 0.99999, Reasons: map[string]int64{"full": 3}}},
+		{"no counters", cell(10, 10, 10), Marks{}},
+		{"handles", counted(40, 0, nil), Marks{}},
+		{"bodies", counted(0, 40, nil), Marks{}},
+		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{"full": 18, "dtype": 12}}},
+		{"silent", counted(30, 10, nil), Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{}}},
+		{"never local", counted(0, 40, map[string]int64{"remote": 40}), Marks{Astray: true, Reasons: map[string]int64{"remote": 120}}},
+		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), Marks{Astray: true, Attested: 0.99999, Reasons: map[string]int64{"full": 3}}},
 		{"interrupted", stopped, Marks{Interrupted: true}},
-		{"quiet", benchtest.Rounds(func(b, k int) float64 { return 10 + wobble(b, k) }), Marks{}},
-		{"two modes", benchtest.Rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) + wobble(b, k) }),
-			Marks{Modes: []stat.Mode{{Center: 4.02e-3, Share: 0.5}, {Center: 16.02e-3, Share: 0.5}}}},
-		{"drift within", benchtest.Rounds(func(b, k int) float64 { return 10 + 0.2*float64(k) + wobble(b, k) }), Marks{Drift: stat.Trend{Within: 0.319}}},
-		{"drift across", benchtest.Rounds(func(b, k int) float64 { return 10 + float64(b) + wobble(b, k) }), Marks{Drift: stat.Trend{Across: 0.4}}},
-		{"outliers", benchtest.Rounds(func(b, k int) float64 {
-			if k%8 == 0 {
-				return 50
-			}
-			return 10 + wobble(b, k)
-		}), Marks{Outliers: 18}},
-		{"wide", benchtest.Cell("pickle", m, 1, 1, 8, 12, 9, 11, 10, 10), Marks{OutOfTime: 0.2}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := New(benchtest.Result(tt.cell)).Cells[0].Marks()
-			if tt.want.OutOfTime == 0 {
-				got.OutOfTime = 0
-			}
-			diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01))
-			check.That(t, diff == "" && (!got.Astray || got.Attested != 1), "(-want +got):\n%s", diff)
-		})
+		{"quiet", rounds(func(_, _ int) float64 { return 10 }), Marks{}},
+		{"two modes", rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) }), Marks{Modes: []stat.Mode{{Center: 4.02e-3, Share: 0.5}, {Center: 16.02e-3, Share: 0.5}}}},
+		{"drift within", rounds(func(_, k int) float64 { return 10 + 0.2*float64(k) }), Marks{Drift: stat.Trend{Within: 0.319}}},
+		{"drift across", rounds(func(b, _ int) float64 { return 10 + float64(b) }), Marks{Drift: stat.Trend{Across: 0.4}}},
+		{"outliers", rounds(func(_, k int) float64 { return map[bool]float64{true: 50, false: 10}[k%8 == 0] }), Marks{Outliers: 18}},
+		{"wide", cell(8, 12, 9, 11, 10, 10), Marks{OutOfTime: 0.2}},
+	} {
+		got := New(benchtest.Result(tt.cell)).Cells[0].Marks()
+		if tt.want.OutOfTime == 0 {
+			got.OutOfTime = 0
+		}
+		check.Same(t, cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01)), tt.name)
+		check.That(t, !got.Astray || got.Attested != 1, "%s: all went astray", tt.name)
 	}
 }
 
@@ -286,9 +259,7 @@ func TestMarks(t *testing.T) {
 func TestMetricTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Metrics() {
-		if m.Help == "" || m.Unit == "" || seen[m.Name] || (m.Better != "" && m.Better != Lower && m.Better != Higher) || m.source == nil {
-			t.Errorf("metric %+v", m)
-		}
+		check.That(t, m.Help != "" && m.Unit != "" && !seen[m.Name] && (m.Better == "" || m.Better == Lower || m.Better == Higher) && m.source != nil, "metric %+v", m)
 		seen[m.Name] = true
 	}
 	for _, name := range []string{"round", "overhead", "transfer", "down", "up", "train", "bandwidth", "goodput", "unattributed", "proved"} {

@@ -13,12 +13,11 @@ import (
 // TestNotProved: a difference that Holm's correction does not let through is a
 // tie where the blocks could have passed it, and unproved where they could not.
 func TestNotProved(t *testing.T) {
-	m := benchtest.Models["cnn"]
 	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against benchtest.Six(10): enough for one pair
 	among := func(n int, round ...float64) []*Cell {
-		cells := []result.Cell{benchtest.Cell("best", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("next", m, 1, 1, round...)}
+		cells := []result.Cell{steady("best", 10), benchtest.Cell("next", even, 1, 1, round...)}
 		for i := range n {
-			cells = append(cells, benchtest.Cell(fmt.Sprint("same-", i), m, 1, 1, benchtest.Six(10.001)...))
+			cells = append(cells, steady(fmt.Sprint("same-", i), 10.001))
 		}
 		return New(benchtest.Result(cells...)).Cells
 	}

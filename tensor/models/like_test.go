@@ -17,10 +17,9 @@ func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 	// Rounding is less than an element of all, or one of each tensor.
 	off := l.Payload() - bytes
 	check.That(t, -off < 8 && off <= 8*count, "%s: %d bytes more than asked for", like.Name, off)
-	names, before, copies := map[string]bool{}, -1, 0
+	distinct(t, l)
+	before, copies := -1, 0
 	for i, s := range l.Specs() {
-		check.Need(t, !names[s.Name], "%s: %s stands twice", like.Name, s.Name)
-		names[s.Name] = true
 		k := max(before, 0) // the tensor that it was made of, or one behind it
 		for ; k < m.Layout.Len() && !strings.HasPrefix(s.Name, m.Layout.Spec(k).Name); k++ {
 		}
@@ -30,9 +29,9 @@ func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 		}
 		before = k
 		from := m.Layout.Spec(k)
-		if empty := m.Layout.Bytes(k) == 0; s.DType != from.DType || empty && l.Bytes(i) > 0 || !empty && l.Bytes(i) == 0 && bytes/count >= 8 {
-			t.Errorf("%s: %s is %v of %d bytes, made of %v of %d", like.Name, s.Name, s.DType, l.Bytes(i), from.DType, m.Layout.Bytes(k))
-		}
+		empty, sized := m.Layout.Bytes(k) == 0, l.Bytes(i) > 0
+		check.That(t, s.DType == from.DType && (!empty || !sized) && (empty || sized || bytes/count < 8),
+			"%s: %s is %v of %d bytes, made of %v of %d", like.Name, s.Name, s.DType, l.Bytes(i), from.DType, m.Layout.Bytes(k))
 	}
 	check.That(t, copies != 0 || count <= m.Layout.Len(), "%s: no tensor stands for two", like.Name)
 }
@@ -71,37 +70,29 @@ func TestLike(t *testing.T) {
 	} {
 		m, err := Parse(test.text)
 		if err != nil {
-			check.That(t, strings.Contains(err.Error(), test.name), "%s: %v, want %q", test.text, err, test.name)
+			check.Fails(t, err, test.name, test.text)
 			continue
 		}
-		if m.Name != test.name {
-			t.Errorf("%s: is named %s, want %s", test.text, m.Name, test.name)
-			continue
-		}
+		check.Equal(t, m.Name, test.name, test.text, "is named")
 		again, err := Parse(m.Name)
 		check.That(t, err == nil && again.Layout.Digest() == m.Layout.Digest(), "%s: its name is another model: %v", m.Name, err)
-		of, size, _ := cutLast(strings.TrimPrefix(m.Name, likePrefix), ":")
-		bytes, count, err := sized("", "", "", size)
+		at := strings.LastIndex(m.Name, ":")
+		bytes, count, err := sized("", "", "", m.Name[at+1:])
 		check.Must(t, err)
-		checkLike(t, mustParse(t, of), m, bytes, count)
+		checkLike(t, mustParse(t, m.Name[len(likePrefix):at]), m, bytes, count)
 	}
 	for _, m := range []string{"cnn", "resnet18", "vlm-batch", "uniform:1MiB/7"} {
 		of := mustParse(t, m)
 		l, err := Like(of, of.Layout.Payload(), of.Layout.Len())
 		check.Must(t, err)
 		for i, s := range of.Layout.Specs() {
-			if got := l.Layout.Spec(i); got.Name != s.Name || got.DType != s.DType || l.Layout.Bytes(i) != of.Layout.Bytes(i) {
-				t.Errorf("%s: %v of %d bytes became %v of %d", m, s, of.Layout.Bytes(i), got, l.Layout.Bytes(i))
-			}
+			got := l.Layout.Spec(i)
+			check.That(t, got.Name == s.Name && got.DType == s.DType && l.Layout.Bytes(i) == of.Layout.Bytes(i),
+				"%s: %v of %d bytes became %v of %d", m, s, of.Layout.Bytes(i), got, l.Layout.Bytes(i))
 		}
 	}
 	_, err := Like(mustParse(t, "cnn"), math.MinInt, 1)
 	check.That(t, err != nil, "fewer bytes than none")
-}
-
-func cutLast(text, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(text, sep)
-	return text[:i], text[i+len(sep):], i >= 0
 }
 
 // TestLikeNames: a tensor that stands for two takes nobody's name.
@@ -112,11 +103,7 @@ func TestLikeNames(t *testing.T) {
 	check.Must(t, err)
 	like, err := Like(m, 4096, 9)
 	check.Must(t, err)
-	seen := map[string]bool{}
-	for _, s := range like.Layout.Specs() {
-		check.That(t, !seen[s.Name], "%s stands twice", s.Name)
-		seen[s.Name] = true
-	}
+	distinct(t, like.Layout)
 }
 
 // FuzzParse feeds Parse anything but paths. What it accepts has a name that means the
@@ -136,8 +123,7 @@ func FuzzParse(f *testing.F) {
 		again, err := Parse(m.Name)
 		check.That(t, err == nil && again.Name == m.Name && again.Layout.Digest() == m.Layout.Digest(),
 			"%q is %s, which is another model: %v", text, m.Name, err)
-		if names, err := Expand(m.Name); err != nil || len(names) != 1 || names[0] != m.Name {
-			t.Errorf("%s stands for %q: %v", m.Name, names, err)
-		}
+		names, err := Expand(m.Name)
+		check.That(t, err == nil && len(names) == 1 && names[0] == m.Name, "%s stands for %q: %v", m.Name, names, err)
 	})
 }

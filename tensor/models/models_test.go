@@ -26,6 +26,16 @@ func elems(l *tensor.Layout, d tensor.DType) int {
 	return n
 }
 
+// distinct checks that no two tensors have one name.
+func distinct(t *testing.T, l *tensor.Layout) {
+	t.Helper()
+	names := map[string]bool{}
+	for _, s := range l.Specs() {
+		check.That(t, !names[s.Name], "%s stands twice", s.Name)
+		names[s.Name] = true
+	}
+}
+
 // The figures are those that the networks' own publications and libraries give.
 func TestNamedModels(t *testing.T) {
 	tests := []struct {
@@ -48,15 +58,8 @@ func TestNamedModels(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			l := mustParse(t, test.name).Layout
-			if l.Len() != test.tensors || elems(l, tensor.F32) != test.f32 || l.Payload() != test.bytes {
-				t.Errorf("%d tensors, %d f32 elements, %d bytes, want %d, %d, %d",
-					l.Len(), elems(l, tensor.F32), l.Payload(), test.tensors, test.f32, test.bytes)
-			}
-			names := map[string]bool{}
-			for _, s := range l.Specs() {
-				check.That(t, !names[s.Name], "%s stands twice", s.Name)
-				names[s.Name] = true
-			}
+			check.Equal(t, []int{l.Len(), elems(l, tensor.F32), l.Payload()}, []int{test.tensors, test.f32, test.bytes}, "tensors, f32 elements and bytes")
+			distinct(t, l)
 		})
 	}
 }
@@ -70,8 +73,7 @@ func TestResNetOrderAndNames(t *testing.T) {
 	for i, name := range want {
 		check.Equal(t, l.Spec(i).Name, name, "tensor", i, "is")
 	}
-	s := l.Spec(5)
-	check.That(t, s.DType == tensor.I64 && len(s.Shape) == 0, "counter is %v %v, want an i64 scalar", s.DType, s.Shape)
+	check.That(t, l.Spec(5).DType == tensor.I64 && len(l.Spec(5).Shape) == 0, "the counter is %+v", l.Spec(5))
 }
 
 // The batch is there for what the networks lack: every type, scalars, empties,
@@ -93,9 +95,8 @@ func TestVLMBatch(t *testing.T) {
 	}
 	check.That(t, len(types) == len(tensor.DTypes()) && empty != 0 && scalars != 0,
 		"%d types, %d empty, %d scalars", len(types), empty, scalars)
-	if big > l.Len()/20 || bigBytes < l.Payload()*9/10 {
-		t.Errorf("%d of %d tensors are big and hold %d of %d bytes", big, l.Len(), bigBytes, l.Payload())
-	}
+	check.That(t, big <= l.Len()/20 && bigBytes >= l.Payload()*9/10,
+		"%d of %d tensors are big and hold %d of %d bytes", big, l.Len(), bigBytes, l.Payload())
 }
 
 func TestUniform(t *testing.T) {
@@ -112,16 +113,12 @@ func TestUniform(t *testing.T) {
 	}
 	for _, test := range tests {
 		m := mustParse(t, test.text)
-		l, size := m.Layout, 0
-		for i := range l.Len() {
-			size += l.Bytes(i)
-		}
-		want, err := tensor.ParseBytes(strings.TrimSuffix(strings.TrimPrefix(test.text, "uniform:"), test.text[strings.Index(test.text, "/"):]))
+		l := m.Layout
+		want, err := tensor.ParseBytes(strings.TrimPrefix(test.name[:strings.Index(test.name, "/")], "uniform:"))
 		check.Must(t, err)
-		if m.Name != test.name || l.Len() != test.count || size != want ||
-			l.Bytes(0) != test.first || l.Bytes(l.Len()-1) != test.last {
-			t.Errorf("%s: %s has %d tensors of %d to %d bytes, %d in all", test.text, m.Name, l.Len(), l.Bytes(0), l.Bytes(l.Len()-1), size)
-		}
+		check.Equal(t, m.Name, test.name, test.text, "is")
+		check.Equal(t, []int{l.Len(), l.Payload(), l.Bytes(0), l.Bytes(l.Len() - 1)}, []int{test.count, want, test.first, test.last},
+			test.text, "tensors, bytes, first and last:")
 		again := mustParse(t, m.Name)
 		check.That(t, again.Layout.Digest() == l.Digest(), "%s: its name %s is another model", test.text, m.Name)
 	}
@@ -182,9 +179,8 @@ func TestParseErrorsSayWhatToWrite(t *testing.T) {
 		{t.TempDir() + "/../" + "x.safetensors", "no such file"},
 	}
 	for _, test := range tests {
-		if _, err := Parse(test.text); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q: error %v, want %q in it", test.text, err, test.want)
-		}
+		_, err := Parse(test.text)
+		check.Fails(t, err, test.want, test.text)
 	}
 }
 
@@ -195,9 +191,8 @@ func TestListIsWhatParseReads(t *testing.T) {
 			continue // a family
 		}
 		m := mustParse(t, info.Name)
-		if m.Name != info.Name || m.Layout.Len() != info.Tensors || m.Layout.Payload() != info.Bytes || info.About == "" {
-			t.Errorf("listed %+v, parsed %s with %d tensors and %d bytes", info, m.Name, m.Layout.Len(), m.Layout.Payload())
-		}
+		check.That(t, m.Name == info.Name && m.Layout.Len() == info.Tensors && m.Layout.Payload() == info.Bytes && info.About != "",
+			"listed %+v, parsed %s with %d tensors and %d bytes", info, m.Name, m.Layout.Len(), m.Layout.Payload())
 	}
 	check.Equal(t, len(list), len(named)+3, "models listed")
 }

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -29,30 +28,21 @@ func TestUpdates(t *testing.T) {
 	} {
 		m := mustParse(t, c.model)
 		u, err := Update(c.text, m)
-		if err != nil {
-			t.Errorf("%s of %s: %v", c.text, c.model, err)
-			continue
-		}
+		check.Must(t, err, c.text, "of", c.model)
 		if c.name == "" {
 			check.That(t, u == m, "%s of %s: got %s, want the model itself", c.text, c.model, u.Name)
 			continue
 		}
-		if u.Name != c.name || u.Layout.Len() != c.tensors || u.Layout.Payload() != c.bytes {
-			t.Errorf("%s of %s: got %s with %d tensors, %d bytes, want %s, %d, %d", c.text, c.model, u.Name, u.Layout.Len(), u.Layout.Payload(), c.name, c.tensors, c.bytes)
-		}
-		if again, err := Update(u.Name, m); err != nil || again.Layout.Digest() != u.Layout.Digest() {
-			t.Errorf("%s is not what its name says: %v", u.Name, err)
-		}
+		check.That(t, u.Name == c.name && u.Layout.Len() == c.tensors && u.Layout.Payload() == c.bytes,
+			"%s of %s: got %s with %d tensors, %d bytes, want %s, %d, %d", c.text, c.model, u.Name, u.Layout.Len(), u.Layout.Payload(), c.name, c.tensors, c.bytes)
+		again, err := Update(u.Name, m)
+		check.That(t, err == nil && again.Layout.Digest() == u.Layout.Digest(), "%s is not what its name says: %v", u.Name, err)
 	}
 	u, err := Update("lora", mustParse(t, "cnn"))
 	check.Must(t, err)
-	for i, want := range []tensor.Spec{
+	check.Equal(t, u.Layout.Specs()[:2], []tensor.Spec{
 		{Name: "fc1.lora_A.weight", DType: tensor.F32, Shape: []int{8, 400}}, {Name: "fc1.lora_B.weight", DType: tensor.F32, Shape: []int{120, 8}},
-	} {
-		if got := u.Layout.Spec(i); got.Name != want.Name || got.DType != want.DType || got.Shape[0] != want.Shape[0] || got.Shape[1] != want.Shape[1] {
-			t.Errorf("tensor %d is %+v, want %+v", i, got, want)
-		}
-	}
+	})
 }
 
 func TestBadUpdates(t *testing.T) {
@@ -69,9 +59,8 @@ func TestBadUpdates(t *testing.T) {
 		{"cnn", "uniform:64KiB", "want uniform:SIZE/COUNT"},
 		{"cnn", "none.safetensors", "no such file"},
 	} {
-		if u, err := Update(c.text, mustParse(t, c.model)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s of %s: got %v, error %v, want one with %q", c.text, c.model, u, err, c.want)
-		}
+		_, err := Update(c.text, mustParse(t, c.model))
+		check.Fails(t, err, c.want, c.text, "of", c.model)
 	}
 	for _, i := range Updates() {
 		check.That(t, i.Name != "" && i.About != "", "%+v says nothing", i)

@@ -3,8 +3,6 @@ package batched
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,106 +10,38 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // These benchmarks move a model down and an update up, with both ends in this
 // process and nobody who trains. They compare ways of using gRPC with each other;
 // what a round costs is what ipcbench run says.
 
-func histology(b *testing.B) *tensor.Layout {
-	b.Helper()
-	m, err := models.Parse("histology")
-	check.Must(b, err)
-	return m.Layout
-}
-
 // BenchmarkExchange is the three transports, as they are and with what generated
 // code costs.
 func BenchmarkExchange(b *testing.B) {
+	m, err := models.Parse("histology")
+	check.Must(b, err)
 	for _, name := range []string{"grpc-tensor", "grpc-tensor:marshal=generated", "grpc-batch", "grpc-batch:marshal=generated",
 		"grpc-stream", "grpc-stream:marshal=generated", "grpc-stream:network=tcp"} {
-		b.Run(name, func(b *testing.B) { exchange(b, name, histology(b), nil) })
+		b.Run(name, func(b *testing.B) { exchange(b, name, m.Layout) })
 	}
 }
 
-// BenchmarkEncoded is as many bytes that a codec could have made, of which nobody knows
-// before what is said of them: of a model, and of 4,000 small tensors, beside the same
-// without a codec.
-func BenchmarkEncoded(b *testing.B) {
-	var small []tensor.Spec
-	for i := range 4000 {
-		small = append(small, tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: tensor.F32, Shape: []int{16, 16}})
-	}
-	for what, l := range map[string]*tensor.Layout{"histology": histology(b), "small": layoutFrom(b, small...)} {
-		wire := wireLayout(b, l)
-		for _, name := range []string{"grpc-batch", "grpc-stream"} {
-			b.Run(what+"/"+name+"/codec=none", func(b *testing.B) { exchange(b, name, l, nil) })
-			b.Run(what+"/"+name+"/codec=some", func(b *testing.B) {
-				exchange(b, name, wire, func(p *tensor.Package) {
-					p.Plain, p.Coding = p, p.Coding[:0]
-					for i := range l.Len() {
-						p.Coding = append(p.Coding, tensor.Coding{Spec: l.Spec(i), Steps: []string{"sparse", "zstd"}, Lossless: true, Base: 1})
-					}
-				})
-			})
-		}
-	}
-}
-
-// BenchmarkChunk is the curve from which the default chunk was chosen.
-func BenchmarkChunk(b *testing.B) {
-	for size := 16 << 10; size <= 16<<20; size *= 2 {
-		name := tensor.FormatBytes(size)
-		b.Run(name, func(b *testing.B) { exchange(b, "grpc-stream:chunk="+name, histology(b), nil) })
-	}
-}
-
-// exchange moves packages of layout l, which encode has told about, if there is such.
-func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.Package)) {
-	tr, settings := variant(b, name)
-	v, at := transports.Variant{Transport: tr, Settings: settings}, driver.NewEndpoint(b.TempDir())
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1}
-	ctx := context.Background()
-	s, err := transports.Listen(ctx, v, at, o)
-	check.Must(b, err)
-	w, err := transports.Dial(ctx, v, at, 0, o)
-	check.Must(b, err)
-	m, err := s.Reserve()
-	check.Must(b, err)
-	tensor.Fill(m, 1)
-	if encode != nil {
-		encode(m)
-	}
-	if _, err := s.Publish(ctx, m); err != nil {
-		b.Fatal(err)
-	}
-	ended := make(chan error, 1)
+// exchange moves packages of layout l.
+func exchange(b *testing.B, name string, l *tensor.Layout) {
+	r := drivertest.Listen(b, variant(b, name), driver.Options{Down: l, Up: l, Clients: 1, Depth: 1})
+	w := r.Dial(0)
+	r.Publish(1)
+	served := make(chan error, 1)
 	go func() {
-		for {
-			_, _, err := w.Receive(ctx)
-			if errors.Is(err, io.EOF) {
-				ended <- nil
-				return
-			}
-			u, e := w.Reserve()
-			if encode != nil {
-				encode(u)
-			}
-			if err := errors.Join(err, e); err != nil {
-				ended <- err
-				return
-			}
-			if err := w.Submit(ctx, u); err != nil {
-				ended <- err
-				return
-			}
-		}
+		nothing := func(driver.Job, *tensor.Package, *tensor.Package) error { return nil }
+		served <- drivertest.Serve(context.Background(), w.Worker, nothing)
 	}()
 	turn := func() {
-		check.Must(b, s.Dispatch(ctx, 0, driver.Job{}))
-		p, err := s.Collect(ctx, 0)
+		check.Must(b, r.Server.Dispatch(b.Context(), 0, driver.Job{}))
+		p, err := r.Server.Collect(b.Context(), 0)
 		check.Must(b, err)
 		p.Release()
 	}
@@ -125,7 +55,7 @@ func exchange(b *testing.B, name string, l *tensor.Layout, encode func(*tensor.P
 	}
 	b.StopTimer()
 	b.ReportMetric((processorTime(b)-before)/float64(b.N), "cpu-ns/op")
-	check.Must(b, errors.Join(s.Shutdown(ctx), <-ended, w.Close()))
+	check.Must(b, errors.Join(r.Server.Shutdown(context.Background()), <-served))
 }
 
 // processorTime returns what this process has used so far, in ns. It is steadier

@@ -1,14 +1,16 @@
 package batched
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
@@ -19,78 +21,77 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
+	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // A cutter forwards connections to a server and cuts them: each one, as long as
 // there is a cut left, after that many bytes in either direction.
 type cutter struct {
-	path     string
+	onlyUp bool   // bytes to the server alone count
+	before func() // if set, runs once, before any end is passed on
+
 	listener net.Listener
 	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	target string        // guarded by mu: the path of a socket
-	cuts   []int64       // guarded by mu
-	onlyUp bool          // guarded by mu: bytes to the server alone count
-	atCut  func() string // guarded by mu: if set, what happens before a cut; returns the next target
-	live   []net.Conn    // guarded by mu
+	once     sync.Once
+	mu       sync.Mutex
+	cuts     []int64    // guarded by mu
+	live     []net.Conn // guarded by mu
 }
 
-func newCutter(t *testing.T, target string, cuts ...int64) *cutter {
-	t.Helper()
-	c := &cutter{path: filepath.Join(t.TempDir(), "cutter"), target: strings.TrimPrefix(target, "unix:"), cuts: cuts}
+const never = 1 << 60
+
+// through returns the endpoint of workers whose connections c cuts.
+func (r *rig) through(c *cutter) *driver.Endpoint {
+	r.T.Helper()
+	path, target := filepath.Join(r.T.TempDir(), "cutter"), strings.TrimPrefix(r.Endpoint.Addr(), "unix:")
 	var err error
-	c.listener, err = net.Listen("unix", c.path)
-	check.Need(t, err == nil, "%v", err)
+	c.listener, err = net.Listen("unix", path)
+	check.Must(r.T, err)
 	c.wg.Go(func() {
 		for {
 			in, err := c.listener.Accept()
 			if err != nil {
 				return
 			}
-			c.mu.Lock()
-			at := c.target
-			c.mu.Unlock()
-			out, err := net.Dial("unix", at)
-			if err != nil {
+			if out, err := net.Dial("unix", target); err == nil {
+				c.forward(in, out)
+			} else {
 				in.Close()
-				continue
 			}
-			c.forward(in, out)
 		}
 	})
-	t.Cleanup(c.stop)
-	return c
+	r.T.Cleanup(func() {
+		r.shutdown() // workers say through c that they leave
+		c.stop()
+	})
+	return driver.EndpointAt("unix:"+path, r.Endpoint.Secret())
 }
 
 func (c *cutter) forward(in, out net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	limit := int64(1 << 60)
+	down := int64(never)
 	if len(c.cuts) > 0 {
-		limit, c.cuts = c.cuts[0], c.cuts[1:]
+		down, c.cuts = c.cuts[0], c.cuts[1:]
+	}
+	up := down
+	if c.onlyUp {
+		down = never
 	}
 	c.live = append(c.live, in, out)
-	atCut := c.atCut
-	for i, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-		limit := limit
-		if i == 0 && c.onlyUp {
-			limit = 1 << 60
+	pass := func(to, from net.Conn, limit int64) {
+		_, _ = io.CopyN(to, from, limit) // any end is the end
+		if c.before != nil {
+			c.once.Do(c.before)
 		}
-		c.wg.Go(func() {
-			_, err := io.CopyN(pair[0], pair[1], limit) // any end is the end
-			if err == nil && atCut != nil {
-				next := atCut()
-				c.mu.Lock()
-				c.target = next
-				c.mu.Unlock()
-			}
-			in.Close()
-			out.Close()
-		})
+		in.Close()
+		out.Close()
 	}
+	c.wg.Go(func() { pass(in, out, down) })
+	c.wg.Go(func() { pass(out, in, up) })
 }
 
 func (c *cutter) stop() {
@@ -107,7 +108,6 @@ func (c *cutter) stop() {
 // job ends with correct data, and what was made again is counted.
 func TestBrokenConnection(t *testing.T) {
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
-	const never = 1 << 60
 	kept := [][]int64{
 		{500_000},          // in the fetch
 		{1_500_000},        // in the upload, or later
@@ -126,64 +126,87 @@ func TestBrokenConnection(t *testing.T) {
 		}},
 	} {
 		for _, cuts := range c.cuts {
-			variantName := c.variant
-			r := listen(t, variantName+":chunk=64KiB", l, 1)
-			c := newCutter(t, r.at.Addr(), cuts...)
-			w := r.dialAt("unix:"+c.path, variantName+":chunk=64KiB", 0)
-			done := make(chan error, 1)
-			go func() {
-				for range 3 {
-					if err := turn(w); err != nil {
-						done <- err
-						return
-					}
-				}
-				done <- nil
-			}()
+			r := listen(t, c.variant+":chunk=64KiB", l, 1)
+			w := r.DialAt(r.through(&cutter{cuts: cuts}), 0)
 			for job := range 3 {
-				check.Must(t, r.exchange(0, jobOf(job, job)), variantName, "cuts", cuts)
+				r.prove(jobOf(job, job))
 			}
-			check.Must(t, <-done, variantName, "cuts", cuts, "worker")
-			got := r.recs[1].Counts()[phase.Retries]
-			check.That(t, got >= 1 && got <= 20, "%s, cuts %v: %d retries", variantName, cuts, got)
-			r.shutdown()
+			got := w.Rec.Counts()[phase.Retries]
+			check.That(t, got >= 1 && got <= 20, "%s, cuts %v: %d retries", c.variant, cuts, got)
 		}
 	}
 }
 
 // TestResume: what of a stream came before it broke is not fetched again.
 func TestResume(t *testing.T) {
-	l := layoutOf(t, 250_000, 250_000, 250_000, 250_000) // 4 MB
-	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
-	c := newCutter(t, r.at.Addr(), 3_000_000)
-	w := r.dialAt("unix:"+c.path, "grpc-stream:chunk=64KiB", 0)
+	r := listen(t, "grpc-stream:chunk=64KiB", layoutOf(t, 250_000, 250_000, 250_000, 250_000), 1) // 4 MB
+	w := r.DialAt(r.through(&cutter{cuts: []int64{3_000_000}}), 0)
 	r.dispatch(0, driver.Job{})
-	_, m, err := w.Receive(limited(t))
-	check.Need(t, err == nil && m.Hash() == r.model.Hash(), "model with another hash, or error %v", err)
-	got := r.recs[1].Counts()[phase.Copied]
+	_, m, err := w.Receive(waiting.Context(t))
+	check.Need(t, err == nil && m.Hash() == r.Model.Hash(), "model with another hash, or error %v", err)
+	got := w.Rec.Counts()[phase.Copied]
 	check.That(t, got >= 4_000_000 && got <= 5_000_000, "put %d bytes in place for a model of 4000000", got)
+}
+
+// TestKilledServer: O22. A server goes in the middle of a transfer, as if it was killed. If
+// another one has taken its place when the worker notices, with the same secret and job, the
+// worker ends the job there, with correct data; if none has, it gives up. Either way it has
+// counted what it made again.
+func TestKilledServer(t *testing.T) {
+	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		for _, upload := range []bool{false, true} {
+			for _, returns := range []bool{true, false} {
+				if !returns && name != "grpc-stream" {
+					continue // they give up alike, which takes long
+				}
+				r := listen(t, name+":chunk=64KiB", layoutOf(t, 100_000, 1, 0, 100_000, 50_000), 1)
+				r.dispatch(0, driver.Job{})
+				next := make(chan *rig, 1)
+				w := r.DialAt(r.through(&cutter{cuts: []int64{500_000}, onlyUp: upload, before: func() {
+					r.server.grpc.Stop()
+					if returns {
+						o := r.Options
+						o.Rec = nil
+						other := rigOf(drivertest.ListenAt(t, r.Variant, r.Endpoint, r.Dir, o))
+						other.dispatch(0, driver.Job{})
+						next <- other
+					}
+				}}), 0)
+				failed := make(chan error, 1)
+				go func() { failed <- drivertest.Turn(waiting.Context(t), w.Worker, drivertest.Stock) }()
+				if returns {
+					other := waiting.Receive(t, "another server", next)
+					p := other.collect()
+					check.OK(t, errors.Join(<-failed, tensor.Prove(p, other.Model, drivertest.Key(driver.Job{}))), name)
+					p.Release()
+				} else {
+					check.Equal(t, status.Code(<-failed), codes.Unavailable, name, "without a server")
+				}
+				n := w.Rec.Counts()[phase.Retries]
+				check.That(t, n >= 1 && n < attempts, "%s: %d retries", name, n)
+			}
+		}
+	}
 }
 
 // TestServerRestart: O22. A server that comes back in the middle of a session
 // finds its workers again.
 func TestServerRestart(t *testing.T) {
 	r := open(t, "grpc-stream", twenty(t), 2)
-	r.round(0, 4)
-	r.server.grpc.Stop()
-	check.Must(t, <-r.server.serving)
-	r.restart(nil)
-	r.round(1, 4)
+	r.Round(0, 4)
+	r.restart(func(l net.Listener) net.Listener { return l })
+	r.Round(1, 4)
 }
 
-// restart lets the server, which was stopped, listen where it did, through what
-// wrap makes of its listener.
+// restart stops the server and lets it listen again where it did, through what wrap makes
+// of its listener.
 func (r *rig) restart(wrap func(net.Listener) net.Listener) {
-	r.t.Helper()
-	l, err := r.server.listen(r.t.Context())
-	check.Must(r.t, err)
-	if wrap != nil {
-		l.Listener = wrap(l.Listener)
-	}
+	r.T.Helper()
+	r.server.grpc.Stop()
+	check.Must(r.T, <-r.server.serving)
+	l, err := r.server.listen(r.T.Context())
+	check.Must(r.T, err)
+	l.Listener = wrap(l.Listener)
 	r.server.start(l)
 }
 
@@ -197,14 +220,10 @@ type fickle struct {
 func (l *fickle) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+		if l.n++; err != nil || l.n%2 == 0 || l.n > l.until {
+			return c, err
 		}
-		if l.n++; l.n%2 == 0 || l.n > l.until {
-			return c, nil
-		}
-		err = http2.NewFramer(c, nil).WriteSettings()
-		if err = errors.Join(err, c.Close()); err != nil {
+		if err = errors.Join(http2.NewFramer(c, nil).WriteSettings(), c.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -213,41 +232,35 @@ func (l *fickle) Accept() (net.Conn, error) {
 // TestClosedWhenReady: a worker whose new connection ends before it was used gets
 // another one, and does not wait for it until its time is up.
 func TestClosedWhenReady(t *testing.T) {
-	const name = "grpc-stream:conn=per-call"
-	r := listen(t, name, twenty(t), 1)
-	w := r.dial(name, 0)
-	r.server.grpc.Stop()
-	check.Must(t, <-r.server.serving)
+	r := listen(t, "grpc-stream:conn=per-call", twenty(t), 1)
+	w := r.Dial(0)
 	r.restart(func(l net.Listener) net.Listener { return &fickle{Listener: l, until: 40} })
 	for range 20 { // the end may also come a little later, and is met by the call
-		check.Must(t, w.Ping(limited(t)))
+		check.Must(t, w.Ping(waiting.Context(t)))
 	}
+	check.Equal(t, w.Rec.Counts()["calls.Ping"], 20, "calls")
 }
 
-// TestDeadline: O22. A server that stays away is not waited for for ever.
+// TestDeadline: O22. A server that stays away is not waited for for ever, and not asked
+// without end: a call ends when its time is up, or its attempts are.
 func TestDeadline(t *testing.T) {
-	for name, variantName := range map[string]string{
-		"deadline": "grpc-stream:deadline=1",
-		"attempts": "grpc-stream:deadline=3600",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := listen(t, variantName, twenty(t), 1)
-			c := newCutter(t, r.at.Addr())
-			w := r.dialAt("unix:"+c.path, variantName, 0)
-			r.dispatch(0, driver.Job{})
-			if _, _, err := w.Receive(limited(t)); err != nil {
-				t.Fatal(err)
-			}
-			c.stop()
-			u, err := w.Reserve()
+	for limit, want := range map[time.Duration]string{time.Second: "gone", time.Hour: "8 attempts: "} {
+		synctest.Test(t, func(t *testing.T) {
+			l, v := twenty(t), variant(t, "grpc-stream")
+			rec := phase.NewRecorder(0)
+			o := driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec, Settings: v.Settings}
+			w := newWorker(v.Transport.(*transport), driver.EndpointAt("unix:/nobody", "s"), 0, o)
+			var err error
+			w.kept, err = w.connect()
 			check.Must(t, err)
-			err = w.Submit(limited(t), u)
-			if code := status.Code(err); err == nil || code != codes.Unavailable && code != codes.DeadlineExceeded {
-				t.Errorf("got error %v, want that the server is unavailable", err)
-			}
-			got := r.recs[1].Counts()[phase.Retries]
-			check.That(t, got >= 2 && got < attempts, "%d retries", got)
+			defer w.hangUp()
+			err = w.call(t.Context(), limit, pb.Federation_Ping_FullMethodName, func(context.Context, *grpc.ClientConn) error {
+				return status.Error(codes.Unavailable, "gone")
+			})
+			check.Fails(t, err, want, limit)
+			n := rec.Counts()[phase.Retries]
+			check.That(t, n == 7 || limit == time.Second && n == 6, "within %v: %d retries", limit, n) // waits are shortened at random
+			check.That(t, limit > time.Second || !strings.Contains(err.Error(), "attempts"), "within %v: %v", limit, err)
 		})
 	}
 }
@@ -255,203 +268,100 @@ func TestDeadline(t *testing.T) {
 // TestLimit: O20, O19. Over the limit a batch fails once, says why and what to
 // do, before the session and in it; a stream and split batches do not.
 func TestLimit(t *testing.T) {
-	l := layoutOf(t, 100_000, 100_000, 60_000, 1) // 400, 400, 240 kB
 	const limit = ":chunk=64KiB:limit=512KiB"
-	tr, settings := variant(t, "grpc-batch"+limit)
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}
-	for _, text := range []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"} {
-		check.Fails(t, tr.Check(o), text, "check")
-	}
-	big := o
-	big.Down = layoutOf(t, 200_000)
-	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-batch:split=on"} {
-		tr, settings := variant(t, name+limit)
-		big.Settings = settings
-		check.Fails(t, tr.Check(big), "use grpc-stream", name, "check of one large tensor")
-	}
-	if tr, settings := variant(t, "grpc-stream:limit=64KiB"); true {
-		o.Settings = settings
-		check.Fails(t, tr.Check(o), "chunk=2MiB", "check of a chunk over the limit")
-	}
-
+	l := layoutOf(t, 100_000, 60_000, 60_000, 1)   // 400, 240, 240 kB
+	huge := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
 	for _, c := range []struct {
 		variant string
-		method  string
-		calls   int64
+		l       *tensor.Layout
+		texts   []string
+	}{
+		{"grpc-batch" + limit, l, []string{"4 tensors", "88", "524288", "grpc-stream", "split=on"}},
+		{"grpc-tensor" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
+		{"grpc-batch" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
+		{"grpc-batch:split=on" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
+		{"grpc-stream:limit=64KiB", l, []string{"chunk=2MiB"}},
+		{"grpc-batch:limit=2147483647B", huge, []string{"the limit is 2147483647"}}, // protobuf's, which is no panic
+		{"grpc-batch:split=on:limit=2147483647B", huge, nil},
+	} {
+		v := variant(t, c.variant)
+		err := v.Transport.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Depth: 1, Settings: v.Settings})
+		for _, text := range c.texts {
+			check.Fails(t, err, text, c.variant)
+		}
+		check.That(t, err == nil || c.texts != nil, "%s: %v", c.variant, err)
+	}
+	for _, c := range []struct {
+		variant, method string
+		calls           int64
 	}{
 		{"grpc-stream" + limit, "StreamAggregatedTensors", 1},
-		{"grpc-batch:split=on" + limit, "GetAggregatedTensors", 3},
+		{"grpc-batch:split=on" + limit, "GetAggregatedTensors", 2},
 		{"grpc-tensor" + limit, "GetAggregatedTensor", 4},
 	} {
 		r := open(t, c.variant, l, 1)
-		r.round(0, 1)
-		served, _ := r.counts("served.")
+		r.Round(0, 1)
+		served, _ := r.counts(phase.Served)
 		check.Equal(t, served[c.method], c.calls, c.variant, "calls")
-		r.shutdown()
 	}
-
 	// A client that asks all the same gets one answer.
 	r := listen(t, "grpc-stream"+limit, l, 1)
-	r.dispatch(0, driver.Job{})
+	r.dispatch(0, jobOf(0, 3))
 	client, _ := r.stranger()
-	_, err := client.GetAggregatedTensors(limited(t), &pb.GetAggregatedTensorsRequest{Header: r.head(0), Specs: r.specs(0, 0, 1, 2, 3)})
-	refused(t, "over the limit", err, overLimit, "use grpc-stream, or split=on")
-	w := r.dial("grpc-batch"+limit, 0)
-	_, _, err = w.Receive(limited(t))
+	_, errs := r.fetched(client, r.specs(0, 0, 1, 2, 3))
+	refused(t, "over the limit", errs[1], overLimit, "use grpc-stream, or split=on")
+	r.Variant = variant(t, "grpc-batch"+limit)
+	w := r.Dial(0)
+	_, _, err := w.Receive(waiting.Context(t))
 	refused(t, "a worker over the limit", err, overLimit, "the limit is 524288")
-	check.Equal(t, r.recs[1].Counts()[phase.Retries], 0, "retries of what cannot succeed")
-}
-
-// TestTwoGiB: protobuf's limit is an error and no panic.
-func TestTwoGiB(t *testing.T) {
-	l := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
-	tr, settings := variant(t, "grpc-batch:limit=2147483647B")
-	err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
-	check.Fails(t, err, "the limit is 2147483647")
-	settings["split"] = "on"
-	check.OK(t, tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}), "split")
+	check.Equal(t, w.Rec.Counts()[phase.Retries], 0, "retries of what cannot succeed")
 }
 
 // TestNeverReads: a client that never reads loses its connection when its time is
 // up, holds no handler meanwhile, and disturbs nobody.
 func TestNeverReads(t *testing.T) {
-	const name = "grpc-stream:threads=1:deadline=1:chunk=64KiB"
-	l := layoutOf(t, 500_000)
-	r := listen(t, name, l, 2)
+	r := listen(t, "grpc-stream:threads=1:chunk=64KiB", layoutOf(t, 500_000), 2)
+	r.Dial(0)
 	r.dispatch(1, driver.Job{})
 	client, cc := r.stranger(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
-	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil { // now it is connected
-		t.Fatal(err)
-	}
+	check.Must(t, call(t, cc, "Ping", &pb.PingRequest{}))                            // now it is connected
 	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() { // which is said after the answer
-		check.Need(t, cc.WaitForStateChange(limited(t), state), "the connection is not ready")
+		check.Need(t, cc.WaitForStateChange(waiting.Context(t), state), "the connection is not ready")
 	}
+	r.server.cfg.deadline = time.Second // of this request alone, and however far it comes until then
 	stream, err := client.StreamAggregatedTensors(t.Context(), &pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)})
 	check.Must(t, err)
-	w := r.dial("grpc-stream:chunk=64KiB", 0) // on a slow machine it takes more than one call
-	go func() {
-		for range 5 {
-			if err := turn(w); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
+	_, err = stream.Recv()
+	r.server.cfg.deadline = time.Hour
 	for job := range 5 {
-		check.Must(t, r.exchange(0, jobOf(0, job)))
+		r.prove(jobOf(0, job))
 	}
-	ctx := limited(t)
-	check.Need(t, cc.WaitForStateChange(ctx, connectivity.Ready), "the connection is still there")
+	check.Need(t, cc.WaitForStateChange(waiting.Context(t), connectivity.Ready), "the connection is still there")
 	for err == nil {
 		_, err = stream.Recv()
 	}
 	check.That(t, !errors.Is(err, io.EOF), "the stream ended well")
 }
 
-// TestThreads: O8, O6. While all handlers are at work a request for tensors
-// waits, which is recorded; a request that parks and an empty one do not.
-func TestThreads(t *testing.T) {
-	r := listen(t, "grpc-batch:threads=2", twenty(t), 1)
-	client, _ := r.stranger()
-	busy := []seat{{s: r.server.slots}, {s: r.server.slots}}
-	for i := range busy {
-		check.Must(t, busy[i].take(t.Context(), &tally{}))
-	}
-	r.dispatch(0, driver.Job{Client: 7})
-	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
-		t.Errorf("an empty call while all handlers work: %v", err)
-	}
-	if _, err := client.GetTasks(limited(t), &pb.GetTasksRequest{Header: r.head(0)}); err != nil {
-		t.Errorf("a request for a task while all handlers work: %v", err)
-	}
-	get := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 7, Specs: r.specs(0, 1)}
-	came, ctx := make(chan error, 1), limited(t)
-	go func() {
-		_, err := client.GetAggregatedTensors(ctx, get)
-		came <- err
-	}()
-	waiting.Until(t, "a request for tensors that waits while all handlers work", func() bool {
-		waited, _ := r.counts(phase.Queued)
-		return waited[""] > 0
-	})
-	busy[0].end()
-	check.OK(t, waiting.Receive(t, "its answer when a handler is free", came), "a request for tensors that has waited")
-	_, err := client.GetAggregatedTensors(limited(t), get)
-	check.That(t, err == nil, "a request for tensors when a handler is free: %v", err)
-	busy[1].end()
-	r.shutdown()
-	samples, _ := r.recs[0].Drain()
-	check.That(t, slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }),
-		"the wait for a handler was not recorded")
-	waited, _ := r.counts(phase.Queued)
-	check.That(t, waited[""] == 1, "%d requests waited, want the first one", waited[""])
-}
-
-// TestSlots: O8. No more than T are at work at any time.
-func TestSlots(t *testing.T) {
-	const bound = 3
-	rec := phase.NewRecorder(0)
-	s := newSlots(bound, false, 1, rec)
-	var mu sync.Mutex
-	working, most := 0, 0
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			for range 200 {
-				sits := seat{s: s}
-				if err := sits.take(t.Context(), &tally{}); err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				working++
-				most = max(most, working)
-				mu.Unlock()
-				mu.Lock()
-				working--
-				mu.Unlock()
-				sits.rest()
-			}
-		})
-	}
-	wg.Wait()
-	check.That(t, most <= bound, "%d were at work, want at most %d", most, bound)
-	if n, most := inService(rec.Counts()); n != 20*200 || most > bound {
-		t.Errorf("counted %d, and at most %d at work, want %d, and %d", n, most, 20*200, bound)
-	}
-}
-
 // TestLeave: a worker that leaves with a job in hand ends the wait for it, and
 // says why.
 func TestLeave(t *testing.T) {
-	const cause = "ValueError: no data"
-	for _, want := range []string{"the worker has left", cause} {
+	for _, cause := range []string{"", "ValueError: no data"} {
 		r := listen(t, "grpc-stream", twenty(t), 1)
-		w := r.dial("grpc-stream", 0)
+		w := r.Dial(0)
 		r.dispatch(0, driver.Job{})
-		if _, _, err := w.Receive(limited(t)); err != nil {
-			t.Fatal(err)
-		}
-		if want == cause {
-			client, _ := r.stranger()
-			_, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0), Cause: cause})
-			check.Need(t, err == nil, "%v", err)
+		_, _, err := w.Receive(waiting.Context(t))
+		check.Must(t, err)
+		want := "the worker has left"
+		if cause != "" {
+			want = cause
+			_, cc := r.stranger()
+			check.Must(t, call(t, cc, "Leave", &pb.LeaveRequest{Header: r.head(0), Cause: cause}))
 		}
 		check.Must(t, w.Close())
-		_, err := r.session.Collect(limited(t), 0)
-		check.That(t, err != nil && strings.Contains(err.Error(), want), "collect: got %v, want %q", err, want)
-		if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("receive after close: got %v", err)
-		}
+		_, err = r.Server.Collect(waiting.Context(t), 0)
+		check.Fails(t, err, want, "collect")
+		_, _, err = w.Receive(waiting.Context(t))
+		check.That(t, err != nil && !errors.Is(err, io.EOF), "receive after close: got %v", err)
 	}
-}
-
-// TestPing: the floor of a call can be measured on a worker's own connection.
-func TestPing(t *testing.T) {
-	r := listen(t, "grpc-tensor", twenty(t), 1)
-	w := r.dial("grpc-tensor", 0)
-	for range 3 {
-		check.Must(t, w.Ping(limited(t)))
-	}
-	check.Equal(t, r.recs[1].Counts()["calls.Ping"], 3, "calls")
 }

@@ -1,15 +1,14 @@
 package batched
 
 import (
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/status"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -23,12 +22,10 @@ func TestCertificates(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		r := listen(t, "grpc-batch:tls=mutual:network="+network, twenty(t), 3)
 		r.dispatch(0, driver.Job{Round: 1})
-		client, _ := r.stranger(grpc.WithTransportCredentials(credentials.NewTLS(drivertest.Certified(t, r.at, 1))))
-		for name, call := range callsOf(limited(t), client) {
+		_, cc := r.stranger(grpc.WithTransportCredentials(credentials.NewTLS(drivertest.Certified(t, r.Endpoint, 1))))
+		for name, call := range callsOf(t, cc) {
 			refused(t, name, call(r.head(0)), wrongCertificate, "lane-0")
-			h := r.head(1)
-			h.Sender = "lane-9"
-			refused(t, name, call(h), wrongSender, "lane-9")
+			refused(t, name, call(r.head(9)), wrongSender, "lane-9")
 		}
 	}
 }
@@ -39,10 +36,9 @@ func TestWithoutTLS(t *testing.T) {
 	r := listen(t, "grpc-stream:tls=on", twenty(t), 1)
 	client, _ := r.stranger()
 	for range 3 {
-		if _, err := client.Ping(limited(t), &pb.PingRequest{}); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "this session speaks TLS") {
-			t.Errorf("got %v, want a refusal that names TLS", err)
-		}
+		_, err := client.Ping(waiting.Context(t), &pb.PingRequest{})
+		refused(t, "a call without TLS", err, reason{code: codes.PermissionDenied}, "this session speaks TLS")
 	}
-	n := r.recs[0].Counts()[phase.Refused]
+	n := r.Options.Rec.Counts()[phase.Refused]
 	check.That(t, n <= 3, "the client has connected %d times for 3 calls", n)
 }

@@ -1,7 +1,6 @@
 package batched
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
@@ -26,25 +24,14 @@ func TestLanesInPython(t *testing.T) {
 	drivertest.RunLanes(t, []driver.Transport{Unary(), Batched(), Streaming()}, []string{
 		"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-tensor:network=tcp:conn=per-call:cache=on",
 		"grpc-batch:split=on:chunk=32KiB:limit=96KiB", "grpc-batch:marshal=generated:cache=on",
-		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=30",
+		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=600",
 	}, []string{"wire.", "copied", "connections."})
 }
 
 // inPython returns a lane whose worker is in Python.
-func inPython(t *testing.T, variantName string, at *driver.Endpoint, l *tensor.Layout) drivertest.Lane {
+func inPython(t *testing.T, text string, at *driver.Endpoint, l *tensor.Layout) drivertest.Lane {
 	t.Helper()
-	tr, settings := variant(t, variantName)
-	return drivertest.Lane{
-		Variant: transports.Variant{Transport: tr, Settings: settings}, At: at, Options: driver.Options{Down: l, Up: l, Lanes: 1},
-	}
-}
-
-// honest returns a liar that does not.
-func honest() *liar {
-	return &liar{
-		header:  func(h *pb.MessageHeader) *pb.MessageHeader { return h },
-		tensors: func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts },
-	}
+	return drivertest.Lane{Variant: variant(t, text), At: at, Options: driver.Options{Down: l, Up: l, Lanes: 1}}
 }
 
 // TestLiesInPython: what no server of ours says is an error that names the tensor; and so is
@@ -55,11 +42,11 @@ func TestLiesInPython(t *testing.T) {
 	two := layoutOf(t, 2, 2)
 	var lanes []drivertest.Lane
 	var names, wants []string
-	add := func(name, variantName string, at *driver.Endpoint, want string) {
-		lanes, names, wants = append(lanes, inPython(t, variantName, at, two)), append(names, variantName+": "+name), append(wants, want)
+	add := func(name, variant string, at *driver.Endpoint, want string) {
+		lanes, names, wants = append(lanes, inPython(t, variant, at, two)), append(names, variant+": "+name), append(wants, want)
 	}
 	for _, c := range lies() {
-		at := (&liar{header: c.header, tensors: c.tensors}).serve(t)
+		at := (&liar{layout: two, lie: c.lie}).serve(t)
 		if !c.many {
 			add(c.name, "grpc-tensor", at, c.inPython)
 		}
@@ -67,17 +54,16 @@ func TestLiesInPython(t *testing.T) {
 		add(c.name, "grpc-stream", at, c.inPython)
 	}
 	for name, b := range malformations() {
-		at := honest().serve(t, grpc.ForceServerCodecV2(appending{newCodec(0), b}))
+		at := (&liar{layout: two}).serve(t, grpc.ForceServerCodecV2(appending{newCodec(0), b}))
 		if name != "an end without a group" { // which generated code in Python takes
 			add(name, "grpc-batch:marshal=generated", at, "a message with tensors: no TensorChunk")
 		}
 		add(name, "grpc-stream", at, "a message with tensors is malformed")
 	}
 	r := listen(t, "grpc-stream", two, 1)
-	add("another secret", "grpc-stream", driver.EndpointAt(r.at.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
+	add("another secret", "grpc-stream", driver.EndpointAt(r.Endpoint.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
 	add("nobody there", "grpc-stream", driver.EndpointAt("unix:"+t.TempDir()+"/s", "s"), "Join: 8 attempts: UNAVAILABLE")
-	late := honest()
-	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { <-t.Context().Done(); return nil }
+	late := &liar{layout: two, lie: func(*answer) { <-t.Context().Done() }}
 	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
 	for i, got := range drivertest.Lanes(t, lanes)() {
 		check.That(t, strings.Contains(got.Error, wants[i]) && !strings.Contains(got.Error, "Traceback"),
@@ -94,7 +80,7 @@ type appending struct {
 func (a appending) Marshal(v any) (mem.BufferSlice, error) {
 	b, err := a.codec.Marshal(v)
 	switch v.(type) {
-	case *pb.TensorChunk, *pb.GetAggregatedTensorsResponse:
+	case *pb.TensorChunk, *answer:
 		b = mem.BufferSlice{mem.SliceBuffer(slices.Concat(b.Materialize(), a.bytes))}
 	}
 	return b, err
@@ -107,7 +93,6 @@ func TestBrokenInPython(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
-	const never = 1 << 60
 	var lanes []drivertest.Lane
 	var rigs []*rig
 	for _, c := range []struct {
@@ -117,21 +102,17 @@ func TestBrokenInPython(t *testing.T) {
 		{"grpc-tensor", []int64{500_000}}, {"grpc-batch", []int64{1_500_000}}, {"grpc-stream", []int64{2_500, 600_000}},
 		{"grpc-stream:conn=per-call", []int64{never, never, never, 500_000, never, 500_000}}, // fetch, upload
 	} {
-		variantName := c.variant + ":chunk=64KiB"
-		r := listen(t, variantName, l, 1)
-		cut := newCutter(t, r.at.Addr(), c.cuts...)
-		lanes, rigs = append(lanes, inPython(t, variantName, driver.EndpointAt("unix:"+cut.path, r.at.Secret()), l)), append(rigs, r)
+		r := listen(t, c.variant+":chunk=64KiB", l, 1)
+		lanes = append(lanes, inPython(t, c.variant+":chunk=64KiB", r.through(&cutter{cuts: c.cuts}), l))
+		rigs = append(rigs, r)
 	}
 	wait := drivertest.Lanes(t, lanes)
 	for i, r := range rigs {
 		for n := range 3 {
 			j := jobOf(n, n)
 			r.dispatch(0, j)
-			p, err := r.session.Collect(limited(t), 0)
-			if err != nil {
-				t.Fatal(fmt.Errorf("%s: %w", lanes[i].Variant, err))
-			}
-			check.OK(t, tensor.Prove(p, r.model, keyOf(j)), lanes[i].Variant)
+			p := r.collect()
+			check.OK(t, tensor.Prove(p, r.Model, drivertest.Key(j)), lanes[i].Variant)
 			p.Release()
 		}
 		r.shutdown()

@@ -3,10 +3,9 @@ package batched
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -14,42 +13,24 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
-// A rig is a server and its workers in this process, each with a recorder.
+// A rig is a session beside whose workers there may be clients of generated code.
 type rig struct {
-	t       *testing.T
-	o       driver.Options
-	dir     string
-	at      *driver.Endpoint
-	session *transports.Server
-	server  *server           // the driver below it
-	workers []*remote         // whose calls the test makes
-	recs    []*phase.Recorder // the server's, then the workers'
-	done    []chan error      // what became of each worker
-	model   *tensor.Package
+	*drivertest.Session
+	server  *server
+	working sync.WaitGroup // the workers that open has started
+	opened  bool           // by open
 }
 
 // layoutOf returns a layout of f32 tensors with the given numbers of elements.
 func layoutOf(t testing.TB, elems ...int) *tensor.Layout {
-	t.Helper()
-	specs := make([]tensor.Spec, len(elems))
-	for i, n := range elems {
-		specs[i] = tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: tensor.F32, Shape: []int{n}}
-	}
-	return layoutFrom(t, specs...)
-}
-
-func layoutFrom(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
-	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	return l
+	return drivertest.Vectors(t, tensor.F32, elems...)
 }
 
 // twenty has 20 tensors, as OpenFL's example.
@@ -62,227 +43,70 @@ func twenty(t testing.TB) *tensor.Layout {
 }
 
 // variant parses name[:key=value]….
-func variant(t testing.TB, text string) (*transport, driver.Settings) {
-	t.Helper()
-	v, err := transports.Parse(text, []driver.Transport{Unary(), Batched(), Streaming()})
-	check.Must(t, err)
-	return v.Transport.(*transport), v.Settings
+func variant(t testing.TB, text string) transports.Variant {
+	return drivertest.Parse(t, text, Unary(), Batched(), Streaming())
 }
 
-// listen starts a server for the variant.
-func listen(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
+// listen starts a session of a variant, and publishes a model.
+func listen(t testing.TB, text string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), o: driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2}}
-	r.at = driver.NewEndpoint(r.dir)
-	r.start(text)
-	r.publish(1)
-	t.Cleanup(func() { r.shutdown() })
+	return rigOf(drivertest.Listen(t, variant(t, text), driver.Options{Down: l, Up: l, Lanes: lanes}))
+}
+
+func rigOf(s *drivertest.Session) *rig {
+	r := &rig{Session: s, server: s.Driver.(*server)}
+	r.Publish(1)
+	s.T.Cleanup(r.shutdown)
 	return r
-}
-
-// start starts the server at r.at.
-func (r *rig) start(text string) {
-	r.t.Helper()
-	tr, settings := variant(r.t, text)
-	o, seen := r.o, &seen{transport: tr}
-	o.Rec = phase.NewRecorder(1 << 16)
-	r.recs = append(r.recs, o.Rec)
-	var err error
-	r.session, err = transports.Listen(r.t.Context(), transports.Variant{Transport: seen, Settings: settings}, r.at, o)
-	check.Need(r.t, err == nil, "%v", err)
-	r.server = seen.server
-}
-
-// seen is a transport that shows what it made.
-type seen struct {
-	*transport
-	server *server
-	worker *worker
-}
-
-func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	d, err := s.transport.Listen(ctx, e, o)
-	s.server, _ = d.(*server)
-	return d, err
-}
-
-func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	d, err := s.transport.Dial(ctx, e, lane, o)
-	s.worker, _ = d.(*worker)
-	return d, err
-}
-
-// remote is a worker and the driver below it.
-type remote struct {
-	*transports.Worker
-	inner *worker
-}
-
-// dialTo connects a worker.
-func dialTo(ctx context.Context, t testing.TB, text string, at *driver.Endpoint, lane int, o driver.Options) (*remote, error) {
-	t.Helper()
-	tr, settings := variant(t, text)
-	seen := &seen{transport: tr}
-	w, err := transports.Dial(ctx, transports.Variant{Transport: seen, Settings: settings}, at, lane, o)
-	return &remote{w, seen.worker}, err
 }
 
 // open is listen with workers that train until the end.
-func open(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
+func open(t testing.TB, text string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
 	r := listen(t, text, l, lanes)
+	r.opened = true
 	for n := range lanes {
-		w := r.dial(text, n)
-		done := make(chan error, 1)
-		r.done = append(r.done, done)
-		go func() {
-			err := serve(w)
-			done <- errors.Join(err, w.Close())
-		}()
+		w := r.Dial(n)
+		r.working.Go(func() {
+			check.OK(t, drivertest.Serve(context.Background(), w.Worker, drivertest.Stock), "lane", n)
+		})
 	}
-	r.workers = nil
 	return r
 }
 
-// dial connects a worker.
-func (r *rig) dial(text string, lane int) *remote {
-	r.t.Helper()
-	return r.dialAt(r.at.Addr(), text, lane)
-}
-
-// dialAt connects a worker through another address.
-func (r *rig) dialAt(addr, text string, lane int) *remote {
-	r.t.Helper()
-	o := r.o
-	o.Rec = phase.NewRecorder(1 << 16)
-	w, err := dialTo(r.t.Context(), r.t, text, driver.EndpointAt(addr, r.at.Secret()), lane, o)
-	check.Must(r.t, err)
-	r.recs = append(r.recs, o.Rec)
-	r.workers = append(r.workers, w)
-	return w
-}
-
-// serve is the life of a worker.
-func serve(w *remote) error {
-	for {
-		err := turn(w)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// turn is a worker's part of one job.
-func turn(w *remote) error {
-	ctx := context.Background()
-	j, model, err := w.Receive(ctx)
-	if err != nil {
-		return err
-	}
-	u, err := w.Reserve()
-	if err != nil {
-		return err
-	}
-	u.Receipt = append(u.Receipt[:0], fmt.Sprintf("client %d", j.Client)...)
-	return errors.Join(tensor.Train(u, model, keyOf(j)), w.Submit(ctx, u))
-}
-
-func keyOf(j driver.Job) tensor.Key {
-	return tensor.Key{Seed: 42, Round: j.Round, Client: j.Client}
-}
-
-// publish makes a model with the given seed current.
-func (r *rig) publish(seed uint64) {
-	r.t.Helper()
-	m, err := r.session.Reserve()
-	check.Must(r.t, err)
-	tensor.Fill(m, seed)
-	m.Receipt = append(m.Receipt[:0], "receipt"...)
-	if _, err := r.session.Publish(r.t.Context(), m); err != nil {
-		r.t.Fatal(err)
-	}
-	r.model = m
-}
-
-// round runs clients over all lanes and proves every update.
-func (r *rig) round(number, clients int) {
-	r.t.Helper()
-	failed := make(chan error)
-	for lane := range r.o.Lanes {
-		go func() {
-			var err error
-			for c := lane; c < clients && err == nil; c += r.o.Lanes {
-				err = r.exchange(lane, driver.Job{Round: number, Client: c, Timed: true})
-			}
-			failed <- err
-		}()
-	}
-	var errs error
-	for range r.o.Lanes {
-		errs = errors.Join(errs, <-failed)
-	}
-	check.Must(r.t, errs)
-}
-
-// exchange is the server's part of one job.
-func (r *rig) exchange(lane int, j driver.Job) error {
-	ctx := limited(r.t)
-	if err := r.session.Dispatch(ctx, lane, j); err != nil {
-		return err
-	}
-	p, err := r.session.Collect(ctx, lane)
-	if err != nil {
-		return err
-	}
-	defer p.Release()
-	if want := fmt.Sprintf("client %d", j.Client); string(p.Receipt) != want {
-		return fmt.Errorf("got receipt %q, want %q", p.Receipt, want)
-	}
-	return tensor.Prove(p, r.model, keyOf(j))
-}
-
-// shutdown ends the session and waits for the workers.
+// shutdown ends the session in order.
 func (r *rig) shutdown() {
-	for _, w := range r.workers {
-		check.OK(r.t, w.Close(), "close")
+	r.T.Helper()
+	for _, w := range r.Workers {
+		if !r.opened {
+			check.OK(r.T, w.Close(), "close")
+		}
 	}
-	check.OK(r.t, r.session.Shutdown(limited(r.t)), "shutdown")
-	for i, done := range r.done {
-		check.OK(r.t, <-done, "lane", i)
-	}
-	r.done = nil
+	check.OK(r.T, r.Server.Shutdown(waiting.Context(r.T)), "shutdown")
+	r.working.Wait()
+}
+
+// prove carries a job over lane 0, to the first worker, and proves the update.
+func (r *rig) prove(j driver.Job) {
+	r.T.Helper()
+	failed := make(chan error, 1)
+	go func() { failed <- drivertest.Turn(waiting.Context(r.T), r.Workers[0].Worker, drivertest.Stock) }()
+	check.Must(r.T, errors.Join(r.Carry(0, j), <-failed))
 }
 
 // counts returns the counters whose names start with prefix, of the server and
 // of all workers together.
 func (r *rig) counts(prefix string) (server, workers map[string]int64) {
-	server, workers = map[string]int64{}, map[string]int64{}
-	for i, rec := range r.recs {
-		all := workers
-		if i == 0 {
-			all = server
-		}
-		for name, n := range rec.Counts() {
+	all, of := [2]map[string]int64{}, [2]map[string]int64{{}, {}}
+	all[0], all[1] = r.Counts()
+	for i := range all {
+		for name, n := range all[i] {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && n != 0 {
-				all[rest] += n
+				of[i][rest] = n
 			}
 		}
 	}
-	return server, workers
-}
-
-// less returns what was counted since before.
-func less(now, before map[string]int64) map[string]int64 {
-	d := maps.Clone(now)
-	for name, n := range before {
-		if d[name] -= n; d[name] == 0 {
-			delete(d, name)
-		}
-	}
-	return d
+	return of[0], of[1]
 }
 
 // shown is the secret that every request of a client of generated code shows.
@@ -296,14 +120,13 @@ func (shown) RequireTransportSecurity() bool { return false }
 
 // stranger returns a client made of generated code alone, which knows the secret.
 func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
-	r.t.Helper()
-	return r.as(r.at.Authorization(), opts...)
+	return r.as(r.Endpoint.Authorization(), opts...)
 }
 
 // as returns a client that shows what it is given.
 func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
-	r.t.Helper()
-	target := r.at.Addr()
+	r.T.Helper()
+	target := r.Endpoint.Addr()
 	if rest, ok := strings.CutPrefix(target, "tcp:"); ok {
 		target = "passthrough:///" + rest
 	}
@@ -312,9 +135,22 @@ func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}, opts...)...)
-	check.Must(r.t, err)
-	r.t.Cleanup(func() { cc.Close() })
+	check.Must(r.T, err)
+	r.T.Cleanup(func() { cc.Close() })
 	return pb.NewFederationClient(cc), cc
+}
+
+// call makes a call with one message, and returns the error of the answer.
+func call(t testing.TB, cc *grpc.ClientConn, method string, message any, opts ...grpc.CallOption) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(waiting.Context(t))
+	defer cancel()
+	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/"+service.ServiceName+"/"+method, opts...)
+	check.Must(t, err)
+	if err := errors.Join(s.SendMsg(message), s.CloseSend()); !errors.Is(err, io.EOF) { // it was refused already
+		check.Must(t, err)
+	}
+	return s.RecvMsg(&pb.PingResponse{})
 }
 
 // head is the header of a lane's requests.
@@ -324,8 +160,16 @@ func (r *rig) head(lane int) *pb.MessageHeader {
 
 // dispatch gives lane a job that a stranger will work on.
 func (r *rig) dispatch(lane int, j driver.Job) {
-	r.t.Helper()
-	check.Must(r.t, r.session.Dispatch(r.t.Context(), lane, j))
+	r.T.Helper()
+	check.Must(r.T, r.Server.Dispatch(r.T.Context(), lane, j))
+}
+
+// collect takes the update of lane 0.
+func (r *rig) collect() *tensor.Package {
+	r.T.Helper()
+	p, err := r.Server.Collect(waiting.Context(r.T), 0)
+	check.Must(r.T, err)
+	return p
 }
 
 // specs asks for the tensors in order.
@@ -333,13 +177,60 @@ func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
 	var all []*pb.TensorSpec
 	for _, i := range order {
 		all = append(all, &pb.TensorSpec{
-			Name: r.o.Down.Spec(i).Name, Round: int64(round), Tags: []string{modelTag}, RequireLossless: true,
+			Name: r.Options.Down.Spec(i).Name, Round: int64(round), Tags: []string{modelTag}, RequireLossless: true,
 		})
 	}
 	return all
 }
 
-// limited returns a context for one call.
-func limited(t *testing.T) context.Context { return waiting.Context(t) }
+// results is what client 3 says of its first task.
+func results(round int) *pb.TaskResults {
+	return &pb.TaskResults{TaskId: 1, Round: int64(round), Client: 3, Report: 1, Reports: 1}
+}
+
+// fetched asks for tensors in each of the three ways, as client 3, and returns what came
+// in one piece each.
+func (r *rig) fetched(client pb.FederationClient, specs []*pb.TensorSpec) (all [3][]*pb.NamedTensor, errs [3]error) {
+	ctx := waiting.Context(r.T)
+	for _, s := range specs {
+		a, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 3, Spec: s})
+		all[0], errs[0] = append(all[0], a.GetTensor()), errors.Join(errs[0], err)
+	}
+	many := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs}
+	a, err := client.GetAggregatedTensors(ctx, many)
+	all[1], errs[1] = a.GetTensors(), err
+	stream, err := client.StreamAggregatedTensors(ctx, many)
+	for err == nil {
+		var c *pb.TensorChunk
+		c, err = stream.Recv()
+		for _, t := range c.GetTensors() {
+			last := len(all[2]) - 1
+			if t.Offset == 0 || last < 0 || t.Name != all[2][last].Name || int(t.Offset) != len(all[2][last].Data) {
+				all[2] = append(all[2], t)
+			} else {
+				all[2][last].Data = append(all[2][last].Data, t.Data...)
+			}
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		errs[2] = err
+	}
+	return all, errs
+}
+
+// upload sends chunks and returns what the server says.
+func upload(ctx context.Context, client pb.FederationClient, chunks ...*pb.TensorChunk) error {
+	s, err := client.SendLocalTaskResults(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		if err := s.Send(c); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	_, err = s.CloseAndRecv()
+	return err
+}
 
 func jobOf(round, client int) driver.Job { return driver.Job{Round: round, Client: client} }

@@ -1,21 +1,24 @@
 package batched
 
 import (
-	"fmt"
+	"bytes"
 	"math"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/mem"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // varying has tensors whose lengths vary, one with rows of no bytes, and one that
 // has its length.
 func varying(t testing.TB) *tensor.Layout {
-	return layoutFrom(t,
+	return drivertest.Layout(t,
 		tensor.Spec{Name: "tokens", DType: tensor.I32, Shape: []int{1000, 30}, Var: true},
 		tensor.Spec{Name: "fixed", DType: tensor.F32, Shape: []int{7}},
 		tensor.Spec{Name: "void", DType: tensor.F64, Shape: []int{200, 0}, Var: true},
@@ -23,91 +26,45 @@ func varying(t testing.TB) *tensor.Layout {
 	)
 }
 
-// TestRows: O25. A tensor whose length varies travels with the rows that are in use,
-// whichever way: none, one, all, more and fewer than before.
-func TestRows(t *testing.T) {
-	for _, name := range []string{
-		"grpc-tensor", "grpc-batch", "grpc-stream:chunk=4KiB",
-		"grpc-tensor:marshal=generated", "grpc-batch:marshal=generated", "grpc-stream:chunk=4KiB:marshal=generated",
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := listen(t, name, varying(t), 1)
-			w := r.dial(name, 0)
-			for n, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
-				m, err := r.session.Reserve()
-				check.Must(t, err)
-				setRows(t, m, rows[0], rows[1])
-				tensor.Fill(m, uint64(n))
-				if _, err := r.session.Publish(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-				r.dispatch(0, jobOf(n, 0))
-				_, got, err := w.Receive(limited(t))
-				check.Must(t, err)
-				if got.Hash() != m.Hash() || got.Payload() != m.Payload() {
-					t.Errorf("rows %v: a model of %d bytes came as %d bytes", rows, m.Payload(), got.Payload())
-				}
-				u, err := w.Reserve()
-				check.Must(t, err)
-				setRows(t, u, rows[1], rows[0]%301)
-				tensor.Fill(u, uint64(n+100))
-				want := u.Hash()
-				check.Must(t, w.Submit(limited(t), u))
-				p, err := r.session.Collect(limited(t), 0)
-				check.Must(t, err)
-				check.That(t, p.Hash() == want, "rows %v: the update is another one", rows)
-				p.Release()
-			}
-		})
-	}
-}
-
-func setRows(t *testing.T, p *tensor.Package, tokens, bytes int) {
-	t.Helper()
-	for i, n := range map[int]int{0: tokens, 2: tokens / 5, 3: bytes} {
-		check.Must(t, p.SetRows(i, n))
-	}
-}
-
-// TestBadRows: rows that there cannot be, that change half-way, or that are not
-// those of the data are refused.
+// TestBadRows: O25. Rows that there cannot be, that change half-way, or that are not
+// those of the data are refused, and the rows that come in pieces are taken.
 func TestBadRows(t *testing.T) {
-	for _, marshalling := range []string{"inplace", "generated"} {
-		r := listen(t, "grpc-stream:marshal="+marshalling, layoutFrom(t, tensor.Spec{Name: "a", DType: tensor.I32, Shape: []int{10, 3}, Var: true}), 1)
+	l := drivertest.Layout(t, tensor.Spec{Name: "a", DType: tensor.I32, Shape: []int{10, 3}, Var: true})
+	for _, name := range []string{"grpc-stream", "grpc-stream:marshal=generated"} {
+		r := listen(t, name, l, 1)
 		r.dispatch(0, jobOf(1, 3))
 		client, _ := r.stranger()
-		send := func(pieces ...*pb.NamedTensor) error {
-			for i, p := range pieces {
-				p.Name, p.Dtype, p.Round, p.Tags, p.Lossless = "a", pb.DType_DTYPE_I32, 1, []string{updateTag}, true
-				p.Offset = uint64(i * 12)
+		send := func(shapes ...[]int64) error {
+			chunk := &pb.TensorChunk{Header: r.head(0), Results: results(1)}
+			for i, shape := range shapes {
+				chunk.Tensors = append(chunk.Tensors, &pb.NamedTensor{
+					Name: "a", Dtype: pb.DType_DTYPE_I32, Shape: shape, Round: 1, Tags: []string{updateTag}, Lossless: true,
+					Offset: uint64(i * 12), Data: bytes.Repeat([]byte{byte(i + 1)}, 12),
+				})
 			}
-			return upload(limited(t), client, &pb.TensorChunk{
-				Header: r.head(0), Results: &pb.TaskResults{TaskId: 1, Round: 1, Client: 3, Report: 1, Reports: 1}, Tensors: pieces,
-			})
+			return upload(waiting.Context(t), client, chunk)
 		}
-		data := make([]byte, 12)
 		for _, c := range []struct {
 			what   string
-			pieces []*pb.NamedTensor
+			shapes [][]int64 // of the pieces, which are a row each
 			why    reason
 			text   string
 		}{
-			{"one row too many", []*pb.NamedTensor{{Shape: []int64{11, 3}, Data: data}}, wrongTensor, "[11 3]"},
-			{"as many as there are numbers", []*pb.NamedTensor{{Shape: []int64{math.MaxInt64, 3}, Data: data}}, wrongSize, "no size"},
-			{"fewer than none", []*pb.NamedTensor{{Shape: []int64{-1, 3}, Data: data}}, wrongSize, "no size"},
-			{"longer rows", []*pb.NamedTensor{{Shape: []int64{2, 4}, Data: data}}, wrongTensor, "[2 4]"},
-			{"no shape", []*pb.NamedTensor{{Data: data}}, wrongTensor, "[]"},
-			{"more half-way", []*pb.NamedTensor{{Shape: []int64{2, 3}, Data: data}, {Shape: []int64{3, 3}, Data: data}}, wrongTensor, "[3 3]"},
-			{"more data than rows", []*pb.NamedTensor{{Shape: []int64{0, 3}, Data: data}}, wrongSize, "it has 0"},
-			{"more rows than data", []*pb.NamedTensor{{Shape: []int64{2, 3}, Data: data}}, cutShort, "12 of 24 bytes"},
+			{"one row too many", [][]int64{{11, 3}}, wrongTensor, "[11 3]"},
+			{"as many as there are numbers", [][]int64{{math.MaxInt64, 3}}, wrongSize, "no size"},
+			{"fewer than none", [][]int64{{-1, 3}}, wrongSize, "no size"},
+			{"longer rows", [][]int64{{2, 4}}, wrongTensor, "[2 4]"},
+			{"no shape", [][]int64{nil}, wrongTensor, "[]"},
+			{"more half-way", [][]int64{{2, 3}, {3, 3}}, wrongTensor, "[3 3]"},
+			{"more data than rows", [][]int64{{0, 3}}, wrongSize, "it has 0"},
+			{"more rows than data", [][]int64{{2, 3}}, cutShort, "12 of 24 bytes"},
 		} {
-			refused(t, marshalling+": "+c.what, send(c.pieces...), c.why, c.text)
+			refused(t, name+": "+c.what, send(c.shapes...), c.why, c.text)
 		}
-		check.Must(t, send(&pb.NamedTensor{Shape: []int64{2, 3}, Data: data}, &pb.NamedTensor{Shape: []int64{2, 3}, Data: data}))
-		p, err := r.session.Collect(limited(t), 0)
-		check.Must(t, err)
-		got, want := fmt.Sprint(p.Rows(0), p.Payload()), "2 24"
-		check.That(t, got == want, "%s: got rows and payload %s, want %s", marshalling, got, want)
+		check.Must(t, send([]int64{2, 3}, []int64{2, 3}))
+		p := r.collect()
+		check.Equal(t, p.Rows(0), 2, name, "rows")
+		check.Equal(t, p.View(0), []byte(strings.Repeat("\x01", 12)+strings.Repeat("\x02", 12)), name)
 		p.Release()
 	}
 }

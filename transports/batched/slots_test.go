@@ -19,7 +19,6 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 )
@@ -56,9 +55,8 @@ func TestInService(t *testing.T) {
 		{"grpc-stream:chunk=256KiB:threads=3:hold=call", 3, 1 + 1},
 	} {
 		t.Run(c.variant, func(t *testing.T) {
-			tr, settings := variant(t, c.variant)
 			s, err := trainer.Open(t.Context(), trainer.Config{
-				Variant: transports.Variant{Transport: tr, Settings: settings}, Down: l, Up: l, Workers: lanes, PerProcess: 4,
+				Variant: variant(t, c.variant), Down: l, Up: l, Workers: lanes, PerProcess: 4,
 				Clients: lanes, Func: "train", Launcher: trainer.NewProcesses(), Samples: 1 << 14, Window: trainer.Timed,
 			})
 			check.Must(t, err)
@@ -66,9 +64,8 @@ func TestInService(t *testing.T) {
 				m, err := s.Reserve(n)
 				check.Must(t, err)
 				tensor.Fill(m, uint64(n))
-				if _, err := s.Publish(t.Context(), n, m); err != nil {
-					t.Fatal(err)
-				}
+				_, err = s.Publish(t.Context(), n, m)
+				check.Must(t, err)
 				each := func(u trainer.Update) error { u.Release(); return nil }
 				check.Must(t, s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(lanes), Each: each}))
 			}
@@ -76,7 +73,6 @@ func TestInService(t *testing.T) {
 			check.Must(t, err)
 			counts := report.Server.Counts[trainer.Timed]
 			n, most := inService(counts)
-			t.Logf("of %d requests up to %d were in service at once, and %d had to wait", n, most, counts[phase.Queued])
 			check.Equal(t, n, c.begun*lanes*rounds, "requests were in service")
 			check.That(t, c.threads <= 0 || most <= c.threads,
 				"%d requests were in service at once, with %d threads", most, c.threads)
@@ -87,12 +83,13 @@ func TestInService(t *testing.T) {
 	}
 }
 
-// TestHeld: O8. As many requests as the server has threads, of clients that go no further,
-// and one more. With hold=call a stream's handler has its thread until its client has read,
-// and one that takes results until they have come: then all threads are in use, the further
-// request waits, which is recorded, and it is served when one of the others has gone. The
-// answer to a unary request is sent when its handler has returned, and so holds no thread,
-// as with servers in Python that have a thread for each call.
+// TestHeld: O8, O6. As many requests as the server has threads, of clients that go no
+// further, and one more. With hold=call a stream's handler has its thread until its client
+// has read, and one that takes results until they have come: then all threads are in use, the
+// further request waits, which is recorded, and it is served when one of the others has gone;
+// a request that parks and an empty one need no thread. The answer to a unary request is sent
+// when its handler has returned, and so holds no thread, as with servers in Python that have
+// a thread for each call.
 func TestHeld(t *testing.T) {
 	const window, threads = 64 << 10, 2
 	for _, c := range []struct {
@@ -107,36 +104,33 @@ func TestHeld(t *testing.T) {
 	} {
 		t.Run(c.variant+"/"+path.Base(c.method), func(t *testing.T) {
 			r := listen(t, c.variant, layoutOf(t, 500_000, 1), threads+1) // 2 MB, of which a window's worth gets through
-			ctx, cancel := context.WithCancel(limited(t))
+			ctx, cancel := context.WithCancel(waiting.Context(t))
 			defer cancel()
 			leave := r.stall(ctx, c.method, 0, window)
 			for lane := 1; lane < threads; lane++ {
 				r.stall(ctx, c.method, lane, window)
 			}
-			slots, most := r.server.slots, 0
+			most := 0
 			settle := func(held int32) {
 				t.Helper()
-				waiting.Until(t, fmt.Sprint(held, " requests that have a thread"), func() (ok bool) {
+				waiting.Until(t, fmt.Sprint(held, " requests that have a thread"), func() bool {
 					var begun int64
-					begun, most = inService(r.recs[0].Counts())
-					return begun >= threads && slots.now.Load() == held
+					begun, most = inService(r.Options.Rec.Counts())
+					return begun >= threads && r.server.slots.now.Load() == held
 				})
 			}
 			settle(c.held)
 			r.dispatch(threads, driver.Job{Client: 7})
-			other, _ := r.stranger()
-			get := func(ctx context.Context) codes.Code {
-				_, err := other.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(threads), Client: 7, Specs: r.specs(0, 1)})
-				return status.Code(err)
-			}
+			_, cc := r.stranger()
+			get := &pb.GetAggregatedTensorsRequest{Header: r.head(threads), Client: 7, Specs: r.specs(0, 1)}
 			if c.held > 0 {
-				if got := slots.now.Load(); got != c.held || most != threads {
-					t.Errorf("%d requests have a thread, and %d had one at once, want %d", got, most, threads)
-				}
-				r.waits(func(ctx context.Context) error { return status.Error(get(ctx), "") })
+				check.Equal(t, most, threads, "requests that had a thread at once")
+				check.OK(t, call(t, cc, "Ping", &pb.PingRequest{}), "an empty call while all threads are in use")
+				check.OK(t, call(t, cc, "GetTasks", &pb.GetTasksRequest{Header: r.head(threads)}), "a request for a task then")
+				r.waits(cc, get)
 				leave()
 			}
-			check.Equal(t, get(ctx), codes.OK, "a further request")
+			check.OK(t, call(t, cc, "GetAggregatedTensors", get), "a further request")
 			if c.held == 0 {
 				settle(0)
 				return // whether one had to wait is chance
@@ -144,50 +138,47 @@ func TestHeld(t *testing.T) {
 			settle(c.held - 1)
 			cancel()
 			r.shutdown()
-			waited, _ := r.counts(phase.Queued)
-			check.That(t, waited[""] != 0, "no request is said to have waited")
-			samples, _ := r.recs[0].Drain()
-			if !slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }) {
-				t.Error("the wait for a thread was not recorded")
-			}
+			samples, _ := r.Options.Rec.Drain()
+			check.That(t, slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }),
+				"the wait for a thread was not recorded")
 		})
 	}
 }
 
 // waits makes a request that has to wait for a thread, and gives it up once the server says
 // that it waits.
-func (r *rig) waits(request func(context.Context) error) {
-	r.t.Helper()
-	ctx, cancel := context.WithCancel(limited(r.t))
+func (r *rig) waits(cc *grpc.ClientConn, request *pb.GetAggregatedTensorsRequest) {
+	r.T.Helper()
+	ctx, cancel := context.WithCancel(waiting.Context(r.T))
 	defer cancel()
 	failed := make(chan error, 1)
-	go func() { failed <- request(ctx) }()
-	waiting.Until(r.t, "a request that waits for a thread", func() bool {
-		waited, _ := r.counts(phase.Queued)
-		return waited[""] > 0
-	})
+	go func() {
+		_, err := pb.NewFederationClient(cc).GetAggregatedTensors(ctx, request)
+		failed <- err
+	}()
+	waiting.Until(r.T, "a request that waits for a thread", func() bool { return r.Options.Rec.Counts()[phase.Queued] > 0 })
 	cancel()
-	err := waiting.Receive(r.t, "its end", failed)
-	check.That(r.t, status.Code(err) == codes.Canceled, "a request that waited and was given up: got %v", err)
+	check.Equal(r.T, status.Code(waiting.Receive(r.T, "its end", failed)), codes.Canceled, "a request that waited and was given up")
 }
 
 // stall gives lane a job and begins a request of it, which goes no further: its client reads
 // no more than a window of what it asked for, or sends no more than the first tensor. Leave
 // ends it.
 func (r *rig) stall(ctx context.Context, method string, lane, window int) (leave func()) {
-	r.t.Helper()
-	r.dispatch(lane, driver.Job{})
+	r.T.Helper()
+	r.dispatch(lane, jobOf(0, 3))
 	_, cc := r.stranger(grpc.WithStaticStreamWindowSize(int32(window)), grpc.WithStaticConnWindowSize(int32(window)))
 	ctx, leave = context.WithCancel(ctx)
 	call, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
-	check.Must(r.t, err)
+	check.Must(r.T, err)
 	if method == pb.Federation_SendLocalTaskResults_FullMethodName {
-		first := r.chunksOf(0, 0)[0]
+		first := r.chunksOf(0)[0]
 		first.Header = r.head(lane)
 		err = call.SendMsg(first)
 	} else {
-		err = errors.Join(call.SendMsg(&pb.GetAggregatedTensorsRequest{Header: r.head(lane), Specs: r.specs(0, 0)}), call.CloseSend())
+		request := &pb.GetAggregatedTensorsRequest{Header: r.head(lane), Client: 3, Specs: r.specs(0, 0)}
+		err = errors.Join(call.SendMsg(request), call.CloseSend())
 	}
-	check.Must(r.t, err)
+	check.Must(r.T, err)
 	return leave
 }

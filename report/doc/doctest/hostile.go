@@ -18,6 +18,12 @@ const Hostile = "evil\x1b]0;owned\x07\x1b[2J\x00\x7f\u0085\u009b31m\n::error::x\
 	" https://evil.example/ www.evil.example a@evil.example @evil #1 $x$ $`x`$ ##[error]evil %%{init: {}}%%" +
 	" |<script>alert(1)</script> `x` [evil](https://evil.example) ![x](y) **x** __x__ ~~x~~ <!-- x --> &lt;"
 
+// Scripts are texts that act in a page of HTML.
+var Scripts = []string{
+	"</script><script>acted=2</script>", "</style><script>acted=3</script>", "<!--<script>", `"><img src=x onerror=acted=4>`, `' onfocus=acted=5 autofocus '`,
+	"javascript:acted=6", "</textarea></noscript></template><svg onload=acted=7>", "{{.}}${acted=8}", "__proto__",
+}
+
 // Starts are texts that act where a line or a cell begins.
 var Starts = []string{
 	" ::warning::evil", "=cmd|'/c evil'!A1", "@evil", "1. wicked evil", "- wicked evil", "+ wicked evil", "# wicked evil", "    wicked evil",
@@ -29,6 +35,8 @@ var (
 	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
 	chartStart  = regexp.MustCompile("^```mermaid\n%%{init: {\"xyChart\": {[^\n]*}%%\nxychart-beta( horizontal)?\n")
 	chartLine   = regexp.MustCompile(`^    (title "|x-axis "|x-axis \["|y-axis "|bar \[|line \[)[^\x60]*$`)
+	markdownTag = regexp.MustCompile(`(^|[^\\])</?([a-z]+)`)
+	cellEnd     = regexp.MustCompile(`(?:[^\\]|^)\|`)
 	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
 )
 
@@ -58,6 +66,21 @@ func Acts(name, out string) string {
 			if at := bad.FindStringIndex(words); at != nil {
 				return fmt.Sprintf("has markup: %q", words[max(0, at[0]-40):min(len(words), at[1]+40)])
 			}
+		}
+		for _, tag := range markdownTag.FindAllStringSubmatch(words, -1) {
+			if !strings.Contains("details summary span", tag[2]) {
+				return "has the tag " + tag[0]
+			}
+		}
+		cells := 0 // of the rows of a table
+		for line := range strings.Lines(words) {
+			n := len(cellEnd.FindAllString(strings.ReplaceAll(line, "||", "| |"), -1))
+			if !strings.HasPrefix(line, "|") {
+				n = 0
+			} else if cells > 0 && n != cells {
+				return fmt.Sprintf("has a row of %d cells in a table of %d: %q", n, cells, line)
+			}
+			cells = n
 		}
 		for _, fence := range fences.FindAllString(out, -1) {
 			if strings.Count(fence, "%%{") != 1 || !chartStart.MatchString(fence) || strings.Count(fence, "```") != 2 {

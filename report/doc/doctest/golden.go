@@ -1,0 +1,26 @@
+package doctest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/test/check"
+)
+
+// Golden compares got with testdata/name, or writes it there with the flag -update of the
+// package under test.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if flag.Lookup("update").Value.String() == "true" {
+		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	check.Must(t, err)
+	check.Same(t, cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")), path, "(-update rewrites it)")
+}
