@@ -2,9 +2,10 @@ package cli
 
 import (
 	"io"
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestMistyped: what people mistype about a join line is quoted without the secret.

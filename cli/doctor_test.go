@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
 )
@@ -30,18 +29,11 @@ var modest = []string{"doctor", "--format", "json", "--model", "uniform:1MiB/4",
 // doctorHere runs the program as a user does, in a shell after these commands.
 func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
-	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\"", path}, args...)...)
-	cmd.SysProcAttr = attr
-	cmd.Dir = t.TempDir()
-	var out, says bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &says
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		skip.Refused(t, "to start a process as this test wants it: %v", err)
-	}
-	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+	cmd := command(t, args...)
+	shell := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\""}, cmd.Args...)...)
+	shell.SysProcAttr, shell.Dir = attr, cmd.Dir
+	c := child.Run(t, shell)
+	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
 // statuses are what the program says of each check. Some change from second to second,

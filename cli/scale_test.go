@@ -2,11 +2,12 @@ package cli
 
 import (
 	"encoding/csv"
-	"ipcbench/internal/test/check"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSoakCollaborators: O9, O24: 200 collaborators with 1,000 tensors each, and 2,000 at a

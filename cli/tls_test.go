@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -10,8 +8,8 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
-	"ipcbench/internal/test/waiting"
 )
 
 // certificates makes a folder with the files that docs/tls.md tells users to make, by
@@ -38,15 +36,10 @@ func certificates(t *testing.T) (dir string) {
 // in runs the program in a folder, and returns what it says and its exit code.
 func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
-	cmd := exec.CommandContext(waiting.Context(t), exe, args...)
-	var out, says bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &says
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+	cmd := command(t, args...)
+	cmd.Dir = dir
+	c := child.Run(t, cmd)
+	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
 // TestTLSFiles: O21: certificates of the user's own, with common names on a list, take

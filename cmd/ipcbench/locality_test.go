@@ -72,8 +72,8 @@ func TestFolder(t *testing.T) {
 		t.Helper()
 		server, line := serve(t, r, 1, small("storage:dir="+shared)...)
 		agent := start(t, r, "h1", line, "agent", "--join", "-", "--allow-dir", allowed)
-		server.ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
-		agent.ends(soon, 2, runFailed)
+		server.Ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
+		agent.Ends(soon, 2, runFailed)
 	}
 	refused("/usr", `not allowed, only what lies below /usr`)
 	out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput()

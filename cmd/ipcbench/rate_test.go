@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,9 +13,7 @@ import (
 // what moves bytes in a stream comes near to it, encrypted. That takes a machine that does
 // nothing else.
 func TestRate(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("takes a machine that does nothing else: set IPCBENCH_TEST_SOAK")
-	}
+	onlySoak(t)
 	r := rig.New(t, "h0", "h1")
 	r.Shape("h1", "1Gbit")
 	result := measure(t, r, 1, nil, "--transport", "grpc-stream,http", "--model", "resnet18", "--workers", "1", "--clients", "1", "--rounds", "10", "--blocks", "2")
