@@ -64,7 +64,7 @@ func TestDoctorNames(t *testing.T) {
 		{"descriptors", doctor.Fail, func(*testing.T) (string, *syscall.SysProcAttr) { return "ulimit -n 64", nil }},
 		{"/dev/shm", doctor.Fail, smallShm},
 		{"processor quota", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
-			return "echo $$ >" + halfProcessor(t) + "/cgroup.procs", nil
+			return "echo $$ >" + controlGroup(t, "cpu", "cpu.cfs_quota_us", "cpu.max", "50000") + "/cgroup.procs", nil // half a processor
 		}},
 		{"processors", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
 			if _, err := exec.LookPath("taskset"); err != nil {
@@ -111,50 +111,6 @@ func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
 		skip.Refused(t, "a /dev/shm of its own: %v: %s", err, out)
 	}
 	return mount, attr
-}
-
-// halfProcessor returns the directory of a control group that may use half a processor.
-func halfProcessor(t *testing.T) string {
-	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	check.Must(t, err)
-	own, err := os.ReadFile("/proc/self/cgroup")
-	check.Must(t, err)
-	name := fmt.Sprintf("ipcbench-test-%d", os.Getpid())
-	var reasons []string
-	try := func(parent, file, text string) string {
-		dir := filepath.Join(parent, name)
-		err := os.Mkdir(dir, 0o755)
-		if err == nil {
-			if err = os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err == nil {
-				t.Cleanup(func() {
-					check.OK(t, os.Remove(dir))
-				})
-				return dir
-			}
-			_ = os.Remove(dir)
-		}
-		reasons = append(reasons, err.Error())
-		return ""
-	}
-	if m := regexp.MustCompile(`(?m)^\S+ \S+ \S+ / (\S+) .* - cgroup \S+ \S*\bcpu\b(?:,\S*)?$`).FindSubmatch(mounts); m != nil {
-		if dir := try(string(m[1]), "cpu.cfs_quota_us", "50000"); dir != "" {
-			return dir
-		}
-	}
-	m, g := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 `).FindSubmatch(mounts), regexp.MustCompile(`(?m)^0::(/.*)$`).FindSubmatch(own)
-	if m != nil && g != nil { // in any group around this one that has the controller for those in it
-		for p := string(g[1]); ; p = filepath.Dir(p) {
-			if dir := try(string(m[1])+p, "cpu.max", "50000 100000"); dir != "" {
-				return dir
-			}
-			if p == "/" {
-				break
-			}
-		}
-	}
-	skip.Refused(t, "a control group with half a processor: %s", strings.Join(reasons, "; "))
-	return ""
 }
 
 // TestDoctorMemory: what needs more than any machine has is told, with the figures.

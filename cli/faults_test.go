@@ -403,7 +403,7 @@ func (r *faultRun) hit(t *testing.T, signal syscall.Signal) int {
 // starve gives a worker no more memory: the kernel kills it when it takes a page.
 func (r *faultRun) starve(t *testing.T) {
 	t.Helper()
-	group := fullGroup(t)
+	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", "65536") // hardly any
 	r.strike(t, func(pid int) error {
 		return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 	})
@@ -446,32 +446,36 @@ func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 	}
 }
 
-// fullGroup makes a memory cgroup with hardly any memory, below that of this process.
-func fullGroup(t *testing.T) string {
+// controlGroup makes a control group with a limit, in version 1 or 2: below the group of
+// this process, or one around that. It has to be empty when the test ends.
+func controlGroup(t *testing.T, controller, one, two, limit string) (dir string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/cgroup")
 	check.Must(t, err)
 	for line := range strings.Lines(string(text)) {
-		_, own, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, _ := strings.Cut(own, ":")
-		root, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-		if controllers == "" {
-			root, limit = "/sys/fs/cgroup", "memory.max"
-		} else if controllers != "memory" {
+		own := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		root, file := filepath.Join("/sys/fs/cgroup", controller), one
+		if own[1] == "" {
+			root, file = "/sys/fs/cgroup", two
+		} else if !slices.Contains(strings.Split(own[1], ","), controller) {
 			continue
 		}
-		group, err := os.MkdirTemp(filepath.Join(root, path), "ipcbench-test-")
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { check.Must(t, os.Remove(group)) }) // empty by then
-		if f, err := os.OpenFile(filepath.Join(group, limit), os.O_WRONLY, 0); err == nil {
-			_, err = f.WriteString("65536")
-			check.Must(t, errors.Join(err, f.Close()))
-			return group
+		for path := own[2]; ; path = filepath.Dir(path) {
+			dir, err := os.MkdirTemp(filepath.Join(root, path), "ipcbench-test-")
+			if err == nil {
+				t.Cleanup(func() { check.OK(t, os.Remove(dir)) })
+				if f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0); err == nil {
+					_, err = f.WriteString(limit)
+					check.Must(t, errors.Join(err, f.Close()))
+					return dir
+				}
+			}
+			if path == "/" {
+				break
+			}
 		}
 	}
-	skip.Refused(t, "a memory cgroup")
+	skip.Refused(t, "a control group of %s", controller)
 	return ""
 }
 

@@ -93,9 +93,7 @@ func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64)
 			c.Blocks = append(c.Blocks, b)
 		}
 	}
-	c, err := report.Compare(&d, nil, report.CompareOptions{})
-	check.Must(t, err)
-	return c
+	return compared(t, &d)
 }
 
 func (a *tally) String() string {
