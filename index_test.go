@@ -76,7 +76,8 @@ func TestWhere(t *testing.T) {
 	check.Need(t, len(rows) >= 80, "only %d rows of docs/mechanisms.md are understood", len(rows))
 	for _, row := range rows {
 		folder := ""
-		places, _, _ := strings.Cut(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[1], ""), "metric") // words in them, and metrics, are no files
+		// Words in files, which are in brackets, and metrics are no files.
+		places, _, _ := strings.Cut(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[1], ""), "metric")
 		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(places, -1) {
 			path := m[1]
 			if strings.Contains(path, ".") && !strings.Contains(path, "/") {

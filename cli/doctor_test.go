@@ -89,9 +89,9 @@ func TestDoctorNames(t *testing.T) {
 			if tt.want == doctor.Fail {
 				wantCode = 1
 			}
-			if code != wantCode || (code == 1) != regexp.MustCompile(`ipcbench: doctor: \d+ checks? failed: .*`).MatchString(says) || tt.want == doctor.Fail && !strings.Contains(says, tt.name) {
-				t.Errorf("exit code %d, want %d: %s", code, wantCode, says)
-			}
+			failed := regexp.MustCompile(`ipcbench: doctor: \d+ checks? failed: .*`).MatchString(says)
+			check.That(t, code == wantCode && (code == 1) == failed && (tt.want != doctor.Fail || strings.Contains(says, tt.name)),
+				"exit code %d, want %d: %s", code, wantCode, says)
 		})
 	}
 }
@@ -140,9 +140,8 @@ func TestDoctorLeftovers(t *testing.T) {
 		"it does not tell of %s:\n%s", left, before)
 	out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left)
 	check.Need(t, code == 0, "%v %v", out, says)
-	if out := tell(); line.FindString(out) == line.FindString(before) {
-		t.Errorf("it tells of what is gone:\n%s", out)
-	}
+	out = tell()
+	check.That(t, line.FindString(out) != line.FindString(before), "it tells of what is gone:\n%s", out)
 }
 
 // TestDoctorOfRun: a run says what fails before it begins, measures what it can, and
@@ -194,9 +193,8 @@ func TestDoctorPage(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
 		rows = append(rows, string(row[1]))
 	}
-	if diff := cmp.Diff(names, rows); diff != "" {
-		t.Errorf("the rows of the page (-checks +rows):\n%s", diff)
-	}
+	diff := cmp.Diff(names, rows)
+	check.That(t, diff == "", "the rows of the page (-checks +rows):\n%s", diff)
 	file := filepath.Join(t.TempDir(), "doctor.json")
 	check.Must(t, os.WriteFile(file, []byte(out), 0o644))
 	examples := regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```").FindAllSubmatch(page, -1)

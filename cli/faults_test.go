@@ -282,8 +282,8 @@ func (r *faultRun) start(t *testing.T) {
 	t.Helper()
 	r.dir = shortDir(t) // sockets lie in it: t's own would be too long a name
 	r.mark = idEnv + "=" + r.dir + "."
-	cmd := command(t, "run", "-q", "--transport", r.try.variant, "--model", "cnn", "--workers", "2", "--clients", "4", "--train-ms", "5", "--verify", "all",
-		"--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", "result.json", "--time", "6s", "--blocks", "400")
+	cmd := command(t, "run", "-q", "--transport", r.try.variant, "--model", "cnn", "--workers", "2",
+		"--clients", "4", "--train-ms", "5", "--verify", "all", "--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", "result.json", "--time", "6s", "--blocks", "400")
 	if r.try.whole {
 		cmd.Args = append(cmd.Args, "--time", "60s", "--blocks", "1")
 	}

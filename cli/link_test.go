@@ -43,7 +43,8 @@ func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
 // TestLink: a run with links is what a run without is, and its result says what
 // network there was. What has no network is measured once.
 func TestLink(t *testing.T) {
-	cmd, out := onLink(t, "http,grpc-stream,http-shm,shm-slab", "--quick", "--quiet", "--model", "uniform:256KiB/4", "--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped")
+	cmd, out := onLink(t, "http,grpc-stream,http-shm,shm-slab", "--quick", "--quiet", "--model", "uniform:256KiB/4",
+		"--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped")
 	r := measured(t, cmd, out)
 	var ids []string
 	for _, c := range r.Cells {
@@ -83,9 +84,8 @@ func TestLinkAgainst(t *testing.T) {
 	cmd.Args = append(cmd.Args, "--against", cmd.Path)
 	r := measured(t, cmd, out)
 	for _, c := range r.Cells {
-		if c.Link != (link.Rate{}) && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
-			t.Errorf("%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
-		}
+		check.That(t, c.Link == (link.Rate{}) || c.Blocks[0].Link != nil && c.Blocks[0].Link.Overlimits > 0,
+			"%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
 	}
 }
 
@@ -95,7 +95,8 @@ func TestLinkAgainst(t *testing.T) {
 func TestLinkInterrupted(t *testing.T) {
 	for name, all := range map[string]bool{"all": true, "the outer one": false} {
 		t.Run(name, func(t *testing.T) {
-			cmd, _ := onLink(t, "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1", "--blocks", "100", "--time", "600s", "--precision", "0.000001", "--link", "50Mbit")
+			cmd, _ := onLink(t, "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
+				"--blocks", "100", "--time", "600s", "--precision", "0.000001", "--link", "50Mbit")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			interruptRun(t, cmd, "block [23] of", all)
 		})

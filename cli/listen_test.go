@@ -96,9 +96,8 @@ func TestListenOffLoopback(t *testing.T) {
 			}
 			r.Command = nil // as it was typed
 			var rest strings.Builder
-			if err := r.Write(&rest); err != nil || strings.Contains(rest.String(), offLoopback) {
-				t.Errorf("the result holds the address: %v", err)
-			}
+			err = r.Write(&rest)
+			check.That(t, err == nil && !strings.Contains(rest.String(), offLoopback), "the result holds the address: %v", err)
 		})
 	}
 }

@@ -61,9 +61,8 @@ func TestPprofPage(t *testing.T) {
 	})
 	check.That(t, strings.Contains(page, "main.decode") && strings.HasSuffix(strings.TrimSpace(page), "</html>"),
 		"the page is\n%s", page)
-	if outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1); outside != nil {
-		t.Errorf("the page refers to others: %q", outside)
-	}
+	outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1)
+	check.That(t, outside == nil, "the page refers to others: %q", outside)
 	for _, other := range ourAddresses() {
 		if other == "127.0.0.1" {
 			continue
@@ -89,9 +88,8 @@ func TestPprofShell(t *testing.T) {
 	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is no terminal")
 	cmd := runPprof(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	if _, err := master.WriteString("top\nquit\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := master.WriteString("top\nquit\n")
+	check.Must(t, err)
 	check.OK(t, cmd.Run())
 	slave.Close()
 	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end

@@ -45,7 +45,8 @@ func TestSoakCollaborators(t *testing.T) {
 				// A task and a result each, and the model: a call a tensor, or one.
 				check.Equal(t, got("rpcs"), float64(c.collaborators*(2+fetches)), name, "calls a round")
 				check.Equal(t, got("rpcs_tensors"), float64(c.collaborators*fetches), name, "calls a round for tensors")
-				check.That(t, got("in_service_most") >= 1 && got("in_service_most") <= 8, "%s: %v requests in service at once, with 8 threads", name, got("in_service_most"))
+				check.That(t, got("in_service_most") >= 1 && got("in_service_most") <= 8,
+					"%s: %v requests in service at once, with 8 threads", name, got("in_service_most"))
 				check.Equal(t, got("proved"), 1, name, "the rounds are proved")
 				check.That(t, got("peak_rss") > 0 && got("peak_rss") <= 24<<30, "%s took %v bytes", name, got("peak_rss"))
 				t.Logf("%s: %.1f s a round, %.1f GB in all", name, got("round"), got("peak_rss")/1e9)

@@ -129,7 +129,6 @@ func TestJoinInterrupted(t *testing.T) {
 	a, ended := newApp(io.Discard, io.Discard, nil), make(chan error, 1)
 	go func() { ended <- a.agent(ctx, "-", agent.Options{}, stdin) }()
 	cancel(enough)
-	if err := waiting.Receive(t, "its end", ended); !errors.Is(err, enough) {
-		t.Errorf("it ends with %v", err)
-	}
+	err = waiting.Receive(t, "its end", ended)
+	check.That(t, errors.Is(err, enough), "it ends with %v", err)
 }

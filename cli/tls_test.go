@@ -27,9 +27,8 @@ func certificates(t *testing.T) (dir string) {
 		openssl pkey -in clinic.key -aes256 -passout pass:word -out encrypted.key
 		openssl ec -in clinic.key -aes256 -passout pass:word -out encrypted-before.key`)
 	cmd.Dir = t.TempDir()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	said, err := cmd.CombinedOutput()
+	check.Need(t, err == nil, "%v\n%s", err, said)
 	return cmd.Dir
 }
 
@@ -65,9 +64,8 @@ func TestTLSFiles(t *testing.T) {
 	)
 	run := append(given("http:tls=mutual,grpc-stream:tls=mutual:network=tcp,pickle:tls=on,shm-slab", "ca.crt", certs, keys, names),
 		"--rounds", "2", "--blocks", "1", "--warmup", "0", "--format", "csv", "--out", "out.json")
-	if out, says, code := in(t, dir, run...); code != 0 || strings.Count(out, ",proved,") < 4 {
-		t.Errorf("code %d: %s%s", code, says, out)
-	}
+	out, says, code := in(t, dir, run...)
+	check.That(t, code == 0 && strings.Count(out, ",proved,") >= 4, "code %d: %s%s", code, says, out)
 
 	for _, test := range []struct {
 		name string
@@ -87,9 +85,8 @@ func TestTLSFiles(t *testing.T) {
 		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of these transports uses TLS\nhint: .*http:tls=mutual`},
 	} {
 		_, says, code := in(t, dir, append(test.args, "--dry-run")...)
-		if code != exitUsage || !regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) || strings.Count(says, "\n") > 2 {
-			t.Errorf("%s: code %d: %s", test.name, code, says)
-		}
+		check.That(t, code == exitUsage && regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) && strings.Count(says, "\n") <= 2,
+			"%s: code %d: %s", test.name, code, says)
 	}
 	for _, transport := range []string{"http:tls=on", "http-shm:tls=on:network=tcp"} {
 		_, says, code := in(t, dir, append(given(transport, "ca.crt", "server.crt", "server.key", ""), "--dry-run")...)

@@ -101,9 +101,8 @@ func small(transports string, more ...string) []string {
 func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
 	t.Helper()
 	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == transport })
-	if i < 0 || !r.Cells[i].Proved() || len(r.Cells[i].Blocks) != 1 {
-		t.Fatalf("%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
-	}
+	check.Need(t, i >= 0 && r.Cells[i].Proved() && len(r.Cells[i].Blocks) == 1,
+		"%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
 	return r.Cells[i]
 }
 
@@ -126,9 +125,8 @@ func TestTransports(t *testing.T) {
 			t.Errorf("%s: clocks of %+v, down %v, up %v: want another clock on h1 alone", name, p, b.Down, b.Up)
 		}
 		for i, rtt := range b.RTT {
-			if train := b.Train[i]; train <= 0 || train > rtt {
-				t.Errorf("%s: client %d: a training of %v in %v", name, i, time.Duration(train), time.Duration(rtt))
-			}
+			train := b.Train[i]
+			check.That(t, train > 0 && train <= rtt, "%s: client %d: a training of %v in %v", name, i, time.Duration(train), time.Duration(rtt))
 		}
 	}
 	left, err := os.ReadDir(shared)

@@ -159,15 +159,14 @@ func TestHostsMPIRun(t *testing.T) {
 		h.clear()
 	})
 	t.Run("killed", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 0))
 		for range 10 {
 			p := h.bash("h0", "", strings.Replace(script, "mpirun", "exec mpirun", 1), env...)
-			after := time.Duration(rand.Int64N(int64(4 * time.Second)))
+			after := time.Duration(random.Int64N(int64(4 * time.Second)))
 			waiting.Pause(after)
 			p.Send(syscall.SIGTERM)
 			p.Ends(soon, 1, ``)
-			if strings.Contains(p.Stderr.String(), "goroutine ") {
-				t.Errorf("killed after %v:\n%s", after, p.Stderr.String())
-			}
+			check.That(t, !strings.Contains(p.Stderr.String(), "goroutine "), "killed after %v:\n%s", after, p.Stderr.String())
 			h.clear()
 		}
 	})
