@@ -86,7 +86,7 @@ soak-bench: ## of soak: 1,000 rounds of every transport
 
 # Where go test is told of no package, it shows what a test prints that passes.
 .PHONY: soak-crashes
-soak-crashes: ## of soak: 1,000 kills, full disks and memory, stopped processes, and a table of what came of it
+soak-crashes: ## of soak: 1,000 kills, full disks and memory, stopped processes, and a line of what came of each
 	cd cli && $(SOAK) -parallel 6 -run '^TestFaults$$'
 
 .PHONY: soak-ipcbench

@@ -27,16 +27,14 @@ var timedMethods = []string{"Sub", "After", "Before", "SetDeadline", "SetReadDea
 // with its reason. Benchmarks may, too.
 var mayTime = map[string]string{
 	"bench/edges_test.go:Submit":                    "a worker that is late",
-	"cli/faults_test.go":                            "a table of how long runs go on after a fault; in check-long and in soak",
-	"cli/score_test.go:table":                       "the same",
+	"cli/faults_test.go":                            "how long runs go on after a fault; in check-long and in soak",
 	"cli/signal_test.go:TestSecondSignal":           "that something takes at least so long holds under any load",
 	"cli/world_test.go:killed":                      "kills at any moment",
 	"cmd/ipcbench/faults_test.go:TestFaultsAnyTime": "the same",
 	"cmd/ipcbench/world_test.go:TestHostsMPIRun":    "the same",
 	"examples/fedavg/client_test.go:appears":        "it waits for what comes; the example imports nothing internal",
 	"examples/fedavg/stop_test.go:endless":          "a worker that trains",
-	"internal/test/rig/rig_test.go:dial":            "a rate of a link, which lets through no more on a busy machine",
-	"internal/link/link_test.go:duplex":             "the same",
+	"internal/link/link_test.go:duplex":             "a rate of a link, which lets through no more on a busy machine",
 	"internal/link/link_test.go:flood":              "a socket is full that does not take what is written",
 	"phase/usage/usage_test.go:TestCostsAreCounted": "what a sleep costs",
 	"trainer/watch_test.go:linger":                  "a worker that is slow",
@@ -49,7 +47,7 @@ var mayTime = map[string]string{
 }
 
 // forTests are the packages that only tests import.
-var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/test/browser", "internal/test/rig", "internal/test/skip"}
+var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/test/browser", "internal/test/rig", "internal/test/skip", "internal/test/child", "internal/test/proc"}
 
 // TestTime: no test asserts how long something takes, or sleeps until something may have
 // happened: package waiting knows how tests wait.

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report"
@@ -48,55 +48,51 @@ func output(t *testing.T, exe string, args ...string) []byte {
 	return out
 }
 
+// rerun runs a build, and returns its result.
+func rerun(t *testing.T, exe, path string, args ...string) *bench.Result {
+	t.Helper()
+	output(t, exe, append([]string{"run", "-q", "--out", path}, args...)...)
+	r, err := result.ReadFile(path)
+	check.Must(t, err)
+	return r
+}
+
+// compared compares the builds of a result.
+func compared(t *testing.T, r *bench.Result) *report.Comparison {
+	t.Helper()
+	c, err := report.Compare(r, nil, report.CompareOptions{})
+	check.Must(t, err)
+	return c
+}
+
+// few are the arguments of a run of few cells.
+func few(transports string, more ...string) []string {
+	return append([]string{"--transport", transports, "--model", "cnn", "--workers", "1", "--clients", "2"}, more...)
+}
+
 // TestSoakSameBuild: of 40 reports that compare a build with itself, at most 4
 // claim a difference (guards 13 and 14).
 func TestSoakSameBuild(t *testing.T) {
 	soak(t)
-	exe := built(t)
-	claims := 0
-	for i := range *sameRuns {
-		path := filepath.Join(t.TempDir(), "result.json")
-		output(t, exe, "run", "-q", "--against", exe, "--transport", "pickle,shm-slab,http", "--model", "cnn",
-			"--workers", "1", "--clients", "2", "--time", "1s", "--out", path)
-		var c struct {
-			Verdict string
-			Rows    []struct{ Significant bool }
-		}
-		check.Must(t, json.Unmarshal(output(t, exe, "compare", "--format", "json", path), &c))
-		t.Logf("run %d: %s", i+1, c.Verdict)
-		for _, r := range c.Rows {
-			if r.Significant {
-				claims++
-				break
-			}
+	exe, claims := built(t), 0
+	for range *sameRuns {
+		c := compared(t, rerun(t, exe, filepath.Join(t.TempDir(), "r.json"), few("pickle,shm-slab,http", "--against", exe, "--time", "1s")...))
+		if len(c.Worse())+len(c.Better()) > 0 {
+			claims++
 		}
 	}
-	t.Logf("%d of %d reports claim a difference", claims, *sameRuns)
-	check.That(t, claims*10 <= *sameRuns, "more than a tenth")
+	check.That(t, claims*10 <= *sameRuns, "%d of %d reports claim a difference, which is more than a tenth", claims, *sameRuns)
 }
 
 // TestSoakSlowdown: a transport that is slowed down by 10 % is found in at least
 // 9 of 10 default runs (guard 14).
 func TestSoakSlowdown(t *testing.T) {
 	soak(t)
-	exe := built(t)
-	found := 0
-	for i := range *slowRuns {
-		path := filepath.Join(t.TempDir(), "result.json")
-		output(t, exe, "run", "-q", "--canary=10%", "--transport", "pickle", "--model", "cnn",
-			"--workers", "1", "--clients", "2", "--out", path)
-		r, err := result.ReadFile(path)
+	exe, found := built(t), 0
+	for range *slowRuns {
+		_, slow, err := rerun(t, exe, filepath.Join(t.TempDir(), "r.json"), few("pickle", "--canary=10%")...).Pairs()
 		check.Must(t, err)
-		_, slow, err := r.Pairs()
-		check.Must(t, err)
-		c, err := report.Compare(slow, nil, report.CompareOptions{})
-		check.Must(t, err)
-		row := c.Rows[0]
-		t.Logf("run %d: %.3f times as long (%.3f to %.3f), p %.3g", i+1, row.Ratio.Center, row.Ratio.Low, row.Ratio.High, row.P)
-		if row.Significant && row.Ratio.Center > 1 {
-			found++
-		}
+		found += len(compared(t, slow).Worse())
 	}
-	t.Logf("the slowdown was found in %d of %d runs", found, *slowRuns)
-	check.That(t, found*10 >= *slowRuns*9, "fewer than nine tenths")
+	check.That(t, found*10 >= *slowRuns*9, "the slowdown was found in %d of %d runs, which is fewer than nine tenths", found, *slowRuns)
 }

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"io"
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestMistyped: what people mistype about a join line is quoted without the secret.
@@ -15,8 +16,7 @@ func TestMistyped(t *testing.T) {
 		var stderr strings.Builder
 		code := newApp(io.Discard, &stderr, nil).main(args)
 		check.That(t, code == exitUsage, "%q: exit code %d", args, code)
-		if said := stderr.String(); strings.Contains(said, token[:8]) || !strings.Contains(said, "ipcbench://192.0.2.1:7117/#…") {
-			t.Errorf("%q: %s", args, said)
-		}
+		said := stderr.String()
+		check.That(t, !strings.Contains(said, token[:8]) && strings.Contains(said, "ipcbench://192.0.2.1:7117/#…"), "%q: %s", args, said)
 	}
 }

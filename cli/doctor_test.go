@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
 )
@@ -30,18 +29,11 @@ var modest = []string{"doctor", "--format", "json", "--model", "uniform:1MiB/4",
 // doctorHere runs the program as a user does, in a shell after these commands.
 func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
-	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\"", path}, args...)...)
-	cmd.SysProcAttr = attr
-	cmd.Dir = t.TempDir()
-	var out, says bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &says
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		skip.Refused(t, "to start a process as this test wants it: %v", err)
-	}
-	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+	cmd := command(t, args...)
+	shell := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\""}, cmd.Args...)...)
+	shell.SysProcAttr, shell.Dir = attr, cmd.Dir
+	c := child.Run(t, shell)
+	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
 // statuses are what the program says of each check. Some change from second to second,
@@ -72,7 +64,7 @@ func TestDoctorNames(t *testing.T) {
 		{"descriptors", doctor.Fail, func(*testing.T) (string, *syscall.SysProcAttr) { return "ulimit -n 64", nil }},
 		{"/dev/shm", doctor.Fail, smallShm},
 		{"processor quota", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
-			return "echo $$ >" + halfProcessor(t) + "/cgroup.procs", nil
+			return "echo $$ >" + controlGroup(t, "cpu", "cpu.cfs_quota_us", "cpu.max", "50000") + "/cgroup.procs", nil // half a processor
 		}},
 		{"processors", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
 			if _, err := exec.LookPath("taskset"); err != nil {
@@ -97,9 +89,9 @@ func TestDoctorNames(t *testing.T) {
 			if tt.want == doctor.Fail {
 				wantCode = 1
 			}
-			if code != wantCode || (code == 1) != regexp.MustCompile(`ipcbench: doctor: \d+ checks? failed: .*`).MatchString(says) || tt.want == doctor.Fail && !strings.Contains(says, tt.name) {
-				t.Errorf("exit code %d, want %d: %s", code, wantCode, says)
-			}
+			failed := regexp.MustCompile(`ipcbench: doctor: \d+ checks? failed: .*`).MatchString(says)
+			check.That(t, code == wantCode && (code == 1) == failed && (tt.want != doctor.Fail || strings.Contains(says, tt.name)),
+				"exit code %d, want %d: %s", code, wantCode, says)
 		})
 	}
 }
@@ -119,50 +111,6 @@ func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
 		skip.Refused(t, "a /dev/shm of its own: %v: %s", err, out)
 	}
 	return mount, attr
-}
-
-// halfProcessor returns the directory of a control group that may use half a processor.
-func halfProcessor(t *testing.T) string {
-	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	check.Must(t, err)
-	own, err := os.ReadFile("/proc/self/cgroup")
-	check.Must(t, err)
-	name := fmt.Sprintf("ipcbench-test-%d", os.Getpid())
-	var reasons []string
-	try := func(parent, file, text string) string {
-		dir := filepath.Join(parent, name)
-		err := os.Mkdir(dir, 0o755)
-		if err == nil {
-			if err = os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err == nil {
-				t.Cleanup(func() {
-					check.OK(t, os.Remove(dir))
-				})
-				return dir
-			}
-			_ = os.Remove(dir)
-		}
-		reasons = append(reasons, err.Error())
-		return ""
-	}
-	if m := regexp.MustCompile(`(?m)^\S+ \S+ \S+ / (\S+) .* - cgroup \S+ \S*\bcpu\b(?:,\S*)?$`).FindSubmatch(mounts); m != nil {
-		if dir := try(string(m[1]), "cpu.cfs_quota_us", "50000"); dir != "" {
-			return dir
-		}
-	}
-	m, g := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 `).FindSubmatch(mounts), regexp.MustCompile(`(?m)^0::(/.*)$`).FindSubmatch(own)
-	if m != nil && g != nil { // in any group around this one that has the controller for those in it
-		for p := string(g[1]); ; p = filepath.Dir(p) {
-			if dir := try(string(m[1])+p, "cpu.max", "50000 100000"); dir != "" {
-				return dir
-			}
-			if p == "/" {
-				break
-			}
-		}
-	}
-	skip.Refused(t, "a control group with half a processor: %s", strings.Join(reasons, "; "))
-	return ""
 }
 
 // TestDoctorMemory: what needs more than any machine has is told, with the figures.
@@ -192,9 +140,8 @@ func TestDoctorLeftovers(t *testing.T) {
 		"it does not tell of %s:\n%s", left, before)
 	out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left)
 	check.Need(t, code == 0, "%v %v", out, says)
-	if out := tell(); line.FindString(out) == line.FindString(before) {
-		t.Errorf("it tells of what is gone:\n%s", out)
-	}
+	out = tell()
+	check.That(t, line.FindString(out) != line.FindString(before), "it tells of what is gone:\n%s", out)
 }
 
 // TestDoctorOfRun: a run says what fails before it begins, measures what it can, and
@@ -246,9 +193,8 @@ func TestDoctorPage(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
 		rows = append(rows, string(row[1]))
 	}
-	if diff := cmp.Diff(names, rows); diff != "" {
-		t.Errorf("the rows of the page (-checks +rows):\n%s", diff)
-	}
+	diff := cmp.Diff(names, rows)
+	check.That(t, diff == "", "the rows of the page (-checks +rows):\n%s", diff)
 	file := filepath.Join(t.TempDir(), "doctor.json")
 	check.Must(t, os.WriteFile(file, []byte(out), 0o644))
 	examples := regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```").FindAllSubmatch(page, -1)

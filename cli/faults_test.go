@@ -23,9 +23,9 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
-	"ipcbench/internal/test/waiting"
-	"ipcbench/tensor/models"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -34,6 +34,7 @@ import (
 type fault struct {
 	name  string
 	tries int // of make soak
+	least int // of all others; 0 is 1
 	do    func(t *testing.T, r *faultRun)
 	code  int    // of the run; -1 is by a signal
 	says  string // pattern of its stderr
@@ -53,9 +54,6 @@ const (
 	tinyOut         // where the result goes
 	tinyShm         // /dev/shm
 )
-
-// perRound is how many clients a round has.
-const perRound = 4
 
 // room is what a small file system holds, of which a run needs less than half.
 const room = 32 << 20
@@ -82,52 +80,51 @@ func faults() []fault {
 				if i > 0 {
 					<-time.After(r.try.pause)
 				}
-				r.signal(t, s)
+				r.began = time.Now()
+				r.Send(s)
 			}
 		}
 	}
+	interrupt := server(syscall.SIGINT)
 	fill := func(dir func(*faultRun) string) func(*testing.T, *faultRun) {
 		return func(t *testing.T, r *faultRun) { r.fill(t, dir(r), func() { r.began = time.Now() }) }
 	}
 	const full = `no space left on device`
 	return []fault{
-		{name: "kill worker", tries: 500, do: hit(syscall.SIGKILL), code: 1, says: `process [01] exited: signal: killed`, late: true},
+		{name: "kill worker", tries: 500, least: 2, do: hit(syscall.SIGKILL), code: 1, says: `process [01] exited: signal: killed`, late: true},
 		{name: "kill server", tries: 500, do: server(syscall.SIGKILL), code: -1},
 		{name: "terminate worker", tries: 36, do: hit(syscall.SIGTERM), code: 1, says: `process [01] exited: signal: terminated`, late: true},
 		{name: "terminate server", tries: 36, do: server(syscall.SIGTERM), code: 143, says: `interrupted by SIGTERM`},
-		{name: "interrupt server", tries: 36, do: server(syscall.SIGINT), code: 130, says: `interrupted by SIGINT`},
+		{name: "interrupt server", tries: 36, do: interrupt, code: 130, says: `interrupted by SIGINT`},
 		{name: "stop worker", tries: 36, do: hit(syscall.SIGSTOP), code: 1, says: `process [01] .* is stopped \(T\)`, late: true},
 		{name: "stop worker, INT", tries: 18, do: func(t *testing.T, r *faultRun) {
 			r.hit(t, syscall.SIGSTOP)
-			r.signal(t, syscall.SIGINT)
+			interrupt(t, r)
 		}, code: 130, says: `interrupted by SIGINT`},
 		{name: "stop, go on, INT", tries: 18, do: func(t *testing.T, r *faultRun) {
 			pid := r.hit(t, syscall.SIGSTOP)
 			<-time.After(r.try.pause) // less than the round limit
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 			<-time.After(r.try.pause)
-			if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)); err != nil || len(files) > 100 {
-				t.Errorf("the server has %d open files (%v)", len(files), err)
-			}
-			r.signal(t, syscall.SIGINT)
+			files := proc.Descriptors(r.Process.Pid)
+			check.That(t, files <= 100, "the server has %d open files", files)
+			interrupt(t, r)
 		}, code: 130, says: `interrupted by SIGINT`},
 		{name: "stop server, kill", tries: 18, do: server(syscall.SIGSTOP, syscall.SIGKILL), code: -1},
 		{name: "stop server, INT", tries: 18, do: func(t *testing.T, r *faultRun) { // its workers wait, and it has not looked at them
-			r.signal(t, syscall.SIGSTOP)
+			r.Send(syscall.SIGSTOP)
 			<-time.After(stopped)
-			r.signal(t, syscall.SIGCONT)
-			<-time.After(r.try.pause)
-			r.signal(t, syscall.SIGINT)
+			server(syscall.SIGCONT, syscall.SIGINT)(t, r)
 		}, code: 130, says: `interrupted by SIGINT`},
 		{name: "full TMPDIR", tries: 18, do: fill(func(r *faultRun) string { return r.dir }), code: 1, says: full, tiny: tinyTmp},
 		{name: "full disk, result", tries: 18, do: func(t *testing.T, r *faultRun) {
 			r.result(t)
-			r.fill(t, filepath.Dir(r.out), func() { r.signal(t, syscall.SIGINT) })
+			r.fill(t, r.home, func() { interrupt(t, r) })
 		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unharmed`, tiny: tinyOut},
 		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm, [0-9]+ are available`, tiny: tinyShm,
 			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
 		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1, says: `process [01] exited: signal: killed`, late: true},
-		{name: "truncated segment", tries: 24, do: func(t *testing.T, r *faultRun) { r.truncate(t) }, code: 1,
+		{name: "truncated segment", tries: 24, least: 4, do: func(t *testing.T, r *faultRun) { r.truncate(t) }, code: 1,
 			says: `memory fault in .*, at byte (.|\n)*truncated to 0 bytes`, whole: true, on: []string{"http-shm", "shm-tensor:reuse=on"}},
 	}
 }
@@ -137,8 +134,8 @@ func faults() []fault {
 // somebody truncates, with every transport: the run ends soon, with the right code, and
 // names the cause; nothing is left, or what a killed server has left is found and
 // removed; what was measured can be read, and its data is right. At the end there is a
-// table, of 1,000 kills and more with make soak. IPCBENCH_TEST_SEED repeats a run of this
-// test.
+// line for each fault, of 1,000 kills and more with make soak. IPCBENCH_TEST_SEED repeats a
+// run of this test.
 func TestFaults(t *testing.T) {
 	skip.Long(t)
 	long := os.Getenv("IPCBENCH_TEST_SOAK") != ""
@@ -149,36 +146,68 @@ func TestFaults(t *testing.T) {
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
-		check.Need(t, err == nil, "%v", err)
+		check.Must(t, err)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	tries := tries(t, random, long)
-	scores := &scores{seed: seed, began: time.Now()}
-	t.Cleanup(func() { scores.show(t) }) // after all of them
-	for n, c := range tries {
+	scores := &scores{of: map[string]*score{}}
+	t.Cleanup(func() { scores.show(long) }) // after all of them
+	for n, c := range tries(t, rand.New(rand.NewPCG(seed, 0)), long) {
 		t.Run(fmt.Sprintf("%s/%s/%d", c.name, c.variant, n), func(t *testing.T) {
 			t.Parallel()
-			var o outcome
-			defer func() { // also of a try that ends half-way
-				if t.Skipped() {
-					scores.refuse(c)
-				} else {
-					scores.add(c, o, t.Failed())
-				}
-			}()
-			r := startFaultRun(t, c)
+			r := &faultRun{try: c}
+			defer func() { scores.add(t, r) }() // also a try that ends half-way
+			r.start(t)
 			r.ready(t)
-			select { // some are hit as they start, and some in the middle
-			case <-time.After(c.wait):
-			case <-r.done:
-				t.Fatalf("ended early:\n%s", r.text())
-			}
+			check.Need(t, !r.over(c.wait), "ended early:\n%s", &r.Stderr) // some are hit as they start, and some in the middle
 			_, err := os.Stat(r.out)
 			r.saved = err == nil
 			c.do(t, r)
-			r.check(t, &o)
+			r.check(t)
 		})
+	}
+}
+
+// scores are what came of all tries of each fault.
+type scores struct {
+	mu sync.Mutex
+	of map[string]*score // guarded by mu
+}
+
+type score struct {
+	runs, failed, refused, left int
+	worst                       time.Duration
+	proved                      int64 // bytes
+}
+
+// add counts a try.
+func (s *scores) add(t *testing.T, r *faultRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.of[r.try.name]
+	if c == nil {
+		c = &score{}
+		s.of[r.try.name] = c
+	}
+	if t.Skipped() {
+		c.refused++
+		return
+	}
+	c.runs++
+	if t.Failed() {
+		c.failed++
+	}
+	c.left += r.left
+	c.worst = max(c.worst, r.took)
+	c.proved += r.proved
+}
+
+// show prints a line for each fault, with make soak.
+func (s *scores) show(long bool) {
+	for _, f := range faults() {
+		if c := s.of[f.name]; long && c != nil {
+			fmt.Printf("%s: %d runs, %d failed, %d refused by the kernel, ended within %v, left %d for clean, %.3g MB proved\n",
+				f.name, c.runs, c.failed, c.refused, c.worst.Round(time.Millisecond), c.left, float64(c.proved)/1e6)
+		}
 	}
 }
 
@@ -187,12 +216,12 @@ type try struct {
 	fault
 	variant     string
 	wait, pause time.Duration
-	choice      int  // of several that the fault has
+	choice      int  // of two that the fault has
 	inside      bool // there are no worker processes
 }
 
 // tries returns what to try, in random order: with long all that make soak does, else
-// every fault, and the first one twice.
+// every fault, and some of them on several variants.
 func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 	var inside, others []string
 	for _, transport := range all.Transports() {
@@ -202,13 +231,7 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 			others = append(others, transport.Name())
 		}
 	}
-	for i, f := range faults() {
-		n := 1
-		if long {
-			n = f.tries
-		} else if i == 0 {
-			n = 2
-		}
+	for _, f := range faults() {
 		on := f.on
 		if on == nil {
 			on = slices.Clone(others)
@@ -217,8 +240,12 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 			}
 			random.Shuffle(len(on), func(i, j int) { on[i], on[j] = on[j], on[i] })
 		}
+		n := max(f.least, 1)
+		if long {
+			n = f.tries
+		}
 		for n := range n {
-			c := try{fault: f, variant: on[n%len(on)], choice: random.IntN(2),
+			c := try{fault: f, variant: on[n%len(on)], choice: n / len(on) % 2,
 				wait: time.Duration(random.IntN(500)) * time.Millisecond, pause: time.Duration(100+random.IntN(400)) * time.Millisecond}
 			if c.inside = slices.Contains(inside, c.variant); random.IntN(8) == 0 { // when more of the result stands
 				c.wait *= 5
@@ -232,89 +259,82 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 
 // faultRun is a run of the command that is to be disturbed.
 type faultRun struct {
-	background
-	processes
-	try     try
-	path    string // of the command
-	home    string // where it is started
-	dir     string // its TMPDIR, and nobody else's
-	shm     string // what is /dev/shm to it, and nobody else's; empty where it has that of all
-	out     string
-	saved   bool      // there was a part of the result before the fault
-	began   time.Time // the fault
-	ended   time.Time // the run; set before done is closed
-	orphans []int     // descriptors of all processes of a server that is killed
-	hurt    int       // the worker process that was hit
-	role    string    // its
-	missed  int       // how often one was hit that had done its work
+	*child.Child
+	try    try
+	mark   string // of its processes
+	home   string // where it is started
+	dir    string // its TMPDIR, and nobody else's
+	shm    string // what is /dev/shm to it, and nobody else's; empty where it has that of all
+	out    string
+	saved  bool // there was a part of the result before the fault
+	began  time.Time
+	took   time.Duration // from the fault to the end; of a killed server, to that of its workers
+	left   int           // directories, files, sockets and processes, before clean
+	proved int64         // bytes
+	hurt   int           // the worker process that was hit
+	role   string        // its
 }
 
 // filler is the file that takes what room there is.
 const filler = "filler"
 
-func startFaultRun(t *testing.T, c try) *faultRun {
+func (r *faultRun) start(t *testing.T) {
 	t.Helper()
-	path, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
-	r := &faultRun{try: c, path: path, home: t.TempDir()}
 	r.dir = shortDir(t) // sockets lie in it: t's own would be too long a name
-	switch c.tiny {
+	r.mark = idEnv + "=" + r.dir + "."
+	cmd := command(t, "run", "-q", "--transport", r.try.variant, "--model", "cnn", "--workers", "2",
+		"--clients", "4", "--train-ms", "5", "--verify", "all", "--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", "result.json", "--time", "6s", "--blocks", "400")
+	if r.try.whole {
+		cmd.Args = append(cmd.Args, "--time", "60s", "--blocks", "1")
+	}
+	r.home, r.out = cmd.Dir, filepath.Join(cmd.Dir, "result.json")
+	cmd.Env = append(cmd.Env, "TMPDIR="+r.dir, r.mark)
+	if apart() {
+		var err error
+		r.shm, err = os.MkdirTemp(scratch.SharedMemory, "f")
+		check.Must(t, err)
+		t.Cleanup(func() { _ = os.RemoveAll(r.shm) })
+		shell := exec.Command("sh", append([]string{"-c", `mount --bind "$0" ` + scratch.SharedMemory + ` && exec "$@"`, r.shm}, cmd.Args...)...)
+		shell.Dir, shell.Env, shell.SysProcAttr = cmd.Dir, cmd.Env, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		cmd = shell
+	}
+	switch r.try.tiny {
 	case tinyTmp:
 		mountTiny(t, r.dir)
 	case tinyOut:
 		mountTiny(t, r.home)
-	}
-	r.out = filepath.Join(r.home, "result.json")
-	args := []string{r.path, "run", "-q", "--transport", c.variant, "--model", "cnn", "--workers", "2", "--clients", strconv.Itoa(perRound), "--train-ms", "5", "--verify", "all",
-		"--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", r.out, "--time", "6s", "--blocks", "400"}
-	if c.whole {
-		args = append(args, "--time", "60s", "--blocks", "1")
-	}
-	if apart() {
-		r.shm, err = os.MkdirTemp(scratch.SharedMemory, "f")
-		check.Must(t, err)
-		t.Cleanup(func() { _ = os.RemoveAll(r.shm) })
-		if c.tiny == tinyShm {
-			mountTiny(t, r.shm)
+	case tinyShm:
+		if r.shm == "" {
+			skip.Refused(t, "a /dev/shm of its own")
 		}
-		args = append([]string{"sh", "-c", `mount --bind "$0" ` + scratch.SharedMemory + ` && exec "$@"`, r.shm}, args...)
-	} else if c.tiny == tinyShm {
-		skip.Refused(t, "a /dev/shm of its own")
+		mountTiny(t, r.shm)
 	}
-	r.id, r.done = idEnv+"="+r.dir+".", make(chan struct{})
-	r.cmd = exec.Command(args[0], args[1:]...)
-	if r.shm != "" {
-		r.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	}
-	r.cmd.Dir, r.cmd.Env = r.home, append(os.Environ(), "TMPDIR="+r.dir, r.id)
-	r.cmd.Stderr, r.cmd.Stdout = r, &r.stdout
-	check.Must(t, r.cmd.Start())
-	go func() {
-		_ = r.cmd.Wait() // its exit code is looked at later
-		r.ended = time.Now()
-		close(r.done)
-	}()
+	r.Child = child.Start(t, cmd)
 	t.Cleanup(func() {
 		r.end()
-		for _, segment := range r.segments(t) {
+		for _, segment := range r.segments() {
 			check.Must(t, os.RemoveAll(segment))
 		}
 	})
-	return r
 }
 
 // end kills what lives of the run, workers that are stopped too, and waits for its end.
 func (r *faultRun) end() {
-	for {
-		_ = r.cmd.Process.Kill() // most have ended
-		for pid := range r.alive() {
+	for ended := false; !ended; ended = r.over(100 * time.Millisecond) {
+		_ = r.Process.Kill() // most have ended
+		for pid := range alive(r.mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		select {
-		case <-r.done:
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
+	}
+}
+
+// over reports whether the run has ended. It waits for that so long.
+func (r *faultRun) over(d time.Duration) bool {
+	select {
+	case <-r.Done:
+		return true
+	case <-time.After(d):
+		return false
 	}
 }
 
@@ -334,37 +354,23 @@ func mountTiny(t *testing.T, dir string) {
 	t.Cleanup(func() { check.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-// until waits for what a run has to come to before its fault.
-func (r *faultRun) until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	waiting.Until(t, what, func() bool {
-		select {
-		case <-r.done:
-			t.Fatalf("ended early:\n%s", r.text())
-		default:
-		}
-		return ok()
-	})
-}
-
 // ready waits for the first session.
 func (r *faultRun) ready(t *testing.T) {
 	t.Helper()
 	if !r.try.inside {
-		r.worker(t)
+		r.worker()
 		return
 	}
-	r.until(t, "session", func() bool {
+	r.Until("session", func() bool {
 		found, err := os.ReadDir(r.dir)
 		return err == nil && len(found) > 0
 	})
 }
 
 // worker waits for a worker process, and returns its id and its role.
-func (r *faultRun) worker(t *testing.T) (pid int, role string) {
-	t.Helper()
-	r.until(t, "worker", func() bool {
-		for pid, role = range r.alive() {
+func (r *faultRun) worker() (pid int, role string) {
+	r.Until("worker", func() bool {
+		for pid, role = range alive(r.mark) {
 			if strings.HasPrefix(role, "process ") {
 				return true
 			}
@@ -374,25 +380,40 @@ func (r *faultRun) worker(t *testing.T) (pid int, role string) {
 	return pid, role
 }
 
+// strike does something to some worker.
+func (r *faultRun) strike(t *testing.T, do func(pid int) error) int {
+	t.Helper()
+	for {
+		r.hurt, r.role = r.worker()
+		r.began = time.Now()
+		err := do(r.hurt)
+		if err == nil {
+			return r.hurt
+		}
+		check.Need(t, errors.Is(err, syscall.ESRCH), "%v", err) // it has just ended
+	}
+}
+
 // hit sends a signal to some worker.
 func (r *faultRun) hit(t *testing.T, signal syscall.Signal) int {
 	t.Helper()
-	for {
-		r.hurt, r.role = r.worker(t)
-		r.began = time.Now()
-		if err := syscall.Kill(r.hurt, signal); err == nil {
-			return r.hurt
-		} else if !errors.Is(err, syscall.ESRCH) { // it has just ended
-			t.Fatal(err)
-		}
-	}
+	return r.strike(t, func(pid int) error { return syscall.Kill(pid, signal) })
+}
+
+// starve gives a worker no more memory: the kernel kills it when it takes a page.
+func (r *faultRun) starve(t *testing.T) {
+	t.Helper()
+	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", "65536") // hardly any
+	r.strike(t, func(pid int) error {
+		return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+	})
 }
 
 // goesOn reports whether the session whose worker was hit has ended in order: another
 // process has its role or, if the run should have ended, none has any.
 func (r *faultRun) goesOn(late bool) bool {
 	workers := false
-	for pid, role := range r.alive() {
+	for pid, role := range alive(r.mark) {
 		if role == r.role && pid != r.hurt {
 			return true
 		}
@@ -401,39 +422,10 @@ func (r *faultRun) goesOn(late bool) bool {
 	return late && !workers
 }
 
-// signal sends a signal to the server.
-func (r *faultRun) signal(t *testing.T, signal syscall.Signal) {
-	t.Helper()
-	if signal == syscall.SIGKILL {
-		for pid := range r.alive() {
-			if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else it has just ended
-				r.orphans = append(r.orphans, fd)
-			}
-		}
-	}
-	r.began = time.Now()
-	check.Must(t, r.cmd.Process.Signal(signal))
-}
-
-// orphaned waits until all processes have ended whose server was killed.
-func (r *faultRun) orphaned(t *testing.T) {
-	t.Helper()
-	for _, fd := range r.orphans {
-		for left := soon; left > 0; left = soon - time.Since(r.began) {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
-			if n > 0 || err != nil && !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-		check.Must(t, unix.Close(fd))
-	}
-	r.ended = time.Now()
-}
-
 // result waits until a part of the result is saved.
 func (r *faultRun) result(t *testing.T) {
 	t.Helper()
-	r.until(t, "result", func() bool { _, err := os.Stat(r.out); return err == nil })
+	r.Until("result", func() bool { _, err := os.Stat(r.out); return err == nil })
 	r.saved = true
 }
 
@@ -444,184 +436,146 @@ func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 	f, err := os.Create(filepath.Join(dir, filler))
 	check.Must(t, err)
 	defer f.Close()
-	chunk, late := make([]byte, 1<<20), time.After(soon)
-	for first := true; ; first = false {
+	chunk, begin := make([]byte, 1<<20), sync.OnceFunc(then)
+	for until := time.Now().Add(soon); time.Now().Before(until) && !r.over(time.Millisecond); {
 		for err = nil; err == nil; {
 			_, err = f.Write(chunk)
 		}
 		check.Need(t, errors.Is(err, syscall.ENOSPC), "%v", err)
-		if first {
-			then()
-		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-late:
-			return
-		case <-r.done:
-			return
-		}
+		begin()
 	}
 }
 
-// starve gives a worker no more memory: the kernel kills it when it takes a page.
-func (r *faultRun) starve(t *testing.T) {
-	t.Helper()
-	group := fullGroup(t)
-	for {
-		r.hurt, r.role = r.worker(t)
-		r.began = time.Now()
-		err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(r.hurt)), 0)
-		if err == nil {
-			return
-		} else if !errors.Is(err, syscall.ESRCH) { // it has just ended
-			t.Fatal(err)
-		}
-	}
-}
-
-// fullGroup makes a memory cgroup with hardly any memory, below that of this process.
-func fullGroup(t *testing.T) string {
+// controlGroup makes a control group with a limit, in version 1 or 2: below the group of
+// this process, or one around that. It has to be empty when the test ends.
+func controlGroup(t *testing.T, controller, one, two, limit string) (dir string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/cgroup")
 	check.Must(t, err)
 	for line := range strings.Lines(string(text)) {
-		_, own, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, _ := strings.Cut(own, ":")
-		root, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-		if controllers == "" {
-			root, limit = "/sys/fs/cgroup", "memory.max"
-		} else if controllers != "memory" {
+		own := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		root, file := filepath.Join("/sys/fs/cgroup", controller), one
+		if own[1] == "" {
+			root, file = "/sys/fs/cgroup", two
+		} else if !slices.Contains(strings.Split(own[1], ","), controller) {
 			continue
 		}
-		group, err := os.MkdirTemp(filepath.Join(root, path), "ipcbench-test-")
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { check.Must(t, os.Remove(group)) }) // empty by then
-		if f, err := os.OpenFile(filepath.Join(group, limit), os.O_WRONLY, 0); err == nil {
-			_, err = f.WriteString("65536")
-			check.Must(t, errors.Join(err, f.Close()))
-			return group
+		for path := own[2]; ; path = filepath.Dir(path) {
+			dir, err := os.MkdirTemp(filepath.Join(root, path), "ipcbench-test-")
+			if err == nil {
+				t.Cleanup(func() { check.OK(t, os.Remove(dir)) })
+				if f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0); err == nil {
+					_, err = f.WriteString(limit)
+					check.Must(t, errors.Join(err, f.Close()))
+					return dir
+				}
+			}
+			if path == "/" {
+				break
+			}
 		}
 	}
-	skip.Refused(t, "a memory cgroup")
+	skip.Refused(t, "a control group of %s", controller)
 	return ""
 }
 
-// truncate cuts segments of the run off until it ends.
+// truncate cuts segments of the run off until it ends, which names one of them. It waits
+// until server and worker have mapped each of them: one that is opened later is refused for
+// its size.
 func (r *faultRun) truncate(t *testing.T) {
 	t.Helper()
-	patterns := truncated[r.try.variant]
-	late := time.After(soon)
-	for cut := []string(nil); ; {
-		if found, began := truncate(t, r.segments(t), patterns[r.try.choice%len(patterns)]); found != nil && !slices.Equal(found, cut) {
-			if cut != nil { // the session had just ended
-				r.missed++
+	pattern := truncated[r.try.variant][r.try.choice]
+	var cut []string
+	for until := time.Now().Add(soon); time.Now().Before(until) && !r.over(10*time.Millisecond); {
+		for _, dir := range r.segments() {
+			found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+			if !r.mapped(found) {
+				continue
 			}
-			cut, r.began = found, began
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-late:
-			return
-		case <-r.done:
-			return
+			if !slices.Equal(found, cut) { // again, if the session had just ended
+				cut, r.began = found, time.Now()
+			}
+			for _, path := range found {
+				err := os.Chmod(path, 0o600) // some may only be read, which does not stop their owner
+				if err == nil {
+					err = os.Truncate(path, 0)
+				}
+				check.That(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err) // gone meanwhile
+			}
 		}
 	}
+	check.That(t, slices.ContainsFunc(cut, func(path string) bool {
+		return strings.Contains(r.Stderr.String(), filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))+", at byte ")
+	}), "%v were truncated", cut)
+}
+
+// mapped reports whether two processes of the run or more have each of the files mapped. To
+// them, a file may lie elsewhere, in the same directory of a session.
+func (r *faultRun) mapped(paths []string) bool {
+	processes := alive(r.mark)
+	for _, path := range paths {
+		n := 0
+		for pid := range processes {
+			if strings.Contains(proc.Read(pid, "maps"), filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))) {
+				n++
+			}
+		}
+		if n < 2 {
+			return false
+		}
+	}
+	return len(paths) > 0
 }
 
 // segments returns the directories in shared memory whose owner is this run.
-func (r *faultRun) segments(t *testing.T) []string {
-	t.Helper()
+func (r *faultRun) segments() []string {
 	if r.shm == "" {
-		return memoryOf(r.cmd.Process.Pid)
+		return sessions(scratch.SharedMemory, r.Process.Pid)
 	}
-	dirs, err := filepath.Glob(filepath.Join(r.shm, "ipcbench-*"))
-	check.Must(t, err)
+	dirs, _ := filepath.Glob(filepath.Join(r.shm, "ipcbench-*")) // the pattern is well-formed
 	return dirs
 }
 
-// An outcome is what came of a try.
-type outcome struct {
-	took    time.Duration // from the fault to the end of the run; of a killed server, to that of its workers
-	missed  int           // how often what was hit had done its work
-	named   bool          // the error names the fault
-	left    int           // directories, files, sockets and processes
-	after   int           // what ipcbench clean has left of them
-	checked int64         // bytes whose hashes are those of the reference chain
-	wrong   int64
-}
-
-// check looks at what the fault did, and at what is left. It fills o as it goes: what
-// ends it half-way is counted, too.
-func (r *faultRun) check(t *testing.T, o *outcome) {
+// check looks at what the fault did, and at what is left.
+func (r *faultRun) check(t *testing.T) {
 	t.Helper()
-	f := r.try.fault
-	o.took = soon // unless it ends
-	for deadline, ended := time.Now().Add(soon), false; !ended; {
-		select {
-		case <-r.done:
-			ended = true
-		case <-time.After(100 * time.Millisecond):
-			late := time.Now().After(deadline)
-			if f.late && r.goesOn(late) {
-				r.missed++
-				f.do(t, r)
-				deadline = time.Now().Add(soon)
-			} else if late {
-				t.Errorf("has not ended after %v:\n%s", soon, r.text())
-				r.end()
-				if !r.began.IsZero() {
-					o.took = r.ended.Sub(r.began)
-				}
-				o.missed = r.missed
-				r.read(t, o)
-				return // what is left was never its to remove
-			}
+	f, limit := r.try.fault, time.Now().Add(soon)
+	for !r.over(100 * time.Millisecond) {
+		late := time.Now().After(limit)
+		if f.late && r.goesOn(late) {
+			f.do(t, r)
+			limit = time.Now().Add(soon)
+		} else if late {
+			r.end()
+			r.read(t)
+			t.Fatalf("has not ended after %v:\n%s", soon, &r.Stderr) // what is left was never its to remove
 		}
 	}
 	killed := f.code < 0 // it could not tidy up, nor say anything
-	if killed {
-		r.orphaned(t)
+	ended := time.Now()
+	for len(alive(r.mark)) > 0 {
+		check.Need(t, time.Since(ended) < soon, "processes live %v after the end: %v", soon, alive(r.mark))
+		<-time.After(5 * time.Millisecond)
 	}
-	o.took, o.missed = 0, r.missed
-	if !r.began.IsZero() {
-		o.took = r.ended.Sub(r.began)
-	}
-	for deadline := time.Now().Add(soon); len(r.alive()) > 0; <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Errorf("processes live %v after the end: %v", soon, r.alive())
-			o.left = len(r.alive())
-			break
-		}
-		if killed { // a process that was being started
-			o.took = time.Since(r.began)
-		}
-	}
-	t.Logf("ended after %v: %s", o.took.Round(time.Millisecond), strings.TrimSpace(r.text()))
-	check.Equal(t, r.cmd.ProcessState.ExitCode(), f.code, "exit code")
-	o.named = regexp.MustCompile(f.says).MatchString(r.text()) && !strings.Contains(r.text(), "goroutine ")
-	if !o.named {
-		t.Errorf("stderr does not match %q, or shows a stack trace:\n%s", f.says, r.text())
-	}
-	left := r.left(t)
-	if o.left += len(left); killed {
+	r.took = time.Since(r.began)
+	t.Logf("ended after %v: %s", r.took.Round(time.Millisecond), strings.TrimSpace(r.Stderr.String()))
+	r.Ends(soon, f.code, f.says)
+	left := r.rest(t)
+	if r.left = len(left); killed {
 		left = r.clean(t, left)
 	}
-	o.after = len(r.alive())
-	o.after += len(left)
-	check.That(t, o.after <= 0, "left behind: %v", left)
-	r.read(t, o)
+	check.That(t, len(left) == 0, "left behind: %v", left)
+	r.read(t)
 }
 
-// left returns what there is of the run besides its result: paths, and the lines of
+// rest returns what there is of the run besides its result: paths, and the lines of
 // sockets.
-func (r *faultRun) left(t *testing.T) []string {
+func (r *faultRun) rest(t *testing.T) []string {
 	t.Helper()
 	dirs := []string{r.dir, r.home}
 	var left []string
 	if r.shm == "" {
-		left = r.segments(t)
+		left = r.segments()
 	} else { // all of it is the run's
 		dirs = append(dirs, r.shm)
 	}
@@ -649,8 +603,8 @@ func (r *faultRun) left(t *testing.T) []string {
 func (r *faultRun) clean(t *testing.T, left []string) []string {
 	t.Helper()
 	run := func(args ...string) string {
-		cmd := exec.Command(r.path, append([]string{"clean"}, args...)...)
-		cmd.Env = append(os.Environ(), "TMPDIR="+r.dir)
+		cmd := command(t, append([]string{"clean"}, args...)...)
+		cmd.Env = append(cmd.Env, "TMPDIR="+r.dir)
 		out, err := cmd.CombinedOutput()
 		check.That(t, err == nil, "clean: %v\n%s", err, out)
 		return string(out)
@@ -674,36 +628,25 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 		check.That(t, strings.Contains(found, dir+": "), "clean does not find %s:\n%s", dir, found)
 	}
 	run(dirs...)
-	return r.left(t)
+	return r.rest(t)
 }
 
 // wrongData is what an error says of bytes that are not what was sent.
 var wrongData = regexp.MustCompile(`delivered wrong data|bytes [0-9]+ to [0-9]+ are [0-9a-f]+, want`)
 
 // read looks at the result: every block in it is proved.
-func (r *faultRun) read(t *testing.T, o *outcome) {
+func (r *faultRun) read(t *testing.T) {
 	t.Helper()
-	if wrongData.MatchString(r.text()) {
-		cnn, err := models.Parse("cnn")
-		check.Must(t, err)
-		o.wrong = int64(2 * perRound * cnn.Layout.Size())
-		t.Errorf("wrong data:\n%s", r.text())
-	}
+	check.That(t, !wrongData.MatchString(r.Stderr.String()), "wrong data:\n%s", &r.Stderr)
 	result, err := result.ReadFile(r.out)
 	if errors.Is(err, fs.ErrNotExist) && !r.saved {
 		return // it ended before the first cycle did
 	}
-	if err != nil || result.Partial == "" {
-		t.Errorf("the result cannot be read, or is not marked as partial: %v", err)
-		return
-	}
+	check.Need(t, err == nil && result.Partial != "", "the result cannot be read, or is not marked as partial: %v", err)
 	for _, c := range result.Cells {
-		if len(c.Blocks) > 0 && !c.Proved() {
-			t.Errorf("%s has blocks that are not proved", c.ID())
-			continue
-		}
+		check.That(t, len(c.Blocks) == 0 || c.Proved(), "%s has blocks that are not proved", c.ID())
 		for _, b := range c.Blocks {
-			o.checked += int64(b.Proof.Hashed) * c.Payload()
+			r.proved += int64(b.Proof.Hashed) * c.Payload()
 		}
 	}
 }

@@ -23,13 +23,10 @@ func TestHelp(t *testing.T) {
 		c.SetOut(&out)
 		check.Must(t, c.Help())
 		for line := range strings.Lines(out.String()) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-				t.Errorf("%s --help has a line of %d columns: %s", c.CommandPath(), n, line)
-			}
+			n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+			check.That(t, n <= 80, "%s --help has a line of %d columns: %s", c.CommandPath(), n, line)
 		}
-		if c.Long != "" && !strings.Contains(c.Long, "\n  "+root.Name()+" ") {
-			t.Errorf("%s --help has no example", c.CommandPath())
-		}
+		check.That(t, c.Long == "" || strings.Contains(c.Long, "\n  "+root.Name()+" "), "%s --help has no example", c.CommandPath())
 		for _, sub := range c.Commands() {
 			try(sub)
 		}

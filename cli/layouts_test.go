@@ -93,9 +93,7 @@ func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64)
 			c.Blocks = append(c.Blocks, b)
 		}
 	}
-	c, err := report.Compare(&d, nil, report.CompareOptions{})
-	check.Must(t, err)
-	return c
+	return compared(t, &d)
 }
 
 func (a *tally) String() string {
@@ -151,9 +149,8 @@ func TestLayoutABlock(t *testing.T) {
 	if a := of("a layout a block", 0.12); a.other > reports/10 { // 5 % are meant, of many
 		t.Errorf("a layout a block: %v, want at most a tenth", a)
 	}
-	if a := of("a layout a block", 0.02); a.other > reports/10 || a.slower < reports*8/10 {
-		t.Errorf("layouts that differ little: %v, want at most a tenth, and at least 80 %%", a)
-	}
+	a = of("a layout a block", 0.02)
+	check.That(t, a.other <= reports/10 && a.slower >= reports*8/10, "layouts that differ little: %v, want at most a tenth, and at least 80 %%", a)
 }
 
 // TestSoakLayouts: of 1,000 reports that are drawn from one run of 24 layouts of this
@@ -175,9 +172,9 @@ func TestSoakLayouts(t *testing.T) {
 	if r.Layouts != nil {
 		n = len(r.Layouts.Base)
 	}
-	if n < blocksDrawn || len(r.Layouts.Head) != n || slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return len(c.Blocks) < n*blocksDrawn }) {
-		t.Fatalf("%s: want %d or more layouts, as many of each side, and %d blocks of every cell in each", path, blocksDrawn, blocksDrawn)
-	}
+	short := slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return len(c.Blocks) < n*blocksDrawn })
+	check.Need(t, n >= blocksDrawn && len(r.Layouts.Head) == n && !short,
+		"%s: want %d or more layouts, as many of each side, and %d blocks of every cell in each", path, blocksDrawn, blocksDrawn)
 	random := rand.New(rand.NewPCG(1, 28))
 	for _, way := range slices.Sorted(maps.Keys(draws)) {
 		a := &tally{of: map[string]int{}}

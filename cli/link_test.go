@@ -1,48 +1,51 @@
 package cli
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
-	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
 
-// onLink skips a test where there can be no link, and returns the program.
-func onLink(t *testing.T) string {
+// onLink returns a short run with a link of the transports and more arguments, and its
+// result's file. It skips a test where there can be no link.
+func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out string) {
 	t.Helper()
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
+	skip.Long(t)
+	t.Parallel() // much of it is waiting
 	if err := link.Try(); err != nil {
 		skip.Refused(t, "a link: %v", err)
 	}
-	return exe
+	cmd = command(t, slices.Concat([]string{"run", "--blocks", "1", "--transport", transports, "--out", "out.json"}, args)...)
+	return cmd, filepath.Join(cmd.Dir, "out.json")
+}
+
+// measured returns the result of a command.
+func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
+	t.Helper()
+	child.Start(t, cmd).Ends(waiting.Limit, 0, "")
+	r, err := result.ReadFile(out)
+	check.Must(t, err)
+	return r
 }
 
 // TestLink: a run with links is what a run without is, and its result says what
 // network there was. What has no network is measured once.
 func TestLink(t *testing.T) {
-	skip.Long(t)
-	t.Parallel() // much of it is waiting
-	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
-	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http,grpc-stream,http-shm,shm-slab",
-		"--model", "uniform:256KiB/4", "--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped", "--out", out)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	r, err := result.ReadFile(out)
-	check.Must(t, err)
+	cmd, out := onLink(t, "http,grpc-stream,http-shm,shm-slab", "--quick", "--quiet", "--model", "uniform:256KiB/4",
+		"--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped")
+	r := measured(t, cmd, out)
 	var ids []string
 	for _, c := range r.Cells {
 		ids = append(ids, c.Transport+" "+c.Link.String())
@@ -77,31 +80,12 @@ func TestLink(t *testing.T) {
 
 // TestLinkAgainst: another build runs its blocks on the same link.
 func TestLinkAgainst(t *testing.T) {
-	skip.Long(t)
-	t.Parallel() // much of it is waiting
-	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
-	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http", "--model", "uniform:64KiB/4",
-		"--clients", "1", "--workers", "1", "--link", "50Mbit", "--out", out, "--against", exe)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	r, err := result.ReadFile(out)
-	check.Must(t, err)
+	cmd, out := onLink(t, "http", "--quick", "--quiet", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1", "--link", "50Mbit")
+	cmd.Args = append(cmd.Args, "--against", cmd.Path)
+	r := measured(t, cmd, out)
 	for _, c := range r.Cells {
-		if c.Link != (link.Rate{}) && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
-			t.Errorf("%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
-		}
-	}
-}
-
-// saying reads what a program says until it has said what matches the pattern.
-func saying(t *testing.T, from io.Reader, pattern string) {
-	t.Helper()
-	said, read, wanted := make([]byte, 1<<16), 0, regexp.MustCompile(pattern)
-	for !wanted.Match(said[:read]) {
-		n, err := from.Read(said[read:])
-		read += n
-		check.Need(t, err == nil, "it ended early: %v: %s", err, said[:read])
+		check.That(t, c.Link == (link.Rate{}) || c.Blocks[0].Link != nil && c.Blocks[0].Link.Overlimits > 0,
+			"%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
 	}
 }
 
@@ -109,42 +93,34 @@ func saying(t *testing.T, from io.Reader, pattern string) {
 // to the outer one alone end a run on a link in order: its code is that of the signal,
 // what was measured is kept, and nothing is left.
 func TestLinkInterrupted(t *testing.T) {
-	skip.Long(t)
-	t.Parallel() // much of it is waiting
-	exe := onLink(t)
-	for _, all := range []bool{true, false} {
-		dir := t.TempDir()
-		out := filepath.Join(dir, "out.json")
-		cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--transport", "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
-			"--time", "600s", "--precision", "0.000001", "--link", "50Mbit", "--out", out)
-		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		interruptRun(t, cmd, "block [23] of", all, dir, out)
+	for name, all := range map[string]bool{"all": true, "the outer one": false} {
+		t.Run(name, func(t *testing.T) {
+			cmd, _ := onLink(t, "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
+				"--blocks", "100", "--time", "600s", "--precision", "0.000001", "--link", "50Mbit")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			interruptRun(t, cmd, "block [23] of", all)
+		})
 	}
 }
 
 // interruptRun starts a run, which has a process group of its own, and interrupts it when
 // it has said what matches the pattern: all of its processes, or the first one alone. It
-// has to end in order, keep what it has, and leave nothing in dir.
-func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool, dir, out string) {
+// has to end in order, keep what it has, and leave nothing.
+func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool) {
 	t.Helper()
-	stderr, err := cmd.StderrPipe()
-	check.Must(t, err)
-	check.Must(t, cmd.Start())
-	saying(t, stderr, pattern)
-	pid := cmd.Process.Pid
+	tmp := shortDir(t)
+	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
+	c := child.Start(t, cmd)
+	c.Says(pattern)
+	pid := c.Process.Pid
 	if all {
 		pid = -pid
 	}
 	check.Must(t, syscall.Kill(pid, syscall.SIGINT))
-	_ = cmd.Wait() // how it ended is looked at now
-	got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT)
-	check.That(t, got == want, "exit code %d (%v), want %d", got, cmd.ProcessState, want)
-	check.Equal[error](t, syscall.Kill(-cmd.Process.Pid, 0), syscall.ESRCH, "a process of its group lives")
-	if r, err := result.ReadFile(out); err != nil || r.Partial == "" {
-		t.Errorf("the result was not kept as partial: %v", err)
-	}
-	if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	c.Ends(waiting.Limit, 128+int(syscall.SIGINT), "")
+	check.Equal[error](t, syscall.Kill(-c.Process.Pid, 0), syscall.ESRCH, "a process of its group lives")
+	r, err := result.ReadFile(filepath.Join(cmd.Dir, "out.json"))
+	check.That(t, err == nil && r.Partial != "", "the result was not kept as partial: %v", err)
+	left, err := os.ReadDir(tmp)
+	check.That(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
 }

@@ -6,8 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +15,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -43,52 +42,42 @@ func maybeNetwork() {
 	}
 }
 
-// networked returns a run of the program in a network of its own. It is in a process
-// group of its own, too.
-func networked(t *testing.T, args ...string) *exec.Cmd {
+// networked returns a run of the program in a network of its own, and its result's file. It
+// is in a process group of its own, too.
+func networked(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out string) {
 	t.Helper()
-	exe := onLink(t) // as there are namespaces for that
-	cmd := exec.CommandContext(waiting.Context(t), exe, append([]string{"run"}, args...)...)
-	cmd.Env = append(os.Environ(), networkEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid: true, Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	cmd, out = onLink(t, transports, append(args, "--model", "uniform:64KiB/4", "--listen", offLoopback)...) // as there are namespaces for that
+	cmd.Env = append(cmd.Env, networkEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
+	if os.Geteuid() != 0 { // root needs no users of its own
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
 	}
-	if os.Geteuid() == 0 { // needs no users of its own
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
-	}
-	return cmd
+	return cmd, out
 }
 
 // TestListenOffLoopback: a server whose address others can reach has certificates at
 // both ends. Without them it listens only if the user says so, and the result says it.
 // It does not say where that was.
 func TestListenOffLoopback(t *testing.T) {
-	skip.Long(t)
-	t.Parallel() // much of it is waiting
-	short := []string{"--model", "uniform:64KiB/4", "--clients", "3", "--workers", "3", "--lanes-per-process", "2", "--rounds", "2", "--blocks", "1", "--listen", offLoopback}
-	for _, tt := range []struct {
-		name string
-		args []string
-		want string
-	}{
-		{"tls=off", []string{"--transport", "http,grpc-stream:tls=off"}, "--listen 192.0.2.1: with grpc-stream:network=tcp, strangers could read what goes over the network\nhint: leave tls=off out: with --listen it is mutual; or allow it with --insecure-network"},
-		{"tls=on", []string{"--transport", "http:tls=on"}, "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove who they are\nhint: leave tls=on out"},
-		{"mutual", []string{"--transport", "pickle,storage,grpc-tensor,grpc-batch,grpc-stream,http,http-shm,shm-slab"}, ""},
-		{"insecure", []string{"--transport", "pickle:tls=off,grpc-stream:tls=on,http", "--insecure-network"}, ""},
+	for _, tt := range []struct{ name, transports, refused string }{
+		{"tls=off", "http,grpc-stream:tls=off", "--listen 192.0.2.1: with grpc-stream:network=tcp, strangers could read what goes over the network\nhint: leave tls=off out: with --listen it is mutual; or allow it with --insecure-network"},
+		{"tls=on", "http:tls=on", "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove who they are\nhint: leave tls=on out"},
+		{"mutual", "pickle,storage,grpc-tensor,grpc-batch,grpc-stream,http,http-shm,shm-slab", ""},
+		{"insecure", "pickle:tls=off,grpc-stream:tls=on,http", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "out.json")
-			cmd := networked(t, slices.Concat(short, tt.args, []string{"--out", out})...)
-			text, err := cmd.CombinedOutput()
-			if tt.want != "" {
-				if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(text), tt.want) {
-					t.Errorf("exit code %d: %s\nwant %s", cmd.ProcessState.ExitCode(), text, tt.want)
-				}
+			cmd, out := networked(t, tt.transports, "--clients", "3", "--workers", "3", "--lanes-per-process", "2", "--rounds", "2")
+			if tt.name == "insecure" {
+				cmd.Args = append(cmd.Args, "--insecure-network")
+			}
+			if tt.refused != "" {
+				child.Start(t, cmd).Ends(waiting.Limit, exitUsage, regexp.QuoteMeta(tt.refused))
 				return
 			}
-			check.Need(t, err == nil, "%v: %s", err, text)
+			c := child.Start(t, cmd)
+			c.Ends(waiting.Limit, 0, "")
 			r, err := result.ReadFile(out)
 			check.Must(t, err)
 			for _, c := range r.Cells {
@@ -100,16 +89,15 @@ func TestListenOffLoopback(t *testing.T) {
 					t.Errorf("%s: handshakes %+v", c.Variant, b.TLS)
 				}
 			}
-			words := strings.Join(strings.Fields(string(text)), " ")
+			words := strings.Join(strings.Fields(c.Stdout.String()+c.Stderr.String()), " ")
 			read, unproven := strings.Contains(words, "could be read and changed on the way"), strings.Contains(words, "asked workers for no certificate")
 			if insecure := tt.name == "insecure"; read != insecure || unproven != insecure || r.Environment.Listen != map[bool]string{false: "off loopback", true: "off loopback, insecure"}[insecure] {
-				t.Errorf("it has listened %s, and said %s", r.Environment.Listen, text)
+				t.Errorf("it has listened %s, and said %s", r.Environment.Listen, words)
 			}
 			r.Command = nil // as it was typed
 			var rest strings.Builder
-			if err := r.Write(&rest); err != nil || strings.Contains(rest.String(), offLoopback) {
-				t.Errorf("the result holds the address: %v", err)
-			}
+			err = r.Write(&rest)
+			check.That(t, err == nil && !strings.Contains(rest.String(), offLoopback), "the result holds the address: %v", err)
 		})
 	}
 }
@@ -117,12 +105,6 @@ func TestListenOffLoopback(t *testing.T) {
 // TestListenInterrupted: a run that listens ends in order when it is interrupted, keeps
 // what it has, and leaves nothing.
 func TestListenInterrupted(t *testing.T) {
-	skip.Long(t)
-	t.Parallel() // much of it is waiting
-	dir := shortDir(t)
-	out := filepath.Join(dir, "out.json")
-	cmd := networked(t, "--transport", "http,grpc-stream", "--model", "uniform:64KiB/4", "--clients", "2", "--workers", "2",
-		"--time", "600s", "--precision", "0.000001", "--listen", offLoopback, "--out", out)
-	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
-	interruptRun(t, cmd, "block ([3-9]|[1-9][0-9]) of", true, dir, out)
+	cmd, _ := networked(t, "http,grpc-stream", "--clients", "2", "--workers", "2", "--blocks", "100", "--time", "600s", "--precision", "0.000001")
+	interruptRun(t, cmd, "block ([3-9]|[1-9][0-9]) of", true)
 }

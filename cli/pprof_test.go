@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/waiting"
 )
 
@@ -25,8 +25,6 @@ import (
 // home of its own.
 func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
 	f := &profile.Function{ID: 1, Name: "main.decode"}
 	m := &profile.Mapping{ID: 1, Limit: 1, File: "program", HasFunctions: true}
 	l := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
@@ -38,24 +36,18 @@ func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	check.Must(t, p.Write(&b))
 	path := filepath.Join(t.TempDir(), "x.pb.gz")
 	check.Must(t, os.WriteFile(path, b.Bytes(), 0o600))
-	cmd := exec.CommandContext(waiting.Context(t), exe, append(append([]string{"pprof"}, args...), path)...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "XDG_CONFIG_HOME=")
+	cmd := command(t, append(append([]string{"pprof"}, args...), path)...)
+	cmd.Env = append(cmd.Env, "HOME="+cmd.Dir, "XDG_CONFIG_HOME=")
 	return cmd
 }
 
 // TestPprofPage: the page is at a free port of the loopback interface, refers to
 // nothing outside of it, leaves nothing in the home, and ends with a signal.
 func TestPprofPage(t *testing.T) {
-	cmd := runPprof(t, "-http", "localhost:0")
-	stderr, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	check.Must(t, err)
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	at, parseErr := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
-	check.Need(t, err == nil && parseErr == nil && at.Port() != "" && at.Port() != "0", "it says %q, %v, %v", line, err, parseErr)
+	c := child.Start(t, runPprof(t, "-http", "localhost:0"))
+	line := c.Says("Serving web UI on .*\n")
+	at, err := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
+	check.Need(t, err == nil && at.Port() != "" && at.Port() != "0", "it says %q, %v", line, err)
 	page := ""
 	waiting.Until(t, "the page", func() bool { // the address is said before it listens
 		answer, err := http.Get(at.String())
@@ -69,9 +61,8 @@ func TestPprofPage(t *testing.T) {
 	})
 	check.That(t, strings.Contains(page, "main.decode") && strings.HasSuffix(strings.TrimSpace(page), "</html>"),
 		"the page is\n%s", page)
-	if outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1); outside != nil {
-		t.Errorf("the page refers to others: %q", outside)
-	}
+	outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1)
+	check.That(t, outside == nil, "the page refers to others: %q", outside)
 	for _, other := range ourAddresses() {
 		if other == "127.0.0.1" {
 			continue
@@ -81,13 +72,11 @@ func TestPprofPage(t *testing.T) {
 			t.Errorf("it listens at %s, too", other)
 		}
 	}
-	check.Must(t, cmd.Process.Signal(syscall.SIGINT))
-	_ = cmd.Wait() // how it ended is looked at now
-	got := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	check.That(t, got.Signaled() && got.Signal() == syscall.SIGINT, "it ended with %v", cmd.ProcessState)
-	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
-		t.Errorf("left in the home: %v, %v", left, err)
-	}
+	c.Send(syscall.SIGINT)
+	c.Wait()
+	check.Equal(t, c.ProcessState.String(), "signal: interrupt", "it ended with")
+	left, err := os.ReadDir(c.Dir)
+	check.That(t, err == nil && len(left) == 0, "left in the home: %v, %v", left, err)
 }
 
 // TestPprofShell: commands are asked for at a terminal, but not where nobody would see
@@ -96,15 +85,11 @@ func TestPprofShell(t *testing.T) {
 	master, slave := terminal(t)
 	hidden := runPprof(t)
 	hidden.Stdin = slave
-	out, err := hidden.CombinedOutput()
-	if err == nil || hidden.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "stdout is no terminal") {
-		t.Errorf("got %v, %s", err, out)
-	}
+	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is no terminal")
 	cmd := runPprof(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	if _, err := master.WriteString("top\nquit\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := master.WriteString("top\nquit\n")
+	check.Must(t, err)
 	check.OK(t, cmd.Run())
 	slave.Close()
 	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end
@@ -119,9 +104,6 @@ func TestPprofPipe(t *testing.T) {
 	read.Close()
 	defer write.Close()
 	cmd := runPprof(t, "-top")
-	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = write, &stderr
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitPipe || stderr.Len() > 0 {
-		t.Errorf("got %v, %s", err, &stderr)
-	}
+	cmd.Stdout = write
+	child.Start(t, cmd).Ends(waiting.Limit, exitPipe, "^$")
 }

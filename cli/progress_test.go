@@ -100,7 +100,6 @@ waiting for agents: 2 of 3 (h1, h\x1b[2J), 0 s left
 	got := out.String()
 	check.That(t, got == want, "got  %q\nwant %q", got, want)
 	newProgress(&out, true).gathering(nil, 1, time.Second)
-	if got := out.String(); got != want {
-		t.Errorf("a quiet run shows %q", got[len(want):])
-	}
+	got = out.String()
+	check.That(t, got == want, "a quiet run shows %q", got[len(want):])
 }

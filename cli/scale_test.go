@@ -2,11 +2,12 @@ package cli
 
 import (
 	"encoding/csv"
-	"ipcbench/internal/test/check"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSoakCollaborators: O9, O24: 200 collaborators with 1,000 tensors each, and 2,000 at a
@@ -31,29 +32,24 @@ func TestSoakCollaborators(t *testing.T) {
 				"--rounds", "2", "--blocks", "1", "--format", "csv", "--out", filepath.Join(t.TempDir(), "result.json"))
 			rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
 			check.Must(t, err)
-			got := map[[2]string]float64{}
+			all := map[[2]string]float64{}
 			for _, row := range rows {
-				got[[2]string{row[0], row[5]}], _ = strconv.ParseFloat(row[8], 64)
+				all[[2]string{row[0], row[5]}], _ = strconv.ParseFloat(row[8], 64)
 			}
 			for _, name := range c.transports {
+				got := func(metric string) float64 { return all[[2]string{name, metric}] }
 				fetches := 1
 				if name == "grpc-tensor" {
 					fetches = c.tensors
 				}
 				// A task and a result each, and the model: a call a tensor, or one.
-				if calls := got[[2]string{name, "rpcs"}]; calls != float64(c.collaborators*(2+fetches)) {
-					t.Errorf("%s made %v calls a round, want %d", name, calls, c.collaborators*(2+fetches))
-				}
-				if tensors := got[[2]string{name, "rpcs_tensors"}]; tensors != float64(c.collaborators*fetches) {
-					t.Errorf("%s made %v calls a round for tensors, want %d", name, tensors, c.collaborators*fetches)
-				}
-				most := got[[2]string{name, "in_service_most"}]
-				check.That(t, most >= 1 && most <= 8, "%s: %v requests in service at once, with 8 threads", name, most)
-				proved := got[[2]string{name, "proved"}]
-				check.That(t, proved == 1, "%s: the rounds were not proved", name)
-				peak := got[[2]string{name, "peak_rss"}]
-				check.That(t, peak > 0 && peak <= 24<<30, "%s took %v bytes", name, peak)
-				t.Logf("%s: %.1f s a round, %.1f GB in all", name, got[[2]string{name, "round"}], got[[2]string{name, "peak_rss"}]/1e9)
+				check.Equal(t, got("rpcs"), float64(c.collaborators*(2+fetches)), name, "calls a round")
+				check.Equal(t, got("rpcs_tensors"), float64(c.collaborators*fetches), name, "calls a round for tensors")
+				check.That(t, got("in_service_most") >= 1 && got("in_service_most") <= 8,
+					"%s: %v requests in service at once, with 8 threads", name, got("in_service_most"))
+				check.Equal(t, got("proved"), 1, name, "the rounds are proved")
+				check.That(t, got("peak_rss") > 0 && got("peak_rss") <= 24<<30, "%s took %v bytes", name, got("peak_rss"))
+				t.Logf("%s: %.1f s a round, %.1f GB in all", name, got("round"), got("peak_rss")/1e9)
 			}
 		})
 	}

@@ -65,9 +65,8 @@ func TestReadmeSettings(t *testing.T) {
 	_, rest, _ := strings.Cut(string(text), "```yaml\n")
 	file, _, found := strings.Cut(rest, "```")
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil || !found {
-		t.Fatal("README has no example: ", err)
-	}
+	err = os.WriteFile(path, []byte(file), 0o644)
+	check.Need(t, err == nil && found, "README has no example: %v", err)
 	var out, stderr bytes.Buffer
 	code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"})
 	check.Need(t, code == 0, "exit code %d: %s", code, stderr.String())
@@ -125,8 +124,7 @@ func FuzzConfig(f *testing.F) {
 			check.That(t, !strings.Contains(strings.TrimSuffix(err.Error(), "\n"), "\n"), "an error of several lines: %v", err)
 			return
 		}
-		if second, err := apply([]byte(first)); err != nil || second != first {
-			t.Errorf("%v: printed\n%s\nand read back as\n%s", err, first, second)
-		}
+		second, err := apply([]byte(first))
+		check.That(t, err == nil && second == first, "%v: printed\n%s\nand read back as\n%s", err, first, second)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/agent"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -26,31 +27,19 @@ import (
 // TestSignalsEndReaders: a signal ends a command that reads, also one that waits
 // for somebody to write into a pipe.
 func TestSignalsEndReaders(t *testing.T) {
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
 	for _, args := range [][]string{{"report"}, {"compare"}, {"pprof", "-top"}} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(fmt.Sprint(args[0], " ", sig), func(t *testing.T) {
 				t.Parallel()
 				fifo := filepath.Join(t.TempDir(), "fifo")
 				check.Must(t, syscall.Mkfifo(fifo, 0o600))
-				ctx := waiting.Context(t)
-				cmd := exec.CommandContext(ctx, exe, append(args, fifo)...)
-				check.Must(t, cmd.Start())
-				reading := make(chan struct{})
-				go func() { // until it reads
-					f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
-					if err == nil {
-						defer f.Close()
-					}
-					close(reading)
-					<-ctx.Done()
-				}()
-				waiting.Receive(t, "its reading", reading)
-				_ = cmd.Process.Signal(sig) // it lives: nobody has written
-				_ = cmd.Wait()              // how it ended is looked at now
-				got := cmd.ProcessState.Sys().(syscall.WaitStatus)
-				check.That(t, got.Signaled() && got.Signal() == sig, "ended with %v, want by %v", cmd.ProcessState, sig)
+				c := child.Start(t, command(t, append(args, fifo)...))
+				reading, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until it reads
+				check.Must(t, err)
+				defer reading.Close()
+				c.Send(sig)
+				c.Wait()
+				check.Equal(t, c.ProcessState.String(), "signal: "+sig.String(), "it ended with")
 			})
 		}
 	}
@@ -59,14 +48,11 @@ func TestSignalsEndReaders(t *testing.T) {
 // TestTerminalCloses: B25: a terminal that goes away ends a run in order, and what was
 // measured is kept, although nothing can be printed any more.
 func TestTerminalCloses(t *testing.T) {
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
 	master, slave := terminal(t)
-	out := filepath.Join(t.TempDir(), "out.json")
-	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", out)
+	cmd := command(t, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", "out.json")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	check.Must(t, cmd.Start())
+	c := child.Start(t, cmd)
 	slave.Close()
 	shown, block := bufio.NewReader(master), regexp.MustCompile(`block ([2-9]|[1-9][0-9]+) of`)
 	for { // ends with the process at the latest
@@ -80,12 +66,9 @@ func TestTerminalCloses(t *testing.T) {
 		}
 	}
 	master.Close()
-	_ = cmd.Wait() // how it ended is looked at now
-	got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGHUP)
-	check.That(t, got == want, "exit code %d (%v), want %d", got, cmd.ProcessState, want)
-	if r, err := result.ReadFile(out); err != nil || r.Partial == "" || len(r.Cells) == 0 {
-		t.Errorf("the result was not kept as partial: %v", err)
-	}
+	c.Ends(waiting.Limit, 128+int(syscall.SIGHUP), "")
+	r, err := result.ReadFile(filepath.Join(cmd.Dir, "out.json"))
+	check.That(t, err == nil && r.Partial != "" && len(r.Cells) > 0, "the result was not kept as partial: %v", err)
 }
 
 // terminal makes a pseudo-terminal.
@@ -122,25 +105,14 @@ func stubborn() {
 func TestSecondSignal(t *testing.T) {
 	exe, err := exec.LookPath("stubborn")
 	check.Must(t, err)
-	cmd := exec.CommandContext(waiting.Context(t), exe)
-	out, err := cmd.StdoutPipe()
-	check.Must(t, err)
-	check.Must(t, cmd.Start())
-	if _, err := fmt.Fscanln(out, new(string)); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // how it ended is looked at below
-		close(ended)
-	}()
+	c := child.Start(t, exec.Command(exe))
+	c.Says("ready")
 	began := time.Now()
-	for cmd.Process.Signal(syscall.SIGINT) == nil { // until it has ended
+	for c.Process.Signal(syscall.SIGINT) == nil { // until it has ended
 		waiting.Pause(20 * time.Millisecond)
 	}
-	<-ended
-	got := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	check.That(t, got.Signaled() && got.Signal() == syscall.SIGINT, "ended with %v, want by SIGINT", cmd.ProcessState)
+	c.Wait()
+	check.Equal(t, c.ProcessState.String(), "signal: interrupt", "it ended with")
 	took := time.Since(began)
 	check.That(t, took >= hasty, "ended after %v, want it to have at least %v", took, hasty)
 }
@@ -157,7 +129,6 @@ func TestJoinInterrupted(t *testing.T) {
 	a, ended := newApp(io.Discard, io.Discard, nil), make(chan error, 1)
 	go func() { ended <- a.agent(ctx, "-", agent.Options{}, stdin) }()
 	cancel(enough)
-	if err := waiting.Receive(t, "its end", ended); !errors.Is(err, enough) {
-		t.Errorf("it ends with %v", err)
-	}
+	err = waiting.Receive(t, "its end", ended)
+	check.That(t, errors.Is(err, enough), "it ends with %v", err)
 }

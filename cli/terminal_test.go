@@ -26,9 +26,8 @@ func TestClosedPipe(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	check.Must(t, err)
 	defer full.Close()
-	if code := newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != exitFailed || stderr.Len() == 0 {
-		t.Errorf("a full disk: got code %d, want 1, and %q", code, stderr.String())
-	}
+	code = newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"})
+	check.That(t, code == exitFailed && stderr.Len() != 0, "a full disk: got code %d, want 1, and %q", code, stderr.String())
 }
 
 // TestReadable: no page is written to a terminal, by any command that makes one, and
@@ -58,9 +57,8 @@ func TestTerminal(t *testing.T) {
 	o := a.terminal()
 	check.That(t, !o.Colour && o.Width == pageWidth, "without a size: %+v", o)
 	check.Must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
-	if o := a.terminal(); !o.Colour || o.Width != 80 {
-		t.Errorf("with 80 columns: %+v", o)
-	}
+	o = a.terminal()
+	check.That(t, o.Colour && o.Width == 80, "with 80 columns: %+v", o)
 }
 
 func TestUnicodeLocale(t *testing.T) {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -10,8 +8,8 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
-	"ipcbench/internal/test/waiting"
 )
 
 // certificates makes a folder with the files that docs/tls.md tells users to make, by
@@ -29,24 +27,18 @@ func certificates(t *testing.T) (dir string) {
 		openssl pkey -in clinic.key -aes256 -passout pass:word -out encrypted.key
 		openssl ec -in clinic.key -aes256 -passout pass:word -out encrypted-before.key`)
 	cmd.Dir = t.TempDir()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	said, err := cmd.CombinedOutput()
+	check.Need(t, err == nil, "%v\n%s", err, said)
 	return cmd.Dir
 }
 
 // in runs the program in a folder, and returns what it says and its exit code.
 func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
-	cmd := exec.CommandContext(waiting.Context(t), exe, args...)
-	var out, says bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &says
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+	cmd := command(t, args...)
+	cmd.Dir = dir
+	c := child.Run(t, cmd)
+	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
 // TestTLSFiles: O21: certificates of the user's own, with common names on a list, take
@@ -72,9 +64,8 @@ func TestTLSFiles(t *testing.T) {
 	)
 	run := append(given("http:tls=mutual,grpc-stream:tls=mutual:network=tcp,pickle:tls=on,shm-slab", "ca.crt", certs, keys, names),
 		"--rounds", "2", "--blocks", "1", "--warmup", "0", "--format", "csv", "--out", "out.json")
-	if out, says, code := in(t, dir, run...); code != 0 || strings.Count(out, ",proved,") < 4 {
-		t.Errorf("code %d: %s%s", code, says, out)
-	}
+	out, says, code := in(t, dir, run...)
+	check.That(t, code == 0 && strings.Count(out, ",proved,") >= 4, "code %d: %s%s", code, says, out)
 
 	for _, test := range []struct {
 		name string
@@ -94,9 +85,8 @@ func TestTLSFiles(t *testing.T) {
 		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of these transports uses TLS\nhint: .*http:tls=mutual`},
 	} {
 		_, says, code := in(t, dir, append(test.args, "--dry-run")...)
-		if code != exitUsage || !regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) || strings.Count(says, "\n") > 2 {
-			t.Errorf("%s: code %d: %s", test.name, code, says)
-		}
+		check.That(t, code == exitUsage && regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) && strings.Count(says, "\n") <= 2,
+			"%s: code %d: %s", test.name, code, says)
 	}
 	for _, transport := range []string{"http:tls=on", "http-shm:tls=on:network=tcp"} {
 		_, says, code := in(t, dir, append(given(transport, "ca.crt", "server.crt", "server.key", ""), "--dry-run")...)

@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 )
@@ -36,6 +39,7 @@ type engine struct {
 	flags []string // of world
 	dir   string
 	env   []string
+	runs  *atomic.Int32 // so far
 }
 
 // openMPI is mpirun on this host, without any flag of ours.
@@ -51,89 +55,78 @@ func openMPI(t *testing.T) engine {
 	return engine{
 		name: "mpirun", start: []string{"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3"},
 		line: fmt.Sprintf("3 ranks on 1 host: %s (server), %[1]s.1, %[1]s.2 (Open MPI)", host),
-		dir:  dir, env: []string{"TMPDIR=" + dir},
+		dir:  dir, env: []string{"TMPDIR=" + dir}, runs: new(atomic.Int32),
 	}
 }
 
-// run starts a run in the engine's world; what marks its processes is in procs.
-func (e engine) run(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer, procs *processes) {
+// run starts a run in the engine's world, and returns what marks its processes, too.
+func (e engine) run(t *testing.T, args ...string) (c *child.Child, mark string) {
 	t.Helper()
-	exe, err := exec.LookPath("ipcbench")
+	mark = fmt.Sprintf("%s=%s.%d", idEnv, e.dir, e.runs.Add(1))
+	cmd := command(t, slices.Concat([]string{"world"}, e.flags, []string{"run"}, args)...)
+	start, err := exec.LookPath(e.start[0])
 	check.Must(t, err)
-	mark := fmt.Sprintf("%s=%s.%d", idEnv, e.dir, rand.Uint32())
-	all := append(e.start[1:len(e.start):len(e.start)], append(append([]string{exe, "world"}, e.flags...), append([]string{"run"}, args...)...)...)
-	cmd = exec.CommandContext(waiting.Context(t), e.start[0], all...)
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, stdout, stderr
-	cmd.Env = append(append(os.Environ(), e.env...), mark)
+	cmd.Args = slices.Concat(e.start, []string{cmd.Path}, cmd.Args[1:])
+	cmd.Path, cmd.Dir, cmd.Env = start, e.dir, slices.Concat(cmd.Env, e.env, []string{mark})
 	cmd.WaitDelay = soon // for what an engine leaves
-	check.Must(t, cmd.Start())
-	return cmd, stdout, stderr, &processes{id: mark}
+	return child.Start(t, cmd), mark
 }
 
 // clear fails if processes or files of the world are left, or segments of these
 // processes.
-func (e engine) clear(t *testing.T, procs *processes, were map[int]string) {
+func (e engine) clear(t *testing.T, mark string, were map[int]string) {
 	t.Helper()
-	waiting.Until(t, "the end of all processes", func() bool { return len(procs.alive()) == 0 })
+	waiting.Until(t, "the end of all processes", func() bool { return len(alive(mark)) == 0 })
+	var left []string
 	for _, pattern := range []string{"ipcbench-*", "meet"} {
-		left, _ := filepath.Glob(filepath.Join(e.dir, pattern))
-		check.That(t, len(left) <= 0, "left: %v", left)
+		found, _ := filepath.Glob(filepath.Join(e.dir, pattern))
+		left = append(left, found...)
 	}
-	left, err := scratch.Leftovers(scratch.SharedMemory)
-	check.OK(t, err)
-	for _, l := range left {
-		check.That(t, were[l.PID] == "", "segments are left: %s", l.Path)
+	for pid := range were {
+		left = append(left, sessions(scratch.SharedMemory, pid)...)
 	}
+	check.That(t, len(left) == 0, "left: %v", left)
 }
 
 // green checks a run from its first line to its exit code: rank 0 alone prints, and
 // its workers were on the hosts of the agents.
 func (e engine) green(t *testing.T) {
-	cmd, stdout, stderr, procs := e.run(t, "--transport", "http", "--model", "cnn", "--rounds", "3", "--blocks", "1", "--out", "out.json", "-q")
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s%s", err, stdout, stderr)
-	}
-	line, _, _ := strings.Cut(stderr.String(), "\n")
-	check.That(t, line == e.line, "the first line is %q, want %q", line, e.line)
-	n := strings.Count(stdout.String(), "CPU, s/GB")
-	check.That(t, n == 1, "%d answers, want 1:\n%s", n, stdout)
+	c, mark := e.run(t, "--transport", "http", "--model", "cnn", "--rounds", "3", "--blocks", "1", "--out", "out.json", "-q")
+	c.Ends(waiting.Limit, 0, "^"+regexp.QuoteMeta(e.line)+"\n")
+	check.Equal(t, strings.Count(c.Stdout.String(), "CPU, s/GB"), 1, &c.Stdout, "answers")
 	r, err := result.ReadFile(filepath.Join(e.dir, "out.json"))
 	check.Must(t, err)
 	cell := r.Cells[len(r.Cells)-1]
-	if cell.Launcher != "agents" || len(r.Hosts) != 3 || cell.Workers != 2 {
-		t.Errorf("%d workers by %q on %v, want 2 on two agents and a server", cell.Workers, cell.Launcher, r.Hosts)
-	}
-	e.clear(t, procs, nil)
+	check.That(t, cell.Launcher == "agents" && len(r.Hosts) == 3 && cell.Workers == 2,
+		"%d workers by %q on %v, want 2 on two agents and a server", cell.Workers, cell.Launcher, r.Hosts)
+	e.clear(t, mark, nil)
 }
 
 // code checks that the engine ends with rank 0's exit code, and that one rank says why.
 func (e engine) code(t *testing.T) {
 	for want, args := range map[int][]string{2: {"--transport", "nonesuch"}, 1: {"--transport", "http", "--join-timeout", "1ns"}} {
-		cmd, stdout, stderr, procs := e.run(t, args...)
-		_ = cmd.Wait() // its code is looked at
-		got := cmd.ProcessState.ExitCode()
-		check.That(t, got == want, "%v: exit code %d, want %d\n%s%s", args, got, want, stdout, stderr)
-		n := strings.Count(stderr.String(), `unknown transport "nonesuch"`)
-		check.That(t, want != 2 || n == 1, "%d ranks say why, want 1:\n%s", n, stderr)
-		e.clear(t, procs, nil)
+		c, mark := e.run(t, args...)
+		c.Ends(waiting.Limit, want, "")
+		n := strings.Count(c.Stderr.String(), `unknown transport "nonesuch"`)
+		check.That(t, want != 2 || n == 1, "%d ranks say why, want 1:\n%s", n, &c.Stderr)
+		e.clear(t, mark, nil)
 	}
 }
 
 // killed has the engine end worlds at random times, by stop. One is in a round that would
 // take longer than the second that mpirun waits.
 func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
+	random := rand.New(rand.NewPCG(1, 0))
 	for range kills() {
-		cmd, stdout, stderr, procs := e.run(t, "--transport", "http,grpc-stream", "--model", "cnn", "--time", "60s", "--blocks", "500", "--train-ms", fmt.Sprint(rand.IntN(2)*5000), "--out", "killed.json")
-		after := time.Duration(rand.Int64N(int64(3 * time.Second)))
+		c, mark := e.run(t, "--transport", "http,grpc-stream", "--model", "cnn", "--time", "60s", "--blocks", "500", "--train-ms", fmt.Sprint(random.IntN(2)*5000), "--out", "killed.json")
+		after := time.Duration(random.Int64N(int64(3 * time.Second)))
 		waiting.Pause(after)
-		were := procs.alive()
-		check.OK(t, stop(cmd))
-		waiting.Promise(t, "B25", soon, func() { _ = cmd.Wait() }) // that it was killed is known
-		t.Logf("killed after %v", after)
-		check.That(t, cmd.ProcessState.ExitCode() != 0 && !strings.Contains(stderr.String(), "goroutine "),
-			"ended with %v\n%s%s", cmd.ProcessState, stdout, stderr)
-		e.clear(t, procs, were)
+		were := alive(mark)
+		check.OK(t, stop(c.Cmd))
+		waiting.Promise(t, "B25", soon, c.Wait)
+		check.That(t, c.ProcessState.ExitCode() != 0 && !strings.Contains(c.Stderr.String(), "goroutine "),
+			"killed after %v, it ended with %v\n%s", after, c.ProcessState, &c.Stderr)
+		e.clear(t, mark, were)
 	}
 }
 
@@ -228,17 +221,15 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 		{"munged", "--foreground", "--force", "--key-file=" + dir + "/key", "--socket=" + dir + "/munge", "--pid-file=" + dir + "/pid", "--log-file=" + dir + "/log", "--seed-file=" + dir + "/seed"},
 		{"slurmctld", "-D"}, {"slurmd", "-D", "-N", "n1"}, {"slurmd", "-D", "-N", "n2"}, {"slurmd", "-D", "-N", "n3"},
 	} {
-		said := new(bytes.Buffer)
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), said, said
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		check.Must(t, cmd.Start())
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), env...), &syscall.SysProcAttr{Setpgid: true}
+		daemon := child.Start(t, cmd)
 		t.Cleanup(func() {
-			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-			waiting.Later(t, soon, func() { _ = cmd.Process.Kill() })
-			_ = cmd.Wait() // it was asked to end
+			_ = daemon.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+			waiting.Later(t, soon, func() { _ = daemon.Process.Kill() })
+			daemon.Wait()
 			if t.Failed() {
-				t.Logf("%v:\n%.2000s", args, said)
+				t.Logf("%v:\n%.2000s", args, &daemon.Stderr)
 			}
 		})
 	}
@@ -251,6 +242,6 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 	})
 	return engine{
 		name: "srun", start: []string{"srun", "-N3"}, flags: []string{"--rendezvous", filepath.Join(dir, "meet")},
-		line: "3 ranks on 3 hosts: n1 (server), n2, n3 (Slurm step 1.0)", dir: dir, env: env,
+		line: "3 ranks on 3 hosts: n1 (server), n2, n3 (Slurm step 1.0)", dir: dir, env: env, runs: new(atomic.Int32),
 	}
 }

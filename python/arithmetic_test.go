@@ -125,8 +125,7 @@ func TestArithmetic(t *testing.T) {
 		check.Equal(t, got.Kernel, kernel, "the kernel is")
 		diff := cmp.Diff(want, got.Hashes)
 		check.That(t, diff == "", "%s: hashes of models: %s", kernel, diff)
-		if diff := cmp.Diff(digests, got.Digests); diff != "" {
-			t.Errorf("%s: digests of layouts: %s", kernel, diff)
-		}
+		diff = cmp.Diff(digests, got.Digests)
+		check.That(t, diff == "", "%s: digests of layouts: %s", kernel, diff)
 	}
 }

@@ -53,15 +53,13 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 func TestNumpyExample(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
-	if r := example(t, "numpy"); len(r.Cells) != 2 || r.Cells[0].Train != "mlp:train" {
-		t.Errorf("got %d cells of %s, want two of mlp:train", len(r.Cells), r.Cells[0].Train)
-	}
+	r := example(t, "numpy")
+	check.That(t, len(r.Cells) == 2 && r.Cells[0].Train == "mlp:train", "got %d cells of %s, want two of mlp:train", len(r.Cells), r.Cells[0].Train)
 }
 
 // TestSoakTorchExample: the same, torch.
 func TestSoakTorchExample(t *testing.T) {
 	onlySoak(t)
-	if r := example(t, "torch", python.Torch()); len(r.Cells) != 2 || r.Cells[0].Software["torch"] == "" {
-		t.Errorf("got %d cells on %v, want two on torch", len(r.Cells), r.Cells[0].Software)
-	}
+	r := example(t, "torch", python.Torch())
+	check.That(t, len(r.Cells) == 2 && r.Cells[0].Software["torch"] != "", "got %d cells on %v, want two on torch", len(r.Cells), r.Cells[0].Software)
 }

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/waiting"
 )
@@ -39,107 +36,37 @@ const (
 	soon     = 10 * time.Second
 )
 
-// A program is ipcbench on a host.
-type program struct {
-	t      *testing.T
-	name   string
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended
-	mu     sync.Mutex
-	stderr bytes.Buffer // guarded by mu
-}
-
-func (p *program) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.Write(text)
-}
-
-func (p *program) said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
-}
-
 // start starts ipcbench on a host, with a line for its stdin.
-func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *program {
+func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *child.Child {
 	t.Helper()
 	self, err := os.Executable()
 	check.Must(t, err)
-	p := &program{t: t, name: host + ": ipcbench " + args[0], cmd: r.Command(host, self, args...), done: make(chan struct{})}
-	p.cmd.Env = append(p.cmd.Env, programEnv+"=1")
-	p.cmd.Stdin, p.cmd.Stderr = strings.NewReader(stdin), p
-	p.run()
-	return p
+	cmd := r.Command(host, self, args...)
+	cmd.Env, cmd.Stdin = append(cmd.Env, programEnv+"=1"), strings.NewReader(stdin)
+	return child.Start(t, cmd)
 }
 
-// run starts the program, which ends with the test at the latest.
-func (p *program) run() {
-	p.t.Helper()
-	check.Must(p.t, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait() // its exit code is looked at later
-		close(p.done)
-	}()
-	p.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // if it has not ended
-		<-p.done
-	})
-}
-
-var joinLine = regexp.MustCompile(`(?m)^ipcbench://.*\n`)
+// joinLine is what a server says to agents.
+const joinLine = `(?m)^ipcbench://.*\n`
 
 // serve starts a run whose workers are on the hosts of so many agents, and returns its
 // join line, too.
-func serve(t *testing.T, r *rig.Rig, agents int, args ...string) (server *program, line string) {
+func serve(t *testing.T, r *rig.Rig, agents int, args ...string) (server *child.Child, line string) {
 	t.Helper()
 	server = start(t, r, "h0", "", append([]string{"run", "--listen", r.Addr("h0"), "--agents", strconv.Itoa(agents)}, args...)...)
-	return server, server.says(joinLine)
-}
-
-// says waits until the program has said what pattern matches.
-func (p *program) says(pattern *regexp.Regexp) (text string) {
-	p.t.Helper()
-	waiting.Until(p.t, p.name+" to say "+pattern.String(), func() bool {
-		text = pattern.FindString(p.said())
-		select {
-		case <-p.done:
-			if text == "" {
-				p.t.Fatalf("%s has ended:\n%s", p.name, p.said())
-			}
-		default:
-		}
-		return text != ""
-	})
-	return text
-}
-
-// ends waits until the program has ended, and says how it must have: with which code, and
-// with which words on stderr.
-func (p *program) ends(d time.Duration, code int, pattern string) {
-	p.t.Helper()
-	if got := p.code(d); got != code {
-		p.t.Errorf("%s: exit code %d, want %d\n%s", p.name, got, code, p.said())
-	}
-	if !regexp.MustCompile(pattern).MatchString(p.said()) {
-		p.t.Errorf("%s: stderr does not match %q:\n%s", p.name, pattern, p.said())
-	}
-}
-
-// code waits until the program has ended, and returns its exit code.
-func (p *program) code(d time.Duration) int {
-	p.t.Helper()
-	waiting.Promise(p.t, "B25: the end of "+p.name, d, func() { <-p.done })
-	return p.cmd.ProcessState.ExitCode()
+	return server, server.Says(joinLine)
 }
 
 // clean waits until nothing of ours runs on a host, and nothing is left in its folders.
-func clean(t *testing.T, r *rig.Rig, host string) {
+func clean(t *testing.T, r *rig.Rig, host string) { t.Helper(); cleanOf(t, r, host, "*") }
+
+// cleanOf is clean of the files that match a pattern.
+func cleanOf(t *testing.T, r *rig.Rig, host, pattern string) {
 	t.Helper()
 	waiting.Until(t, "the processes of "+host+" to end", func() bool { return len(r.Processes(host)) == 0 })
 	for _, dir := range []string{r.Shm(host), r.Tmp(host)} {
-		left, err := os.ReadDir(dir)
-		check.That(t, err == nil && len(left) <= 0, "%s: left in %s: %v, %v", host, dir, left, err)
+		left, err := filepath.Glob(filepath.Join(dir, pattern))
+		check.That(t, err == nil && len(left) == 0, "%s: left: %v, %v", host, left, err)
 	}
 }
 
@@ -149,13 +76,13 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "result.json")
 	server, line := serve(t, r, agents, append(args, "--out", out)...)
-	var all []*program
+	var all []*child.Child
 	for i := range agents {
 		all = append(all, start(t, r, "h"+strconv.Itoa(i+1), line, append([]string{"agent", "--join", "-"}, with...)...))
 	}
-	server.ends(patience, 0, `wrote `)
+	server.Ends(patience, 0, `wrote `)
 	for _, a := range all {
-		a.ends(soon, 0, ``)
+		a.Ends(soon, 0, ``)
 	}
 	for i := range agents + 1 {
 		clean(t, r, "h"+strconv.Itoa(i))
@@ -174,9 +101,8 @@ func small(transports string, more ...string) []string {
 func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
 	t.Helper()
 	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == transport })
-	if i < 0 || !r.Cells[i].Proved() || len(r.Cells[i].Blocks) != 1 {
-		t.Fatalf("%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
-	}
+	check.Need(t, i >= 0 && r.Cells[i].Proved() && len(r.Cells[i].Blocks) == 1,
+		"%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
 	return r.Cells[i]
 }
 
@@ -199,9 +125,8 @@ func TestTransports(t *testing.T) {
 			t.Errorf("%s: clocks of %+v, down %v, up %v: want another clock on h1 alone", name, p, b.Down, b.Up)
 		}
 		for i, rtt := range b.RTT {
-			if train := b.Train[i]; train <= 0 || train > rtt {
-				t.Errorf("%s: client %d: a training of %v in %v", name, i, time.Duration(train), time.Duration(rtt))
-			}
+			train := b.Train[i]
+			check.That(t, train > 0 && train <= rtt, "%s: client %d: a training of %v in %v", name, i, time.Duration(train), time.Duration(rtt))
 		}
 	}
 	left, err := os.ReadDir(shared)

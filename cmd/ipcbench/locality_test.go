@@ -24,9 +24,8 @@ func TestLocality(t *testing.T) {
 		made[host] = watch(t, r.Shm(host))
 	}
 	c := cell(t, measure(t, r, 1, nil, small("http-shm", "--place", "server")...), "http-shm")
-	if got := c.Hosts; got != "server:1,h1:1" {
-		t.Errorf("processes are on %s", got)
-	}
+	got := c.Hosts
+	check.That(t, got == "server:1,h1:1", "processes are on %s", got)
 	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]
 	check.Need(t, local.Host == "" && remote.Host == "h1", "processes are on %q and %q", local.Host, remote.Host)
 	handles, bodies := local.Counts[phase.HandleTensors], remote.Counts[phase.BodyTensors]
@@ -72,14 +71,13 @@ func TestFolder(t *testing.T) {
 		t.Helper()
 		server, line := serve(t, r, 1, small("storage:dir="+shared)...)
 		agent := start(t, r, "h1", line, "agent", "--join", "-", "--allow-dir", allowed)
-		server.ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
-		agent.ends(soon, 2, runFailed)
+		server.Ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
+		agent.Ends(soon, 2, runFailed)
 	}
 	refused("/usr", `not allowed, only what lies below /usr`)
 	out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput()
 	check.Need(t, err == nil, "%v: %s", err, out)
 	refused(shared, `no such file`)
-	if left, err := os.ReadDir(shared); err != nil || len(left) > 0 {
-		t.Errorf("left in the folder: %v, %v", left, err)
-	}
+	left, err := os.ReadDir(shared)
+	check.That(t, err == nil && len(left) <= 0, "left in the folder: %v, %v", left, err)
 }

@@ -50,9 +50,8 @@ func TestPythonPage(t *testing.T) {
 		}
 		c := exec.Command("bash", "-ec", script)
 		c.Dir, c.Env = dir, env
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%s%v:\n%s", script, err, out)
-		}
+		out, err := c.CombinedOutput()
+		check.That(t, err == nil, "%s%v:\n%s", script, err, out)
 		runs += strings.Count(m[2], "ipcbench run ")
 	}
 	check.That(t, runs >= 5, "%d commands", runs)

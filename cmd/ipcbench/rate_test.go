@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,9 +13,7 @@ import (
 // what moves bytes in a stream comes near to it, encrypted. That takes a machine that does
 // nothing else.
 func TestRate(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("takes a machine that does nothing else: set IPCBENCH_TEST_SOAK")
-	}
+	onlySoak(t)
 	r := rig.New(t, "h0", "h1")
 	r.Shape("h1", "1Gbit")
 	result := measure(t, r, 1, nil, "--transport", "grpc-stream,http", "--model", "resnet18", "--workers", "1", "--clients", "1", "--rounds", "10", "--blocks", "2")
@@ -34,9 +31,8 @@ func TestRate(t *testing.T) {
 		floor = median(all)
 	}
 	check.Need(t, floor != 0, "there is no tcp-stream to h1")
-	if t.Logf("floor: %.3f Gbit/s", floor/1e9); floor < 0.93e9 || floor > 1e9 {
-		t.Errorf("floor: %.3f Gbit/s, want 0.93 to 1.0", floor/1e9)
-	}
+	t.Logf("floor: %.3f Gbit/s", floor/1e9)
+	check.That(t, floor >= 0.93e9 && floor <= 1e9, "floor: %.3f Gbit/s, want 0.93 to 1.0", floor/1e9)
 	for _, c := range result.Cells {
 		if c.Transport == "inproc" {
 			continue

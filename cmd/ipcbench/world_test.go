@@ -17,6 +17,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/rig"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -64,13 +65,12 @@ func newHosts(t *testing.T) hosts {
 }
 
 // bash starts a script on a host, in the shared folder, with ipcbench in its path.
-func (h hosts) bash(host, stdin, script string, env ...string) *program {
+func (h hosts) bash(host, stdin, script string, env ...string) *child.Child {
 	h.t.Helper()
-	p := &program{t: h.t, name: host, cmd: h.Command(host, "bash", "-ec", "cd "+h.dir+"\n"+script), done: make(chan struct{})}
-	p.cmd.Env = slices.Concat(p.cmd.Env, h.env, env)
-	p.cmd.Stdin, p.cmd.Stderr, p.cmd.WaitDelay = strings.NewReader(stdin), p, soon
-	p.run()
-	return p
+	cmd := h.Command(host, "bash", "-ec", "cd "+h.dir+"\n"+script)
+	cmd.Env = slices.Concat(cmd.Env, h.env, env)
+	cmd.Stdin, cmd.WaitDelay = strings.NewReader(stdin), soon
+	return child.Start(h.t, cmd)
 }
 
 // result checks the only result that there is: of workers on both agents.
@@ -91,11 +91,7 @@ func (h hosts) result(on string) {
 func (h hosts) clear() {
 	h.t.Helper()
 	for _, host := range []string{"h0", "h1", "h2"} {
-		waiting.Until(h.t, "the processes of "+host+" to end", func() bool { return len(h.Processes(host)) == 0 })
-		for _, dir := range []string{h.Shm(host), h.Tmp(host)} {
-			left, err := filepath.Glob(filepath.Join(dir, "ipcbench*"))
-			check.That(h.t, err == nil && len(left) <= 0, "%s: left: %v, %v", host, left, err)
-		}
+		cleanOf(h.t, h.Rig, host, "ipcbench*")
 	}
 }
 
@@ -104,11 +100,11 @@ func TestHostsByHand(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
 	server := h.bash("h0", "", part(t, "docs/hosts.md", "By hand", "bash", 0))
-	line := server.says(joinLine)
+	line := server.Says(joinLine)
 	for _, host := range []string{"h1", "h2"} {
-		defer h.bash(host, line, part(t, "docs/hosts.md", "By hand", "bash", 1)).ends(soon, 0, `^joined the run at .*\n$`)
+		defer h.bash(host, line, part(t, "docs/hosts.md", "By hand", "bash", 1)).Ends(soon, 0, `^joined the run at .*\n$`)
 	}
-	server.ends(patience, 0, `wrote `)
+	server.Ends(patience, 0, `wrote `)
 	h.result("h1:1,h2:1")
 }
 
@@ -118,11 +114,11 @@ func TestListenChoice(t *testing.T) {
 	h := newHosts(t)
 	env := []string{"PMIX_RANK=0", "PMIX_NAMESPACE=j", "IPCBENCH_WORLD=2"}
 	run := "exec ipcbench world --rendezvous meet %s run --transport http --join-timeout 1ms"
-	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:`)
+	h.bash("h0", "", fmt.Sprintf(run, ""), env...).Ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:`)
 	out, err := h.Command("h0", "ip", "address", "add", "10.78.0.1/24", "dev", "eth0").CombinedOutput()
 	check.Need(t, err == nil, "%v: %s", err, out)
-	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 2, `--listen is missing(.|\n)*--listen 10\.77\.0\.1, or 10\.78\.0\.1`)
-	h.bash("h0", "", fmt.Sprintf(run, "--addr h0:7117"), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:7117`)
+	h.bash("h0", "", fmt.Sprintf(run, ""), env...).Ends(soon, 2, `--listen is missing(.|\n)*--listen 10\.77\.0\.1, or 10\.78\.0\.1`)
+	h.bash("h0", "", fmt.Sprintf(run, "--addr h0:7117"), env...).Ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:7117`)
 	h.clear()
 }
 
@@ -158,20 +154,19 @@ func TestHostsMPIRun(t *testing.T) {
 	env := h.mpirun()
 	script := part(t, "docs/hosts.md", "mpirun", "bash", 1)
 	t.Run("green", func(t *testing.T) {
-		h.bash("h0", "", script, env...).ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1, h2 \(Open MPI\)\n`)
+		h.bash("h0", "", script, env...).Ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1, h2 \(Open MPI\)\n`)
 		h.result("h1:1,h2:1")
 		h.clear()
 	})
 	t.Run("killed", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 0))
 		for range 10 {
 			p := h.bash("h0", "", strings.Replace(script, "mpirun", "exec mpirun", 1), env...)
-			after := time.Duration(rand.Int64N(int64(4 * time.Second)))
+			after := time.Duration(random.Int64N(int64(4 * time.Second)))
 			waiting.Pause(after)
-			p.signal(syscall.SIGTERM)
-			p.ends(soon, 1, ``)
-			if strings.Contains(p.said(), "goroutine ") {
-				t.Errorf("killed after %v:\n%s", after, p.said())
-			}
+			p.Send(syscall.SIGTERM)
+			p.Ends(soon, 1, ``)
+			check.That(t, !strings.Contains(p.Stderr.String(), "goroutine "), "killed after %v:\n%s", after, p.Stderr.String())
 			h.clear()
 		}
 	})
@@ -206,13 +201,13 @@ func TestHostsJob(t *testing.T) {
 		env = append(env, v.Name+"="+strings.Replace(v.Value, "ipcbench-0.ipcbench", "h0", 1))
 	}
 	script := "exec ipcbench " + strings.ReplaceAll(strings.Join(c.Args, " "), "/tmp/", "ipcbench-")
-	var pods []*program
+	var pods []*child.Child
 	for i := range job.Spec.Completions {
 		pods = append(pods, h.bash(fmt.Sprint("h", i), "", script, append(env, fmt.Sprint("JOB_COMPLETION_INDEX=", i))...))
 	}
-	pods[0].ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1.1, h2.2 \(Indexed Job\)\n`)
+	pods[0].Ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1.1, h2.2 \(Indexed Job\)\n`)
 	for _, pod := range pods[1:] {
-		pod.ends(soon, 0, `^$`)
+		pod.Ends(soon, 0, `^$`)
 	}
 	h.result("h1.1:1,h2.2:1")
 	h.clear()

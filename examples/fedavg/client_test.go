@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,6 +115,22 @@ func check(t testing.TB, err error) {
 	}
 }
 
+// fails fails the test unless err contains text.
+func fails(t testing.TB, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("got error %v, want one that contains %q", err, text)
+	}
+}
+
+// equal fails the test unless got is what is wanted.
+func equal[T any](t testing.TB, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // newTrainer returns a trainer over transport with real processes, or with
 // goroutines where the transport does not leave the process.
 func newTrainer(t *testing.T, transport, fn string, workers int) (ct *ClientTrainer, inside bool) {
@@ -131,10 +147,10 @@ func newTrainer(t *testing.T, transport, fn string, workers int) (ct *ClientTrai
 	return ct, inside
 }
 
-// take returns the updates of the last Process and releases them.
-func take(t *testing.T, ct *ClientTrainer) []update {
+// process trains clients, and returns their updates once they are released.
+func process(t *testing.T, ct *ClientTrainer, p payload, clients ...int) (all []update) {
 	t.Helper()
-	var all []update
+	check(t, ct.Process(t.Context(), p, clients))
 	for _, r := range ct.Results() {
 		var u update
 		check(t, r.Into(&u))
@@ -158,6 +174,15 @@ func upTo(n int) (clients []int) {
 	return clients
 }
 
+// ids returns the clients of updates.
+func ids(updates []update) []int {
+	all := []int{}
+	for _, u := range updates {
+		all = append(all, u.Client)
+	}
+	return all
+}
+
 // TestValues: B8, B9, B15: every client gets its own configuration, the shared
 // payload and its device, writes into the memory that was prepared for it, and
 // both the numbers and what the worker changed beside them come back.
@@ -166,8 +191,7 @@ func TestValues(t *testing.T) {
 		t.Run(transport.Name(), func(t *testing.T) {
 			ct, inside := newTrainer(t, transport.Name(), "write", 2)
 			for round := range 3 {
-				check(t, ct.Process(t.Context(), newPayload(float32(10*round)), []int{7, 0, 3}))
-				for n, u := range take(t, ct) {
+				for n, u := range process(t, ct, newPayload(float32(10*round)), 7, 0, 3) {
 					client := []int{7, 0, 3}[n]
 					if u.Client != client || u.Seen != 999 || u.Device != "cpu" || u.Config != "lr="+strconv.Itoa(client) || u.Round != round {
 						t.Errorf("round %d: got %+v, want client %d with its own fields", round, u, client)
@@ -190,35 +214,15 @@ func TestValues(t *testing.T) {
 func TestTooDeep(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 1)
 	ct.Nesting = 3 // payload, layers, body and the layer itself: its tensors are at depth 4
-	check(t, ct.Process(t.Context(), newPayload(5), []int{2}))
-	want := []string{"Layers.body[0].Weight", "Layers.body[0].Bias"}
-	if got := ct.Untouched(); !slices.Equal(got, want) {
-		t.Errorf("untouched are %v, want %v", got, want)
-	}
-	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{15, 18, 21, 24}) {
-		t.Errorf("got %v, want the payload's numbers times 3", got)
-	}
+	u := process(t, ct, newPayload(5), 2)[0]
+	equal(t, ct.Untouched(), []string{"Layers.body[0].Weight", "Layers.body[0].Bias"})
+	equal(t, floats(u.Delta["w"]), []float32{15, 18, 21, 24}) // the payload's numbers times 3
 }
 
 // TestRebound: a worker that replaces a prepared tensor loses nothing.
 func TestRebound(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "rebind", 1)
-	check(t, ct.Process(t.Context(), newPayload(0), []int{6}))
-	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{1, 2, 3, 6}) {
-		t.Errorf("got %v, want the worker's own tensor", got)
-	}
-}
-
-// TestDevices: B16: clients get as many devices in turn.
-func TestDevices(t *testing.T) {
-	ct, _ := newTrainer(t, "inproc", "write", 2)
-	ct.Device, ct.Devices = "cuda", 3
-	check(t, ct.Process(t.Context(), newPayload(0), []int{0, 1, 5, 42}))
-	for _, u := range take(t, ct) {
-		if want := fmt.Sprintf("cuda:%d", u.Client%3); u.Device != want {
-			t.Errorf("client %d: device %q, want %q", u.Client, u.Device, want)
-		}
-	}
+	equal(t, floats(process(t, ct, newPayload(0), 6)[0].Delta["w"]), []float32{1, 2, 3, 6})
 }
 
 // TestCache: B18, B22: as many results as clients, in the order of the clients
@@ -234,17 +238,8 @@ func TestCache(t *testing.T) {
 		}
 		p := newPayload(0)
 		p.Notes["done"] = t.TempDir()
-		check(t, ct.Process(t.Context(), p, clients))
-		var got []int
-		for _, u := range take(t, ct) {
-			got = append(got, u.Client)
-		}
-		if !slices.Equal(got, clients) {
-			t.Errorf("got clients %v, want %v", got, clients)
-		}
-		if again := ct.Results(); len(again) != 0 {
-			t.Errorf("%d results were handed out twice", len(again))
-		}
+		equal(t, ids(process(t, ct, p, clients...)), clients)
+		equal(t, len(ct.Results()), 0) // they were handed out
 	}
 }
 
@@ -266,93 +261,41 @@ func TestProgress(t *testing.T) {
 			}
 		}
 	}
-	check(t, ct.Process(t.Context(), newPayload(0), []int{1, 2, 3}))
-	if calls != 1 || !slices.Equal(seen, []int{3, 2, 1}) {
-		t.Errorf("hook was called %d times and waited for %v", calls, seen)
-	}
-	var got []int
-	for _, u := range take(t, ct) { // take checks the pairing
-		got = append(got, u.Client)
-	}
-	if !slices.Equal(got, []int{1, 2, 3}) {
-		t.Errorf("got clients %v, want them in the order of Process", got)
-	}
+	equal(t, ids(process(t, ct, newPayload(0), 1, 2, 3)), []int{1, 2, 3}) // process checks the pairing
+	equal(t, calls, 1)
+	equal(t, seen, []int{3, 2, 1})
 
 	ct.Progress = func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
 		return func(yield func(*Pending) bool) {}
 	}
-	if err := ct.Process(t.Context(), newPayload(0), []int{1, 2}); err == nil || !strings.Contains(err.Error(), "0 of 2") {
-		t.Errorf("a hook that drops results: got error %v", err)
-	}
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{1, 2}), "0 of 2")
 }
 
 // TestUnset: B6, B21: what the author of a training left out is named.
 func TestUnset(t *testing.T) {
-	for name, unset := range map[string]func(*ClientTrainer){
-		"Update": func(ct *ClientTrainer) { ct.Update = nil },
-		"Config": func(ct *ClientTrainer) { ct.Config = nil },
-	} {
-		ct, _ := newTrainer(t, "pickle", "write", 1)
-		unset(ct)
-		want := name + " is not set"
-		if err := ct.Process(t.Context(), newPayload(0), []int{0}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want %q in it", err, want)
-		}
-	}
+	ct, _ := newTrainer(t, "pickle", "write", 1)
+	ct.Config = nil
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{0}), "Config is not set")
+	ct.Update = nil
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{0}), "Update is not set")
 }
 
 // TestBadCalls: mistakes of the caller are named, and the next call works.
 func TestBadCalls(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 2)
-	for name, c := range map[string]struct {
-		payload any
-		clients []int
-		want    string
-	}{
-		"client twice":     {newPayload(0), []int{1, 1}, "client 1"},
-		"negative client":  {newPayload(0), []int{-1}, "client -1"},
-		"not transferable": {func() {}, []int{1}, "payload"},
-	} {
-		if err := ct.Process(t.Context(), c.payload, c.clients); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
-		}
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{1, 1}), "client 1")
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{-1}), "client -1")
+	fails(t, ct.Process(t.Context(), func() {}, []int{1}), "payload")
+	check(t, ct.Process(t.Context(), newPayload(0), upTo(4)))
+	held := ct.Results()
+	fails(t, ct.Process(t.Context(), newPayload(0), []int{1}), "4 results")
+	for _, r := range held {
+		r.Release()
 	}
-	check(t, ct.Process(t.Context(), newPayload(0), []int{1}))
 	other := newPayload(0)
 	bytes, err := receipt.NewTensor(tensor.I8, 3)
 	check(t, err)
 	other.Layers["more"] = []layer{{Weight: bytes}}
-	if err := ct.Process(t.Context(), other, []int{1}); err == nil || !strings.Contains(err.Error(), "other tensors") {
-		t.Errorf("another payload's tensors: got error %v", err)
-	}
-	check(t, ct.Process(t.Context(), newPayload(3), []int{1}))
-	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{6, 8, 10, 12}) {
-		t.Errorf("after another payload's tensors: got %v, want the payload's numbers times 2", got)
-	}
-}
-
-// TestHeldResults: results that are still out are an error at the next call, and
-// not a wait for ever.
-func TestHeldResults(t *testing.T) {
-	ct, _ := newTrainer(t, "pickle", "write", 2)
-	check(t, ct.Process(t.Context(), newPayload(0), upTo(4)))
-	held := ct.Results()
-	if err := ct.Process(t.Context(), newPayload(0), upTo(2)); err == nil || !strings.Contains(err.Error(), "4 results") {
-		t.Errorf("got error %v, want one that counts the results", err)
-	}
-	for _, r := range held {
-		r.Release()
-	}
-	check(t, ct.Process(t.Context(), newPayload(0), upTo(2)))
-}
-
-// TestGrow: more clients than before get a larger session.
-func TestGrow(t *testing.T) {
-	ct, _ := newTrainer(t, "pickle", "write", 2)
-	for _, n := range []int{1, 5, 2} {
-		check(t, ct.Process(t.Context(), newPayload(0), upTo(n)))
-		if got := take(t, ct); len(got) != n {
-			t.Errorf("got %d results, want %d", len(got), n)
-		}
-	}
+	fails(t, ct.Process(t.Context(), other, []int{1}), "other tensors")
+	equal(t, floats(process(t, ct, newPayload(3), 1)[0].Delta["w"]), []float32{6, 8, 10, 12}) // the payload's numbers times 2
 }

@@ -42,12 +42,10 @@ func TestStop(t *testing.T) {
 					appears(name(1))
 					stopped <- ct.Stop()
 				}()
-				check(t, ct.Process(t.Context(), newPayload(0), upTo(2)))
+				updates := process(t, ct, newPayload(0), 0, 1)
 				check(t, <-stopped)
-				for _, u := range take(t, ct) {
-					if !u.Stopped {
-						t.Errorf("client %d ended without the flag", u.Client)
-					}
+				for _, u := range updates {
+					equal(t, u.Stopped, true)
 				}
 			}
 		})
@@ -60,9 +58,6 @@ func TestStopEarly(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "endless", 1)
 	ct.Config = func(client int) ([]byte, error) { return nil, ct.Stop() }
 	for range 2 {
-		check(t, ct.Process(t.Context(), newPayload(0), []int{0}))
-		if u := take(t, ct)[0]; !u.Stopped {
-			t.Error("the worker function ended without the flag")
-		}
+		equal(t, process(t, ct, newPayload(0), 0)[0].Stopped, true)
 	}
 }

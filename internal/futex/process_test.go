@@ -113,9 +113,8 @@ func startPeer(t testing.TB, mode string) *peer {
 		request.Store(bye)
 		check.OK(t, notify(mode, request))
 		waiting.Do(t, "the end of the peer", func() {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("peer: %v: %s", err, said.String())
-			}
+			err := cmd.Wait()
+			check.That(t, err == nil, "peer: %v: %s", err, said.String())
 		})
 		stdin.Close()
 	})

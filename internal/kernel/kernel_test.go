@@ -59,9 +59,8 @@ func TestWords(t *testing.T) {
 // proveEach turns over one bit at a time: the first wrong word is found.
 func proveEach(t *testing.T, n int, right []uint64, prove func([]uint64) int) {
 	t.Helper()
-	if a, b := withTwins(t, func() int { return prove(right) }); a != -1 || b != -1 {
-		t.Errorf("of %d right words, %d is wrong, says the loop, and %d its twin", n, a, b)
-	}
+	a, b := withTwins(t, func() int { return prove(right) })
+	check.That(t, a == -1 && b == -1, "of %d right words, %d is wrong, says the loop, and %d its twin", n, a, b)
 	for _, at := range []int{0, 1, 15, 16, 31, 32, n / 2, n - 2, n - 1} {
 		if at < 0 || at >= n {
 			continue

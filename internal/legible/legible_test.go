@@ -18,9 +18,8 @@ func TestLegible(t *testing.T) {
 		check.That(t, got == want, "%q: got %q, want %q", text, got, want)
 		err := Check(text)
 		check.That(t, (err == nil) == (text == want), "%q: %v", text, err)
-		if err := Check(want); err != nil {
-			t.Errorf("%q: %v", want, err)
-		}
+		err = Check(want)
+		check.That(t, err == nil, "%q: %v", want, err)
 	}
 }
 

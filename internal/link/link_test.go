@@ -245,12 +245,10 @@ func TestStreams(t *testing.T) {
 	out, err := c.Output()
 	check.That(t, string(out) == "through and through" && c.ProcessState.ExitCode() == 7, "got %q, %v", out, err)
 	c = inside(t, "user")
-	if out, err := c.Output(); string(out) != fmt.Sprintln(os.Getuid(), os.Getgid()) {
-		t.Errorf("got %q, %v", out, err)
-	}
-	if c = inside(t, "nonsense"); c.Run() == nil || c.ProcessState.ExitCode() != 98 {
-		t.Errorf("got %v", c.ProcessState)
-	}
+	out, err = c.Output()
+	check.That(t, string(out) == fmt.Sprintln(os.Getuid(), os.Getgid()), "got %q, %v", out, err)
+	c = inside(t, "nonsense")
+	check.That(t, c.Run() != nil && c.ProcessState.ExitCode() == 98, "got %v", c.ProcessState)
 }
 
 // TestSignals: a signal to the process outside reaches the one inside, and one that
@@ -300,9 +298,8 @@ func TestParse(t *testing.T) {
 	} {
 		r, err := link.Parse(text)
 		check.That(t, err == nil && r.String() == want, "%s: got %v, %v, want %s", text, r, err, want)
-		if again, err := link.Parse(r.String()); again != r || err != nil {
-			t.Errorf("%s: read again, it is %v, %v", r, again, err)
-		}
+		again, err := link.Parse(r.String())
+		check.That(t, again == r && err == nil, "%s: read again, it is %v, %v", r, again, err)
 	}
 	for text, want := range map[string]string{
 		"1Gb": "1Gb: bits or bytes? want 1Gbit or 1GB/s", "1GB": "want 1Gbit or 1GB/s", "100Mb/s": "want 100Mbit or 100MB/s", "100": "100Mbit", "": "no rate",

@@ -139,9 +139,8 @@ func TestCgroup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := files(t, tt.files)
 			check.Same(t, cmp.Diff(tt.want, readCgroup(root)))
-			if limit, source := memoryLimit(root); limit != tt.limit || source != tt.source {
-				t.Errorf("got a limit of %d by %s, want %d by %s", limit, source, tt.limit, tt.source)
-			}
+			limit, source := memoryLimit(root)
+			check.That(t, limit == tt.limit && source == tt.source, "got a limit of %d by %s, want %d by %s", limit, source, tt.limit, tt.source)
 		})
 	}
 }

@@ -20,9 +20,7 @@ func files(t *testing.T, contents map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, s := range contents {
-		if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700), os.WriteFile(filepath.Join(root, name), []byte(s), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700), os.WriteFile(filepath.Join(root, name), []byte(s), 0o600)))
 	}
 	return root
 }
@@ -59,9 +57,8 @@ func TestReadFiles(t *testing.T) {
 // A container may show nothing at all.
 func TestReadNothing(t *testing.T) {
 	e := read(t.TempDir())
-	if e.THP != unknown || e.ShmemTHP != unknown || e.MemTotal != 0 || e.CPUs != 0 || e.Governor != "" || e.Cgroup != nil {
-		t.Errorf("got %+v, want only what system calls return", e)
-	}
+	check.That(t, e.THP == unknown && e.ShmemTHP == unknown && e.MemTotal == 0 && e.CPUs == 0 && e.Governor == "" && e.Cgroup == nil,
+		"got %+v, want only what system calls return", e)
 	check.That(t, e.Kernel != unknown && e.Affinity != unknown && e.CPU != "" && e.Go == runtime.Version(),
 		"got %+v, want what system calls return", e)
 }
@@ -73,9 +70,8 @@ func TestReadNonsense(t *testing.T) {
 		"sys/devices/system/cpu/cpu0/cache/index3/size": "huge",
 		"sys/kernel/mm/transparent_hugepage/enabled":    "always [madvise never",
 	})
-	if e := read(root); e.MemTotal != 0 || e.MemAvailable != 0 || e.CPUs != 0 || e.LLC != 0 || e.THP != unknown {
-		t.Errorf("got %+v, want nothing of it", e)
-	}
+	e := read(root)
+	check.That(t, e.MemTotal == 0 && e.MemAvailable == 0 && e.CPUs == 0 && e.LLC == 0 && e.THP == unknown, "got %+v, want nothing of it", e)
 }
 
 // What this machine says of itself is plausible.
@@ -101,9 +97,8 @@ func TestReadThisMachine(t *testing.T) {
 	case e.Shm != nil && (e.Shm.Size < 0 || e.Shm.Free > e.Shm.Size):
 		t.Error("/dev/shm")
 	}
-	if host, err := os.Hostname(); err == nil && len(host) > 3 && strings.Contains(string(text), host) {
-		t.Errorf("the host's name %q is in the result", host)
-	}
+	host, err := os.Hostname()
+	check.That(t, err != nil || len(host) <= 3 || !strings.Contains(string(text), host), "the host's name %q is in the result", host)
 	var back Environment
 	check.Must(t, json.Unmarshal(text, &back))
 	check.Same(t, cmp.Diff(e, back), "JSON")
@@ -232,9 +227,8 @@ func BenchmarkMemoryLimit(b *testing.B) {
 
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
-	if n, err := Room(dir); err != nil || n <= 0 {
-		t.Errorf("got %d bytes, %v", n, err)
-	}
+	n, err := Room(dir)
+	check.That(t, err == nil && n > 0, "got %d bytes, %v", n, err)
 	file := filepath.Join(dir, "file")
 	check.Must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{file: "not a directory", file + "s": "no such file"} {

@@ -171,9 +171,8 @@ func TestDeltas(t *testing.T) {
 	late := encoded(t, made(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
 	allocs, err := Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []phase.Piece{{Kind: capture.Allocs, Data: late, Before: early}}}})
 	check.Must(t, err)
-	if sum := Summarize(allocs, 1); sum.Total != 250 || sum.Unit != "B" || len(sum.Phases) == 0 || sum.Phases[0].Name != "receive" {
-		t.Errorf("allocs: %+v", sum)
-	}
+	sum := Summarize(allocs, 1)
+	check.That(t, sum.Total == 250 && sum.Unit == "B" && len(sum.Phases) != 0 && sum.Phases[0].Name == "receive", "allocs: %+v", sum)
 	heap, err := Merge(meta(capture.Heap), []Part{
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: early}, {Kind: capture.Heap, Data: late}}},
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: late}}},

@@ -64,9 +64,8 @@ func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 	t.Helper()
 	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
 	check.Must(t, err)
-	if _, err := p.Control.Read(make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = p.Control.Read(make([]byte, 100))
+	check.Must(t, err)
 	return p
 }
 
@@ -74,9 +73,8 @@ func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 // killed, at once if it is stopped.
 func TestStop(t *testing.T) {
 	p := start(t, t.Context(), "obedient")
-	if err := p.Stop(); err != nil || p.Err() != nil {
-		t.Error(err, p.Err())
-	}
+	err := p.Stop()
+	check.That(t, err == nil && p.Err() == nil, "%v %v", err, p.Err())
 	if err := p.Stop(); err != nil { // again
 		t.Error(err)
 	}
@@ -84,12 +82,9 @@ func TestStop(t *testing.T) {
 	p = start(t, t.Context(), "deaf")
 	check.Must(t, syscall.Kill(p.PID(), unix.SIGSTOP))
 	waiting.Until(t, "a child that is stopped", func() bool { return usage.Stopped(p.PID()) })
-	if err := p.Stop(); err != nil || fmt.Sprint(p.Err()) != "signal: killed" {
-		t.Error(err, p.Err())
-	}
-	if p.Killed() != "" {
-		t.Errorf("no context has ended, and it was %s", p.Killed())
-	}
+	err = p.Stop()
+	check.That(t, err == nil && fmt.Sprint(p.Err()) == "signal: killed", "%v %v", err, p.Err())
+	check.That(t, p.Killed() == "", "no context has ended, and it was %s", p.Killed())
 }
 
 // TestContext: the end of the context kills, and what the child did is known.
@@ -98,9 +93,7 @@ func TestContext(t *testing.T) {
 	p := start(t, ctx, "deaf")
 	cancel()
 	<-p.Exited()
-	if p.Err() == nil || p.Killed() == "" {
-		t.Errorf("got %v, it was %q", p.Err(), p.Killed())
-	}
+	check.That(t, p.Err() != nil && p.Killed() != "", "got %v, it was %q", p.Err(), p.Killed())
 	_, err := reexec.Start(ctx, reexec.Command{Control: true})
 	check.That(t, err != nil, "started after the context had ended")
 }
@@ -111,9 +104,8 @@ func TestFiles(t *testing.T) {
 	check.Must(t, err)
 	out, err := os.CreateTemp(t.TempDir(), "")
 	check.Must(t, err)
-	if _, err := in.WriteAt([]byte("through a file"), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.WriteAt([]byte("through a file"), 0)
+	check.Must(t, err)
 	var stdout strings.Builder
 	c := reexec.Command{
 		Env: []string{childEnv + "=writer"}, Control: true, Files: []*os.File{out}, Stdin: in,
@@ -124,18 +116,16 @@ func TestFiles(t *testing.T) {
 	<-p.Exited()
 	p.Control.Close()
 	text, err := os.ReadFile(out.Name())
-	if err != nil || string(text) != "through a file" || stdout.String() != "said" || fmt.Sprint(p.Err()) != "exit status 3" {
-		t.Errorf("file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
-	}
+	check.That(t, err == nil && string(text) == "through a file" && stdout.String() == "said" && fmt.Sprint(p.Err()) == "exit status 3",
+		"file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
 	check.Equal(t, c.Stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
 }
 
 // TestNothing: what cannot be started is an error.
 func TestNothing(t *testing.T) {
 	for _, c := range []reexec.Command{{Path: "/nowhere", Control: true}, {CPUs: []int{1 << 19}}} {
-		if p, err := reexec.Start(t.Context(), c); err == nil {
-			t.Errorf("%+v: process %d", c, p.PID())
-		}
+		_, err := reexec.Start(t.Context(), c)
+		check.That(t, err != nil, "%+v was started", c)
 	}
 }
 
@@ -153,9 +143,8 @@ func TestProcessors(t *testing.T) {
 	check.Must(t, err)
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
-		if cpus, err := usage.Processors(id); err == nil && len(cpus) != len(before) {
-			t.Errorf("thread %d is pinned to %v", id, cpus)
-		}
+		cpus, err := usage.Processors(id)
+		check.That(t, err != nil || len(cpus) == len(before), "thread %d is pinned to %v", id, cpus)
 	}
 }
 
@@ -167,9 +156,8 @@ func TestDeath(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, starter.Start())
 	var pid int
-	if _, err := fmt.Fscan(stdout, &pid); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Fscan(stdout, &pid)
+	check.Must(t, err)
 	check.Must(t, starter.Process.Kill())
 	_ = starter.Wait() // killed
 	waiting.Until(t, "the end of its child", func() bool {
@@ -233,9 +221,7 @@ func TestKeep(t *testing.T) {
 					ends.Close()
 				}
 				<-p.Exited()
-				if how == "itself" && fmt.Sprint(p.Err()) != "exit status 3" {
-					t.Errorf("it has ended with %v", p.Err())
-				}
+				check.That(t, how != "itself" || fmt.Sprint(p.Err()) == "exit status 3", "it has ended with %v", p.Err())
 			}
 			for _, pid := range pids {
 				state := usage.State(pid)
@@ -252,9 +238,8 @@ func TestKeepNothing(t *testing.T) {
 		p, err := reexec.Start(t.Context(), c)
 		check.Must(t, err)
 		<-p.Exited()
-		if got := c.Stderr.String(); fmt.Sprint(p.Err()) != want[0] || !strings.Contains(got, want[1]) {
-			t.Errorf("%s: %v: %s, want %s", path, p.Err(), got, want)
-		}
+		got := c.Stderr.String()
+		check.That(t, fmt.Sprint(p.Err()) == want[0] && strings.Contains(got, want[1]), "%s: %v: %s, want %s", path, p.Err(), got, want)
 	}
 }
 

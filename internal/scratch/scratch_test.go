@@ -59,17 +59,14 @@ func TestDir(t *testing.T) {
 	check.Must(t, err)
 	info, err := os.Stat(d.Path())
 	check.Must(t, err)
-	if info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, want 0700", info.Mode().Perm())
-	}
+	check.That(t, info.Mode().Perm() == 0o700, "mode %v, want 0700", info.Mode().Perm())
 	check.Must(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
 	left := leftovers(t, root)
 	check.That(t, len(left) == 0, "a directory that is in use counts as left behind: %v", left)
 	check.Must(t, d.Close())
 	check.Must(t, d.Close())
-	if _, err := os.Stat(d.Path()); !os.IsNotExist(err) {
-		t.Errorf("directory is still there: %v", err)
-	}
+	_, err = os.Stat(d.Path())
+	check.That(t, os.IsNotExist(err), "directory is still there: %v", err)
 }
 
 // owned starts a process that owns a directory under root, as another user if
@@ -132,12 +129,10 @@ func TestCloseAgainstWriters(t *testing.T) {
 		}()
 		<-started
 		check.Must(t, d.Close())
-		if err := <-ended; !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("the writer ended with %v", err)
-		}
-		if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
-			t.Fatalf("left: %v, %v", entries, err)
-		}
+		err = <-ended
+		check.Need(t, errors.Is(err, fs.ErrNotExist), "the writer ended with %v", err)
+		entries, err := os.ReadDir(root)
+		check.Need(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
 	}
 }
 
@@ -162,12 +157,10 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("got leftovers %+v, want %s", left, path)
 	}
 	check.Must(t, left[0].Remove())
-	if left := leftovers(t, root); len(left) != 0 {
-		t.Errorf("%v is still there", left)
-	}
-	if _, err := os.Stat(alive.Path()); err != nil {
-		t.Errorf("the living owner's directory is gone: %v", err)
-	}
+	left = leftovers(t, root)
+	check.That(t, len(left) == 0, "%v is still there", left)
+	_, err = os.Stat(alive.Path())
+	check.That(t, err == nil, "the living owner's directory is gone: %v", err)
 }
 
 // TestConcurrent: A24: many at once get directories of their own, and none of
@@ -183,9 +176,8 @@ func TestConcurrent(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if left, err := Leftovers(root); err != nil || len(left) != 0 {
-					t.Errorf("got leftovers %v, error %v", left, err)
-				}
+				left, err := Leftovers(root)
+				check.That(t, err == nil && len(left) == 0, "got leftovers %v, error %v", left, err)
 				check.OK(t, d.Close())
 			}
 		})
@@ -198,10 +190,8 @@ func TestLongRoot(t *testing.T) {
 	check.Must(t, os.Mkdir(root, 0o700))
 	_, err := New(root)
 	check.That(t, err != nil && strings.Contains(err.Error(), "TMPDIR"), "got error %v, want one that names TMPDIR", err)
-	if _, err := New(filepath.Join(shortRoot(t), "missing")); err == nil {
-		t.Error("a root that does not exist: got no error")
-	}
-	if left, err := Leftovers(filepath.Join(root, "missing")); err != nil || len(left) != 0 {
-		t.Errorf("a root that does not exist: got %v, %v, want nothing", left, err)
-	}
+	_, err = New(filepath.Join(shortRoot(t), "missing"))
+	check.That(t, err != nil, "a root that does not exist: got no error")
+	left, err := Leftovers(filepath.Join(root, "missing"))
+	check.That(t, err == nil && len(left) == 0, "a root that does not exist: got %v, %v, want nothing", left, err)
 }

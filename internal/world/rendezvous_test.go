@@ -66,9 +66,8 @@ func TestTwoJobs(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	check.Must(t, remove())
-	if got, err := Await(waiting.Context(t), path, "11.0"); got != "other" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := Await(waiting.Context(t), path, "11.0")
+	check.That(t, got == "other" && err == nil, "got %q, %v", got, err)
 	check.Must(t, other())
 	gone(t, path)
 }
@@ -128,9 +127,8 @@ func TestRefused(t *testing.T) {
 func TestAwaitEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waiting.Later(t, tryEvery, func() { cancel(errors.New("too late")) })
-	if _, err := Await(ctx, "/tmp/ipcbench-none", "12.0"); err == nil || !strings.Contains(err.Error(), "/tmp/ipcbench-none: rank 0 has not written it: too late") {
-		t.Errorf("got %v", err)
-	}
+	_, err := Await(ctx, "/tmp/ipcbench-none", "12.0")
+	check.Fails(t, err, "/tmp/ipcbench-none: rank 0 has not written it: too late")
 }
 
 // TestPrivate: a job's name is no path.

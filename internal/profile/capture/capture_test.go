@@ -123,9 +123,8 @@ func TestCPUInUse(t *testing.T) {
 		t.Skip(err)
 	}
 	check.Fails(t, second.Start(), "cpu profiling already in use")
-	if err := second.Stop(); err != nil || len(second.Pieces()) != 0 {
-		t.Errorf("got %v and pieces", err)
-	}
+	err = second.Stop()
+	check.That(t, err == nil && len(second.Pieces()) == 0, "got %v and pieces", err)
 	work()
 	check.Must(t, first.Stop())
 	pieces := first.Pieces()

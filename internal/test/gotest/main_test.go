@@ -1,13 +1,14 @@
 package main
 
 import (
-	"ipcbench/internal/test/check"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestGotest: packages have go test's own closing lines, a failed test says all,

@@ -11,7 +11,6 @@ package rig
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 
 	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 )
 
@@ -195,14 +195,10 @@ func (r *Rig) root(host, path string) string {
 
 // Processes returns the ids of what runs on a host.
 func (r *Rig) Processes(host string) (pids []int) {
-	network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", r.pids[host]))
-	all, errs := filepath.Glob("/proc/[0-9]*")
-	err = errors.Join(err, errs)
-	check.Need(r.t, err == nil, "%v", err)
-	for _, process := range all {
-		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern has digits there
-		is, err := os.Readlink(process + "/ns/net")
-		if err == nil && is == network && !slices.Contains(r.held, pid) { // it is an error of one that has ended
+	network := proc.Network(r.pids[host])
+	check.Need(r.t, network != "", "rig: %s has ended", host)
+	for _, pid := range proc.All() {
+		if proc.Network(pid) == network && !slices.Contains(r.held, pid) {
 			pids = append(pids, pid)
 		}
 	}
