@@ -190,8 +190,7 @@ func TestPackageComments(t *testing.T) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
 			return
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
-		check.Must(t, err)
+		file := check.Value(parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
 		pkg := path[:strings.LastIndex(path, "/")]
 		if file.Doc != nil && len(strings.TrimSpace(file.Doc.Text())) > 0 {
 			comments[pkg]++
@@ -207,8 +206,7 @@ func TestPackageComments(t *testing.T) {
 // TestTables: every table in README and results/ is what its committed result
 // gives (guard 18).
 func TestTables(t *testing.T) {
-	drifts, err := report.Check(".")
-	check.Must(t, err)
+	drifts := check.Value(report.Check("."))(t)
 	for _, d := range drifts {
 		t.Errorf("%s:%d: the table %q no longer matches its result: ipcbench report --update .", d.File, d.Line, d.View)
 	}
@@ -306,8 +304,7 @@ func TestNoInitNoRegistry(t *testing.T) {
 		if strings.HasSuffix(path, ".pb.go") {
 			return
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		check.Must(t, err)
+		file := check.Value(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			check.That(t, !ok || f.Recv != nil || f.Name.Name != "init", "%s has an init function", path)

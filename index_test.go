@@ -37,8 +37,7 @@ func TestIndex(t *testing.T) {
 	for _, path := range scripts {
 		tests["cli.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 	}
-	pages, err := filepath.Glob("docs/*.md")
-	check.Must(t, err)
+	pages := check.Value(filepath.Glob("docs/*.md"))(t)
 	for _, page := range pages {
 		for _, m := range docTest.FindAllStringSubmatch(read(t, page), -1) {
 			name := m[1] + "." + m[2]
@@ -61,9 +60,7 @@ func TestLinks(t *testing.T) {
 		check.Need(t, err == nil && len(pages) != 0, "%v %v", pages, err)
 		for _, page := range pages {
 			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-					t.Errorf("%s: %v", page, err)
-				}
+				check.OK(t, check.Err(os.Stat(filepath.Join(filepath.Dir(page), m[1]))), page)
 			}
 		}
 	}
@@ -94,7 +91,6 @@ func TestWhere(t *testing.T) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(path))(t)
 	return string(text)
 }

@@ -15,8 +15,7 @@ import (
 // module, made as CONTRIBUTING.md says: they need nothing that is internal to this one.
 func TestOutside(t *testing.T) {
 	skip.Long(t)
-	here, err := os.Getwd()
-	check.Must(t, err)
+	here := check.Value(os.Getwd())(t)
 	// The example's module asks for the versions that this one asks for: go then reads no
 	// module file that building this one has not read.
 	mod := strings.Replace(read(t, "go.mod"), "module ipcbench\n", "module example\n\nrequire ipcbench v0.0.0\n\nreplace ipcbench => "+here+"\n", 1)

@@ -25,8 +25,7 @@ func TestPublic(t *testing.T) {
 				continue
 			}
 			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-			check.Must(t, err)
+			file := check.Value(parser.ParseFile(fset, path, nil, parser.SkipObjectResolution))(t)
 			hidden := map[string]bool{}
 			for _, i := range file.Imports {
 				if name, _ := strconv.Unquote(i.Path.Value); strings.Contains(name, "/internal/") {

@@ -18,8 +18,7 @@ func TestResultsSize(t *testing.T) {
 	check.Need(t, err == nil && len(entries) != 0, "%d files, %v", len(entries), err)
 	var sum int64
 	for _, e := range entries {
-		info, err := e.Info()
-		check.Must(t, err)
+		info := check.Value(e.Info())(t)
 		if sum += info.Size(); info.Size() > largestResult {
 			t.Errorf("results/%s has %d bytes, want at most %d: --out NAME.json.gz compresses", e.Name(), info.Size(), largestResult)
 		}

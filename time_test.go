@@ -58,8 +58,7 @@ func TestTime(t *testing.T) {
 		if dir == "internal/test/waiting" || !strings.HasSuffix(path, "_test.go") && !slices.Contains(forTests, dir) {
 			return
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		check.Must(t, err)
+		file := check.Value(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		for _, d := range file.Decls {
 			name := path
 			if f, ok := d.(*ast.FuncDecl); ok {

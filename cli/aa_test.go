@@ -52,16 +52,14 @@ func output(t *testing.T, exe string, args ...string) []byte {
 func rerun(t *testing.T, exe, path string, args ...string) *bench.Result {
 	t.Helper()
 	output(t, exe, append([]string{"run", "-q", "--out", path}, args...)...)
-	r, err := result.ReadFile(path)
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(path))(t)
 	return r
 }
 
 // compared compares the builds of a result.
 func compared(t *testing.T, r *bench.Result) *report.Comparison {
 	t.Helper()
-	c, err := report.Compare(r, nil, report.CompareOptions{})
-	check.Must(t, err)
+	c := check.Value(report.Compare(r, nil, report.CompareOptions{}))(t)
 	return c
 }
 

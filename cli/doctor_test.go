@@ -70,8 +70,7 @@ func TestDoctorNames(t *testing.T) {
 			if _, err := exec.LookPath("taskset"); err != nil {
 				skip.Missing(t, "taskset (Debian: util-linux)")
 			}
-			cpus, err := usage.Affinity()
-			check.Must(t, err)
+			cpus := check.Value(usage.Affinity())(t)
 			return fmt.Sprintf("taskset -cp %d $$ >&2", cpus[0]), nil // containers may not have processor 0
 		}},
 	}
@@ -126,8 +125,7 @@ func TestDoctorLeftovers(t *testing.T) {
 	tmp := shortDir(t)
 	left := filepath.Join(tmp, "ipcbench-0123456789abcdef")
 	check.Must(t, os.Mkdir(left, 0o700))
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	check.Must(t, err)
+	boot := check.Value(os.ReadFile("/proc/sys/kernel/random/boot_id"))(t)
 	owner := fmt.Sprintf("pid 1, parent 1, of ipcbench since 2026-01-01T00:00:00Z, boot %s", boot)
 	check.Must(t, os.WriteFile(filepath.Join(left, "lock"), []byte(owner), 0o600))
 	tell := func() string {
@@ -151,8 +149,7 @@ func TestDoctorOfRun(t *testing.T) {
 	_, says, code := doctorHere(t, "ulimit -n 64", nil, "run", "-q", "--transport", "pickle,shm-tensor", "--model", "uniform:64KiB/3", "--rounds", "3", "--blocks", "1", "--out", file)
 	const line = "warning: descriptors: 64 (ulimit -n), and shm-tensor uniform:64KiB/3 workers=2 clients=4 needs 116; see ipcbench doctor\n"
 	check.Need(t, code == 0 && strings.Contains(says, "ipcbench: "+line), "exit code %d: %s", code, says)
-	r, err := result.ReadFile(file)
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(file))(t)
 	i := slices.IndexFunc(r.Doctor, func(c doctor.Check) bool { return c.Name == "descriptors" })
 	check.That(t, i >= 0 && r.Doctor[i].Status == doctor.Fail, "the result keeps %+v", r.Doctor)
 	out, _, _ := doctorHere(t, "", nil, "report", "--view", "findings,environment", file)
@@ -181,8 +178,7 @@ func TestDoctorPage(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
-	page, err := os.ReadFile("../docs/doctor.md")
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../docs/doctor.md"))(t)
 	out, _, _ := doctorHere(t, "", nil, "doctor", "--transport", "all", "--workers", "2", "--clients", "4", "--format", "json")
 	var checks []doctor.Check
 	check.Must(t, json.Unmarshal([]byte(out), &checks))

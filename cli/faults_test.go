@@ -144,9 +144,7 @@ func TestFaults(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		check.Must(t, err)
+		seed = check.Value(strconv.ParseUint(text, 10, 64))(t)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	scores := &scores{of: map[string]*score{}}
@@ -290,9 +288,7 @@ func (r *faultRun) start(t *testing.T) {
 	r.home, r.out = cmd.Dir, filepath.Join(cmd.Dir, "result.json")
 	cmd.Env = append(cmd.Env, "TMPDIR="+r.dir, r.mark)
 	if apart() {
-		var err error
-		r.shm, err = os.MkdirTemp(scratch.SharedMemory, "f")
-		check.Must(t, err)
+		r.shm = check.Value(os.MkdirTemp(scratch.SharedMemory, "f"))(t)
 		t.Cleanup(func() { _ = os.RemoveAll(r.shm) })
 		shell := exec.Command("sh", append([]string{"-c", `mount --bind "$0" ` + scratch.SharedMemory + ` && exec "$@"`, r.shm}, cmd.Args...)...)
 		shell.Dir, shell.Env, shell.SysProcAttr = cmd.Dir, cmd.Env, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -450,8 +446,7 @@ func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 // this process, or one around that. It has to be empty when the test ends.
 func controlGroup(t *testing.T, controller, one, two, limit string) (dir string) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/cgroup")
-	check.Must(t, err)
+	text := check.Value(os.ReadFile("/proc/self/cgroup"))(t)
 	for line := range strings.Lines(string(text)) {
 		own := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		root, file := filepath.Join("/sys/fs/cgroup", controller), one
@@ -580,16 +575,14 @@ func (r *faultRun) rest(t *testing.T) []string {
 		dirs = append(dirs, r.shm)
 	}
 	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		check.Must(t, err)
+		entries := check.Value(os.ReadDir(dir))(t)
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); e.Name() != filler && path != r.out {
 				left = append(left, path)
 			}
 		}
 	}
-	sockets, err := os.ReadFile("/proc/net/unix")
-	check.Must(t, err)
+	sockets := check.Value(os.ReadFile("/proc/net/unix"))(t)
 	for line := range strings.Lines(string(sockets)) {
 		if strings.Contains(line, r.dir+"/") {
 			left = append(left, line)

@@ -166,8 +166,7 @@ func TestSoakLayouts(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		runLayouts(t, path)
 	}
-	r, err := result.ReadFile(path)
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(path))(t)
 	n := 0
 	if r.Layouts != nil {
 		n = len(r.Layouts.Base)

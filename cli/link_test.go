@@ -35,8 +35,7 @@ func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out
 func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
 	t.Helper()
 	child.Start(t, cmd).Ends(waiting.Limit, 0, "")
-	r, err := result.ReadFile(out)
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(out))(t)
 	return r
 }
 

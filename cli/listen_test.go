@@ -78,8 +78,7 @@ func TestListenOffLoopback(t *testing.T) {
 			}
 			c := child.Start(t, cmd)
 			c.Ends(waiting.Limit, 0, "")
-			r, err := result.ReadFile(out)
-			check.Must(t, err)
+			r := check.Value(result.ReadFile(out))(t)
 			for _, c := range r.Cells {
 				over := c.Settings["network"] == "tcp"
 				if has := c.Settings["network"] != ""; has != over || tt.name == "mutual" && has != (c.Settings["tls"] == "mutual") {
@@ -96,7 +95,7 @@ func TestListenOffLoopback(t *testing.T) {
 			}
 			r.Command = nil // as it was typed
 			var rest strings.Builder
-			err = r.Write(&rest)
+			err := r.Write(&rest)
 			check.That(t, err == nil && !strings.Contains(rest.String(), offLoopback), "the result holds the address: %v", err)
 		})
 	}

@@ -88,8 +88,7 @@ func TestPprofShell(t *testing.T) {
 	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is no terminal")
 	cmd := runPprof(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	_, err := master.WriteString("top\nquit\n")
-	check.Must(t, err)
+	check.Must(t, check.Err(master.WriteString("top\nquit\n")))
 	check.OK(t, cmd.Run())
 	slave.Close()
 	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end

@@ -15,8 +15,7 @@ import (
 // TestImplausible: a result that says what cannot be is shown and fails, with what
 // is wrong with it (guard 21).
 func TestImplausible(t *testing.T) {
-	r, err := result.ReadFile("../report/testdata/result.result")
-	check.Must(t, err)
+	r := check.Value(result.ReadFile("../report/testdata/result.result"))(t)
 	for _, b := range r.Cells[0].Blocks {
 		b.Train[0] = 10 * b.Round[0]
 	}
@@ -24,7 +23,7 @@ func TestImplausible(t *testing.T) {
 	check.Must(t, r.WriteFile(path))
 	var out, stderr bytes.Buffer
 	a := newApp(&out, &stderr, all.Transports())
-	err = a.report(printing{format: "text", formats: formatNames()}, []string{path})
+	err := a.report(printing{format: "text", formats: formatNames()}, []string{path})
 	check.Fails(t, err, "trained for")
 	check.That(t, strings.Contains(out.String(), "--view"), "the report was not shown")
 }

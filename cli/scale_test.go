@@ -30,8 +30,7 @@ func TestSoakCollaborators(t *testing.T) {
 			out := output(t, exe, "run", "-q", "--transport", strings.Join(c.transports, ":threads=8,")+":threads=8",
 				"--model", c.model, "--workers", n, "--clients", n, "--lanes-per-process", strconv.Itoa(c.perProcess), "--depth", "1",
 				"--rounds", "2", "--blocks", "1", "--format", "csv", "--out", filepath.Join(t.TempDir(), "result.json"))
-			rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-			check.Must(t, err)
+			rows := check.Value(csv.NewReader(strings.NewReader(string(out))).ReadAll())(t)
 			all := map[[2]string]float64{}
 			for _, row := range rows {
 				all[[2]string{row[0], row[5]}], _ = strconv.ParseFloat(row[8], 64)

@@ -108,8 +108,7 @@ func TestScripts(t *testing.T) {
 // whatever the test is called.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s")
-	check.Must(t, err)
+	dir := check.Value(os.MkdirTemp("", "s"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what a failed test has left
 	return dir
 }
@@ -117,8 +116,7 @@ func shortDir(t *testing.T) string {
 // command returns the program with arguments. It runs in a folder of its own.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
+	path := check.Value(exec.LookPath("ipcbench"))(t)
 	cmd := exec.CommandContext(waiting.Context(t), path, args...)
 	cmd.Dir, cmd.Env = t.TempDir(), os.Environ()
 	return cmd

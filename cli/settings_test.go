@@ -60,12 +60,11 @@ func TestHarmfulInFiles(t *testing.T) {
 
 // TestReadmeSettings: the file of settings in README is one.
 func TestReadmeSettings(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	check.Must(t, err)
+	text := check.Value(os.ReadFile("../README.md"))(t)
 	_, rest, _ := strings.Cut(string(text), "```yaml\n")
 	file, _, found := strings.Cut(rest, "```")
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	err = os.WriteFile(path, []byte(file), 0o644)
+	err := os.WriteFile(path, []byte(file), 0o644)
 	check.Need(t, err == nil && found, "README has no example: %v", err)
 	var out, stderr bytes.Buffer
 	code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"})

@@ -103,8 +103,7 @@ func stubborn() {
 // TestSecondSignal: B25: a program that hangs after the first signal is ended by a
 // later one, and not by one that comes at once.
 func TestSecondSignal(t *testing.T) {
-	exe, err := exec.LookPath("stubborn")
-	check.Must(t, err)
+	exe := check.Value(exec.LookPath("stubborn"))(t)
 	c := child.Start(t, exec.Command(exe))
 	c.Says("ready")
 	began := time.Now()

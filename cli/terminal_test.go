@@ -23,8 +23,7 @@ func TestClosedPipe(t *testing.T) {
 	var stderr bytes.Buffer
 	code := newApp(w, &stderr, all.Transports()).main([]string{"list", "metrics"})
 	check.That(t, code == 141 && stderr.Len() <= 0, "got code %d, want 141, and nothing but %q", code, stderr.String())
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	check.Must(t, err)
+	full := check.Value(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()
 	code = newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"})
 	check.That(t, code == exitFailed && stderr.Len() != 0, "a full disk: got code %d, want 1, and %q", code, stderr.String())

@@ -19,8 +19,7 @@ func certificates(t *testing.T) (dir string) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		skip.Missing(t, "openssl 3 (Debian: openssl)")
 	}
-	page, err := os.ReadFile("../docs/tls.md")
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../docs/tls.md"))(t)
 	commands := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
 	check.Need(t, commands != nil, "docs/tls.md has no commands")
 	cmd := exec.Command("bash", "-ec", string(commands[1])+`

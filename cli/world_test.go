@@ -48,8 +48,7 @@ func openMPI(t *testing.T) engine {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		skip.Missing(t, "mpirun (Debian: openmpi-bin)")
 	}
-	host, err := os.Hostname()
-	check.Must(t, err)
+	host := check.Value(os.Hostname())(t)
 	host, _, _ = strings.Cut(host, ".")
 	dir := shortDir(t)
 	return engine{
@@ -64,8 +63,7 @@ func (e engine) run(t *testing.T, args ...string) (c *child.Child, mark string) 
 	t.Helper()
 	mark = fmt.Sprintf("%s=%s.%d", idEnv, e.dir, e.runs.Add(1))
 	cmd := command(t, slices.Concat([]string{"world"}, e.flags, []string{"run"}, args)...)
-	start, err := exec.LookPath(e.start[0])
-	check.Must(t, err)
+	start := check.Value(exec.LookPath(e.start[0]))(t)
 	cmd.Args = slices.Concat(e.start, []string{cmd.Path}, cmd.Args[1:])
 	cmd.Path, cmd.Dir, cmd.Env = start, e.dir, slices.Concat(cmd.Env, e.env, []string{mark})
 	cmd.WaitDelay = soon // for what an engine leaves
@@ -94,8 +92,7 @@ func (e engine) green(t *testing.T) {
 	c, mark := e.run(t, "--transport", "http", "--model", "cnn", "--rounds", "3", "--blocks", "1", "--out", "out.json", "-q")
 	c.Ends(waiting.Limit, 0, "^"+regexp.QuoteMeta(e.line)+"\n")
 	check.Equal(t, strings.Count(c.Stdout.String(), "CPU, s/GB"), 1, &c.Stdout, "answers")
-	r, err := result.ReadFile(filepath.Join(e.dir, "out.json"))
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(filepath.Join(e.dir, "out.json")))(t)
 	cell := r.Cells[len(r.Cells)-1]
 	check.That(t, cell.Launcher == "agents" && len(r.Hosts) == 3 && cell.Workers == 2,
 		"%d workers by %q on %v, want 2 on two agents and a server", cell.Workers, cell.Launcher, r.Hosts)
@@ -162,12 +159,10 @@ func TestSlurm(t *testing.T) {
 
 // batch gives sbatch the script of docs/hosts.md.
 func (e engine) batch(t *testing.T) {
-	page, err := os.ReadFile("../docs/hosts.md")
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../docs/hosts.md"))(t)
 	script := regexp.MustCompile("(?s)```bash\n(#!/bin/bash\n#SBATCH.*?)```").FindSubmatch(page)
 	check.Need(t, script != nil, "docs/hosts.md has no script for sbatch")
-	exe, err := exec.LookPath("ipcbench")
-	check.Must(t, err)
+	exe := check.Value(exec.LookPath("ipcbench"))(t)
 	cmd := exec.CommandContext(waiting.Context(t), "sbatch", "--wait", "--output=said")
 	cmd.Dir, cmd.Stdin = e.dir, bytes.NewReader(script[1])
 	cmd.Env = append(append(os.Environ(), e.env...), "HOME="+e.dir, "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"))
@@ -189,8 +184,7 @@ func slurm(t *testing.T) engine {
 	if os.Geteuid() != 0 {
 		skip.Refused(t, "daemons of Slurm: they need root")
 	}
-	host, err := os.Hostname()
-	check.Must(t, err)
+	host := check.Value(os.Hostname())(t)
 	dir := shortDir(t)
 	conf := fmt.Sprintf(`
 ClusterName=test

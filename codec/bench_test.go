@@ -78,14 +78,12 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 			pack, unpack := start(b, d)
 			m := models()[d]
 			dst, out := make([]byte, benchSize+benchSize/64), slices.Clone(m.base)
-			n, err := pack(dst, m.base, m.cur)
-			check.Must(b, err)
+			n := check.Value(pack(dst, m.base, m.cur))(b)
 			each := func(name string, f func() (int, error)) {
 				b.Run(name, func(b *testing.B) {
 					b.SetBytes(benchSize)
 					for b.Loop() {
-						_, err := f()
-						check.Must(b, err)
+						check.Must(b, check.Err(f()))
 					}
 					b.ReportMetric(100*float64(n)/benchSize, "wire-%")
 				})

@@ -20,8 +20,7 @@ var lossless = []string{
 
 func mustParse(t testing.TB, text string) *Pipeline {
 	t.Helper()
-	p, err := Parse(text)
-	check.Must(t, err)
+	p := check.Value(Parse(text))(t)
 	return p
 }
 
@@ -124,8 +123,7 @@ func TestParse(t *testing.T) {
 		{"sparse+xor", "xor cannot follow sparse"},
 		{"xor+xor", "xor cannot follow xor"},
 	} {
-		_, err := Parse(c.text)
-		check.Fails(t, err, c.want, c.text)
+		check.Fails(t, check.Err(Parse(c.text)), c.want, c.text)
 	}
 }
 

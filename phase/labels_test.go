@@ -117,8 +117,7 @@ func TestProfileShowsPhases(t *testing.T) {
 		}
 		span.End()
 		pprof.StopCPUProfile()
-		p, err := profile.Parse(&b)
-		check.Must(t, err)
+		p := check.Value(profile.Parse(&b))(t)
 		return slices.ContainsFunc(p.Sample, func(s *profile.Sample) bool {
 			return s.HasLabel(LabelPhase, "decode") && s.HasLabel(LabelTransport, "shm-slab") && s.HasLabel(LabelModel, "histology") && s.HasLabel(LabelProcess, "server")
 		})

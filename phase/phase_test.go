@@ -30,8 +30,7 @@ func TestClockIsShared(t *testing.T) {
 	out, err := cmd.Output()
 	after := Now()
 	check.Must(t, err)
-	there, err := strconv.ParseInt(string(out), 10, 64)
-	check.Must(t, err)
+	there := check.Value(strconv.ParseInt(string(out), 10, 64))(t)
 	check.That(t, there >= before && there <= after,
 		"the other process reads %d, which is not between %d and %d", there, before, after)
 }

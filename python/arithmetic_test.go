@@ -32,8 +32,7 @@ type rounds struct {
 func (r rounds) hashes(t *testing.T) (all [][]string) {
 	t.Helper()
 	layout := func(specs []tensor.Spec) *tensor.Layout {
-		l, err := tensor.NewLayout(specs)
-		check.Must(t, err)
+		l := check.Value(tensor.NewLayout(specs))(t)
 		return l
 	}
 	down := layout(r.Down)
@@ -84,8 +83,7 @@ func TestArithmetic(t *testing.T) {
 	}
 	dir := t.TempDir()
 	check.Must(t, python.Unpack(t.Context(), dir))
-	cnn, err := models.Parse("cnn")
-	check.Must(t, err)
+	cnn := check.Value(models.Parse("cnn"))(t)
 	small := []tensor.Spec{{Name: "a", DType: tensor.F16, Shape: []int{3, 5}}, {Name: "n", DType: tensor.I64}, {Name: "e", DType: tensor.F32, Shape: []int{0}}}
 	cases := []rounds{
 		{cnn.Layout.Specs(), nil, 7, []float64{1, 2, 3, 1}, 3},
@@ -98,14 +96,11 @@ func TestArithmetic(t *testing.T) {
 	var digests []string
 	for _, c := range cases {
 		want = append(want, c.hashes(t))
-		l, err := tensor.NewLayout(c.Down)
-		check.Must(t, err)
+		l := check.Value(tensor.NewLayout(c.Down))(t)
 		digests = append(digests, fmt.Sprintf("%016x", l.Digest()))
 	}
-	text, err := json.Marshal(cases)
-	check.Must(t, err)
-	script, err := filepath.Abs(filepath.Join("testdata", "rounds.py"))
-	check.Must(t, err)
+	text := check.Value(json.Marshal(cases))(t)
+	script := check.Value(filepath.Abs(filepath.Join("testdata", "rounds.py")))(t)
 	for _, kernel := range []string{"C", "numpy"} {
 		if kernel == "numpy" {
 			check.Must(t, os.Remove(filepath.Join(python.Worker(dir), "kernel.so")))
@@ -114,8 +109,7 @@ func TestArithmetic(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
 		cmd.Stdin = bytes.NewReader(text)
 		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		check.Must(t, err)
+		out := check.Value(cmd.Output())(t)
 		var got struct {
 			Kernel  string       `json:"kernel"`
 			Hashes  [][][]string `json:"hashes"`

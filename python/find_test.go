@@ -29,8 +29,7 @@ func TestFind(t *testing.T) {
 		{`echo '{"version": [3, 11, 2], "lacks": ["torch"]}'`, "no module torch in " + dir + "/python3; Debian: python3-torch"},
 	} {
 		script(t, dir, c.text)
-		_, err := python.Find(t.Context(), filepath.Join(dir, "python3"), python.Torch())
-		check.Fails(t, err, c.want, c.text)
+		check.Fails(t, check.Err(python.Find(t.Context(), filepath.Join(dir, "python3"), python.Torch())), c.want, c.text)
 	}
 	_, err := python.Find(t.Context(), filepath.Join(dir, "none"))
 	check.That(t, err != nil && strings.Contains(err.Error(), "no interpreter "+dir+"/none"), "%v", err)

@@ -38,8 +38,7 @@ func TestFunction(t *testing.T) {
 		{"nowhere:train", "nowhere:train: no module nowhere: neither in "},
 		{"broken:train", `broken.py, line 1)`},
 	}
-	from, err := filepath.Abs(".")
-	check.Must(t, err)
+	from := check.Value(filepath.Abs("."))(t)
 	c := exec.CommandContext(t.Context(), found.Path, filepath.Join(from, "testdata", "trainings.py"))
 	for _, of := range cases {
 		c.Args = append(c.Args, of[0])

@@ -200,8 +200,7 @@ func drawTree(r *rapid.T) *tree {
 		}
 		shape := [][]int{nil, {0}, {3}, {2, 2}}[draw("shape", 4)]
 		w := &Tensor{DType: rapid.SampledFrom(tensor.DTypes()).Draw(r, "dtype"), Shape: shape}
-		n, err := tensor.Spec{DType: w.DType, Shape: w.Shape}.Bytes()
-		check.Must(r, err)
+		n := check.Value(tensor.Spec{DType: w.DType, Shape: w.Shape}.Bytes())(r)
 		w.Data = append(make([]byte, 0, n), rapid.SliceOfN(rapid.Byte(), n, n).Draw(r, "data")...)
 		tensors = append(tensors, w)
 		return w
@@ -241,10 +240,8 @@ func TestRoundTripOfAnyValue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v := drawTree(r)
 		limit := rapid.IntRange(0, 12).Draw(r, "limit")
-		d, err := Detach(v, limit)
-		check.Must(r, err)
-		l, err := tensor.NewLayout(d.Specs)
-		check.Must(r, err)
+		d := check.Value(Detach(v, limit))(r)
+		l := check.Value(tensor.NewLayout(d.Specs))(r)
 		p := tensor.Alloc(l)
 		check.Must(r, d.CopyTo(p))
 		var out *tree
@@ -252,8 +249,7 @@ func TestRoundTripOfAnyValue(t *testing.T) {
 		if !reflect.DeepEqual(v, out) { // unlike cmp.Diff, it walks shared parts once
 			r.Fatal("another value came back")
 		}
-		again, err := Detach(out, limit)
-		check.Must(r, err)
+		again := check.Value(Detach(out, limit))(r)
 		if !bytes.Equal(again.Receipt, d.Receipt) || !cmp.Equal(again.Specs, d.Specs) || !cmp.Equal(again.Untouched, d.Untouched) {
 			r.Fatalf("what came back detaches differently:\n%q %v %v\n%q %v %v", d.Receipt, d.Specs, d.Untouched, again.Receipt, again.Specs, again.Untouched)
 		}

@@ -28,15 +28,13 @@ func numbers(n int, first byte) *Tensor {
 
 func mustDetach(t testing.TB, v any, depth int) *Detached {
 	t.Helper()
-	d, err := Detach(v, depth)
-	check.Must(t, err)
+	d := check.Value(Detach(v, depth))(t)
 	return d
 }
 
 func mustLayout(t testing.TB, specs []tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(specs))(t)
 	return l
 }
 
@@ -117,8 +115,7 @@ func TestDetachFindsTensorsEverywhere(t *testing.T) {
 func TestCopyToLeavesWhatIsInPlace(t *testing.T) {
 	d := mustDetach(t, sampleNetwork(), DefaultDepth)
 	l := mustLayout(t, d.Specs)
-	mem, err := syscall.Mmap(-1, 0, l.Size(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	check.Must(t, err)
+	mem := check.Value(syscall.Mmap(-1, 0, l.Size(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	t.Cleanup(func() { syscall.Munmap(mem) })
 	p := tensor.NewPackage(l, mem)
 	check.Must(t, d.CopyTo(p))
@@ -139,8 +136,7 @@ func TestReceiptHasNoTensorBytes(t *testing.T) {
 	}
 	sizes := map[int]bool{}
 	for _, n := range []int{1 << 10, 1 << 20, 1 << 30} {
-		mem, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
-		check.Must(t, err)
+		mem := check.Value(syscall.Mmap(-1, 0, n, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE))(t)
 		defer syscall.Munmap(mem)
 		half := n / 2
 		v := update{5, map[string]*Tensor{"w": {tensor.U8, []int{half}, mem[:half]}, "b": {tensor.U8, []int{half}, mem[half:]}}}

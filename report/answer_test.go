@@ -61,14 +61,12 @@ func TestAnswerPage(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
-	text, err := os.ReadFile(answerPage)
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(answerPage))(t)
 	page := tablesOf.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(answerTables(), "$", "$$")+"\n${3}")
 	check.That(t, strings.Count(page, answerTables()) == 1, "%s has no place for the tables", answerPage)
 	examples := answerExample.FindAllStringSubmatch(page, -1)
 	check.That(t, len(examples) >= 4 && strings.Count(page, "\njq ") == len(examples), "%d examples with their output, want at least 4", len(examples))
-	real, err := result.ReadFile("../bench/testdata/result.json.gz")
-	check.Must(t, err)
+	real := check.Value(result.ReadFile("../bench/testdata/result.json.gz"))(t)
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "answer.json"), []byte(format(t, "json", real)), 0o600))
 	for _, e := range examples {

@@ -64,8 +64,7 @@ func TestGateRefuses(t *testing.T) {
 		{few, few, true, "comparing 1 cell takes 4 blocks of each"},
 		{older, a, true, "different rules"},
 	} {
-		_, err := compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05)
-		check.Fails(t, err, tt.want)
+		check.Fails(t, check.Err(compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05)), tt.want)
 	}
 	g, err := compare(t, a, benchtest.Result(eight("a", 30)), CompareOptions{Separate: true}).Gate(0.05)
 	check.That(t, err == nil && g.Failed && len(g.failures) == 1, "got %+v, %v", g, err)
@@ -83,8 +82,7 @@ func write(t testing.TB, c *Comparison, format string) string {
 
 func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Comparison {
 	t.Helper()
-	c, err := Compare(base, head, o)
-	check.Must(t, err)
+	c := check.Value(Compare(base, head, o))(t)
 	return c
 }
 
@@ -109,8 +107,7 @@ func TestCompare(t *testing.T) {
 		doctest.Golden(t, "compare."+format, write(t, c, format))
 	}
 	c = compare(t, base, head, CompareOptions{Separate: true})
-	decided, err := c.Gate(0.05)
-	check.Must(t, err)
+	decided := check.Value(c.Gate(0.05))(t)
 	c.Decision = &decided
 	for _, format := range []string{"text", "md", "csv", "json"} {
 		var b bytes.Buffer
@@ -148,8 +145,7 @@ func TestCompareMetrics(t *testing.T) {
 		"got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	holds(t, write(t, c, "text"), "Of 2 comparisons: 1 worse", "cpu_per_gb, cnn", "base, s/GB")
 	for _, name := range []string{"bandwidth", "nonsense"} {
-		_, err := Compare(base, head, CompareOptions{Metrics: []string{name}})
-		check.Fails(t, err, name)
+		check.Fails(t, check.Err(Compare(base, head, CompareOptions{Metrics: []string{name}})), name)
 	}
 }
 
@@ -205,10 +201,8 @@ func TestGate(t *testing.T) {
 func TestBuilds(t *testing.T) {
 	both, one := benchtest.Interleaved(1), benchtest.Result(eight("a", 20))
 	check.Must(t, both.Validate())
-	_, err := Compare(one, nil, CompareOptions{})
-	check.Fails(t, err, "one build only")
-	_, err = Compare(both, one, CompareOptions{})
-	check.Fails(t, err, "compare it alone")
+	check.Fails(t, check.Err(Compare(one, nil, CompareOptions{})), "one build only")
+	check.Fails(t, check.Err(Compare(both, one, CompareOptions{})), "compare it alone")
 	check.That(t, hasLine(format(t, "csv", both), "metrics a cnn head round"), "CSV does not tell the builds apart")
 	apart := benchtest.Interleaved(1)
 	everyCell(apart, func(c *result.Cell) { c.Model.Name += " of " + c.Build })

@@ -110,13 +110,11 @@ const childFile = "IPCBENCH_TEST_REPORT"
 // its own, takes under 2 s of CPU time and 200 MB.
 func TestThousandCells(t *testing.T) {
 	if path := os.Getenv(childFile); path != "" {
-		r, err := result.ReadFile(path)
-		check.Must(t, err)
+		r := check.Value(result.ReadFile(path))(t)
 		text := format(t, "text", r)
 		check.That(t, len(text) >= 1e5, "only %d bytes of text", len(text))
 		// What getrusage calls the peak is inherited from the parent.
-		m, err := usage.ReadMemory()
-		check.Must(t, err)
+		m := check.Value(usage.ReadMemory())(t)
 		check.That(t, m.Peak <= 200e6, "took %d MB", m.Peak/1e6)
 		return
 	}

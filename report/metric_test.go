@@ -32,8 +32,7 @@ func TestCSV(t *testing.T) {
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3e9}, {4e9}}},
 		{Name: "work", Unit: "s", Model: "even", Clients: 4, Blocks: [][]float64{{0.5, 0.5}}},
 	}
-	lines, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
-	check.Must(t, err)
+	lines := check.Value(csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll())(t)
 	at := func(column string) int { return slices.Index(lines[0], column) }
 	have := map[string]string{}
 	for _, line := range lines[1:] {

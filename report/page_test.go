@@ -102,8 +102,7 @@ func TestPage(t *testing.T) {
 	files, err := filepath.Glob("../results/*.json.gz")
 	check.Need(t, err == nil && len(files) != 0, "%v %v", files, err)
 	for _, path := range files {
-		results[filepath.Base(path)], err = result.ReadFile(path)
-		check.Must(t, err)
+		results[filepath.Base(path)] = check.Value(result.ReadFile(path))(t)
 	}
 	results["300 cells"] = manyCells(300, 6, 10)
 	if testing.Short() {
@@ -211,8 +210,7 @@ func TestExplore(t *testing.T) {
 func TestPaper(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, err := result.ReadFile("../results/readme.json.gz")
-	check.Must(t, err)
+	r := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
 	p, _ := opened(t, b, browser.Options{Width: 1000, Print: true}, format(t, "html", r))
 	check.Equal(t, browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`), 0, "pictures without numbers")
 	for _, property := range []string{"print-color-adjust", "forced-color-adjust"} {
@@ -270,8 +268,7 @@ func TestComparisonPage(t *testing.T) {
 func TestPagePicture(t *testing.T) {
 	const path = "../docs/page.png"
 	if *picture {
-		r, err := result.ReadFile("../results/readme.json.gz")
-		check.Must(t, err)
+		r := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
 		p := shownPage(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, format(t, "html", r))
 		browser.Eval[bool](p, `(async () => {
 			document.body.style.cssText = "height: 960px; overflow: hidden"

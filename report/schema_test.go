@@ -19,8 +19,7 @@ func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 	t.Helper()
 	var b bytes.Buffer
 	check.Must(t, WriteSchema(&b, of))
-	text, err := jsonschema.UnmarshalJSON(&b)
-	check.Must(t, err)
+	text := check.Value(jsonschema.UnmarshalJSON(&b))(t)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	check.Must(t, c.AddResource("schema.json", text))
@@ -30,8 +29,7 @@ func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 // violation returns how a text violates a schema.
 func violation(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	check.Must(t, err)
+	v := check.Value(jsonschema.UnmarshalJSON(strings.NewReader(text)))(t)
 	return s.Validate(v)
 }
 
@@ -48,8 +46,7 @@ func TestSchema(t *testing.T) {
 		if testing.Short() && i%4 != 0 {
 			continue
 		}
-		results[path], err = result.ReadFile(path)
-		check.Must(t, err)
+		results[path] = check.Value(result.ReadFile(path))(t)
 	}
 	answers, files, tables := schemaOf(t, "answer"), schemaOf(t, "result"), map[string]bool{}
 	for name, r := range results {

@@ -105,8 +105,7 @@ func TestFormats(t *testing.T) {
 	for _, name := range []string{"json", "result", "csv"} { // its numbers are many: one small cell will do
 		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(cnn("pickle", 10, 11))))
 	}
-	real, err := result.ReadFile("../bench/testdata/result.json.gz")
-	check.Must(t, err)
+	real := check.Value(result.ReadFile("../bench/testdata/result.json.gz"))(t)
 	for _, name := range []string{"json", "benchfmt"} {
 		doctest.Golden(t, "real."+name, format(t, name, real))
 	}
@@ -115,8 +114,7 @@ func TestFormats(t *testing.T) {
 // TestScreen: the first screen of what a run without flags measures, and of a
 // committed result, at two widths; and all views.
 func TestScreen(t *testing.T) {
-	real, err := result.ReadFile("../results/readme.json.gz")
-	check.Must(t, err)
+	real := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
 	first := benchtest.Synthetic(6, 10)
 	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
 	for name, r := range map[string]*result.Result{"first": first, "readme": real} {

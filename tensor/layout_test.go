@@ -107,8 +107,7 @@ func TestLayoutOverflow(t *testing.T) {
 		{half, half, half},
 		{half, {Name: wild, DType: U8, Shape: []int{-1}}},
 	} {
-		_, err := NewLayout(specs)
-		check.Fails(t, err, strconv.Quote(wild), specs)
+		check.Fails(t, check.Err(NewLayout(specs)), strconv.Quote(wild), specs)
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 
 func mustLayout(t testing.TB, specs []Spec) *Layout {
 	t.Helper()
-	l, err := NewLayout(specs)
-	check.Must(t, err)
+	l := check.Value(NewLayout(specs))(t)
 	return l
 }
 

@@ -102,8 +102,7 @@ func specsOf(l *Layout) (all [][3]any) {
 // blockOf returns the page's code block of a language.
 func blockOf(t *testing.T, language string) string {
 	t.Helper()
-	page, err := os.ReadFile(arithmeticPage)
-	check.Must(t, err)
+	page := check.Value(os.ReadFile(arithmeticPage))(t)
 	_, rest, ok := strings.Cut(string(page), "```"+language+"\n")
 	block, _, end := strings.Cut(rest, "```")
 	check.Need(t, ok && end, "%s has no block of %s", arithmeticPage, language)
@@ -116,12 +115,10 @@ func TestVectors(t *testing.T) {
 	page := json.NewDecoder(strings.NewReader(blockOf(t, "json")))
 	page.DisallowUnknownFields()
 	check.Must(t, page.Decode(&v))
-	before, err := json.MarshalIndent(v, "", "  ")
-	check.Must(t, err)
+	before := check.Value(json.MarshalIndent(v, "", "  "))(t)
 	down, up := vectorLayouts(t)
 	v.compute(t, down, up)
-	made, err := json.MarshalIndent(v, "", "  ")
-	check.Must(t, err)
+	made := check.Value(json.MarshalIndent(v, "", "  "))(t)
 	check.That(t, string(before) == string(made), "the page has\n%s\nand the code makes\n%s", before, made)
 }
 

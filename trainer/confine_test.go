@@ -21,8 +21,7 @@ import (
 // told returns what a confined worker process answers to an assignment.
 func told(t *testing.T, dirs []string, a assignment) string {
 	t.Helper()
-	p, err := NewConfined(Confinement{dirs, netip.MustParseAddr("127.0.0.1")}).Launch(0)
-	check.Must(t, err)
+	p := check.Value(NewConfined(Confinement{dirs, netip.MustParseAddr("127.0.0.1")}).Launch(0))(t)
 	defer func() {
 		check.OK(t, p.Stop())
 	}()

@@ -76,8 +76,7 @@ func framed(texts ...string) (b []byte) {
 
 func jsonOf(t testing.TB, m message) string {
 	t.Helper()
-	b, err := json.Marshal(m)
-	check.Must(t, err)
+	b := check.Value(json.Marshal(m))(t)
 	return string(b)
 }
 
@@ -219,8 +218,7 @@ func TestHostilePools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, ended := hosted(t)
-			_, err := ours.Write(c.text)
-			check.Must(t, err)
+			check.Must(t, check.Err(ours.Write(c.text)))
 			check.Fails(t, ended(), c.want)
 		})
 	}
@@ -259,8 +257,7 @@ func TestUnruly(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := &process{quiet: make(chan struct{}), busy: semaphore.NewWeighted(MaxWorkers)}
 			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
-			_, err := ours.Write(c.text)
-			check.Must(t, err)
+			check.Must(t, check.Err(ours.Write(c.text)))
 			waiting.Receive(t, "the end of a process", ctx.Done())
 			check.That(t, errors.Is(context.Cause(ctx), errProtocol), "got error %v", context.Cause(ctx))
 			check.Fails(t, context.Cause(ctx), c.want)
@@ -309,8 +306,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		first, err := json.Marshal(m)
-		check.Must(t, err)
+		first := check.Value(json.Marshal(m))(t)
 		again, err := parse(first)
 		check.Must(t, err, first)
 		second, err := json.Marshal(again)

@@ -14,8 +14,7 @@ import (
 // as many words of the next one are others: the density of a round (guard 23).
 func TestReferenceChanges(t *testing.T) {
 	l, answer := layoutOf(t, 1<<18), layoutOf(t, 100)
-	change, err := tensor.ParseChange("2%")
-	check.Must(t, err)
+	change := check.Value(tensor.ParseChange("2%"))(t)
 	for _, tt := range []struct {
 		up   *tensor.Layout
 		sync bool
@@ -53,8 +52,7 @@ func TestReferenceChanges(t *testing.T) {
 // TestReference: the next model is the average of updates of its own layout, and one
 // that every bit of the average of others decides; and a round ends with its context.
 func TestReference(t *testing.T) {
-	up, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.BF16, Shape: []int{7}}})
-	check.Must(t, err)
+	up := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.BF16, Shape: []int{7}}}))(t)
 	down := layoutOf(t, 101)
 	roster := trainer.Roster(5)
 	for _, l := range []*tensor.Layout{down, up} {

@@ -44,16 +44,14 @@ var host = sync.OnceValue(func() trainer.Host {
 // layoutOf returns the layout of a model of n f32s.
 func layoutOf(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}})
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}}))(t)
 	return l
 }
 
 // open opens a session of two workers and four clients, who do nothing with a small model.
 func open(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
 	t.Helper()
-	v, err := transports.Parse(transport, host().Transports)
-	check.Must(t, err)
+	v := check.Value(transports.Parse(transport, host().Transports))(t)
 	cfg := trainer.Config{
 		Variant: v, Down: layoutOf(t, 3), Workers: 2, Clients: 4, Launcher: l, Samples: 1000,
 		Func: "linger", FuncConfig: []byte("0s"),
@@ -67,8 +65,7 @@ func open(t testing.TB, transport string, l trainer.Launcher, change func(*train
 
 func mustOpen(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) *trainer.Session {
 	t.Helper()
-	s, err := open(t, transport, l, change)
-	check.Must(t, err)
+	s := check.Value(open(t, transport, l, change))(t)
 	return s
 }
 
@@ -93,8 +90,7 @@ func closes(t testing.TB, s *trainer.Session) trainer.Report {
 	t.Helper()
 	report, err := s.Close()
 	check.OK(t, err, "close")
-	_, err = s.Close()
-	check.Fails(t, err, "the session is closed")
+	check.Fails(t, check.Err(s.Close()), "the session is closed")
 	return report
 }
 

@@ -20,26 +20,21 @@ func idle([]byte) (Train, error) { return func(*Job) error { return nil }, nil }
 // configOf returns a configuration of one lane and a small model.
 func configOf(t *testing.T, of driver.Transport, tls string, l Launcher) Config {
 	t.Helper()
-	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
-	check.Must(t, err)
+	layout := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}))(t)
 	settings := driver.Settings{"tls": tls}
 	if tls == "off" {
 		settings = nil
 	}
-	v, err := transports.NewVariant(of, settings)
-	check.Must(t, err)
+	v := check.Value(transports.NewVariant(of, settings))(t)
 	return Config{Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Func: "idle", Launcher: l}
 }
 
 // request returns what a worker process would ask for.
 func request(t *testing.T) []byte {
 	t.Helper()
-	a, err := identity.NewAuthority("ab")
-	check.Must(t, err)
-	w, err := identity.NewWorker(a.Certificate())
-	check.Must(t, err)
-	r, err := w.Request()
-	check.Must(t, err)
+	a := check.Value(identity.NewAuthority("ab"))(t)
+	w := check.Value(identity.NewWorker(a.Certificate()))(t)
+	r := check.Value(w.Request())(t)
 	return r
 }
 
@@ -70,10 +65,8 @@ func TestSignImpostors(t *testing.T) {
 // told of, says what is wrong, and waits for none when the session has gone. What else it
 // refuses, package identity tests.
 func TestBadCertificates(t *testing.T) {
-	authority, err := identity.NewAuthority("ab")
-	check.Must(t, err)
-	other, err := identity.NewAuthority("ab")
-	check.Must(t, err)
+	authority := check.Value(identity.NewAuthority("ab"))(t)
+	other := check.Value(identity.NewAuthority("ab"))(t)
 	for name, c := range map[string]struct {
 		answer func(request []byte) []byte // nil closes the control socket
 		want   string
@@ -115,12 +108,10 @@ func TestHandshakes(t *testing.T) {
 	for mode, want := range map[string]int{"off": 0, "on": 3, "mutual": 3} {
 		cfg := configOf(t, h.Transports[0], mode, NewGoroutines(h))
 		cfg.Workers, cfg.PerProcess = 3, 2
-		s, err := Open(t.Context(), cfg)
-		check.Must(t, err)
+		s := check.Value(Open(t.Context(), cfg))(t)
 		got := s.Handshakes()
 		check.That(t, got.N == want && (got.Longest > 0) == (want > 0) && strings.HasPrefix(got.Cipher, "TLS_") == (want > 0),
 			"tls=%s: got %+v, want %d", mode, got, want)
-		_, err = s.Close()
-		check.OK(t, err)
+		check.OK(t, check.Err(s.Close()))
 	}
 }

@@ -77,8 +77,7 @@ func labels(t *testing.T, pieces []phase.Piece) (labels, kinds []string) {
 		if piece.Kind != capture.CPU {
 			continue
 		}
-		p, err := profile.ParseData(piece.Data)
-		check.Must(t, err)
+		p := check.Value(profile.ParseData(piece.Data))(t)
 		for _, s := range p.Sample {
 			labels = append(labels, slices.Concat(s.Label[phase.LabelPhase], s.Label[phase.LabelProcess])...)
 		}
@@ -103,8 +102,7 @@ func TestProfiles(t *testing.T) {
 		{"inside", "inproc", goroutines, trainer.Profiling{Kinds: []string{capture.CPU}}, []string{capture.CPU}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			report, err := profiled(t, tt.launcher, tt.transport, "", tt.p)
-			check.Must(t, err)
+			report := check.Value(profiled(t, tt.launcher, tt.transport, "", tt.p))(t)
 			check.Need(t, len(report.Processes) == 2, "%d workers", len(report.Processes))
 			all, kinds := labels(t, report.Server.Profiles)
 			check.Equal(t, kinds, tt.server, "profiles of the server")

@@ -109,8 +109,7 @@ func stop(t *testing.T, pid int) {
 	check.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	waiting.Until(t, "a process that is stopped", func() bool {
 		running := 0
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		check.Must(t, err)
+		threads := check.Value(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
 		for _, path := range threads {
 			if stat, err := os.ReadFile(path); err == nil && !strings.Contains(string(stat), ") T ") {
 				running++

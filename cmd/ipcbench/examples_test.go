@@ -41,8 +41,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	check.That(t, strings.Contains(string(out), "communication, %"), "no share of communication in\n%s", out)
 	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is none that fails
 	check.Need(t, len(files) == 1, "%d results, want 1", len(files))
-	r, err := result.ReadFile(files[0])
-	check.Must(t, err)
+	r := check.Value(result.ReadFile(files[0]))(t)
 	for _, c := range r.Cells {
 		check.That(t, c.Proved(), "%s is not proved", c.ID())
 	}

@@ -86,9 +86,7 @@ func TestFaultsAnyTime(t *testing.T) {
 	onlySoak(t)
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		check.Must(t, err)
+		seed = check.Value(strconv.ParseUint(text, 10, 64))(t)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -39,8 +39,7 @@ const (
 // start starts ipcbench on a host, with a line for its stdin.
 func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *child.Child {
 	t.Helper()
-	self, err := os.Executable()
-	check.Must(t, err)
+	self := check.Value(os.Executable())(t)
 	cmd := r.Command(host, self, args...)
 	cmd.Env, cmd.Stdin = append(cmd.Env, programEnv+"=1"), strings.NewReader(stdin)
 	return child.Start(t, cmd)
@@ -87,8 +86,7 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 	for i := range agents + 1 {
 		clean(t, r, "h"+strconv.Itoa(i))
 	}
-	result, err := result.ReadFile(out)
-	check.Must(t, err)
+	result := check.Value(result.ReadFile(out))(t)
 	return result
 }
 

@@ -22,8 +22,7 @@ var block = regexp.MustCompile("(?s)```(bash|python)\n(.*?)```")
 func TestPythonPage(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/python.md")
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../../docs/python.md"))(t)
 	var modules []python.Module
 	for _, row := range python.Rows() {
 		check.That(t, strings.Contains(string(page), "\n| `"+row.Name+"` | "), "docs/python.md lacks the row %s", row.Name)
@@ -58,8 +57,7 @@ func TestPythonPage(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json"))
 	check.That(t, !soak || len(files) == runs, "%d results of %d runs", len(files), runs)
 	for _, path := range files {
-		r, err := result.ReadFile(path)
-		check.Must(t, err)
+		r := check.Value(result.ReadFile(path))(t)
 		for _, c := range r.Cells {
 			check.That(t, c.Proved() && c.Unproved == "",
 				"%s: %s is not proved: %s", strings.Join(r.Command, " "), c.ID(), c.Unproved)

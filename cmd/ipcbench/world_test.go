@@ -26,8 +26,7 @@ import (
 // part returns the nth block of a section of a page that is in a language.
 func part(t *testing.T, name, section, language string, n int) string {
 	t.Helper()
-	page, err := os.ReadFile("../../" + name)
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../../" + name))(t)
 	_, text, found := strings.Cut(string(page), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	for range n + 1 {
@@ -78,8 +77,7 @@ func (h hosts) result(on string) {
 	h.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(h.dir, "ipcbench-*.json"))
 	check.Need(h.t, len(files) == 1, "%d results, want 1", len(files))
-	r, err := result.ReadFile(files[0])
-	check.Must(h.t, err)
+	r := check.Value(result.ReadFile(files[0]))(h.t)
 	for _, name := range []string{"http", "grpc-stream"} {
 		i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == name })
 		check.That(h.t, i >= 0 && r.Cells[i].Proved() && r.Cells[i].Hosts == on,

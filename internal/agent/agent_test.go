@@ -106,8 +106,7 @@ func TestFleet(t *testing.T) {
 	check.That(t, diff == "", "%v", diff)
 	check.Equal(t, len(seen[len(seen)-1]), 2, "the last news was of  agents")
 	a := f.Agents()[0]
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
+	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	check.OK(t, a.Dials(t.Context(), addr))
 	l.Close()
@@ -141,8 +140,7 @@ func TestProcess(t *testing.T) {
 	}
 	start := func(n int) trainer.Process {
 		t.Helper()
-		p, err := l.Launch(n)
-		check.Must(t, err)
+		p := check.Value(l.Launch(n))(t)
 		return p
 	}
 
@@ -160,8 +158,7 @@ func TestProcess(t *testing.T) {
 	check.That(t, err != nil && err.Error() == "signal: killed", "it was killed, and ended with %v", err)
 
 	lost := start(0)
-	_, err = lost.Conn().Write([]byte{0, 0, 0, 1, '?'})
-	check.Must(t, err)
+	check.Must(t, check.Err(lost.Conn().Write([]byte{0, 0, 0, 1, '?'})))
 	<-lost.Exited()
 	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "no message of this protocol") {
 		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
@@ -176,8 +173,7 @@ func TestAgentGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1", "h2")
 	check.Must(t, err)
 	defer f.Close(1)
-	p, err := Launcher{f.Agents()[1]}.Launch(0)
-	check.Must(t, err)
+	p := check.Value(Launcher{f.Agents()[1]}.Launch(0))(t)
 	ctx, cancel := f.Context(t.Context())
 	defer cancel()
 	all["h2"].quit(errors.New("interrupted by SIGTERM"))
@@ -196,11 +192,9 @@ func TestAgentGoes(t *testing.T) {
 func TestServerGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1")
 	check.Must(t, err)
-	p, err := Launcher(f.Agents()).Launch(0)
-	check.Must(t, err)
+	p := check.Value(Launcher(f.Agents()).Launch(0))(t)
 	f.Agents()[0].session.Close()
-	_, err = all["h1"].ends(t)
-	check.Fails(t, err, "the server of the run is gone")
+	check.Fails(t, check.Err(all["h1"].ends(t)), "the server of the run is gone")
 	<-p.Exited()
 	check.Fails(t, p.Err(), "agent h1 is gone", "its process ended with")
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
@@ -309,12 +303,9 @@ func replay(l Line) (err error) {
 // TestAnotherServer: an agent that knows the token alone believes no server that does not
 // know it, and does not say what would prove that it does.
 func TestAnotherServer(t *testing.T) {
-	a, err := identity.NewAuthority("agents")
-	check.Must(t, err)
-	config, err := a.Shown()
-	check.Must(t, err)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	check.Must(t, err)
+	a := check.Value(identity.NewAuthority("agents"))(t)
+	config := check.Value(a.Shown())(t)
+	l := check.Value(tls.Listen("tcp", "127.0.0.1:0", config))(t)
 	defer l.Close()
 	said := make(chan error, 1)
 	go func() {
@@ -326,7 +317,7 @@ func TestAnotherServer(t *testing.T) {
 		var g greeting
 		said <- errors.Join(err, readFrame(c, &g))
 	}()
-	_, err = join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
+	_, err := join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
 	check.Fails(t, err, "does not know this token", "the agent says")
 	err = <-said
 	check.That(t, err != nil, "the agent has greeted a stranger")

@@ -19,13 +19,11 @@ import (
 func mapped(t *testing.T, pages, prot int) ([]byte, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a file")
-	f, err := os.Create(path)
-	check.Must(t, err)
+	f := check.Value(os.Create(path))(t)
 	defer f.Close()
 	size := pages * os.Getpagesize()
 	check.Must(t, f.Truncate(int64(size)))
-	b, err := unix.Mmap(int(f.Fd()), 0, size, prot, unix.MAP_SHARED)
-	check.Must(t, err)
+	b := check.Value(unix.Mmap(int(f.Fd()), 0, size, prot, unix.MAP_SHARED))(t)
 	t.Cleanup(func() {
 		check.OK(t, unix.Munmap(b))
 	})

@@ -168,8 +168,7 @@ func returns(t *testing.T, act func() error) (err error) {
 // sharedFile returns a page of memory that has a descriptor.
 func sharedFile(t testing.TB) *os.File {
 	t.Helper()
-	fd, err := unix.MemfdCreate("futex-test", unix.MFD_CLOEXEC)
-	check.Must(t, err)
+	fd := check.Value(unix.MemfdCreate("futex-test", unix.MFD_CLOEXEC))(t)
 	file := os.NewFile(uintptr(fd), "memfd")
 	t.Cleanup(func() { file.Close() })
 	check.Must(t, file.Truncate(4096))
@@ -179,16 +178,14 @@ func sharedFile(t testing.TB) *os.File {
 // sharedMemory maps what sharedFile returned.
 func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 	t.Helper()
-	mem, err := unix.Mmap(int(file.Fd()), 0, 4096, prot, unix.MAP_SHARED)
-	check.Must(t, err)
+	mem := check.Value(unix.Mmap(int(file.Fd()), 0, 4096, prot, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	return mem
 }
 
 func word(t testing.TB, mem []byte) Word {
 	t.Helper()
-	w, err := At(mem, 64)
-	check.Must(t, err)
+	w := check.Value(At(mem, 64))(t)
 	return w
 }
 

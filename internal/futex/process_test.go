@@ -106,8 +106,7 @@ func startPeer(t testing.TB, mode string) *peer {
 	cmd.ExtraFiles = []*os.File{file}
 	var said strings.Builder
 	cmd.Stderr = &said
-	stdin, err := cmd.StdinPipe()
-	check.Must(t, err)
+	stdin := check.Value(cmd.StdinPipe())(t)
 	check.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		request.Store(bye)

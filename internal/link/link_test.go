@@ -214,8 +214,7 @@ func observed(t *testing.T, kind string) (m measurement) {
 // it moves as many takes a machine that does nothing else.
 func TestRate(t *testing.T) {
 	for _, text := range []string{"200Mbit", "1Gbit"} {
-		r, err := link.Parse(text)
-		check.Must(t, err)
+		r := check.Value(link.Parse(text))(t)
 		m, want := observed(t, "measure "+text), 1e9*8/r.Take(1e9).Seconds()
 		t.Logf("%s: %+v", text, m)
 		least := 0.0
@@ -256,8 +255,7 @@ func TestStreams(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 128 + 2, syscall.SIGTERM: 128 + 15, syscall.SIGKILL: -1} {
 		c := inside(t, "sleep")
-		out, err := c.StdoutPipe()
-		check.Must(t, err)
+		out := check.Value(c.StdoutPipe())(t)
 		check.Must(t, c.Start())
 		line, err := bufio.NewReader(out).ReadString('\n')
 		pid, atoiErr := strconv.Atoi(strings.TrimSpace(line))
@@ -282,9 +280,8 @@ func gone(t *testing.T, pid int) {
 // is said.
 func TestDelay(t *testing.T) {
 	possible(t)
-	r, err := link.Parse("1Gbit/10ms")
-	check.Must(t, err)
-	err = link.Try(r)
+	r := check.Value(link.Parse("1Gbit/10ms"))(t)
+	err := link.Try(r)
 	if refused := (*link.Error)(nil); err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.What, "netem") || !strings.Contains(refused.Mend, "1Gbit")) {
 		t.Errorf("got %v, want what is missing by its name, and what to write instead", err)
 	}

@@ -78,8 +78,7 @@ func TestReadNonsense(t *testing.T) {
 func TestReadThisMachine(t *testing.T) {
 	began := time.Now()
 	e := Read()
-	text, err := json.MarshalIndent(e, "", "\t")
-	check.Must(t, err)
+	text := check.Value(json.MarshalIndent(e, "", "\t"))(t)
 	t.Logf("%s", text)
 	switch {
 	case e.CPUs < 1 || e.GOMAXPROCS < 1 || e.Affinity == "" || e.Affinity == unknown:

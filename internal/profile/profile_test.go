@@ -129,11 +129,10 @@ func merged(t testing.TB) *Profile {
 		stack{6e9, label("decode"), pickleRead},
 		stack{2e9, nil, "ipcbench/transports/pickle.(*worker).odd < ipcbench/trainer.(*process).run"}))}
 	trace := phase.Piece{Kind: capture.Trace, Data: []byte("go 1.26 trace")}
-	p, err := Merge(meta(capture.CPU), []Part{
+	p := check.Value(Merge(meta(capture.CPU), []Part{
 		{phase.ServerProcess, []phase.Piece{server, trace}}, {"worker-0", []phase.Piece{worker}},
 		{phase.ServerProcess, []phase.Piece{server}}, {"worker-0", []phase.Piece{worker, worker}},
-	})
-	check.Must(t, err)
+	}))(t)
 	return p
 }
 
@@ -173,11 +172,10 @@ func TestDeltas(t *testing.T) {
 	check.Must(t, err)
 	sum := Summarize(allocs, 1)
 	check.That(t, sum.Total == 250 && sum.Unit == "B" && len(sum.Phases) != 0 && sum.Phases[0].Name == "receive", "allocs: %+v", sum)
-	heap, err := Merge(meta(capture.Heap), []Part{
+	heap := check.Value(Merge(meta(capture.Heap), []Part{
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: early}, {Kind: capture.Heap, Data: late}}},
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: late}}},
-	})
-	check.Must(t, err)
+	}))(t)
 	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
 		t.Errorf("heap: %d in use, want 357", sum.Total)
 	}
@@ -206,8 +204,7 @@ func TestWrite(t *testing.T) {
 	p := merged(t)
 	var b bytes.Buffer
 	check.Must(t, p.Write(&b))
-	back, err := pprof.Parse(&b)
-	check.Must(t, err)
+	back := check.Value(pprof.Parse(&b))(t)
 	check.Must(t, back.CheckValid())
 	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"labels":{"link":"1Gbit"},"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
 	check.That(t, slices.Equal(back.Comments, []string{comment}) && back.DefaultSampleType == "cpu",
@@ -235,12 +232,10 @@ func TestRulesNameCode(t *testing.T) {
 		if m == nil {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*.go"))
-		check.Must(t, err)
+		files := check.Value(filepath.Glob(filepath.Join("..", "..", m[1], "*.go")))(t)
 		found := false
 		for _, path := range files {
-			text, err := os.ReadFile(path)
-			check.Must(t, err)
+			text := check.Value(os.ReadFile(path))(t)
 			found = found || strings.Contains(string(text), "*"+m[2]+") "+m[3])
 		}
 		check.That(t, found, "no function %s", name)

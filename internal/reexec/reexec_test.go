@@ -64,8 +64,7 @@ func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 	t.Helper()
 	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
 	check.Must(t, err)
-	_, err = p.Control.Read(make([]byte, 100))
-	check.Must(t, err)
+	check.Must(t, check.Err(p.Control.Read(make([]byte, 100))))
 	return p
 }
 
@@ -100,19 +99,15 @@ func TestContext(t *testing.T) {
 
 // TestFiles: descriptors, streams and the exit status arrive.
 func TestFiles(t *testing.T) {
-	in, err := os.CreateTemp(t.TempDir(), "")
-	check.Must(t, err)
-	out, err := os.CreateTemp(t.TempDir(), "")
-	check.Must(t, err)
-	_, err = in.WriteAt([]byte("through a file"), 0)
-	check.Must(t, err)
+	in := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
+	out := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
+	check.Must(t, check.Err(in.WriteAt([]byte("through a file"), 0)))
 	var stdout strings.Builder
 	c := reexec.Command{
 		Env: []string{childEnv + "=writer"}, Control: true, Files: []*os.File{out}, Stdin: in,
 		Stdout: &stdout, Stderr: &reexec.Excerpt{Most: 100},
 	}
-	p, err := reexec.Start(t.Context(), c)
-	check.Must(t, err)
+	p := check.Value(reexec.Start(t.Context(), c))(t)
 	<-p.Exited()
 	p.Control.Close()
 	text, err := os.ReadFile(out.Name())
@@ -131,16 +126,14 @@ func TestNothing(t *testing.T) {
 
 // TestProcessors: a child is pinned, and its starter is not.
 func TestProcessors(t *testing.T) {
-	before, err := usage.Affinity()
-	check.Must(t, err)
+	before := check.Value(usage.Affinity())(t)
 	one := before[len(before)-1:]
 	var stdout strings.Builder
 	p, err := reexec.Start(t.Context(), reexec.Command{Env: []string{childEnv + "=processors"}, CPUs: one, Stdout: &stdout})
 	check.Must(t, err)
 	<-p.Exited()
 	check.Equal(t, stdout.String(), fmt.Sprint(one, error(nil)), "it could use")
-	threads, err := os.ReadDir("/proc/self/task")
-	check.Must(t, err)
+	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
 		cpus, err := usage.Processors(id)
@@ -152,12 +145,10 @@ func TestProcessors(t *testing.T) {
 func TestDeath(t *testing.T) {
 	starter := exec.Command("/proc/self/exe")
 	starter.Env = append(os.Environ(), childEnv+"=starter")
-	stdout, err := starter.StdoutPipe()
-	check.Must(t, err)
+	stdout := check.Value(starter.StdoutPipe())(t)
 	check.Must(t, starter.Start())
 	var pid int
-	_, err = fmt.Fscan(stdout, &pid)
-	check.Must(t, err)
+	check.Must(t, check.Err(fmt.Fscan(stdout, &pid)))
 	check.Must(t, starter.Process.Kill())
 	_ = starter.Wait() // killed
 	waiting.Until(t, "the end of its child", func() bool {
@@ -235,8 +226,7 @@ func TestKeep(t *testing.T) {
 func TestKeepNothing(t *testing.T) {
 	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
 		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
-		p, err := reexec.Start(t.Context(), c)
-		check.Must(t, err)
+		p := check.Value(reexec.Start(t.Context(), c))(t)
 		<-p.Exited()
 		got := c.Stderr.String()
 		check.That(t, fmt.Sprint(p.Err()) == want[0] && strings.Contains(got, want[1]), "%s: %v: %s, want %s", path, p.Err(), got, want)

@@ -40,32 +40,28 @@ const ownEnv = "SCRATCH_TEST_ROOT"
 // shortRoot returns a temporary directory whose path leaves room for sockets.
 func shortRoot(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "scratch")
-	check.Must(t, err)
+	dir := check.Value(os.MkdirTemp("", "scratch"))(t)
 	t.Cleanup(func() { check.Must(t, os.RemoveAll(dir)) })
 	return dir
 }
 
 func leftovers(t *testing.T, root string) []Leftover {
 	t.Helper()
-	left, err := Leftovers(root)
-	check.Must(t, err)
+	left := check.Value(Leftovers(root))(t)
 	return left
 }
 
 func TestDir(t *testing.T) {
 	root := shortRoot(t)
-	d, err := New(root)
-	check.Must(t, err)
-	info, err := os.Stat(d.Path())
-	check.Must(t, err)
+	d := check.Value(New(root))(t)
+	info := check.Value(os.Stat(d.Path()))(t)
 	check.That(t, info.Mode().Perm() == 0o700, "mode %v, want 0700", info.Mode().Perm())
 	check.Must(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
 	left := leftovers(t, root)
 	check.That(t, len(left) == 0, "a directory that is in use counts as left behind: %v", left)
 	check.Must(t, d.Close())
 	check.Must(t, d.Close())
-	_, err = os.Stat(d.Path())
+	_, err := os.Stat(d.Path())
 	check.That(t, os.IsNotExist(err), "directory is still there: %v", err)
 }
 
@@ -76,16 +72,14 @@ func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, stri
 	cmd := exec.Command(os.Args[0])
 	if cred != nil {
 		cmd.Path = filepath.Join(root, "program") // where that user can reach it
-		program, err := os.ReadFile(os.Args[0])
-		check.Must(t, err)
+		program := check.Value(os.ReadFile(os.Args[0]))(t)
 		check.Must(t, os.WriteFile(cmd.Path, program, 0o755))
 		check.Must(t, os.Chmod(cmd.Path, 0o755)) // whatever the umask is
 		cmd.Dir = root
 	}
 	cmd.Env = append(os.Environ(), ownEnv+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
-	_, err := cmd.StdinPipe()
-	check.Must(t, err)
+	check.Must(t, check.Err(cmd.StdinPipe()))
 	out, err := cmd.StdoutPipe()
 	check.Must(t, err)
 	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a namespace that has root alone
@@ -97,8 +91,7 @@ func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, stri
 			kill(t, cmd)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	check.Must(t, err)
+	line := check.Value(bufio.NewReader(out).ReadString('\n'))(t)
 	return cmd, strings.TrimSpace(line)
 }
 
@@ -113,8 +106,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 func TestCloseAgainstWriters(t *testing.T) {
 	root := shortRoot(t)
 	for range 50 {
-		d, err := New(root)
-		check.Must(t, err)
+		d := check.Value(New(root))(t)
 		started, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
 			for i := 0; ; i++ {
@@ -129,7 +121,7 @@ func TestCloseAgainstWriters(t *testing.T) {
 		}()
 		<-started
 		check.Must(t, d.Close())
-		err = <-ended
+		err := <-ended
 		check.Need(t, errors.Is(err, fs.ErrNotExist), "the writer ended with %v", err)
 		entries, err := os.ReadDir(root)
 		check.Need(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
@@ -140,8 +132,7 @@ func TestCloseAgainstWriters(t *testing.T) {
 // nothing of a living one is touched.
 func TestKilled(t *testing.T) {
 	root := shortRoot(t)
-	alive, err := New(root)
-	check.Must(t, err)
+	alive := check.Value(New(root))(t)
 	defer alive.Close()
 
 	cmd, path := owned(t, root, nil)
@@ -159,7 +150,7 @@ func TestKilled(t *testing.T) {
 	check.Must(t, left[0].Remove())
 	left = leftovers(t, root)
 	check.That(t, len(left) == 0, "%v is still there", left)
-	_, err = os.Stat(alive.Path())
+	_, err := os.Stat(alive.Path())
 	check.That(t, err == nil, "the living owner's directory is gone: %v", err)
 }
 

@@ -24,8 +24,7 @@ func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
 // offer makes a file. What is never removed is what a killed rank 0 leaves.
 func offer(t *testing.T, path, job, text string) (remove func() error) {
 	t.Helper()
-	remove, err := Offer(path, job, text)
-	check.Must(t, err)
+	remove = check.Value(Offer(path, job, text))(t)
 	return remove
 }
 
@@ -127,8 +126,7 @@ func TestRefused(t *testing.T) {
 func TestAwaitEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waiting.Later(t, tryEvery, func() { cancel(errors.New("too late")) })
-	_, err := Await(ctx, "/tmp/ipcbench-none", "12.0")
-	check.Fails(t, err, "/tmp/ipcbench-none: rank 0 has not written it: too late")
+	check.Fails(t, check.Err(Await(ctx, "/tmp/ipcbench-none", "12.0")), "/tmp/ipcbench-none: rank 0 has not written it: too late")
 }
 
 // TestPrivate: a job's name is no path.

@@ -16,8 +16,7 @@ import (
 func TestProcessors(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before, err := Processors(0)
-	check.Must(t, err)
+	before := check.Value(Processors(0))(t)
 	one := before[len(before)-1:]
 	check.Must(t, Restricted(one, func() error {
 		got, err := Processors(0)

@@ -16,8 +16,7 @@ func TestState(t *testing.T) {
 	own := State(os.Getpid()) // the main thread's
 	check.That(t, own == "running (R)" || own == "sleeping (S)", "this process is %s", own)
 	child := exec.Command("cat")
-	in, err := child.StdinPipe()
-	check.Must(t, err)
+	in := check.Value(child.StdinPipe())(t)
 	check.Must(t, child.Start())
 	pid := child.Process.Pid
 	until := func(want string) {

@@ -20,8 +20,7 @@ import (
 
 func read(t testing.TB) Usage {
 	t.Helper()
-	u, err := Read()
-	check.Must(t, err)
+	u := check.Value(Read())(t)
 	return u
 }
 
@@ -46,12 +45,10 @@ func burn(t testing.TB, d time.Duration) {
 // share maps fresh shared memory and writes a byte into each page.
 func share(t testing.TB, size int) []byte {
 	t.Helper()
-	fd, err := unix.MemfdCreate("usage-test", unix.MFD_CLOEXEC)
-	check.Must(t, err)
+	fd := check.Value(unix.MemfdCreate("usage-test", unix.MFD_CLOEXEC))(t)
 	defer unix.Close(fd)
 	check.Must(t, unix.Ftruncate(fd, int64(size)))
-	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	check.Must(t, err)
+	mem := check.Value(unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	for i := 0; i < size; i += os.Getpagesize() {
 		mem[i] = 1
@@ -116,8 +113,7 @@ func TestWhatPassesByInputAndOutput(t *testing.T) {
 		skip.Refused(t, "I/O accounting: it keeps none")
 	}
 	const size = 4 << 20
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	check.Must(t, err)
+	pair := check.Value(unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
 	spent := between(t, func() {
@@ -218,21 +214,18 @@ func TestAThreadThatEndedTakesNothingBack(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	want := numbered(1)
-	text, err := json.Marshal(want)
-	check.Must(t, err)
+	text := check.Value(json.Marshal(want))(t)
 	var got Usage
 	check.Must(t, json.Unmarshal(text, &got))
 	check.Same(t, cmp.Diff(want, got))
 	want.IO, want.Queue = nil, nil
-	text, err = json.Marshal(want)
-	check.Must(t, err)
+	text = check.Value(json.Marshal(want))(t)
 	check.That(t, !bytes.Contains(text, []byte("queue")) && !bytes.Contains(text, []byte("io")), "got %s, want neither queue nor io in it", text)
 }
 
 // Read stands between rounds, so it may not cost what it measures.
 func TestReadAllocatesLittle(t *testing.T) {
-	threads, err := os.ReadDir("/proc/self/task")
-	check.Must(t, err)
+	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
 	n := testing.AllocsPerRun(20, func() { read(t) })
 	check.That(t, n <= float64(10+4*len(threads)), "got %v allocations for %d threads", n, len(threads))
 }

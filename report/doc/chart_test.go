@@ -43,8 +43,7 @@ func TestChart(t *testing.T) {
 		{"steps", Plot{Steps: true, Series: []Series{{Name: "a", Points: []Point{{At: 1, Value: stat.Interval{Center: 2}}}}}}},
 		{"samples", Plot{Apart: true, Value: Axis{Unit: "s"}, Series: []Series{{Name: "a", Points: []Point{{At: 1, Value: stat.Interval{Center: 2e-3}, Samples: []float64{1e-3, 2e-3}}}}}}},
 	} {
-		got, err := json.Marshal(test.plot.chart())
-		check.Must(t, err)
+		got := check.Value(json.Marshal(test.plot.chart()))(t)
 		text += test.name + ": " + strings.ReplaceAll(string(got), `"series":`, "\n  \"series\":") + "\n"
 	}
 	doctest.Golden(t, "charts.txt", text)
@@ -52,12 +51,10 @@ func TestChart(t *testing.T) {
 
 // TestVendor: what page/README.md says of the library is so.
 func TestVendor(t *testing.T) {
-	says, err := os.ReadFile("page/README.md")
-	check.Must(t, err)
+	says := check.Value(os.ReadFile("page/README.md"))(t)
 	files, _ := filepath.Glob("page/vendor/*.js")
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		check.Must(t, err)
+		data := check.Value(os.ReadFile(path))(t)
 		sum := sha256.Sum256(data)
 		check.That(t, strings.Contains(string(says), "`"+filepath.Base(path)+"`") && strings.Contains(string(says), hex.EncodeToString(sum[:])), "page/README.md does not say the sum %x of %s", sum, path)
 	}

@@ -184,8 +184,7 @@ var twoColours = regexp.MustCompile(`--([a-z0-9-]+): light-dark\(#(\w{6}), #(\w{
 // TestContrast: texts and series can be told from the paper, in both themes, as
 // WCAG 2 asks: by 4.5 and by 3.
 func TestContrast(t *testing.T) {
-	css, err := pageFiles.ReadFile("page/page.css")
-	check.Must(t, err)
+	css := check.Value(pageFiles.ReadFile("page/page.css"))(t)
 	light := func(hex string) (y float64) { // relative luminance
 		n, _ := strconv.ParseUint(hex, 16, 32)
 		for i, weight := range []float64{0.0722, 0.7152, 0.2126} {

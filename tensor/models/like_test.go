@@ -83,8 +83,7 @@ func TestLike(t *testing.T) {
 	}
 	for _, m := range []string{"cnn", "resnet18", "vlm-batch", "uniform:1MiB/7"} {
 		of := mustParse(t, m)
-		l, err := Like(of, of.Layout.Payload(), of.Layout.Len())
-		check.Must(t, err)
+		l := check.Value(Like(of, of.Layout.Payload(), of.Layout.Len()))(t)
 		for i, s := range of.Layout.Specs() {
 			got := l.Layout.Spec(i)
 			check.That(t, got.Name == s.Name && got.DType == s.DType && l.Layout.Bytes(i) == of.Layout.Bytes(i),
@@ -97,12 +96,10 @@ func TestLike(t *testing.T) {
 
 // TestLikeNames: a tensor that stands for two takes nobody's name.
 func TestLikeNames(t *testing.T) {
-	m, err := generated("m", []tensor.Spec{
+	m := check.Value(generated("m", []tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1.1", DType: tensor.F32},
-	})
-	check.Must(t, err)
-	like, err := Like(m, 4096, 9)
-	check.Must(t, err)
+	}))(t)
+	like := check.Value(Like(m, 4096, 9))(t)
 	distinct(t, like.Layout)
 }
 

@@ -10,8 +10,7 @@ import (
 
 func mustParse(t *testing.T, name string) *Model {
 	t.Helper()
-	m, err := Parse(name)
-	check.Must(t, err)
+	m := check.Value(Parse(name))(t)
 	return m
 }
 
@@ -114,8 +113,7 @@ func TestUniform(t *testing.T) {
 	for _, test := range tests {
 		m := mustParse(t, test.text)
 		l := m.Layout
-		want, err := tensor.ParseBytes(strings.TrimPrefix(test.name[:strings.Index(test.name, "/")], "uniform:"))
-		check.Must(t, err)
+		want := check.Value(tensor.ParseBytes(strings.TrimPrefix(test.name[:strings.Index(test.name, "/")], "uniform:")))(t)
 		check.Equal(t, m.Name, test.name, test.text, "is")
 		check.Equal(t, []int{l.Len(), l.Payload(), l.Bytes(0), l.Bytes(l.Len() - 1)}, []int{test.count, want, test.first, test.last},
 			test.text, "tensors, bytes, first and last:")
@@ -179,8 +177,7 @@ func TestParseErrorsSayWhatToWrite(t *testing.T) {
 		{t.TempDir() + "/../" + "x.safetensors", "no such file"},
 	}
 	for _, test := range tests {
-		_, err := Parse(test.text)
-		check.Fails(t, err, test.want, test.text)
+		check.Fails(t, check.Err(Parse(test.text)), test.want, test.text)
 	}
 }
 

@@ -38,8 +38,7 @@ func TestUpdates(t *testing.T) {
 		again, err := Update(u.Name, m)
 		check.That(t, err == nil && again.Layout.Digest() == u.Layout.Digest(), "%s is not what its name says: %v", u.Name, err)
 	}
-	u, err := Update("lora", mustParse(t, "cnn"))
-	check.Must(t, err)
+	u := check.Value(Update("lora", mustParse(t, "cnn")))(t)
 	check.Equal(t, u.Layout.Specs()[:2], []tensor.Spec{
 		{Name: "fc1.lora_A.weight", DType: tensor.F32, Shape: []int{8, 400}}, {Name: "fc1.lora_B.weight", DType: tensor.F32, Shape: []int{120, 8}},
 	})
@@ -59,8 +58,7 @@ func TestBadUpdates(t *testing.T) {
 		{"cnn", "uniform:64KiB", "want uniform:SIZE/COUNT"},
 		{"cnn", "none.safetensors", "no such file"},
 	} {
-		_, err := Update(c.text, mustParse(t, c.model))
-		check.Fails(t, err, c.want, c.text, "of", c.model)
+		check.Fails(t, check.Err(Update(c.text, mustParse(t, c.model))), c.want, c.text, "of", c.model)
 	}
 	for _, i := range Updates() {
 		check.That(t, i.Name != "" && i.About != "", "%+v says nothing", i)

@@ -17,12 +17,10 @@ func fileOf(t check.TB, p *tensor.Package) []byte {
 	}
 	header, data := []byte{'{'}, []byte{}
 	for i, spec := range p.Layout().Specs() {
-		entry, err := json.Marshal(map[string]any{
+		entry := check.Value(json.Marshal(map[string]any{
 			"dtype": names[spec.DType], "shape": append([]int{}, spec.Shape...), "data_offsets": []int{len(data), len(data) + len(p.View(i))},
-		})
-		check.Must(t, err)
-		name, err := json.Marshal(spec.Name)
-		check.Must(t, err)
+		}))(t)
+		name := check.Value(json.Marshal(spec.Name))(t)
 		if i > 0 {
 			header = append(header, ',')
 		}

@@ -21,8 +21,7 @@ import (
 // BenchmarkExchange is the three transports, as they are and with what generated
 // code costs.
 func BenchmarkExchange(b *testing.B) {
-	m, err := models.Parse("histology")
-	check.Must(b, err)
+	m := check.Value(models.Parse("histology"))(b)
 	for _, name := range []string{"grpc-tensor", "grpc-tensor:marshal=generated", "grpc-batch", "grpc-batch:marshal=generated",
 		"grpc-stream", "grpc-stream:marshal=generated", "grpc-stream:network=tcp"} {
 		b.Run(name, func(b *testing.B) { exchange(b, name, m.Layout) })
@@ -41,8 +40,7 @@ func exchange(b *testing.B, name string, l *tensor.Layout) {
 	}()
 	turn := func() {
 		check.Must(b, r.Server.Dispatch(b.Context(), 0, driver.Job{}))
-		p, err := r.Server.Collect(b.Context(), 0)
-		check.Must(b, err)
+		p := check.Value(r.Server.Collect(b.Context(), 0))(b)
 		p.Release()
 	}
 	turn()

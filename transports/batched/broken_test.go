@@ -47,9 +47,7 @@ const never = 1 << 60
 func (r *rig) through(c *cutter) *driver.Endpoint {
 	r.T.Helper()
 	path, target := filepath.Join(r.T.TempDir(), "cutter"), strings.TrimPrefix(r.Endpoint.Addr(), "unix:")
-	var err error
-	c.listener, err = net.Listen("unix", path)
-	check.Must(r.T, err)
+	c.listener = check.Value(net.Listen("unix", path))(r.T)
 	c.wg.Go(func() {
 		for {
 			in, err := c.listener.Accept()
@@ -204,8 +202,7 @@ func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 	r.T.Helper()
 	r.server.grpc.Stop()
 	check.Must(r.T, <-r.server.serving)
-	l, err := r.server.listen(r.T.Context())
-	check.Must(r.T, err)
+	l := check.Value(r.server.listen(r.T.Context()))(r.T)
 	l.Listener = wrap(l.Listener)
 	r.server.start(l)
 }
@@ -251,8 +248,7 @@ func TestDeadline(t *testing.T) {
 			o := driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec, Settings: v.Settings}
 			w := newWorker(v.Transport.(*transport), driver.EndpointAt("unix:/nobody", "s"), 0, o)
 			var err error
-			w.kept, err = w.connect()
-			check.Must(t, err)
+			w.kept = check.Value(w.connect())(t)
 			defer w.hangUp()
 			err = w.call(t.Context(), limit, pb.Federation_Ping_FullMethodName, func(context.Context, *grpc.ClientConn) error {
 				return status.Error(codes.Unavailable, "gone")
@@ -359,8 +355,7 @@ func TestLeave(t *testing.T) {
 			check.Must(t, call(t, cc, "Leave", &pb.LeaveRequest{Header: r.head(0), Cause: cause}))
 		}
 		check.Must(t, w.Close())
-		_, err = r.Server.Collect(waiting.Context(t), 0)
-		check.Fails(t, err, want, "collect")
+		check.Fails(t, check.Err(r.Server.Collect(waiting.Context(t), 0)), want, "collect")
 		_, _, err = w.Receive(waiting.Context(t))
 		check.That(t, err != nil && !errors.Is(err, io.EOF), "receive after close: got %v", err)
 	}

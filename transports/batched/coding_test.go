@@ -69,11 +69,9 @@ func encodedRig(t *testing.T, name string) *rig {
 // encoded publishes an encoded model.
 func (r *rig) encoded(n int) {
 	r.T.Helper()
-	m, err := r.Server.Reserve()
-	check.Must(r.T, err)
+	m := check.Value(r.Server.Reserve())(r.T)
 	encodeAs(r.T, m, plainLayout(r.T), n)
-	r.Model, err = r.Server.Publish(r.T.Context(), m)
-	check.Must(r.T, err)
+	r.Model = check.Value(r.Server.Publish(r.T.Context(), m))(r.T)
 }
 
 // TestEncoded: what a codec has made of a model arrives at our worker byte for byte,
@@ -267,12 +265,10 @@ func TestStrangersWithCodecs(t *testing.T) {
 		client, _ := r.stranger()
 		r.Dial(0)
 		for n := range 3 {
-			m, err := r.Server.Reserve()
-			check.Must(t, err)
+			m := check.Value(r.Server.Reserve())(t)
 			m.CopyFrom(r.Model)
 			tensor.Slice[float32](m.View(0))[n]++
-			r.Model, err = r.Server.Publish(t.Context(), m)
-			check.Must(t, err)
+			r.Model = check.Value(r.Server.Publish(t.Context(), m))(t)
 			r.ExchangeBy(0, jobOf(n, 3), func(_ driver.Job, model, update *tensor.Package) error {
 				check.Equal(t, model.Hash(), r.Model.Hash(), c.codec, "what a worker trains on")
 				specs := r.specs(n, 0, 1)

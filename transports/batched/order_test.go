@@ -33,8 +33,7 @@ func TestStranger(t *testing.T) {
 	ctx := waiting.Context(t)
 	r.dispatch(0, driver.Job{Round: 4, Client: 3, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
 
-	got, err := client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)})
-	check.Must(t, err)
+	got := check.Value(client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)}))(t)
 	want := &pb.GetTasksResponse{Header: mirror(r.head(0)), Task: &pb.Task{
 		Id: 1, Round: 4, Client: 3, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true, ModelVersion: 1, Receipt: []byte("model"),
 	}}
@@ -210,8 +209,7 @@ func TestLyingServer(t *testing.T) {
 func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	check.Must(t, err)
+	listener := check.Value(net.Listen("unix", path))(t)
 	s := grpc.NewServer(opts...)
 	pb.RegisterFederationServer(s, l)
 	served := make(chan error, 1)
@@ -229,7 +227,6 @@ func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 func (l *liar) dial(t *testing.T, name string) *drivertest.Worker {
 	t.Helper()
 	o := driver.Options{Down: l.layout, Up: l.layout, Lanes: 1, Depth: 1}
-	w, err := drivertest.Dial(waiting.Context(t), variant(t, name), l.serve(t), 0, o)
-	check.Must(t, err)
+	w := check.Value(drivertest.Dial(waiting.Context(t), variant(t, name), l.serve(t), 0, o))(t)
 	return w
 }

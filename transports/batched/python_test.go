@@ -88,8 +88,7 @@ func (r *rig) collaborator(lanes []int, path string, args ...string) (output str
 	if len(lanes) > 0 {
 		says["certificate"], says["key"] = drivertest.Files(t, drivertest.Certified(t, r.Endpoint, lanes...))
 	}
-	text, err := json.Marshal(says)
-	check.Must(t, err)
+	text := check.Value(json.Marshal(says))(t)
 	out, err := exec.CommandContext(waiting.Context(t), path, append(args, string(text))...).CombinedOutput()
 	return string(out), err
 }

@@ -185,8 +185,7 @@ func TestBadResults(t *testing.T) {
 	// Who waits for results that do not come hears why the last ones were refused.
 	_, _, err := r.server.Collect(waiting.Ending(t, time.Millisecond), 0)
 	check.Fails(t, err, "(the last update was refused: 1 tensors in report 1 of 2: only", "collect")
-	_, err = r.server.lanes[0].begin()
-	check.Must(t, err)
+	check.Must(t, check.Err(r.server.lanes[0].begin()))
 	refused(t, "results while others come in", upload(ctx, client, r.chunksOf(1)...), busy, "lane-0")
 	check.Must(t, errors.Join(r.server.lanes[0].end(false), upload(ctx, client, r.chunksOf(1)...)), "good results after all that")
 	p := r.collect()
@@ -302,8 +301,7 @@ func TestLengthPrefix(t *testing.T) {
 		message := append(binary.BigEndian.AppendUint32([]byte{0}, length), make([]byte, 10)...)
 		check.Must(t, errors.Join(f.WriteHeaders(uploads(t, 1, r.Endpoint.Authorization())), f.WriteData(1, true, message)))
 		for ended := false; !ended; {
-			frame, err := f.ReadFrame()
-			check.Must(t, err)
+			frame := check.Value(f.ReadFrame())(t)
 			if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
 				ended = true
 				check.Equal(t, statusOf(h), want, "status of a message of", length)

@@ -130,12 +130,11 @@ func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *
 	if rest, ok := strings.CutPrefix(target, "tcp:"); ok {
 		target = "passthrough:///" + rest
 	}
-	cc, err := grpc.NewClient(target, append([]grpc.DialOption{
+	cc := check.Value(grpc.NewClient(target, append([]grpc.DialOption{
 		grpc.WithPerRPCCredentials(shown(secret)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
-	}, opts...)...)
-	check.Must(r.T, err)
+	}, opts...)...))(r.T)
 	r.T.Cleanup(func() { cc.Close() })
 	return pb.NewFederationClient(cc), cc
 }
@@ -145,8 +144,7 @@ func call(t testing.TB, cc *grpc.ClientConn, method string, message any, opts ..
 	t.Helper()
 	ctx, cancel := context.WithCancel(waiting.Context(t))
 	defer cancel()
-	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/"+service.ServiceName+"/"+method, opts...)
-	check.Must(t, err)
+	s := check.Value(cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/"+service.ServiceName+"/"+method, opts...))(t)
 	if err := errors.Join(s.SendMsg(message), s.CloseSend()); !errors.Is(err, io.EOF) { // it was refused already
 		check.Must(t, err)
 	}
@@ -167,8 +165,7 @@ func (r *rig) dispatch(lane int, j driver.Job) {
 // collect takes the update of lane 0.
 func (r *rig) collect() *tensor.Package {
 	r.T.Helper()
-	p, err := r.Server.Collect(waiting.Context(r.T), 0)
-	check.Must(r.T, err)
+	p := check.Value(r.Server.Collect(waiting.Context(r.T), 0))(r.T)
 	return p
 }
 

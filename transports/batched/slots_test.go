@@ -55,22 +55,18 @@ func TestInService(t *testing.T) {
 		{"grpc-stream:chunk=256KiB:threads=3:hold=call", 3, 1 + 1},
 	} {
 		t.Run(c.variant, func(t *testing.T) {
-			s, err := trainer.Open(t.Context(), trainer.Config{
+			s := check.Value(trainer.Open(t.Context(), trainer.Config{
 				Variant: variant(t, c.variant), Down: l, Up: l, Workers: lanes, PerProcess: 4,
 				Clients: lanes, Func: "train", Launcher: trainer.NewProcesses(), Samples: 1 << 14, Window: trainer.Timed,
-			})
-			check.Must(t, err)
+			}))(t)
 			for n := range rounds {
-				m, err := s.Reserve(n)
-				check.Must(t, err)
+				m := check.Value(s.Reserve(n))(t)
 				tensor.Fill(m, uint64(n))
-				_, err = s.Publish(t.Context(), n, m)
-				check.Must(t, err)
+				check.Must(t, check.Err(s.Publish(t.Context(), n, m)))
 				each := func(u trainer.Update) error { u.Release(); return nil }
 				check.Must(t, s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(lanes), Each: each}))
 			}
-			report, err := s.Close()
-			check.Must(t, err)
+			report := check.Value(s.Close())(t)
 			counts := report.Server.Counts[trainer.Timed]
 			n, most := inService(counts)
 			check.Equal(t, n, c.begun*lanes*rounds, "requests were in service")

@@ -21,13 +21,12 @@ import (
 // by frame.
 func (r *rig) frames() *http2.Framer {
 	r.T.Helper()
-	conn, err := r.Endpoint.Dial(waiting.Context(r.T), nil)
-	check.Must(r.T, err)
+	conn := check.Value(r.Endpoint.Dial(waiting.Context(r.T), nil))(r.T)
 	r.T.Cleanup(func() { conn.Close() })
 	waiting.Conn(r.T, conn)
 	f := http2.NewFramer(conn, conn)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	_, err = io.WriteString(conn, http2.ClientPreface)
+	_, err := io.WriteString(conn, http2.ClientPreface)
 	check.Must(r.T, errors.Join(err, f.WriteSettings()))
 	return f
 }
@@ -65,8 +64,7 @@ func TestStrangersHoldNothing(t *testing.T) {
 	var all []*http2.Framer
 	for range conns { // what an idle connection costs is not what this is about
 		f := r.frames()
-		_, err := f.ReadFrame()
-		check.Must(t, err)
+		check.Must(t, check.Err(f.ReadFrame()))
 		all = append(all, f)
 	}
 	before := heap()

@@ -152,9 +152,8 @@ func TestConn(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		if got, err := lanes.Conn(over, 0); got != there || err != nil {
-			t.Fatalf("got %v, %v, want the connection", got, err)
-		}
+		got, err := lanes.Conn(over, 0)
+		check.Need(t, got == there && err == nil, "got %v, %v, want the connection", got, err)
 	}
 	if _, err := lanes.Conn(over, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no worker has connected") {
 		t.Errorf("got %v, want that there is no worker", err)
@@ -223,9 +222,8 @@ func TestDuring(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	if err := driver.During(ctx, a, func() error { cancel(why); return nil }); !errors.Is(err, why) {
-		t.Errorf("got %v, want why the context has ended", err)
-	}
+	err := driver.During(ctx, a, func() error { cancel(why); return nil })
+	check.That(t, errors.Is(err, why), "got %v, want why the context has ended", err)
 }
 
 // A server that cannot take a connection says so, and takes it when it can.

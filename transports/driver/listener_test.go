@@ -80,9 +80,8 @@ func talk(t *testing.T, c net.Conn) {
 	t.Helper()
 	b := []byte("s")
 	check.Must(t, check.Err(c.Write(b)))
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != "s" {
-		t.Fatalf("got %q, %v, want the byte back", b, err)
-	}
+	_, err := io.ReadFull(c, b)
+	check.Need(t, err == nil && string(b) == "s", "got %q, %v, want the byte back", b, err)
 }
 
 // ended fails unless the session has closed c.
@@ -194,12 +193,10 @@ func TestAddress(t *testing.T) {
 		}
 	}
 	check.OK(t, l.Close())
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
-	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("in no directory: got %v", err)
-	}
+	left, err := os.ReadDir(dir)
+	check.That(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
+	_, err = driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{})
+	check.That(t, errors.Is(err, fs.ErrNotExist), "in no directory: got %v", err)
 	text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e)
 	check.That(t, !strings.Contains(text, e.Secret()), "an endpoint prints its secret: %s", text)
 }

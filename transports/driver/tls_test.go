@@ -98,9 +98,8 @@ func TestLongRefusal(t *testing.T) {
 	}()
 	c := check.Value(l.Accept())(t)
 	defer c.Close()
-	if err := c.(*driver.Conn).Secure(); err == nil {
-		t.Error("a client of another protocol is let in")
-	}
+	err := c.(*driver.Conn).Secure()
+	check.That(t, err != nil, "a client of another protocol is let in")
 	said := l.Explain(io.EOF).Error()
 	check.That(t, strings.Contains(said, "unsupported application protocols") && len(said) <= 1000,
 		"got %d bytes: %.200s", len(said), said)

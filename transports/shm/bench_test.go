@@ -11,8 +11,7 @@ import (
 // What a job and an update cost without training: with both ends on one
 // goroutine, where nobody ever waits, and with the worker in another process.
 func BenchmarkHandOff(b *testing.B) {
-	one, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
-	check.Must(b, err)
+	one := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}}))(b)
 	for _, name := range variants {
 		v, o := parse(b, name)
 		o.Down, o.Up = one, one
@@ -29,8 +28,7 @@ func BenchmarkHandOff(b *testing.B) {
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			for b.Loop() {
 				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
-				p, err := s.Server.Collect(b.Context(), 0)
-				check.Must(b, err)
+				p := check.Value(s.Server.Collect(b.Context(), 0))(b)
 				p.Release()
 			}
 		})

@@ -17,10 +17,8 @@ import (
 func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
 	mem := make([]byte, messageAt+256)
-	o, err := newOutbox(mem, !spin)
-	check.Must(t, err)
-	i, err := newInbox(mem, spin)
-	check.Must(t, err)
+	o := check.Value(newOutbox(mem, !spin))(t)
+	i := check.Value(newInbox(mem, spin))(t)
 	return o, i
 }
 
@@ -33,8 +31,7 @@ func TestMailbox(t *testing.T) {
 			want := bytes.Repeat([]byte{byte(n)}, n*25)
 			posted := make(chan error, 1)
 			go func() { posted <- o.post(copy(o.message, want)) }()
-			got, err := i.fetch(t.Context())
-			check.Must(t, err)
+			got := check.Value(i.fetch(t.Context()))(t)
 			check.Must(t, <-posted)
 			check.That(t, bytes.Equal(got, want), "message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
 		}
@@ -56,9 +53,8 @@ func TestMailboxWaitEnds(t *testing.T) {
 		_, err := i.fetch(ctx)
 		check.That(t, errors.Is(err, cause), "got %v, want %v", err, cause)
 		waiting.Later(t, time.Millisecond, i.abandon)
-		if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
-			t.Errorf("got %v, want %v", err, errGone)
-		}
+		_, err = i.fetch(t.Context())
+		check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
 	}
 }
 
@@ -67,12 +63,10 @@ func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	o, i := boxes(t, false)
 	check.Must(t, o.post(copy(o.message, "last words")))
 	i.abandon()
-	got, err := i.fetch(t.Context())
-	check.Must(t, err)
+	got := check.Value(i.fetch(t.Context()))(t)
 	check.That(t, string(got) == "last words", "got %q", got)
-	if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
-		t.Errorf("got %v, want %v", err, errGone)
-	}
+	_, err := i.fetch(t.Context())
+	check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
 }
 
 func TestMailboxRefusesNonsense(t *testing.T) {
@@ -125,8 +119,7 @@ func TestMessages(t *testing.T) {
 		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
 	}
 	want.rows, want.receipt = []byte("rows"), []byte("receipt")
-	n, err := want.put(b)
-	check.Must(t, err)
+	n := check.Value(want.put(b))(t)
 	var got order
 	check.Must(t, got.parse(b[:n]))
 	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" || string(got.rows) != "rows" ||
@@ -135,9 +128,8 @@ func TestMessages(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for cut := range n {
-		if err := got.parse(b[:cut]); !errors.Is(err, errMessage) {
-			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
-		}
+		err := got.parse(b[:cut])
+		check.Need(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
 	}
 	if err := got.parse(b[:n+1]); !errors.Is(err, errMessage) {
 		t.Errorf("a byte too many: got %v, want %v", err, errMessage)
@@ -148,28 +140,24 @@ func TestMessages(t *testing.T) {
 	}
 
 	r := result{update: want.update, rows: []byte("rows"), receipt: []byte("receipt")}
-	n, err = r.put(b)
-	check.Must(t, err)
+	n = check.Value(r.put(b))(t)
 	var back result
 	check.Must(t, back.parse(b[:n]))
 	check.That(t, back.update == r.update && string(back.receipt) == "receipt" && string(back.rows) == "rows",
 		"got %+v, want %+v", back, r)
 	for cut := range n {
-		if err := back.parse(b[:cut]); !errors.Is(err, errMessage) {
-			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
-		}
+		err := back.parse(b[:cut])
+		check.Need(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
 	}
 	r.receipt = make([]byte, 400)
-	if _, err := r.put(b); err == nil {
-		t.Error("a result that does not fit: got no error")
-	}
+	_, err := r.put(b)
+	check.That(t, err != nil, "a result that does not fit: got no error")
 }
 
 func FuzzOrder(f *testing.F) {
 	b := make([]byte, 400)
 	t := order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
-	n, err := t.put(b)
-	check.Must(f, err)
+	n := check.Value(t.put(b))(f)
 	f.Add(b[:n])
 	f.Add(b[:orderFixed])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -178,8 +166,7 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		again := make([]byte, len(b))
-		n, err := first.put(again)
-		check.Must(t, err)
+		n := check.Value(first.put(again))(t)
 		check.Must(t, second.parse(again[:n]))
 		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
 	})
@@ -188,8 +175,7 @@ func FuzzOrder(f *testing.F) {
 func FuzzResult(f *testing.F) {
 	b := make([]byte, 400)
 	r := result{rows: []byte{1, 2}, receipt: []byte("r")}
-	n, err := r.put(b)
-	check.Must(f, err)
+	n := check.Value(r.put(b))(f)
 	f.Add(b[:n])
 	f.Add(b[:resultFixed-1])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -198,8 +184,7 @@ func FuzzResult(f *testing.F) {
 			return
 		}
 		again := make([]byte, len(b))
-		n, err := r.put(again)
-		check.Must(t, err)
+		n := check.Value(r.put(again))(t)
 		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
 	})
 }

@@ -23,8 +23,7 @@ import (
 
 func unsealed(t *testing.T, size int) *os.File {
 	t.Helper()
-	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	check.Must(t, err)
+	fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
 	f := os.NewFile(uintptr(fd), "unsealed")
 	check.Must(t, f.Truncate(int64(size)))
 	t.Cleanup(func() { f.Close() })
@@ -48,8 +47,7 @@ func TestHostileServer(t *testing.T) {
 	check.Must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
-		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
-		check.Must(t, err)
+		m := check.Value(slab.Memfd("test", size, slab.ReadWrite, slab.Untouched))(t)
 		t.Cleanup(func() { check.Must(t, m.Close()) })
 		return m.File()
 	}
@@ -78,8 +76,7 @@ func TestHostileServer(t *testing.T) {
 	} {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
-		lanes, err := e.ListenLanes(t.Context(), network, o)
-		check.Must(t, err)
+		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 		before := filesNow(t)
 		served := make(chan error, 1)
 		go func() {
@@ -105,8 +102,7 @@ func TestHostileServer(t *testing.T) {
 // halfway returns the link of a worker that has not yet mapped its memory.
 func halfway(t *testing.T, s *session) *link {
 	t.Helper()
-	c, err := s.Endpoint.DialLane(t.Context(), 0, s.Options)
-	check.Must(t, err)
+	c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
 	t.Cleanup(func() { c.Close() })
 	k := newLink(c.(driver.Counted).Conn, nil)
 	_, files, err := k.expect(t.Context(), string(welcomed))
@@ -124,8 +120,7 @@ func TestWhyGone(t *testing.T) {
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		check.Must(t, err)
-		u, err := w.Reserve()
-		check.Must(t, err)
+		u := check.Value(w.Reserve())(t)
 		var before unix.Rlimit
 		check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
 		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})) // no more can be opened
@@ -232,8 +227,7 @@ func TestHostileDescriptors(t *testing.T) {
 	} {
 		o.Out = &tensor.Ledger{}
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
-		h, err := p.issue()
-		check.Must(t, err)
+		h := check.Value(p.issue())(t)
 		if err := p.take(c.packet, c.files); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -241,14 +235,11 @@ func TestHostileDescriptors(t *testing.T) {
 			_, err := p.lend(t.Context(), h, nil)
 			check.That(t, errors.Is(err, slab.ErrSize) || errors.Is(err, slab.ErrSeals), "%s: got %v, want a refusal", name, err)
 			check.OK(t, p.take(packet(1, 0), files(3)))
-			if err := p.take(packet(1, 0), files(3)); !errors.Is(err, errSequence) {
-				t.Errorf("a second set: got %v, want %v", err, errSequence)
-			}
+			err = p.take(packet(1, 0), files(3))
+			check.That(t, errors.Is(err, errSequence), "a second set: got %v, want %v", err, errSequence)
 		}
 		check.Must(t, p.close())
-		if _, err := p.await(expired(t), nil); err == nil {
-			t.Error("got descriptors that nobody sent")
-		}
+		check.That(t, check.Err(p.await(expired(t), nil)) != nil, "got descriptors that nobody sent")
 	}
 }
 

@@ -76,8 +76,7 @@ func playIntruder(_ context.Context, given *json.Decoder) error {
 // A24: two processes that make the same name at once: one has it, the other is
 // told so, and neither takes it from the other.
 func TestTwoCreators(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "shm-test-")
-	check.Must(t, err)
+	dir := check.Value(os.MkdirTemp("/dev/shm", "shm-test-"))(t)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "slab")
 	both := [2]*drivertest.Child{spawn(t, "create", "", path), spawn(t, "create", "", path)}
@@ -102,17 +101,15 @@ func TestTwoCreators(t *testing.T) {
 		check.Need(t, mine && got[1-winner] == "taken", "got %q, want one that has the name and one that has not", got)
 		wins[winner]++
 		var nonce slab.Nonce
-		_, err := hex.Decode(nonce[:], []byte(hash))
-		check.Must(t, err)
+		check.Must(t, check.Err(hex.Decode(nonce[:], []byte(hash))))
 		r, err := slab.OpenReader(path, nonce) // it is the winner's, and whole
 		check.Must(t, err)
 		check.Must(t, r.Close())
 		if got := ask("give up"); got != [2]string{"done", "done"} {
 			t.Fatalf("got %q", got)
 		}
-		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("got %v, want no name", err)
-		}
+		_, err = os.Stat(path)
+		check.Need(t, errors.Is(err, os.ErrNotExist), "got %v, want no name", err)
 	}
 	t.Logf("the first process won %d times, the second %d times", wins[0], wins[1])
 }
@@ -146,8 +143,7 @@ func TestTwoWriters(t *testing.T) {
 	s, _ = listening(t, v, o)
 	dir := s.Driver.(*namedServer).names.dir
 	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Join(dir, list(t, s)[0]): 0o600} {
-		info, err := os.Stat(path)
-		check.Must(t, err)
+		info := check.Value(os.Stat(path))(t)
 		check.Equal(t, info.Mode(), want, path, "has mode")
 	}
 }
@@ -156,16 +152,14 @@ func TestTwoWriters(t *testing.T) {
 // the words, as far as this process has them mapped.
 func memoryOf(t *testing.T, words ...string) map[string]int64 {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	check.Must(t, err)
+	maps := check.Value(os.ReadFile("/proc/self/maps"))(t)
 	found := map[string]int64{}
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
 		for _, word := range words {
 			if len(f) > 5 && strings.Contains(f[5], word) {
 				var start, end int64
-				_, err := fmt.Sscanf(f[0], "%x-%x", &start, &end)
-				check.Must(t, err)
+				check.Must(t, check.Err(fmt.Sscanf(f[0], "%x-%x", &start, &end)))
 				found[f[4]] = end - start
 			}
 		}
@@ -182,8 +176,7 @@ func TestNewSegmentsEachRound(t *testing.T) {
 	seen := map[string]bool{}
 	var before *tensor.Package // stays out, so that no segment of it is made again
 	for round := range 5 {
-		p, err := exchanged(s, w, driver.Job{Round: round})
-		check.Must(t, err)
+		p := check.Value(exchanged(s, w, driver.Job{Round: round}))(t)
 		fresh := 0
 		for inode := range memoryOf(t, "memfd:ipcbench-update") {
 			if !seen[inode] {
@@ -212,8 +205,7 @@ func TestDownlinkIsShared(t *testing.T) {
 			s, m := listening(t, v, o)
 			var all []*drivertest.Worker
 			for lane := range workers {
-				w, err := s.dial(lane)
-				check.Must(t, err)
+				w := check.Value(s.dial(lane))(t)
 				check.Must(t, s.Server.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
 				_, model, err := w.Receive(t.Context())
 				check.Must(t, err)
@@ -231,11 +223,9 @@ func TestDownlinkIsShared(t *testing.T) {
 			check.That(t, total >= int64(o.Down.Payload()) && total == want,
 				"%s: %d workers: models take %d bytes, with one worker %d", name, workers, total, want)
 			for lane, w := range all {
-				u, err := w.Reserve()
-				check.Must(t, err)
+				u := check.Value(w.Reserve())(t)
 				check.Must(t, w.Submit(t.Context(), u))
-				p, err := s.Server.Collect(t.Context(), lane)
-				check.Must(t, err)
+				p := check.Value(s.Server.Collect(t.Context(), lane))(t)
 				p.Release()
 				check.Must(t, w.Close())
 			}

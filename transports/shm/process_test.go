@@ -158,8 +158,7 @@ func (s *session) base() *server {
 // private returns a directory of a session's own.
 func private(t testing.TB) string {
 	t.Helper()
-	d, err := scratch.New(os.TempDir())
-	check.Must(t, err)
+	d := check.Value(scratch.New(os.TempDir()))(t)
 	t.Cleanup(func() { check.Must(t, d.Close()) })
 	return d.Path()
 }
@@ -174,8 +173,7 @@ func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, 
 // spawn starts this program in a role for which it needs a path.
 func spawn(t testing.TB, role, variant, path string) *drivertest.Child {
 	t.Helper()
-	c, err := drivertest.Spawn(t, role, part{Variant: variant, Path: path}, nil)
-	check.Must(t, err)
+	c := check.Value(drivertest.Spawn(t, role, part{Variant: variant, Path: path}, nil))(t)
 	return c
 }
 
@@ -220,15 +218,13 @@ func TestWorkerKilled(t *testing.T) {
 // test processes may have theirs there.
 func segments(t testing.TB) (n int) {
 	t.Helper()
-	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
-	check.Must(t, err)
+	locks := check.Value(filepath.Glob("/dev/shm/ipcbench-*/lock"))(t)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			continue // it may be gone by now
 		}
-		all, err := os.ReadDir(filepath.Dir(lock))
-		check.Must(t, err)
+		all := check.Value(os.ReadDir(filepath.Dir(lock)))(t)
 		n += len(all)
 	}
 	return n
@@ -241,8 +237,7 @@ func TestServerKilled(t *testing.T) {
 		v, o := parse(t, name)
 		c := spawn(t, "serve", name, private(t))
 		addr, secret, _ := strings.Cut(c.Line(t), " ")
-		w, err := drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o)
-		check.Must(t, err)
+		w := check.Value(drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o))(t)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
@@ -251,15 +246,13 @@ func TestServerKilled(t *testing.T) {
 		check.Must(t, c.Cmd.Process.Kill())
 		_ = c.Cmd.Wait() // signal: killed
 		waiting.Promise(t, "A23", time.Second, func() {
-			if err := <-told; !errors.Is(err, errGone) {
-				t.Errorf("receive: got %v, want %v", err, errGone)
-			}
+			err := <-told
+			check.That(t, errors.Is(err, errGone), "receive: got %v, want %v", err, errGone)
 		})
 		check.Must(t, w.Close())
 
 		s, _ := listening(t, v, o)
-		left, err := scratch.Leftovers(scratch.SharedMemory)
-		check.Must(t, err)
+		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
 		mine := 0
 		for _, l := range left {
 			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Cmd.Process.Pid)+",") {
@@ -272,8 +265,7 @@ func TestServerKilled(t *testing.T) {
 			want = 1
 		}
 		check.Equal(t, mine, want, "leftovers of the killed server")
-		w, err = s.dial(0)
-		check.Must(t, err)
+		w = check.Value(s.dial(0))(t)
 		check.Must(t, w.Close())
 	})
 }
@@ -316,8 +308,7 @@ func TestExchange(t *testing.T) {
 			}
 			j := driver.Job{Round: i / 10, Client: i}
 			check.Must(t, s.Server.Dispatch(t.Context(), 0, j))
-			p, err := s.Server.Collect(t.Context(), 0)
-			check.Must(t, err)
+			p := check.Value(s.Server.Collect(t.Context(), 0))(t)
 			check.Must(t, tensor.Prove(p, m, drivertest.Key(j)))
 			check.Need(t, string(p.Receipt) == string(m.Receipt), "receipt %q, want %q", p.Receipt, m.Receipt)
 			p.Release()

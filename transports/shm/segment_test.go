@@ -14,8 +14,7 @@ import (
 
 func oneTensor(t testing.TB, s tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{s})
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout([]tensor.Spec{s}))(t)
 	return l
 }
 
@@ -27,8 +26,7 @@ func TestSegmentHeader(t *testing.T) {
 			l := oneTensor(t, s)
 			mem := make([]byte, segmentSize(l, 0))
 			putHeader(mem, s, l.Bytes(0))
-			data, err := dataOf(mem, l, 0)
-			check.Must(t, err)
+			data := check.Value(dataOf(mem, l, 0))(t)
 			check.Equal(t, len(data), l.Bytes(0), d, shape, "bytes")
 		}
 	}

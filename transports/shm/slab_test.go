@@ -64,8 +64,7 @@ func TestSlabsAreFew(t *testing.T) {
 	st := s.Driver.(*slabServer)
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
-		info, err := m.File().Stat()
-		check.Must(t, err)
+		info := check.Value(m.File().Stat())(t)
 		if got := info.Size(); got != sizes[m.File().Name()] {
 			t.Errorf("%s has %d bytes, want %d", m.File().Name(), got, sizes[m.File().Name()])
 		}
@@ -82,11 +81,9 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		check.Must(t, err)
-		update, err := w.Reserve()
-		check.Must(t, err)
+		update := check.Value(w.Reserve())(t)
 		check.Must(t, w.Submit(t.Context(), update))
-		p, err := s.Server.Collect(t.Context(), 0)
-		check.Must(t, err)
+		p := check.Value(s.Server.Collect(t.Context(), 0))(t)
 		update.View(0)[5] = 123 // which a real worker does not do any more
 		check.That(t, p.View(0)[5] == 123, "%s: the server has a copy", name)
 		p.Release()
@@ -100,10 +97,9 @@ func TestReceiptsAreSmall(t *testing.T) {
 		var sent [2]int64
 		for i, elems := range []int{256, 1 << 20} { // 1 KiB and 4 MiB
 			v, o := parse(t, name)
-			l, err := tensor.NewLayout([]tensor.Spec{
+			l := check.Value(tensor.NewLayout([]tensor.Spec{
 				{Name: "a", DType: tensor.F32, Shape: []int{elems}}, {Name: "b", DType: tensor.F32, Shape: []int{elems}},
-			})
-			check.Must(t, err)
+			}))(t)
 			o.Down, o.Up, o.Rec = l, l, phase.NewRecorder(1000)
 			s, _ := listening(t, v, o)
 			w := dialled(t, s)
@@ -169,15 +165,13 @@ func TestRoundsAreFlat(t *testing.T) {
 // mappingsNow counts this process's mappings of segments and slabs.
 func mappingsNow(t testing.TB) int {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/maps")
-	check.Must(t, err)
+	b := check.Value(os.ReadFile("/proc/self/maps"))(t)
 	return strings.Count(string(b), "ipcbench-")
 }
 
 func filesNow(t testing.TB) int {
 	t.Helper()
-	all, err := filepath.Glob("/proc/self/fd/*")
-	check.Must(t, err)
+	all := check.Value(filepath.Glob("/proc/self/fd/*"))(t)
 	return len(all)
 }
 
@@ -206,13 +200,10 @@ func TestOneWriter(t *testing.T) {
 	s, _ := listening(t, v, o)
 	w := dialled(t, s)
 	check.Must(t, exchange(s, w, driver.Job{}))
-	if _, err := s.dial(0); err == nil || !strings.Contains(err.Error(), "has or had a worker") {
-		t.Errorf("second worker: got %v, want a refusal", err)
-	}
+	check.Fails(t, check.Err(s.dial(0)), "has or had a worker", "second worker")
 	st := s.Driver.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
-		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
-		check.Must(t, err)
+		f := check.Value(os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0))(t)
 		if mem, err := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched); err == nil {
 			t.Errorf("%s was mapped for writing again", m.File().Name())
 			check.Must(t, mem.Close())
@@ -251,13 +242,11 @@ func TestHostileHandles(t *testing.T) {
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		check.Must(t, err)
-		u, err := w.Reserve()
-		check.Must(t, err)
+		u := check.Value(w.Reserve())(t)
 		c.change(&inside.order.update)
 		check.Must(t, w.Submit(t.Context(), u))
-		if _, err := s.Server.Collect(t.Context(), 0); !errors.Is(err, c.server) {
-			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)
-		}
+		_, err = s.Server.Collect(t.Context(), 0)
+		check.That(t, errors.Is(err, c.server), "%s: collect: got %v, want %v", c.name, err, c.server)
 	}
 }
 
@@ -275,8 +264,7 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
 	check.Must(t, err)
-	u, err := w.Reserve()
-	check.Must(t, err)
+	u := check.Value(w.Reserve())(t)
 	u.Receipt = make([]byte, spare+4096)
 	check.Fails(t, w.Submit(t.Context(), u), "the limit is", "submit")
 }
@@ -293,8 +281,7 @@ func TestRoundsDoNotFault(t *testing.T) {
 	before := faultsNow(t)
 	for round := range 4 { // every place of both slabs
 		s.Publish(uint64(round))
-		out, err := exchanged(s, w, driver.Job{Round: round})
-		check.Must(t, err)
+		out := check.Value(exchanged(s, w, driver.Job{Round: round}))(t)
 		check.Must(t, exchange(s, w, driver.Job{Round: round}))
 		out.Release()
 	}

@@ -29,8 +29,7 @@ func list(t *testing.T, s *session) []string {
 	case *passingServer:
 		models = d.modelServer
 	}
-	entries, err := os.ReadDir(models.names.dir)
-	check.Must(t, err)
+	entries := check.Value(os.ReadDir(models.names.dir))(t)
 	var all []string
 	for _, e := range entries {
 		if e.Name() != "lock" {
@@ -57,8 +56,7 @@ func TestOneSegmentATensor(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
-		other, err := s.dial(1)
-		check.Must(t, err)
+		other := check.Value(s.dial(1))(t)
 		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
 		if strings.Contains(name, "pass=fd") {
 			updates = 0 // they have no names
@@ -137,8 +135,7 @@ func TestPassManyDescriptors(t *testing.T) {
 	for i := range 2*maxFiles + 1 {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.I64, Shape: []int{i % 3}})
 	}
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(specs))(t)
 	v, o := parse(t, "shm-tensor:pass=fd")
 	o.Down, o.Up = l, l
 	s, m := listening(t, v, o)
@@ -148,12 +145,10 @@ func TestPassManyDescriptors(t *testing.T) {
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: i}))
 		_, model, err := w.Receive(t.Context())
 		check.Must(t, err)
-		u, err := w.Reserve()
-		check.Must(t, err)
+		u := check.Value(w.Reserve())(t)
 		check.Must(t, tensor.Train(u, model, drivertest.Key(driver.Job{Client: i})))
 		check.Must(t, w.Submit(t.Context(), u))
-		p, err := s.Server.Collect(t.Context(), 0)
-		check.Must(t, err)
+		p := check.Value(s.Server.Collect(t.Context(), 0))(t)
 		check.Must(t, tensor.Prove(p, m, drivertest.Key(driver.Job{Client: i})))
 		p.Release()
 	}
@@ -171,21 +166,17 @@ func TestSmallSharedMemory(t *testing.T) {
 	}
 	t.Cleanup(func() { check.Must(t, unix.Unmount(root, 0)) })
 	v, o := parse(t, "shm-tensor")
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "big", DType: tensor.F32, Shape: []int{64 << 20}}})
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "big", DType: tensor.F32, Shape: []int{64 << 20}}}))(t)
 	o.Down, o.Up = l, l
 	v.Transport = tensorTransport{root: root}
-	err = v.Transport.Check(o)
+	err := v.Transport.Check(o)
 	n, _ := needOf(o)
 	for _, want := range []string{fmt.Sprint(n.named), fmt.Sprint(64 << 20), "--shm-size", "shm-slab"} {
 		check.Fails(t, err, want)
 	}
 	// Without the check it is an error, too, and not a fault; nothing is left.
-	if _, err := v.Transport.Listen(t.Context(), driver.NewEndpoint(private(t)), o); err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("listen: got %v, want no space left", err)
-	}
-	entries, err := os.ReadDir(root)
-	check.Must(t, err)
+	check.Fails(t, check.Err(v.Transport.Listen(t.Context(), driver.NewEndpoint(private(t)), o)), "no space left", "listen")
+	entries := check.Value(os.ReadDir(root))(t)
 	check.That(t, len(entries) <= 0, "listen left %v", entries)
 }
 
@@ -236,26 +227,21 @@ func TestCheckRefuses(t *testing.T) {
 	v, o := parse(t, "shm-tensor:pass=fd:reuse=on")
 	check.Fails(t, v.Transport.Check(o), "exclude each other")
 	v, o = parse(t, "shm-tensor")
-	var err error
-	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "deep", DType: tensor.U8, Shape: make([]int, maxRank+1)}})
-	check.Must(t, err)
+	o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "deep", DType: tensor.U8, Shape: make([]int, maxRank+1)}}))(t)
 	check.Fails(t, v.Transport.Check(o), "dimensions")
 	v, o = parse(t, "shm-tensor") // which has no descriptors for tensors, but some for every lane
 	o.Lanes = 1000
-	n, err := needOf(o)
-	check.Must(t, err)
+	n := check.Value(needOf(o))(t)
 	check.That(t, n.files >= 8000, "%d descriptors for 1000 lanes, want 8 each at least", n.files)
 	var files unix.Rlimit
 	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
 	check.Fails(t, (need{files: int64(files.Max) + 1}).check(os.TempDir()), "ulimit -Hn")
 	v, o = parse(t, "shm-slab")
-	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}})
-	check.Must(t, err)
+	o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}}))(t)
 	check.Fails(t, v.Transport.Check(o), "are available (")
 	for _, name := range variants { // sizes that overflow
 		v, o := parse(t, name)
-		o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}})
-		check.Must(t, err)
+		o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}}))(t)
 		o.Up, o.Lanes, o.Depth = o.Down, 1000, 1000
 		if err := v.Transport.Check(o); err == nil {
 			t.Errorf("%s: got no error", name)

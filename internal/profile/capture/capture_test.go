@@ -16,8 +16,7 @@ import (
 )
 
 func TestUnknownKind(t *testing.T) {
-	_, err := capture.New("cpu", "goroutine")
-	check.Fails(t, err, `unknown kind of profile "goroutine": want cpu, heap,`)
+	check.Fails(t, check.Err(capture.New("cpu", "goroutine")), `unknown kind of profile "goroutine": want cpu, heap,`)
 }
 
 var sink []byte
@@ -61,8 +60,7 @@ func TestPieces(t *testing.T) {
 	for _, k := range capture.Kinds() {
 		kinds = append(kinds, k.Name)
 	}
-	c, err := capture.New(kinds...)
-	check.Must(t, err)
+	c := check.Value(capture.New(kinds...))(t)
 	for range 2 {
 		if err := c.Start(); err != nil {
 			t.Skip(err) // go test -cpuprofile or -trace is at work
@@ -102,8 +100,7 @@ func TestPieces(t *testing.T) {
 
 // TestNothing: no Capture and one without kinds do nothing, and allocate nothing.
 func TestNothing(t *testing.T) {
-	none, err := capture.New()
-	check.Must(t, err)
+	none := check.Value(capture.New())(t)
 	for _, c := range []*capture.Capture{nil, none} {
 		n := testing.AllocsPerRun(10, func() {
 			check.OK(t, c.Start())
@@ -115,15 +112,13 @@ func TestNothing(t *testing.T) {
 
 // TestCPUInUse: a second CPU profile is refused, and leaves the first alone.
 func TestCPUInUse(t *testing.T) {
-	first, err := capture.New(capture.CPU)
-	check.Must(t, err)
-	second, err := capture.New(capture.CPU)
-	check.Must(t, err)
+	first := check.Value(capture.New(capture.CPU))(t)
+	second := check.Value(capture.New(capture.CPU))(t)
 	if err := first.Start(); err != nil {
 		t.Skip(err)
 	}
 	check.Fails(t, second.Start(), "cpu profiling already in use")
-	err = second.Stop()
+	err := second.Stop()
 	check.That(t, err == nil && len(second.Pieces()) == 0, "got %v and pieces", err)
 	work()
 	check.Must(t, first.Stop())

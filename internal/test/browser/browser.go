@@ -77,8 +77,7 @@ type Page struct {
 // Open opens a file and waits until it is loaded. The page is closed when t ends.
 func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	t.Helper()
-	path, err := filepath.Abs(path)
-	check.Must(t, err)
+	path = check.Value(filepath.Abs(path))(t)
 	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
 	var cancel context.CancelFunc
 	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))

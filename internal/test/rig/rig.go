@@ -114,8 +114,7 @@ func (r *Rig) hold(args []string) int {
 	c := exec.Command(args[0], args[1:]...)
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
-	stdin, err := c.StdinPipe()
-	check.Must(r.t, err)
+	stdin := check.Value(c.StdinPipe())(r.t)
 	stdout, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -222,8 +221,7 @@ const late = 4 * time.Millisecond
 // Shape gives a host's way to the bridge a rate, each way: "1Gbit".
 func (r *Rig) Shape(host, rate string) {
 	r.t.Helper()
-	as, err := link.Parse(rate)
-	check.Must(r.t, err)
+	as := check.Value(link.Parse(rate))(r.t)
 	const some = 1e9 // bytes
 	burst := max(as.Burst(), int64(some*late.Seconds()/as.Take(some).Seconds()))
 	for _, end := range [][2]string{{host, "eth0"}, {r.names[0], port(host)}} {

@@ -20,7 +20,6 @@ func Golden(t *testing.T, name, got string) {
 	if flag.Lookup("update").Value.String() == "true" {
 		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	check.Must(t, err)
+	want := check.Value(os.ReadFile(path))(t)
 	check.Same(t, cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")), path, "(-update rewrites it)")
 }
