@@ -177,6 +177,10 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 			all = append(all, driver.Settings{s.Name: "off"})
 		case "pool": // has room for a part of the tensors
 			all = append(all, driver.Settings{s.Name: "8KiB"})
+		case "batch":
+			all = append(all, driver.Settings{s.Name: "1"})
+		case "missing":
+			all = append(all, driver.Settings{s.Name: "50"})
 		case "copy", "pass", "marshal", "body", "conn":
 			all = append(all, driver.Settings{s.Name: s.Values[1]})
 		}
