@@ -18,10 +18,7 @@ import (
 // and the complete result differs from it by what came later. A place that cannot
 // be written ends nothing.
 func TestSave(t *testing.T) {
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks = 6, 2
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o := options(t, short(t, 6, 2), "pickle cnn")
 	path := filepath.Join(t.TempDir(), "r.json")
 	var saved []*bench.Result
 	o.Save = func(r *bench.Result) error {
@@ -31,16 +28,13 @@ func TestSave(t *testing.T) {
 		saved = append(saved, read)
 		return errors.New("no room")
 	}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
+	r := run(t, o)
 	check.Need(t, len(saved) != 0, "nothing was saved")
 	first := saved[0]
-	if first.Partial == "" || len(first.Cells) != 2 || len(first.Cells[0].Blocks) != 1 || first.Cells[0].Stopped != "interrupted" {
-		t.Errorf("first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
-	}
-	if r.Partial != "" || len(r.Cells[0].Blocks) != 2 || r.Cells[0].Stopped != "rounds" {
-		t.Errorf("in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
-	}
+	check.That(t, first.Partial != "" && len(first.Cells) == 2 && len(first.Cells[0].Blocks) == 1 && first.Cells[0].Stopped == "interrupted",
+		"first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
+	check.That(t, r.Partial == "" && len(r.Cells[0].Blocks) == 2 && r.Cells[0].Stopped == "rounds",
+		"in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
 }
 
 // TestLeftTemporary: what a killed process has left beside a file is in nobody's
