@@ -13,15 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 
-	"ipcbench/tensor"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -32,11 +28,10 @@ func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v 
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	check.Must(t, err)
 	v, err = parse(text)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	again, err := json.MarshalIndent(v, "", "\t")
 	check.Must(t, err)
-	again = append(again, '\n')
-	check.That(t, bytes.Equal(again, text), "%s is written again as\n%s", name, again)
+	check.Equal(t, string(again)+"\n", string(text), name)
 	return v, text
 }
 
@@ -48,17 +43,15 @@ func TestExchangeGolden(t *testing.T) {
 	check.Must(t, err)
 	plan, err := planOf(o.Block)
 	check.Must(t, err)
-	if got := s.blockOrder(plan, o.Block.Slow); !reflect.DeepEqual(got.Cells, o.Cells) && compact(t, got.Cells[0]) != compact(t, o.Cells[0]) || got.Block.Rounds != 3 {
-		t.Errorf("cell %s becomes %s", o.Cells[0], got.Cells[0])
-	}
-	if l, who := s.Model.Layout, o.Works[0].Clients; l.Payload() != 56 || who[0].Weight+who[1].Weight != 3.5 || who[1].ID != 1 {
-		t.Errorf("%d bytes of payload, clients %+v", l.Payload(), who)
-	}
+	got := s.blockOrder(plan, o.Block.Slow)
+	check.Equal(t, compact(t, got.Cells[0]), compact(t, o.Cells[0]))
+	check.Equal(t, got.Block.Rounds, 3, "rounds")
+	l, who := s.Model.Layout, o.Works[0].Clients
+	check.That(t, l.Payload() == 56 && who[0].Weight+who[1].Weight == 3.5 && who[1].ID == 1, "%d bytes of payload, clients %+v", l.Payload(), who)
 
 	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
-	if err := a.Check(exchange.Question{Block: o.Block, Clients: 2}); err != nil || len(a.Hashes) != 5 || a.Hashes[1] != 0xfedcba9876543210 {
-		t.Fatalf("hashes %x, %v", a.Hashes, err)
-	}
+	check.Must(t, a.Check(exchange.Question{Block: o.Block, Clients: 2}))
+	check.That(t, len(a.Hashes) == 5 && a.Hashes[1] == 0xfedcba9876543210, "hashes %x", a.Hashes)
 	every(t, reflect.ValueOf(*a), "answer")
 }
 
@@ -87,9 +80,9 @@ func every(t *testing.T, v reflect.Value, name string) {
 	case reflect.Pointer:
 		every(t, v.Elem(), name)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				every(t, v.Field(i), name+"."+f.Name)
+		for f, value := range v.Fields() {
+			if f.IsExported() {
+				every(t, value, name+"."+f.Name)
 			}
 		}
 	case reflect.Slice:
@@ -106,17 +99,11 @@ func TestOrderOfModels(t *testing.T) {
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
 	check.Must(t,
 		os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600))
-	v, err := transports.NewVariant(all.Transports()[0], nil)
-	check.Must(t, err)
 	nothing := filepath.Join(t.TempDir(), "nothing.safetensors")
 	check.Must(t, os.WriteFile(nothing, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600))
-	for _, of := range [][2]string{{"cnn", "model"}, {"vlm-batch", "model"}, {file, "model"}, {"cnn", "lora"}, {"cnn", nothing}, {"cnn", file}, {"cnn", "cnn"}} {
-		name := of[0] + " up=" + of[1]
-		m, err := models.Parse(of[0])
-		check.Must(t, err)
-		up, err := models.Update(of[1], m)
-		check.Must(t, err)
-		cell := Spec{Variant: v, Model: m, Up: up, Clients: 4}
+	for _, name := range []string{"cnn", "vlm-batch", file, "cnn up=lora", "cnn up=" + nothing, "cnn up=" + file, "cnn up=cnn"} {
+		cell := Specs(t, all.Transports(), "inproc "+name+" clients=4")[0]
+		m, up := cell.Model, cell.up()
 		text, err := json.Marshal(cell.orderWork())
 		check.Must(t, err)
 		check.That(t, strings.Contains(string(text), `"up`) == (up != m), "%s: %s", name, text)
@@ -124,37 +111,31 @@ func TestOrderOfModels(t *testing.T) {
 		check.Must(t, json.Unmarshal(text, &w))
 		got, gotUp, err := w.Models()
 		check.Must(t, err)
-		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(w.Clients, trainer.Roster(4)) {
-			t.Errorf("%s becomes %+v, %+v", name, got, w.Clients)
-		}
-		if (gotUp == nil) != (up == m) || gotUp != nil && (gotUp.Name != up.Name || gotUp.Layout.Digest() != up.Layout.Digest()) {
-			t.Errorf("%s: the update becomes %+v", name, gotUp)
-		}
+		check.Equal(t, w.Clients, trainer.Roster(4), name)
+		check.That(t, got.Name == m.Name && got.File() == m.File() && got.Layout.Digest() == m.Layout.Digest(), "%s becomes %+v", name, got)
+		check.That(t, (gotUp == nil) == (up == m) && (gotUp == nil || gotUp.Name == up.Name && gotUp.Layout.Digest() == up.Layout.Digest()),
+			"%s: the update becomes %+v", name, gotUp)
 	}
 }
 
 // TestOrderOfWorkloads: what a cell does differently from the usual one arrives as it is, and
 // a cell with a key that a build does not know is refused by that key, alone.
 func TestOrderOfWorkloads(t *testing.T) {
-	s := plain(t)
-	s.Clients = 3
-	for _, setup := range []Setup{
-		{}, {Values: Normal}, {Scenario: Sync}, {TrainMS: 5, Nested: true}, {Respawn: true},
-		{Change: benchtest.Text[tensor.Change]("2%/rows"), Values: Normal, Scenario: Sync},
+	for _, unusual := range []string{
+		"", " values=normal", " scenario=sync", " train-ms=5 nested", " respawn", " change=2%/rows values=normal scenario=sync",
 	} {
-		s.Setup = setup
+		s := Specs(t, all.Transports(), "pickle cnn clients=3"+unusual)[0]
 		o := firstOrder([]Spec{s, s})
 		o.Version, o.Cells[1] = exchange.Version, []byte(strings.Replace(string(o.Cells[1]), "{", `{"mood":"good",`, 1))
 		text, err := json.Marshal(o)
 		check.Must(t, err)
 		read, err := exchange.ParseOrder(text)
 		check.Must(t, err)
-		if got, err := ordered(read, 0, all.Transports()); err != nil || got.String() != s.String() {
-			t.Errorf("%s becomes %s, error %v", s, got, err)
-		}
-		if _, err := ordered(read, 1, all.Transports()); err == nil || err.Error() != `unknown field "mood"` {
-			t.Errorf("%s with another key: %v", s, err)
-		}
+		got, err := ordered(read, 0, all.Transports())
+		check.Must(t, err)
+		check.Equal(t, got.String(), s.String())
+		_, err = ordered(read, 1, all.Transports())
+		check.Fails(t, err, `unknown field "mood"`, s)
 	}
 }
 
@@ -280,8 +261,7 @@ func TestHostileAnswer(t *testing.T) {
 		if err == nil {
 			err = a.Check(exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
 		}
-		check.That(t, err != nil && strings.Contains(err.Error(), tt.want),
-			"%.80s: %v, want an error that holds %q", tt.to, err, tt.want)
+		check.Fails(t, err, tt.want, tt.from, "made", tt.to[:min(80, len(tt.to))])
 	}
 }
 

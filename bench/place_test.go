@@ -10,8 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -48,17 +46,13 @@ func TestPlaceOver(t *testing.T) {
 }
 
 // cellOf returns a cell with four worker processes.
-func cellOf(t *testing.T, text string) Spec {
+func cellOf(t *testing.T, variant string) Spec {
 	t.Helper()
-	v, err := transports.Parse(text, all.Transports())
-	check.Must(t, err)
-	model := "uniform:64MiB/4"
-	if strings.HasPrefix(text, "shm-tensor") {
-		model = "uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
+	model := " uniform:64MiB/4"
+	if strings.HasPrefix(variant, "shm-tensor") {
+		model = " uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
 	}
-	m, err := models.Parse(model)
-	check.Must(t, err)
-	return Spec{Variant: v, Model: m, Workers: 4, Clients: 4, PerProcess: 1, Depth: 1}
+	return Specs(t, all.Transports(), variant+model+" workers=4 clients=4 depth=1")[0]
 }
 
 // What cannot be on a host is an Unfit cell, and its error says which host it is, why,
