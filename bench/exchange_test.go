@@ -229,6 +229,14 @@ func TestHostileOrder(t *testing.T) {
 
 // TestHostileAnswer: what no block of the order can have is not believed.
 func TestHostileAnswer(t *testing.T) {
+	refused := func(want, text string, q exchange.Question) {
+		t.Helper()
+		a, err := exchange.ParseAnswer([]byte(text))
+		if err == nil {
+			err = a.Check(q)
+		}
+		check.Fails(t, err, want)
+	}
 	for _, tt := range []struct{ from, to, want string }{
 		{`"version":2,"rules"`, `"version":1,"rules"`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
 		{`"fedcba9876543210"`, `"FEDCBA9876543210"`, "hashes[1]"},
@@ -256,12 +264,28 @@ func TestHostileAnswer(t *testing.T) {
 		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "its answer: pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 	} {
-		text := change(t, "answer.json", tt.from, tt.to)
-		a, err := exchange.ParseAnswer([]byte(text))
-		if err == nil {
-			err = a.Check(exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
-		}
-		check.Fails(t, err, tt.want, tt.from, "made", tt.to[:min(80, len(tt.to))])
+		refused(tt.want, change(t, "answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
+	}
+	for _, tt := range []struct{ from, to, want string }{ // of a peer
+		{`"version":2`, `"version":1`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
+		{`c53a30b862b2f914"]}`, `c53a30b862b2f914"]}{}`, "the text: not JSON at byte"},
+		{`"train_ns":[20000,`, `"train_ns":[[1],`, "block.train_ns[0]: holds a JSON array where int64 belongs"},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[`, "block.rtt_ns: 3 samples: must be 4 for 2 rounds of 2 clients"},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[0,`, "block.rtt_ns[0]: 0: must be 1 to "},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[400001,`, "block.rtt_ns[0]: 400001: must be 1 to 400000, as a part of round_ns"},
+		{`"train_ns":[20000,`, `"train_ns":[180000,`, "block.train_ns[0]: 180000: must be 1 to 179999"},
+		{`"down_ns":[80000,`, `"down_ns":[180001,`, "block.down_ns[0]: 180001: must be 0 to 180000"},
+		{`"up_ns":[95000,`, `"up_ns":[19999,`, "block.up_ns[0]: 19999: must be 20000 to 180000"},
+		{`"round_ns":[400000,410000]`, `"round_ns":[]`, "block.round_ns: no round was timed"},
+		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":1,"updates":2,`, "block.proof.rounds: 1: must be 2 at least"},
+		{`"index":0`, `"profiled":true,"index":0`, "profiles"},
+		{`"processes":[{"usage"`, `"processes":[{},{"usage"`, "block.processes: 2: must be 1"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"]`, `["95547bf04a4a8cfe"]`, "running[0]: of 1 tensors: must be 2"},
+		{`"a3018cf49ce8e68e","95547bf04a4a8cfe"`, `"95547bf04a4a8cfe","a3018cf49ce8e68e"`, "running[0]: the last is a3018cf49ce8e68e: must be the model's, 95547bf04a4a8cfe"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: of 4 models: must be 5"},
+		{`"running"`, `"unproved":"no hash","running"`, "unproved: there are hashes"},
+	} {
+		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
 	}
 }
 
