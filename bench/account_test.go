@@ -137,21 +137,17 @@ func TestOtherClock(t *testing.T) {
 		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)
-	if err != nil || !one.OneClock() || !slices.Equal(one.Down, []int64{300, 300}) || !slices.Equal(one.Up, []int64{600, 600}) || one.Unattributed != 100 || one.Phases["wait"] != 100 {
-		t.Errorf("one clock: %+v, %v", one, err)
-	}
+	check.That(t, err == nil && one.OneClock() && slices.Equal(one.Down, []int64{300, 300}) && slices.Equal(one.Up, []int64{600, 600}) && one.Unattributed == 100 && one.Phases["wait"] == 100, "one clock: %+v, %v", one, err)
 	for _, ahead := range []int64{0, 100_000e9, -400} {
 		b, err := account(true, ahead)
-		if err != nil || b.OneClock() || b.Processes[0].OtherClock || !b.Processes[1].OtherClock || b.Down != nil || b.Up != nil || b.Unattributed != 0 {
-			t.Errorf("another clock, %d ns ahead: %+v, %v", ahead, b, err)
-			continue
-		}
-		check.That(t, slices.Equal(b.RTT, one.RTT) && slices.Equal(b.Train, one.Train),
-			"%d ns ahead: rtt %v, train %v, want %v, %v", ahead, b.RTT, b.Train, one.RTT, one.Train)
+		check.Must(t, err, ahead, "ns ahead")
+		check.That(t, !b.OneClock() && !b.Processes[0].OtherClock && b.Processes[1].OtherClock && b.Down == nil && b.Up == nil && b.Unattributed == 0,
+			"another clock, %d ns ahead: %+v", ahead, b)
+		check.Equal(t, [][]int64{b.RTT, b.Train}, [][]int64{one.RTT, one.Train}, ahead, "ns ahead")
 		want := maps.Clone(one.Phases)
 		delete(want, "wait")
 		delete(want, "receive")
-		check.That(t, maps.Equal(b.Phases, want), "%d ns ahead: phases %v, want %v", ahead, b.Phases, want)
+		check.Equal(t, b.Phases, want, ahead, "ns ahead")
 	}
 	for _, ahead := range []int64{100_000e9, -400} {
 		_, err := account(false, ahead)

@@ -55,15 +55,13 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		for i := range o.Cells {
-			if s, err := ordered(o, i, all.Transports()); err == nil && s.validate() != nil {
-				t.Fatalf("cell %v", s)
-			}
+			s, err := ordered(o, i, all.Transports())
+			check.Need(t, err != nil || s.validate() == nil, "cell %v", s)
 		}
 		if o.Block == nil {
 			return
 		}
-		if p, err := planOf(o.Block); err == nil && CheckPlan(p) != nil {
-			t.Fatalf("plan %+v", p)
-		}
+		p, err := planOf(o.Block)
+		check.Need(t, err != nil || CheckPlan(p) == nil, "plan %+v", p)
 	})
 }

@@ -58,9 +58,7 @@ func TestClockOfAnotherHost(t *testing.T) {
 	check.Must(t, err)
 	defer func() {
 		check.OK(t, fleet.Close(0))
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, stderr.String())
-		}
+		check.OK(t, cmd.Wait(), stderr.String())
 	}()
 	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual cnn workers=2 clients=2")
 	o.Fleet, o.Listen = fleet, loopback
@@ -81,9 +79,7 @@ func TestClockOfAnotherHost(t *testing.T) {
 			continue
 		}
 		timelines++
-		if !slices.Equal(b.Timeline.Processes, []string{"server"}) || len(b.Timeline.Start) == 0 {
-			t.Errorf("a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
-		}
+		check.That(t, slices.Equal(b.Timeline.Processes, []string{"server"}) && len(b.Timeline.Start) != 0, "a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
 	}
 	check.Equal(t, timelines, 1, "timelines")
 }

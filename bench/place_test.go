@@ -91,9 +91,9 @@ func TestHostsCheck(t *testing.T) {
 		got, _ := h.at(s)
 		check.That(t, got == c.on, "%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
 		err := h.Check(s)
-		if unfit := (*Unfit)(nil); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &unfit) || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
-		}
+		unfit := (*Unfit)(nil)
+		check.That(t, errors.As(err, &unfit) == (c.want != "") && strings.Contains(fmt.Sprint(err), c.want),
+			"%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
 	}
 }
 

@@ -2,10 +2,7 @@ package bench_test
 
 import (
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"ipcbench/bench/result"
@@ -35,20 +32,4 @@ func TestSave(t *testing.T) {
 		"first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
 	check.That(t, r.Partial == "" && len(r.Cells[0].Blocks) == 2 && r.Cells[0].Stopped == "rounds",
 		"in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
-}
-
-// TestLeftTemporary: what a killed process has left beside a file is in nobody's
-// way, whatever the process ids.
-func TestLeftTemporary(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "r.json")
-	for _, name := range []string{path + ".tmp1", path + ".tmp" + strconv.Itoa(os.Getpid())} {
-		check.Must(t, os.WriteFile(name, nil, 0o600))
-	}
-	for range 50 {
-		check.Must(t, result.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
-	}
-	entries, err := os.ReadDir(dir)
-	check.Must(t, err)
-	check.That(t, len(entries) == 3, "%d files, want the two that were there and one", len(entries))
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,8 @@ func TestComparedClocks(t *testing.T) {
 	}
 }
 
-// TestReplaceFile: what fails leaves the old file and nothing else.
+// TestReplaceFile: what fails leaves the old file and nothing else, and what a killed process
+// has left beside it is in nobody's way, whatever the process ids.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
@@ -111,8 +113,14 @@ func TestReplaceFile(t *testing.T) {
 	check.That(t, err != nil, "no error")
 	data, _ := os.ReadFile(path)
 	check.That(t, string(data) == "old", "got %q, want the old file", data)
+	for _, name := range []string{path + ".tmp1", path + ".tmp" + strconv.Itoa(os.Getpid())} {
+		check.Must(t, os.WriteFile(name, nil, 0o600))
+	}
+	for range 50 {
+		check.Must(t, ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
+	}
 	entries, _ := os.ReadDir(dir)
-	check.That(t, len(entries) == 1, "got %d files, want one", len(entries))
+	check.That(t, len(entries) == 3, "got %d files, want the two that were left and one", len(entries))
 	check.OK(t, ReplaceFile("/dev/null", func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }))
 	info, err := os.Stat("/dev/null")
 	check.That(t, err == nil && !info.Mode().IsRegular(), "/dev/null was replaced")
