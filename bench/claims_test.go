@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/internal/machine"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/test/check"
@@ -29,7 +30,7 @@ func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*blockRun, trai
 // and nine tenths of the samples in transport code have a phase.
 func TestClaims(t *testing.T) {
 	skip.Long(t)
-	if raceDetector {
+	if machine.Read().Race {
 		t.Skip("many sessions")
 	}
 	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}

@@ -2,10 +2,8 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,7 +12,6 @@ import (
 	"testing"
 
 	"ipcbench/bench/exchange"
-	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 
 	"ipcbench/trainer"
@@ -136,28 +133,6 @@ func TestOrderOfWorkloads(t *testing.T) {
 		check.Equal(t, got.String(), s.String())
 		_, err = ordered(read, 1, all.Transports())
 		check.Fails(t, err, `unknown field "mood"`, s)
-	}
-}
-
-// TestHostileWorkload: what no run could have written of a workload and a codec is
-// refused by the name of its field.
-func TestHostileWorkload(t *testing.T) {
-	for _, tt := range []struct {
-		cell Cell
-		want string
-	}{
-		{Cell{Setup: Setup{Values: "file"}}, `values: "file": must be uniform or normal`},
-		{Cell{Setup: Setup{Scenario: "fedavg"}}, `scenario: "fedavg": must be sync`},
-		{Cell{Coding: &Coding{DensityDown: 1.1}}, "coding.density_down: 1.1: not from 0 to 1"},
-		{Cell{Coding: &Coding{DensityUp: -1}}, "coding.density_up: -1: not"},
-		{Cell{Coding: &Coding{ErrorUp: &result.CodingError{RMS: math.Inf(1)}}}, "coding.error_up.rms: +Inf: not"},
-		{Cell{Coding: &Coding{Bound: math.NaN()}}, "coding.bound: NaN: not"},
-		{Cell{Coding: &Coding{Plain: []string{"\x1b[2J"}}}, "coding.plain[0]: "},
-	} {
-		c := tt.cell
-		c.Transport, c.Variant, c.Model.Name, c.Workers, c.Clients, c.PerProcess, c.Depth = "a", "a", "a", 1, 1, 1, 1
-		err := cmp.Or(result.Check(c), c.ValidateHead())
-		check.That(t, err != nil && strings.HasPrefix(err.Error(), tt.want), "%+v: error %v, want %q", tt.cell, err, tt.want)
 	}
 }
 

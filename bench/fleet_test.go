@@ -27,14 +27,12 @@ var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 	t.Helper()
 	var agents sync.WaitGroup
-	rank := 0
 	fleet, err := agent.Gather(waiting.Context(t), agent.Config{Listen: loopback, Agents: len(allowed), Wait: waiting.Limit, Announce: func(l agent.Line) error {
 		for name, dirs := range allowed {
-			rank++
 			o := agent.Options{Name: name, Dirs: dirs, Wait: waiting.Limit}
 			agents.Go(func() {
 				_, err := agent.Join(context.Background(), l, o)
-				check.That(t, err == nil, "%s: %v", name, err)
+				check.OK(t, err, name)
 			})
 		}
 		return nil
@@ -84,7 +82,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	want := []string{"tcp-pingpong h1", "tcp-pingpong h2", "tcp-stream h1", "tcp-stream h2", "tls-stream h1", "tls-stream h2"}
-	check.That(t, slices.Equal(slices.Sorted(maps.Keys(ends)), want), "floors between hosts are %v, want %v", ends, want)
+	check.Equal(t, slices.Sorted(maps.Keys(ends)), want, "floors between hosts")
 	dirty, err := os.ReadDir(dir)
 	check.That(t, err == nil && len(dirty) == 0, "%v is left in the folder, %v", dirty, err)
 }

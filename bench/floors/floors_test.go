@@ -279,35 +279,3 @@ func FuzzParseReply(f *testing.F) {
 		}
 	})
 }
-
-// What the driver pays for a floor, and what the floor is here.
-func BenchmarkMeasure(b *testing.B) {
-	for _, f := range All() {
-		gaps := []time.Duration{0}
-		if f.Unit == "s" {
-			gaps = append(gaps, time.Millisecond, 20*time.Millisecond)
-		}
-		for _, gap := range gaps {
-			b.Run(fmt.Sprintf("floor=%s/gap=%v", f.Name, gap), func(b *testing.B) {
-				pooled := map[string][]float64{}
-				for b.Loop() {
-					series, err := Measure(b.Context(), f.Name, Params{Gap: gap})
-					check.Must(b, err)
-					for _, s := range series {
-						pooled[s.Variant] = append(pooled[s.Variant], s.Samples...)
-					}
-				}
-				best := 0.
-				for _, samples := range pooled {
-					slices.Sort(samples)
-					best = max(best, samples[len(samples)/2])
-				}
-				if f.Unit == "s" {
-					b.ReportMetric(best*1e6, "µs/exchange")
-				} else {
-					b.ReportMetric(best/1e9, "GB/s")
-				}
-			})
-		}
-	}
-}
