@@ -26,7 +26,7 @@ var timedMethods = []string{"Sub", "After", "Before", "SetDeadline", "SetReadDea
 // mayTime are the functions of tests, or all of a file, that use them all the same, each
 // with its reason. Benchmarks may, too.
 var mayTime = map[string]string{
-	"bench/edges_test.go:Submit":                    "a worker that is late",
+	"bench/liars_test.go:Submit":                    "a worker that is late",
 	"cli/faults_test.go":                            "how long runs go on after a fault; in check-long and in soak",
 	"cli/signal_test.go:TestSecondSignal":           "that something takes at least so long holds under any load",
 	"cli/world_test.go:killed":                      "kills at any moment",

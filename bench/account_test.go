@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -40,8 +40,7 @@ func TestUnequalRounds(t *testing.T) {
 		{"none", "round 6 has 0 spans of dispatch", nil, false},
 	} {
 		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows, tt.retried)
-		check.That(t, (tt.want != "" || err == nil) && (tt.want == "" || err != nil && strings.Contains(err.Error(), tt.want)),
-			"%s: got %v, want %q", tt.name, err, tt.want)
+		check.That(t, (err == nil) == (tt.want == "") && strings.Contains(fmt.Sprint(err), tt.want), "%s: got %v, want %q", tt.name, err, tt.want)
 	}
 }
 
@@ -77,13 +76,10 @@ func TestWireBelowPayload(t *testing.T) {
 		{"storage", 1000, 600, 999, true},
 		{"shm-slab", 0, 100, 100, false},
 	} {
-		v, err := transports.Parse(tt.variant, all.Transports())
-		check.Must(t, err)
 		counts := map[string]int64{phase.BodyBytes: tt.moved, phase.WireSent: tt.sent, phase.WireReceived: tt.arrived}
-		s := &blockRun{cell: Spec{Variant: v}, block: &Block{Server: Process{Counts: counts}}}
-		if err := s.wire(); (err != nil) != tt.fails {
-			t.Errorf("%s: %v", tt.variant, err)
-		}
+		s := &blockRun{cell: Specs(t, all.Transports(), tt.variant+" cnn")[0], block: &Block{Server: Process{Counts: counts}}}
+		err := s.wire()
+		check.That(t, (err != nil) == tt.fails, "%s: %v", tt.variant, err)
 	}
 }
 
@@ -105,9 +101,7 @@ func TestSummedSpans(t *testing.T) {
 // TestAbsurdTotals: what no process has used is refused when it comes, with the host that
 // says so: at the end, the result could not be written.
 func TestAbsurdTotals(t *testing.T) {
-	v, err := transports.Parse("http", all.Transports())
-	check.Must(t, err)
-	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []seat{{name: "h1"}}}
+	s := &blockRun{cell: Specs(t, all.Transports(), "http cnn")[0], block: &Block{}, hosts: []seat{{name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
 		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
@@ -115,17 +109,14 @@ func TestAbsurdTotals(t *testing.T) {
 		"process-0 on h1: counts: empty":           {Counts: map[trainer.Window]map[string]int64{trainer.Timed: {"": 1}}},
 		`process-0 on h1: counts: "\x1b[2J": `:     {Counts: map[trainer.Window]map[string]int64{trainer.Timed: {"\x1b[2J": 1}}},
 	} {
-		if err := s.account(trainer.Report{Processes: []trainer.Totals{totals}}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		check.Fails(t, s.account(trainer.Report{Processes: []trainer.Totals{totals}}), want)
 	}
 }
 
 // TestOtherClock: what begins on one clock and ends on another is not measured. All else
 // is, and counts in the rounds that spans name (guard 22).
 func TestOtherClock(t *testing.T) {
-	v, err := transports.Parse("http", all.Transports())
-	check.Must(t, err)
+	cell := Specs(t, all.Transports(), "http cnn")[0]
 	account := func(otherClock bool, ahead int64) (*Block, error) {
 		span := func(p phase.Phase, lane, round int, start, end int64) phase.Sample {
 			return phase.Timed(p, phase.ID{Lane: lane, Round: round, Client: lane}, start, end)
@@ -142,29 +133,24 @@ func TestOtherClock(t *testing.T) {
 			}
 			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
 		}
-		s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
+		s := &blockRun{cell: cell, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
 		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)
-	if err != nil || !one.OneClock() || !slices.Equal(one.Down, []int64{300, 300}) || !slices.Equal(one.Up, []int64{600, 600}) || one.Unattributed != 100 || one.Phases["wait"] != 100 {
-		t.Errorf("one clock: %+v, %v", one, err)
-	}
+	check.That(t, err == nil && one.OneClock() && slices.Equal(one.Down, []int64{300, 300}) && slices.Equal(one.Up, []int64{600, 600}) && one.Unattributed == 100 && one.Phases["wait"] == 100, "one clock: %+v, %v", one, err)
 	for _, ahead := range []int64{0, 100_000e9, -400} {
 		b, err := account(true, ahead)
-		if err != nil || b.OneClock() || b.Processes[0].OtherClock || !b.Processes[1].OtherClock || b.Down != nil || b.Up != nil || b.Unattributed != 0 {
-			t.Errorf("another clock, %d ns ahead: %+v, %v", ahead, b, err)
-			continue
-		}
-		check.That(t, slices.Equal(b.RTT, one.RTT) && slices.Equal(b.Train, one.Train),
-			"%d ns ahead: rtt %v, train %v, want %v, %v", ahead, b.RTT, b.Train, one.RTT, one.Train)
+		check.Must(t, err, ahead, "ns ahead")
+		check.That(t, !b.OneClock() && !b.Processes[0].OtherClock && b.Processes[1].OtherClock && b.Down == nil && b.Up == nil && b.Unattributed == 0,
+			"another clock, %d ns ahead: %+v", ahead, b)
+		check.Equal(t, [][]int64{b.RTT, b.Train}, [][]int64{one.RTT, one.Train}, ahead, "ns ahead")
 		want := maps.Clone(one.Phases)
 		delete(want, "wait")
 		delete(want, "receive")
-		check.That(t, maps.Equal(b.Phases, want), "%d ns ahead: phases %v, want %v", ahead, b.Phases, want)
+		check.Equal(t, b.Phases, want, ahead, "ns ahead")
 	}
 	for _, ahead := range []int64{100_000e9, -400} {
-		if _, err := account(false, ahead); err == nil || !strings.Contains(err.Error(), "round 4: client 1 had something before it was sent") {
-			t.Errorf("a clone of the server's machine, %d ns ahead: %v", ahead, err)
-		}
+		_, err := account(false, ahead)
+		check.Fails(t, err, "round 4: client 1 had something before it was sent", "a clone of the server's machine")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
+	"ipcbench/phase"
 )
 
 // self returns this executable, which is a build of ipcbench as far as blocks
@@ -32,40 +33,49 @@ func script(t *testing.T, text string) string {
 // TestAgainst: blocks of two builds take turns, all in processes of their own,
 // with the controls of both; what the base says of itself is kept (guard 10).
 func TestAgainst(t *testing.T) {
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks = 6, 2
-	o := options(t, h, p, spec(t, h, "grpc-batch", "cnn", 2, 3))
+	o := options(t, short(t, 6, 2), "grpc-batch cnn workers=2 clients=3")
 	o.Against = []string{self(t)}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
-	check.Must(t, r.Validate())
-	if !r.Plan.Interleaved || r.Against == nil || r.Against.Go == "" {
-		t.Errorf("interleaved %v, base %+v", r.Plan.Interleaved, r.Against)
-	}
+	r := run(t, o)
+	check.That(t, r.Plan.Interleaved && r.Against != nil && r.Against.Go != "", "interleaved %v, base %+v", r.Plan.Interleaved, r.Against)
 	builds := map[string]int{}
-	positions := map[string][]int{}
 	for _, c := range r.Cells {
 		builds[c.Build]++
-		if !c.Proved() || len(c.Blocks) != 2 {
-			t.Errorf("%s, %s: %d blocks, proved %v", c.ID(), c.Build, len(c.Blocks), c.Proved())
-		}
+		proved(t, c)
+		check.That(t, len(c.Blocks) == 2, "%s, %s: %d blocks", c.ID(), c.Build, len(c.Blocks))
 		for i, b := range c.Blocks {
-			positions[c.Build] = append(positions[c.Build], b.Position)
 			check.That(t, b.Index == i && b.SpanCost > 0 && len(b.Round) == 3 && b.Server.Memory.Peak > 0,
 				"%s, %s: block %d is %d, of %d rounds", c.ID(), c.Build, i, b.Index, len(b.Round))
 		}
 	}
-	check.That(t, len(r.Cells) == 4 && builds["base"] == 2 && builds["head"] == 2, "cells by build: %v, want 2 of each", builds)
+	check.Equal(t, builds, map[string]int{"base": 2, "head": 2}, "cells by build")
 	for _, f := range r.Floors {
 		check.That(t, f.Name != "rpc-empty" || len(f.Blocks) == 2,
 			"%d blocks of empty calls, want one for each block of this build", len(f.Blocks))
 	}
 }
 
+// TestAgainstCells: another build learns all that is unusual of a cell, does it, and makes
+// the same models of it.
+func TestAgainstCells(t *testing.T) {
+	cells := []string{
+		"pickle cnn up=lora:2 workers=1 clients=2", "pickle cnn workers=1 clients=2 change=5%/rows values=normal scenario=sync", "pickle cnn workers=1 clients=2 nested=on",
+	}
+	o := options(t, short(t, 3, 1), cells...)
+	o.Against = []string{self(t)}
+	both := map[string]int{}
+	for _, c := range run(t, o).Cells {
+		both[c.ID()]++
+		proved(t, c)
+		spent := c.Blocks[0].Phases[phase.Reconstruct.String()]
+		check.That(t, (spent > 0) == c.Nested, "%s, %s: %d ns to reconstruct", c.ID(), c.Build, spent)
+	}
+	for _, id := range cells {
+		check.Equal(t, both[id], 2, "builds of", id)
+	}
+}
+
 // TestAgainstOthers: what is not such a build is refused, each with its own error.
 func TestAgainstOthers(t *testing.T) {
-	h := host()
 	for name, tt := range map[string]struct{ exe, want string }{
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"another":       {script(t, `echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
@@ -82,11 +92,9 @@ func TestAgainstOthers(t *testing.T) {
 		"control alone": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
+			o := options(t, short(t, 0, 1), "pickle cnn")
 			o.Against = []string{tt.exe}
-			r, err := bench.RunWithFloors(t.Context(), o)
-			check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && strings.Contains(err.Error(), "--against"),
-				"got %v, %v, want an error that holds %q", r, err, tt.want)
+			fails(t, o, tt.want, "--against")
 		})
 	}
 }
@@ -94,35 +102,24 @@ func TestAgainstOthers(t *testing.T) {
 // TestAgainstWrongData: what the other build says of its models is compared with the
 // reference chain of this one.
 func TestAgainstWrongData(t *testing.T) {
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks = 3, 1
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
+	o := options(t, short(t, 3, 1), "pickle cnn clients=2")
 	o.Against = []string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}
-	_, err := bench.RunWithFloors(t.Context(), o)
-	want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "
-	check.That(t, err != nil && strings.Contains(err.Error(), want), "got %v, want %q in it", err, want)
+	fails(t, o, "round 1: the new model's hash is 0123456789abcdef, the reference chain has ")
 }
 
 // TestAgainstStopped: a process of a block that stops answering ends the run within
 // a bound, and the error names it, what it was doing and its state.
 func TestAgainstStopped(t *testing.T) {
 	skip.Long(t)
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks, p.RoundLimit = 3, 1, 4*time.Second
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o := options(t, short(t, 3, 1), "pickle cnn")
+	o.Plan.RoundLimit = 4 * time.Second
 	other := script(t, `read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;
 *) echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac`)
 	o.Against = []string{other}
-	_, err := bench.RunWithFloors(t.Context(), o)
-	check.Need(t, err != nil, "no error")
-	for _, want := range []string{other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "continue it if it was stopped (kill -CONT)"} {
-		check.That(t, strings.Contains(err.Error(), want), "got %v, want %q in it", err, want)
-	}
+	fails(t, o, other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "continue it if it was stopped (kill -CONT)")
 }
 
 // TestServeBlock: an order that cannot be carried out is answered, not obeyed.

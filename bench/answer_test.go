@@ -31,16 +31,15 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1}); err != nil {
+		if a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1}) != nil {
 			return
 		}
 		r := Result{Schema: result.Schema, Plan: Plan{Blocks: 1}, Cells: []Cell{{
 			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{*a.Block},
 		}}}
 		check.Must(t, r.Validate(), "a valid block makes a result that is not")
-		if _, err := json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
+		_, err = json.Marshal(r)
+		check.Must(t, err)
 	})
 }
 
@@ -56,15 +55,13 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		for i := range o.Cells {
-			if s, err := ordered(o, i, all.Transports()); err == nil && s.validate() != nil {
-				t.Fatalf("cell %v", s)
-			}
+			s, err := ordered(o, i, all.Transports())
+			check.Need(t, err != nil || s.validate() == nil, "cell %v", s)
 		}
 		if o.Block == nil {
 			return
 		}
-		if p, err := planOf(o.Block); err == nil && CheckPlan(p) != nil {
-			t.Fatalf("plan %+v", p)
-		}
+		p, err := planOf(o.Block)
+		check.Need(t, err != nil || CheckPlan(p) == nil, "plan %+v", p)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
-	"ipcbench/tensor/models"
+	"ipcbench/phase"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -22,88 +24,91 @@ func TestMain(m *testing.M) {
 	floors.MaybePeer()
 	host().MaybeWorker()
 	maybeAgent()
-	if len(os.Args) == 2 && os.Args[1] == bench.BlockCommand { // the other build of an interleaved run
-		if err := bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	var other func() error
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == bench.BlockCommand: // the other build of an interleaved run
+		other = func() error { return bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()) }
+	case len(os.Args) == 4 && os.Args[1] == peerArg:
+		other = func() error { return peerMain(os.Args[2], os.Args[3]) }
+	default:
+		os.Exit(m.Run())
 	}
-	if len(os.Args) == 4 && os.Args[1] == peerArg {
-		if err := peerMain(os.Args[2], os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	if err := other(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	os.Exit(m.Run())
 }
 
 func host() trainer.Host {
 	ts := all.Transports()
 	for _, t := range ts {
 		if t.Name() == "pickle" {
-			ts = append(append(ts, liars(t)...), late{t})
+			ts = append(ts, liars(t)...)
 		}
 	}
 	return trainer.Host{Transports: ts, Funcs: bench.Funcs()}
 }
 
-// spec returns a cell of the variant that text names.
-func spec(t testing.TB, h trainer.Host, text, model string, workers, clients int) bench.Spec {
-	t.Helper()
-	v, err := transports.Parse(text, h.Transports)
-	check.Must(t, err)
-	m, err := models.Parse(model)
-	check.Must(t, err)
-	return bench.Spec{Variant: v, Model: m, Workers: workers, Clients: clients, PerProcess: 1, Depth: trainer.DefaultDepth}
-}
-
-func quick(t testing.TB) bench.Plan {
+// short returns a plan of so many rounds of a cell, or as many as there is time for, in so
+// many blocks.
+func short(t testing.TB, rounds, blocks int) bench.Plan {
 	t.Helper()
 	p, err := bench.DefaultPlan(bench.Quick)
 	check.Must(t, err)
-	p.Time, p.Blocks = 60*time.Millisecond, 2
+	p.Time, p.Rounds, p.Blocks = 60*time.Millisecond, rounds, blocks
 	return p
 }
 
-// TestRun: a run holds proved cells, their control, floors and consistent
-// samples.
-func TestRun(t *testing.T) {
+// options returns those of a run of cells that bench.Specs makes of the texts.
+func options(t testing.TB, p bench.Plan, cells ...string) bench.Options {
+	t.Helper()
 	h := host()
 	control, err := transports.NewVariant(h.Transports[0], nil)
 	check.Must(t, err)
-	r, err := bench.Run(t.Context(), bench.Options{
-		Cells: []bench.Spec{spec(t, h, "pickle", "cnn", 2, 3)}, Plan: quick(t), Control: control, Host: h,
-	})
+	return bench.Options{Cells: bench.Specs(t, h.Transports, cells...), Plan: p, Control: control, Host: h}
+}
+
+// run returns a result that validates, with the floors that are named.
+func run(t testing.TB, o bench.Options, floors ...string) *bench.Result {
+	t.Helper()
+	r, err := bench.RunWithFloors(t.Context(), o, floors...)
 	check.Must(t, err)
-	if len(r.Cells) != 2 || r.Cells[0].Variant != "inproc" || r.Cells[1].Variant != "pickle" {
-		t.Fatalf("got %d cells, want the control and pickle", len(r.Cells))
+	check.Must(t, r.Validate())
+	return r
+}
+
+func measure(t testing.TB, p bench.Plan, cells ...string) *bench.Result {
+	t.Helper()
+	return run(t, options(t, p, cells...))
+}
+
+// fails checks that a run ends with an error that holds all the texts.
+func fails(t testing.TB, o bench.Options, texts ...string) {
+	t.Helper()
+	_, err := bench.RunWithFloors(t.Context(), o)
+	for _, want := range texts {
+		check.Fails(t, err, want)
 	}
-	for _, c := range r.Cells {
-		check.That(t, c.Proved(), "%s: not proved", c.ID())
-		for _, b := range c.Blocks {
-			rounds := len(b.Round)
-			if rounds < 1 { // how many there are in so much time is up to the machine
-				t.Errorf("%s: block without timed rounds", c.ID())
-			}
-			for name, per := range map[string]struct{ got, want int }{
-				"train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},
-				"down": {len(b.Down), 3 * rounds}, "up": {len(b.Up), 3 * rounds},
-			} {
-				check.That(t, per.got == per.want, "%s: %d samples of %s, want %d", c.ID(), per.got, name, per.want)
-			}
-			for i, ns := range b.RTT {
-				check.That(t, b.Down[i] > 0 && b.Up[i] > 0 && b.Train[i] > 0 && b.Down[i]+b.Up[i] <= ns,
-					"%s: job %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
-			}
+}
+
+// cellOf returns the cell of a variant.
+func cellOf(t testing.TB, r *bench.Result, variant string) bench.Cell {
+	t.Helper()
+	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == variant })
+	check.Need(t, i >= 0, "no cell of %s", variant)
+	return r.Cells[i]
+}
+
+// proved checks that a cell is, and that the payload of each of its timed rounds was
+// moved, if its transport is one that moves bytes.
+func proved(t testing.TB, c bench.Cell) {
+	t.Helper()
+	check.That(t, c.Proved(), "%s, %s: not proved", c.ID(), c.Build)
+	for _, b := range c.Blocks {
+		if !strings.HasPrefix(c.Variant, "pickle") {
+			continue
 		}
-	}
-	names := map[string]bool{}
-	for _, f := range r.Floors {
-		names[f.Name] = true
-	}
-	for _, want := range []string{"copy", "first-touch", "unix-stream", "unix-pingpong", "futex", "work"} {
-		check.That(t, names[want], "floor %s is missing", want)
+		moved, want := b.Counts()[phase.BodyBytes], c.Payload()*int64(len(b.Round))
+		check.That(t, moved == want, "%s, %s: %d bytes of tensors were moved in %d rounds, want %d", c.ID(), c.Build, moved, len(b.Round), want)
 	}
 }

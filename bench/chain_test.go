@@ -13,10 +13,8 @@ import (
 // until the cell has its rounds.
 func TestChainLate(t *testing.T) {
 	skip.Long(t)
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks, p.Samples = 400, 2, 1000 // room for some 60 rounds a block
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o := options(t, short(t, 400, 2), "pickle cnn")
+	o.Plan.Samples = 1000 // room for some 60 rounds a block
 	var first string
 	chain := false
 	o.Progress = func(p bench.Progress) {
@@ -25,8 +23,7 @@ func TestChainLate(t *testing.T) {
 		}
 		chain = chain || p.What == "reference chain of cnn, clients=1"
 	}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
+	r := run(t, o)
 	check.That(t, first != "reference chain of cnn, clients=1" && chain, "began with %q, chain shown: %v", first, chain)
 	for _, c := range r.Cells {
 		rounds := 0

@@ -4,47 +4,33 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/internal/machine"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
-// profiledSession runs one profiled block of a variant.
-func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
+// blockOf returns a block of s that is to be run, and what starts its workers.
+func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*blockRun, trainer.Launcher) {
 	t.Helper()
-	v, err := transports.Parse(variant, h.Transports)
+	plan, err := DefaultPlan(mode)
 	check.Must(t, err)
-	m, err := models.Parse("uniform:4MiB/10")
-	check.Must(t, err)
-	plan, err := DefaultPlan(Quick)
-	check.Must(t, err)
-	cell := Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
 	launcher := trainer.NewGoroutines(h)
-	if !cell.inside() {
+	if !s.inside() {
 		launcher = trainer.NewProcesses()
 	}
-	const rounds = 20 // what is counted is the same in each; a hundred samples of the profile and more are in transport code
-	plan.Rounds, plan.Blocks = rounds, 1
-	s := &blockRun{
-		cell: cell, plan: plan, chain: &chain{cell: cell, seed: plan.Seed}, block: &Block{},
-		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
-	}
-	check.Must(t, s.run(t.Context(), t.Context(), launcher))
-	check.Must(t, s.compare(t.Context()))
-	return s
+	return &blockRun{cell: s, plan: plan, chain: &chain{cell: s, seed: plan.Seed}, block: &Block{}}, launcher
 }
 
 // TestClaims: each transport copies a byte as often as its package comment says,
 // and nine tenths of the samples in transport code have a phase.
 func TestClaims(t *testing.T) {
 	skip.Long(t)
-	if raceDetector {
+	if machine.Read().Race {
 		t.Skip("many sessions")
 	}
 	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
@@ -68,7 +54,11 @@ func TestClaims(t *testing.T) {
 		{"http-shm", 0, 0},
 		{"http-shm:copy=out", 1, 0},
 	} {
-		s := profiledSession(t, h, tt.variant)
+		s, launcher := blockOf(t, h, Specs(t, h.Transports, tt.variant+" uniform:4MiB/10")[0], Quick)
+		s.plan.Rounds, s.plan.Blocks = 20, 1 // what is counted is the same in each; a hundred samples of the profile and more are in transport code
+		s.profiling = &trainer.Profiling{Transport: tt.variant, Model: "uniform:4MiB/10", Kinds: []string{capture.CPU}}
+		check.Must(t, s.run(t.Context(), t.Context(), launcher))
+		check.Must(t, s.compare(t.Context()))
 		payload := float64(2*s.cell.Model.Layout.Payload()*s.cell.Clients) * float64(len(s.windows))
 		got := float64(s.block.Counts()[phase.Copied]) / payload
 		check.That(t, math.Abs(got-tt.ours) <= 0.01, "%s: %.3f copies of a byte by our code, want %v", tt.variant, got, tt.ours)
@@ -79,9 +69,8 @@ func TestClaims(t *testing.T) {
 			}
 			kernel += p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes
 		}
-		if got := float64(kernel) / payload; math.Abs(got-tt.kernel) > 0.02*max(1, tt.kernel) {
-			t.Errorf("%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
-		}
+		got = float64(kernel) / payload
+		check.That(t, math.Abs(got-tt.kernel) <= 0.02*max(1, tt.kernel), "%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.report.Server.Profiles})
 		for i, w := range s.report.Processes {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})

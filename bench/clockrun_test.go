@@ -58,23 +58,16 @@ func TestClockOfAnotherHost(t *testing.T) {
 	check.Must(t, err)
 	defer func() {
 		check.OK(t, fleet.Close(0))
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, stderr.String())
-		}
+		check.OK(t, cmd.Wait(), stderr.String())
 	}()
-	h := host()
-	o := options(t, h, quick(t), spec(t, h, "pickle:network=tcp:tls=mutual", "cnn", 2, 2))
-	o.Fleet, o.Listen, o.Plan.Blocks = fleet, loopback, 1
+	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual cnn workers=2 clients=2")
+	o.Fleet, o.Listen = fleet, loopback
 	o.Profiling = bench.Profiling{Kinds: []string{"cpu"}, Dir: t.TempDir()}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
-	check.Must(t, r.Validate())
-	c := cellOf(t, r, o.Cells[0].Variant.String())
+	c := cellOf(t, run(t, o), o.Cells[0].Variant.String())
 	timelines := 0
 	for i, b := range c.Blocks {
-		if p := b.Processes; len(p) != 2 || p[0].OtherClock || !p[1].OtherClock || p[1].Host != "h2" {
-			t.Errorf("block %d: %+v, want another clock on h2 alone", i, p)
-		}
+		p := b.Processes
+		check.That(t, len(p) == 2 && !p[0].OtherClock && p[1].OtherClock && p[1].Host == "h2", "block %d: %+v, want another clock on h2 alone", i, p)
 		check.That(t, b.Down == nil && b.Up == nil && b.Unattributed+b.Phases["wait"]+b.Phases["receive"] == 0,
 			"block %d: down %v, up %v, %d ns are not attributed, phases %v", i, b.Down, b.Up, b.Unattributed, b.Phases)
 		for k, ns := range b.RTT {
@@ -86,9 +79,7 @@ func TestClockOfAnotherHost(t *testing.T) {
 			continue
 		}
 		timelines++
-		if !slices.Equal(b.Timeline.Processes, []string{"server"}) || len(b.Timeline.Start) == 0 {
-			t.Errorf("a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
-		}
+		check.That(t, slices.Equal(b.Timeline.Processes, []string{"server"}) && len(b.Timeline.Start) != 0, "a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
 	}
 	check.Equal(t, timelines, 1, "timelines")
 }

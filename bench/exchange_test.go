@@ -2,10 +2,8 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,15 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/bench/exchange"
-	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 
-	"ipcbench/tensor"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -32,11 +25,10 @@ func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v 
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	check.Must(t, err)
 	v, err = parse(text)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	again, err := json.MarshalIndent(v, "", "\t")
 	check.Must(t, err)
-	again = append(again, '\n')
-	check.That(t, bytes.Equal(again, text), "%s is written again as\n%s", name, again)
+	check.Equal(t, string(again)+"\n", string(text), name)
 	return v, text
 }
 
@@ -48,17 +40,15 @@ func TestExchangeGolden(t *testing.T) {
 	check.Must(t, err)
 	plan, err := planOf(o.Block)
 	check.Must(t, err)
-	if got := s.blockOrder(plan, o.Block.Slow); !reflect.DeepEqual(got.Cells, o.Cells) && compact(t, got.Cells[0]) != compact(t, o.Cells[0]) || got.Block.Rounds != 3 {
-		t.Errorf("cell %s becomes %s", o.Cells[0], got.Cells[0])
-	}
-	if l, who := s.Model.Layout, o.Works[0].Clients; l.Payload() != 56 || who[0].Weight+who[1].Weight != 3.5 || who[1].ID != 1 {
-		t.Errorf("%d bytes of payload, clients %+v", l.Payload(), who)
-	}
+	got := s.blockOrder(plan, o.Block.Slow)
+	check.Equal(t, compact(t, got.Cells[0]), compact(t, o.Cells[0]))
+	check.Equal(t, got.Block.Rounds, 3, "rounds")
+	l, who := s.Model.Layout, o.Works[0].Clients
+	check.That(t, l.Payload() == 56 && who[0].Weight+who[1].Weight == 3.5 && who[1].ID == 1, "%d bytes of payload, clients %+v", l.Payload(), who)
 
 	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
-	if err := a.Check(exchange.Question{Block: o.Block, Clients: 2}); err != nil || len(a.Hashes) != 5 || a.Hashes[1] != 0xfedcba9876543210 {
-		t.Fatalf("hashes %x, %v", a.Hashes, err)
-	}
+	check.Must(t, a.Check(exchange.Question{Block: o.Block, Clients: 2}))
+	check.That(t, len(a.Hashes) == 5 && a.Hashes[1] == 0xfedcba9876543210, "hashes %x", a.Hashes)
 	every(t, reflect.ValueOf(*a), "answer")
 }
 
@@ -87,9 +77,9 @@ func every(t *testing.T, v reflect.Value, name string) {
 	case reflect.Pointer:
 		every(t, v.Elem(), name)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				every(t, v.Field(i), name+"."+f.Name)
+		for f, value := range v.Fields() {
+			if f.IsExported() {
+				every(t, value, name+"."+f.Name)
 			}
 		}
 	case reflect.Slice:
@@ -106,17 +96,11 @@ func TestOrderOfModels(t *testing.T) {
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
 	check.Must(t,
 		os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600))
-	v, err := transports.NewVariant(all.Transports()[0], nil)
-	check.Must(t, err)
 	nothing := filepath.Join(t.TempDir(), "nothing.safetensors")
 	check.Must(t, os.WriteFile(nothing, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600))
-	for _, of := range [][2]string{{"cnn", "model"}, {"vlm-batch", "model"}, {file, "model"}, {"cnn", "lora"}, {"cnn", nothing}, {"cnn", file}, {"cnn", "cnn"}} {
-		name := of[0] + " up=" + of[1]
-		m, err := models.Parse(of[0])
-		check.Must(t, err)
-		up, err := models.Update(of[1], m)
-		check.Must(t, err)
-		cell := Spec{Variant: v, Model: m, Up: up, Clients: 4}
+	for _, name := range []string{"cnn", "vlm-batch", file, "cnn up=lora", "cnn up=" + nothing, "cnn up=" + file, "cnn up=cnn"} {
+		cell := Specs(t, all.Transports(), "inproc "+name+" clients=4")[0]
+		m, up := cell.Model, cell.up()
 		text, err := json.Marshal(cell.orderWork())
 		check.Must(t, err)
 		check.That(t, strings.Contains(string(text), `"up`) == (up != m), "%s: %s", name, text)
@@ -124,59 +108,31 @@ func TestOrderOfModels(t *testing.T) {
 		check.Must(t, json.Unmarshal(text, &w))
 		got, gotUp, err := w.Models()
 		check.Must(t, err)
-		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(w.Clients, trainer.Roster(4)) {
-			t.Errorf("%s becomes %+v, %+v", name, got, w.Clients)
-		}
-		if (gotUp == nil) != (up == m) || gotUp != nil && (gotUp.Name != up.Name || gotUp.Layout.Digest() != up.Layout.Digest()) {
-			t.Errorf("%s: the update becomes %+v", name, gotUp)
-		}
+		check.Equal(t, w.Clients, trainer.Roster(4), name)
+		check.That(t, got.Name == m.Name && got.File() == m.File() && got.Layout.Digest() == m.Layout.Digest(), "%s becomes %+v", name, got)
+		check.That(t, (gotUp == nil) == (up == m) && (gotUp == nil || gotUp.Name == up.Name && gotUp.Layout.Digest() == up.Layout.Digest()),
+			"%s: the update becomes %+v", name, gotUp)
 	}
 }
 
 // TestOrderOfWorkloads: what a cell does differently from the usual one arrives as it is, and
 // a cell with a key that a build does not know is refused by that key, alone.
 func TestOrderOfWorkloads(t *testing.T) {
-	s := plain(t)
-	s.Clients = 3
-	for _, setup := range []Setup{
-		{}, {Values: Normal}, {Scenario: Sync}, {TrainMS: 5, Nested: true}, {Respawn: true},
-		{Change: benchtest.Text[tensor.Change]("2%/rows"), Values: Normal, Scenario: Sync},
+	for _, unusual := range []string{
+		"", " values=normal", " scenario=sync", " train-ms=5 nested", " respawn", " change=2%/rows values=normal scenario=sync",
 	} {
-		s.Setup = setup
+		s := Specs(t, all.Transports(), "pickle cnn clients=3"+unusual)[0]
 		o := firstOrder([]Spec{s, s})
 		o.Version, o.Cells[1] = exchange.Version, []byte(strings.Replace(string(o.Cells[1]), "{", `{"mood":"good",`, 1))
 		text, err := json.Marshal(o)
 		check.Must(t, err)
 		read, err := exchange.ParseOrder(text)
 		check.Must(t, err)
-		if got, err := ordered(read, 0, all.Transports()); err != nil || got.String() != s.String() {
-			t.Errorf("%s becomes %s, error %v", s, got, err)
-		}
-		if _, err := ordered(read, 1, all.Transports()); err == nil || err.Error() != `unknown field "mood"` {
-			t.Errorf("%s with another key: %v", s, err)
-		}
-	}
-}
-
-// TestHostileWorkload: what no run could have written of a workload and a codec is
-// refused by the name of its field.
-func TestHostileWorkload(t *testing.T) {
-	for _, tt := range []struct {
-		cell Cell
-		want string
-	}{
-		{Cell{Setup: Setup{Values: "file"}}, `values: "file": must be uniform or normal`},
-		{Cell{Setup: Setup{Scenario: "fedavg"}}, `scenario: "fedavg": must be sync`},
-		{Cell{Coding: &Coding{DensityDown: 1.1}}, "coding.density_down: 1.1: not from 0 to 1"},
-		{Cell{Coding: &Coding{DensityUp: -1}}, "coding.density_up: -1: not"},
-		{Cell{Coding: &Coding{ErrorUp: &result.CodingError{RMS: math.Inf(1)}}}, "coding.error_up.rms: +Inf: not"},
-		{Cell{Coding: &Coding{Bound: math.NaN()}}, "coding.bound: NaN: not"},
-		{Cell{Coding: &Coding{Plain: []string{"\x1b[2J"}}}, "coding.plain[0]: "},
-	} {
-		c := tt.cell
-		c.Transport, c.Variant, c.Model.Name, c.Workers, c.Clients, c.PerProcess, c.Depth = "a", "a", "a", 1, 1, 1, 1
-		err := cmp.Or(result.Check(c), c.ValidateHead())
-		check.That(t, err != nil && strings.HasPrefix(err.Error(), tt.want), "%+v: error %v, want %q", tt.cell, err, tt.want)
+		got, err := ordered(read, 0, all.Transports())
+		check.Must(t, err)
+		check.Equal(t, got.String(), s.String())
+		_, err = ordered(read, 1, all.Transports())
+		check.Fails(t, err, `unknown field "mood"`, s)
 	}
 }
 
@@ -248,6 +204,14 @@ func TestHostileOrder(t *testing.T) {
 
 // TestHostileAnswer: what no block of the order can have is not believed.
 func TestHostileAnswer(t *testing.T) {
+	refused := func(want, text string, q exchange.Question) {
+		t.Helper()
+		a, err := exchange.ParseAnswer([]byte(text))
+		if err == nil {
+			err = a.Check(q)
+		}
+		check.Fails(t, err, want)
+	}
 	for _, tt := range []struct{ from, to, want string }{
 		{`"version":2,"rules"`, `"version":1,"rules"`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
 		{`"fedcba9876543210"`, `"FEDCBA9876543210"`, "hashes[1]"},
@@ -275,13 +239,28 @@ func TestHostileAnswer(t *testing.T) {
 		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "its answer: pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 	} {
-		text := change(t, "answer.json", tt.from, tt.to)
-		a, err := exchange.ParseAnswer([]byte(text))
-		if err == nil {
-			err = a.Check(exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
-		}
-		check.That(t, err != nil && strings.Contains(err.Error(), tt.want),
-			"%.80s: %v, want an error that holds %q", tt.to, err, tt.want)
+		refused(tt.want, change(t, "answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
+	}
+	for _, tt := range []struct{ from, to, want string }{ // of a peer
+		{`"version":2`, `"version":1`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
+		{`c53a30b862b2f914"]}`, `c53a30b862b2f914"]}{}`, "the text: not JSON at byte"},
+		{`"train_ns":[20000,`, `"train_ns":[[1],`, "block.train_ns[0]: holds a JSON array where int64 belongs"},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[`, "block.rtt_ns: 3 samples: must be 4 for 2 rounds of 2 clients"},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[0,`, "block.rtt_ns[0]: 0: must be 1 to "},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[400001,`, "block.rtt_ns[0]: 400001: must be 1 to 400000, as a part of round_ns"},
+		{`"train_ns":[20000,`, `"train_ns":[180000,`, "block.train_ns[0]: 180000: must be 1 to 179999"},
+		{`"down_ns":[80000,`, `"down_ns":[180001,`, "block.down_ns[0]: 180001: must be 0 to 180000"},
+		{`"up_ns":[95000,`, `"up_ns":[19999,`, "block.up_ns[0]: 19999: must be 20000 to 180000"},
+		{`"round_ns":[400000,410000]`, `"round_ns":[]`, "block.round_ns: no round was timed"},
+		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":1,"updates":2,`, "block.proof.rounds: 1: must be 2 at least"},
+		{`"index":0`, `"profiled":true,"index":0`, "profiles"},
+		{`"processes":[{"usage"`, `"processes":[{},{"usage"`, "block.processes: 2: must be 1"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"]`, `["95547bf04a4a8cfe"]`, "running[0]: of 1 tensors: must be 2"},
+		{`"a3018cf49ce8e68e","95547bf04a4a8cfe"`, `"95547bf04a4a8cfe","a3018cf49ce8e68e"`, "running[0]: the last is a3018cf49ce8e68e: must be the model's, 95547bf04a4a8cfe"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: of 4 models: must be 5"},
+		{`"running"`, `"unproved":"no hash","running"`, "unproved: there are hashes"},
+	} {
+		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
 	}
 }
 

@@ -7,26 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/internal/test/check"
 )
 
 // TestLayouts: block i of each cell runs in layout i of its build, those of a canary's
 // copies in head's, and the result says which files these were (guard 28).
 func TestLayouts(t *testing.T) {
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks = 3, 3
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o := options(t, short(t, 3, 3), "pickle cnn")
 	o.Canary = 0.5
 	log := filepath.Join(t.TempDir(), "log")
 	layout := func(name string) string { // of this program, which notes when it starts
 		return script(t, "echo "+name+" >>"+log+"\nexec "+self(t)+` "$@"`)
 	}
 	o.Against, o.Layouts = []string{layout("b0"), layout("b1")}, []string{layout("h1")}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
-	check.Must(t, r.Validate())
+	r := run(t, o)
 	cells := append(slices.Clone(r.Cells), r.Canary.Same, r.Canary.Slow)
 	for _, c := range cells {
 		var got []int
@@ -44,9 +38,9 @@ func TestLayouts(t *testing.T) {
 	// Each is asked once what it is. Of the cells, two are base's, and four head's.
 	check.That(t, len(cells) == 6 && started["b0"] == 1+2*2 && started["b1"] == 1+2 && started["h1"] == 1+4,
 		"%d cells; started: %v", len(cells), started)
-	if l := r.Layouts; l == nil || len(l.Base) != 2 || len(l.Head) != 2 || l.Base[1].File != "other" || l.Head[0].File != filepath.Base(os.Args[0]) || l.Base[0].SHA256 == l.Base[1].SHA256 {
-		t.Errorf("the result has the layouts %+v", r.Layouts)
-	}
+	l := r.Layouts
+	check.Need(t, l != nil && len(l.Base) == 2 && len(l.Head) == 2 && l.Base[1].File == "other" && l.Head[0].File == filepath.Base(os.Args[0]) &&
+		l.Base[0].SHA256 != l.Base[1].SHA256, "the result has the layouts %+v", l)
 	same, _, err := r.Pairs()
 	check.Must(t, err)
 	check.Must(t, same.Validate())
@@ -56,7 +50,6 @@ func TestLayouts(t *testing.T) {
 // TestLayoutsOfOneBuild: files that are no layouts of one build are refused by name, before
 // anything is measured (guard 28).
 func TestLayoutsOfOneBuild(t *testing.T) {
-	h := host()
 	exe := self(t)
 	like := func(from, to string) string { // this program, of another build
 		return script(t, exe+` "$@" | sed 's/`+from+"/"+to+"/'")
@@ -89,11 +82,9 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 		"base may be another": {[]string{other, exe}, nil, "--against " + exe + ": Go version: go1."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
+			o := options(t, short(t, 0, 1), "pickle cnn")
 			o.Against, o.Layouts = tt.against, tt.layouts
-			r, err := bench.RunWithFloors(t.Context(), o)
-			check.That(t, r == nil && err != nil && strings.Contains(err.Error(), tt.want),
-				"got %v, %v, want an error that holds %q", r, err, tt.want)
+			fails(t, o, tt.want)
 		})
 	}
 }

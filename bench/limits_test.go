@@ -14,19 +14,8 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
-
-// plain returns a small cell that can be run.
-func plain(t *testing.T) Spec {
-	t.Helper()
-	v, err := transports.Parse("pickle", all.Transports())
-	check.Must(t, err)
-	m, err := models.Parse("cnn")
-	check.Must(t, err)
-	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
-}
 
 // TestLimits: a number of a plan or of a cell at its limit can be run, written and
 // read again; beyond it, it is refused by the name of its flag before anything
@@ -63,24 +52,25 @@ func TestLimits(t *testing.T) {
 		try := func(n int) (run, read error) {
 			p, err := DefaultPlan(Quick)
 			check.Must(t, err)
-			s := plain(t)
+			s := Specs(t, all.Transports(), "pickle cnn")[0]
 			tt.set(&p, &s, n)
 			if run = CheckPlan(p); run == nil {
 				run = s.validate()
 			}
 			r := &Result{Schema: result.Schema, Plan: p}
 			c := s.Cell()
-			c.Blocks = blocksOf(c.Clients)
+			each := make([]int64, min(c.Clients, 100_000)) // more are refused before they are looked at
+			c.Blocks = []Block{{Round: []int64{1}, Train: each, RTT: each, Down: each, Up: each}}
 			r.Cells = []Cell{c}
 			return run, r.Validate()
 		}
-		if run, read := try(tt.most); run != nil || read != nil {
-			t.Errorf("%s at its limit: %v; in a result: %v", tt.flag, run, read)
-		}
+		run, read := try(tt.most)
+		check.OK(t, run, tt.flag, "at its limit")
+		check.OK(t, read, tt.flag, "at its limit, in a result")
 		for _, n := range []int{tt.most + 1, math.MaxInt} {
 			run, read := try(n)
-			check.That(t, run != nil && strings.Contains(run.Error(), tt.flag) && strings.Contains(run.Error(), "at most"),
-				"%s %d: got %v, want a refusal that names the flag and its limit", tt.flag, n, run)
+			check.Fails(t, run, tt.flag, n)
+			check.Fails(t, run, "at most", tt.flag, n)
 			check.That(t, read != nil && strings.HasPrefix(read.Error(), tt.field+": "),
 				"%s: %d: got %v in a result, want a refusal by that field", tt.field, n, read)
 		}
@@ -93,20 +83,11 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func blocksOf(clients int) []Block {
-	n := make([]int64, min(clients, 100_000)) // more are refused before they are looked at
-	return []Block{{Round: []int64{1}, Train: n, RTT: n, Down: n, Up: n}}
-}
-
 // TestOddNames: a name that a result could not hold is refused before anything
 // runs.
 func TestOddNames(t *testing.T) {
-	s := plain(t)
-	s.Model = &models.Model{Name: "a\x1b[2Jb.safetensors", Layout: s.Model.Layout}
-	check.Fails(t, s.validate(), `--model: "a\x1b[2Jb`)
-	v, err := transports.Parse("storage:dir="+filepath.Join(t.TempDir(), "a\u202eb"), all.Transports())
-	check.Must(t, err)
-	s = plain(t)
-	s.Variant = v
-	check.Fails(t, s.validate(), `--transport: "storage:dir=`)
+	cells := Specs(t, all.Transports(), "pickle cnn", "storage:dir="+filepath.Join(t.TempDir(), "a\u202eb")+" cnn")
+	check.Fails(t, cells[1].validate(), `--transport: "storage:dir=`)
+	cells[0].Model.Name = "a\x1b[2Jb.safetensors"
+	check.Fails(t, cells[0].validate(), `--model: "a\x1b[2Jb`)
 }

@@ -7,79 +7,57 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
-	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
-	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
-func linkedSpec(t *testing.T, variant, model, rate string) Spec {
+func linkedSpec(t *testing.T, text string) Spec {
 	t.Helper()
-	m, err := models.Parse(model)
-	check.Must(t, err)
-	v, err := transports.Parse(variant, all.Transports())
-	check.Must(t, err)
-	r, err := link.Parse(rate)
-	check.Must(t, err)
-	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 2, Setup: Setup{Link: r}}
+	return Specs(t, all.Transports(), text)[0]
 }
 
 // TestSlowLink: rounds that take seconds are few, and the guesses know them.
 func TestSlowLink(t *testing.T) {
 	plan, err := DefaultPlan(Default)
 	check.Must(t, err)
-	slow := linkedSpec(t, "http:network=tcp", "histology", "100Mbit")
+	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
 	each := slow.overLink() // 66.6 MB each way
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
 	p := slow.planned(plan)
 	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
-	if block, timed := slow.guess(plan, 2); timed < each || timed > 2*each || block < 4*each || block > 7*each {
-		t.Errorf("a block of %v, %v of it timed, where a round takes %v", block, timed, each)
+	block, timed := slow.guess(plan, 2)
+	check.That(t, timed >= each && timed <= 2*each && block >= 4*each && block <= 7*each, "a block of %v, %v of it timed, where a round takes %v", block, timed, each)
+	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
+		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).planned(plan), plan, rate)
 	}
-	for _, rate := range []string{"10Gbit", "unshaped", "none"} {
-		fast := linkedSpec(t, "http:network=tcp", "histology", rate)
-		check.Equal(t, fast.planned(plan), plan, rate)
-	}
-	two := slow
-	two.Workers, two.Clients = 2, 2
-	if over := two.overLink(); over <= each || over >= 2*each {
-		t.Errorf("two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
-	}
+	over := linkedSpec(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
+	check.That(t, over > each && over < 2*each, "two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
 }
 
 // TestLinkFloors: there is a floor for the bytes of each model on each link, and one
 // for those that a cell has really sent, if they are others.
 func TestLinkFloors(t *testing.T) {
 	r := &run{here: &host{}}
-	for _, of := range [][3]string{
-		{"http:network=tcp:tls=on", "uniform:1MiB/4", "100Mbit"}, {"grpc-stream:network=tcp", "uniform:1MiB/4", "100Mbit"}, // the same bytes
-		{"http:network=tcp", "uniform:4MiB/4", "100Mbit"}, {"http:network=tcp", "uniform:1MiB/4", "1Gbit"}, {"shm-slab", "uniform:1MiB/4", "none"},
+	for _, text := range []string{
+		"http:network=tcp:tls=on uniform:1MiB/4 link=100Mbit", "grpc-stream:network=tcp uniform:1MiB/4 link=100Mbit", // the same bytes
+		"http:network=tcp uniform:4MiB/4 link=100Mbit", "http:network=tcp uniform:1MiB/4 link=1Gbit", "shm-slab uniform:1MiB/4",
 	} {
-		r.cells = append(r.cells, &cell{Spec: linkedSpec(t, of[0], of[1], of[2])})
+		r.cells = append(r.cells, &cell{Spec: linkedSpec(t, text)})
 	}
 	for _, f := range floors.All() {
 		if f.TCP || f.TLS {
 			r.planNetworkFloor(f)
 		}
 	}
-	count := func() (streams, encrypted, pings int) {
+	count := func() map[string]int {
+		n := map[string]int{}
 		for _, f := range r.floors {
-			switch {
-			case f.Name == "tcp-pingpong":
-				pings++
-			case f.Name == "tls-stream":
-				encrypted++
-			default:
-				streams++
-			}
+			n[f.Name]++
 		}
-		return streams, encrypted, pings
+		return n
 	}
-	if streams, encrypted, pings := count(); streams != 3 || encrypted != 1 || pings != 2 {
-		t.Errorf("got %d streams, %d encrypted and %d ping-pongs, want 3, 1 and 2", streams, encrypted, pings)
-	}
+	check.Equal(t, count(), map[string]int{"tcp-stream": 3, "tls-stream": 1, "tcp-pingpong": 2}, "floors")
 	sent := func(c *cell, down, up int64) {
 		c.Clients = 2
 		c.result.Blocks = []Block{{
@@ -91,9 +69,7 @@ func TestLinkFloors(t *testing.T) {
 	sent(r.cells[1], 60_000, 50_000)
 	sent(r.cells[2], 61_000, 61_000) // about as many
 	r.planWire()
-	if streams, _, _ := count(); streams != 4 {
-		t.Errorf("got %d streams once cells have sent what they send, want 4", streams)
-	}
+	check.Equal(t, count()["tcp-stream"], 4, "streams once cells have sent what they send")
 	check.That(t, r.planned("tcp-stream", r.cells[0].Link, "", 60_000), "got no floor of 60,000 bytes")
 }
 
@@ -110,7 +86,7 @@ func TestNetworkFloors(t *testing.T) {
 	} {
 		r := &run{here: &host{}}
 		for _, v := range strings.Split(variants, ",") {
-			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v, "uniform:1MiB/4", "none")})
+			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v+" uniform:1MiB/4")})
 		}
 		r.planFloors()
 		got := ""
@@ -128,13 +104,13 @@ func TestNetworkFloors(t *testing.T) {
 // is set.
 func TestCheckLink(t *testing.T) {
 	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
-		s := linkedSpec(t, variant, "cnn", "100Mbit")
+		s := linkedSpec(t, variant+" cnn link=100Mbit")
 		err := s.Check()
 		check.That(t, (err == nil) == good && (good || strings.Contains(err.Error(), "--link 100Mbit")), "%s: got %v", variant, err)
 		id := s.String()
 		check.That(t, strings.HasSuffix(id, " link=100Mbit"), "its name is %s", id)
 	}
-	s := linkedSpec(t, "http:network=tcp", "cnn", "100Mbit")
+	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
 	c := s.control(s.Variant)
 	check.That(t, !c.linked(), "the control is on %v", c.Link)
 	_, err := onLink(s, func() error { t.Error("it was run"); return nil })

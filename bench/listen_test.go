@@ -31,7 +31,6 @@ func reachable(t *testing.T) netip.AddrPort {
 // of fresh workers those of its first session.
 func TestListen(t *testing.T) {
 	skip.Long(t)
-	h := host()
 	loopback := netip.MustParseAddrPort("[::1]:0")
 	if l, err := net.Listen("tcp", loopback.String()); err == nil {
 		l.Close()
@@ -50,17 +49,9 @@ func TestListen(t *testing.T) {
 		{reachable(t), false, true, "pickle:network=tcp:tls=mutual", machine.OffLoopback},
 		{reachable(t), true, false, "pickle:network=tcp", machine.Insecure},
 	} {
-		p := quick(t)
-		p.Rounds = 2
-		o := options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/2", 3, 3))
-		o.Cells[0].PerProcess, o.Cells[0].Respawn = 2, tt.respawn
-		o.Listen, o.Insecure = tt.at, tt.insecure
-		r, err := bench.RunWithFloors(t.Context(), o, "tcp-stream")
-		if err != nil {
-			t.Errorf("%s at %v: %v", tt.variant, tt.at, err)
-			continue
-		}
-		check.Must(t, r.Validate())
+		o := options(t, short(t, 2, 2), tt.variant+" uniform:4KiB/2 workers=3 clients=3 lanes-per-process=2")
+		o.Cells[0].Respawn, o.Listen, o.Insecure = tt.respawn, tt.at, tt.insecure
+		r := run(t, o, "tcp-stream")
 		check.Equal(t, r.Environment.Listen, tt.want, tt.variant, "at", tt.at, "the result says")
 		check.That(t, slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }),
 			"%s: no floor of TCP", tt.variant)
@@ -71,7 +62,7 @@ func TestListen(t *testing.T) {
 		}
 	}
 	for _, variant := range []string{"pickle:network=tcp", "pickle:network=tcp:tls=on"} {
-		o := options(t, h, quick(t), spec(t, h, variant, "uniform:4KiB/2", 1, 1))
+		o := options(t, short(t, 0, 1), variant+" uniform:4KiB/2")
 		o.Listen = reachable(t)
 		_, err := bench.Run(t.Context(), o)
 		check.That(t, err != nil, "%s listens off the loopback interface", variant)

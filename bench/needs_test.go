@@ -2,24 +2,19 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
 // TestNeeds: what a cell needs is what decides whether it fits: each transport that
 // keeps files says so, and of each the largest cell is named.
 func TestNeeds(t *testing.T) {
-	model, err := models.Parse("uniform:1MiB/4")
-	check.Must(t, err)
-	spec := func(text string, workers int) Spec {
-		v, err := transports.Parse(text, all.Transports())
-		check.Must(t, err)
-		return Spec{Variant: v, Model: model, Workers: workers, Clients: workers, PerProcess: 1, Depth: 2}
+	spec := func(variant string, workers int) Spec {
+		return Specs(t, all.Transports(), fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))[0]
 	}
 	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // two models, two updates of each of 3 lanes; two models and an update of each
 	for _, tt := range []struct {
@@ -43,22 +38,30 @@ func TestNeeds(t *testing.T) {
 	} {
 		n := Needs([]Spec{spec(tt.text, 1), spec(tt.text, 3), spec(tt.text, 2)})
 		files := n.Files[tt.dir]
-		if len(n.Files) > 1 || tt.dir != "" && (files.N < tt.bytes || files.N > tt.bytes*5/4) || n.Descriptors.N != tt.descriptors || n.Mappings.N != tt.mappings || (n.Socket > 0) != tt.socket {
-			t.Errorf("%s: got %+v, want %+v", tt.text, n, tt)
-		}
+		check.That(t, len(n.Files) <= 1 && files.N >= tt.bytes && files.N <= tt.bytes*5/4 && n.Descriptors.N == tt.descriptors && n.Mappings.N == tt.mappings &&
+			(n.Socket > 0) == tt.socket, "%s: got %+v, want %+v", tt.text, n, tt)
 		check.That(t, n.Memory.N == spec(tt.text, 3).memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
 			"%s: got %+v, want the memory of 3 workers", tt.text, n)
 	}
-	if n := Needs([]Spec{spec("shm-slab:wait=spin", 2)}); !n.Spins {
-		t.Errorf("got %+v, want workers that spin", n)
-	}
+	check.That(t, Needs([]Spec{spec("shm-slab:wait=spin", 2)}).Spins, "there are no workers that spin")
 
-	huge, err := models.Parse("uniform:4096GiB/4")
-	check.Must(t, err)
-	s := spec("shm-tensor", 1)
-	s.Model, s.Workers, s.Depth = huge, 250, 1000
-	n, unfit := Needs([]Spec{s}), (*Unfit)(nil)
-	if err := s.Check(); !errors.As(err, &unfit) || n.Memory.N < 1<<40 || n.Memory.N == math.MaxInt64 {
-		t.Errorf("got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
-	}
+	huge := Specs(t, all.Transports(), "shm-tensor uniform:4096GiB/4 workers=250 depth=1000")
+	n, unfit := Needs(huge), (*Unfit)(nil)
+	err := huge[0].Check()
+	check.That(t, errors.As(err, &unfit) && n.Memory.N >= 1<<40 && n.Memory.N < math.MaxInt64, "got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
+}
+
+// TestControls: cells that do other work have controls of their own, which stand before
+// them and do nothing else that is unusual.
+func TestControls(t *testing.T) {
+	ts := all.Transports()
+	inproc := Specs(t, ts, "inproc cnn")[0].Variant
+	const size = " workers=1 clients=1"
+	cells := Specs(t, ts, "pickle cnn", "http cnn respawn", "pickle cnn nested", "pickle cnn train-ms=1", "shm-slab cnn train-ms=1", "pickle cnn up=lora")
+	check.Equal(t, fmt.Sprint(withControls(cells, inproc)), fmt.Sprint([]string{
+		"inproc cnn" + size, "pickle cnn" + size, "http cnn" + size + " respawn=on",
+		"inproc cnn" + size + " nested=on", "pickle cnn" + size + " nested=on",
+		"inproc cnn" + size + " train-ms=1", "pickle cnn" + size + " train-ms=1", "shm-slab cnn" + size + " train-ms=1",
+		"inproc cnn up=lora" + size, "pickle cnn up=lora" + size,
+	}))
 }

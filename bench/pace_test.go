@@ -18,9 +18,8 @@ func TestPace(t *testing.T) {
 	r.steps = []*step{{cell: one, guess: s}, {cell: other, guess: 2 * s}, floor}
 	left := func(want time.Duration, wantMore bool) {
 		t.Helper()
-		if got, more := r.left(); got != want+finishing || more != wantMore {
-			t.Errorf("%v left, more %v; want %v, %v", got-finishing, more, want, wantMore)
-		}
+		got, more := r.left()
+		check.That(t, got == want+finishing && more == wantMore, "%v left, more %v; want %v, %v", got-finishing, more, want, wantMore)
 	}
 	left(6*(s+2*s+s), false) // all guessed
 

@@ -21,7 +21,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // peerArg makes this executable a peer: a fault follows, and a file for the number of
@@ -96,16 +96,15 @@ func peerMain(fault, file string) error {
 			a["software"] = map[string]string{"\x1b[2J": "1"}
 		}
 	}
-	if text, err = json.Marshal(a); err != nil {
-		return err
-	}
+	text, err = json.Marshal(a)
 	switch fault {
 	case "no JSON":
 		text = []byte("loading the model …")
 	case "nothing":
 		text = nil
-	case "twice":
-		text = append(text, text...)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = os.Stdout.Write(text)
 	return err
@@ -113,38 +112,18 @@ func peerMain(fault, file string) error {
 
 // spoil changes the answer of a block.
 func spoil(a map[string]any, fault string, seed uint64) error {
-	hashes := a["hashes"].([]any)
+	hashes, block := a["hashes"].([]any), a["block"].(map[string]any)
 	switch fault {
-	case "schema":
-		a["version"] = 1
-	case "nested":
-		a["block"].(map[string]any)["train_ns"] = [][]int{{1, 1}, {1, 1}, {1, 1}}
-	case "samples":
-		a["block"].(map[string]any)["rtt_ns"] = []int{1}
-	case "swift": // a transfer of less than nothing
-		of := a["block"].(map[string]any)
-		of["train_ns"].([]any)[1] = of["rtt_ns"].([]any)[1].(float64) + 1
-	case "idle", "hurries": // it ends before any round was timed
-		a["running"] = [][]string{{"0123456789abcdef"}}
-		of := a["block"].(map[string]any)
+	case "hurries": // it ends before any round was timed
 		for _, name := range []string{"round_ns", "train_ns", "rtt_ns", "down_ns", "up_ns"} {
-			of[name] = []int{}
+			block[name] = []int{}
 		}
-		of["phases_ns"] = nil
-	case "instant":
-		a["block"].(map[string]any)["rtt_ns"] = make([]int, 6)
-	case "unchecked":
-		a["block"].(map[string]any)["proof"] = map[string]int{"rounds": 1, "updates": 2}
-	case "free":
-		a["block"].(map[string]any)["processes"] = nil
+		block["phases_ns"] = nil
 	case "hash":
 		hashes[1] = "0123456789abcdef"
-	case "unproved", "half proved":
-		a["unproved"] = "no hash of what is in GPU memory"
-		if fault == "unproved" {
-			a["hashes"], a["block"].(map[string]any)["proof"] = nil, map[string]int{"rounds": 0, "updates": 0}
-		}
-	case "short", "running", "bit":
+	case "unproved":
+		a["unproved"], a["hashes"], block["proof"] = "no hash of what is in GPU memory", nil, map[string]int{"rounds": 0, "updates": 0}
+	case "running", "bit":
 		m, err := models.Parse(peerModel)
 		if err != nil {
 			return err
@@ -166,55 +145,37 @@ func spoil(a map[string]any, fault string, seed uint64) error {
 			hashes[n] = after[len(after)-1]
 			running = append(running, after)
 		}
-		if a["running"] = running; fault == "short" {
-			running[0] = running[0][1:]
-		}
+		a["running"] = running
 	}
 	return nil
 }
 
-// peerCell returns a cell of a peer with a fault, and the file that it writes a number to.
-func peerCell(t *testing.T, fault string) (bench.Spec, string) {
+// peerOptions are those of a run of a peer with a fault, with the file that it writes a
+// number to.
+func peerOptions(t *testing.T, fault string) (bench.Options, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
 	p, err := bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file))
 	check.Must(t, err)
-	h := host()
-	h.Transports = append(h.Transports, p)
-	return spec(t, h, "mine", peerModel, 1, 2), file
-}
-
-func peerPlan(t *testing.T) bench.Plan {
-	p := quick(t)
-	p.Rounds, p.Blocks = 3, 1
-	return p
+	o := options(t, short(t, 3, 1))
+	o.Cells = bench.Specs(t, []driver.Transport{p}, "mine "+peerModel+" clients=2")
+	return o, file
 }
 
 // TestPeer: the blocks of a peer are measured among ours, and proved; what it runs on, and
-// its hashes after each tensor, are welcome.
+// its hashes after each tensor, are welcome. A block without hashes is kept, and says why.
 func TestPeer(t *testing.T) {
 	t.Parallel()
-	s, _ := peerCell(t, "running")
-	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
-	check.Must(t, err)
-	check.Must(t, r.Validate())
-	c := cellOf(t, r, "mine")
-	if !c.Proved() || c.Peer == "" || c.Unproved != "" || c.Launcher != "peer" || c.Software["python"] != "3.11.2" || len(c.Blocks) != 1 || len(r.Cells) != 2 {
-		t.Errorf("%d cells, %+v", len(r.Cells), c)
+	for fault, unproved := range map[string]string{"running": "", "unproved": "no hash of what is in GPU memory"} {
+		o, _ := peerOptions(t, fault)
+		r := run(t, o)
+		c := cellOf(t, r, "mine")
+		check.That(t, c.Proved() == (unproved == "") && c.Peer != "" && c.Unproved == unproved && c.Launcher == "peer" &&
+			c.Software["python"] == "3.11.2" && len(c.Blocks) == 1 && len(r.Cells) == 2, "%d cells, %+v", len(r.Cells), c)
+		if r.Cells[1].Peer = ""; unproved != "" {
+			check.Fails(t, r.Validate(), "unproved", "a transport of ours is unproved")
+		}
 	}
-}
-
-// TestPeerUnproved: a block without hashes is kept, and says why.
-func TestPeerUnproved(t *testing.T) {
-	t.Parallel()
-	s, _ := peerCell(t, "unproved")
-	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
-	check.Must(t, err)
-	check.Must(t, r.Validate())
-	c := cellOf(t, r, "mine")
-	check.That(t, !c.Proved() && c.Unproved == "no hash of what is in GPU memory" && len(c.Blocks) == 1, "%+v", c)
-	r.Cells[1].Peer = ""
-	check.Fails(t, r.Validate(), "unproved", "a transport of ours is unproved")
 }
 
 // TestPeerFaults: each fault of a peer ends the run and says what it is, and nothing
@@ -222,39 +183,26 @@ func TestPeerUnproved(t *testing.T) {
 func TestPeerFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]string{
-		"old":         "by version 1 of the rules, this build by version 3",
-		"mute":        "refused: 0 entries, want one for each of 1 cells",
-		"escapes":     `software: "\x1b[2J": holds what cannot be printed`,
-		"refuses":     `mine uniform:4KiB/4 workers=1 clients=2: it needs "luck"`,
-		"fails":       "exit status 1\nTraceback\n" + `\x1b[2JModuleNotFoundError: No module named 'torch'`,
-		"no JSON":     `its answer: the text: not JSON at byte`,
-		"nothing":     "its answer: there is none",
-		"twice":       `its answer: the text: not JSON at byte`,
-		"schema":      "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md",
-		"nested":      "its answer: block.train_ns[0]: holds a JSON array where int64 belongs",
-		"samples":     "its answer: block.rtt_ns: 1 samples: must be 6 for 3 rounds of 2 clients",
-		"swift":       "its answer: block.train_ns[1]: ",
-		"idle":        "its answer: block.round_ns: no round was timed",
-		"instant":     "its answer: block.rtt_ns[0]: 0: must be 1 to ",
-		"unchecked":   "its answer: block.proof.rounds: 1: must be 2 at least",
-		"free":        "its answer: block.processes: 0: must be 1",
-		"hash":        "round 1: the new model's hash is 0123456789abcdef, the reference chain has ",
-		"bit":         "round 1, tensor 2 (tensor.2): the new model's hash is ",
-		"short":       "its answer: running[0]: of 3 tensors: must be 4",
-		"half proved": "unproved: there are hashes",
-		"prints":      "an answer of more than ",
-		"leaves":      "its answer: there is none",
-		"hangs":       " has not ended after ",
+		"old":     "by version 1 of the rules, this build by version 3",
+		"mute":    "refused: 0 entries, want one for each of 1 cells",
+		"escapes": `software: "\x1b[2J": holds what cannot be printed`,
+		"refuses": `mine uniform:4KiB/4 workers=1 clients=2: it needs "luck"`,
+		"fails":   "exit status 1\nTraceback\n" + `\x1b[2JModuleNotFoundError: No module named 'torch'`,
+		"no JSON": `its answer: the text: not JSON at byte`,
+		"nothing": "its answer: there is none",
+		"hash":    "round 1: the new model's hash is 0123456789abcdef, the reference chain has ",
+		"bit":     "round 1, tensor 2 (tensor.2): the new model's hash is ",
+		"prints":  "an answer of more than ",
+		"leaves":  "its answer: there is none",
+		"hangs":   " has not ended after ",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			s, file := peerCell(t, fault)
-			p := peerPlan(t)
+			o, file := peerOptions(t, fault)
 			if fault == "hangs" {
-				p.RoundLimit = trainer.LeastRoundLimit
+				o.Plan.RoundLimit = trainer.LeastRoundLimit
 			}
-			r, err := bench.RunWithFloors(t.Context(), options(t, host(), p, s))
-			check.Fails(t, err, want, "got", r)
+			fails(t, o, want)
 			if fault != "leaves" && fault != "hangs" {
 				return
 			}
@@ -262,8 +210,7 @@ func TestPeerFaults(t *testing.T) {
 			check.Must(t, err)
 			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 			check.Must(t, err)
-			state := usage.State(pid)
-			check.That(t, state == "gone", "it has left process %d, which is %s", pid, state)
+			check.Equal(t, usage.State(pid), "gone", "it has left process", pid)
 		})
 	}
 }
@@ -273,8 +220,7 @@ func TestPeerFaults(t *testing.T) {
 func TestPeerInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"waits", "hurries"} {
-		s, _ := peerCell(t, fault)
-		o := options(t, host(), peerPlan(t), s)
+		o, _ := peerOptions(t, fault)
 		ctx, cancel := context.WithCancel(t.Context())
 		o.Progress = func(p bench.Progress) {
 			if strings.HasPrefix(p.What, "mine") {
@@ -290,28 +236,20 @@ func TestPeerInterrupted(t *testing.T) {
 // TestPeerSkipped: what a peer refuses is left out, and the rest is measured.
 func TestPeerSkipped(t *testing.T) {
 	t.Parallel()
-	s, _ := peerCell(t, "refuses")
-	h := host()
-	r, err := bench.RunWithFloors(t.Context(), options(t, h, peerPlan(t), s, spec(t, h, "pickle", peerModel, 1, 2)))
-	check.Must(t, err)
-	if len(r.Cells) != 2 || len(r.Skipped) != 1 || r.Skipped[0].Why != `it needs "luck"` || r.Skipped[0].Transport != "mine" {
-		t.Errorf("%d cells, skipped %+v", len(r.Cells), r.Skipped)
-	}
+	o, _ := peerOptions(t, "refuses")
+	o.Cells = append(o.Cells, options(t, o.Plan, "pickle "+peerModel+" clients=2").Cells...)
+	r := run(t, o)
+	check.That(t, len(r.Cells) == 2 && len(r.Skipped) == 1 && r.Skipped[0].Why == `it needs "luck"` && r.Skipped[0].Transport == "mine",
+		"%d cells, skipped %+v", len(r.Cells), r.Skipped)
 }
 
 // TestPeerAlone: what no cell of a peer can have is refused.
 func TestPeerAlone(t *testing.T) {
-	s, _ := peerCell(t, "")
-	for want, change := range map[string]func(*bench.Spec){
-		"codec zstd": func(s *bench.Spec) {
-			s.Variant = transports.Variant{Transport: s.Variant.Transport, Settings: map[string]string{"codec": "zstd"}}
-		},
-		"--lanes-per-process": func(s *bench.Spec) { s.PerProcess = 2 },
-	} {
-		s := s
-		change(&s)
-		check.Fails(t, s.Check(), want)
-	}
+	o, _ := peerOptions(t, "")
+	coded, packed := o.Cells[0], o.Cells[0]
+	coded.Variant.Settings, packed.PerProcess = map[string]string{"codec": "zstd"}, 2
+	check.Fails(t, coded.Check(), "codec zstd")
+	check.Fails(t, packed.Check(), "--lanes-per-process")
 }
 
 // TestNewPeer: a command is cut into words as a shell would, and looked up at once.
@@ -326,8 +264,10 @@ func TestNewPeer(t *testing.T) {
 		"sh \x1b[2J":     "cannot be printed",
 		`./none`:         "no such file",
 	} {
-		if _, err := bench.NewPeer("mine", command); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", command, err, want)
+		if _, err := bench.NewPeer("mine", command); want != "" {
+			check.Fails(t, err, want, command)
+		} else {
+			check.OK(t, err, command)
 		}
 	}
 	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne"} {
@@ -342,8 +282,6 @@ func TestRowMissing(t *testing.T) {
 	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
 	t.Setenv("PATH", dir)
 	row := bench.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
-	h := host()
-	h.Transports = append(h.Transports, row)
-	err := spec(t, h, "py-mine", peerModel, 1, 2).Check()
-	check.That(t, err != nil && strings.Contains(err.Error(), dir+"/python3 is Python 2.7.18: want 3.9"), "%v", err)
+	err := bench.Specs(t, []driver.Transport{row}, "py-mine "+peerModel)[0].Check()
+	check.Fails(t, err, dir+"/python3 is Python 2.7.18: want 3.9")
 }

@@ -10,8 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -48,17 +46,13 @@ func TestPlaceOver(t *testing.T) {
 }
 
 // cellOf returns a cell with four worker processes.
-func cellOf(t *testing.T, text string) Spec {
+func cellOf(t *testing.T, variant string) Spec {
 	t.Helper()
-	v, err := transports.Parse(text, all.Transports())
-	check.Must(t, err)
-	model := "uniform:64MiB/4"
-	if strings.HasPrefix(text, "shm-tensor") {
-		model = "uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
+	model := " uniform:64MiB/4"
+	if strings.HasPrefix(variant, "shm-tensor") {
+		model = " uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
 	}
-	m, err := models.Parse(model)
-	check.Must(t, err)
-	return Spec{Variant: v, Model: m, Workers: 4, Clients: 4, PerProcess: 1, Depth: 1}
+	return Specs(t, all.Transports(), variant+model+" workers=4 clients=4 depth=1")[0]
 }
 
 // What cannot be on a host is an Unfit cell, and its error says which host it is, why,
@@ -97,9 +91,9 @@ func TestHostsCheck(t *testing.T) {
 		got, _ := h.at(s)
 		check.That(t, got == c.on, "%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
 		err := h.Check(s)
-		if unfit := (*Unfit)(nil); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &unfit) || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
-		}
+		unfit := (*Unfit)(nil)
+		check.That(t, errors.As(err, &unfit) == (c.want != "") && strings.Contains(fmt.Sprint(err), c.want),
+			"%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
 	}
 }
 

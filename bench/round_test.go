@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +13,7 @@ import (
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/test/check"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -27,16 +23,10 @@ import (
 func BenchmarkRound(b *testing.B) {
 	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, t := range host.Transports {
-		v, err := transports.NewVariant(t, nil)
-		check.Must(b, err)
-		for _, name := range []string{"cnn", "histology"} {
-			model, err := models.Parse(name)
-			check.Must(b, err)
-			for _, n := range []struct{ workers, clients int }{{1, 1}, {2, 4}} {
-				b.Run(fmt.Sprintf("transport=%s/model=%s/workers=%d/clients=%d", v, name, n.workers, n.clients), func(b *testing.B) {
-					benchmarkRound(b, host, Spec{
-						Variant: v, Model: model, Workers: n.workers, Clients: n.clients, PerProcess: 1, Depth: trainer.DefaultDepth,
-					})
+		for _, model := range []string{"cnn", "histology"} {
+			for _, size := range []string{"workers=1 clients=1", "workers=2 clients=4"} {
+				b.Run("transport="+t.Name()+"/model="+model+"/"+strings.ReplaceAll(size, " ", "/"), func(b *testing.B) {
+					benchmarkRound(b, host, Specs(b, host.Transports, t.Name()+" "+model+" "+size)[0])
 				})
 			}
 		}
@@ -44,15 +34,9 @@ func BenchmarkRound(b *testing.B) {
 }
 
 func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
-	plan, err := DefaultPlan(Default)
-	check.Must(b, err)
-	launcher := trainer.NewGoroutines(host)
-	if !cell.inside() {
-		launcher = trainer.NewProcesses()
-	}
-	ctx := b.Context()
-	chain := &chain{cell: cell, seed: plan.Seed}
-	s := &blockRun{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
+	s, launcher := blockOf(b, host, cell, Default)
+	s.profiling = benchProfiling(cell)
+	ctx, chain := b.Context(), s.chain
 	check.Must(b, s.start(ctx, launcher))
 	n := 0
 	next := func() error {
@@ -61,30 +45,22 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 		n++
 		return err
 	}
-	err = next() // cold
-	if err == nil {
-		err = next() // warm
+	check.Must(b, next(), "cold")
+	check.Must(b, next(), "warm")
+	if s.profiling != nil {
+		check.Must(b, s.enter(ctx, trainer.Timed, n))
 	}
-	if err == nil && s.profiling != nil {
-		err = s.enter(ctx, trainer.Timed, n)
-	}
-	for err == nil && b.Loop() {
-		err = next()
+	for b.Loop() {
+		check.Must(b, next())
 	}
 	b.StopTimer()
-	if err == nil {
-		err = s.enter(ctx, trainer.Outside, n)
-	}
+	check.Must(b, s.enter(ctx, trainer.Outside, n))
 	outside := s.session.Recorder().Outside()
-	if err == nil {
-		err = chain.extend(ctx, n, 0, nil)
-	}
-	if err == nil && s.model.Hash() != chain.hashes[n-1] {
-		err = errors.New("the last model is not that of the reference chain")
-	}
+	check.Must(b, chain.extend(ctx, n, 0, nil))
+	check.Equal(b, s.model.Hash(), chain.hashes[n-1], "hashes of the last model and of the reference chain's")
 	outside.End()
 	s.windows = s.windows[2:]
-	check.Must(b, s.finish(err))
+	check.Must(b, s.finish(nil))
 	check.Must(b, keepWorkers(b.Name(), s))
 	// To benchstat, which reads ns as sec and MB as B, the units are those of report
 	// --format benchfmt. There is no MB/s alone: what hands over has a goodput, and no

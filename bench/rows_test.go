@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,9 +73,8 @@ func TestRows(t *testing.T) {
 			block := blockOfRow(t, p, dir, s, Plan{Rounds: 2, Warmup: 1, Verify: VerifyAll, Pin: true})
 			cpus, err := usage.Affinity()
 			check.Must(t, err)
-			if want := place(cpus, s.Workers); !reflect.DeepEqual(block.Server.CPUs, want.server) || !reflect.DeepEqual(block.Processes[0].CPUs, want.workers[0]) {
-				t.Errorf("on processors %v and %v, want %+v", block.Server.CPUs, block.Processes[0].CPUs, want)
-			}
+			want := place(cpus, s.Workers)
+			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{want.server, want.workers[0]}, "processors")
 			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
 				"the worker's usage is incomplete: %+v", block.Processes[0])
 			if row.Name == "py-pickle5" {
@@ -90,9 +88,7 @@ func TestRows(t *testing.T) {
 func outOfBand(t *testing.T, b Block, want int64) {
 	t.Helper()
 	c := b.Counts()
-	if buffers, pickles := c["buffers.out_of_band"], c["pickles"]; pickles == 0 || buffers != pickles*want {
-		t.Errorf("%d buffers out of band of %d pickles, want %d each", buffers, pickles, want)
-	}
+	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want, "%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
 }
 
 // onlySoak skips what takes long: torch starts in seconds.
@@ -128,7 +124,7 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	of, err := p.program(dir)
 	check.Must(t, err)
 	s.Variant, err = transports.NewVariant(p, nil)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := s.blockOrder(plan, 0)
 	a, err := exchange.Ask(t.Context(), t.Context(), of, o, 0)
@@ -136,13 +132,11 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	err = a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
 	block, hashes, running := *a.Block, a.Hashes, a.Running
 	check.Need(t, err == nil && (running != nil || p.find == nil), "%v %v", running, err)
-	if want := max(plan.Rounds, ofBlock(plan).Least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
-		t.Errorf("%d rounds, want %d; %+v; %v", len(block.Round), want, block.Proof, a.Software)
-	}
+	check.Equal(t, len(block.Round), max(plan.Rounds, ofBlock(plan).Least), "rounds")
+	check.That(t, block.Proof.Rounds >= 2 && a.Software["python"] != "", "%+v; %v", block.Proof, a.Software)
 	for i := range block.RTT {
-		if block.Down[i] <= 0 || block.RTT[i] <= block.Train[i] || block.Down[i]+block.Up[i] != block.RTT[i] {
-			t.Errorf("client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
-		}
+		check.That(t, block.Down[i] > 0 && block.RTT[i] > block.Train[i] && block.Down[i]+block.Up[i] == block.RTT[i],
+			"client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
 	}
 	c := &chain{cell: s, seed: plan.Seed}
 	check.Must(t, c.extend(t.Context(), len(hashes), 0, nil))
@@ -163,9 +157,8 @@ func TestPeerPage(t *testing.T) {
 	text, _, ok := strings.Cut(text, "```")
 	dir := rowsDir(t)
 	file := filepath.Join(dir, "mine.py")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil || !ok {
-		t.Fatal(err, ok)
-	}
+	check.Need(t, ok, "docs/peer.md shows no peer")
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("PYTHONPATH", dir)
 	p, err := NewPeer("mine", i.Path+" "+file)
 	check.Must(t, err)
@@ -189,9 +182,7 @@ func TestRowsGolden(t *testing.T) {
 		check.Must(t, err)
 		got, err := exchange.ParseAnswer(out)
 		check.Must(t, err)
-		if got.Rules != exchange.Rules || !reflect.DeepEqual(got.Refused, want.Refused) || !reflect.DeepEqual(got.Hashes, want.Hashes) {
-			t.Errorf("%s: %s", name, out)
-		}
+		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes), "%s: %s", name, out)
 	}
 }
 
@@ -212,9 +203,8 @@ func endless(t *testing.T, text []byte) (r, w *os.File) {
 	r, w, err := os.Pipe()
 	check.Must(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Write(text)
+	check.Must(t, err)
 	return r, w
 }
 
@@ -281,9 +271,8 @@ func TestRowsEnd(t *testing.T) {
 		} else {
 			end.Close()
 		}
-		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), want) {
-			t.Errorf("killed %v: %v\n%s", kill, err, out.String())
-		}
+		check.OK(t, cmd.Wait())
+		check.That(t, strings.Contains(out.String(), want), "killed %v:\n%s", kill, out.String())
 	}
 }
 

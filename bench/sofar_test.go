@@ -2,10 +2,7 @@ package bench_test
 
 import (
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"ipcbench/bench/result"
@@ -18,10 +15,7 @@ import (
 // and the complete result differs from it by what came later. A place that cannot
 // be written ends nothing.
 func TestSave(t *testing.T) {
-	h := host()
-	p := quick(t)
-	p.Rounds, p.Blocks = 6, 2
-	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o := options(t, short(t, 6, 2), "pickle cnn")
 	path := filepath.Join(t.TempDir(), "r.json")
 	var saved []*bench.Result
 	o.Save = func(r *bench.Result) error {
@@ -31,30 +25,11 @@ func TestSave(t *testing.T) {
 		saved = append(saved, read)
 		return errors.New("no room")
 	}
-	r, err := bench.RunWithFloors(t.Context(), o)
-	check.Must(t, err)
+	r := run(t, o)
 	check.Need(t, len(saved) != 0, "nothing was saved")
 	first := saved[0]
-	if first.Partial == "" || len(first.Cells) != 2 || len(first.Cells[0].Blocks) != 1 || first.Cells[0].Stopped != "interrupted" {
-		t.Errorf("first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
-	}
-	if r.Partial != "" || len(r.Cells[0].Blocks) != 2 || r.Cells[0].Stopped != "rounds" {
-		t.Errorf("in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
-	}
-}
-
-// TestLeftTemporary: what a killed process has left beside a file is in nobody's
-// way, whatever the process ids.
-func TestLeftTemporary(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "r.json")
-	for _, name := range []string{path + ".tmp1", path + ".tmp" + strconv.Itoa(os.Getpid())} {
-		check.Must(t, os.WriteFile(name, nil, 0o600))
-	}
-	for range 50 {
-		check.Must(t, result.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
-	}
-	entries, err := os.ReadDir(dir)
-	check.Must(t, err)
-	check.That(t, len(entries) == 3, "%d files, want the two that were there and one", len(entries))
+	check.That(t, first.Partial != "" && len(first.Cells) == 2 && len(first.Cells[0].Blocks) == 1 && first.Cells[0].Stopped == "interrupted",
+		"first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
+	check.That(t, r.Partial == "" && len(r.Cells[0].Blocks) == 2 && r.Cells[0].Stopped == "rounds",
+		"in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
 }

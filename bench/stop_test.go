@@ -41,9 +41,8 @@ func TestStop(t *testing.T) {
 	control, one, other := cellOf(6, 0), cellOf(6, 10*ms), cellOf(6, 0)
 	one.result.Variant, other.result.Workers = "one", 2
 	r.cells = []*cell{control, one, other}
-	if r.finished(control) || r.finished(one) || !r.finished(other) {
-		t.Errorf("stopped: control %q, one %q, other work %q; want the last alone", control.result.Stopped, one.result.Stopped, other.result.Stopped)
-	}
+	check.That(t, !r.finished(control) && !r.finished(one) && r.finished(other),
+		"stopped: control %q, one %q, other work %q; want the last alone", control.result.Stopped, one.result.Stopped, other.result.Stopped)
 	*one = *cellOf(9, 10*ms) // 1.26 s, and the control 0.7 s: not yet two seconds
 	*control = *cellOf(7, 0)
 	check.That(t, !r.finished(control) && !r.finished(one),

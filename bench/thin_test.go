@@ -32,8 +32,7 @@ func TestThin(t *testing.T) {
 		}
 		check.That(t, len(lanes) == min(workers, len(first)) || workers <= 0,
 			"of %d clients on %d workers, those of %d workers are kept", clients, workers, len(lanes))
-		if len(first) != want || !slices.Equal(first, last) || first[0] != 0 || first[want-1] < int64(clients-clients/want-1) {
-			t.Errorf("of %d clients %d are kept, the last is %d: want %d, from the first to the last", clients, len(first), first[len(first)-1], want)
-		}
+		check.That(t, len(first) == want && slices.Equal(first, last) && first[0] == 0 && first[want-1] >= int64(clients-clients/want-1),
+			"of %d clients %d are kept, the last is %d: want %d, from the first to the last", clients, len(first), first[len(first)-1], want)
 	}
 }

@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"ipcbench/bench"
@@ -10,6 +11,7 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
+	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
 )
 
@@ -47,17 +49,18 @@ func pythonWith(t *testing.T) bench.Python {
 }
 
 // inPython returns options of a run in which workers train with a function of the trainings.
-func inPython(t *testing.T, p bench.Plan, with bench.Python, of driver.Transport, function string) bench.Options {
+func inPython(t *testing.T, rounds int, with bench.Python, of driver.Transport, function string) bench.Options {
 	t.Helper()
-	h := host()
-	if of != nil {
-		h.Transports = append([]driver.Transport{h.Transports[0]}, of)
-	}
-	s := spec(t, h, "shm-slab", "uniform:4KiB/3", 1, 2)
-	s.Language, s.Train = bench.InPython, "trainings:"+function
-	o := options(t, h, p, s)
-	o.Python = with
+	o := options(t, short(t, rounds, 1))
+	o.Plan.Warmup, o.Plan.WarmTime, o.Python = 0, 0, with
+	o.Cells = bench.Specs(t, []driver.Transport{of}, "shm-slab uniform:4KiB/3 clients=2 language=python train=trainings:"+function)
 	return o
+}
+
+// slab returns the transport that the trainings go over.
+func slab() driver.Transport {
+	ts := all.Transports()
+	return ts[slices.IndexFunc(ts, func(of driver.Transport) bool { return of.Name() == "shm-slab" })]
 }
 
 // TestTrain: a user's function trains, its updates are averaged, and its rounds are proved
@@ -65,16 +68,11 @@ func inPython(t *testing.T, p bench.Plan, with bench.Python, of driver.Transport
 func TestTrain(t *testing.T) {
 	with := pythonWith(t)
 	for _, respawn := range []bool{false, true} {
-		p := quick(t)
-		p.Rounds, p.Blocks, p.Warmup, p.WarmTime = 1, 1, 0, 0
-		o := inPython(t, p, with, nil, "more")
+		o := inPython(t, 1, with, slab(), "more")
 		o.Cells[0].Respawn = respawn
-		r, err := bench.RunWithFloors(t.Context(), o)
-		check.Must(t, err)
-		check.Must(t, r.Validate())
-		if len(r.Cells) != 1 || !r.Cells[0].Proved() || r.Cells[0].Train != "trainings:more" {
-			t.Fatalf("want one cell of trainings:more that is proved, got %+v", r.Cells)
-		}
+		r := run(t, o)
+		check.Need(t, len(r.Cells) == 1 && r.Cells[0].Proved() && r.Cells[0].Train == "trainings:more",
+			"want one cell of trainings:more that is proved, got %+v", r.Cells)
 		b := r.Cells[0].Blocks[0]
 		check.That(t, b.Proof.Hashed == 0 && b.Proof.Rounds >= 2 && b.Proof.Updates == 2*b.Proof.Rounds,
 			"proof %+v: want all updates of two rounds or more, and no model of a reference chain", b.Proof)
@@ -123,28 +121,17 @@ func (s *flippingServer) Collect(ctx context.Context, lane int) (*tensor.Package
 // round and client.
 func TestTrainFails(t *testing.T) {
 	with := pythonWith(t)
-	var slab driver.Transport
-	for _, of := range host().Transports {
-		if of.Name() == "shm-slab" {
-			slab = of
-		}
-	}
 	for _, c := range []struct {
 		of       driver.Transport
 		function string
 		want     []string
 	}{
-		{flipper{slab, true, false}, "more", []string{"round 1, client 0: the way down: the hash of the model is ", "shm-slab delivered wrong data"}},
-		{flipper{slab, false, true}, "more", []string{"round 1, client 0: the way up: the hash of the update is "}},
-		{slab, "fails", []string{"train=trainings:fails", "round 2, client 0", "lane 0: trainings:fails: ValueError: no data for client 0\n",
+		{flipper{slab(), true, false}, "more", []string{"round 1, client 0: the way down: the hash of the model is ", "shm-slab delivered wrong data"}},
+		{flipper{slab(), false, true}, "more", []string{"round 1, client 0: the way up: the hash of the update is "}},
+		{slab(), "fails", []string{"train=trainings:fails", "round 2, client 0", "lane 0: trainings:fails: ValueError: no data for client 0\n",
 			`trainings.py", line 16, in fails`, "on stdout"}},
-		{slab, "missing", []string{"no missing in ", "trainings.py"}},
+		{slab(), "missing", []string{"no missing in ", "trainings.py"}},
 	} {
-		p := quick(t)
-		p.Rounds, p.Blocks, p.Warmup, p.WarmTime = 2, 1, 0, 0
-		_, err := bench.RunWithFloors(t.Context(), inPython(t, p, with, c.of, c.function))
-		for _, want := range c.want {
-			check.Fails(t, err, want, c.function)
-		}
+		fails(t, inPython(t, 2, with, c.of, c.function), c.want...)
 	}
 }

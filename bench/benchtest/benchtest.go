@@ -143,10 +143,8 @@ func Synthetic(blocks, rounds int) *result.Result {
 		for _, size := range [][2]int{{1, 1}, {2, 4}} {
 			workers, clients := size[0], size[1]
 			for _, k := range Kinds {
-				c := result.Cell{
-					Transport: k.name, Variant: k.name, Settings: map[string]string{"depth": "2"}, Model: m, Workers: workers, PerProcess: 1,
-					Clients: clients, Depth: 2, Launcher: "processes", Stopped: "precision",
-				}
+				c := Cell(k.name, m, workers, clients)
+				c.Settings, c.Stopped = map[string]string{"depth": "2"}, "precision"
 				for i := range blocks {
 					level := vary(1, 0.01)
 					b := result.Block{
@@ -206,26 +204,25 @@ func Synthetic(blocks, rounds int) *result.Result {
 				}
 				res.Cells = append(res.Cells, c)
 			}
-			var work [][]float64
+			work := result.Floor{Name: "work", Unit: "s", Model: m.Name, Clients: clients, Help: "the arithmetic of a round, by direct calls"}
 			for range blocks {
-				work = append(work, []float64{vary((0.6e-9*float64(m.Bytes)+20e-6)*float64(clients)+0.3e-9*float64(m.Bytes)*float64(clients), 0.01)})
+				work.Blocks = append(work.Blocks, []float64{vary((0.6e-9*float64(m.Bytes)+20e-6)*float64(clients)+0.3e-9*float64(m.Bytes)*float64(clients), 0.01)})
 			}
-			res.Floors = append(res.Floors, result.Floor{Name: "work", Unit: "s", Model: m.Name, Clients: clients, Blocks: work, Help: "the arithmetic of a round, by direct calls"})
+			res.Floors = append(res.Floors, work)
 		}
-		var wake [][]float64
+		wake := result.Floor{Name: "futex", Unit: "s", Model: m.Name, Gap: 40 * MS, Help: "waking another process and being woken by it"}
 		for range blocks {
-			wake = append(wake, []float64{vary(20e-6, 0.05), vary(20e-6, 0.05)})
+			wake.Blocks = append(wake.Blocks, []float64{vary(20e-6, 0.05), vary(20e-6, 0.05)})
 		}
-		res.Floors = append(res.Floors, result.Floor{Name: "futex", Unit: "s", Model: m.Name, Gap: 40 * MS, Blocks: wake, Help: "waking another process and being woken by it"})
+		res.Floors = append(res.Floors, wake)
 	}
-	var stream, copied [][]float64
+	stream := result.Floor{Name: "unix-stream", Condition: "64 KiB", Unit: "B/s", Help: "bytes through a Unix socket"}
+	copied := result.Floor{Name: "copy", Unit: "B/s", Help: "one thread copies memory"}
 	for range blocks {
-		stream = append(stream, []float64{vary(2.6e9, 0.02)})
-		copied = append(copied, []float64{vary(3.4e9, 0.02)})
+		stream.Blocks = append(stream.Blocks, []float64{vary(2.6e9, 0.02)})
+		copied.Blocks = append(copied.Blocks, []float64{vary(3.4e9, 0.02)})
 	}
-	res.Floors = append(res.Floors,
-		result.Floor{Name: "unix-stream", Condition: "64 KiB", Unit: "B/s", Blocks: stream, Help: "bytes through a Unix socket"},
-		result.Floor{Name: "copy", Unit: "B/s", Blocks: copied, Help: "one thread copies memory"})
+	res.Floors = append(res.Floors, stream, copied)
 	return res
 }
 
@@ -250,22 +247,15 @@ func Eight(x float64) []float64 {
 // Interleaved returns a result with both builds of some cells: of "a" with one
 // client, head is slower by the factor slow; of "b" it is the same.
 func Interleaved(slow float64) *result.Result {
-	m := Models["cnn"]
 	r := Result()
 	r.Plan.Interleaved = true
-	add := func(build, transport string, rounds []float64) {
-		c := Cell(transport, m, 1, 1, rounds...)
-		c.Build = build
+	for _, of := range []struct {
+		build, transport string
+		round            float64
+	}{{"base", "inproc", 5}, {"base", "a", 20}, {"base", "b", 30.03}, {"head", "inproc", 5}, {"head", "a", 20 * slow}, {"head", "b", 30.03}} {
+		c := Cell(of.transport, Models["cnn"], 1, 1, Eight(of.round)...)
+		c.Build = of.build
 		r.Cells = append(r.Cells, c)
-	}
-	for _, build := range []string{"base", "head"} {
-		f := 1.0
-		if build == "head" {
-			f = slow
-		}
-		add(build, "inproc", Eight(5))
-		add(build, "a", Eight(20*f))
-		add(build, "b", Eight(30.03))
 	}
 	return r
 }

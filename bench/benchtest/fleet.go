@@ -2,26 +2,24 @@ package benchtest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"ipcbench/bench/result"
 )
 
-// remote makes c one with worker processes on hosts, that train for as many ms.
-func remote(c result.Cell, train float64, hosts ...string) result.Cell {
+// remote makes c one with worker processes on hosts, which train for as many ms. Placed
+// says how many are on each, as "h1:2,h2:2".
+func remote(c result.Cell, train float64, placed string) result.Cell {
 	c.Launcher, c.Variant = "agents", c.Variant+":network=tcp:tls=mutual"
-	count := map[string]int{}
-	var names, placed []string
-	for _, h := range hosts {
-		if count[h]++; count[h] == 1 {
-			names = append(names, h)
-		}
-	}
-	for _, h := range names {
-		placed = append(placed, h+":"+string(rune('0'+count[h])))
+	var hosts []string
+	for at := range strings.SplitSeq(placed, ",") {
+		h, n, _ := strings.Cut(at, ":")
+		count, _ := strconv.Atoi(n)
+		hosts = append(hosts, slices.Repeat([]string{h}, count)...)
 	}
 	c.Settings = map[string]string{"network": "tcp", "tls": "mutual"}
-	c.Place, c.Hosts = "spread", strings.Join(placed, ",")
+	c.Place, c.Hosts = "spread", placed
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
 		for k, h := range hosts {
@@ -45,16 +43,16 @@ func remote(c result.Cell, train float64, hosts ...string) result.Cell {
 func Fleet() *result.Result {
 	m := Models["histology"]
 	r := Result()
-	add := func(workers, clients int, control float64, hosts []string, rounds, train map[string]float64) {
+	add := func(workers, clients int, control float64, placed string, rounds, train map[string]float64) {
 		c := Cell("inproc", m, workers, clients, Six(control)...)
 		c.Launcher = "goroutines"
 		r.Cells = append(r.Cells, c)
 		for _, transport := range []string{"grpc-stream", "http", "pickle"} {
-			r.Cells = append(r.Cells, remote(Count(Cell(transport, m, workers, clients, Six(rounds[transport])...), "body.tensors", 80), train[transport], hosts...))
+			r.Cells = append(r.Cells, remote(Count(Cell(transport, m, workers, clients, Six(rounds[transport])...), "body.tensors", 80), train[transport], placed))
 		}
 	}
-	add(1, 1, 60, []string{"h1"}, map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
-	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
+	add(1, 1, 60, "h1:1", map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
+	add(4, 4, 130, "h1:2,h2:2", map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
 	for i, name := range []string{"server", "h1", "h2"} {
 		h := result.Host{Name: name, Environment: r.Environment, Server: i == 0}
 		if i > 0 {

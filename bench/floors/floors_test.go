@@ -20,16 +20,23 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
+	"ipcbench/phase/usage"
 )
 
-// victimEnv makes the test binary measure until it is killed.
-const victimEnv = "FLOORS_TEST_VICTIM"
+const (
+	victimEnv = "FLOORS_TEST_VICTIM" // makes the test binary measure until it is killed
+	signalEnv = "FLOORS_TEST_SIGNAL" // has peers send themselves a signal before they do anything: "9 1" is for those of role 1
+)
 
 func TestMain(m *testing.M) {
+	number, role, _ := strings.Cut(os.Getenv(signalEnv), " ")
+	if n, err := strconv.Atoi(number); err == nil && len(os.Args) > 3 && os.Args[1] == "(floor)" && (role == "" || role == os.Args[3]) {
+		_ = unix.Kill(os.Getpid(), syscall.Signal(n))
+	}
 	MaybePeer()
 	if os.Getenv(victimEnv) != "" {
 		for {
-			if _, err := Measure(context.Background(), "futex", slow); err != nil {
+			if _, err := Measure(context.Background(), "futex", Params{Gap: MaxGap}); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
@@ -38,9 +45,6 @@ func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each process of a -race build takes a second to end
 	goleak.VerifyTestMain(m)
 }
-
-// slow makes those measurements take long that depend on the gap.
-var slow = Params{Gap: MaxGap}
 
 // Guard 21: floors are measured, and no sample is impossible.
 func TestMeasure(t *testing.T) {
@@ -64,11 +68,6 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestUnknownFloor(t *testing.T) {
-	_, err := Measure(t.Context(), "ceiling", Params{})
-	check.Fails(t, err, `"ceiling"`)
-}
-
 func TestVariantsSayWhatWasMeasured(t *testing.T) {
 	for gap, want := range map[time.Duration]string{
 		-1: "gap=0s", 0: "gap=0s", time.Microsecond: "gap=1µs", time.Hour: "gap=50ms",
@@ -80,14 +79,15 @@ func TestVariantsSayWhatWasMeasured(t *testing.T) {
 	series, err := Measure(t.Context(), "unix-stream", Params{})
 	check.Must(t, err)
 	for i, size := range writeSizes() {
-		got, want := series[i].Variant, fmt.Sprintf("write=%d", size)
-		check.That(t, got == want, "got %q, want %q", got, want)
+		check.Equal(t, series[i].Variant, fmt.Sprintf("write=%d", size))
 	}
+	_, err = Measure(t.Context(), "ceiling", Params{})
+	check.Fails(t, err, `"ceiling"`)
 }
 
 func TestBufferSize(t *testing.T) {
 	const mib = 1 << 20
-	tests := []struct {
+	for _, tt := range []struct {
 		name      string
 		llc, free int64
 		want      int64
@@ -102,12 +102,9 @@ func TestBufferSize(t *testing.T) {
 		{"little memory", 32 * mib, 256 * mib, 32 * mib, true},
 		{"too little memory", 32 * mib, 128 * mib, 16 * mib, false},
 		{"no memory", 32 * mib, 0, 8 * mib, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, outside := bufferSize(tt.llc, tt.free)
-			check.That(t, got == tt.want && outside == tt.outside, "got %d, %v, want %d, %v", got, outside, tt.want, tt.outside)
-		})
+	} {
+		got, outside := bufferSize(tt.llc, tt.free)
+		check.That(t, got == tt.want && outside == tt.outside, "%s: got %d, %v, want %d, %v", tt.name, got, outside, tt.want, tt.outside)
 	}
 }
 
@@ -129,68 +126,36 @@ func TestScramble(t *testing.T) {
 	}
 }
 
-// A process is one of the system, as this test sees it.
-type process struct {
-	pid  int
-	args []string
+// peersOf returns the peers that a process has started.
+func peersOf(t *testing.T, parent int) (peers []int) {
+	t.Helper()
+	children, err := usage.ChildrenOf(parent)
+	check.Must(t, err)
+	return slices.DeleteFunc(children, func(pid int) bool { return !isPeer(pid) })
 }
 
-// peersOf returns the peers that a process has started.
-func peersOf(t *testing.T, parent int) []process {
+func isPeer(pid int) bool {
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
+}
+
+// fails returns the error of a measurement some of whose peers get a signal, and checks
+// that no peer is left.
+func fails(ctx context.Context, t *testing.T, name, signal string, p Params) error {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	check.Must(t, err)
-	var found []process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat") // "12 (name) S parent …"; gone: empty
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if args := strings.Split(string(cmdline), "\x00"); len(args) > 1 && args[1] == "(floor)" {
-			found = append(found, process{pid, args[1:]})
-		}
-	}
-	return found
+	t.Setenv(signalEnv, signal)
+	_, err := Measure(ctx, name, p)
+	left := peersOf(t, os.Getpid())
+	check.That(t, err != nil && len(left) == 0, "got error %v, left behind: %v", err, left)
+	return err
 }
 
 // A peer that dies is named, whichever it is, and the other one does not stay.
 func TestPeerDies(t *testing.T) {
 	for _, f := range All() {
 		for role := range f.roles {
-			t.Run(fmt.Sprintf("%s/%d", f.Name, role), func(t *testing.T) {
-				want := fmt.Sprintf("floors: %s: process %d of %d: signal: killed", f.Name, role+1, len(f.roles))
-				// On a machine that stalls, a measurement may be over before it is hit.
-				for range 20 {
-					result := make(chan error, 1)
-					go func() {
-						_, err := Measure(t.Context(), f.Name, slow)
-						result <- err
-					}()
-					waiting.Until(t, "peer runs", func() bool {
-						for _, p := range peersOf(t, os.Getpid()) {
-							if p.args[2] == strconv.Itoa(role) {
-								return unix.Kill(p.pid, unix.SIGKILL) == nil
-							}
-						}
-						return len(result) > 0
-					})
-					err := <-result
-					left := peersOf(t, os.Getpid())
-					check.That(t, len(left) == 0, "left behind: %v", left)
-					if err == nil {
-						continue
-					}
-					check.That(t, err.Error() == want, "got %q, want %q", err, want)
-					return
-				}
-				t.Error("no peer could be hit")
-			})
+			err := fails(t.Context(), t, f.Name, fmt.Sprint("9 ", role), Params{})
+			check.Fails(t, err, fmt.Sprintf("floors: %s: process %d of %d: signal: killed", f.Name, role+1, len(f.roles)))
 		}
 	}
 }
@@ -200,59 +165,33 @@ func TestPeerDies(t *testing.T) {
 func TestPeerStops(t *testing.T) {
 	defer func(d time.Duration) { patience = d }(patience)
 	patience = 3 * time.Second
-	for range 20 { // on a machine that stalls, a measurement may be over before it is hit
-		result := make(chan error, 1)
-		go func() {
-			_, err := Measure(t.Context(), "futex", slow)
-			result <- err
-		}()
-		waiting.Until(t, "peer is stopped", func() bool {
-			for _, p := range peersOf(t, os.Getpid()) {
-				if p.args[2] == "1" {
-					return unix.Kill(p.pid, unix.SIGSTOP) == nil
-				}
-			}
-			return len(result) > 0
-		})
-		err := <-result
-		left := peersOf(t, os.Getpid())
-		check.That(t, len(left) == 0, "left behind: %v", left)
-		if err == nil {
-			continue
-		}
-		for _, want := range []string{"floors: futex: no result after 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
-			check.That(t, strings.Contains(err.Error(), want), "got %q, want %q in it", err, want)
-		}
-		return
+	err := fails(t.Context(), t, "futex", "19 1", Params{})
+	for _, want := range []string{"floors: futex: no result after 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
+		check.Fails(t, err, want)
 	}
-	t.Error("no peer could be hit")
+}
+
+// stopped measures a floor whose peers all stop, until look has seen them.
+func stopped(t *testing.T, name string, roles int, p Params, look func(peers []int)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == roles })
+		look(peersOf(t, os.Getpid()))
+	}()
+	err := fails(ctx, t, name, "19", p)
+	check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
 }
 
 func TestContextEndsMeasuring(t *testing.T) {
 	for _, f := range All() {
-		t.Run(f.Name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			result := make(chan error, 1)
-			go func() {
-				_, err := Measure(ctx, f.Name, slow)
-				result <- err
-			}()
-			waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == len(f.roles) || len(result) > 0 })
-			cancel()
-			err := <-result
-			check.That(t, err == nil || errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
-			left := peersOf(t, os.Getpid())
-			check.That(t, len(left) == 0, "left behind: %v", left)
-		})
+		stopped(t, f.Name, len(f.roles), Params{}, func([]int) {})
 	}
-}
-
-func TestContextThatHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Measure(ctx, "futex", Params{})
-	check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
+	err := fails(ctx, t, "futex", "", Params{})
+	check.That(t, errors.Is(err, context.Canceled), "got %v of a context that has ended", err)
 }
 
 // Peers of a killed process do not outlive it.
@@ -262,19 +201,14 @@ func TestStarterDies(t *testing.T) {
 	victim.Stderr = os.Stderr
 	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	check.Must(t, victim.Start())
-	var peers []process
+	var peers []int
 	waiting.Until(t, "victim has peers", func() bool {
 		peers = peersOf(t, victim.Process.Pid)
 		return len(peers) == 2
 	})
 	check.Must(t, victim.Process.Kill())
 	victim.Wait()
-	waiting.Until(t, "peers are gone", func() bool {
-		return !slices.ContainsFunc(peers, func(p process) bool {
-			cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-			return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
-		})
-	})
+	waiting.Until(t, "peers are gone", func() bool { return !slices.ContainsFunc(peers, isPeer) })
 }
 
 func TestPinning(t *testing.T) {
@@ -284,25 +218,13 @@ func TestPinning(t *testing.T) {
 	for !before.IsSet(cpu) {
 		cpu++
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result := make(chan error, 1)
-	go func() {
-		_, err := Measure(ctx, "futex", Params{Gap: MaxGap, CPUs: []int{cpu, cpu}})
-		result <- err
-	}()
-	var peers []process
-	waiting.Until(t, "both peers run", func() bool {
-		peers = peersOf(t, os.Getpid())
-		return len(peers) == 2 || len(result) > 0
-	})
-	for _, p := range peers {
-		var set unix.CPUSet
-		if err := unix.SchedGetaffinity(p.pid, &set); err == nil && (set.Count() != 1 || !set.IsSet(cpu)) {
-			t.Errorf("%v: got %d processors, want processor %d alone", p.args, set.Count(), cpu)
+	stopped(t, "futex", 2, Params{CPUs: []int{cpu, cpu}}, func(peers []int) {
+		for _, pid := range peers {
+			var set unix.CPUSet
+			check.OK(t, unix.SchedGetaffinity(pid, &set))
+			check.That(t, set.Count() == 1 && set.IsSet(cpu), "got %d processors, want processor %d alone", set.Count(), cpu)
 		}
-	}
-	check.OK(t, <-result)
+	})
 	threads, err := os.ReadDir("/proc/self/task")
 	check.Must(t, err)
 	for _, thread := range threads {
@@ -318,42 +240,32 @@ func TestPinning(t *testing.T) {
 		"start process 2 of 2: only 1 processors are named":                   {cpu},
 		"start process 1 of 2: usage: restrict to processors [-1]: invalid a": {-1, -1},
 	} {
-		if _, err := Measure(t.Context(), "futex", Params{CPUs: cpus}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q in it", err, want)
-		}
+		check.Fails(t, fails(t.Context(), t, "futex", "", Params{CPUs: cpus}), want)
 	}
 }
 
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
+		_, err := Measure(t.Context(), "unix-pingpong", Params{})
+		check.Must(t, err)
+		check.Fails(t, fails(t.Context(), t, "futex", "", Params{CPUs: []int{0}}), "only 1 processors")
 		entries, err := os.ReadDir("/proc/self/fd")
 		check.Must(t, err)
 		return len(entries)
 	}
-	measure := func() {
-		_, err := Measure(t.Context(), "unix-pingpong", Params{})
-		check.Need(t, err == nil, "%v", err)
-		if _, err := Measure(t.Context(), "futex", Params{CPUs: []int{0}}); err == nil {
-			t.Fatal("got no error for one processor and two processes")
-		}
-	}
-	measure()
 	before := count()
 	for range 3 {
-		measure()
-	}
-	if after := count(); after > before { // others may have been closed meanwhile
-		t.Errorf("got %d descriptors, %d before", after, before)
+		after := count() // others may have been closed meanwhile
+		check.That(t, after <= before, "got %d descriptors, %d before", after, before)
 	}
 }
 
 func FuzzParseReply(f *testing.F) {
-	f.Add([]byte(`{"series":[{"variant":"gap=0s","samples":[0.000003]}]}`))
-	f.Add([]byte(`{"error":"memfd_create: no"}`))
-	f.Add([]byte(`{"series":[{"variant":"x","samples":[0]}]}`))
-	f.Add([]byte(`{"series":[{}]}`))
-	f.Add([]byte(`{}`))
-	f.Add([]byte(``))
+	for _, seed := range []string{
+		`{"series":[{"variant":"gap=0s","samples":[0.000003]}]}`, `{"error":"memfd_create: no"}`, `{"series":[{"variant":"x","samples":[0]}]}`, `{"series":[{}]}`, `{}`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		series, err := parseReply(text)
 		if err != nil {
@@ -366,36 +278,4 @@ func FuzzParseReply(f *testing.F) {
 			}
 		}
 	})
-}
-
-// What the driver pays for a floor, and what the floor is here.
-func BenchmarkMeasure(b *testing.B) {
-	for _, f := range All() {
-		gaps := []time.Duration{0}
-		if f.Unit == "s" {
-			gaps = append(gaps, time.Millisecond, 20*time.Millisecond)
-		}
-		for _, gap := range gaps {
-			b.Run(fmt.Sprintf("floor=%s/gap=%v", f.Name, gap), func(b *testing.B) {
-				pooled := map[string][]float64{}
-				for b.Loop() {
-					series, err := Measure(b.Context(), f.Name, Params{Gap: gap})
-					check.Must(b, err)
-					for _, s := range series {
-						pooled[s.Variant] = append(pooled[s.Variant], s.Samples...)
-					}
-				}
-				best := 0.
-				for _, samples := range pooled {
-					slices.Sort(samples)
-					best = max(best, samples[len(samples)/2])
-				}
-				if f.Unit == "s" {
-					b.ReportMetric(best*1e6, "µs/exchange")
-				} else {
-					b.ReportMetric(best/1e9, "GB/s")
-				}
-			})
-		}
-	}
 }

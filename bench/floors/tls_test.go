@@ -22,14 +22,12 @@ func TestSecure(t *testing.T) {
 		ends[i], relayed[i] = pair[0], pair[1]
 	}
 	done := make(chan error, 3)
-	go func() { // the client's bytes; the server's are relayed unseen
-		_, err := io.Copy(relayed[1], io.TeeReader(relayed[0], &seen))
+	relay := func(to io.Writer, from io.Reader) {
+		_, err := io.Copy(to, from)
 		done <- err
-	}()
-	go func() {
-		_, err := io.Copy(relayed[0], relayed[1])
-		done <- err
-	}()
+	}
+	go relay(relayed[1], io.TeeReader(relayed[0], &seen)) // the client's bytes; the server's are relayed unseen
+	go relay(relayed[0], relayed[1])
 	go func() { // the server sends back what it gets
 		l, err := secure(socket(ends[1].Fd()), true)
 		b := make([]byte, 100_000)
@@ -45,9 +43,8 @@ func TestSecure(t *testing.T) {
 	check.Must(t, err)
 	sent, got := bytes.Repeat([]byte("secret"), 20_000)[:100_000], make([]byte, 100_000)
 	check.Must(t, l.write(sent))
-	if err := l.read(got); err != nil || !bytes.Equal(sent, got) {
-		t.Errorf("%v: other bytes came back", err)
-	}
+	check.OK(t, l.read(got))
+	check.That(t, bytes.Equal(sent, got), "other bytes came back")
 	for i := range ends {
 		ends[i].Close()
 	}

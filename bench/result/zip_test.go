@@ -35,7 +35,7 @@ func zippedText(t testing.TB, text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, err := io.WriteString(z, text)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	check.Must(t, z.Close())
 	return b.Bytes()
 }
@@ -54,15 +54,14 @@ func TestGzip(t *testing.T) {
 	check.Must(t, err)
 	large, err := os.ReadFile(plain)
 	check.Must(t, err)
-	if !bytes.HasPrefix(small, []byte(gzipMagic)) || bytes.HasPrefix(large, []byte(gzipMagic)) || len(small) > len(large)/2 {
-		t.Errorf("%d bytes with the name, %d without", len(small), len(large))
-	}
+	check.That(t, bytes.HasPrefix(small, []byte(gzipMagic)) && !bytes.HasPrefix(large, []byte(gzipMagic)) && len(small) <= len(large)/2,
+		"%d bytes with the name, %d without", len(small), len(large))
 	misnamed := filepath.Join(dir, "zipped.json")
 	check.Must(t, os.WriteFile(misnamed, small, 0o600))
 	for _, path := range []string{named, plain, misnamed} {
 		got, err := ReadFile(path)
-		diff := cmp.Diff(want, got, everyField)
-		check.That(t, err == nil && diff == "", "%s: %v (-want +got):\n%s", path, err, diff)
+		check.Must(t, err, path)
+		check.Same(t, cmp.Diff(want, got, everyField), path)
 	}
 	flipped := bytes.Clone(small)
 	flipped[len(flipped)-6] ^= 1 // of the checksum
@@ -87,8 +86,8 @@ func TestGzip(t *testing.T) {
 	} {
 		path := filepath.Join(dir, "bad.json.gz")
 		check.Must(t, os.WriteFile(path, tt.text, 0o600))
-		if _, err := ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v, want one line with %q", name, err, tt.want)
-		}
+		_, err := ReadFile(path)
+		oneLine(t, err, path+": ")
+		check.Fails(t, err, tt.want, name)
 	}
 }

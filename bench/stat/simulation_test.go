@@ -63,15 +63,9 @@ func TestCoverage(t *testing.T) {
 			}
 			t.Logf("says %.3f: held %.3f; of pooled rounds %.3f; of a bootstrap %.3f",
 				confidence, share(held, runs), share(heldRounds, runs), share(heldBootstrap, runs))
-			if share(held, runs) < confidence-0.03 {
-				t.Errorf("held in %.3f of runs, says %.3f", share(held, runs), confidence)
-			}
-			if blocks == 3 && share(heldBootstrap, runs) > 0.9 {
-				t.Errorf("a bootstrap of three blocks held in %.3f of runs: the package comment is wrong", share(heldBootstrap, runs))
-			}
-			if share(heldRounds, runs) > 0.75 {
-				t.Errorf("an interval that ignores sessions held in %.3f of runs: the simulation shows nothing", share(heldRounds, runs))
-			}
+			check.That(t, share(held, runs) >= confidence-0.03, "held in %.3f of runs, says %.3f", share(held, runs), confidence)
+			check.That(t, blocks != 3 || share(heldBootstrap, runs) <= 0.9, "a bootstrap of three blocks held in %.3f of runs: the package comment is wrong", share(heldBootstrap, runs))
+			check.That(t, share(heldRounds, runs) <= 0.75, "an interval that ignores sessions held in %.3f of runs: the simulation shows nothing", share(heldRounds, runs))
 		})
 	}
 }
@@ -101,9 +95,7 @@ func TestAgainstItself(t *testing.T) {
 		claims += count(slices.Min(Holm(ps)) <= 0.05)
 	}
 	t.Logf("claims in %.3f of runs; effects found %.3f", share(claims, runs), share(found, tried))
-	if share(claims, runs) > 0.07 {
-		t.Errorf("claimed a difference in %.3f of comparisons of a build with itself", share(claims, runs))
-	}
+	check.That(t, share(claims, runs) <= 0.07, "claimed a difference in %.3f of comparisons of a build with itself", share(claims, runs))
 	f := share(found, tried)
 	check.That(t, f >= 0.7 && f <= 0.95, "found %.3f of the effects that should be found in four of five", f)
 }
@@ -120,9 +112,7 @@ func TestUnequalSpread(t *testing.T) {
 			held += count(!Shift(a, b).Excludes(0))
 		}
 		t.Logf("%d blocks: held %.3f", blocks, share(held, runs))
-		if share(held, runs) < 0.87 {
-			t.Errorf("%d blocks: held in %.3f of runs", blocks, share(held, runs))
-		}
+		check.That(t, share(held, runs) >= 0.87, "%d blocks: held in %.3f of runs", blocks, share(held, runs))
 	}
 }
 
@@ -144,9 +134,7 @@ func TestStopping(t *testing.T) {
 			held += count(!i.Excludes(1))
 		}
 		t.Logf("blocks differ by %.2f: %.1f of them, held %.3f", between, float64(ended)/runs, share(held, runs))
-		if share(held, runs) < 0.87 {
-			t.Errorf("blocks differ by %.2f: held in %.3f of runs", between, share(held, runs))
-		}
+		check.That(t, share(held, runs) >= 0.87, "blocks differ by %.2f: held in %.3f of runs", between, share(held, runs))
 	}
 }
 
@@ -156,12 +144,10 @@ func TestDetectable(t *testing.T) {
 	check.That(t, q >= 1.001 && q <= 1.03 && l >= 1.1 && l <= 1.7, "got %v of steady blocks and %v of unsteady ones", q, l)
 	got := Detectable(quiet[:3], quiet[:3], 0.05)
 	check.That(t, math.IsInf(got, 1), "got %v of three blocks against three, which can show nothing at 5 %%", got)
-	if got := Detectable(quiet, quiet, 0.05/100); !math.IsInf(got, 1) {
-		t.Errorf("got %v of six blocks against six among 100 cells", got)
-	}
-	if got := Detectable(nil, quiet, 0.05); !math.IsInf(got, 1) {
-		t.Errorf("got %v of nothing", got)
-	}
+	got = Detectable(quiet, quiet, 0.05/100)
+	check.That(t, math.IsInf(got, 1), "got %v of six blocks against six among 100 cells", got)
+	got = Detectable(nil, quiet, 0.05)
+	check.That(t, math.IsInf(got, 1), "got %v of nothing", got)
 }
 
 // TestModes: a cell with two modes is distinguished from one that is merely wide or
@@ -185,9 +171,7 @@ func TestModes(t *testing.T) {
 				}
 				flagged += count(Modes(deal(xs)) != nil)
 			}
-			if share(flagged, 300) > 0.03 {
-				t.Errorf("%s, %d samples: flagged in %.3f of tries", name, n, share(flagged, 300))
-			}
+			check.That(t, share(flagged, 300) <= 0.03, "%s, %d samples: flagged in %.3f of tries", name, n, share(flagged, 300))
 		}
 	}
 
@@ -201,20 +185,16 @@ func TestModes(t *testing.T) {
 		}
 	}
 	m := Modes(deal(xs))
-	if len(m) != 2 || math.Abs(m[0].Center-3.9) > 0.2 || math.Abs(m[1].Center-17.2) > 0.4 || m[0].Share != 0.4 || m[1].Share != 0.6 {
-		t.Errorf("got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
-	}
+	check.That(t, len(m) == 2 && math.Abs(m[0].Center-3.9) <= 0.2 && math.Abs(m[1].Center-17.2) <= 0.4 && m[0].Share == 0.4 && m[1].Share == 0.6, "got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
 
-	if m := Modes(deal(make([]float64, 40))); m != nil {
-		t.Errorf("got %v of samples that are all alike", m)
-	}
+	m = Modes(deal(make([]float64, 40)))
+	check.That(t, m == nil, "got %v of samples that are all alike", m)
 	close := make([]float64, 40) // two sharp modes, 1 % apart
 	for i := range close {
 		close[i] = 100 + float64(i%2) + 0.001*r.NormFloat64()
 	}
-	if m := Modes(deal(close)); m != nil {
-		t.Errorf("got %v, which nobody would act on", m)
-	}
+	m = Modes(deal(close))
+	check.That(t, m == nil, "got %v, which nobody would act on", m)
 
 	// Sessions of different speed are two modes only if there are several of each.
 	sessions := func(levels ...float64) [][]float64 {
@@ -228,12 +208,10 @@ func TestModes(t *testing.T) {
 		}
 		return blocks
 	}
-	if m := Modes(sessions(100, 101, 115)); m != nil {
-		t.Errorf("got %v of three sessions, one of which is slower", m)
-	}
-	if m := Modes(sessions(100, 115, 100, 115, 100, 115)); len(m) != 2 {
-		t.Errorf("got %v of three sessions of one speed and three of another", m)
-	}
+	m = Modes(sessions(100, 101, 115))
+	check.That(t, m == nil, "got %v of three sessions, one of which is slower", m)
+	m = Modes(sessions(100, 115, 100, 115, 100, 115))
+	check.That(t, len(m) == 2, "got %v of three sessions of one speed and three of another", m)
 }
 
 // deal makes three blocks of samples.
@@ -268,9 +246,7 @@ func TestDrift(t *testing.T) {
 		d := Drift(session(r, 6, 40, 0.05, 0.05))
 		flagged += count(d != Trend{})
 	}
-	if share(flagged, 200) > 0.03 {
-		t.Errorf("flagged in %.3f of runs without drift", share(flagged, 200))
-	}
+	check.That(t, share(flagged, 200) <= 0.03, "flagged in %.3f of runs without drift", share(flagged, 200))
 
 	rising := session(r, 6, 100, 0.03, 0.01)
 	for _, b := range rising {
@@ -287,9 +263,8 @@ func TestDrift(t *testing.T) {
 			b[k] *= 1 - 0.3*float64(i)/7
 		}
 	}
-	if d := Drift(falling); d.Within != 0 || math.Abs(d.Across+0.35) > 0.05 {
-		t.Errorf("got %+v, want some -0.35 across blocks", d)
-	}
+	d = Drift(falling)
+	check.That(t, d.Within == 0 && math.Abs(d.Across+0.35) <= 0.05, "got %+v, want some -0.35 across blocks", d)
 
 	slight := session(r, 6, 100, 0, 0.001)
 	for _, b := range slight {
@@ -297,9 +272,8 @@ func TestDrift(t *testing.T) {
 			b[k] *= 1 + 0.02*float64(k)/99
 		}
 	}
-	if d := Drift(slight); d != (Trend{}) {
-		t.Errorf("got %+v of a trend of 2 %%", d)
-	}
+	d = Drift(slight)
+	check.That(t, d == (Trend{}), "got %+v of a trend of 2 %%", d)
 	check.Equal(t, Drift(nil), (Trend{}), "of nothing")
 }
 

@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"fmt"
 	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
@@ -23,7 +22,7 @@ func upTo(n int) []float64 {
 }
 
 func TestMedianAndMAD(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name        string
 		xs          []float64
 		median, mad float64
@@ -33,14 +32,11 @@ func TestMedianAndMAD(t *testing.T) {
 		{"even", []float64{4, 1, 3, 2}, 2.5, 1},
 		{"textbook", []float64{1, 1, 2, 2, 4, 6, 9}, 2, 1},
 		{"an outlier", []float64{1, 2, 3, 4, 1e9}, 3, 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			before := slices.Clone(tt.xs)
-			check.Equal(t, Median(tt.xs), tt.median, "got median")
-			check.Equal(t, MAD(tt.xs), tt.mad, "got MAD")
-			check.That(t, slices.Equal(before, tt.xs), "the input was changed")
-		})
+	} {
+		before := slices.Clone(tt.xs)
+		check.Equal(t, Median(tt.xs), tt.median, tt.name, "median")
+		check.Equal(t, MAD(tt.xs), tt.mad, tt.name, "MAD")
+		check.Equal(t, tt.xs, before, tt.name, "the input")
 	}
 	check.That(t, math.IsNaN(Median(nil)) && math.IsNaN(MAD(nil)), "there is a median or MAD of nothing")
 }
@@ -64,19 +60,17 @@ func TestPercentile(t *testing.T) {
 	for p, n := range map[float64]int{90: 29, 95: 59, 99: 299, 99.9: 2995} { // Wilks
 		_, ok := Percentile(upTo(n), p)
 		check.That(t, ok, "p%v is not supported by %d samples", p, n)
-		if _, ok := Percentile(upTo(n-1), p); ok {
-			t.Errorf("p%v is supported by %d samples", p, n-1)
-		}
+		_, ok = Percentile(upTo(n-1), p)
+		check.That(t, !ok, "p%v is supported by %d samples", p, n-1)
 	}
 	_, ok := Percentile(upTo(62), 99)
 	check.That(t, !ok, "p99 out of 62 samples")
-	if _, ok := Percentile(nil, 90); ok {
-		t.Error("a percentile of nothing")
-	}
+	_, ok = Percentile(nil, 90)
+	check.That(t, !ok, "a percentile of nothing")
 }
 
 func TestOutliers(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		xs   []float64
 		want int
@@ -85,11 +79,8 @@ func TestOutliers(t *testing.T) {
 		{"two", []float64{2.1, 2.6, 2.4, 2.5, 2.3, 2.1, 2.3, 2.6, 8.2, 8.3}, 2},
 		{"all alike", []float64{3, 3, 3, 3, 9}, 0}, // no spread to judge by
 		{"nothing", nil, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			check.Equal(t, Outliers(tt.xs), tt.want)
-		})
+	} {
+		check.Equal(t, Outliers(tt.xs), tt.want, tt.name)
 	}
 }
 
@@ -97,7 +88,7 @@ func TestOutliers(t *testing.T) {
 // a median at 95 %, and with what fewer blocks allow (guard 10: blocks count, not
 // rounds).
 func TestOf(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		blocks     int
 		low, high  float64
 		confidence float64
@@ -114,36 +105,29 @@ func TestOf(t *testing.T) {
 		{15, 4, 12, 0.964844},
 		{20, 6, 15, 0.958611},
 		{25, 8, 18, 0.956715},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprintf("blocks=%d", tt.blocks), func(t *testing.T) {
-			var blocks [][]float64
-			for k := tt.blocks; k >= 1; k-- {
-				m := float64(k)
-				blocks = append(blocks, []float64{m + 1000, m, m - 0.5}) // its median is k
-			}
-			got := Of(blocks)
-			want := Interval{Center: Median(upTo(tt.blocks)), Low: tt.low, High: tt.high, Confidence: tt.confidence, Blocks: tt.blocks, N: 3 * tt.blocks}
-			if got.Center != want.Center || got.Low != want.Low || got.High != want.High ||
-				!near(got.Confidence, want.Confidence) || got.Blocks != want.Blocks || got.N != want.N {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			if got.Sure() != (tt.blocks >= 6) {
-				t.Errorf("got sure %v of %d blocks", got.Sure(), tt.blocks)
-			}
-		})
+	} {
+		var blocks [][]float64
+		for k := tt.blocks; k >= 1; k-- {
+			m := float64(k)
+			blocks = append(blocks, []float64{m + 1000, m, m - 0.5}) // its median is k
+		}
+		got := Of(blocks)
+		want := Interval{Center: Median(upTo(tt.blocks)), Low: tt.low, High: tt.high, Confidence: tt.confidence, Blocks: tt.blocks, N: 3 * tt.blocks}
+		check.That(t, near(got.Confidence, want.Confidence), "got confidence %v, want %v", got.Confidence, want.Confidence)
+		want.Confidence = got.Confidence
+		check.Equal(t, got, want)
+		check.That(t, got.Sure() == (tt.blocks >= 6), "got sure %v of %d blocks", got.Sure(), tt.blocks)
 	}
 	i := Of(nil)
 	check.That(t, !i.Known() && i.Blocks == 0, "got %+v of nothing", i)
-	if i := Of([][]float64{{1, 2, 3}}); !math.IsInf(i.Half(), 1) || i.Excludes(99) {
-		t.Errorf("one block says nothing about the next: got %+v", i)
-	}
+	i = Of([][]float64{{1, 2, 3}})
+	check.That(t, math.IsInf(i.Half(), 1) && !i.Excludes(99), "one block says nothing about the next: got %+v", i)
 }
 
 // TestCritical compares with the published table of the Mann-Whitney U test,
 // two-sided.
 func TestCritical(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		n, m  int
 		alpha float64
 		want  int
@@ -153,16 +137,13 @@ func TestCritical(t *testing.T) {
 		{4, 4, 0.01, -1}, {5, 5, 0.01, 0}, {6, 6, 0.01, 2}, {10, 10, 0.01, 16}, {20, 20, 0.01, 105},
 		{30, 30, 0.05, 317}, {40, 40, 0.05, 596},
 		{60, 60, 0.05, 1426}, // by the normal approximation: 1800 - 0.5 - 1.96 × 190.53
-	}
-	for _, tt := range tests {
+	} {
 		got, p := critical(tt.n, tt.m, tt.alpha)
 		check.Equal(t, got, tt.want, tt.n, "against", tt.m, "at", tt.alpha, "got U")
 		check.That(t, got < 0 || p > 0 && p <= tt.alpha, "%d against %d at %v: got p %v", tt.n, tt.m, tt.alpha, p)
 	}
 	for n, want := range []float64{1: 1, 2: 1. / 3, 3: 0.1, 4: 2. / 70, 5: 2. / 252, 6: 2. / 924} {
-		if n > 0 && !near(least(n, n), want) {
-			t.Errorf("least p of %d against %d: got %v, want %v", n, n, least(n, n), want)
-		}
+		check.That(t, n == 0 || near(least(n, n), want), "least p of %d against %d: got %v, want %v", n, n, least(n, n), want)
 	}
 }
 
@@ -179,17 +160,15 @@ func TestTest(t *testing.T) {
 	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
 	got := Test(x, y)
 	check.That(t, near(got, 2*0.127206), "got p %v, want 0.2544", got)
-	if got := Test(upTo(6), []float64{11, 12, 13, 14, 15, 16}); !near(got, 2./924) {
-		t.Errorf("got p %v of two samples that do not touch, want 2/924", got)
-	}
-	if got := Test(upTo(6), upTo(6)); got < 0.99 {
-		t.Errorf("got p %v of a sample and itself", got)
-	}
+	got = Test(upTo(6), []float64{11, 12, 13, 14, 15, 16})
+	check.That(t, near(got, 2./924), "got p %v of two samples that do not touch, want 2/924", got)
+	got = Test(upTo(6), upTo(6))
+	check.That(t, got >= 0.99, "got p %v of a sample and itself", got)
 }
 
 func TestShift(t *testing.T) {
 	a := []float64{1, 2, 3, 4}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		b    []float64
 		want Interval
@@ -197,15 +176,11 @@ func TestShift(t *testing.T) {
 		{"ten more", []float64{11, 12, 13, 14}, Interval{Center: 10, Low: 7, High: 13, Confidence: 1 - 2./70, Blocks: 4, N: 8}},
 		{"three blocks", []float64{11, 12, 13}, Interval{Center: 9.5, Low: 7, High: 12, Confidence: 1 - 2./35, Blocks: 3, N: 7}},
 		{"one block", []float64{5}, Interval{Center: 2.5, Low: 1, High: 4, Confidence: 1 - 2./5, Blocks: 1, N: 5}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := Shift(a, tt.b)
-			check.That(t, near(got.Confidence, tt.want.Confidence),
-				"got confidence %v, want %v", got.Confidence, tt.want.Confidence)
-			got.Confidence = tt.want.Confidence
-			check.Equal(t, got, tt.want)
-		})
+	} {
+		got := Shift(a, tt.b)
+		check.That(t, near(got.Confidence, tt.want.Confidence), "%s: got confidence %v, want %v", tt.name, got.Confidence, tt.want.Confidence)
+		got.Confidence = tt.want.Confidence
+		check.Equal(t, got, tt.want, tt.name)
 	}
 	got := Shift([]float64{1}, []float64{2})
 	check.That(t, got.Confidence == 0 && got.Center == 1, "one block against another: got %+v", got)
@@ -248,12 +223,8 @@ func TestHolm(t *testing.T) {
 	got := Holm([]float64{0.01, 0.04, math.NaN(), 0.03, 0.005})
 	want := []float64{0.03, 0.06, math.NaN(), 0.06, 0.02}
 	for i := range want {
-		if !near(got[i], want[i]) && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
-			t.Errorf("got %v, want %v", got, want)
-			break
-		}
+		check.That(t, near(got[i], want[i]) || math.IsNaN(got[i]) && math.IsNaN(want[i]), "got %v, want %v", got, want)
 	}
-	if got := Holm([]float64{0.9, 0.8}); got[0] != 1 || got[1] != 1 {
-		t.Errorf("got %v, want 1 and 1", got)
-	}
+	got = Holm([]float64{0.9, 0.8})
+	check.That(t, got[0] == 1 && got[1] == 1, "got %v, want 1 and 1", got)
 }

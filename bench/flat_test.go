@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"runtime"
+	"testing"
+
+	"ipcbench/internal/test/check"
+	"ipcbench/trainer"
+	"ipcbench/transports/all"
+)
+
+// TestRoundsAreFlat: what the server has in memory after 300 rounds of a session is what it
+// had after 100, with workers in its process and in others (A19, O24).
+func TestRoundsAreFlat(t *testing.T) {
+	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
+	for _, text := range []string{"inproc cnn workers=2 clients=4", "pickle cnn workers=2 clients=4"} {
+		s, launcher := blockOf(t, h, Specs(t, h.Transports, text)[0], Default)
+		s.plan.Samples = 1 // room for spans fills up, and that is counted
+		check.Must(t, s.start(t.Context(), launcher))
+		before := uint64(0)
+		for n := range 300 {
+			_, err := s.round(t.Context(), n, false, nil)
+			check.Must(t, err)
+			if n == 99 {
+				before = live()
+			}
+		}
+		after := live()
+		_, err := s.session.Close() // not finish: nothing was timed
+		check.Must(t, err)
+		check.That(t, after <= before+100_000, "%s: %d bytes are live after 100 rounds, %d after 300", text, before, after)
+	}
+}
+
+// live returns how much of the heap is in use.
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
