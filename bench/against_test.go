@@ -17,8 +17,7 @@ import (
 // are concerned.
 func self(t *testing.T) string {
 	t.Helper()
-	exe, err := os.Executable()
-	check.Must(t, err)
+	exe := check.Value(os.Executable())(t)
 	return exe
 }
 

@@ -38,16 +38,14 @@ func FuzzAnswer(f *testing.F) {
 			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{*a.Block},
 		}}}
 		check.Must(t, r.Validate(), "a valid block makes a result that is not")
-		_, err = json.Marshal(r)
-		check.Must(t, err)
+		check.Must(t, check.Err(json.Marshal(r)))
 	})
 }
 
 // FuzzOrder: whatever another process orders is refused, or is a cell and a plan
 // within the limits.
 func FuzzOrder(f *testing.F) {
-	text, err := os.ReadFile("testdata/order.json")
-	check.Must(f, err)
+	text := check.Value(os.ReadFile("testdata/order.json"))(f)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, err := exchange.ParseOrder(text)

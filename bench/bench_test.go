@@ -53,8 +53,7 @@ func host() trainer.Host {
 // many blocks.
 func short(t testing.TB, rounds, blocks int) bench.Plan {
 	t.Helper()
-	p, err := bench.DefaultPlan(bench.Quick)
-	check.Must(t, err)
+	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
 	p.Time, p.Rounds, p.Blocks = 60*time.Millisecond, rounds, blocks
 	return p
 }
@@ -63,16 +62,14 @@ func short(t testing.TB, rounds, blocks int) bench.Plan {
 func options(t testing.TB, p bench.Plan, cells ...string) bench.Options {
 	t.Helper()
 	h := host()
-	control, err := transports.NewVariant(h.Transports[0], nil)
-	check.Must(t, err)
+	control := check.Value(transports.NewVariant(h.Transports[0], nil))(t)
 	return bench.Options{Cells: bench.Specs(t, h.Transports, cells...), Plan: p, Control: control, Host: h}
 }
 
 // run returns a result that validates, with the floors that are named.
 func run(t testing.TB, o bench.Options, floors ...string) *bench.Result {
 	t.Helper()
-	r, err := bench.RunWithFloors(t.Context(), o, floors...)
-	check.Must(t, err)
+	r := check.Value(bench.RunWithFloors(t.Context(), o, floors...))(t)
 	check.Must(t, r.Validate())
 	return r
 }

@@ -17,8 +17,7 @@ import (
 // blockOf returns a block of s that is to be run, and what starts its workers.
 func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*blockRun, trainer.Launcher) {
 	t.Helper()
-	plan, err := DefaultPlan(mode)
-	check.Must(t, err)
+	plan := check.Value(DefaultPlan(mode))(t)
 	launcher := trainer.NewGoroutines(h)
 	if !s.inside() {
 		launcher = trainer.NewProcesses()
@@ -76,8 +75,7 @@ func TestClaims(t *testing.T) {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 	}
-	p, err := profile.Merge(profile.Meta{Kind: capture.CPU}, parts)
-	check.Must(t, err)
+	p := check.Value(profile.Merge(profile.Meta{Kind: capture.CPU}, parts))(t)
 	sum := profile.Summarize(p, 5)
 	check.That(t, sum.Transport != 0 && float64(sum.Attributed) >= 0.9*float64(sum.Transport),
 		"%d of %d ns in transport code have a phase, want 90 %%", sum.Attributed, sum.Transport)

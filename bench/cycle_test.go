@@ -13,8 +13,7 @@ import (
 // fewer and no more, so that every interval has 95 % confidence.
 func TestQuickPlan(t *testing.T) {
 	skip.Long(t)
-	p, err := bench.DefaultPlan(bench.Quick)
-	check.Must(t, err)
+	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
 	r := run(t, options(t, p, "grpc-stream cnn"), "futex")
 	check.Need(t, r.Plan.Rules == 3 && r.Plan.Blocks == 6 && len(r.Cells) == 2, "plan %+v of %d cells", r.Plan, len(r.Cells))
 	for _, c := range r.Cells {

@@ -52,8 +52,7 @@ func TestEmptyCalls(t *testing.T) {
 // TestPin: the processes of a block run where they were put, which they read back
 // from the kernel, and the driver has its processors again afterwards.
 func TestPin(t *testing.T) {
-	before, err := usage.Affinity()
-	check.Must(t, err)
+	before := check.Value(usage.Affinity())(t)
 	if len(before) < 2 {
 		t.Skip("needs two processors")
 	}
@@ -64,8 +63,7 @@ func TestPin(t *testing.T) {
 	shared := func(cpu int) bool { return slices.Contains(b.Server.CPUs, cpu) }
 	check.That(t, len(b.Processes) == 1 && len(b.Processes[0].CPUs) != 0 && !slices.ContainsFunc(b.Processes[0].CPUs, shared),
 		"server on %v, workers %+v: want processors of their own", b.Server.CPUs, b.Processes)
-	after, err := usage.Affinity()
-	check.Must(t, err)
+	after := check.Value(usage.Affinity())(t)
 	check.Equal(t, after, before, "affinity after the run")
 	check.Equal(t, cellOf(t, r, "inproc").Blocks[0].Server.CPUs, before, "the control, on all processors, ran on")
 }

@@ -22,12 +22,9 @@ import (
 // stands there.
 func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v T, text []byte) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	check.Must(t, err)
-	v, err = parse(text)
-	check.Must(t, err)
-	again, err := json.MarshalIndent(v, "", "\t")
-	check.Must(t, err)
+	text = check.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
+	v = check.Value(parse(text))(t)
+	again := check.Value(json.MarshalIndent(v, "", "\t"))(t)
 	check.Equal(t, string(again)+"\n", string(text), name)
 	return v, text
 }
@@ -36,10 +33,8 @@ func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v 
 // order survives the way through the program's own structs.
 func TestExchangeGolden(t *testing.T) {
 	o, _ := golden(t, "order.json", exchange.ParseOrder)
-	s, err := ordered(o, 0, all.Transports())
-	check.Must(t, err)
-	plan, err := planOf(o.Block)
-	check.Must(t, err)
+	s := check.Value(ordered(o, 0, all.Transports()))(t)
+	plan := check.Value(planOf(o.Block))(t)
 	got := s.blockOrder(plan, o.Block.Slow)
 	check.Equal(t, compact(t, got.Cells[0]), compact(t, o.Cells[0]))
 	check.Equal(t, got.Block.Rounds, 3, "rounds")
@@ -101,8 +96,7 @@ func TestOrderOfModels(t *testing.T) {
 	for _, name := range []string{"cnn", "vlm-batch", file, "cnn up=lora", "cnn up=" + nothing, "cnn up=" + file, "cnn up=cnn"} {
 		cell := Specs(t, all.Transports(), "inproc "+name+" clients=4")[0]
 		m, up := cell.Model, cell.up()
-		text, err := json.Marshal(cell.orderWork())
-		check.Must(t, err)
+		text := check.Value(json.Marshal(cell.orderWork()))(t)
 		check.That(t, strings.Contains(string(text), `"up`) == (up != m), "%s: %s", name, text)
 		var w exchange.Work
 		check.Must(t, json.Unmarshal(text, &w))
@@ -124,14 +118,11 @@ func TestOrderOfWorkloads(t *testing.T) {
 		s := Specs(t, all.Transports(), "pickle cnn clients=3"+unusual)[0]
 		o := firstOrder([]Spec{s, s})
 		o.Version, o.Cells[1] = exchange.Version, []byte(strings.Replace(string(o.Cells[1]), "{", `{"mood":"good",`, 1))
-		text, err := json.Marshal(o)
-		check.Must(t, err)
-		read, err := exchange.ParseOrder(text)
-		check.Must(t, err)
-		got, err := ordered(read, 0, all.Transports())
-		check.Must(t, err)
+		text := check.Value(json.Marshal(o))(t)
+		read := check.Value(exchange.ParseOrder(text))(t)
+		got := check.Value(ordered(read, 0, all.Transports()))(t)
 		check.Equal(t, got.String(), s.String())
-		_, err = ordered(read, 1, all.Transports())
+		_, err := ordered(read, 1, all.Transports())
 		check.Fails(t, err, `unknown field "mood"`, s)
 	}
 }
@@ -139,8 +130,7 @@ func TestOrderOfWorkloads(t *testing.T) {
 // change returns the golden with one part of it replaced.
 func change(t *testing.T, name, from, to string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
 	var b bytes.Buffer
 	check.Must(t, json.Compact(&b, text))
 	n := strings.Count(b.String(), from)

@@ -41,8 +41,7 @@ func Specs(t testing.TB, ts []driver.Transport, texts ...string) (all []Spec) {
 	}
 	for _, text := range texts {
 		words := strings.Fields(text)
-		v, err := transports.Parse(words[0], ts)
-		check.Must(t, err)
+		v := check.Value(transports.Parse(words[0], ts))(t)
 		m, err := models.Parse(words[1])
 		s := Spec{Variant: v, Model: shared(words[1], m, err), Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
 		for _, word := range words[2:] {

@@ -19,8 +19,7 @@ func TestRoundsAreFlat(t *testing.T) {
 		check.Must(t, s.start(t.Context(), launcher))
 		before := uint64(0)
 		for n := range 300 {
-			_, err := s.round(t.Context(), n, false, nil)
-			check.Must(t, err)
+			check.Must(t, check.Err(s.round(t.Context(), n, false, nil)))
 			if n == 99 {
 				before = live()
 			}

@@ -31,8 +31,7 @@ func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 		for name, dirs := range allowed {
 			o := agent.Options{Name: name, Dirs: dirs, Wait: waiting.Limit}
 			agents.Go(func() {
-				_, err := agent.Join(context.Background(), l, o)
-				check.OK(t, err, name)
+				check.OK(t, check.Err(agent.Join(context.Background(), l, o)), name)
 			})
 		}
 		return nil
@@ -53,8 +52,7 @@ func TestFleet(t *testing.T) {
 	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual"+size, "storage:network=tcp:dir="+dir+size, "http-shm:network=tcp"+size)
 	o.Listen, o.Place = loopback, bench.Place{Server: true}
 	o.Fleet = gathered(t, map[string][]string{"h1": {dir}, "h2": {filepath.Dir(dir)}})
-	r, err := bench.Run(t.Context(), o)
-	check.Must(t, err)
+	r := check.Value(bench.Run(t.Context(), o))(t)
 	check.Must(t, r.Validate())
 	var names []string
 	for _, h := range r.Hosts {
@@ -92,12 +90,11 @@ func TestFleet(t *testing.T) {
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": {dir}, "h2": {}})}
-	hosts, err := o.Hosts()
-	check.Must(t, err)
+	hosts := check.Value(o.Hosts())(t)
 	cells := options(t, o.Plan, "storage:network=tcp:dir="+dir+" cnn workers=2 clients=2 lanes-per-process=2", "storage:network=tcp:dir="+dir+" cnn workers=2 clients=2").Cells
 	check.Must(t, hosts.Check(cells[0])) // it has one process, on h1
 	var unfit *bench.Unfit
-	err = hosts.Check(cells[1])
+	err := hosts.Check(cells[1])
 	check.That(t, errors.As(err, &unfit), "a folder that h2 has not allowed: got error %v", err)
 	check.Fails(t, err, "h2 does not have the folder "+dir)
 	check.Fails(t, err, "see agent --allow-dir")
@@ -114,11 +111,9 @@ func TestFolder(t *testing.T) {
 // TestDial: an agent that does not get to the server is named, with what it has dialled.
 func TestDial(t *testing.T) {
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": nil, "h2": nil}), Listen: loopback}
-	hosts, err := o.Hosts()
-	check.Must(t, err)
+	hosts := check.Value(o.Hosts())(t)
 	check.Must(t, hosts.Dial(t.Context(), o))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
+	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	o.Ports = driver.Ports{First: port, Last: port}

@@ -29,8 +29,7 @@ func TestLayouts(t *testing.T) {
 		}
 		check.That(t, slices.Equal(got, []int{0, 1, 0}), "%s, %s: blocks ran in layouts %v", c.ID(), c.Build, got)
 	}
-	text, err := os.ReadFile(log)
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(log))(t)
 	started := map[string]int{}
 	for name := range strings.FieldsSeq(string(text)) {
 		started[name]++

@@ -44,14 +44,12 @@ func TestLimits(t *testing.T) {
 			for i := range specs {
 				specs[i] = tensor.Spec{Name: strconv.Itoa(i), DType: tensor.F32, Shape: []int{1}}
 			}
-			l, err := tensor.NewLayout(specs)
-			check.Must(t, err)
+			l := check.Value(tensor.NewLayout(specs))(t)
 			s.Model = &models.Model{Name: "many", Layout: l}
 		}, (1 << 20)},
 	} {
 		try := func(n int) (run, read error) {
-			p, err := DefaultPlan(Quick)
-			check.Must(t, err)
+			p := check.Value(DefaultPlan(Quick))(t)
 			s := Specs(t, all.Transports(), "pickle cnn")[0]
 			tt.set(&p, &s, n)
 			if run = CheckPlan(p); run == nil {
@@ -75,8 +73,7 @@ func TestLimits(t *testing.T) {
 				"%s: %d: got %v in a result, want a refusal by that field", tt.field, n, read)
 		}
 	}
-	p, err := DefaultPlan(Quick)
-	check.Must(t, err)
+	p := check.Value(DefaultPlan(Quick))(t)
 	for _, x := range []float64{math.Inf(1), math.NaN(), -1} {
 		p.Precision = x
 		check.Fails(t, CheckPlan(p), "--precision", "--precision", x)

@@ -19,8 +19,7 @@ func linkedSpec(t *testing.T, text string) Spec {
 
 // TestSlowLink: rounds that take seconds are few, and the guesses know them.
 func TestSlowLink(t *testing.T) {
-	plan, err := DefaultPlan(Default)
-	check.Must(t, err)
+	plan := check.Value(DefaultPlan(Default))(t)
 	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
 	each := slow.overLink() // 66.6 MB each way
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)

@@ -15,8 +15,7 @@ import (
 // reachable returns an address of this machine that is not on the loopback interface.
 func reachable(t *testing.T) netip.AddrPort {
 	t.Helper()
-	addrs, err := net.InterfaceAddrs()
-	check.Must(t, err)
+	addrs := check.Value(net.InterfaceAddrs())(t)
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
 			return netip.AddrPortFrom(p.Addr(), 0)

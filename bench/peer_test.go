@@ -155,8 +155,7 @@ func spoil(a map[string]any, fault string, seed uint64) error {
 func peerOptions(t *testing.T, fault string) (bench.Options, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	p, err := bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file))
-	check.Must(t, err)
+	p := check.Value(bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file)))(t)
 	o := options(t, short(t, 3, 1))
 	o.Cells = bench.Specs(t, []driver.Transport{p}, "mine "+peerModel+" clients=2")
 	return o, file
@@ -206,10 +205,8 @@ func TestPeerFaults(t *testing.T) {
 			if fault != "leaves" && fault != "hangs" {
 				return
 			}
-			text, err := os.ReadFile(file)
-			check.Must(t, err)
-			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			check.Must(t, err)
+			text := check.Value(os.ReadFile(file))(t)
+			pid := check.Value(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 			check.Equal(t, usage.State(pid), "gone", "it has left process", pid)
 		})
 	}
@@ -227,8 +224,7 @@ func TestPeerInterrupted(t *testing.T) {
 				cancel()
 			}
 		}
-		r, err := bench.RunWithFloors(ctx, o)
-		check.Must(t, err)
+		r := check.Value(bench.RunWithFloors(ctx, o))(t)
 		check.That(t, r.Partial != "", "%s: it was not interrupted", fault)
 	}
 }

@@ -17,22 +17,17 @@ import (
 func TestPeerGolden(t *testing.T) {
 	first, _ := golden(t, "peer-first-order.json", exchange.ParseOrder)
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
-	l, err := tensor.NewLayout(o.Works[0].Down)
-	check.Must(t, err)
-	p, err := NewPeer("mine", "true")
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(o.Works[0].Down))(t)
+	p := check.Value(NewPeer("mine", "true"))(t)
 	s := Specs(t, []driver.Transport{p}, "mine cnn clients=2 depth=2")[0]
 	s.Model = &models.Model{Name: "two", Layout: l}
-	plan, err := DefaultPlan(Quick)
-	check.Must(t, err)
+	plan := check.Value(DefaultPlan(Quick))(t)
 	plan.Rounds, plan.Blocks, plan.Pin = 2, 1, true
 	same := func(got *exchange.Order, want exchange.Order) {
 		t.Helper()
 		want.Version = exchange.Version
-		a, err := json.Marshal(got)
-		check.Must(t, err)
-		b, err := json.Marshal(want)
-		check.Must(t, err)
+		a := check.Value(json.Marshal(got))(t)
+		b := check.Value(json.Marshal(want))(t)
 		check.Equal(t, compact(t, a), compact(t, b))
 	}
 	same(first, firstOrder([]Spec{s}))

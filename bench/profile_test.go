@@ -35,8 +35,7 @@ func TestProfiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.profiles")
 	check.Must(t, os.Mkdir(dir, 0o755))
 	kinds := []string{"trace", "cpu", "heap", "allocs", "mutex", "block"}
-	r, err := profiled(t, dir, kinds, "pickle cnn workers=2 clients=3", "grpc-tensor cnn workers=2 clients=3")
-	check.Must(t, err)
+	r := check.Value(profiled(t, dir, kinds, "pickle cnn workers=2 clients=3", "grpc-tensor cnn workers=2 clients=3"))(t)
 	check.Must(t, r.Validate())
 	for _, c := range r.Cells {
 		var got []string
@@ -52,14 +51,12 @@ func TestProfiles(t *testing.T) {
 			}
 			check.That(t, len(p.Files) == files, "%s: %s: files %v, want %d", c.ID(), p.Kind, p.Files, files)
 			for _, f := range p.Files {
-				data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
-				check.Must(t, err)
+				data := check.Value(os.ReadFile(filepath.Join(filepath.Dir(dir), f)))(t)
 				if p.Kind == capture.Trace {
 					check.That(t, bytes.HasPrefix(data, []byte("go 1.")), "%s: no trace", f)
 					continue
 				}
-				read, err := pprof.ParseData(data)
-				check.Must(t, err)
+				read := check.Value(pprof.ParseData(data))(t)
 				meta := fmt.Sprintf(`{"kind":%q,"transport":%q,"model":"cnn","workers":2,"clients":3,"blocks":%d,"rounds":%d,"delivered_bytes":%d}`,
 					p.Kind, c.Variant, p.Blocks, p.Rounds, c.Payload()*int64(p.Rounds))
 				check.Equal(t, read.Comments, []string{"ipcbench " + meta}, f)
@@ -90,6 +87,5 @@ func TestProfilesFail(t *testing.T) {
 	check.Fails(t, err, "keep profile: open "+missing)
 	check.Need(t, r != nil && len(r.Cells) == 1 && r.Partial == "" && len(r.Cells[0].Timed()) != 0, "the result is lost: %+v", r)
 	check.Must(t, r.Validate())
-	_, err = profiled(t, missing, []string{"cup"}, "inproc cnn")
-	check.Fails(t, err, `unknown kind of profile "cup"`)
+	check.Fails(t, check.Err(profiled(t, missing, []string{"cup"}, "inproc cnn")), `unknown kind of profile "cup"`)
 }

@@ -42,8 +42,7 @@ func everyType(t *testing.T, suffix string, n int) *models.Model {
 	for _, d := range tensor.DTypes() {
 		specs = append(specs, tensor.Spec{Name: "layer.0/" + d.String() + suffix, DType: d, Shape: []int{3, n}}, tensor.Spec{Name: d.String() + " step", DType: d})
 	}
-	l, err := tensor.NewLayout(append(specs, tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0, 2}}))
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(append(specs, tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0, 2}})))(t)
 	return &models.Model{Name: "every" + suffix, Layout: l}
 }
 
@@ -71,8 +70,7 @@ func TestRows(t *testing.T) {
 				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
 			}
 			block := blockOfRow(t, p, dir, s, Plan{Rounds: 2, Warmup: 1, Verify: VerifyAll, Pin: true})
-			cpus, err := usage.Affinity()
-			check.Must(t, err)
+			cpus := check.Value(usage.Affinity())(t)
 			want := place(cpus, s.Workers)
 			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{want.server, want.workers[0]}, "processors")
 			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
@@ -107,12 +105,10 @@ func TestPickle5OfTorch(t *testing.T) {
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
-	m, err := models.Parse("histology")
-	check.Must(t, err)
+	m := check.Value(models.Parse("histology"))(t)
 	dir := rowsDir(t)
 	for argument, want := range map[string]int64{"": 20, " --torch": 0} {
-		p, err := NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument)
-		check.Must(t, err)
+		p := check.Value(NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument))(t)
 		b := blockOfRow(t, p, dir, Spec{Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}, Plan{Rounds: 1, Verify: VerifySample})
 		outOfBand(t, b, want)
 	}
@@ -121,15 +117,12 @@ func TestPickle5OfTorch(t *testing.T) {
 // blockOfRow has a peer run a block of s, and compares it with the reference chain.
 func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	t.Helper()
-	of, err := p.program(dir)
-	check.Must(t, err)
-	s.Variant, err = transports.NewVariant(p, nil)
-	check.Must(t, err)
+	of := check.Value(p.program(dir))(t)
+	s.Variant = check.Value(transports.NewVariant(p, nil))(t)
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := s.blockOrder(plan, 0)
-	a, err := exchange.Ask(t.Context(), t.Context(), of, o, 0)
-	check.Must(t, err)
-	err = a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
+	a := check.Value(exchange.Ask(t.Context(), t.Context(), of, o, 0))(t)
+	err := a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
 	block, hashes, running := *a.Block, a.Hashes, a.Running
 	check.Need(t, err == nil && (running != nil || p.find == nil), "%v %v", running, err)
 	check.Equal(t, len(block.Round), max(plan.Rounds, ofBlock(plan).Least), "rounds")
@@ -151,8 +144,7 @@ func TestPeerPage(t *testing.T) {
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
-	page, err := os.ReadFile("../docs/peer.md")
-	check.Must(t, err)
+	page := check.Value(os.ReadFile("../docs/peer.md"))(t)
 	_, text, _ := strings.Cut(string(page), "```python\n")
 	text, _, ok := strings.Cut(text, "```")
 	dir := rowsDir(t)
@@ -160,8 +152,7 @@ func TestPeerPage(t *testing.T) {
 	check.Need(t, ok, "docs/peer.md shows no peer")
 	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("PYTHONPATH", dir)
-	p, err := NewPeer("mine", i.Path+" "+file)
-	check.Must(t, err)
+	p := check.Value(NewPeer("mine", i.Path+" "+file))(t)
 	s := Spec{Model: everyType(t, "", 5), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
 	for _, plan := range []Plan{{Rounds: 7, Verify: VerifySample}, {Time: 1, WarmTime: time.Millisecond, Verify: VerifyAll}} {
 		blockOfRow(t, p, dir, s, plan)
@@ -178,10 +169,8 @@ func TestRowsGolden(t *testing.T) {
 		want, _ := golden(t, name+"-answer.json", exchange.ParseAnswer)
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
-		out, err := cmd.Output()
-		check.Must(t, err)
-		got, err := exchange.ParseAnswer(out)
-		check.Must(t, err)
+		out := check.Value(cmd.Output())(t)
+		got := check.Value(exchange.ParseAnswer(out))(t)
 		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes), "%s: %s", name, out)
 	}
 }
@@ -203,8 +192,7 @@ func endless(t *testing.T, text []byte) (r, w *os.File) {
 	r, w, err := os.Pipe()
 	check.Must(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
-	_, err = w.Write(text)
-	check.Must(t, err)
+	check.Must(t, check.Err(w.Write(text)))
 	return r, w
 }
 
@@ -251,8 +239,7 @@ func TestRowsEnd(t *testing.T) {
 	of := programOf(t, rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })], rowsDir(t))
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
 	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
-	text, err := json.Marshal(o)
-	check.Must(t, err)
+	text := check.Value(json.Marshal(o))(t)
 	for _, kill := range []bool{false, true} {
 		stdin, end := endless(t, text)
 		var out bytes.Buffer
@@ -279,8 +266,7 @@ func TestRowsEnd(t *testing.T) {
 // workerOf returns the process of a row's worker.
 func workerOf(t *testing.T, pid int) int {
 	t.Helper()
-	children, err := usage.ChildrenOf(pid)
-	check.Must(t, err)
+	children := check.Value(usage.ChildrenOf(pid))(t)
 	for _, child := range children {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		if strings.Contains(string(line), "spawn_main") {

@@ -20,8 +20,7 @@ func TestSave(t *testing.T) {
 	var saved []*bench.Result
 	o.Save = func(r *bench.Result) error {
 		check.Must(t, r.WriteFile(path))
-		read, err := result.ReadFile(path)
-		check.Must(t, err)
+		read := check.Value(result.ReadFile(path))(t)
 		saved = append(saved, read)
 		return errors.New("no room")
 	}

@@ -97,10 +97,8 @@ func TestCodecsAreProved(t *testing.T) {
 func TestUnlike(t *testing.T) {
 	const size = " workers=2 clients=3"
 	o := options(t, short(t, 4, 1), "pickle cnn up=model"+size, "pickle cnn up=lora"+size, "pickle cnn up=uniform:64KiB/1"+size)
-	plan, err := bench.Describe(t.Context(), o)
-	check.Must(t, err)
-	r, err := bench.Run(t.Context(), o)
-	check.Must(t, err)
+	plan := check.Value(bench.Describe(t.Context(), o))(t)
+	r := check.Value(bench.Run(t.Context(), o))(t)
 	check.Must(t, r.Validate())
 	bytes := map[string]int64{"": 2 * 248_024, "lora": 248_024 + 26_176, "uniform:64KiB/1": 248_024 + 64<<10}
 	check.Need(t, len(r.Cells) == 6 && len(plan.Cells) == 6, "%d cells, %d planned, want three and their controls", len(r.Cells), len(plan.Cells))
@@ -128,8 +126,7 @@ func TestUnlike(t *testing.T) {
 		if up {
 			of.Skipped, of.Cells = nil, r.Cells[2:4]
 		}
-		text, err := json.Marshal(of)
-		check.Must(t, err)
+		text := check.Value(json.Marshal(of))(t)
 		for _, key := range []string{`"up":"lora"`, `"up_tensors":6`, `"up_bytes":26176`} {
 			name, _, _ := strings.Cut(key, ":")
 			check.That(t, strings.Contains(string(text), key) == up && strings.Contains(string(text), name+":") == up,
@@ -142,8 +139,7 @@ func TestUnlike(t *testing.T) {
 // flag: a codec that sends what is new wants a client for every worker, and what has no Go
 // values is not nested.
 func TestUnfit(t *testing.T) {
-	rows, err := tensor.NewLayout([]tensor.Spec{{Name: "rows", DType: tensor.F32, Shape: []int{4, 2}, Var: true}})
-	check.Must(t, err)
+	rows := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "rows", DType: tensor.F32, Shape: []int{4, 2}, Var: true}}))(t)
 	const few = "choose --workers 1 or --clients 2"
 	for text, want := range map[string]string{
 		"pickle cnn workers=2": "", "pickle:codec=int8 cnn workers=2": "", "pickle:codec=sparse cnn workers=2": few,
@@ -163,15 +159,13 @@ func TestUnfit(t *testing.T) {
 
 // TestValuesOf: what a user asks for is what a spec holds, the same for the same.
 func TestValuesOf(t *testing.T) {
-	cnn, err := models.Parse("cnn")
-	check.Must(t, err)
+	cnn := check.Value(models.Parse("cnn"))(t)
 	for name, want := range map[string]string{"": "", "uniform": "", "normal": "normal"} {
 		got, err := bench.ValuesOf(cnn, name)
 		check.OK(t, err, name)
 		check.Equal(t, got, want, name)
 	}
 	for name, want := range map[string]string{"file": "model cnn comes from no file", "zeros": "want uniform, normal or file"} {
-		_, err := bench.ValuesOf(cnn, name)
-		check.Fails(t, err, want, name)
+		check.Fails(t, check.Err(bench.ValuesOf(cnn, name)), want, name)
 	}
 }

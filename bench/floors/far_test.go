@@ -55,8 +55,7 @@ func TestFar(t *testing.T) {
 			}
 			return Play(ctx, o)
 		})
-		series, err := Measure(t.Context(), f.Name, Params{Bytes: 1 << 20, Far: far})
-		check.Must(t, err)
+		series := check.Value(Measure(t.Context(), f.Name, Params{Bytes: 1 << 20, Far: far}))(t)
 		for _, s := range series {
 			check.That(t, s.Variant != "" && len(s.Samples) != 0, "%s: got %+v, want a variant and samples", f.Name, s)
 		}
@@ -82,8 +81,7 @@ func TestFarFails(t *testing.T) {
 			return errors.New("out of memory")
 		}, "the other host: out of memory"},
 	} {
-		_, err := Measure(waiting.Context(t), c.floor, Params{Far: near(c.play)})
-		check.Fails(t, err, c.want, name)
+		check.Fails(t, check.Err(Measure(waiting.Context(t), c.floor, Params{Far: near(c.play)})), c.want, name)
 	}
 }
 

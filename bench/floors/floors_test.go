@@ -50,8 +50,7 @@ func TestMain(m *testing.M) {
 func TestMeasure(t *testing.T) {
 	for _, f := range All() {
 		t.Run(f.Name, func(t *testing.T) {
-			series, err := Measure(t.Context(), f.Name, Params{Gap: time.Millisecond})
-			check.Must(t, err)
+			series := check.Value(Measure(t.Context(), f.Name, Params{Gap: time.Millisecond}))(t)
 			low, high := 1e5, 1e13 // B/s: a floppy disk, and more than any memory
 			if f.Unit == "s" {
 				low, high = 100e-9, patience.Seconds() // less than a system call, and more than the whole measurement
@@ -72,17 +71,14 @@ func TestVariantsSayWhatWasMeasured(t *testing.T) {
 	for gap, want := range map[time.Duration]string{
 		-1: "gap=0s", 0: "gap=0s", time.Microsecond: "gap=1µs", time.Hour: "gap=50ms",
 	} {
-		series, err := Measure(t.Context(), "futex", Params{Gap: gap})
-		check.Must(t, err)
+		series := check.Value(Measure(t.Context(), "futex", Params{Gap: gap}))(t)
 		check.Equal(t, series[0].Variant, want, "gap of", gap)
 	}
-	series, err := Measure(t.Context(), "unix-stream", Params{})
-	check.Must(t, err)
+	series := check.Value(Measure(t.Context(), "unix-stream", Params{}))(t)
 	for i, size := range writeSizes() {
 		check.Equal(t, series[i].Variant, fmt.Sprintf("write=%d", size))
 	}
-	_, err = Measure(t.Context(), "ceiling", Params{})
-	check.Fails(t, err, `"ceiling"`)
+	check.Fails(t, check.Err(Measure(t.Context(), "ceiling", Params{})), `"ceiling"`)
 }
 
 func TestBufferSize(t *testing.T) {
@@ -129,8 +125,7 @@ func TestScramble(t *testing.T) {
 // peersOf returns the peers that a process has started.
 func peersOf(t *testing.T, parent int) (peers []int) {
 	t.Helper()
-	children, err := usage.ChildrenOf(parent)
-	check.Must(t, err)
+	children := check.Value(usage.ChildrenOf(parent))(t)
 	return slices.DeleteFunc(children, func(pid int) bool { return !isPeer(pid) })
 }
 
@@ -225,8 +220,7 @@ func TestPinning(t *testing.T) {
 			check.That(t, set.Count() == 1 && set.IsSet(cpu), "got %d processors, want processor %d alone", set.Count(), cpu)
 		}
 	})
-	threads, err := os.ReadDir("/proc/self/task")
-	check.Must(t, err)
+	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
 	for _, thread := range threads {
 		tid, _ := strconv.Atoi(thread.Name())
 		var set unix.CPUSet
@@ -246,11 +240,9 @@ func TestPinning(t *testing.T) {
 
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
-		_, err := Measure(t.Context(), "unix-pingpong", Params{})
-		check.Must(t, err)
+		check.Must(t, check.Err(Measure(t.Context(), "unix-pingpong", Params{})))
 		check.Fails(t, fails(t.Context(), t, "futex", "", Params{CPUs: []int{0}}), "only 1 processors")
-		entries, err := os.ReadDir("/proc/self/fd")
-		check.Must(t, err)
+		entries := check.Value(os.ReadDir("/proc/self/fd"))(t)
 		return len(entries)
 	}
 	before := count()

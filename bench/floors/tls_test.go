@@ -15,8 +15,7 @@ func TestSecure(t *testing.T) {
 	var seen bytes.Buffer
 	var relayed [2]*os.File
 	for i := range ends {
-		pair, err := socketpair()
-		check.Must(t, err)
+		pair := check.Value(socketpair())(t)
 		defer pair[0].Close()
 		defer pair[1].Close()
 		ends[i], relayed[i] = pair[0], pair[1]
@@ -39,8 +38,7 @@ func TestSecure(t *testing.T) {
 		}
 		done <- err
 	}()
-	l, err := secure(socket(ends[0].Fd()), false)
-	check.Must(t, err)
+	l := check.Value(secure(socket(ends[0].Fd()), false))(t)
 	sent, got := bytes.Repeat([]byte("secret"), 20_000)[:100_000], make([]byte, 100_000)
 	check.Must(t, l.write(sent))
 	check.OK(t, l.read(got))

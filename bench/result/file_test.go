@@ -65,8 +65,7 @@ func TestFile(t *testing.T) {
 	for range 2 { // the second time replaces the first
 		check.Must(t, want.WriteFile(path))
 	}
-	got, err := ReadFile(path)
-	check.Must(t, err)
+	got := check.Value(ReadFile(path))(t)
 	check.Same(t, gocmp.Diff(want, got, everyField), "written and read")
 	s := text(t, want)
 	check.That(t, strings.Contains(s, "\n\t\t\t\t\t\"round_ns\": [500,600],\n"), "samples do not stand in one line:\n%s", s)
@@ -86,8 +85,7 @@ func TestComparedClocks(t *testing.T) {
 		old := strings.NewReplacer(
 			`"stopped": "time"`, `"discarded": [{"at_ns":1,"why":"a step"}], "stopped": "time"`,
 			`"train_ns"`, fmt.Sprintf(`"clocks": [{"host":"h2","offset_ns":5,"width_ns":1,"drift_ppm":1.5,"same":%v}], "train_ns"`, same)).Replace(text(t, r))
-		got, err := decodeAll([]byte(old))
-		check.Must(t, err)
+		got := check.Value(decodeAll([]byte(old)))(t)
 		want := tiny()
 		want.Hosts, want.Cells[0].Blocks[0] = r.Hosts, *b
 		if w := &want.Cells[0].Blocks[0]; !same {
@@ -267,8 +265,7 @@ func TestEveryField(t *testing.T) {
 	}
 	visit("", tree, nil, func(path, in, key string, v any, set func(any)) {
 		set("@")
-		whole, err := json.Marshal(tree)
-		check.Must(t, err)
+		whole := check.Value(json.Marshal(tree))(t)
 		set(v)
 		refused := func(bad, place string) {
 			_, err := decodeAll([]byte(`{"schema":4,` + strings.Replace(string(whole[1:]), `"@"`, bad, 1)))
@@ -282,8 +279,7 @@ func TestEveryField(t *testing.T) {
 			refused(bad, path)
 		}
 		if key != "" {
-			value, err := json.Marshal(v)
-			check.Must(t, err)
+			value := check.Value(json.Marshal(v))(t)
 			refused(fmt.Sprintf("%s,%q:%s", value, key, value), path+": stands twice")
 			refused(string(value)+`,"\u001b[2J":1`, in)
 		}
@@ -301,8 +297,7 @@ func TestEndless(t *testing.T) {
 		sparse:      "larger than 1073741824 bytes: not a result of ipcbench",
 		"/dev/zero": `begins with '\x00'`,
 	} {
-		_, err := ReadFile(path)
-		check.Fails(t, err, want, path)
+		check.Fails(t, check.Err(ReadFile(path)), want, path)
 	}
 	n := heap() - before
 	check.That(t, n <= 1<<20, "%d bytes were allocated", n)
@@ -328,8 +323,7 @@ func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(tex
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
 // read again unchanged.
 func FuzzDecode(f *testing.F) {
-	_, err := decodeAll([]byte(smallest))
-	check.Must(f, err)
+	check.Must(f, check.Err(decodeAll([]byte(smallest))))
 	f.Add([]byte(text(f, tiny())))
 	f.Add([]byte(smallest))
 	f.Fuzz(func(t *testing.T, data []byte) {

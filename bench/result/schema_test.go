@@ -31,8 +31,7 @@ var update = flag.Bool("update", false, "rewrite the keys of docs/result.md")
 
 // readPage returns the text of the page.
 func readPage(t *testing.T) string {
-	text, err := os.ReadFile(schemaPage)
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(schemaPage))(t)
 	return string(text)
 }
 

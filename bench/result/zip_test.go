@@ -19,13 +19,10 @@ import (
 // unzipped returns what a file holds that gzip has compressed.
 func unzipped(t testing.TB, path string) []byte {
 	t.Helper()
-	f, err := os.Open(path)
-	check.Must(t, err)
+	f := check.Value(os.Open(path))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	check.Must(t, err)
-	text, err := io.ReadAll(z)
-	check.Must(t, err)
+	z := check.Value(gzip.NewReader(f))(t)
+	text := check.Value(io.ReadAll(z))(t)
 	return text
 }
 
@@ -34,8 +31,7 @@ func zippedText(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, err := io.WriteString(z, text)
-	check.Must(t, err)
+	check.Must(t, check.Err(io.WriteString(z, text)))
 	check.Must(t, z.Close())
 	return b.Bytes()
 }
@@ -50,10 +46,8 @@ func TestGzip(t *testing.T) {
 	for _, path := range []string{named, plain} {
 		check.Must(t, want.WriteFile(path))
 	}
-	small, err := os.ReadFile(named)
-	check.Must(t, err)
-	large, err := os.ReadFile(plain)
-	check.Must(t, err)
+	small := check.Value(os.ReadFile(named))(t)
+	large := check.Value(os.ReadFile(plain))(t)
 	check.That(t, bytes.HasPrefix(small, []byte(gzipMagic)) && !bytes.HasPrefix(large, []byte(gzipMagic)) && len(small) <= len(large)/2,
 		"%d bytes with the name, %d without", len(small), len(large))
 	misnamed := filepath.Join(dir, "zipped.json")
