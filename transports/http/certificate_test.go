@@ -1,13 +1,10 @@
 package http
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
 	"encoding/pem"
-	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,34 +24,24 @@ import (
 // a body. A lane's endpoints refuse other lanes.
 func TestSenders(t *testing.T) {
 	r := start(t, "http:network=tcp:tls=mutual", vectors(t, 2, 100), 3)
-	config := drivertest.Certified(t, r.e, 1)
-	ask := func(method, path, sender string) (int, error) {
-		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), waiting.Limit)
+	config := drivertest.Certified(t, r.Endpoint, 1)
+	answers := func(code int, what, request, sender string) {
+		t.Helper()
+		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.Endpoint.Addr(), "tcp:"), waiting.Limit)
 		check.Must(t, err)
 		defer raw.Close()
 		waiting.Conn(t, raw)
-		c := tls.Client(raw, config)
-		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%s%sContent-Length: 1000000\r\n\r\n", method, path, r.secret(), sender)
-		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return 0, err
-		}
-		return a.StatusCode, nil
+		tell(t, tls.Client(raw, config), r.admitted(request)+sender+"\r\n").want(t, code, "", what, sender)
 	}
-	for _, e := range r.s.in.endpoints() {
-		method, pattern, _ := strings.Cut(e.Pattern, " ")
+	for pattern, request := range r.requests("1") {
 		for _, sender := range []string{"", "Sender: \r\n", "Sender: lane-0\r\n", "Sender: lane-9\r\n", "Sender: lane-01\r\n", "Sender: 1\r\n", "Sender: lane-0\r\nSender: lane-1\r\n"} {
-			path := strings.NewReplacer("{id}", "a", "{lane}", "1").Replace(pattern)
-			code, err := ask(method, path, sender)
-			check.That(t, code == http.StatusForbidden, "%s with %q: got %d, %v, want 403", e.Pattern, sender, code, err)
+			answers(403, pattern, request, sender)
 		}
-		if path := strings.ReplaceAll(pattern, "{lane}", "0"); path != pattern {
-			code, err := ask(method, path, "Sender: lane-1\r\n")
-			check.That(t, code == http.StatusForbidden, "%s of another lane: got %d, %v, want 403", e.Pattern, code, err)
+		if strings.Contains(pattern, "{lane}") {
+			answers(403, pattern, r.requests("0")[pattern], "Sender: lane-1\r\n")
 		}
 	}
-	code, err := ask("GET", "/v1/stats", "Sender: lane-1\r\n")
-	check.That(t, code == http.StatusOK, "stats with the right sender: got %d, %v, want 200", code, err)
+	answers(200, "the right sender", r.requests("1")["GET /v1/stats"], "Sender: lane-1\r\n")
 }
 
 // TestCurl: A1, O21. curl is served with a certificate and the lane that it is for, over
@@ -65,13 +52,13 @@ func TestCurl(t *testing.T) {
 	}
 	for _, network := range []string{"tcp", "unix"} {
 		r := start(t, "http:tls=mutual:network="+network, vectors(t, 2, 100), 2)
-		cert, key := drivertest.Files(t, drivertest.Certified(t, r.e, 1))
-		ca := filepath.Join(r.dir, driver.AuthorityFile)
+		cert, key := drivertest.Files(t, drivertest.Certified(t, r.Endpoint, 1))
+		ca := filepath.Join(r.Dir, driver.AuthorityFile)
 		strange := filepath.Join(t.TempDir(), "ca.pem")
 		other, err := identity.NewAuthority("00")
 		check.Must(t, err)
 		check.Must(t, os.WriteFile(strange, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate()}), 0o600))
-		_, where, _ := strings.Cut(r.e.Addr(), ":")
+		_, where, _ := strings.Cut(r.Endpoint.Addr(), ":")
 		reach := []string{"--unix-socket", where}
 		if network == "tcp" {
 			reach = []string{"--connect-to", "aggregator:443:" + where}
@@ -88,7 +75,7 @@ func TestCurl(t *testing.T) {
 		} {
 			args := append(append([]string{"-sS", "--max-time", "10", "-H", "@-", "--cacert", c.ca}, reach...), c.own...)
 			cmd := exec.CommandContext(t.Context(), "curl", append(args, "https://aggregator/v1/stats")...)
-			cmd.Stdin = strings.NewReader("Authorization: " + r.e.Authorization() + "\nSender: " + c.sender + "\n")
+			cmd.Stdin = strings.NewReader("Authorization: " + r.Endpoint.Authorization() + "\nSender: " + c.sender + "\n")
 			out, _ := cmd.CombinedOutput() // its error says a number
 			check.That(t, bytes.Contains(out, []byte(c.says)), "%s: %s: got %s, want %q in it", network, c.what, out, c.says)
 		}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -21,8 +19,8 @@ import (
 // Whatever stands on a connection, the server survives it, answers in HTTP or
 // not at all, and serves others.
 func FuzzServer(f *testing.F) {
-	r := open(f, "http-shm", vectors(f, 2, 100), 1, impatient(time.Second))
-	r.publish(1)
+	r := open(f, "http-shm", vectors(f, 2, 100), 1)
+	r.Publish(1)
 	for _, q := range []string{
 		"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
 		"PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 1\r\nContent-Length: 1\r\n\r\nxGET /v1/tensors/a HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -36,9 +34,8 @@ func FuzzServer(f *testing.F) {
 	} {
 		f.Add([]byte(q))
 	}
-	h := r.client()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := r.e.Dial(t.Context(), nil)
+		c, err := r.Endpoint.Dial(t.Context(), nil)
 		check.Must(t, err)
 		defer c.Close()
 		waiting.Conn(t, c)
@@ -47,10 +44,9 @@ func FuzzServer(f *testing.F) {
 		got, _ := io.ReadAll(c)
 		check.That(t, len(got) <= 0 || bytes.HasPrefix(got, []byte("HTTP/1.")), "answer %q", got)
 		check.That(t, !bytes.Contains(got, []byte(" 500 ")), "internal error: %s", got)
-		in := *r
-		in.t = t
-		a := in.ask(h, "GET", "/v1/ping", nil)
-		check.That(t, a.code == http.StatusNoContent, "ping: got %d", a.code)
+		in := *r.Session
+		in.T = t
+		(&rig{&in, r.server, r.client}).ask("GET", "/v1/ping", "").want(t, 204, "", "ping")
 	})
 }
 
@@ -82,7 +78,7 @@ func FuzzWorker(f *testing.F) {
 			}
 			server.Close()
 		}()
-		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(time.Second), nil)
+		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(waiting.Limit), nil)
 		w := &worker{o: o, c: config{local: true}, client: dialled, shared: newShared(o, config{}, joinAnswer{}), fetch: store.Fetcher{Client: dialled, Manifest: tb}}
 		w.jobs = w.request("jobs", "GET", "jobs/0")
 		if w.join(t.Context()) == nil {

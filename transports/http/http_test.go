@@ -1,17 +1,21 @@
 package http
 
 import (
-	"fmt"
+	"errors"
 	"testing"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
+
+func TestMain(m *testing.M) {
+	drivertest.Play(roles)
+	drivertest.Main(m, append(presets(), New(), Local())...)
+}
 
 func TestHTTP(t *testing.T) { drivertest.Run(t, New) }
 
@@ -56,41 +60,55 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// A32, A12: every setting carries every type and shape, round after round, with
-// more lanes than one.
+// A12, A32, O25: every setting carries every type and shape, and of a tensor whose length
+// varies the rows in use, either way, be they none, all, more or fewer than before. Every
+// tensor is counted once, and every byte at both ends.
 func TestVariants(t *testing.T) {
-	specs := []tensor.Spec{{Name: "empty", DType: tensor.F32, Shape: []int{3, 0}}, {Name: "scalar", DType: tensor.F64}}
+	specs := []tensor.Spec{
+		{Name: "tokens", DType: tensor.I32, Shape: []int{1000, 30}, Var: true},
+		{Name: "void", DType: tensor.F64, Shape: []int{200, 0}, Var: true},
+		{Name: "bytes", DType: tensor.U8, Shape: []int{300}, Var: true},
+		{Name: "empty", DType: tensor.F32, Shape: []int{3, 0}}, {Name: "scalar", DType: tensor.F64},
+	}
 	for _, d := range tensor.DTypes() {
 		specs = append(specs, tensor.Spec{Name: d.String(), DType: d, Shape: []int{65, 33}})
 	}
-	l := layout(t, specs...)
+	varying := drivertest.Layout(t, specs...)
+	set := func(p *tensor.Package, tokens, bytes int) error {
+		return errors.Join(p.SetRows(0, tokens), p.SetRows(1, tokens%201), p.SetRows(2, bytes))
+	}
 	for _, variant := range []string{
-		"http", "http:batch=5", "http:network=tcp", "http:body=json", "http:body=json:batch=1:network=tcp",
+		"http", "http:batch=1", "http:batch=5", "http:network=tcp", "http:body=json", "http:body=json:batch=1:network=tcp",
 		"http:conn=per-request", "http:conn=per-request:body=json:network=tcp",
-		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json",
-		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=120KiB",
-		"http:cache=on:drain=on", "http-shm:copy=out", "http-shm:copy=out:pool=120KiB", "http-shm:missing=50", "http-shm:missing=30:copy=out", "http-shm:missing=100",
+		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json", "http:cache=on:drain=on",
+		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=130KiB",
+		"http-shm:copy=out", "http-shm:copy=out:pool=120KiB", "http-shm:missing=50", "http-shm:missing=30:copy=out", "http-shm:missing=100",
 	} {
 		t.Run(variant, func(t *testing.T) {
-			r := open(t, variant, l, 2)
-			for round := range 4 {
-				m := r.publish(uint64(round))
+			r := open(t, variant, varying, 2)
+			for round, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
+				m, err := r.Server.Reserve()
+				check.Must(t, errors.Join(err, set(m, rows[0], rows[1])))
+				tensor.Fill(m, uint64(round))
+				m, err = r.Server.Publish(t.Context(), m)
+				check.Must(t, err)
 				for c := range 4 {
-					r.exchange(c%2, driver.Job{Round: round, Client: c}, m)
+					j := driver.Job{Round: round, Client: c}
+					u := r.ExchangeBy(c%2, j, func(j driver.Job, model, u *tensor.Package) error {
+						check.That(t, model.Hash() == m.Hash() && model.Payload() == m.Payload(), "rows %v: the model came as %d bytes", rows, model.Payload())
+						return errors.Join(set(u, rows[1], (rows[0]+c)%301), tensor.Train(u, model, drivertest.Key(j)))
+					})
+					check.That(t, u.Rows(0) == rows[1] && u.Rows(2) == (rows[0]+c)%301, "rows %v: the update has other rows", rows)
+					check.Must(t, tensor.Prove(u, m, drivertest.Key(j)))
+					u.Release()
 				}
 			}
-			moved, sent := int64(0), int64(0)
-			for n := range r.workers {
-				c := r.counts(n)
-				moved += c[phase.BodyTensors] + c[phase.HandleTensors]
-				sent += c[phase.WireSent]
-				check.That(t, c[phase.CacheHits] <= 0, "cache hits: %d, and no client was twice in a round", c[phase.CacheHits])
-			}
-			s := r.counts(-1)
-			if up := s[phase.BodyTensors] + s[phase.HandleTensors]; moved != 16*int64(l.Len()) || up != moved {
-				t.Errorf("%d tensors went down and %d up, want %d", moved, up, 16*l.Len())
-			}
-			check.Equal(t, s[phase.WireReceived], sent, "workers sent", sent, "bytes, the server received")
+			s, w := r.Counts()
+			all := int64(6 * 4 * varying.Len())
+			check.Equal(t, w[phase.BodyTensors]+w[phase.HandleTensors], all, "tensors down")
+			check.Equal(t, s[phase.BodyTensors]+s[phase.HandleTensors], all, "tensors up")
+			check.Equal(t, s[phase.WireReceived], w[phase.WireSent], "bytes received by the server")
+			check.Equal(t, w[phase.CacheHits], 0, "hits, and no client was twice in a round:")
 		})
 	}
 }
@@ -100,21 +118,16 @@ func TestAllocations(t *testing.T) {
 	for _, variant := range []string{"http", "http-shm"} {
 		cost := func(tensors, size int) float64 {
 			r := open(t, variant, vectors(t, tensors, size), 1)
-			round := 0
-			m := r.publish(1)
 			return testing.AllocsPerRun(20, func() {
-				round++
-				r.exchange(0, driver.Job{Round: round}, m)
-				m = r.publish(uint64(round))
+				r.Publish(1)
+				r.carry(0, driver.Job{Round: 1})
 			})
 		}
-		small, large, many := cost(1, 100), cost(1, 4<<20), cost(500, 100)
-		t.Log(variant, ":", small, "allocations a round with 1 small tensor,", large, "with 1 of 4 MiB,", many, "with 500 small ones")
 		// What grew would grow by 500. Pools that the collector empties, and under the
 		// race detector lose things on purpose, take some dozens.
-		if most := small + 100; large > most || many > most {
-			t.Errorf("%s: %s", variant, fmt.Sprintf("%v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones", small, large, many))
-		}
+		small, large, many := cost(1, 100), cost(1, 4<<20), cost(500, 100)
+		check.That(t, max(large, many) <= small+100, "%s: %v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones",
+			variant, small, large, many)
 	}
 }
 
@@ -129,13 +142,11 @@ func TestSettingsTogether(t *testing.T) {
 		"http-shm:copy=out:shm=off":    "copy=out needs shm=on",
 		"http-shm:copy=out:pool=64B":   "",
 	} {
-		v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
-		check.Must(t, err)
-		err = v.Check(driver.Options{Down: vectors(t, 1, 1), Up: vectors(t, 1, 1), Lanes: 1, Depth: 1, Settings: v.Settings})
+		v, l := parse(t, variant), vectors(t, 1, 1)
+		err := v.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: v.Settings})
+		check.That(t, err == nil || want != "", "%s: %v", variant, err)
 		if want != "" {
-			wantError(t, variant, err, want)
-		} else {
-			check.Must(t, err)
+			check.Fails(t, err, want, variant)
 		}
 	}
 }
@@ -144,14 +155,6 @@ func TestSettingsTogether(t *testing.T) {
 func BenchmarkPing(b *testing.B) {
 	r := open(b, "http", vectors(b, 1, 1), 1)
 	for b.Loop() {
-		check.Must(b, r.workers[0].Ping(b.Context()))
+		check.Must(b, r.Workers[0].Ping(b.Context()))
 	}
-}
-
-// A worker of a lane that is taken hears it in a line.
-func TestTaken(t *testing.T) {
-	r := open(t, "http", layout(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}}), 1)
-	_, err := dialLane(t.Context(), r.v, r.e, 0, r.o)
-	want := "http: lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane has a worker"
-	check.That(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }

@@ -19,8 +19,8 @@ import (
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -30,30 +30,28 @@ import (
 // metadata rides on the answers that exist anyway.
 func TestLocalClientCostsTwoExchanges(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 20, 1000), 2)
-	m := r.publish(1)
-	before := r.counts(0)
+	r.Publish(1)
+	before := r.Workers[0].Rec.Counts()
 	for i := range 5 {
-		r.exchange(0, driver.Job{Client: i}, m)
+		r.carry(0, driver.Job{Client: i})
 	}
-	got := r.counts(0)
-	for name, n := range before {
-		got[name] -= n
+	cost := since(before, r.Workers[0].Rec.Counts())
+	want := counts{phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0}
+	counted(t, "worker", cost, want)
+	r.counted(want, nil)
+	for name, n := range cost {
+		call, is := strings.CutPrefix(name, phase.Calls)
+		check.That(t, !is || n == map[string]int64{"jobs": 5, "results": 5}[call], "%d calls of %s", n, call)
+		check.That(t, n == 0 || !strings.HasPrefix(name, phase.Fallback) && name != phase.Copied, "%s: %d, want none", name, n)
 	}
-	wantCounts(t, "worker", got, map[string]int64{
-		phase.Calls + "jobs": 5, phase.Calls + "results": 5, phase.Calls + "batch": 0,
-		phase.Calls + "join": 0, phase.Calls + "prove": 0,
-		phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0, phase.Copied: 0,
-	})
-	wantCounts(t, "server", r.counts(-1), map[string]int64{
-		phase.Served + "jobs": 5, phase.Served + "results": 5, phase.Served + "batch": 0,
-		phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0,
-	})
-	for name, n := range r.counts(0) {
-		check.That(t, !strings.HasPrefix(name, phase.Fallback) || n == 0, "%s: %d, want none", name, n)
-	}
-	if got[phase.WireReceived]+got[phase.WireSent] > 5*4096 {
-		t.Errorf("%d bytes received and %d sent by 5 clients: tensors went through the socket", got[phase.WireReceived], got[phase.WireSent])
-	}
+	check.That(t, cost[phase.WireReceived]+cost[phase.WireSent] < 5*4096, "tensors went through the socket: %v", cost)
+}
+
+// partial is what a worker has counted after a model of 10 tensors of 1000 bytes of which
+// 3 were damaged, and one that is whole.
+var partial = counts{
+	phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
+	phase.HandleTensors: 17, phase.HandleBytes: 17000, phase.Fallback + store.Stale: 3,
 }
 
 // A4, A5, A6: of a model whose shards are partly in the slab and partly not,
@@ -61,125 +59,89 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 // order; a damaged shard falls back alone, and nothing is read twice.
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
-	m := r.publish(1)
+	r.Publish(1)
 	r.damage(0, 2, 3, 7)
-	r.exchange(0, driver.Job{}, m)
-	wantCounts(t, "damaged", r.counts(0), map[string]int64{
-		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
-		phase.HandleTensors: 7, phase.HandleBytes: 7000, phase.Fallback + store.Stale: 3,
-	})
-	m = r.publish(2) // the next model is whole
-	r.exchange(0, driver.Job{Round: 1}, m)
-	wantCounts(t, "whole", r.counts(0), map[string]int64{phase.Calls + "batch": 1, phase.HandleTensors: 17})
+	r.carry(0, driver.Job{})
+	r.Publish(2) // the next model is whole
+	r.carry(0, driver.Job{Round: 1})
+	r.counted(counts{phase.HandleTensors: 20, phase.BodyTensors: 0}, partial)
 }
 
 // damage makes tensors of one of the two models stale, whose generations stand before them.
 func (r *rig) damage(model int, tensors ...int) {
-	r.t.Helper()
-	models := r.s.in.memory.models
-	check.Must(r.t, os.Chmod(models.ref.Path, modeWriter))
-	pool, err := os.OpenFile(models.ref.Path, os.O_RDWR, 0)
-	check.Must(r.t, err)
-	defer pool.Close()
+	r.T.Helper()
+	models := r.server.memory.models
 	for _, i := range tensors {
-		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(models.both[model].handles[i].Offset)-slab.Align)
-		check.Must(r.t, err)
+		r.overwrite(models.ref, 4096+int64(models.both[model].handles[i].Offset)-slab.Align, make([]byte, 8))
 	}
 }
 
-// A12, A13: what the slab has no room for goes as a body, and is counted; so
-// does a type that it does not hold; all ten types go through it.
+// overwrite changes bytes of a slab's file.
+func (r *rig) overwrite(ref *store.SlabRef, at int64, b []byte) {
+	r.T.Helper()
+	check.Must(r.T, os.Chmod(ref.Path, modeWriter))
+	f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
+	check.Must(r.T, err)
+	_, err = f.WriteAt(b, at)
+	check.Must(r.T, errors.Join(err, f.Close()))
+}
+
+// A12, A30: what the slab has no room for, does not get, or which there is no slab for,
+// goes as a body, and is counted with the reason.
 func TestFallbacks(t *testing.T) {
-	t.Run("full", func(t *testing.T) {
-		r := open(t, "http-shm:pool=128B", layout(t, tensor.Spec{Name: "kilobyte", DType: tensor.U8, Shape: []int{1024}}), 1)
-		m := r.publish(1)
-		r.exchange(0, driver.Job{}, m)
-		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Full: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Full: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
-		h := r.client()
-		data := pattern(1, 1024)
-		if a := r.put(h, "kb", data); strings.Contains(a, "pool") || strings.Contains(a, "handle") || !strings.Contains(a, `"fallback":"full"`) {
-			t.Errorf("put: got %s, want no metadata", a)
-		}
-		if a := r.ask(h, "GET", "/v1/tensors/kb", nil); !bytes.Equal(a.body, data) {
-			t.Error("get: other bytes")
-		}
-	})
-	t.Run("partly full", func(t *testing.T) {
-		// One model and a half fit, and one update: of two models alive at once the
-		// second one is half on the heap.
-		r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
-		for round := range 6 {
-			r.exchange(0, driver.Job{Round: round}, r.publish(uint64(round)))
-		}
-		got := r.counts(0)
-		if full := got[phase.Fallback+store.Full]; full == 0 || full != got[phase.BodyTensors] || got[phase.HandleTensors] != 24-full {
-			t.Errorf("got %v, want some of 24 tensors each way", got)
-		}
-	})
-	t.Run("missing", func(t *testing.T) {
-		// As many as the setting says, in every round, and no update.
-		for percent, missing := range map[int]int64{25: 4, 50: 8, 75: 12, 100: 16, 10: 1} {
-			r := open(t, fmt.Sprintf("http-shm:missing=%d", percent), vectors(t, 16, 100), 1)
-			for round := range 3 {
-				r.exchange(0, driver.Job{Round: round}, r.publish(uint64(round)))
-				n := int64(round + 1)
-				wantCounts(t, fmt.Sprint("worker, missing=", percent), r.counts(0), map[string]int64{
-					phase.Fallback + store.Missing: n * missing, phase.BodyTensors: n * missing, phase.HandleTensors: n * (16 - missing), phase.Calls + "batch": n,
-				})
-			}
-			wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Missing: 0, phase.BodyTensors: 0, phase.HandleTensors: 48})
-		}
-	})
-	t.Run("dtypes", func(t *testing.T) {
-		r := start(t, "http-shm", vectors(t, 1, 1), 1)
-		h := r.client()
-		for _, name := range []string{"c64", "f8", "qint4"} {
-			a := r.ask(h, "PUT", "/v1/tensors/"+name, []byte("12345678"), store.FieldDType, name, store.FieldShape, "1,1")
-			if a.code != 201 || strings.Contains(string(a.body), "pool") || !strings.Contains(string(a.body), `"fallback":"dtype"`) {
-				t.Errorf("%s: got %d %s, want no metadata", name, a.code, a.body)
-			}
-			if a := r.ask(h, "GET", "/v1/tensors/"+name, nil); string(a.body) != "12345678" || a.head.Get(store.FieldDType) != name {
-				t.Errorf("%s: got %q %v", name, a.body, a.head)
-			}
-		}
-		for _, d := range tensor.DTypes() {
-			a := r.ask(h, "PUT", "/v1/tensors/"+d.String(), pattern(1, 3*d.Size()), store.FieldDType, d.String(), store.FieldShape, "3")
-			check.That(t, a.code == 201 && strings.Contains(string(a.body), `"pool"`),
-				"%v: got %d %s, want metadata", d, a.code, a.body)
-		}
-	})
-	t.Run("off", func(t *testing.T) { // A30
-		mapped := func() int { // by this process; other tests may have left something to a worker function
-			maps, err := os.ReadFile("/proc/self/maps")
-			check.Must(t, err)
-			return bytes.Count(maps, []byte(scratch.SharedMemory+"/ipcbench-"))
-		}
+	mapped := func() int { // by this process
+		maps, err := os.ReadFile("/proc/self/maps")
+		check.Must(t, err)
+		return bytes.Count(maps, []byte(scratch.SharedMemory+"/ipcbench-"))
+	}
+	for _, c := range []struct {
+		variant, reason string
+		down, up        int64 // of 16 tensors: how many fall back
+	}{
+		{"http-shm:pool=128B", store.Full, 16, 16}, {"http-shm:shm=off", store.Off, 16, 16},
+		{"http-shm:missing=10", store.Missing, 1, 0}, {"http-shm:missing=25", store.Missing, 4, 0},
+		{"http-shm:missing=75", store.Missing, 12, 0}, {"http-shm:missing=100", store.Missing, 16, 0},
+	} {
 		before := mapped()
-		r := open(t, "http-shm:shm=off", vectors(t, 3, 100), 1)
-		r.exchange(0, driver.Job{}, r.publish(1))
-		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-		a := r.put(r.client(), "t", []byte{1})
-		check.That(t, !strings.Contains(a, "pool") && strings.Contains(a, `"fallback":"off"`), "put: got %s, want no metadata", a)
-		if after := mapped(); r.s.in.memory.dir != nil || after > before {
-			t.Errorf("shared memory is off, and %d segments more are mapped", after-before)
+		r := open(t, c.variant, vectors(t, 16, 1024), 1)
+		for n := range int64(3) {
+			r.Publish(uint64(n))
+			r.carry(0, driver.Job{Round: int(n)})
+			fell := func(tensors int64) counts {
+				tensors *= n + 1
+				return counts{phase.Fallback + c.reason: tensors, phase.BodyTensors: tensors, phase.HandleTensors: 16*(n+1) - tensors}
+			}
+			r.counted(fell(c.up), fell(c.down))
+			r.counted(nil, counts{phase.Calls + "batch": n + 1})
 		}
-	})
+		a := r.put("kb", strings.Repeat("x", 1024))
+		inSlab := strings.Contains(a.text, `"pool"`) && strings.Contains(a.text, `"handle"`)
+		check.That(t, inSlab == (c.up == 0) && strings.Contains(a.text, `"fallback":"`+c.reason) != inSlab, "%s: put: got %s", c.variant, a.text)
+		r.ask("GET", "/v1/tensors/kb", "").want(t, 200, strings.Repeat("x", 1024), c.variant)
+		check.That(t, c.reason != store.Off || r.server.memory.dir == nil && mapped() <= before, "shared memory is off, and segments are mapped")
+	}
+	// One model and a half fit, and one update: of two models alive at once the
+	// second one is half on the heap.
+	r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
+	for round := range 6 {
+		r.Publish(uint64(round))
+		r.carry(0, driver.Job{Round: round})
+	}
+	_, got := r.Counts()
+	full := got[phase.Fallback+store.Full]
+	check.That(t, full > 0 && full == got[phase.BodyTensors] && got[phase.HandleTensors] == 24-full, "got %v, want some of 24 tensors each way", got)
 }
 
 // What does not fit into this machine is said before anything is made.
 func TestCheckRoom(t *testing.T) {
-	d := Local().(transport)
-	v, err := transports.NewVariant(d, nil)
-	check.Must(t, err)
-	huge := layout(t, tensor.Spec{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}})
+	v := parse(t, "http-shm")
+	huge := drivertest.Vectors(t, tensor.U8, 1<<50)
 	o := driver.Options{Down: huge, Up: huge, Lanes: 3, Depth: 2, Settings: v.Settings}
-	wantError(t, "check", d.Check(o), "slabs need 9007")
+	check.Fails(t, v.Transport.Check(o), "slabs need 9007")
 	o.Lanes = 1 << 40
-	wantError(t, "check of what overflows", d.Check(o), "slabs need 9223372036854775807")
+	check.Fails(t, v.Transport.Check(o), "slabs need 9223372036854775807", "what overflows")
 	o.Settings["shm"] = "off"
-	check.Must(t, d.Check(o))
+	check.Must(t, v.Transport.Check(o))
 }
 
 // A7, A29, A30: a writer has one segment, however many tensors it writes; it is
@@ -187,20 +149,16 @@ func TestCheckRoom(t *testing.T) {
 func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
-		names := map[string]bool{}
-		entries, err := os.ReadDir(r.s.in.memory.dir.Path())
+		sizes := map[string]int64{}
+		entries, err := os.ReadDir(r.server.memory.dir.Path())
 		check.Must(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
 			check.Must(t, err)
-			if e.Name() == "lock" {
-				continue // which holds nothing
-			}
-			names[e.Name()] = true
-			check.That(t, info.Size() == 4096+1<<20, "%s has %d bytes, want 1 MiB and a header", e.Name(), info.Size())
+			sizes[e.Name()] = info.Size()
 		}
-		check.That(t, len(names) == 4 && names["models"] && names["updates-0"] && names["updates-2"],
-			"%d tensors: segments %v, want one of the server and one a lane", tensors, names)
+		const size = 4096 + 1<<20
+		check.Equal(t, sizes, map[string]int64{"models": size, "updates-0": size, "updates-1": size, "updates-2": size, "lock": sizes["lock"]})
 	}
 }
 
@@ -208,101 +166,89 @@ func TestSegments(t *testing.T) {
 // the update is sent.
 func TestModelIsCheckedAfterUse(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 3, 100), 1)
-	r.publish(1)
-	check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-	w := r.workers[0]
-	_, _, err := w.Receive(t.Context())
-	check.Must(t, err)
-	u, err := w.Reserve()
-	check.Must(t, err)
-	for range 2 { // which no server does before the update was collected
-		m, err := r.s.in.Reserve()
-		check.Must(t, err)
-		check.Must(t, r.s.in.Publish(t.Context(), m))
-	}
-	err = w.Submit(t.Context(), u)
+	r.Publish(1)
+	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
+	err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) (err error) {
+		for range 2 { // which no server does before the update was collected
+			m, wrong := r.server.Reserve()
+			err = errors.Join(err, wrong, r.server.Publish(t.Context(), m))
+		}
+		return err
+	})
 	check.That(t, errors.Is(err, slab.ErrStale), "submit: got %v, want a stale handle", err)
-	check.Must(t, w.Close())
-	_, err = r.s.Collect(t.Context(), 0)
-	wantError(t, "collect", err, "the worker says: the model changed while it was in use: tensor 0")
+	check.Must(t, r.Workers[0].Close())
+	_, err = r.Server.Collect(t.Context(), 0)
+	check.Fails(t, err, "the worker says: the model changed while it was in use: tensor 0")
 }
 
 // A4: who claims to be local has to prove it: a lane's slab has to hold what the
 // server said.
 func TestLocalityIsProved(t *testing.T) {
-	connect := func(t *testing.T, r *rig) *worker { // which has not joined
-		c := exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return r.e.Dial(ctx, nil) }, r.e.Authorization(), false, defaultPatience, nil)
+	connect := func(r *rig) *worker { // which has not joined
+		c := exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return r.Endpoint.Dial(ctx, nil) },
+			r.Endpoint.Authorization(), false, defaultPatience, nil)
 		t.Cleanup(c.Close)
-		return &worker{o: r.o, client: c}
+		w := &worker{o: r.Options, client: c}
+		w.o.Rec = nil
+		return w
 	}
-	join := func(t *testing.T, r *rig) (*worker, joinAnswer) {
-		t.Helper()
-		w, a := connect(t, r), joinAnswer{}
-		q := w.about("join", "POST", "?down="+digest(r.o.Down)+"&up="+digest(r.o.Up))
-		check.Must(t, w.client.Do(t.Context(), q, func(q *http.Response) error { return readJSON(q, &a) }))
-		return w, a
+	do := func(w *worker, q exchange.Request, answer any) error {
+		return w.client.Do(t.Context(), q, func(a *http.Response) error {
+			if answer == nil {
+				return nil
+			}
+			return readJSON(a, answer)
+		})
 	}
-	t.Run("no proof", func(t *testing.T) {
-		r := start(t, "http-shm", vectors(t, 1, 100), 1)
-		w, _ := join(t, r)
-		wantError(t, "prove", w.client.Do(t.Context(), w.about("prove", "POST", "/local"), nil), "does not hold the challenge")
-		m := r.publish(1)
-		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-		var job jobAnswer
-		check.Must(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), func(q *http.Response) error { return readJSON(q, &job) }))
-		check.That(t, job.Update == "", "a stranger is offered the lane's slab: %+v", job)
-		// It claims all the same that its update lies there.
-		q := w.request("results", "POST", "results/0")
-		q.Type = exchange.TypeRaw
-		zero := func(name string) exchange.Field { return exchange.Field{Name: name} }
-		q.Fields = []exchange.Field{
-			zero(fieldRound), zero(fieldClient), zero(fieldReceipt), zero(store.FieldTable), zero(fieldCache), zero(fieldCached),
-			{Name: fieldUpdate, Text: string(store.EncodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}))},
-		}
-		wantError(t, "results", w.client.Do(t.Context(), q, nil), "409")
-		// A body is taken.
-		q.Fields, q.Body = q.Fields[:6], [][]byte{r.s.in.manifests.up.Bytes, m.View(0)}
-		q.Fields[3].Value = len(r.s.in.manifests.up.Bytes)
-		check.Must(t, w.client.Do(t.Context(), q, nil))
-		p, err := r.s.Collect(t.Context(), 0)
-		check.Must(t, err)
-		check.That(t, p.Hash() == m.Hash(), "other bytes")
-		p.Release()
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Remote: 1})
-	})
-	t.Run("wrong nonce", func(t *testing.T) {
-		r := start(t, "http-shm", vectors(t, 1, 100), 1)
-		o := r.o
-		o.Rec = phase.NewRecorder(10)
-		_, a := join(t, r)
-		a.Updates.Nonce, a.Models.Nonce = strings.Repeat("00", 16), strings.Repeat("11", 16)
-		s := newShared(o, config{local: true}, a)
-		check.That(t, s.reader == nil && s.updates == nil, "opened a slab with another nonce")
-		check.Must(t, s.close())
-	})
-	t.Run("other connection", func(t *testing.T) {
-		r := open(t, "http-shm", vectors(t, 1, 100), 1)
-		w := connect(t, r)
-		wantError(t, "prove", w.client.Do(t.Context(), w.about("prove", "POST", "/local"), nil), "another connection")
-		wantError(t, "leave", w.client.Do(t.Context(), w.about("leave", "DELETE", ""), nil), "another connection")
-		wantError(t, "jobs", w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), nil), "another connection")
-		r.exchange(0, driver.Job{}, r.publish(1))
-	})
-	t.Run("stale handle", func(t *testing.T) { // A21
-		r := open(t, "http-shm", vectors(t, 1, 100), 1)
-		r.publish(1)
-		check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-		w := r.workers[0]
-		_, _, err := w.Receive(t.Context())
-		check.Must(t, err)
-		u, err := w.Reserve()
-		check.Must(t, err)
-		h, err := w.in.handle.Decode()
-		check.Must(t, err)
+	r := start(t, "http-shm", vectors(t, 1, 100), 1)
+	var joined joinAnswer
+	w := connect(r)
+	check.Must(t, do(w, w.about("join", "POST", "?down="+digest(r.Options.Down)+"&up="+digest(r.Options.Up)), &joined))
+	check.Fails(t, do(w, w.about("prove", "POST", "/local"), nil), "does not hold the challenge")
+	r.Publish(1)
+	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
+	var job jobAnswer
+	check.Must(t, do(w, w.request("jobs", "GET", "jobs/0"), &job))
+	check.That(t, job.Update == "", "a stranger is offered the lane's slab: %+v", job)
+	// It claims all the same that its update lies there.
+	q := w.request("results", "POST", "results/0")
+	for _, name := range []string{fieldRound, fieldClient, fieldReceipt, fieldCache, fieldCached, store.FieldTable} {
+		q.Fields = append(q.Fields, exchange.Field{Name: name})
+	}
+	claim := exchange.Field{Name: fieldUpdate, Text: string(store.EncodeHandle(slab.Handle{Length: uint64(r.Options.Up.Size()), Generation: 1}))}
+	claiming := q
+	claiming.Fields = append(q.Fields[:6:6], claim)
+	check.Fails(t, do(w, claiming, nil), "409")
+	// A body is taken.
+	table := tableOf(t, r.Options.Up)
+	q.Fields[5].Value, q.Body = len(table), [][]byte{[]byte(table), r.Model.View(0)}
+	check.Must(t, do(w, q, nil))
+	p, err := r.Server.Collect(t.Context(), 0)
+	check.Must(t, err)
+	check.That(t, p.Hash() == r.Model.Hash(), "other bytes")
+	p.Release()
+	r.counted(counts{phase.Fallback + store.Remote: 1}, nil)
+
+	joined.Updates.Nonce, joined.Models.Nonce = strings.Repeat("00", 16), strings.Repeat("11", 16)
+	s := newShared(r.Options, config{local: true}, joined)
+	check.That(t, s.reader == nil && s.updates == nil, "opened a slab with another nonce")
+	check.Must(t, s.close())
+
+	r = open(t, "http-shm", vectors(t, 1, 100), 1)
+	other := connect(r)
+	for _, q := range []exchange.Request{other.about("prove", "POST", "/local"), other.about("leave", "DELETE", ""), other.request("jobs", "GET", "jobs/0")} {
+		check.Fails(t, do(other, q, nil), "another connection")
+	}
+	r.Publish(1)
+	r.carry(0, driver.Job{})
+	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
+	err = drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error { // A21
+		h, err := r.worker(0).handle.Decode()
 		h.Generation--
-		w.in.handle = store.EncodeHandle(h)
-		wantError(t, "submit", w.Submit(t.Context(), u), "not the one that was given")
+		r.worker(0).handle = store.EncodeHandle(h)
+		return err
 	})
+	check.Fails(t, err, "not the one that was given", "a stale handle")
 }
 
 // A server may be on another host and mean this one no good: whatever it names, and
@@ -331,40 +277,31 @@ func TestNamedByTheServer(t *testing.T) {
 	} {
 		ref := store.NewSlabRef(path, nonce)
 		s := newShared(o, config{local: true}, joinAnswer{Models: ref, Updates: ref, Challenge: strings.Repeat("ab", challengeSize)})
-		if (s.reader != nil) != ok || (s.mem != nil) != ok {
-			t.Errorf("%q: the worker has opened it: %v, %v", path, s.reader != nil, s.mem != nil)
-		}
+		check.That(t, (s.reader != nil) == ok && (s.mem != nil) == ok, "%q: the worker has opened it: %v, %v", path, s.reader != nil, s.mem != nil)
 		check.Must(t, s.close())
 	}
-	if now, err := os.ReadFile(elsewhere + "/slab"); err != nil || !bytes.Equal(now, copied) {
-		t.Errorf("a file elsewhere was written to: %v", err)
-	}
+	now, err := os.ReadFile(elsewhere + "/slab")
+	check.That(t, err == nil && bytes.Equal(now, copied), "a file elsewhere was written to: %v", err)
 }
 
 // A worker that takes a lane over leaves the updates alone that its predecessor
 // has sent, also when it proves that it is local.
 func TestRejoinLeavesUpdates(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 1, 100), 1)
-	m := r.publish(1)
+	r.Publish(1)
 	rejoin := func() {
 		t.Helper()
-		check.Must(t, r.workers[0].Close())
-		r.workers, r.recs = nil, nil
-		r.dial(0)
+		check.Must(t, r.Workers[0].Close())
+		r.Workers[0] = r.Dial(0)
 	}
-	check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-	check.Must(t, train(t.Context(), r.workers[0]))
-	held, err := r.s.Collect(t.Context(), 0)
-	check.Must(t, err)
-
+	held := r.Exchange(0, driver.Job{})
 	rejoin()
-	check.Must(t, tensor.Prove(held, m, key(driver.Job{})))
-	r.exchange(0, driver.Job{Client: 1}, m)
-	check.Must(t, tensor.Prove(held, m, key(driver.Job{})))
+	r.carry(0, driver.Job{Client: 1})
+	check.Must(t, tensor.Prove(held, r.Model, drivertest.Key(driver.Job{})))
 	held.Release()
 	rejoin()
-	r.exchange(0, driver.Job{Client: 2}, m)
-	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.HandleTensors: 3, phase.BodyTensors: 0})
+	r.carry(0, driver.Job{Client: 2})
+	r.counted(counts{phase.HandleTensors: 3, phase.BodyTensors: 0}, nil)
 }
 
 // A21: a job that does not say where its model lies is refused, and not read.
@@ -373,63 +310,71 @@ func TestRunsAreChecked(t *testing.T) {
 	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
 	after, err := next(good, 100)
 	check.Must(t, err)
+	at, then := store.EncodeHandle(good), store.EncodeHandle(after)
+	is := func(offset, length, generation uint64) store.Handle {
+		return store.EncodeHandle(slab.Handle{Offset: offset, Length: length, Generation: generation})
+	}
 	for name, c := range map[string]struct {
 		runs []run
 		ok   bool
 	}{
 		"none":             {nil, true},
-		"all":              {[]run{{0, 4, store.EncodeHandle(good)}}, true},
-		"some":             {[]run{{1, 2, store.EncodeHandle(good)}}, true},
-		"two":              {[]run{{0, 1, store.EncodeHandle(good)}, {3, 1, store.EncodeHandle(after)}}, true},
+		"all":              {[]run{{0, 4, at}}, true},
+		"some":             {[]run{{1, 2, at}}, true},
+		"two":              {[]run{{0, 1, at}, {3, 1, then}}, true},
 		"no handle":        {[]run{{0, 4, ""}}, false},
-		"half a handle":    {[]run{{0, 4, store.EncodeHandle(good)[:55]}}, false},
-		"not hexadecimal":  {[]run{{0, 4, "zz" + store.EncodeHandle(good)[2:]}}, false},
-		"negative first":   {[]run{{-1, 1, store.EncodeHandle(good)}}, false},
-		"first beyond":     {[]run{{4, 1, store.EncodeHandle(good)}}, false},
-		"too many":         {[]run{{1, 4, store.EncodeHandle(good)}}, false},
-		"count overflows":  {[]run{{3, 1<<63 - 1, store.EncodeHandle(good)}}, false},
-		"empty":            {[]run{{0, 0, store.EncodeHandle(good)}}, false},
-		"overlap":          {[]run{{0, 2, store.EncodeHandle(good)}, {1, 1, store.EncodeHandle(after)}}, false},
-		"other length":     {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1})}}, false},
-		"huge length":      {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 1 << 63, Generation: 1})}}, false},
-		"no generation":    {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 100})}}, false},
-		"offset overflows": {[]run{{0, 2, store.EncodeHandle(slab.Handle{Offset: 1<<64 - 64, Length: 100, Generation: 1})}}, false},
+		"half a handle":    {[]run{{0, 4, at[:55]}}, false},
+		"not hexadecimal":  {[]run{{0, 4, "zz" + at[2:]}}, false},
+		"negative first":   {[]run{{-1, 1, at}}, false},
+		"first beyond":     {[]run{{4, 1, at}}, false},
+		"too many":         {[]run{{1, 4, at}}, false},
+		"count overflows":  {[]run{{3, 1<<63 - 1, at}}, false},
+		"empty":            {[]run{{0, 0, at}}, false},
+		"overlap":          {[]run{{0, 2, at}, {1, 1, then}}, false},
+		"other length":     {[]run{{0, 1, is(64, 99, 1)}}, false},
+		"huge length":      {[]run{{0, 1, is(64, 1<<63, 1)}}, false},
+		"no generation":    {[]run{{0, 1, is(64, 100, 0)}}, false},
+		"offset overflows": {[]run{{0, 2, is(1<<64-64, 100, 1)}}, false},
 	} {
-		if err := newShared(o, config{local: true}, joinAnswer{}).locate(c.runs); (err == nil) != c.ok {
-			t.Errorf("%s: got error %v", name, err)
-		}
+		err := newShared(o, config{local: true}, joinAnswer{}).locate(c.runs)
+		check.That(t, (err == nil) == c.ok, "%s: got error %v", name, err)
 	}
 }
 
-// A26: two sessions in one process know nothing of each other.
+// A24, A26: two sessions in one process know nothing of each other, and a third one that
+// is given the directory of the first is refused, and leaves that alone.
 func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
-	ma, mb := a.publish(1), b.publish(2)
-	a.exchange(0, driver.Job{}, ma)
-	check.Must(t, a.workers[0].Close())
-	check.Must(t, a.s.Shutdown(t.Context()))
-	b.exchange(0, driver.Job{}, mb)
+	_, err := a.Variant.Transport.Listen(t.Context(), driver.NewEndpoint(a.Dir), a.Options)
+	check.Fails(t, err, "address already in use")
+	for n, r := range []*rig{a, b} {
+		r.Publish(uint64(n))
+		r.carry(0, driver.Job{})
+	}
+	check.Must(t, a.Workers[0].Close())
+	check.Must(t, a.Server.Shutdown(t.Context()))
+	b.carry(0, driver.Job{Client: 1})
+	b.counted(nil, counts{phase.HandleTensors: 4, phase.BodyTensors: 0})
 }
 
 // A15, A16, A28: a shutdown while tensors are being written: no crash, nothing
 // left, and a second one does nothing.
 func TestShutdownDuringWrites(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
-	r.publish(1)
+	r.Publish(1)
 	const writers = 4
 	for i := range writers {
-		c := r.raw()
-		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
+		fmt.Fprintf(r.conn(), "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
 	}
 	waiting.Until(t, "the writes", func() bool { // in flight: none is in the store yet
-		got := r.s.in.store.Stats()
+		got := r.server.store.Stats()
 		return got.Bytes == 8*writers && got.Tensors == 0
 	})
-	r.put(r.client(), "whole", []byte("whole"))
-	dir := r.s.in.memory.dir.Path()
-	check.Must(t, r.workers[0].Close())
-	waiting.Do(t, "shutdown", func() { check.Must(t, r.s.Shutdown(t.Context())) })
-	check.Must(t, r.s.Shutdown(t.Context()))
+	r.put("whole", "whole")
+	dir := r.server.memory.dir.Path()
+	check.Must(t, r.Workers[0].Close())
+	waiting.Do(t, "shutdown", func() { check.Must(t, r.Server.Shutdown(t.Context())) })
+	check.Must(t, r.Server.Shutdown(t.Context()))
 	_, err := os.Stat(dir)
 	check.That(t, errors.Is(err, os.ErrNotExist), "%s is left: %v", dir, err)
 }
@@ -437,43 +382,33 @@ func TestShutdownDuringWrites(t *testing.T) {
 // A19: a thousand steps leave the slabs where the second one put them.
 func TestStepsAreFlat(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 7, 1000), 1)
-	steps := 1000
-	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
-		steps = 2000
-	}
-	for i := range 3 {
-		r.exchange(0, driver.Job{Round: i}, r.publish(uint64(i)))
-	}
-	used := func() int { // as a pool says when it refuses
-		var full *slab.FullError
-		_, _, err := r.s.in.memory.models.pool.Reserve(1 << 40)
+	steps := func(n int) int { // how much is used then, as a pool says when it refuses
+		for i := range n {
+			r.Publish(uint64(i))
+			r.carry(0, driver.Job{Round: i})
+		}
+		_, _, err := r.server.memory.models.pool.Reserve(1 << 40)
+		full := &slab.FullError{}
 		check.Need(t, errors.As(err, &full), "got error %v, want a full pool", err)
 		return full.Used
 	}
-	before := used()
-	for i := range steps {
-		r.exchange(0, driver.Job{Round: i}, r.publish(uint64(i)))
-	}
-	after := used()
-	check.That(t, after == before, "after %d steps %d bytes are used, before %d", steps, after, before)
-	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.BodyTensors: 0, phase.HandleTensors: int64(7 * (steps + 3))})
+	before, after := steps(3), steps(1000)
+	check.Equal(t, after, before, "bytes in use")
+	r.counted(nil, counts{phase.BodyTensors: 0, phase.HandleTensors: 7 * 1003})
 }
 
 // The slab's own file does not help a reader whose header was damaged (A3): it
 // is remote then, and the session goes on with bodies.
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
-	for _, ref := range []*store.SlabRef{r.s.in.memory.models.ref, r.s.in.memory.lanes[0].ref} {
-		check.Must(t, os.Chmod(ref.Path, modeWriter))
-		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
-		check.Must(t, err)
-		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, 1), 8) // another capacity
-		check.Must(t, errors.Join(err, f.Close()))
+	for _, ref := range []*store.SlabRef{r.server.memory.models.ref, r.server.memory.lanes[0].ref} {
+		r.overwrite(ref, 8, binary.LittleEndian.AppendUint64(nil, 1)) // another capacity
 	}
-	r.dial(0)
-	r.exchange(0, driver.Job{}, r.publish(1))
-	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Remote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Remote: 3})
+	r.Dial(0)
+	r.Publish(1)
+	r.carry(0, driver.Job{})
+	want := counts{phase.Fallback + store.Remote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0}
+	r.counted(want, want)
 }
 
 func FuzzRuns(f *testing.F) {

@@ -1,299 +1,192 @@
 package http
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
-// A rig is a session in this process, driven call by call.
+// A rig is a session, and a client that talks HTTP to its server.
 type rig struct {
-	t       testing.TB
-	v       transports.Variant
-	e       *driver.Endpoint
-	o       driver.Options
-	dir     string
-	s       *serverEnd
-	workers []*workerEnd
-	recs    []*phase.Recorder // of the workers
+	*drivertest.Session
+	server *server
+	client *http.Client
 }
 
-// A serverEnd is a session's server and the driver below it.
-type serverEnd struct {
-	*transports.Server
-	in *server
-}
-
-// A workerEnd is a lane's worker and the driver below it.
-type workerEnd struct {
-	*transports.Worker
-	in *worker
-}
-
-// seen is a transport that shows what it made.
-type seen struct {
-	driver.Transport
-	s *server
-	w *worker
-}
-
-func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	d, err := s.Transport.Listen(ctx, e, o)
-	in := d
-	if c, ok := d.(*slab.CloningServer); ok {
-		in = c.Server
-	}
-	s.s, _ = in.(*server)
-	return d, err
-}
-
-func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	d, err := s.Transport.Dial(ctx, e, lane, o)
-	s.w, _ = d.(*worker)
-	return d, err
-}
-
-// start opens a session of variant, such as "http:batch=2", without workers.
-// change may change what no setting does.
-func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport, *driver.Endpoint)) *rig {
+func parse(t testing.TB, variant string) transports.Variant {
 	t.Helper()
-	v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
-	check.Must(t, err)
-	dir, err := scratch.New(os.TempDir())
-	check.Must(t, err)
-	d, e := v.Transport.(transport), driver.NewEndpoint(dir.Path())
-	for _, f := range change {
-		f(&d, e)
+	return drivertest.Parse(t, variant, New(), Local())
+}
+
+// start opens a session of a variant, such as "http:batch=2", without workers.
+func start(t testing.TB, variant string, l *tensor.Layout, lanes int) *rig {
+	t.Helper()
+	return startOf(t, parse(t, variant), l, lanes)
+}
+
+func startOf(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *rig {
+	t.Helper()
+	s := drivertest.Listen(t, v, driver.Options{Down: l, Up: l, Lanes: lanes})
+	d := s.Driver
+	if c, ok := d.(*slab.CloningServer); ok {
+		d = c.Server
 	}
-	v.Transport = d
-	r := &rig{t: t, v: v, dir: dir.Path(), e: e, o: driver.Options{
-		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
-	}}
-	r.s, err = listen(t.Context(), v, r.e, r.o)
-	check.Must(t, err)
-	t.Cleanup(func() {
-		for _, w := range r.workers {
-			_ = w.Close() // some tests have broken it
-		}
-		_ = r.s.Shutdown(waiting.Context(t)) // some tests have closed it
-		check.Must(t, dir.Close())
-	})
-	return r
-}
-
-// impatient changes for how long a peer may be slow, and a stranger be one.
-func impatient(patience time.Duration) func(*transport, *driver.Endpoint) {
-	return func(d *transport, e *driver.Endpoint) { d.patience, e.Patience = exchange.Patience(patience), patience }
-}
-
-// brief changes for how long a stranger may be one.
-func brief(patience time.Duration) func(*transport, *driver.Endpoint) {
-	return func(_ *transport, e *driver.Endpoint) { e.Patience = patience }
-}
-
-func listen(ctx context.Context, v transports.Variant, e *driver.Endpoint, o driver.Options) (*serverEnd, error) {
-	seen := &seen{Transport: v.Transport}
-	v.Transport = seen
-	s, err := transports.Listen(ctx, v, e, o)
-	return &serverEnd{s, seen.s}, err
-}
-
-func dialLane(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*workerEnd, error) {
-	seen := &seen{Transport: v.Transport}
-	v.Transport = seen
-	w, err := transports.Dial(ctx, v, driver.EndpointAt(e.Addr(), e.Secret()), lane, o)
-	return &workerEnd{w, seen.w}, err
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Endpoint.Dial(ctx, nil) }}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &rig{s, d.(*server), &http.Client{Transport: transport, Timeout: waiting.Limit}}
 }
 
 // open is start with a worker for every lane.
-func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport, *driver.Endpoint)) *rig {
+func open(t testing.TB, variant string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
-	r := start(t, variant, l, lanes, change...)
+	r := start(t, variant, l, lanes)
 	for n := range lanes {
-		r.dial(n)
+		r.Dial(n)
 	}
 	return r
 }
 
-func (r *rig) dial(lane int) *workerEnd {
-	r.t.Helper()
-	o := r.o
-	o.Rec = phase.NewRecorder(1 << 10)
-	w, err := dialLane(r.t.Context(), r.v, r.e, lane, o)
-	check.Must(r.t, err)
-	r.workers, r.recs = append(r.workers, w), append(r.recs, o.Rec)
-	return w
-}
+// worker returns the driver of the worker that was dialled as number n.
+func (r *rig) worker(n int) *worker { return r.Workers[n].Driver.(*worker) }
 
-// publish makes a model with the given seed current.
-func (r *rig) publish(seed uint64) *tensor.Package {
-	r.t.Helper()
-	m, err := r.s.Reserve()
-	check.Must(r.t, err)
-	tensor.Fill(m, seed)
-	m, err = r.s.Publish(r.t.Context(), m)
-	check.Must(r.t, err)
-	return m
-}
-
-func key(j driver.Job) tensor.Key { return tensor.Key{Seed: 5, Round: j.Round, Client: j.Client} }
-
-// train is one job of w, from Receive to Submit.
-func train(ctx context.Context, w *workerEnd) error {
-	j, model, err := w.Receive(ctx)
-	if err != nil {
-		return err
-	}
-	u, err := w.Reserve()
-	if err != nil {
-		return err
-	}
-	if err := tensor.Train(u, model, key(j)); err != nil {
-		return err
-	}
-	return w.Submit(ctx, u)
-}
-
-// exchange sends a job through lane n, checks the update and releases it.
-func (r *rig) exchange(n int, j driver.Job, model *tensor.Package) {
-	r.t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- train(r.t.Context(), r.workers[n]) }()
-	check.Must(r.t, r.s.Dispatch(r.t.Context(), n, j))
-	p, err := r.s.Collect(r.t.Context(), n)
-	check.Must(r.t, errors.Join(err, <-done))
-	check.Must(r.t, tensor.Prove(p, model, key(j)))
+// carry sends a job through lane n, and proves and releases the update.
+func (r *rig) carry(n int, j driver.Job) {
+	r.T.Helper()
+	p := r.Exchange(n, j)
+	check.Must(r.T, tensor.Prove(p, r.Model, drivertest.Key(j)))
 	p.Release()
 }
 
-// counts returns the counters of worker n, or of the server if n is -1.
-func (r *rig) counts(n int) map[string]int64 {
-	if n < 0 {
-		return r.o.Rec.Counts()
-	}
-	return r.recs[n].Counts()
+type counts = map[string]int64
+
+// counted checks what the server has counted, and all workers together. Counters that are
+// not named are not looked at.
+func (r *rig) counted(server, workers counts) {
+	r.T.Helper()
+	s, w := r.Counts()
+	counted(r.T, "server", s, server)
+	counted(r.T, "workers", w, workers)
 }
 
-// wantCounts checks counters; those that are not named are not looked at.
-func wantCounts(t testing.TB, who string, got, want map[string]int64) {
+func counted(t testing.TB, who string, got, want counts) {
 	t.Helper()
 	for name, n := range want {
-		check.Equal(t, got[name], n, who, "counter", name, "is")
+		check.Equal(t, got[name], n, who, name)
 	}
+}
+
+// A reply is an answer with its body.
+type reply struct {
+	*http.Response
+	text string
+}
+
+func replyOf(t testing.TB, a *http.Response, err error) reply {
+	t.Helper()
+	check.Must(t, err)
+	defer a.Body.Close()
+	text, _ := io.ReadAll(a.Body) // a server that refuses a request may cut off its rest, and so the answer
+	return reply{a, string(text)}
+}
+
+// want checks the code and a part of the body.
+func (a reply) want(t testing.TB, code int, text string, context ...any) {
+	t.Helper()
+	check.That(t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %q", context, a.StatusCode, a.text, code, text)
+}
+
+// ask makes one request. head is name, value, name, value, ….
+func (r *rig) ask(method, path, body string, head ...string) reply {
+	r.T.Helper()
+	q, err := http.NewRequestWithContext(r.T.Context(), method, "http://ipcbench"+path, strings.NewReader(body))
+	check.Must(r.T, err)
+	q.Header.Set("Authorization", r.Endpoint.Authorization())
+	for pair := range slices.Chunk(head, 2) {
+		q.Header.Set(pair[0], pair[1])
+	}
+	a, err := r.client.Do(q)
+	return replyOf(r.T, a, err)
+}
+
+// put stores a tensor of bytes.
+func (r *rig) put(id, data string) reply {
+	r.T.Helper()
+	return r.ask("PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, strconv.Itoa(len(data)))
+}
+
+// conn connects to the server, for requests that no client makes.
+func (r *rig) conn() net.Conn {
+	r.T.Helper()
+	c, err := r.Endpoint.Dial(r.T.Context(), nil)
+	check.Must(r.T, err)
+	waiting.Conn(r.T, c)
+	r.T.Cleanup(func() { c.Close() })
+	return c
+}
+
+// tell sends a request as it is on c. The server may answer before it has read it all.
+func tell(t testing.TB, c net.Conn, request string) reply {
+	t.Helper()
+	go io.WriteString(c, request) // ends when the connection does
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	return replyOf(t, a, err)
+}
+
+// say is tell on a connection of its own.
+func (r *rig) say(request string) reply {
+	r.T.Helper()
+	c := r.conn()
+	defer c.Close()
+	return tell(r.T, c, request)
 }
 
 // secret is the header field that every request needs.
-func (r *rig) secret() string { return "Authorization: " + r.e.Authorization() + "\r\n" }
+func (r *rig) secret() string { return "Authorization: " + r.Endpoint.Authorization() + "\r\n" }
 
 // admitted returns a request with the session's secret after its first line.
 func (r *rig) admitted(request string) string {
 	return strings.Replace(request, "\r\n", "\r\n"+r.secret(), 1)
 }
 
-// client is an ordinary HTTP client for the rig's server.
-func (r *rig) client() *http.Client {
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.e.Dial(ctx, nil) },
+// requests returns the beginning of a request to each endpoint, of lane 0 or none, by its
+// pattern.
+func (r *rig) requests(lane string) map[string]string {
+	all := map[string]string{}
+	for _, e := range r.server.endpoints() {
+		all[e.Pattern] = strings.NewReplacer("{id}", "a", "{lane}", lane).Replace(e.Pattern) + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
 	}
-	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: waiting.Limit}
-}
-
-// A reply is an answer with its body.
-type reply struct {
-	code int
-	head http.Header
-	body []byte
-}
-
-// ask makes one request. head is name, value, name, value, ….
-func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...string) reply {
-	r.t.Helper()
-	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
-	check.Must(r.t, err)
-	q.Header.Set("Authorization", r.e.Authorization())
-	for pair := range slices.Chunk(head, 2) {
-		q.Header.Set(pair[0], pair[1])
-	}
-	a, err := c.Do(q)
-	check.Must(r.t, err)
-	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	check.Must(r.t, err)
-	return reply{a.StatusCode, a.Header, text}
-}
-
-// put stores a tensor of bytes and returns what is answered.
-func (r *rig) put(c *http.Client, id string, data []byte) string {
-	r.t.Helper()
-	a := r.ask(c, "PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, fmt.Sprint(len(data)))
-	check.Need(r.t, a.code == http.StatusCreated, "put %s: got %d %s, want 201", id, a.code, a.body)
-	return string(a.body)
+	return all
 }
 
 // model returns the name of the published model.
-func (r *rig) model() string { return r.s.in.prefix + strconv.Itoa(r.s.in.seq) }
-
-// raw opens a connection to the server for requests that no client would make.
-func (r *rig) raw() net.Conn {
-	r.t.Helper()
-	c, err := r.e.Dial(r.t.Context(), nil)
-	check.Must(r.t, err)
-	waiting.Conn(r.t, c)
-	r.t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// pattern returns n bytes that depend on seed and position.
-func pattern(seed, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(i*7 + i>>8 + seed*31)
-	}
-	return b
-}
-
-func layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
-	t.Helper()
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	return l
-}
+func (r *rig) model() string { return r.server.prefix + strconv.Itoa(r.server.seq) }
 
 // vectors is a layout of n tensors of size bytes each.
 func vectors(t testing.TB, n, size int) *tensor.Layout {
 	t.Helper()
-	specs := make([]tensor.Spec, n)
-	for i := range specs {
-		specs[i] = tensor.Spec{Name: fmt.Sprint("v", i), DType: tensor.U8, Shape: []int{size}}
-	}
-	return layout(t, specs...)
+	return drivertest.Vectors(t, tensor.U8, slices.Repeat([]int{size}, n)...)
 }
 
-// wantError checks that err is not nil, is no end of a session, and says text.
-func wantError(t testing.TB, what string, err error, text string) {
+// tableOf returns the manifest of a layout.
+func tableOf(t testing.TB, l *tensor.Layout) string {
 	t.Helper()
-	check.That(t, err != nil && !errors.Is(err, io.EOF) && strings.Contains(err.Error(), text),
-		"%s: got error %v, want one with %q", what, err, text)
+	m, err := store.ManifestOf(l)
+	check.Must(t, err)
+	return string(bytes.Clone(m.Bytes))
 }

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
@@ -18,9 +18,7 @@ import (
 // Whoever asks in a way that no endpoint understands gets an answer in JSON that says what to do.
 func TestWrongRequestsAreExplained(t *testing.T) {
 	r := start(t, "http", vectors(t, 1, 10), 1)
-	c := r.client()
-	r.put(c, "t", []byte("tensor"))
-	ids := []byte(`{"shard_ids": ["t"]}`)
+	r.put("t", "tensor")
 	const form = "application/x-www-form-urlencoded" // as curl -d says
 	for _, q := range []struct {
 		method, path, kind string
@@ -33,21 +31,18 @@ func TestWrongRequestsAreExplained(t *testing.T) {
 		{"GET", "/v1/batch", "", 405, "method GET of /v1/batch: want POST"},
 		{"PATCH", "/v1/tensors/t", "", 405, "want PUT or GET or DELETE"},
 		{"POST", "/v1/batch", form, 400, "Content-Type: application/json"},
-		{"POST", "/v1/batch", exchange.TypeJSON, 200, ""},
 		{"POST", "/v1/batch", exchange.TypeJSON + "; charset=utf-8", 200, ""},
 		{"POST", "/v1/clear", form, 400, "Content-Type: application/json"},
 		{"POST", "/v1/clear", exchange.TypeJSON, 200, ""},
 	} {
-		a := r.ask(c, q.method, q.path, ids, "Content-Type", q.kind)
+		a := r.ask(q.method, q.path, `{"shard_ids": ["t"]}`, "Content-Type", q.kind)
 		var p exchange.Problem
 		if q.code >= 400 {
-			check.Must(t, json.Unmarshal(a.body, &p))
+			check.Must(t, json.Unmarshal([]byte(a.text), &p))
 		}
-		if a.code != q.code || a.head.Get("Content-Type") != exchange.TypeJSON || !strings.Contains(p.Error, q.want) {
-			t.Errorf("%s %s as %q: got %d %s %s, want %d with %q in JSON", q.method, q.path, q.kind, a.code, a.head.Get("Content-Type"), a.body, q.code, q.want)
-		}
-		allow := a.head.Get("Allow")
-		check.That(t, (q.code == 405) == (allow != ""), "%s %s: got Allow: %s", q.method, q.path, allow)
+		check.That(t, a.StatusCode == q.code && a.Header.Get("Content-Type") == exchange.TypeJSON && strings.Contains(p.Error, q.want),
+			"%+v: got %s %s", q, a.Status, a.text)
+		check.That(t, (q.code == 405) == (a.Header.Get("Allow") != ""), "%+v: got Allow: %s", q, a.Header.Get("Allow"))
 	}
 }
 
@@ -56,112 +51,127 @@ func TestBatches(t *testing.T) {
 	for batch, requests := range map[int]int64{0: 1, 1: 5, 2: 3, 4: 2, 5: 1, 6: 1} {
 		for _, variant := range []string{"http", "http-shm:shm=off"} {
 			r := open(t, fmt.Sprintf("%s:batch=%d", variant, batch), vectors(t, 5, 100), 1)
-			m := r.publish(1)
-			r.exchange(0, driver.Job{Client: 3}, m)
-			wantCounts(t, fmt.Sprint(variant, " batch=", batch), r.counts(0), map[string]int64{
-				phase.Calls + "jobs": 1, phase.Calls + "batch": requests, phase.Calls + "results": 1, phase.Calls + "join": 1,
-				phase.BodyTensors: 5, phase.BodyBytes: 500, phase.HandleTensors: 0,
-			})
-			wantCounts(t, "server", r.counts(-1), map[string]int64{
+			r.Publish(1)
+			r.carry(0, driver.Job{Client: 3})
+			r.counted(counts{
 				phase.Served + "jobs": 1, phase.Served + "batch": requests, phase.Served + "results": 1,
 				phase.BodyTensors: 5, phase.BodyBytes: 500,
+			}, counts{
+				phase.Calls + "jobs": 1, phase.Calls + "batch": requests, phase.Calls + "results": 1, phase.Calls + "join": 1,
+				phase.BodyTensors: 5, phase.BodyBytes: 500, phase.HandleTensors: 0,
 			})
 		}
 	}
 }
 
+// caches returns what the caches of all lanes hold, as the server says.
+func (r *rig) caches() (sum store.CacheStats) {
+	r.T.Helper()
+	var a statsAnswer
+	check.Must(r.T, json.Unmarshal([]byte(r.ask("GET", "/v1/stats", "").text), &a))
+	for _, c := range a.Caches {
+		sum.Tensors, sum.Bytes = sum.Tensors+c.Tensors, sum.Bytes+c.Bytes
+	}
+	return sum
+}
+
+// cost is what a tensor of 100 bytes of the published model takes in a cache.
+func (r *rig) cost() int { return 100 + 256 + len(r.model()+".0") }
+
 // A31: a second fetch succeeds after the server has forgotten the tensors; each
-// client has a cache of its own, which is bounded, and empty after a drain.
+// client has a cache of its own, which is bounded, and the oldest tensors go.
 func TestCache(t *testing.T) {
 	r := open(t, "http:cache=on:cache-size=4000", vectors(t, 3, 100), 1)
-	w, h := r.workers[0], r.client()
-	cost := 100 + 256 + len("model-0123456789abcdef-1.0") // of one tensor
-	old := r.publish(1)
-	r.exchange(0, driver.Job{Client: 7}, old)
-	name := r.model()
-	was := old.Hash()
-	r.publish(2)
-	_, err := r.s.in.Reserve() // and the model before is gone
+	w, old := r.worker(0), r.Publish(1)
+	r.carry(0, driver.Job{Client: 7})
+	name, was := r.model(), old.Hash()
+	r.Publish(2)
+	_, err := r.server.Reserve() // and the model before is gone
 	check.Must(t, err)
-	if a := r.ask(h, "GET", "/v1/tensors/"+name+".0", nil); a.code != 404 {
-		t.Fatalf("the old model is still there: %d", a.code)
-	}
+	r.ask("GET", "/v1/tensors/"+name+".0", "").want(t, 404, "", "the old model")
 
-	got := tensor.Alloc(r.o.Down)
-	w.in.client.ID.Client = 7
-	d, err := w.in.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got)
+	got, before := tensor.Alloc(r.Options.Down), r.caches()
+	w.client.ID.Client = 7
+	d, err := w.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got)
 	check.Must(t, err)
-	want := (driver.Amount{Tensors: 3, Bytes: 300})
-	check.That(t, d == (driver.Delivered{Cached: want}), "got %+v, want %+v cached", d, want)
+	check.Equal(t, d, driver.Delivered{Cached: driver.Amount{Tensors: 3, Bytes: 300}})
 	check.That(t, got.Hash() == was, "the cache returned other bytes")
-	wantCounts(t, "hits", r.counts(0), map[string]int64{
-		phase.CacheHits: 3, phase.CacheBytes: int64(3 * cost), phase.Calls + "batch": 1, phase.BodyTensors: 3,
-	})
-	w.in.client.ID.Client = 8
-	_, err = w.in.fetch.Fetch(t.Context(), name, []int{0}, got)
-	wantError(t, "another client", err, "not in the store")
+	check.Equal(t, before, store.CacheStats{Tensors: 3, Bytes: 3 * r.cost()})
+	r.counted(nil, counts{phase.CacheHits: 3, phase.Calls + "batch": 1, phase.BodyTensors: 3})
+	w.client.ID.Client = 8
+	_, err = w.fetch.Fetch(t.Context(), name, []int{0}, got)
+	check.Fails(t, err, "not in the store", "another client")
+	for round := range 7 { // these only fill the cache
+		r.Publish(uint64(round))
+		r.carry(0, driver.Job{Round: round, Client: 7})
+	}
+	full := store.CacheStats{Tensors: 4000 / r.cost(), Bytes: 4000 / r.cost() * r.cost()}
+	check.Equal(t, r.caches(), full)
+	r.counted(nil, counts{phase.CacheHits: 3, phase.CacheBytes: int64(full.Bytes)})
+}
 
-	// New models only fill the cache; the oldest tensors go.
-	for round := range 10 {
-		r.exchange(0, driver.Job{Round: round, Client: 7}, r.publish(uint64(round)))
+// A31: what caches hold grows by each client's model in every round, for nothing. Drained
+// for every model they hold what the last round brought. After a drain that somebody asked
+// for they hold nothing, and nothing but what comes then: no job drains twice.
+func TestDrain(t *testing.T) {
+	const lanes, clients, tensors = 2, 4, 3
+	turns := func(r *rig, round int) {
+		for c := range clients {
+			r.carry(c%lanes, driver.Job{Round: round, Client: c})
+		}
 	}
-	wantCounts(t, "full", r.counts(0), map[string]int64{phase.CacheHits: 3, phase.CacheBytes: int64(10*cost + 9)}) // nine ids are longer by a digit
-	stats := func() (a statsAnswer) {
-		t.Helper()
-		check.Must(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
-		return a
+	for variant, drained := range map[string]bool{"http:cache=on": false, "http:cache=on:drain=on": true} {
+		r := open(t, variant, vectors(t, tensors, 100), lanes)
+		var want store.CacheStats
+		holds := func(models int) {
+			t.Helper()
+			want.Tensors, want.Bytes = want.Tensors+models*tensors, want.Bytes+models*tensors*r.cost()
+			check.Equal(t, r.caches(), want, variant)
+			r.counted(nil, counts{phase.CacheBytes: int64(want.Bytes), phase.CacheHits: 0})
+		}
+		for round := range 5 {
+			r.Publish(uint64(round))
+			turns(r, round)
+			if drained {
+				want = store.CacheStats{}
+			}
+			holds(clients)
+		}
+		r.ask("POST", "/v1/drain", "").want(t, 204, "")
+		r.Publish(5)
+		want = store.CacheStats{}
+		turns(r, 5)
+		holds(clients)
 	}
-	if got, want := stats().Caches[0], (store.CacheStats{Tensors: 10, Bytes: 10*cost + 9}); got != want {
-		t.Errorf("stats: got %+v, want %+v", got, want)
-	}
-
-	a := r.ask(h, "POST", "/v1/drain", nil)
-	check.That(t, a.code == 204, "drain: got %d", a.code)
-	m := r.publish(50)
-	r.exchange(0, driver.Job{Round: 50, Client: 9}, m)
-	if got, want := stats().Caches[0], (store.CacheStats{Tensors: 3, Bytes: 3*cost + 3}); got != want { // of the job that came with the drain
-		t.Errorf("stats after drain: got %+v, want %+v", got, want)
-	}
-	r.exchange(0, driver.Job{Round: 51, Client: 9}, m)
-	wantCounts(t, "no drain twice", r.counts(0), map[string]int64{phase.CacheHits: 6, phase.CacheBytes: int64(3*cost + 3)})
-	w.in.fetch.Cache.Drain()
-	check.Equal(t, w.in.fetch.Cache.Stats(), (store.CacheStats{}), "after drain")
+	// A job of a codec needs no model where the lane has it, so that nothing fills the cache.
+	r := open(t, "http:cache=on:codec=sparse", vectors(t, tensors, 100), lanes)
+	r.Publish(1)
+	turns(r, 0)
+	check.Equal(t, r.caches().Tensors, lanes*tensors, "of each lane's model")
+	r.ask("POST", "/v1/drain", "").want(t, 204, "")
+	turns(r, 0)
+	check.Equal(t, r.caches(), store.CacheStats{}, "after the drain")
 }
 
 // A stranger gets the tensors of a model that a codec has encoded as clients train on
 // them, bit for bit, until its memory is used again.
 func TestStrangersGetDecoded(t *testing.T) {
-	l := layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{70, 3}}, tensor.Spec{Name: "n", DType: tensor.I64}, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
-	for _, variant := range []string{"http:codec=int8", "http:codec=sparse", "http-shm:codec=bf16+gaps"} {
+	l := drivertest.Layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{70, 3}}, tensor.Spec{Name: "n", DType: tensor.I64}, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
+	for _, variant := range []string{"http:codec=int8", "http-shm:codec=bf16+gaps"} {
 		r := open(t, variant, l, 1)
-		h := r.client()
-		before := ""
-		next, err := r.s.Reserve()
-		check.Must(t, err)
+		var names []string
 		for n := range 4 {
-			tensor.Fill(next, uint64(n))
-			m, err := r.s.Publish(t.Context(), next)
-			check.Must(t, err)
-			next, err = r.s.Reserve()
-			check.Must(t, err)
-			name := r.model()
-			check.Must(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
-			check.Must(t, train(t.Context(), r.workers[0]))
-			u, err := r.s.Collect(t.Context(), 0)
-			check.Must(t, err)
-			u.Release()
+			m := r.Publish(uint64(n))
+			names = append(names, r.model())
+			r.Exchange(0, driver.Job{Round: n}).Release()
 			for i, want := range []string{"f32 70,3", "i64 ", "f32 0"} {
-				a := r.ask(h, "GET", fmt.Sprintf("/v1/tensors/%s.%d", name, i), nil)
-				if got := a.head.Get(store.FieldDType) + " " + a.head.Get(store.FieldShape); a.code != 200 || got != want || !bytes.Equal(a.body, m.View(i)) {
-					t.Errorf("%s: tensor %d: got %d, %s and %d bytes, want %s and those of the model", variant, i, a.code, got, len(a.body), want)
-				}
+				a := r.ask("GET", fmt.Sprintf("/v1/tensors/%s.%d", r.model(), i), "")
+				a.want(t, 200, string(m.View(i)), variant, "tensor", i)
+				check.Equal(t, a.Header.Get(store.FieldDType)+" "+a.Header.Get(store.FieldShape), want, variant)
 			}
-			if before != "" {
-				if a := r.ask(h, "GET", "/v1/tensors/"+before+".0", nil); a.code != 404 {
-					t.Errorf("%s: a model whose memory is used again: got %d, want that it is unknown", variant, a.code)
-				}
+			if n >= 2 {
+				r.ask("GET", "/v1/tensors/"+names[n-2]+".0", "").want(t, 404, "", variant, "a model whose memory is used again")
 			}
-			before = name
 		}
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -21,11 +22,31 @@ import (
 
 const limit = Patience(waiting.Limit)
 
+// pipes is a listener for connections within this process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, open := <-p
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (p pipes) dial(context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	p <- server
+	return client, nil
+}
+
 // serve serves endpoints to who shows "secret", and returns how to connect.
-func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {
+func serve(t *testing.T, patience Patience, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {
 	t.Helper()
 	h := NewHandler(Options{
-		Patience: limit, Admits: func(q *http.Request) error {
+		Patience: patience, Admits: func(q *http.Request) error {
 			if q.Header.Get("Authorization") == "secret" {
 				return nil
 			}
@@ -33,20 +54,49 @@ func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn,
 		},
 		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, endpoints)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	s := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	p, s, done := make(pipes), &http.Server{Handler: h}, make(chan error, 1)
+	go func() { done <- s.Serve(p) }()
 	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), <-done); !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
+		close(p)
+		check.OK(t, s.Close())
+		<-done
+	})
+	return p.dial
+}
+
+// Peers that are slow in the middle of something are given up, at either end. Who waits for
+// what may take as long as it likes is not, nor is a client between two requests.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour := func() { <-waiting.Ending(t, time.Hour).Done() }
+		dial := serve(t, Patience(time.Minute),
+			Endpoint{"GET /v1/late", "late", func(x *Exchange) error { hour(); return x.ReplyEmpty() }},
+			Endpoint{"POST /v1/echo", "echo", func(x *Exchange) error {
+				body, err := x.ReadAll(1<<20, nil)
+				if err != nil {
+					return err
+				}
+				return x.Reply(http.StatusOK, TypeRaw, nil, body)
+			}})
+		c := NewClient(dial, "secret", false, Patience(time.Minute), nil)
+		defer c.Close()
+		for range 2 {
+			check.Must(t, c.Do(t.Context(), Request{Method: "GET", Path: "/v1/late", Parks: true}, nil))
+			hour()
+		}
+		check.Fails(t, c.Do(t.Context(), Request{Method: "GET", Path: "/v1/late"}, nil), "timeout")
+		head := "POST /v1/echo HTTP/1.1\r\nHost: x\r\nAuthorization: secret\r\nContent-Length: 100000\r\n\r\n"
+		for _, sent := range []string{head + "half", head + strings.Repeat("x", 100_000)} {
+			conn, err := dial(t.Context())
+			check.Must(t, err)
+			_, err = io.WriteString(conn, sent)
+			check.Must(t, err)
+			hour() // the first one does not write, and the other one does not read
+			got, _ := io.ReadAll(conn)
+			check.That(t, len(got) < 100_000, "a slow peer was waited for: got %d bytes", len(got))
+			conn.Close()
 		}
 	})
-	return func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", l.Addr().String())
-	}
 }
 
 // A body in parts arrives as one, whatever their sizes; one that is found to be bad
@@ -57,7 +107,7 @@ func TestReply(t *testing.T) {
 		parts [][]byte
 	}
 	var next atomic.Pointer[reply] // a connection orders nothing between its two ends
-	dial := serve(t, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error {
+	dial := serve(t, limit, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error {
 		r := next.Load()
 		return x.Reply(http.StatusOK, TypeRaw, r.valid, r.parts...)
 	}})
@@ -87,7 +137,7 @@ func TestReply(t *testing.T) {
 // A client that keeps its connection makes one, and one that does not, one for each
 // request; refusals come back with their code and do not end it.
 func TestClient(t *testing.T) {
-	dial := serve(t,
+	dial := serve(t, limit,
 		Endpoint{"POST /v1/echo", "echo", func(x *Exchange) error {
 			body, err := x.ReadAll(1<<20, nil)
 			if err != nil {
@@ -112,13 +162,11 @@ func TestClient(t *testing.T) {
 			check.OK(t, err)
 			var status StatusError
 			err = c.Do(t.Context(), Request{Method: "GET", Path: "/v1/refuse"}, nil)
-			if missing := (MissingError{}); !errors.As(err, &status) || status.Code != http.StatusTeapot || !errors.As(err, &missing) || len(missing.IDs) != 2 {
-				t.Errorf("refusal: got %v", err)
-			}
+			missing := MissingError{}
+			check.That(t, errors.As(err, &status) && status.Code == http.StatusTeapot && errors.As(err, &missing) && len(missing.IDs) == 2, "refusal: got %v", err)
 			err = c.Do(t.Context(), Request{Method: "GET", Path: "/v1/panic"}, nil)
-			if !errors.As(err, &status) || status.Code != http.StatusInternalServerError || !strings.Contains(err.Error(), "panic: oh") {
-				t.Errorf("panic: got %v", err)
-			}
+			check.Fails(t, err, "panic: oh")
+			check.That(t, errors.As(err, &status) && status.Code == http.StatusInternalServerError, "panic: got %v", err)
 		}
 		want := map[bool]int{false: 1, true: 9}[fresh]
 		check.That(t, made == want, "fresh=%v: %d connections, want %d", fresh, made, want)
@@ -128,7 +176,7 @@ func TestClient(t *testing.T) {
 
 // Who does not show the secret learns that, and no more.
 func TestStranger(t *testing.T) {
-	dial := serve(t, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
+	dial := serve(t, limit, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
 	for _, path := range []string{"/v1/x", "/", "/nowhere"} {
 		c, err := dial(t.Context())
 		check.Must(t, err)

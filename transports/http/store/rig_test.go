@@ -1,18 +1,15 @@
 package store
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -22,12 +19,12 @@ import (
 	"ipcbench/transports/http/exchange"
 )
 
-// A rig is a store that is served on a socket.
+// A rig is a store that is served.
 type rig struct {
 	t     testing.TB
 	s     *Store
 	o     Options
-	path  string // of the socket
+	at    *httptest.Server
 	model *tensor.Layout
 	seq   int
 }
@@ -37,46 +34,31 @@ const prefix = "model-0123456789abcdef-"
 // kinds are the stores that tests run with: on the heap, or with a slab.
 var kinds = []string{"heap", "slab"}
 
-// start serves a store whose model has layout l. It ends with the test.
-func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)) *rig {
+// start serves a store whose model has these tensors, or one of 10 bytes. It ends with
+// the test.
+func start(t testing.TB, kind string, specs ...tensor.Spec) *rig {
 	t.Helper()
+	if len(specs) == 0 {
+		specs = []tensor.Spec{{Name: "v", DType: tensor.U8, Shape: []int{10}}}
+	}
+	l, err := tensor.NewLayout(specs)
+	check.Must(t, err)
 	m, err := ManifestOf(l)
 	check.Must(t, err)
-	r := &rig{t: t, model: l, path: filepath.Join(t.TempDir(), "s")}
-	r.o = Options{Room: 64 << 20, Answer: 64<<20 + l.Payload(), Model: m, Prefix: prefix}
+	o := Options{Room: 64 << 20, Answer: 64<<20 + l.Payload(), Model: m, Prefix: prefix}
 	if kind == "slab" {
-		r.o.Slab, r.o.SlabSize = filepath.Join(t.TempDir(), "stored"), 64<<20
+		o.Slab, o.SlabSize = filepath.Join(t.TempDir(), "stored"), 64<<20
 	}
-	for _, f := range change {
-		f(&r.o)
-	}
-	r.s = New(r.o)
-	h := exchange.NewHandler(exchange.Options{
+	s := New(o)
+	at := httptest.NewServer(exchange.NewHandler(exchange.Options{
 		Patience: exchange.Patience(waiting.Limit), Rec: phase.NewRecorder(1 << 10),
 		Admits: func(*http.Request) error { return nil }, Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
-	}, r.s.Endpoints())
-	var open sync.WaitGroup
-	server := &http.Server{Handler: h, MaxHeaderBytes: exchange.MaxHead, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, is http.ConnState) {
-		switch is {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed:
-			open.Done()
-		}
-	}}
-	listener, err := net.Listen("unix", r.path)
-	check.Must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	}, s.Endpoints()))
 	t.Cleanup(func() {
-		check.Must(t, server.Close())
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-		open.Wait()
-		_ = r.s.Close() // some tests have closed its slab
+		at.Close()
+		_ = s.Close() // some tests have closed its slab
 	})
-	return r
+	return &rig{t, s, o, at, l, 0}
 }
 
 // publish makes a model with the given seed current.
@@ -93,71 +75,67 @@ func (r *rig) name() string { return fmt.Sprint(prefix, r.seq) }
 
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
-	c, err := net.Dial("unix", r.path)
+	c, err := net.Dial("tcp", r.at.Listener.Addr().String())
 	check.Must(r.t, err)
 	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// client is an ordinary HTTP client for the rig's server.
-func (r *rig) client() *http.Client {
-	transport := &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.path) },
-	}
-	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: waiting.Limit}
-}
-
 // A reply is an answer with its body.
 type reply struct {
-	code int
-	head http.Header
-	body []byte
+	*http.Response
+	t    testing.TB
+	text string
+}
+
+// want checks the code and a part of the body.
+func (a reply) want(code int, text string, context ...any) reply {
+	a.t.Helper()
+	check.That(a.t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %.300q", context, a.StatusCode, a.text, code, text)
+	return a
+}
+
+// is checks what a tensor is said to be: its data type and shape.
+func (a reply) is(spec string, context ...any) {
+	a.t.Helper()
+	check.Equal(a.t, a.Header.Get(FieldDType)+" "+a.Header.Get(FieldShape), spec, context...)
 }
 
 // ask makes one request. head is name, value, name, value, ….
-func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...string) reply {
+func (r *rig) ask(method, path, body string, head ...string) reply {
 	r.t.Helper()
-	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(r.t.Context(), method, r.at.URL+"/v1/"+path, strings.NewReader(body))
 	check.Must(r.t, err)
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
-	a, err := c.Do(q)
+	a, err := r.at.Client().Do(q)
 	check.Must(r.t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	check.Must(r.t, err)
-	return reply{a.StatusCode, a.Header, text}
+	return reply{a, r.t, string(text)}
+}
+
+func (r *rig) get(id string) reply { r.t.Helper(); return r.ask("GET", "tensors/"+id, "") }
+
+// store asks for a tensor to be stored.
+func (r *rig) store(id, dtype, shape, data string) reply {
+	r.t.Helper()
+	return r.ask("PUT", "tensors/"+id, data, FieldDType, dtype, FieldShape, shape)
 }
 
 // put stores a tensor of bytes and returns where it lies.
-func (r *rig) put(c *http.Client, id string, data []byte) (a putAnswer) {
+func (r *rig) put(id, data string) (a putAnswer) {
 	r.t.Helper()
-	got := r.ask(c, "PUT", "/v1/tensors/"+id, data, FieldDType, "u8", FieldShape, fmt.Sprint(len(data)))
-	check.Need(r.t, got.code == http.StatusCreated, "put %s: got %d %s, want 201", id, got.code, got.body)
-	check.Must(r.t, json.Unmarshal(got.body, &a))
+	check.Must(r.t, json.Unmarshal([]byte(r.store(id, "u8", fmt.Sprint(len(data)), data).want(201, "").text), &a))
 	return a
 }
 
-// pattern returns n bytes that depend on seed and position.
-func pattern(seed, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(i*7 + i>>8 + seed*31)
-	}
-	return b
-}
-
-// vectors is a layout of n tensors of size bytes each.
-func vectors(t testing.TB, n, size int) *tensor.Layout {
-	t.Helper()
-	specs := make([]tensor.Spec, n)
-	for i := range specs {
-		specs[i] = tensor.Spec{Name: fmt.Sprint("v", i), DType: tensor.U8, Shape: []int{size}}
-	}
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	return l
+// holds checks how much was put into the store.
+func (r *rig) holds(tensors, bytes int) {
+	r.t.Helper()
+	got := r.s.Stats()
+	check.That(r.t, got.Tensors == tensors && got.Bytes == bytes, "the store holds %d tensors, %d bytes, want %d, %d", got.Tensors, got.Bytes, tensors, bytes)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,129 +24,91 @@ import (
 func TestStore(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			r := start(t, kind, vectors(t, 1, 10))
-			c := r.client()
-			want := func(what string, got reply, code int, body string) {
-				t.Helper()
-				check.That(t, got.code == code && strings.Contains(string(got.body), body),
-					"%s: got %d %q, want %d and %q", what, got.code, got.body, code, body)
-			}
-			data := pattern(1, 1000)
+			r := start(t, kind)
+			data := strings.Repeat("0123456789", 100)
 			for i := range 5 {
-				r.put(c, fmt.Sprint("t", i), append(data, byte(i)))
+				r.put(fmt.Sprint("t", i), data+fmt.Sprint(i))
 			}
-			got := r.ask(c, "GET", "/v1/tensors/t3", nil)
-			if got.code != 200 || !bytes.Equal(got.body, append(data, 3)) || got.head.Get(FieldDType) != "u8" || got.head.Get(FieldShape) != "1001" {
-				t.Errorf("get: got %d, %d bytes, %v", got.code, len(got.body), got.head)
-			}
-			want("get of nothing", r.ask(c, "GET", "/v1/tensors/t9", nil), 404, "no such tensor")
+			a := r.get("t3")
+			a.is("u8 1001")
+			check.That(t, a.StatusCode == 200 && a.text == data+"3", "get: got %s and %d bytes", a.Status, len(a.text))
+			r.get("t9").want(404, "no such tensor")
 
-			again := r.ask(c, "PUT", "/v1/tensors/t3", []byte{1, 2, 3, 4}, FieldDType, "f32", FieldShape, "")
-			want("replace", again, 200, `"id":"t3"`)
-			got = r.ask(c, "GET", "/v1/tensors/t3", nil)
-			if !bytes.Equal(got.body, []byte{1, 2, 3, 4}) || got.head.Get(FieldDType) != "f32" || got.head.Get(FieldShape) != "" {
-				t.Errorf("get of what was replaced: got %x %v", got.body, got.head)
-			}
+			r.store("t3", "f32", "", "\x01\x02\x03\x04").want(200, `"id":"t3"`, "replace")
+			a = r.get("t3")
+			a.is("f32 ")
+			check.Equal(t, a.text, "\x01\x02\x03\x04", "what was replaced")
 
 			// A32: order is that of the request; what is missing is named, in order.
-			got = r.ask(c, "POST", "/v1/batch", []byte("t4\nt0\nt4\n"))
-			table, err := strconv.Atoi(got.head.Get(FieldTable))
+			a = r.ask("POST", "batch", "t4\nt0\nt4\n").want(200, "")
+			table, err := strconv.Atoi(a.Header.Get(FieldTable))
 			check.Must(t, err)
-			if got.head.Get(FieldCount) != "3" || !bytes.Equal(got.body[table:], slices.Concat(data, []byte{4}, data, []byte{0}, data, []byte{4})) {
-				t.Errorf("batch: got %v and %d bytes", got.head, len(got.body))
-			}
-			want("batch with unknown ids", r.ask(c, "POST", "/v1/batch", []byte("x9\nt0\nx1\n")), 400, `"missing":["x9","x1"]`)
-			want("batch of nothing", r.ask(c, "POST", "/v1/batch", nil), 200, "")
-			got = r.ask(c, "POST", "/v1/batch", []byte(`{"shard_ids":["t3"]}`), "Content-Type", exchange.TypeJSON)
-			want("batch in JSON", got, 200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
+			check.That(t, a.Header.Get(FieldCount) == "3" && a.text[table:] == data+"4"+data+"0"+data+"4", "batch: got %v and %d bytes", a.Header, len(a.text))
+			r.ask("POST", "batch", "x9\nt0\nx1\n").want(400, `"missing":["x9","x1"]`)
+			r.ask("POST", "batch", "").want(200, "")
+			r.ask("POST", "batch", `{"shard_ids":["t3"]}`, "Content-Type", exchange.TypeJSON).want(200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
 
-			want("delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 204, "")
-			want("second delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 404, "")
-			if got := r.s.Stats(); got.Tensors != 4 || got.Bytes != 3007 {
-				t.Errorf("stats: got %+v, want 4 tensors and 3007 bytes", got)
-			}
-			want("clear", r.ask(c, "POST", "/v1/clear", []byte("t0\nt1\nt2\nt2\nzz\n")), 200, `{"cleared_count":2}`)
-			want("get after clear", r.ask(c, "GET", "/v1/tensors/t1", nil), 404, "")
-			want("clear in JSON", r.ask(c, "POST", "/v1/clear", []byte(`{"shard_ids":["t4","t3"]}`), "Content-Type", exchange.TypeJSON), 200, `{"cleared_count":2}`)
-			if got := r.s.Stats(); got.Tensors != 0 || got.Bytes != 0 {
-				t.Errorf("stats after clear: got %+v, want nothing", got)
-			}
+			r.ask("DELETE", "tensors/t0", "").want(204, "")
+			r.ask("DELETE", "tensors/t0", "").want(404, "")
+			r.holds(4, 3007)
+			r.ask("POST", "clear", "t0\nt1\nt2\nt2\nzz\n").want(200, `{"cleared_count":2}`)
+			r.get("t1").want(404, "")
+			r.ask("POST", "clear", `{"shard_ids":["t4","t3"]}`, "Content-Type", exchange.TypeJSON).want(200, `{"cleared_count":2}`)
+			r.holds(0, 0)
 
 			// The model is in the store, and is the session's.
 			m := r.publish(3)
 			id := r.name() + ".0"
-			if got := r.ask(c, "GET", "/v1/tensors/"+id, nil); !bytes.Equal(got.body, m.View(0)) {
-				t.Errorf("get of the model: got %d %x", got.code, got.body)
-			}
-			want("delete of the model", r.ask(c, "DELETE", "/v1/tensors/"+id, nil), 409, "belong to the session")
-			want("put over the model", r.ask(c, "PUT", "/v1/tensors/"+id, []byte{1}, FieldDType, "u8", FieldShape, "1"), 409, "belong to the session")
-			r.put(c, "kept", data)
-			want("clear of the model", r.ask(c, "POST", "/v1/clear", []byte("kept\n"+id)), 409, "belong to the session")
-			want("what it would have cleared", r.ask(c, "GET", "/v1/tensors/kept", nil), 200, string(data))
+			r.get(id).want(200, string(m.View(0)))
+			const refusal = "belong to the session"
+			r.ask("DELETE", "tensors/"+id, "").want(409, refusal)
+			r.put("kept", data)
+			r.ask("POST", "clear", "kept\n"+id).want(409, refusal)
+			r.get("kept").want(200, data)
 			for _, tail := range []string{".1", ".00", ".-0", ".", ".0.0", ".4294967296", ".99999999999999999999"} {
-				want("get of no tensor of the model", r.ask(c, "GET", "/v1/tensors/"+r.name()+tail, nil), 404, "")
+				r.get(r.name()+tail).want(404, "", tail)
 			}
+			// Nor can a tensor be put in the place of one that a later model will have, or of
+			// one of a model that is gone. One that got there is not taken for the model's.
+			for _, tail := range []string{"1.0", "1.7", "0.0", "2.0", "2.1", "x", ""} {
+				r.store(prefix+tail, "u8", "10", data[:10]).want(409, refusal, tail)
+			}
+			r.s.add(prefix+"2.0", &stored{meta: Meta{DType: "u8", Shape: []int{10}, Size: 10}, data: []byte(data[:10])})
+			m = r.publish(4)
+			r.get(prefix+"2.0").want(200, string(m.View(0)))
 		})
 	}
 }
 
-// A tensor cannot be put in the place of one that a later model will have, nor of
-// one of a model that is gone.
-func TestFutureModel(t *testing.T) {
-	for _, kind := range kinds {
-		r := start(t, kind, vectors(t, 1, 8))
-		r.publish(1)
-		r.publish(2)
-		for _, id := range []string{"1.0", "2.0", "2.7", "3.0", "3.1", "x", ""} {
-			a := r.ask(r.client(), "PUT", "/v1/tensors/"+prefix+id, pattern(9, 8), FieldDType, "u8", FieldShape, "8")
-			check.That(t, a.code == http.StatusConflict && strings.Contains(string(a.body), "belong to the session"),
-				"%s: put of …%s: got %d %s, want 409", kind, id, a.code, a.body)
-		}
-		// Even one that got there is not taken for the model's.
-		r.s.add(prefix+"3.0", &stored{meta: Meta{DType: "u8", Shape: []int{8}, Size: 8}, data: pattern(9, 8)})
-		m := r.publish(3)
-		if a := r.ask(r.client(), "GET", "/v1/tensors/"+prefix+"3.0", nil); !bytes.Equal(a.body, m.View(0)) {
-			t.Errorf("%s: get: got %x, want the model's tensor %x", kind, a.body, m.View(0))
-		}
-	}
-}
-
-// A type of ours may be spelt as in safetensors, and then is one of ours: its
-// size is checked, and it is answered as we spell it.
+// A13: a type of ours may be spelt as in safetensors, and then is one of ours: its size is
+// checked, it is answered as we spell it, and it lies in the slab. Any other type is kept
+// as it is, on the heap.
 func TestSpellings(t *testing.T) {
-	r := start(t, "slab", vectors(t, 1, 1))
-	c := r.client()
+	r := start(t, "slab")
 	for _, d := range tensor.DTypes() {
 		for _, name := range []string{d.String(), strings.ToUpper(d.String())} {
-			a := r.ask(c, "PUT", "/v1/tensors/"+name, pattern(1, 3*d.Size()), FieldDType, name, FieldShape, "3")
-			if a.code != 201 || !strings.Contains(string(a.body), `"pool"`) || !strings.Contains(string(a.body), `"dtype":"`+d.String()+`"`) {
-				t.Errorf("%s: got %d %s, want it stored as %v", name, a.code, a.body, d)
-			}
-			if a := r.ask(c, "GET", "/v1/tensors/"+name, nil); a.head.Get(FieldDType) != d.String() {
-				t.Errorf("%s: comes back as %s", name, a.head.Get(FieldDType))
-			}
-			a = r.ask(c, "PUT", "/v1/tensors/x", pattern(1, 3*d.Size()), FieldDType, name, FieldShape, "4")
-			check.That(t, a.code == 400, "%s of another shape: got %d %s, want 400", name, a.code, a.body)
+			a := r.store(name, name, "3", strings.Repeat("x", 3*d.Size())).want(201, `"dtype":"`+d.String()+`"`)
+			check.That(t, strings.Contains(a.text, `"pool"`), "%s: got %s, want it in the slab", name, a.text)
+			r.get(name).is(d.String()+" 3", name)
+			r.store("x", name, "4", strings.Repeat("x", 3*d.Size())).want(400, "", "another shape of", name)
 		}
+	}
+	for _, name := range []string{"c64", "f8", "qint4"} {
+		a := r.store(name, name, "1,1", "12345678").want(201, `"fallback":"dtype"`)
+		check.That(t, !strings.Contains(a.text, `"pool"`), "%s: got %s, want it on the heap", name, a.text)
+		r.get(name).want(200, "12345678").is(name + " 1,1")
 	}
 }
 
 // A slab for stored tensors that cannot be made, for another reason than that
 // memory is short, is an error with its cause; what it was can be mended.
 func TestStoredSlabFails(t *testing.T) {
-	r := start(t, "slab", vectors(t, 1, 1))
-	c := r.client()
-	path := r.o.Slab
-	check.Must(t, os.WriteFile(path, nil, 0o600)) // in the place of the slab
-	a := r.ask(c, "PUT", "/v1/tensors/t", []byte{1}, FieldDType, "u8", FieldShape, "1")
-	if a.code != 500 || !strings.Contains(string(a.body), "slab of stored tensors") || !strings.Contains(string(a.body), "exists") {
-		t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
-	}
-	got := r.s.Stats()
-	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
-	check.Must(t, os.Remove(path))
-	ref := r.put(c, "t", []byte{1})
-	check.That(t, ref.Pool != nil, "got %+v, want it in the slab", ref)
+	r := start(t, "slab")
+	check.Must(t, os.WriteFile(r.o.Slab, nil, 0o600)) // in the place of the slab
+	check.Fails(t, errors.New(r.store("t", "u8", "1", "x").want(500, "slab of stored tensors").text), "exists")
+	r.holds(0, 0)
+	check.Must(t, os.Remove(r.o.Slab))
+	check.That(t, r.put("t", "x").Pool != nil, "it is not in the slab")
 }
 
 // A cache is bounded in all that it takes: tensors without a byte are not free.
@@ -159,15 +120,14 @@ func TestCacheIsBounded(t *testing.T) {
 		for i := range 1 << 14 {
 			c.put(0, []byte(strconv.Itoa(i)), data)
 		}
-		got := c.Stats()
-		if most := size / (n + entryBytes + 1); got.Tensors > most || got.Tensors < most/2 || got.Bytes > size || len(c.tensors) != len(c.order) {
-			t.Errorf("tensors of %d bytes: holds %+v, want %d at most", n, got, most)
-		}
+		got, most := c.Stats(), size/(n+entryBytes+1)
+		check.That(t, got.Tensors <= most && got.Tensors >= most/2 && got.Bytes <= size && len(c.tensors) == len(c.order),
+			"tensors of %d bytes: holds %+v, want %d at most", n, got, most)
 		c.put(0, []byte("huge"), make([]byte, size))
 		check.That(t, !c.get(0, []byte("huge"), make([]byte, size)) && c.Stats() == got,
 			"a tensor that does not fit with its id was kept")
 		c.Drain()
-		check.Equal(t, c.Stats(), (CacheStats{}), "after drain")
+		check.Equal(t, c.Stats(), CacheStats{}, "after drain")
 	}
 }
 
@@ -175,18 +135,15 @@ func TestCacheIsBounded(t *testing.T) {
 // could be in the store: it takes two bytes, and what it stands for a MiB.
 func TestRepeatedIDs(t *testing.T) {
 	const size = 1 << 20
-	r := start(t, "heap", vectors(t, 1, 10))
-	c := r.client()
-	r.put(c, "t", pattern(1, size))
+	r := start(t, "heap")
+	r.put("t", strings.Repeat("x", size))
 	most := r.o.Room / size
 	for n, code := range map[int]int{2: 200, most + 1: 413, MaxIDs / 64: 413} {
 		for kind, ids := range map[string]string{
 			exchange.TypeText: strings.Repeat("t\n", n),
 			exchange.TypeJSON: `{"shard_ids":["t"` + strings.Repeat(`,"t"`, n-1) + `]}`,
 		} {
-			if got := r.ask(c, "POST", "/v1/batch", []byte(ids), "Content-Type", kind); got.code != code {
-				t.Errorf("%s with an id %d times: got %d and %d bytes, want %d", kind, n, got.code, len(got.body), code)
-			}
+			r.ask("POST", "batch", ids, "Content-Type", kind).want(code, "", kind, n)
 		}
 	}
 }
@@ -194,60 +151,39 @@ func TestRepeatedIDs(t *testing.T) {
 // A1: what goes wrong inside is a 500 with its cause, and not the end of the
 // server.
 func TestInternalErrors(t *testing.T) {
-	r := start(t, "slab", vectors(t, 1, 10))
-	c := r.client()
-	r.put(c, "t", []byte("tensor"))
+	r := start(t, "slab")
+	r.put("t", "tensor")
 	check.Must(t, r.s.pool.Close())
-	for _, a := range []reply{
-		r.ask(c, "GET", "/v1/tensors/t", nil),
-		r.ask(c, "POST", "/v1/batch", []byte("t")),
-		r.ask(c, "PUT", "/v1/tensors/u", []byte{1}, FieldDType, "u8", FieldShape, "1"),
-	} {
-		check.That(t, a.code == 500 && strings.Contains(string(a.body), "pool is closed"),
-			"got %d %s, want 500 with the cause", a.code, a.body)
+	for _, a := range []reply{r.get("t"), r.ask("POST", "batch", "t"), r.store("u", "u8", "1", "x")} {
+		a.want(500, "pool is closed")
 	}
 	r.s.put["broken"] = nil // a handler that panics
-	if a := r.ask(c, "GET", "/v1/tensors/broken", nil); a.code != 500 || !strings.Contains(string(a.body), "nil pointer") {
-		t.Errorf("panic: got %d %s, want 500 with the cause", a.code, a.body)
-	}
+	r.get("broken").want(500, "nil pointer")
 	delete(r.s.put, "broken")
-	if a := r.ask(c, "GET", "/v1/tensors/zz", nil); a.code != 404 {
-		t.Errorf("get after it: got %d", a.code)
-	}
+	r.get("zz").want(404, "")
 }
 
 // A14, A27: nobody sees a tensor before all its bytes are there, a failed write
 // is never seen, and a blocked one blocks nobody else.
 func TestVisibleWhenComplete(t *testing.T) {
 	for _, kind := range kinds {
-		r := start(t, kind, vectors(t, 1, 10))
-		h := r.client()
-		r.put(h, "other", []byte("other"))
+		r := start(t, kind)
+		r.put("other", "other")
 		slow, failed := r.dial(), r.dial()
 		head := "PUT /v1/tensors/%s HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf"
 		fmt.Fprintf(slow, head, "slow")
 		fmt.Fprintf(failed, head, "failed")
+		waiting.Until(t, "both halves", func() bool { return r.s.Stats().Bytes == 21 })
 		check.Must(t, failed.Close())
-		for range 20 {
-			a := r.ask(h, "GET", "/v1/tensors/slow", nil)
-			check.Need(t, a.code == 404, "%s: half a tensor is visible: %d %q", kind, a.code, a.body)
-			if a := r.ask(h, "GET", "/v1/tensors/other", nil); string(a.body) != "other" {
-				t.Fatalf("%s: another tensor: %d", kind, a.code)
-			}
-		}
+		r.get("slow").want(404, "", kind)
+		r.get("other").want(200, "other", kind)
 		fmt.Fprint(slow, "half")
-		answer := make([]byte, 12)
-		_, err := io.ReadFull(slow, answer)
+		a, err := http.ReadResponse(bufio.NewReader(slow), nil)
 		check.Must(t, err)
-		check.That(t, string(answer) == "HTTP/1.1 201", "%s: got %q", kind, answer)
-		a := r.ask(h, "GET", "/v1/tensors/slow", nil)
-		check.That(t, string(a.body) == "halfhalf", "%s: got %d %q", kind, a.code, a.body)
-		if a := r.ask(h, "GET", "/v1/tensors/failed", nil); a.code != 404 {
-			t.Errorf("%s: a failed write is visible: %d", kind, a.code)
-		}
-		waiting.Until(t, kind+": 13 bytes in the store, without the failed write's", func() bool {
-			return r.s.Stats().Bytes == 13
-		})
+		check.Equal(t, a.StatusCode, 201, kind)
+		r.get("slow").want(200, "halfhalf", kind)
+		waiting.Until(t, kind+": 13 bytes in the store, without the failed write's", func() bool { return r.s.Stats().Bytes == 13 })
+		r.get("failed").want(404, "", kind)
 	}
 }
 
@@ -255,8 +191,7 @@ func TestVisibleWhenComplete(t *testing.T) {
 // and never other bytes.
 func TestModelRetires(t *testing.T) {
 	for _, kind := range kinds {
-		const size = 16 << 20 // more than sockets hold
-		r := start(t, kind, vectors(t, 1, size))
+		r := start(t, kind, tensor.Spec{Name: "v", DType: tensor.U8, Shape: []int{16 << 20}}) // more than sockets hold
 		p := r.publish(1)
 		c := r.dial()
 		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(r.name())+2, r.name())
@@ -278,16 +213,13 @@ func TestDecoded(t *testing.T) {
 		{Name: "a", DType: tensor.F32, Shape: []int{5, 3}}, {Name: "b", DType: tensor.I64}, {Name: "c", DType: tensor.BF16, Shape: []int{9, 2}, Var: true},
 	})
 	check.Must(t, err)
-	var specs []tensor.Spec
+	var wire []tensor.Spec
 	for i := range plain.Len() {
-		specs = append(specs, tensor.Spec{Name: plain.Spec(i).Name, DType: tensor.U8, Shape: []int{plain.Bytes(i)}, Var: true})
+		wire = append(wire, tensor.Spec{Name: plain.Spec(i).Name, DType: tensor.U8, Shape: []int{plain.Bytes(i)}, Var: true})
 	}
-	wire, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	r := start(t, "heap", wire)
-	h := r.client()
+	r := start(t, "heap", wire...)
 	publish := func(seed uint64) (*tensor.Package, string) {
-		p := tensor.Alloc(wire)
+		p := tensor.Alloc(r.model)
 		p.Plain = tensor.Alloc(plain)
 		check.Must(t, errors.Join(p.SetRows(0, 7), p.SetRows(1, 0), p.SetRows(2, 3), p.Plain.SetRows(2, 4)))
 		tensor.Fill(p, seed)
@@ -296,41 +228,35 @@ func TestDecoded(t *testing.T) {
 		r.s.Publish(r.name(), p)
 		return p, r.name()
 	}
-	ask := func(p *tensor.Package, name string) {
+	asked := func(p *tensor.Package, name string) {
 		for i, want := range []string{"f32 5,3", "i64 ", "bf16 4,2"} {
-			a := r.ask(h, "GET", fmt.Sprintf("/v1/tensors/%s.%d", name, i), nil)
-			if got := a.head.Get(FieldDType) + " " + a.head.Get(FieldShape); a.code != 200 || got != want || !bytes.Equal(a.body, p.Plain.View(i)) {
-				t.Errorf("tensor %d: got %d, %s and %d bytes, want %s and those of the decoded one", i, a.code, got, len(a.body), want)
-			}
+			a := r.get(fmt.Sprint(name, ".", i))
+			a.is(want)
+			check.Equal(t, a.text, string(p.Plain.View(i)), "tensor", i)
 		}
-		a := r.ask(h, "POST", "/v1/batch", fmt.Appendf(nil, "%s.0\n%s.2\n", name, name))
-		if want := slices.Concat(p.View(0), p.View(2)); a.code != 200 || !bytes.HasSuffix(a.body, want) || len(a.body)-len(want) > 150 {
-			t.Errorf("batch: got %d and %d bytes, want the %d that travel", a.code, len(a.body), len(want))
-		}
+		a := r.ask("POST", "batch", name+".0\n"+name+".2\n").want(200, "")
+		want := string(p.View(0)) + string(p.View(2))
+		check.That(t, strings.HasSuffix(a.text, want) && len(a.text) <= len(want)+150, "batch: got %d bytes, want the %d that travel", len(a.text), len(want))
 	}
 	first, one := publish(1)
 	second, two := publish(2)
-	ask(first, one)
-	ask(second, two)
+	asked(first, one)
+	asked(second, two)
 	r.s.Retire(first)
-	ask(second, two)
-	for _, a := range []reply{r.ask(h, "GET", "/v1/tensors/"+one+".0", nil), r.ask(h, "POST", "/v1/batch", []byte(one+".0"))} {
-		check.That(t, a.code == 404 || a.code == 400, "of the model that has retired: got %d", a.code)
-	}
+	asked(second, two)
+	r.get(one+".0").want(404, "")
+	r.ask("POST", "batch", one+".0").want(400, "")
 }
 
 // A stranger who fills the store gets an error, and the session goes on.
 func TestStoreIsBounded(t *testing.T) {
-	r := start(t, "heap", vectors(t, 1, 10))
-	h := r.client()
-	third := make([]byte, 25<<20)
-	r.put(h, "a", third)
-	r.put(h, "b", third)
-	a := r.ask(h, "PUT", "/v1/tensors/c", third, FieldDType, "u8", FieldShape, fmt.Sprint(len(third)))
-	check.That(t, a.code == http.StatusInsufficientStorage, "third: got %d %s", a.code, a.body)
-	a = r.ask(h, "DELETE", "/v1/tensors/a", nil)
-	check.Equal(t, a.code, 204, "delete")
-	r.put(h, "c", third)
+	r := start(t, "heap")
+	third := strings.Repeat("x", 25<<20)
+	r.put("a", third)
+	r.put("b", third)
+	r.store("c", "u8", fmt.Sprint(len(third)), third).want(http.StatusInsufficientStorage, "")
+	r.ask("DELETE", "tensors/a", "").want(204, "")
+	r.put("c", third)
 	for range MaxIDs - 2 {
 		check.Must(t, r.s.reserve(0))
 	}
@@ -341,10 +267,9 @@ func TestStoreIsBounded(t *testing.T) {
 // A20, A22: a stored tensor's metadata is complete, and enough to read it in
 // place; a reader that is late notices; a view of the server's is not reused.
 func TestStoredMetadata(t *testing.T) {
-	r := start(t, "slab", vectors(t, 1, 1))
-	h := r.client()
-	data := pattern(1, 5000)
-	ref := r.put(h, "t", data)
+	r := start(t, "slab")
+	data := bytes.Repeat([]byte("01234"), 1000)
+	ref := r.put("t", string(data))
 	check.Need(t, ref.Pool != nil && ref.Handle != "" && ref.Reason == "" && ref.Size == 5000,
 		"got %+v, want complete metadata", ref)
 	nonce, err := ref.Pool.Decode()
@@ -359,14 +284,12 @@ func TestStoredMetadata(t *testing.T) {
 	check.That(t, bytes.Equal(view, data), "other bytes in the slab")
 	found, err := r.s.find([]byte("t")) // as a request that is being answered
 	check.Must(t, err)
-	a := r.ask(h, "DELETE", "/v1/tensors/t", nil)
-	check.That(t, a.code == 204, "delete: got %d", a.code)
+	r.ask("DELETE", "tensors/t", "").want(204, "")
 	for i := range 10 {
-		r.put(h, fmt.Sprint("u", i), pattern(2, 5000))
+		r.put(fmt.Sprint("u", i), strings.Repeat("x", 5000))
 	}
 	check.That(t, bytes.Equal(found.data, data), "the memory of a tensor was reused while it was being sent")
 	found.done()
-	if err := reader.Check(handle); !errors.Is(err, slab.ErrStale) {
-		t.Errorf("after delete: got %v, want a stale handle", err)
-	}
+	err = reader.Check(handle)
+	check.That(t, errors.Is(err, slab.ErrStale), "after delete: got %v, want a stale handle", err)
 }
