@@ -27,8 +27,7 @@ func TestSenders(t *testing.T) {
 	config := drivertest.Certified(t, r.Endpoint, 1)
 	answers := func(code int, what, request, sender string) {
 		t.Helper()
-		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.Endpoint.Addr(), "tcp:"), waiting.Limit)
-		check.Must(t, err)
+		raw := check.Value(net.DialTimeout("tcp", strings.TrimPrefix(r.Endpoint.Addr(), "tcp:"), waiting.Limit))(t)
 		defer raw.Close()
 		waiting.Conn(t, raw)
 		tell(t, tls.Client(raw, config), r.admitted(request)+sender+"\r\n").want(t, code, "", what, sender)
@@ -55,8 +54,7 @@ func TestCurl(t *testing.T) {
 		cert, key := drivertest.Files(t, drivertest.Certified(t, r.Endpoint, 1))
 		ca := filepath.Join(r.Dir, driver.AuthorityFile)
 		strange := filepath.Join(t.TempDir(), "ca.pem")
-		other, err := identity.NewAuthority("00")
-		check.Must(t, err)
+		other := check.Value(identity.NewAuthority("00"))(t)
 		check.Must(t, os.WriteFile(strange, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate()}), 0o600))
 		_, where, _ := strings.Cut(r.Endpoint.Addr(), ":")
 		reach := []string{"--unix-socket", where}

@@ -35,8 +35,7 @@ func FuzzServer(f *testing.F) {
 		f.Add([]byte(q))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := r.Endpoint.Dial(t.Context(), nil)
-		check.Must(t, err)
+		c := check.Value(r.Endpoint.Dial(t.Context(), nil))(t)
 		defer c.Close()
 		waiting.Conn(t, c)
 		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have had enough
@@ -54,8 +53,7 @@ func FuzzServer(f *testing.F) {
 // for the end of the session but what says so.
 func FuzzWorker(f *testing.F) {
 	l := vectors(f, 2, 100)
-	tb, err := store.ManifestOf(l)
-	check.Must(f, err)
+	tb := check.Value(store.ManifestOf(l))(f)
 	answer := func(head, body string) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
 	}

@@ -157,8 +157,7 @@ func TestLostWorkers(t *testing.T) {
 			fmt.Fprint(conn, r.admitted(c.request))
 		}
 		conn.Close()
-		_, err := r.Server.Collect(t.Context(), 0)
-		check.Fails(t, err, c.cause, c.name)
+		check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), c.cause, c.name)
 		check.Fails(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}), "lane 0", c.name)
 		check.Equal(t, r.server.o.Out.Out(), 0, c.name, "updates that are out:")
 	}
@@ -171,8 +170,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	w := r.worker(0)
 	refused := func(u *tensor.Package) {
 		t.Helper()
-		q, err := w.upload(u)
-		check.Must(t, err)
+		q := check.Value(w.upload(u))(t)
 		check.Fails(t, w.client.Do(t.Context(), q, nil), "no such job")
 	}
 	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
@@ -188,8 +186,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 		return drivertest.Stock(j, model, u)
 	}))
 	refused(sent)
-	p, err := r.Server.Collect(t.Context(), 0)
-	check.Must(t, err)
+	p := check.Value(r.Server.Collect(t.Context(), 0))(t)
 	p.Release()
 	refused(sent)
 	r.carry(0, driver.Job{Round: 4})
@@ -236,13 +233,11 @@ func TestPatientWorkers(t *testing.T) {
 			for n, a := range append(all[0].answers[1:], "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n") {
 				q, err := http.ReadRequest(in)
 				check.OK(t, err)
-				_, err = io.Copy(io.Discard, q.Body)
-				check.OK(t, err)
+				check.OK(t, check.Err(io.Copy(io.Discard, q.Body)))
 				if n == 0 {
 					hour()
 				}
-				_, err = io.WriteString(server, a)
-				check.OK(t, err)
+				check.OK(t, check.Err(io.WriteString(server, a)))
 			}
 		}()
 		_, _, _, err := w.Receive(t.Context())
@@ -258,8 +253,7 @@ func TestPatientWorkers(t *testing.T) {
 func fakeServer(t *testing.T, answers ...string) (addr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	check.Must(t, err)
+	l := check.Value(net.Listen("unix", path))(t)
 	served := make(chan struct{})
 	ctx := t.Context()
 	go func() {

@@ -90,8 +90,7 @@ func TestVariants(t *testing.T) {
 				m, err := r.Server.Reserve()
 				check.Must(t, errors.Join(err, set(m, rows[0], rows[1])))
 				tensor.Fill(m, uint64(round))
-				m, err = r.Server.Publish(t.Context(), m)
-				check.Must(t, err)
+				m = check.Value(r.Server.Publish(t.Context(), m))(t)
 				for c := range 4 {
 					j := driver.Job{Round: round, Client: c}
 					u := r.ExchangeBy(c%2, j, func(j driver.Job, model, u *tensor.Package) error {

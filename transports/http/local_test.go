@@ -80,9 +80,8 @@ func (r *rig) damage(model int, tensors ...int) {
 func (r *rig) overwrite(ref *store.SlabRef, at int64, b []byte) {
 	r.T.Helper()
 	check.Must(r.T, os.Chmod(ref.Path, modeWriter))
-	f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
-	check.Must(r.T, err)
-	_, err = f.WriteAt(b, at)
+	f := check.Value(os.OpenFile(ref.Path, os.O_RDWR, 0))(r.T)
+	_, err := f.WriteAt(b, at)
 	check.Must(r.T, errors.Join(err, f.Close()))
 }
 
@@ -90,8 +89,7 @@ func (r *rig) overwrite(ref *store.SlabRef, at int64, b []byte) {
 // goes as a body, and is counted with the reason.
 func TestFallbacks(t *testing.T) {
 	mapped := func() int { // by this process
-		maps, err := os.ReadFile("/proc/self/maps")
-		check.Must(t, err)
+		maps := check.Value(os.ReadFile("/proc/self/maps"))(t)
 		return bytes.Count(maps, []byte(scratch.SharedMemory+"/ipcbench-"))
 	}
 	for _, c := range []struct {
@@ -150,11 +148,9 @@ func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
 		sizes := map[string]int64{}
-		entries, err := os.ReadDir(r.server.memory.dir.Path())
-		check.Must(t, err)
+		entries := check.Value(os.ReadDir(r.server.memory.dir.Path()))(t)
 		for _, e := range entries {
-			info, err := e.Info()
-			check.Must(t, err)
+			info := check.Value(e.Info())(t)
 			sizes[e.Name()] = info.Size()
 		}
 		const size = 4096 + 1<<20
@@ -177,8 +173,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 	})
 	check.That(t, errors.Is(err, slab.ErrStale), "submit: got %v, want a stale handle", err)
 	check.Must(t, r.Workers[0].Close())
-	_, err = r.Server.Collect(t.Context(), 0)
-	check.Fails(t, err, "the worker says: the model changed while it was in use: tensor 0")
+	check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), "the worker says: the model changed while it was in use: tensor 0")
 }
 
 // A4: who claims to be local has to prove it: a lane's slab has to hold what the
@@ -223,8 +218,7 @@ func TestLocalityIsProved(t *testing.T) {
 	table := tableOf(t, r.Options.Up)
 	q.Fields[5].Value, q.Body = len(table), [][]byte{[]byte(table), r.Model.View(0)}
 	check.Must(t, do(w, q, nil))
-	p, err := r.Server.Collect(t.Context(), 0)
-	check.Must(t, err)
+	p := check.Value(r.Server.Collect(t.Context(), 0))(t)
 	check.That(t, p.Hash() == r.Model.Hash(), "other bytes")
 	p.Release()
 	r.counted(counts{phase.Fallback + store.Remote: 1}, nil)
@@ -242,7 +236,7 @@ func TestLocalityIsProved(t *testing.T) {
 	r.Publish(1)
 	r.carry(0, driver.Job{})
 	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
-	err = drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error { // A21
+	err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error { // A21
 		h, err := r.worker(0).handle.Decode()
 		h.Generation--
 		r.worker(0).handle = store.EncodeHandle(h)
@@ -254,8 +248,7 @@ func TestLocalityIsProved(t *testing.T) {
 // A server may be on another host and mean this one no good: whatever it names, and
 // knows the nonce of, a worker opens nothing but slabs in the directories of sessions.
 func TestNamedByTheServer(t *testing.T) {
-	session, err := scratch.New(scratch.SharedMemory)
-	check.Must(t, err)
+	session := check.Value(scratch.New(scratch.SharedMemory))(t)
 	defer session.Close()
 	elsewhere := t.TempDir()
 	link := filepath.Join(scratch.SharedMemory, "ipcbench-00000000deadbeef")
@@ -265,8 +258,7 @@ func TestNamedByTheServer(t *testing.T) {
 	mem, nonce, err := slab.CreateNamed(inside, 4096)
 	check.Must(t, err)
 	defer mem.Close()
-	copied, err := os.ReadFile(inside)
-	check.Must(t, err)
+	copied := check.Value(os.ReadFile(inside))(t)
 	check.Must(t, os.WriteFile(elsewhere+"/slab", copied, 0o600))
 	check.Must(t, os.Symlink(elsewhere+"/slab", session.Path()+"/link"))
 	o := driver.Options{Down: vectors(t, 1, 100), Up: vectors(t, 1, 100)}
@@ -308,8 +300,7 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 func TestRunsAreChecked(t *testing.T) {
 	o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
 	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
-	after, err := next(good, 100)
-	check.Must(t, err)
+	after := check.Value(next(good, 100))(t)
 	at, then := store.EncodeHandle(good), store.EncodeHandle(after)
 	is := func(offset, length, generation uint64) store.Handle {
 		return store.EncodeHandle(slab.Handle{Offset: offset, Length: length, Generation: generation})

@@ -219,13 +219,11 @@ func openAsUser(path string, flag int) error {
 // reclaimed, and does not disturb a session that starts meanwhile.
 func TestServerIsKilled(t *testing.T) {
 	g := given{Dir: t.TempDir(), Specs: vectors(t, 3, 100_000).Specs()}
-	k, err := drivertest.Spawn(t, "server", g, nil)
-	check.Must(t, err)
+	k := check.Value(drivertest.Spawn(t, "server", g, nil))(t)
 	addr, secret, _ := strings.Cut(k.Line(t), " ")
 	v, o, err := g.session()
 	check.Must(t, err)
-	w, err := drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o)
-	check.Must(t, err)
+	w := check.Value(drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o))(t)
 	left := filepath.Dir(w.Driver.(*worker).shared.ref.Path) // the server's directory in shared memory
 	waiting.Do(t, "a turn", func() {
 		err := drivertest.Turn(t.Context(), w.Worker, func(j driver.Job, model, update *tensor.Package) error {
@@ -245,8 +243,7 @@ func TestServerIsKilled(t *testing.T) {
 	r := open(t, "http-shm", o.Down, 1) // while the leftovers are there
 	r.Publish(2)
 	r.carry(0, driver.Job{})
-	found, err := scratch.Leftovers(scratch.SharedMemory)
-	check.Must(t, err)
+	found := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
 	i := slices.IndexFunc(found, func(f scratch.Leftover) bool { return f.Path == left })
 	check.Need(t, i >= 0, "%s is not listed among %v", left, found)
 	check.Must(t, found[i].Remove())

@@ -114,8 +114,7 @@ func (a reply) want(t testing.TB, code int, text string, context ...any) {
 // ask makes one request. head is name, value, name, value, ….
 func (r *rig) ask(method, path, body string, head ...string) reply {
 	r.T.Helper()
-	q, err := http.NewRequestWithContext(r.T.Context(), method, "http://ipcbench"+path, strings.NewReader(body))
-	check.Must(r.T, err)
+	q := check.Value(http.NewRequestWithContext(r.T.Context(), method, "http://ipcbench"+path, strings.NewReader(body)))(r.T)
 	q.Header.Set("Authorization", r.Endpoint.Authorization())
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
@@ -133,8 +132,7 @@ func (r *rig) put(id, data string) reply {
 // conn connects to the server, for requests that no client makes.
 func (r *rig) conn() net.Conn {
 	r.T.Helper()
-	c, err := r.Endpoint.Dial(r.T.Context(), nil)
-	check.Must(r.T, err)
+	c := check.Value(r.Endpoint.Dial(r.T.Context(), nil))(r.T)
 	waiting.Conn(r.T, c)
 	r.T.Cleanup(func() { c.Close() })
 	return c
@@ -186,7 +184,6 @@ func vectors(t testing.TB, n, size int) *tensor.Layout {
 // tableOf returns the manifest of a layout.
 func tableOf(t testing.TB, l *tensor.Layout) string {
 	t.Helper()
-	m, err := store.ManifestOf(l)
-	check.Must(t, err)
+	m := check.Value(store.ManifestOf(l))(t)
 	return string(bytes.Clone(m.Bytes))
 }

@@ -92,15 +92,13 @@ func TestCache(t *testing.T) {
 
 	got, before := tensor.Alloc(r.Options.Down), r.caches()
 	w.client.ID.Client = 7
-	d, err := w.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got)
-	check.Must(t, err)
+	d := check.Value(w.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got))(t)
 	check.Equal(t, d, driver.Delivered{Cached: driver.Amount{Tensors: 3, Bytes: 300}})
 	check.That(t, got.Hash() == was, "the cache returned other bytes")
 	check.Equal(t, before, store.CacheStats{Tensors: 3, Bytes: 3 * r.cost()})
 	r.counted(nil, counts{phase.CacheHits: 3, phase.Calls + "batch": 1, phase.BodyTensors: 3})
 	w.client.ID.Client = 8
-	_, err = w.fetch.Fetch(t.Context(), name, []int{0}, got)
-	check.Fails(t, err, "not in the store", "another client")
+	check.Fails(t, check.Err(w.fetch.Fetch(t.Context(), name, []int{0}, got)), "not in the store", "another client")
 	for round := range 7 { // these only fill the cache
 		r.Publish(uint64(round))
 		r.carry(0, driver.Job{Round: round, Client: 7})

@@ -87,10 +87,8 @@ func TestPatience(t *testing.T) {
 		check.Fails(t, c.Do(t.Context(), Request{Method: "GET", Path: "/v1/late"}, nil), "timeout")
 		head := "POST /v1/echo HTTP/1.1\r\nHost: x\r\nAuthorization: secret\r\nContent-Length: 100000\r\n\r\n"
 		for _, sent := range []string{head + "half", head + strings.Repeat("x", 100_000)} {
-			conn, err := dial(t.Context())
-			check.Must(t, err)
-			_, err = io.WriteString(conn, sent)
-			check.Must(t, err)
+			conn := check.Value(dial(t.Context()))(t)
+			check.Must(t, check.Err(io.WriteString(conn, sent)))
 			hour() // the first one does not write, and the other one does not read
 			got, _ := io.ReadAll(conn)
 			check.That(t, len(got) < 100_000, "a slow peer was waited for: got %d bytes", len(got))
@@ -178,11 +176,9 @@ func TestClient(t *testing.T) {
 func TestStranger(t *testing.T) {
 	dial := serve(t, limit, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
 	for _, path := range []string{"/v1/x", "/", "/nowhere"} {
-		c, err := dial(t.Context())
-		check.Must(t, err)
+		c := check.Value(dial(t.Context()))(t)
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
-		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		check.Must(t, err)
+		a := check.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 		text, _ := io.ReadAll(a.Body)
 		check.That(t, a.StatusCode == http.StatusUnauthorized && a.Close && strings.Contains(string(text), "what is in the safe"),
 			"%s: got %s %s", path, a.Status, text)

@@ -14,10 +14,8 @@ import (
 // be, and leaves the rest of it as long as that says.
 func FuzzManifest(f *testing.F) {
 	specs := []tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{10}}, {Name: "b", DType: tensor.F32, Shape: []int{3, 2}, Var: true}, {Name: "c", DType: tensor.F64}}
-	l, err := tensor.NewLayout(specs)
-	check.Must(f, err)
-	want, err := ManifestOf(l)
-	check.Must(f, err)
+	l := check.Value(tensor.NewLayout(specs))(f)
+	want := check.Value(ManifestOf(l))(f)
 	f.Add(want.Bytes)
 	f.Add(want.Bytes[:len(want.Bytes)-1])
 	f.Add(append(bytes.Clone(want.Bytes), want.metas[0].line...))

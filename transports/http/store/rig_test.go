@@ -41,10 +41,8 @@ func start(t testing.TB, kind string, specs ...tensor.Spec) *rig {
 	if len(specs) == 0 {
 		specs = []tensor.Spec{{Name: "v", DType: tensor.U8, Shape: []int{10}}}
 	}
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	m, err := ManifestOf(l)
-	check.Must(t, err)
+	l := check.Value(tensor.NewLayout(specs))(t)
+	m := check.Value(ManifestOf(l))(t)
 	o := Options{Room: 64 << 20, Answer: 64<<20 + l.Payload(), Model: m, Prefix: prefix}
 	if kind == "slab" {
 		o.Slab, o.SlabSize = filepath.Join(t.TempDir(), "stored"), 64<<20
@@ -75,8 +73,7 @@ func (r *rig) name() string { return fmt.Sprint(prefix, r.seq) }
 
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.at.Listener.Addr().String())
-	check.Must(r.t, err)
+	c := check.Value(net.Dial("tcp", r.at.Listener.Addr().String()))(r.t)
 	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
@@ -105,16 +102,13 @@ func (a reply) is(spec string, context ...any) {
 // ask makes one request. head is name, value, name, value, ….
 func (r *rig) ask(method, path, body string, head ...string) reply {
 	r.t.Helper()
-	q, err := http.NewRequestWithContext(r.t.Context(), method, r.at.URL+"/v1/"+path, strings.NewReader(body))
-	check.Must(r.t, err)
+	q := check.Value(http.NewRequestWithContext(r.t.Context(), method, r.at.URL+"/v1/"+path, strings.NewReader(body)))(r.t)
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
-	a, err := r.at.Client().Do(q)
-	check.Must(r.t, err)
+	a := check.Value(r.at.Client().Do(q))(r.t)
 	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	check.Must(r.t, err)
+	text := check.Value(io.ReadAll(a.Body))(r.t)
 	return reply{a, r.t, string(text)}
 }
 

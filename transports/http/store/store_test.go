@@ -41,8 +41,7 @@ func TestStore(t *testing.T) {
 
 			// A32: order is that of the request; what is missing is named, in order.
 			a = r.ask("POST", "batch", "t4\nt0\nt4\n").want(200, "")
-			table, err := strconv.Atoi(a.Header.Get(FieldTable))
-			check.Must(t, err)
+			table := check.Value(strconv.Atoi(a.Header.Get(FieldTable)))(t)
 			check.That(t, a.Header.Get(FieldCount) == "3" && a.text[table:] == data+"4"+data+"0"+data+"4", "batch: got %v and %d bytes", a.Header, len(a.text))
 			r.ask("POST", "batch", "x9\nt0\nx1\n").want(400, `"missing":["x9","x1"]`)
 			r.ask("POST", "batch", "").want(200, "")
@@ -178,8 +177,7 @@ func TestVisibleWhenComplete(t *testing.T) {
 		r.get("slow").want(404, "", kind)
 		r.get("other").want(200, "other", kind)
 		fmt.Fprint(slow, "half")
-		a, err := http.ReadResponse(bufio.NewReader(slow), nil)
-		check.Must(t, err)
+		a := check.Value(http.ReadResponse(bufio.NewReader(slow), nil))(t)
 		check.Equal(t, a.StatusCode, 201, kind)
 		r.get("slow").want(200, "halfhalf", kind)
 		waiting.Until(t, kind+": 13 bytes in the store, without the failed write's", func() bool { return r.s.Stats().Bytes == 13 })
@@ -195,8 +193,7 @@ func TestModelRetires(t *testing.T) {
 		p := r.publish(1)
 		c := r.dial()
 		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(r.name())+2, r.name())
-		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		check.Must(t, err)
+		a := check.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 		r.publish(2) // beside it
 		r.s.Retire(p)
 		got, err := io.ReadAll(a.Body)
@@ -209,10 +206,9 @@ func TestModelRetires(t *testing.T) {
 // bit for bit and with its data type and shape; a batch has it as it travels. What
 // retires is unknown in both ways, though the model beside it is not.
 func TestDecoded(t *testing.T) {
-	plain, err := tensor.NewLayout([]tensor.Spec{
+	plain := check.Value(tensor.NewLayout([]tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{5, 3}}, {Name: "b", DType: tensor.I64}, {Name: "c", DType: tensor.BF16, Shape: []int{9, 2}, Var: true},
-	})
-	check.Must(t, err)
+	}))(t)
 	var wire []tensor.Spec
 	for i := range plain.Len() {
 		wire = append(wire, tensor.Spec{Name: plain.Spec(i).Name, DType: tensor.U8, Shape: []int{plain.Bytes(i)}, Var: true})
@@ -272,12 +268,9 @@ func TestStoredMetadata(t *testing.T) {
 	ref := r.put("t", string(data))
 	check.Need(t, ref.Pool != nil && ref.Handle != "" && ref.Reason == "" && ref.Size == 5000,
 		"got %+v, want complete metadata", ref)
-	nonce, err := ref.Pool.Decode()
-	check.Must(t, err)
-	handle, err := ref.Handle.Decode()
-	check.Must(t, err)
-	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
-	check.Must(t, err)
+	nonce := check.Value(ref.Pool.Decode())(t)
+	handle := check.Value(ref.Handle.Decode())(t)
+	reader := check.Value(slab.OpenReader(ref.Pool.Path, nonce))(t)
 	defer reader.Close()
 	view, err := reader.View(handle, ref.Size)
 	check.Must(t, err)
