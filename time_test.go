@@ -46,7 +46,6 @@ var mayTime = map[string]string{
 	"transports/driver/drivertest/left.go:left":     "it looks after all tests, where nobody bounds it",
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
 	"transports/http/hostile_test.go:waits":         "a worker that is slow, and a server",
-	"transports/shm/link_test.go:TestSlowWorker":    "a worker that is slow",
 }
 
 // forTests are the packages that only tests import.

@@ -56,9 +56,8 @@ func TestMailboxWaitEnds(t *testing.T) {
 		_, err := i.fetch(ctx)
 		check.That(t, errors.Is(err, cause), "got %v, want %v", err, cause)
 		waiting.Later(t, time.Millisecond, i.abandon)
-		if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
-			t.Errorf("got %v, want %v", err, errGone)
-		}
+		_, err = i.fetch(t.Context())
+		isGone(t, "fetch", err)
 	}
 }
 
@@ -69,10 +68,9 @@ func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	i.abandon()
 	got, err := i.fetch(t.Context())
 	check.Must(t, err)
-	check.That(t, string(got) == "last words", "got %q", got)
-	if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
-		t.Errorf("got %v, want %v", err, errGone)
-	}
+	check.Equal(t, string(got), "last words")
+	_, err = i.fetch(t.Context())
+	isGone(t, "fetch", err)
 }
 
 func TestMailboxRefusesNonsense(t *testing.T) {
@@ -117,89 +115,63 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-func TestMessages(t *testing.T) {
-	b := make([]byte, 400)
-	want := order{
-		job:    driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
-		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
-		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
-	}
-	want.rows, want.receipt = []byte("rows"), []byte("receipt")
-	n, err := want.put(b)
-	check.Must(t, err)
-	var got order
-	check.Must(t, got.parse(b[:n]))
-	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" || string(got.rows) != "rows" ||
-		got.job.Round != -1 || got.job.Client != 1<<40 || got.job.Weight != 0.1 || !got.job.Timed ||
-		got.model != want.model || got.update != want.update {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	for cut := range n {
-		if err := got.parse(b[:cut]); !errors.Is(err, errMessage) {
-			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
-		}
-	}
-	if err := got.parse(b[:n+1]); !errors.Is(err, errMessage) {
-		t.Errorf("a byte too many: got %v, want %v", err, errMessage)
-	}
-	want.receipt = make([]byte, 400)
-	if _, err := want.put(b); err == nil {
-		t.Error("an order that does not fit: got no error")
-	}
+// A message is an order or a result.
+type message interface {
+	put([]byte) (int, error)
+	parse([]byte) error
+}
 
-	r := result{update: want.update, rows: []byte("rows"), receipt: []byte("receipt")}
-	n, err = r.put(b)
-	check.Must(t, err)
-	var back result
-	check.Must(t, back.parse(b[:n]))
-	check.That(t, back.update == r.update && string(back.receipt) == "receipt" && string(back.rows) == "rows",
-		"got %+v, want %+v", back, r)
-	for cut := range n {
-		if err := back.parse(b[:cut]); !errors.Is(err, errMessage) {
-			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+func TestMessages(t *testing.T) {
+	o := &order{
+		job:   driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
+		model: slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9}, update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
+		rows: []byte("rows"), receipt: []byte("receipt"),
+	}
+	r := &result{update: o.update, rows: []byte("rows"), receipt: []byte("receipt")}
+	for _, c := range []struct {
+		sent, got message
+		receipt   *[]byte
+	}{{o, &order{}, &o.receipt}, {r, &result{}, &r.receipt}} {
+		b := make([]byte, 400)
+		n, err := c.sent.put(b)
+		check.Must(t, err)
+		check.Must(t, c.got.parse(b[:n]))
+		check.Equal(t, c.got, c.sent)
+		for cut := range n + 2 {
+			if cut != n {
+				err := c.got.parse(b[:cut])
+				check.That(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+			}
 		}
+		*c.receipt = make([]byte, len(b)-n+len("receipt")+1)
+		_, err = c.sent.put(b)
+		check.Fails(t, err, "the limit is", "a byte too many")
 	}
-	r.receipt = make([]byte, 400)
-	if _, err := r.put(b); err == nil {
-		t.Error("a result that does not fit: got no error")
-	}
+}
+
+// fuzz checks that a message which is read is written as it was.
+func fuzz(f *testing.F, seed message, fixed int, empty func() message) {
+	b := make([]byte, 400)
+	n, err := seed.put(b)
+	check.Must(f, err)
+	f.Add(b[:n])
+	f.Add(b[:fixed])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, again := empty(), make([]byte, len(b))
+		if m.parse(b) != nil {
+			return
+		}
+		n, err := m.put(again)
+		check.Must(t, err)
+		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
+	})
 }
 
 func FuzzOrder(f *testing.F) {
-	b := make([]byte, 400)
-	t := order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
-	n, err := t.put(b)
-	check.Must(f, err)
-	f.Add(b[:n])
-	f.Add(b[:orderFixed])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var first, second order
-		if first.parse(b) != nil {
-			return
-		}
-		again := make([]byte, len(b))
-		n, err := first.put(again)
-		check.Must(t, err)
-		check.Must(t, second.parse(again[:n]))
-		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
-	})
+	seed := &order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
+	fuzz(f, seed, orderFixed, func() message { return &order{} })
 }
 
 func FuzzResult(f *testing.F) {
-	b := make([]byte, 400)
-	r := result{rows: []byte{1, 2}, receipt: []byte("r")}
-	n, err := r.put(b)
-	check.Must(f, err)
-	f.Add(b[:n])
-	f.Add(b[:resultFixed-1])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var r result
-		if r.parse(b) != nil {
-			return
-		}
-		again := make([]byte, len(b))
-		n, err := r.put(again)
-		check.Must(t, err)
-		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
-	})
+	fuzz(f, &result{rows: []byte{1, 2}, receipt: []byte("r")}, resultFixed-1, func() message { return &result{} })
 }

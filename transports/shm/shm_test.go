@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"os"
 	"testing"
 
 	"ipcbench/internal/test/skip"
@@ -10,9 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleEnv); role != "" {
-		play(role) // does not return
-	}
+	drivertest.Play(map[string]drivertest.Role{"work": work, "serve": serve})
 	all := []driver.Transport{Slab(), PerTensor()}
 	for _, p := range presets {
 		all = append(all, p)
