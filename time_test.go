@@ -42,7 +42,6 @@ var mayTime = map[string]string{
 	"transports/all/tls_test.go:everybody":          "a stranger who says one byte after the other",
 	"transports/driver/drivertest/left.go:left":     "it looks after all tests, where nobody bounds it",
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
-	"transports/shm/link_test.go:TestSlowWorker":    "a worker that is slow",
 }
 
 // forTests are the packages that only tests import.

@@ -10,18 +10,8 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
-
-func layout(t testing.TB, d tensor.DType, shapes ...[]int) *tensor.Layout {
-	t.Helper()
-	var specs []tensor.Spec
-	for i, s := range shapes {
-		specs = append(specs, tensor.Spec{Name: string(rune('a' + i)), DType: d, Shape: s})
-	}
-	l, err := tensor.NewLayout(specs)
-	check.Must(t, err)
-	return l
-}
 
 // tally counts what is written to it.
 type tally int
@@ -34,14 +24,15 @@ func (n *tally) Write(b []byte) (int, error) {
 // TestFileSize: no file is larger than fileSize says, whatever numbers it holds.
 func TestFileSize(t *testing.T) {
 	skip.Long(t)
+	random := rand.New(rand.NewPCG(1, 2))
 	fills := map[string]func() byte{
 		"zeros": func() byte { return 0 }, "ones": func() byte { return 0xff }, "alternating": func() byte { return 0xaa },
-		"random": func() byte { return byte(rand.Uint32()) },
+		"random": func() byte { return byte(random.Uint32()) },
 	}
 	for _, d := range tensor.DTypes() {
 		for name, fill := range fills {
 			for _, elems := range []bool{false, true} {
-				l := layout(t, d, nil, []int{0}, []int{1}, []int{300_000})
+				l := drivertest.Vectors(t, d, 0, 1, 300_000)
 				p := tensor.Alloc(l)
 				p.Receipt = make([]byte, 4096)
 				for i := range p.Len() {
@@ -63,8 +54,8 @@ func TestFileSize(t *testing.T) {
 // TestRoom: the peak is two models and everybody's updates, and it does not wrap around.
 func TestRoom(t *testing.T) {
 	const slack = 1 << 20
-	small, large := layout(t, tensor.U8, []int{1}), layout(t, tensor.U8, []int{1 << 30})
-	huge := layout(t, tensor.U8, []int{1 << 61})
+	small, large := drivertest.Vectors(t, tensor.U8, 1), drivertest.Vectors(t, tensor.U8, 1<<30)
+	huge := drivertest.Vectors(t, tensor.U8, 1<<61)
 	for _, c := range []struct {
 		name     string
 		down, up *tensor.Layout

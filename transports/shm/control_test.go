@@ -17,8 +17,10 @@ import (
 func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
 	mem := make([]byte, messageAt+256)
-	o := check.Value(newOutbox(mem, !spin))(t)
-	i := check.Value(newInbox(mem, spin))(t)
+	o, err := newOutbox(mem, !spin)
+	check.Must(t, err)
+	i, err := newInbox(mem, spin)
+	check.Must(t, err)
 	return o, i
 }
 
@@ -31,7 +33,8 @@ func TestMailbox(t *testing.T) {
 			want := bytes.Repeat([]byte{byte(n)}, n*25)
 			posted := make(chan error, 1)
 			go func() { posted <- o.post(copy(o.message, want)) }()
-			got := check.Value(i.fetch(t.Context()))(t)
+			got, err := i.fetch(t.Context())
+			check.Must(t, err)
 			check.Must(t, <-posted)
 			check.That(t, bytes.Equal(got, want), "message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
 		}
@@ -54,7 +57,7 @@ func TestMailboxWaitEnds(t *testing.T) {
 		check.That(t, errors.Is(err, cause), "got %v, want %v", err, cause)
 		waiting.Later(t, time.Millisecond, i.abandon)
 		_, err = i.fetch(t.Context())
-		check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
+		isGone(t, "fetch", err)
 	}
 }
 
@@ -63,10 +66,11 @@ func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	o, i := boxes(t, false)
 	check.Must(t, o.post(copy(o.message, "last words")))
 	i.abandon()
-	got := check.Value(i.fetch(t.Context()))(t)
-	check.That(t, string(got) == "last words", "got %q", got)
-	_, err := i.fetch(t.Context())
-	check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
+	got, err := i.fetch(t.Context())
+	check.Must(t, err)
+	check.Equal(t, string(got), "last words")
+	_, err = i.fetch(t.Context())
+	isGone(t, "fetch", err)
 }
 
 func TestMailboxRefusesNonsense(t *testing.T) {
@@ -111,80 +115,63 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-func TestMessages(t *testing.T) {
-	b := make([]byte, 400)
-	want := order{
-		job:    driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
-		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
-		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
-	}
-	want.rows, want.receipt = []byte("rows"), []byte("receipt")
-	n := check.Value(want.put(b))(t)
-	var got order
-	check.Must(t, got.parse(b[:n]))
-	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" || string(got.rows) != "rows" ||
-		got.job.Round != -1 || got.job.Client != 1<<40 || got.job.Weight != 0.1 || !got.job.Timed ||
-		got.model != want.model || got.update != want.update {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	for cut := range n {
-		err := got.parse(b[:cut])
-		check.Need(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
-	}
-	if err := got.parse(b[:n+1]); !errors.Is(err, errMessage) {
-		t.Errorf("a byte too many: got %v, want %v", err, errMessage)
-	}
-	want.receipt = make([]byte, 400)
-	if _, err := want.put(b); err == nil {
-		t.Error("an order that does not fit: got no error")
-	}
+// A message is an order or a result.
+type message interface {
+	put([]byte) (int, error)
+	parse([]byte) error
+}
 
-	r := result{update: want.update, rows: []byte("rows"), receipt: []byte("receipt")}
-	n = check.Value(r.put(b))(t)
-	var back result
-	check.Must(t, back.parse(b[:n]))
-	check.That(t, back.update == r.update && string(back.receipt) == "receipt" && string(back.rows) == "rows",
-		"got %+v, want %+v", back, r)
-	for cut := range n {
-		err := back.parse(b[:cut])
-		check.Need(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+func TestMessages(t *testing.T) {
+	o := &order{
+		job:   driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
+		model: slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9}, update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
+		rows: []byte("rows"), receipt: []byte("receipt"),
 	}
-	r.receipt = make([]byte, 400)
-	_, err := r.put(b)
-	check.That(t, err != nil, "a result that does not fit: got no error")
+	r := &result{update: o.update, rows: []byte("rows"), receipt: []byte("receipt")}
+	for _, c := range []struct {
+		sent, got message
+		receipt   *[]byte
+	}{{o, &order{}, &o.receipt}, {r, &result{}, &r.receipt}} {
+		b := make([]byte, 400)
+		n, err := c.sent.put(b)
+		check.Must(t, err)
+		check.Must(t, c.got.parse(b[:n]))
+		check.Equal(t, c.got, c.sent)
+		for cut := range n + 2 {
+			if cut != n {
+				err := c.got.parse(b[:cut])
+				check.That(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+			}
+		}
+		*c.receipt = make([]byte, len(b)-n+len("receipt")+1)
+		_, err = c.sent.put(b)
+		check.Fails(t, err, "the limit is", "a byte too many")
+	}
+}
+
+// fuzz checks that a message which is read is written as it was.
+func fuzz(f *testing.F, seed message, fixed int, empty func() message) {
+	b := make([]byte, 400)
+	n, err := seed.put(b)
+	check.Must(f, err)
+	f.Add(b[:n])
+	f.Add(b[:fixed])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, again := empty(), make([]byte, len(b))
+		if m.parse(b) != nil {
+			return
+		}
+		n, err := m.put(again)
+		check.Must(t, err)
+		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
+	})
 }
 
 func FuzzOrder(f *testing.F) {
-	b := make([]byte, 400)
-	t := order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
-	n := check.Value(t.put(b))(f)
-	f.Add(b[:n])
-	f.Add(b[:orderFixed])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var first, second order
-		if first.parse(b) != nil {
-			return
-		}
-		again := make([]byte, len(b))
-		n := check.Value(first.put(again))(t)
-		check.Must(t, second.parse(again[:n]))
-		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
-	})
+	seed := &order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
+	fuzz(f, seed, orderFixed, func() message { return &order{} })
 }
 
 func FuzzResult(f *testing.F) {
-	b := make([]byte, 400)
-	r := result{rows: []byte{1, 2}, receipt: []byte("r")}
-	n := check.Value(r.put(b))(f)
-	f.Add(b[:n])
-	f.Add(b[:resultFixed-1])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var r result
-		if r.parse(b) != nil {
-			return
-		}
-		again := make([]byte, len(b))
-		n := check.Value(r.put(again))(t)
-		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
-	})
+	fuzz(f, &result{rows: []byte{1, 2}, receipt: []byte("r")}, resultFixed-1, func() message { return &result{} })
 }

@@ -6,24 +6,23 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/internal/slab"
 )
 
 func unsealed(t *testing.T, size int) *os.File {
 	t.Helper()
-	fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	check.Must(t, err)
 	f := os.NewFile(uintptr(fd), "unsealed")
 	check.Must(t, f.Truncate(int64(size)))
 	t.Cleanup(func() { f.Close() })
@@ -42,12 +41,13 @@ func say(c *net.UnixConn, packet []byte, files ...*os.File) error {
 
 // A worker believes nothing that it reads at Dial, and leaks no descriptor.
 func TestHostileServer(t *testing.T) {
-	v, o := parse(t, "shm-slab")
+	v, o := parse(t, "shm-slab"), options()
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	check.Must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
-		m := check.Value(slab.Memfd("test", size, slab.ReadWrite, slab.Untouched))(t)
+		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
+		check.Must(t, err)
 		t.Cleanup(func() { check.Must(t, m.Close()) })
 		return m.File()
 	}
@@ -76,7 +76,8 @@ func TestHostileServer(t *testing.T) {
 	} {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
-		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
+		lanes, err := e.ListenLanes(t.Context(), network, o)
+		check.Must(t, err)
 		before := filesNow(t)
 		served := make(chan error, 1)
 		go func() {
@@ -86,45 +87,26 @@ func TestHostileServer(t *testing.T) {
 			}
 			served <- errors.Join(err, conn.Close())
 		}()
-		w, err := transports.Dial(t.Context(), v, e, 0, o)
-		if err == nil {
-			_ = w.Close()
-		}
+		_, err = drivertest.Dial(t.Context(), v, e, 0, o)
 		check.Fails(t, err, c.want, name)
 		check.Must(t, <-served)
-		if after := filesNow(t); after > before {
-			t.Errorf("%s: %d descriptors before, %d after", name, before, after)
-		}
+		after := filesNow(t)
+		check.That(t, after <= before, "%s: %d descriptors before, %d after", name, before, after)
 		check.Must(t, lanes.Dismiss())
 	}
-}
-
-// halfway returns the link of a worker that has not yet mapped its memory.
-func halfway(t *testing.T, s *session) *link {
-	t.Helper()
-	c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
-	t.Cleanup(func() { c.Close() })
-	k := newLink(c.(driver.Counted).Conn, nil)
-	_, files, err := k.expect(t.Context(), string(welcomed))
-	check.Must(t, err)
-	closeAll(files)
-	return k
 }
 
 // Why one end gives the other one up is said at both.
 func TestWhyGone(t *testing.T) {
 	t.Run("descriptors", func(t *testing.T) {
-		v, o := parse(t, "shm-tensor:pass=fd")
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
-		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
-		_, _, err := w.Receive(t.Context())
-		check.Must(t, err)
-		u := check.Value(w.Reserve())(t)
+		s := open(t, "shm-tensor:pass=fd", options())
+		w := s.Workers[0].Worker
 		var before unix.Rlimit
 		check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
-		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})) // no more can be opened
-		err = w.Submit(t.Context(), u)
+		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
+		err := drivertest.Turn(t.Context(), w, func(driver.Job, *tensor.Package, *tensor.Package) error {
+			return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}) // no more can be opened
+		})
 		_, cause := s.Server.Collect(t.Context(), 0)
 		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
 		check.Must(t, err)
@@ -134,69 +116,53 @@ func TestWhyGone(t *testing.T) {
 		saysWhy(t, "receive", err, "too many open files")
 	})
 	t.Run("ready", func(t *testing.T) { // says it with a descriptor, when it has its lane
-		v, o := parse(t, "shm-slab")
-		s, _ := listening(t, v, o)
-		k := halfway(t, s)
+		s := listen(t, "shm-slab", options())
+		c, err := s.Endpoint.DialLane(t.Context(), 0, s.Options)
+		check.Must(t, err)
+		defer c.Close()
+		k := newLink(c.(driver.Counted).Conn, nil)
+		_, files, err := k.expect(t.Context(), string(welcomed))
+		check.Must(t, err)
+		closeAll(files)
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		check.Must(t, say(k.conn, []byte(agreed), unsealed(t, 10)))
-		_, err := s.Server.Collect(t.Context(), 0)
+		_, err = s.Server.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "ready with descriptors")
 		waiting.Conn(t, k.conn)
-		if _, _, err := k.receive(); err == nil || !strings.Contains(err.Error(), "ready with descriptors") {
-			t.Errorf("the worker: got %v, want the reason", err)
-		}
+		_, _, err = k.receive()
+		check.Fails(t, err, "ready with descriptors", "the worker")
 	})
 	t.Run("nonsense", func(t *testing.T) {
-		v, o := parse(t, "shm-slab")
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
-		check.Must(t, w.Driver.(*slabWorker).link.send([]byte("what no worker says")))
-		_, _, err := w.Receive(t.Context())
+		s := open(t, "shm-slab", options())
+		check.Must(t, s.Workers[0].Driver.(*slabWorker).link.send([]byte("what no worker says")))
+		_, _, err := s.Workers[0].Receive(t.Context())
 		saysWhy(t, "receive", err, errMessage.Error())
 	})
 	t.Run("left", func(t *testing.T) { // a worker that leaves by itself
-		v, o := parse(t, "shm-slab")
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
+		s := open(t, "shm-slab", options())
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
-		check.Must(t, w.Close())
+		check.Must(t, s.Workers[0].Close())
 		_, err := s.Server.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "the worker has left")
 	})
 }
 
-// A worker may take its time to map its memory: as long as the caller of Dial
-// gives it.
-func TestSlowWorker(t *testing.T) {
-	skip.Long(t)
-	v, o := parse(t, "shm-slab")
-	s, _ := listening(t, v, o)
-	k := halfway(t, s)
-	waiting.Pause(s.Endpoint.Patience + 2*time.Second)
-	check.Must(t, k.send([]byte(agreed)))
-	_, _, err := k.expect(t.Context(), agreed)
-	check.Must(t, err)
-	check.Must(t, k.conn.Close())
-}
-
 // saysWhy checks that err says that the peer is gone, and why.
 func saysWhy(t *testing.T, what string, err error, why string) {
 	t.Helper()
-	check.That(t, errors.Is(err, errGone) && strings.Contains(err.Error(), why),
-		"%s: got %v, want %v and %q", what, err, errGone, why)
+	isGone(t, what, err)
+	check.Fails(t, err, why, what)
 }
 
 // A server that cannot listen gives its memory up.
 func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
-		v, o := parse(t, name)
 		before, named := filesNow(t), segments(t)
-		_, err := transports.Listen(t.Context(), v, driver.NewEndpoint("/does/not/exist"), o)
+		_, err := transports.Listen(t.Context(), parse(t, name), driver.NewEndpoint("/does/not/exist"), options())
 		check.That(t, errors.Is(err, os.ErrNotExist), "got %v, want that there is no directory", err)
-		if after := filesNow(t); after > before {
-			t.Errorf("%d descriptors before, %d after", before, after)
-		}
-		check.Equal(t, segments(t), named, named, "names before  after")
+		after := filesNow(t)
+		check.That(t, after <= before, "%d descriptors before, %d after", before, after)
+		check.Equal(t, segments(t), named, "names")
 	})
 }
 
@@ -205,13 +171,15 @@ func TestHostileDescriptors(t *testing.T) {
 	packet := func(serial uint64, first uint32) []byte {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64([]byte{passed}, serial), first)
 	}
-	_, o := parse(t, "shm-tensor:pass=fd")
+	o := options()
 	files := func(n int) (all []*os.File) {
 		for range n {
 			all = append(all, unsealed(t, 4096))
 		}
 		return all
 	}
+	expired, cancel := context.WithCancel(t.Context())
+	cancel()
 	for name, c := range map[string]struct {
 		packet []byte
 		files  []*os.File
@@ -227,7 +195,8 @@ func TestHostileDescriptors(t *testing.T) {
 	} {
 		o.Out = &tensor.Ledger{}
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
-		h := check.Value(p.issue())(t)
+		h, err := p.issue()
+		check.Must(t, err)
 		if err := p.take(c.packet, c.files); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -239,12 +208,7 @@ func TestHostileDescriptors(t *testing.T) {
 			check.That(t, errors.Is(err, errSequence), "a second set: got %v, want %v", err, errSequence)
 		}
 		check.Must(t, p.close())
-		check.That(t, check.Err(p.await(expired(t), nil)) != nil, "got descriptors that nobody sent")
+		_, err = p.await(expired, nil)
+		check.That(t, errors.Is(err, context.Canceled), "descriptors that nobody sent: got %v", err)
 	}
-}
-
-func expired(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
 }

@@ -8,173 +8,119 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
-	"ipcbench/transports/internal/slab"
 )
 
-// A part is what a process of these tests is given: a variant, and a server or a path.
-type part struct{ Variant, Addr, Secret, Path string }
+// given is what a child is told: its variant, and where its server is, or is to be.
+type given struct {
+	Variant, Addr, Secret string
+	Scribbles             bool // a worker, into the model
+}
 
-// roles are what this test's program does in other processes.
-var roles = map[string]drivertest.Role{
-	"serve": playServer, "create": playCreator, "intrude": playIntruder,
-	"echo": playWorker(echo),
-	"die": playWorker(func(_ driver.Job, model, update *tensor.Package) error { // in the middle of writing
-		copy(update.View(0), model.View(0)[:100])
-		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-			return err
+func (g *given) read(in *json.Decoder) (v transports.Variant, err error) {
+	if err = in.Decode(g); err == nil {
+		v, err = transports.Parse(g.Variant, []driver.Transport{Slab(), PerTensor()})
+	}
+	return v, err
+}
+
+// work is the role of a worker.
+func work(ctx context.Context, in *json.Decoder) error {
+	var g given
+	v, err := g.read(in)
+	if err != nil {
+		return err
+	}
+	w, err := drivertest.Dial(ctx, v, driver.EndpointAt(g.Addr, g.Secret), 0, options())
+	if err != nil {
+		return err
+	}
+	return drivertest.Serve(ctx, w.Worker, func(j driver.Job, model, update *tensor.Package) error {
+		if g.Scribbles {
+			model.View(0)[0]++
 		}
-		select {}
-	}),
-	"scribble": playWorker(func(j driver.Job, model, update *tensor.Package) error {
-		model.View(0)[0]++
-		return echo(j, model, update)
-	}),
+		return drivertest.Stock(j, model, update)
+	})
 }
 
-// echo is the stock training, with the model's receipt.
-func echo(j driver.Job, model, update *tensor.Package) error {
-	update.Receipt = append(update.Receipt[:0], model.Receipt...)
-	return tensor.Train(update, model, drivertest.Key(j))
-}
-
-func playServer(ctx context.Context, given *json.Decoder) error {
-	var p part
-	v, err := p.read(given)
+// serve is the role of a server, which says where it is.
+func serve(ctx context.Context, in *json.Decoder) error {
+	var g given
+	v, err := g.read(in)
 	if err != nil {
 		return err
 	}
-	e := driver.NewEndpoint(p.Path)
-	s, err := transports.Listen(ctx, v, e, options(v))
-	if err != nil {
+	e, o := driver.NewEndpoint(g.Addr), options()
+	o.Settings = v.Settings
+	if _, err := transports.Listen(ctx, v, e, o); err != nil {
 		return err
 	}
-	m, err := s.Reserve()
-	if err == nil {
-		_, err = s.Publish(ctx, m)
-	}
-	fmt.Println(e.Addr(), e.Secret())
-	<-ctx.Done() // or killed
+	err = json.NewEncoder(os.Stdout).Encode(given{Addr: e.Addr(), Secret: e.Secret()})
+	<-ctx.Done() // it is killed before
 	return err
 }
 
-func playWorker(fill drivertest.Fill) drivertest.Role {
-	return func(_ context.Context, given *json.Decoder) error {
-		var p part
-		v, err := p.read(given)
-		if err != nil {
-			return err
-		}
-		ctx := context.Background()
-		w, err := transports.Dial(ctx, v, driver.EndpointAt(p.Addr, p.Secret), 0, options(v))
-		if err != nil {
-			return err
-		}
-		return drivertest.Serve(ctx, w, fill)
-	}
+func spawn(t testing.TB, role string, g given) *drivertest.Child {
+	t.Helper()
+	c, err := drivertest.Spawn(t, role, g, nil)
+	check.Must(t, err)
+	return c
 }
 
-func (p *part) read(given *json.Decoder) (v transports.Variant, err error) {
-	if err := given.Decode(p); err != nil || p.Variant == "" {
-		return v, err
-	}
-	return transports.Parse(p.Variant, []driver.Transport{Slab(), PerTensor()})
+// spawnWorker starts a worker of lane 0.
+func spawnWorker(t testing.TB, s *drivertest.Session, scribbles bool) *drivertest.Child {
+	t.Helper()
+	return spawn(t, "work", given{s.Variant.String(), s.Endpoint.Addr(), s.Endpoint.Secret(), scribbles})
 }
 
-// options are those of all tests in this package.
-func options(v transports.Variant) driver.Options {
-	l, err := tensor.NewLayout([]tensor.Spec{
+// options are those of most tests in this package.
+func options() driver.Options {
+	l, _ := tensor.NewLayout([]tensor.Spec{ // it is a good one
 		{Name: "weights", DType: tensor.F32, Shape: []int{100, 100}},
 		{Name: "scalar", DType: tensor.I64},
 		{Name: "empty", DType: tensor.Bool, Shape: []int{0, 3}},
 	})
-	if err != nil {
-		panic(err)
-	}
-	return driver.Options{Down: l, Up: l, Lanes: 2, Clients: 4, Depth: 2, Settings: v.Settings}
+	return driver.Options{Down: l, Up: l, Lanes: 2, Clients: 4, Depth: 2}
 }
 
-func parse(t testing.TB, text string) (transports.Variant, driver.Options) {
+func parse(t testing.TB, name string) transports.Variant {
 	t.Helper()
-	v := drivertest.Parse(t, text, Slab(), PerTensor())
-	return v, options(v)
+	return drivertest.Parse(t, name, Slab(), PerTensor())
 }
 
-// A session is one of the suite's, into which these tests look.
-type session struct{ *drivertest.Session }
-
-// play starts a worker of s in another process.
-func (s *session) play(role string) *drivertest.Child {
-	s.T.Helper()
-	c, err := drivertest.Spawn(s.T, role, part{Variant: s.Variant.String(), Addr: s.Endpoint.Addr(), Secret: s.Endpoint.Secret()}, nil)
-	check.Must(s.T, err)
-	return c
+// listen opens a session without workers, whose model is published.
+func listen(t testing.TB, name string, o driver.Options) *drivertest.Session {
+	t.Helper()
+	s := drivertest.Listen(t, parse(t, name), o)
+	s.Publish(1)
+	return s
 }
 
-// dial is Dial, which may fail.
-func (s *session) dial(lane int) (*drivertest.Worker, error) {
-	return drivertest.Dial(s.T.Context(), s.Variant, s.Endpoint, lane, s.Options)
+// open opens one whose lane 0 has a worker in this process.
+func open(t testing.TB, name string, o driver.Options) *drivertest.Session {
+	t.Helper()
+	s := listen(t, name, o)
+	s.Dial(0)
+	return s
 }
 
-// counts returns what the server and the workers that were dialled have counted.
-func (s *session) counts() map[string]int64 {
-	all, workers := s.Counts()
-	for name, n := range workers {
-		all[name] += n
-	}
-	return all
-}
-
-// base returns what all servers have in common.
-func (s *session) base() *server {
-	switch d := s.Driver.(type) {
-	case *slabServer:
-		return d.server
-	case *copyingServer:
-		return d.server
-	case *slab.CloningServer:
-		return d.Server.(*slabServer).server
-	case *namedServer:
-		return d.server
-	case *passingServer:
-		return d.server
-	}
-	panic("another server")
-}
-
-// private returns a directory of a session's own.
+// private returns a directory of a test's own.
 func private(t testing.TB) string {
 	t.Helper()
-	d := check.Value(scratch.New(os.TempDir()))(t)
+	d, err := scratch.New(os.TempDir())
+	check.Must(t, err)
 	t.Cleanup(func() { check.Must(t, d.Close()) })
 	return d.Path()
-}
-
-// listening returns a session without workers whose model is published.
-func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, *tensor.Package) {
-	t.Helper()
-	s := &session{drivertest.Listen(t, v, o)}
-	return s, s.Publish(1)
-}
-
-// spawn starts this program in a role for which it needs a path.
-func spawn(t testing.TB, role, variant, path string) *drivertest.Child {
-	t.Helper()
-	c := check.Value(drivertest.Spawn(t, role, part{Variant: variant, Path: path}, nil))(t)
-	return c
 }
 
 var variants = []string{
@@ -188,85 +134,96 @@ func each(t *testing.T, f func(t *testing.T, name string)) {
 	}
 }
 
-// A worker that dies while it writes: the server learns it at once, and nothing is
-// left of either.
-func TestWorkerKilled(t *testing.T) {
-	each(t, func(t *testing.T, name string) {
-		before := segments(t)
-		v, o := parse(t, name)
-		s, _ := listening(t, v, o)
-		c := s.play("die")
-		died := make(chan struct{})
-		go func() {
-			defer close(died)
-			_ = c.Cmd.Wait() // signal: killed
-		}()
-		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
-		waiting.Receive(t, "the death of the worker", died)
-		waiting.Promise(t, "A23", time.Second, func() {
-			_, err := s.Server.Collect(t.Context(), 0)
-			check.That(t, errors.Is(err, errGone), "collect: got %v, want %v", err, errGone)
-		})
-		err := s.Server.Dispatch(t.Context(), 0, driver.Job{})
-		check.That(t, errors.Is(err, errGone), "dispatch: got %v, want %v", err, errGone)
-		check.Must(t, s.Server.Shutdown(t.Context()))
-		check.Equal(t, segments(t), before, "names in shared memory")
-	})
-}
-
 // segments counts the names of this process's sessions under /dev/shm. Other
 // test processes may have theirs there.
 func segments(t testing.TB) (n int) {
 	t.Helper()
-	locks := check.Value(filepath.Glob("/dev/shm/ipcbench-*/lock"))(t)
+	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
+	check.Must(t, err)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			continue // it may be gone by now
 		}
-		all := check.Value(os.ReadDir(filepath.Dir(lock)))(t)
+		all, err := os.ReadDir(filepath.Dir(lock))
+		check.Must(t, err)
 		n += len(all)
 	}
 	return n
 }
 
-// A server that is killed: its worker learns it within a second. What it left
-// is listed, harms no new session, and can be removed (A23, A28).
+func isGone(t testing.TB, what string, err error) {
+	t.Helper()
+	check.That(t, errors.Is(err, errGone), "%s: got %v, want %v", what, err, errGone)
+}
+
+// Two processes exchange updates, each proved byte by byte, until the worker is killed at
+// any moment: the server learns it, and nothing is left of either. A soak has 200 kills, and
+// 100,000 updates before them.
+func TestWorkerKilled(t *testing.T) {
+	kills, updates, seed := 1, 50, uint64(1)
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
+		kills, updates, seed = 200, 500, uint64(time.Now().UnixNano())
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	each(t, func(t *testing.T, name string) {
+		before := segments(t)
+		for range kills {
+			s := listen(t, name, options())
+			c := spawnWorker(t, s, false)
+			for i := range updates {
+				if i%10 == 9 {
+					s.Publish(uint64(i))
+				}
+				check.Must(t, s.Carry(0, driver.Job{Round: i / 10, Client: i}))
+			}
+			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Cmd.Process.Kill() })
+			var err error
+			for i := 0; err == nil; i++ {
+				err = s.Carry(0, driver.Job{Client: i})
+			}
+			isGone(t, "a job", err)
+			isGone(t, "dispatch", s.Server.Dispatch(t.Context(), 0, driver.Job{}))
+			check.Must(t, s.Server.Shutdown(t.Context()))
+		}
+		check.Equal(t, segments(t), before, "names")
+	})
+}
+
+// A server that is killed: its worker learns it. What it left is listed, harms no new
+// session, and can be removed (A23, A28).
 func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
-		v, o := parse(t, name)
-		c := spawn(t, "serve", name, private(t))
-		addr, secret, _ := strings.Cut(c.Line(t), " ")
-		w := check.Value(drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o))(t)
+		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
+		var at given
+		check.Must(t, json.Unmarshal([]byte(c.Line(t)), &at))
+		w, err := drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options())
+		check.Must(t, err)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
 			told <- err
 		}()
 		check.Must(t, c.Cmd.Process.Kill())
-		_ = c.Cmd.Wait() // signal: killed
-		waiting.Promise(t, "A23", time.Second, func() {
-			err := <-told
-			check.That(t, errors.Is(err, errGone), "receive: got %v, want %v", err, errGone)
-		})
+		isGone(t, "receive", waiting.Receive(t, "the end of the server", told))
 		check.Must(t, w.Close())
+		_ = c.Cmd.Wait() // signal: killed
 
-		s, _ := listening(t, v, o)
-		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
-		mine := 0
+		s := open(t, name, options())
+		left, err := scratch.Leftovers(scratch.SharedMemory)
+		check.Must(t, err)
+		mine, want := 0, 0 // memfds leave nothing
+		if strings.HasPrefix(name, "shm-tensor") {
+			want = 1
+		}
 		for _, l := range left {
-			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Cmd.Process.Pid)+",") {
+			if strings.Contains(l.Owner, fmt.Sprintf("pid %d,", c.Cmd.Process.Pid)) {
 				mine++
 				check.Must(t, l.Remove())
 			}
 		}
-		want := 0 // memfds leave nothing
-		if strings.HasPrefix(name, "shm-tensor") {
-			want = 1
-		}
 		check.Equal(t, mine, want, "leftovers of the killed server")
-		w = check.Value(s.dial(0))(t)
-		check.Must(t, w.Close())
+		s.Exchange(0, driver.Job{}).Release()
 	})
 }
 
@@ -274,87 +231,11 @@ func TestServerKilled(t *testing.T) {
 // the model is unharmed.
 func TestModelIsReadOnly(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor"} {
-		v, o := parse(t, name)
-		s, m := listening(t, v, o)
-		before := m.Hash()
-		c := s.play("scribble")
-		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
-		_, err := s.Server.Collect(t.Context(), 0)
-		check.That(t, errors.Is(err, errGone), "%s: collect: got %v, want %v", name, err, errGone)
-		if err := c.Cmd.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Err), "fault") {
-			t.Errorf("%s: worker ended with %v, want a fault", name, err)
-		}
-		check.That(t, m.Hash() == before, "%s: the model changed", name)
+		s := listen(t, name, options())
+		before := s.Model.Hash()
+		c := spawnWorker(t, s, true)
+		isGone(t, name, s.Carry(0, driver.Job{}))
+		check.That(t, c.Cmd.Wait() != nil && strings.Contains(c.Err.String(), "fault"), "%s: the worker says %q, want a fault", name, c.Err)
+		check.That(t, s.Model.Hash() == before, "%s: the model changed", name)
 	}
-}
-
-// Two processes exchange messages, each update proved byte by byte: 100,000 of
-// them in a soak.
-func TestExchange(t *testing.T) {
-	n := 200
-	if raceDetector {
-		n = 20
-	}
-	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
-		n = 100_000
-	}
-	each(t, func(t *testing.T, name string) {
-		v, o := parse(t, name)
-		s, m := listening(t, v, o)
-		c := s.play("echo")
-		for i := range n {
-			if i%10 == 9 {
-				m = s.Publish(uint64(i))
-			}
-			j := driver.Job{Round: i / 10, Client: i}
-			check.Must(t, s.Server.Dispatch(t.Context(), 0, j))
-			p := check.Value(s.Server.Collect(t.Context(), 0))(t)
-			check.Must(t, tensor.Prove(p, m, drivertest.Key(j)))
-			check.Need(t, string(p.Receipt) == string(m.Receipt), "receipt %q, want %q", p.Receipt, m.Receipt)
-			p.Release()
-		}
-		check.Must(t, s.Server.Shutdown(t.Context()))
-		err := c.Cmd.Wait()
-		check.That(t, err == nil, "worker: %v: %s", err, c.Err)
-	})
-}
-
-// Workers that are killed at random moments: the server always learns it, and
-// nothing is left (200 kills in a soak).
-func TestKilledAtAnyMoment(t *testing.T) {
-	skip.Long(t)
-	kills, seed := 3, uint64(1)
-	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
-		kills, seed = 200, uint64(time.Now().UnixNano())
-	}
-	random := rand.New(rand.NewPCG(seed, 0))
-	each(t, func(t *testing.T, name string) {
-		before := segments(t)
-		for range kills {
-			v, o := parse(t, name)
-			s, m := listening(t, v, o)
-			c := s.play("echo")
-			ctx := waiting.Context(t)
-			turn := func(i int) error {
-				if err := s.Server.Dispatch(ctx, 0, driver.Job{Client: i}); err != nil {
-					return err
-				}
-				p, err := s.Server.Collect(ctx, 0)
-				if err == nil {
-					check.Must(t, tensor.Prove(p, m, drivertest.Key(driver.Job{Client: i})))
-					p.Release()
-				}
-				return err
-			}
-			err := turn(0) // it is there
-			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Cmd.Process.Kill() })
-			for i := 1; err == nil; i++ {
-				err = turn(i)
-			}
-			check.That(t, errors.Is(err, errGone), "got %v, want %v", err, errGone)
-			_ = c.Cmd.Wait() // signal: killed
-			check.Must(t, s.Server.Shutdown(t.Context()))
-		}
-		check.Equal(t, segments(t), before, "names in shared memory")
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,21 +30,21 @@ func TestPython(t *testing.T) {
 	drivertest.RunPython(t, Slab)
 }
 
-// pythons opens a session of workers in Python whose function is called fn, for a test that
-// looks at its server, too.
-func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *server, *tensor.Package) {
+// pythons opens a session of workers in Python whose function is called fn.
+func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *tensor.Package) {
 	t.Helper()
-	v, o := parse(t, name)
-	spy := &drivertest.Spy{Transport: v.Transport}
-	v.Transport = spy
-	s := check.Value(trainer.Open(t.Context(), trainer.Config{
-		Variant: v, Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
-	}))(t)
+	o := options()
+	s, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: parse(t, name), Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
+	})
+	check.Must(t, err)
 	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
-	model := check.Value(s.Reserve(0))(t)
+	model, err := s.Reserve(0)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
-	model = check.Value(s.Publish(t.Context(), 0, model))(t)
-	return s, (&session{&drivertest.Session{Driver: spy.Server}}).base(), model
+	model, err = s.Publish(t.Context(), 0, model)
+	check.Must(t, err)
+	return s, model
 }
 
 // turn has the worker of a session do one job.
@@ -66,17 +65,19 @@ func TestPythonPages(t *testing.T) {
 	launcher := drivertest.Python(t, "shm-slab")
 	for _, name := range []string{"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in", "shm-slab:copy=out"} {
 		t.Run(name, func(t *testing.T) {
-			s, _, model := pythons(t, launcher, name, "train")
+			s, model := pythons(t, launcher, name, "train")
 			check.Must(t, turn(t.Context(), s, func(u trainer.Update) error {
 				return tensor.Prove(u.Package, model, tensor.Key{Seed: 42, Client: 2})
 			}))
-			own, theirs := memfds(t, os.Getpid()), memfds(t, s.Places()[0].PID)
-			for what, access := range map[string]string{"models": "r--s", "updates-0": "rw-s", "down-0": "r--s", "up-0": "rw-s"} {
-				id := own[what].id
-				got, want := theirs[what], (mapping{id, access})
-				check.That(t, id != "" && got == want, "%s: the worker maps %v, want %v", what, got, want)
+			for what, writes := range map[string]bool{"models": false, "updates-0": true, "down-0": false, "up-0": true} {
+				own, theirs := mapped(t, os.Getpid(), "/memfd:ipcbench-"+what), mapped(t, s.Places()[0].PID, "/memfd:ipcbench-"+what)
+				check.Need(t, len(own) == 1 && len(theirs) == 1, "%s: %d mappings here, %d in the worker", what, len(own), len(theirs))
+				got := *theirs[0].Perms
+				check.Equal(t, theirs[0].Inode, own[0].Inode, what, "inode")
+				check.Equal(t, got, procfs.ProcMapPermissions{Read: true, Write: writes, Shared: true}, what)
 			}
-			r := check.Value(s.Close())(t)
+			r, err := s.Close()
+			check.Must(t, err)
 			got := r.Processes[0]
 			counts := got.Counts[trainer.Timed]
 			all := int64(model.Payload())
@@ -100,67 +101,46 @@ func TestPythonPages(t *testing.T) {
 	}
 }
 
-// mapping is a memfd in a process: device and inode, and what it may do there.
-type mapping struct{ id, access string }
-
-var memfd = regexp.MustCompile(`(?m)^\S+ (\S{4}) \S+ (\S+ \d+) +/memfd:ipcbench-(\S+)`)
-
-// memfds returns those of sessions that a process maps.
-func memfds(t *testing.T, pid int) map[string]mapping {
-	t.Helper()
-	text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)))(t)
-	all := map[string]mapping{}
-	for _, m := range memfd.FindAllStringSubmatch(string(text), -1) {
-		all[m[3]] = mapping{id: m[2], access: m[1]}
-	}
-	return all
-}
-
 // TestPythonHostile: what a server must not write into the mailbox of a worker in Python
 // makes it fail in order, and say why.
 func TestPythonHostile(t *testing.T) {
 	skip.Long(t)
-	launcher := drivertest.Python(t, "shm-slab")
-	_, o := parse(t, "shm-slab")
-	size := uint64(o.Down.Size())
-	good := order{job: driver.Job{Client: 2}, model: slab.Handle{Length: size}, update: slab.Handle{Length: size, Generation: 1}}
-	for name, c := range map[string]struct {
+	size := uint64(options().Down.Size())
+	posting := func(change func(t *order)) func(o *outbox) error {
+		good := order{job: driver.Job{Client: 2}, model: slab.Handle{Length: size}, update: slab.Handle{Length: size, Generation: 1}}
+		change(&good)
+		return func(o *outbox) error {
+			n, err := good.put(o.message)
+			return errors.Join(err, o.post(n))
+		}
+	}
+	cases := []struct {
 		post func(o *outbox) error
 		want string
 	}{
-		"sequence": {func(o *outbox) error { o.sent += 5; return o.post(0) }, "message out of sequence: number 6 after 0"},
-		"length":   {func(o *outbox) error { return o.post(1 << 30) }, "message length is out of bounds: 1073741824 bytes in "},
-		"short":    {func(o *outbox) error { return o.post(orderFixed - 17) }, "message is malformed"},
-		"fields": {func(o *outbox) error {
-			n, err := good.put(o.message)
+		{func(o *outbox) error { o.sent += 5; return o.post(0) }, "message out of sequence: number 6 after 0"},
+		{func(o *outbox) error { return o.post(1 << 30) }, "message length is out of bounds: 1073741824 bytes in "},
+		{func(o *outbox) error { return o.post(orderFixed - 17) }, "message is malformed"},
+		{func(o *outbox) error {
+			n, err := (&order{}).put(o.message)
 			binary.LittleEndian.PutUint32(o.message[n-4:], 1<<31)
 			return errors.Join(err, o.post(n))
 		}, "message is malformed"},
-		"model": {func(o *outbox) error {
-			t := good
-			t.model.Offset = 1 << 40
-			n, err := t.put(o.message)
-			return errors.Join(err, o.post(n))
-		}, " bytes at 1099511627776: none of the 2 packages"},
-		"update": {func(o *outbox) error {
-			t := good
-			t.update.Offset = 64
-			n, err := t.put(o.message)
-			return errors.Join(err, o.post(n))
-		}, "reserve: round 0, client 2: handle to 40064 bytes at 64: none of the 2 packages"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, server, _ := pythons(t, launcher, "shm-slab", "train")
-			check.Must(t, c.post(server.lanes[0].out))
-			err := s.Enter(t.Context(), trainer.Outside, 1)
-			for err == nil { // it may have come before
-				err = s.Enter(t.Context(), trainer.Outside, 1)
-			}
-			if text := err.Error(); !strings.Contains(text, "process 0 failed: shm-slab: lane 0: re") || !strings.Contains(text, c.want) {
-				t.Errorf("got error %v, want one with %q", err, c.want)
-			}
-		})
+		{posting(func(t *order) { t.model.Offset = 1 << 40 }), " bytes at 1099511627776: none of the 2 packages"},
+		{posting(func(t *order) { t.update.Offset = 64 }), "handle to 40064 bytes at 64: none of the 2 packages"},
+	}
+	var sessions []*drivertest.Session
+	var lanes []drivertest.Lane
+	for range cases {
+		s := listen(t, "shm-slab", options())
+		sessions, lanes = append(sessions, s), append(lanes, drivertest.Lane{Variant: s.Variant, At: s.Endpoint, Options: s.Options})
+	}
+	wait := drivertest.Lanes(t, lanes)
+	for i, c := range cases {
+		check.Must(t, c.post(sessions[i].Driver.(*slabServer).lanes[0].out))
+	}
+	for i, got := range wait() {
+		check.That(t, strings.Contains(got.Error, cases[i].want) && !strings.Contains(got.Error, "Traceback"), "got error %q, want %q", got.Error, cases[i].want)
 	}
 }
 
@@ -173,7 +153,7 @@ func TestPythonFaults(t *testing.T) {
 	launcher := drivertest.Python(t, "shm-slab")
 	t.Run("scribble", func(t *testing.T) {
 		t.Parallel()
-		s, _, model := pythons(t, launcher, "shm-slab", "scribble")
+		s, model := pythons(t, launcher, "shm-slab", "scribble")
 		before := model.Hash()
 		err := turn(t.Context(), s, nothing)
 		for _, want := range []string{"round 0, client 2", "process 0 failed: worker function scribble: ValueError: ", "read-only", "script.py"} {
@@ -183,17 +163,18 @@ func TestPythonFaults(t *testing.T) {
 	})
 	t.Run("leave", func(t *testing.T) {
 		t.Parallel()
-		s, _, _ := pythons(t, launcher, "shm-slab", "leave")
+		s, _ := pythons(t, launcher, "shm-slab", "leave")
 		check.Must(t, turn(t.Context(), s, nothing))
 		pid := s.Places()[0].PID
 		n := inGroup(t, pid)
 		check.That(t, n == 2, "%d processes in its group, want itself and what it has started", n)
-		check.Must(t, check.Err(s.Close()))
+		_, err := s.Close()
+		check.Must(t, err)
 		waiting.Until(t, "the end of what it has started", func() bool { return inGroup(t, pid) == 0 }) // a signal is on its way
 	})
 	t.Run("hang", func(t *testing.T) {
 		t.Parallel()
-		s, _, _ := pythons(t, launcher, "shm-slab", "hang")
+		s, _ := pythons(t, launcher, "shm-slab", "hang")
 		err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing)
 		check.That(t, errors.Is(err, context.DeadlineExceeded), "got error %v, want the end of the context", err)
 		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than what it takes to be killed
@@ -203,7 +184,8 @@ func TestPythonFaults(t *testing.T) {
 // inGroup returns how many processes of a group are alive.
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
-	all := check.Value(procfs.AllProcs())(t)
+	all, err := procfs.AllProcs()
+	check.Must(t, err)
 	for _, p := range all {
 		s, err := p.Stat() // none of one that has ended
 		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
@@ -233,7 +215,8 @@ func TestPythonControl(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			p := check.Value(launcher.Launch(0))(t)
+			p, err := launcher.Launch(0)
+			check.Must(t, err)
 			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
 			if frames == "" {
 				check.Must(t, p.Conn().Close())

@@ -10,23 +10,19 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
+	"ipcbench/transports/driver/drivertest"
 )
-
-func oneTensor(t testing.TB, s tensor.Spec) *tensor.Layout {
-	t.Helper()
-	l := check.Value(tensor.NewLayout([]tensor.Spec{s}))(t)
-	return l
-}
 
 // A3: the header decodes to the exact dtype and shape, for every dtype and rank.
 func TestSegmentHeader(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		for _, shape := range [][]int{nil, {}, {0}, {7}, {2, 0, 3}, {1, 2, 3, 4, 5}, make([]int, maxRank)} {
 			s := tensor.Spec{Name: "t", DType: d, Shape: shape}
-			l := oneTensor(t, s)
+			l := drivertest.Layout(t, s)
 			mem := make([]byte, segmentSize(l, 0))
 			putHeader(mem, s, l.Bytes(0))
-			data := check.Value(dataOf(mem, l, 0))(t)
+			data, err := dataOf(mem, l, 0)
+			check.Must(t, err)
 			check.Equal(t, len(data), l.Bytes(0), d, shape, "bytes")
 		}
 	}
@@ -35,7 +31,7 @@ func TestSegmentHeader(t *testing.T) {
 // A3, A21: each fault of a header has its own error.
 func TestSegmentHeaderRefused(t *testing.T) {
 	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
-	l := oneTensor(t, s)
+	l := drivertest.Layout(t, s)
 	resum := func(b []byte) { binary.LittleEndian.PutUint64(b[48:], xxh3.Hash(b[:48])) }
 	for name, c := range map[string]struct {
 		change func(b []byte) []byte
@@ -72,7 +68,7 @@ func TestSegmentHeaderRefused(t *testing.T) {
 
 func FuzzSegment(f *testing.F) {
 	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
-	l := oneTensor(f, s)
+	l := drivertest.Layout(f, s)
 	b := make([]byte, segmentSize(l, 0))
 	putHeader(b, s, l.Bytes(0))
 	f.Add(b)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.Play(roles)
+	drivertest.Play(map[string]drivertest.Role{"work": work, "serve": serve})
 	all := []driver.Transport{Slab(), PerTensor()}
 	for _, p := range presets {
 		all = append(all, p)

@@ -20,7 +20,7 @@ import (
 )
 
 // list returns the names of a session's segments.
-func list(t *testing.T, s *session) []string {
+func list(t *testing.T, s *drivertest.Session) (all []string) {
 	t.Helper()
 	var models *modelServer
 	switch d := s.Driver.(type) {
@@ -29,8 +29,8 @@ func list(t *testing.T, s *session) []string {
 	case *passingServer:
 		models = d.modelServer
 	}
-	entries := check.Value(os.ReadDir(models.names.dir))(t)
-	var all []string
+	entries, err := os.ReadDir(models.names.dir)
+	check.Must(t, err)
 	for _, e := range entries {
 		if e.Name() != "lock" {
 			all = append(all, e.Name())
@@ -50,50 +50,33 @@ func count(all []string, prefix string) (n int) {
 
 // A3, B4, B5, B6, A29: one file a tensor while it is alive; one model for all
 // workers; every buffer of the round before its first job; names that differ by
-// role, lane and tensor, and are short.
+// role, lane and tensor, and are short. They are new ones in each round, unless they are
+// reused.
 func TestOneSegmentATensor(t *testing.T) {
 	for _, name := range []string{"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
-		v, o := parse(t, name)
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
-		other := check.Value(s.dial(1))(t)
-		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
+		s := open(t, name, options())
+		s.Dial(1)
+		reuse := strings.Contains(name, "reuse")
+		tensors, updates := s.Options.Down.Len(), s.Options.Lanes*s.Options.Depth*s.Options.Up.Len()
 		if strings.Contains(name, "pass=fd") {
 			updates = 0 // they have no names
 		}
-		for round := range 3 {
+		var before []string
+		for round := range 4 {
 			all := list(t, s)
-			if n := count(all, "model-"); n != tensors*min(round+1, 2) && (strings.Contains(name, "reuse") || n != tensors) {
-				t.Errorf("%s: %d segments of models with two workers, want %d for each model that exists", name, n, tensors)
-			}
+			check.Equal(t, count(all, "model-"), tensors*min(round+1, 2), name, "segments of models with two workers")
 			check.Equal(t, count(all, "update-"), updates, name, "buffers before the first job")
-			check.Must(t, exchange(s, w, driver.Job{Round: round}))
+			check.Equal(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), len(all), name, "different names")
+			for _, n := range all {
+				check.That(t, len(n) <= 64, "%s: name %s has %d bytes", name, n, len(n))
+			}
+			if round > 1 {
+				check.Equal(t, slices.Equal(all, before), reuse, name, "segments are those of the round before")
+			}
+			before = all
+			s.Exchange(0, driver.Job{Round: round}).Release()
 			s.Publish(uint64(round))
 		}
-		all := list(t, s)
-		unique := slices.Compact(slices.Sorted(slices.Values(all)))
-		check.That(t, len(unique) == len(all), "%s: names are not unique: %v", name, all)
-		for _, n := range all {
-			check.That(t, len(n) <= 64, "%s: name %s has %d bytes", name, n, len(n))
-		}
-		check.Must(t, other.Close())
-	}
-}
-
-// B6: the segments of a round are new ones, unless they are reused.
-func TestSegmentsAreNewEachRound(t *testing.T) {
-	for name, reuse := range map[string]bool{"shm-tensor": false, "shm-tensor:reuse=on": true} {
-		v, o := parse(t, name)
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
-		check.Must(t, exchange(s, w, driver.Job{}))
-		s.Publish(2)
-		first := list(t, s)
-		for round := range 2 {
-			check.Must(t, exchange(s, w, driver.Job{Round: round}))
-			s.Publish(uint64(round))
-		}
-		check.Equal(t, slices.Equal(first, list(t, s)), reuse, name, "segments are the same after two rounds")
 	}
 }
 
@@ -116,45 +99,33 @@ func TestDamagedSegment(t *testing.T) {
 			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
 		},
 	} {
-		v, o := parse(t, "shm-tensor")
-		s, _ := listening(t, v, o)
-		w := dialled(t, s)
-		all := list(t, s)
-		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
-		check.Must(t, damage(filepath.Join(s.Driver.(*namedServer).names.dir, victim)))
+		s := open(t, "shm-tensor", options())
+		check.Must(t, damage(filepath.Join(s.Driver.(*namedServer).names.dir, list(t, s)[0]))) // of a model
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
-		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
-			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
-		}
+		_, _, err := s.Workers[0].Receive(t.Context())
+		check.Fails(t, err, "weights", name)
 	}
 }
 
 // More descriptors than one message holds arrive in several.
 func TestPassManyDescriptors(t *testing.T) {
-	var specs []tensor.Spec
+	var elems []int
 	for i := range 2*maxFiles + 1 {
-		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.I64, Shape: []int{i % 3}})
+		elems = append(elems, i%3)
 	}
-	l := check.Value(tensor.NewLayout(specs))(t)
-	v, o := parse(t, "shm-tensor:pass=fd")
-	o.Down, o.Up = l, l
-	s, m := listening(t, v, o)
-	w := dialled(t, s)
+	o := options()
+	o.Down = drivertest.Vectors(t, tensor.I64, elems...)
+	o.Up = o.Down
+	s := open(t, "shm-tensor:pass=fd", o)
 	before := filesNow(t)
 	for i := range 3 {
-		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: i}))
-		_, model, err := w.Receive(t.Context())
-		check.Must(t, err)
-		u := check.Value(w.Reserve())(t)
-		check.Must(t, tensor.Train(u, model, drivertest.Key(driver.Job{Client: i})))
-		check.Must(t, w.Submit(t.Context(), u))
-		p := check.Value(s.Server.Collect(t.Context(), 0))(t)
-		check.Must(t, tensor.Prove(p, m, drivertest.Key(driver.Job{Client: i})))
+		j := driver.Job{Client: i}
+		p := s.Exchange(0, j)
+		check.Must(t, tensor.Prove(p, s.Model, drivertest.Key(j)))
 		p.Release()
 	}
-	if after := filesNow(t); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	after := filesNow(t)
+	check.That(t, after <= before, "%d descriptors before, %d after", before, after)
 }
 
 // A small /dev/shm, such as Docker's 64 MB, is an error with both figures and
@@ -165,31 +136,31 @@ func TestSmallSharedMemory(t *testing.T) {
 		skip.Refused(t, "a small tmpfs: %v", err)
 	}
 	t.Cleanup(func() { check.Must(t, unix.Unmount(root, 0)) })
-	v, o := parse(t, "shm-tensor")
-	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "big", DType: tensor.F32, Shape: []int{64 << 20}}}))(t)
-	o.Down, o.Up = l, l
-	v.Transport = tensorTransport{root: root}
-	err := v.Transport.Check(o)
+	o, small := options(), tensorTransport{root: root}
+	o.Down = drivertest.Vectors(t, tensor.F32, 64<<20)
+	o.Up, o.Settings = o.Down, parse(t, "shm-tensor").Settings
+	err := small.Check(o)
 	n, _ := needOf(o)
 	for _, want := range []string{fmt.Sprint(n.named), fmt.Sprint(64 << 20), "--shm-size", "shm-slab"} {
 		check.Fails(t, err, want)
 	}
 	// Without the check it is an error, too, and not a fault; nothing is left.
-	check.Fails(t, check.Err(v.Transport.Listen(t.Context(), driver.NewEndpoint(private(t)), o)), "no space left", "listen")
-	entries := check.Value(os.ReadDir(root))(t)
-	check.That(t, len(entries) <= 0, "listen left %v", entries)
+	_, err = small.Listen(t.Context(), driver.NewEndpoint(private(t)), o)
+	check.Fails(t, err, "no space left", "listen")
+	entries, err := os.ReadDir(root)
+	check.Must(t, err)
+	check.That(t, len(entries) == 0, "listen left %v", entries)
 }
 
 // A /dev/shm in which no file can be made is refused before anything starts, with
 // what to try.
 func TestCheckDirectory(t *testing.T) {
-	v, o := parse(t, "shm-tensor")
+	o := options()
+	o.Settings = parse(t, "shm-tensor").Settings
 	refused := func(name, root, want string) {
 		t.Helper()
-		v.Transport = tensorTransport{root: root}
-		err := v.Transport.Check(o)
 		for _, w := range []string{root, want, "shm-slab"} {
-			check.Fails(t, err, w, name)
+			check.Fails(t, tensorTransport{root: root}.Check(o), w, name)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
@@ -224,29 +195,28 @@ func TestCheckDirectory(t *testing.T) {
 }
 
 func TestCheckRefuses(t *testing.T) {
-	v, o := parse(t, "shm-tensor:pass=fd:reuse=on")
-	check.Fails(t, v.Transport.Check(o), "exclude each other")
-	v, o = parse(t, "shm-tensor")
-	o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "deep", DType: tensor.U8, Shape: make([]int, maxRank+1)}}))(t)
-	check.Fails(t, v.Transport.Check(o), "dimensions")
-	v, o = parse(t, "shm-tensor") // which has no descriptors for tensors, but some for every lane
+	o := options()
 	o.Lanes = 1000
-	n := check.Value(needOf(o))(t)
+	n, err := needOf(o) // of no descriptors for tensors, but of some for every lane
+	check.Must(t, err)
 	check.That(t, n.files >= 8000, "%d descriptors for 1000 lanes, want 8 each at least", n.files)
 	var files unix.Rlimit
 	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
 	check.Fails(t, (need{files: int64(files.Max) + 1}).check(os.TempDir()), "ulimit -Hn")
-	v, o = parse(t, "shm-slab")
-	o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}}))(t)
-	check.Fails(t, v.Transport.Check(o), "are available (")
-	for _, name := range variants { // sizes that overflow
-		v, o := parse(t, name)
-		o.Down = check.Value(tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}}))(t)
-		o.Up, o.Lanes, o.Depth = o.Down, 1000, 1000
-		if err := v.Transport.Check(o); err == nil {
-			t.Errorf("%s: got no error", name)
-		}
+
+	checks := func(name, want string, lanes, depth int, shape ...int) {
+		t.Helper()
+		v, o := parse(t, name), options()
+		o.Down = drivertest.Layout(t, tensor.Spec{Name: "t", DType: tensor.U8, Shape: shape})
+		o.Up, o.Lanes, o.Depth, o.Settings = o.Down, lanes, depth, v.Settings
+		check.Fails(t, v.Transport.Check(o), want, name)
 		f := v.Transport.Footprint(o)
 		check.That(t, f > 0, "%s: footprint of %d bytes", name, f)
+	}
+	checks("shm-tensor:pass=fd:reuse=on", "exclude each other", 1, 2, 1)
+	checks("shm-tensor", "dimensions", 1, 2, make([]int, maxRank+1)...)
+	checks("shm-slab", "are available (", 2, 2, 1<<50)
+	for _, name := range variants { // sizes that overflow
+		checks(name, "", 1000, 1000, 1<<61)
 	}
 }

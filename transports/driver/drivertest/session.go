@@ -171,6 +171,30 @@ func (s *Session) ExchangeBy(n int, j driver.Job, fill Fill) *tensor.Package {
 	return p
 }
 
+// Together carries a job over lane 0 on the caller's goroutine, for drivers that let one
+// goroutine play both ends. It allocates nothing itself.
+func (s *Session) Together(j driver.Job) error {
+	ctx := context.Background()
+	err := s.Server.Dispatch(ctx, 0, j)
+	if err == nil {
+		err = Turn(ctx, s.Workers[0].Worker, echo)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := s.Server.Collect(ctx, 0)
+	if err == nil {
+		p.Release()
+	}
+	return err
+}
+
+// echo is the stock training, with the model's receipt.
+func echo(j driver.Job, model, update *tensor.Package) error {
+	update.Receipt = append(update.Receipt[:0], model.Receipt...)
+	return tensor.Train(update, model, Key(j))
+}
+
 // Carry is the server's part of a job, and proves the update.
 func (s *Session) Carry(lane int, j driver.Job) error {
 	ctx := waiting.Context(s.T)

@@ -10,17 +10,24 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // newUpdate returns a lent package and the ledger that counts it.
 func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.U8, Shape: []int{3}}})
-	check.Must(t, err)
 	ledger := &tensor.Ledger{}
-	p, err := driver.NewBank(l, 1, ledger).Lend()
+	p, err := driver.NewBank(drivertest.Vectors(t, tensor.U8, 3), 1, ledger).Lend()
 	check.Must(t, err)
 	return p, ledger
+}
+
+// refuses brings an update, which is refused with want and released.
+func refuses(t *testing.T, l *Lane[driver.Job], want string) {
+	t.Helper()
+	update, ledger := newUpdate(t)
+	check.Fails(t, l.Deliver(Delivery{Package: update}), want)
+	check.Equal(t, ledger.Out(), 0, "updates are out after", want)
 }
 
 // TestParks: a request waits, without polling, until a job is dispatched, and
@@ -35,14 +42,13 @@ func TestParks(t *testing.T) {
 			jobs <- j
 		}()
 		synctest.Wait()
-		_, ok := l.Again()
-		check.That(t, !ok, "a job is to be given again before there is one")
+		_, early := l.Again()
+		check.That(t, !early, "a job is to be given again before there is one")
 		check.Must(t, l.Dispatch(driver.Job{Round: 3, Client: 5}))
 		j := <-jobs
 		check.That(t, j.Round == 3 && j.Client == 5, "got job %+v", j)
-		if j, ok := l.Again(); !ok || j.Client != 5 {
-			t.Error("the job whose answer may be lost is not given again")
-		}
+		again, ok := l.Again()
+		check.That(t, ok && again.Client == 5, "the job whose answer may be lost is not given again")
 		update, ledger := newUpdate(t)
 		collected := make(chan *tensor.Package, 1)
 		go func() {
@@ -61,19 +67,21 @@ func TestParks(t *testing.T) {
 // released.
 func TestOutOfOrder(t *testing.T) {
 	l := NewLane[driver.Job]()
-	update, ledger := newUpdate(t)
-	if err := l.Deliver(Delivery{Package: update}); err == nil || ledger.Out() != 0 {
-		t.Errorf("update for no job: got error %v, %d out", err, ledger.Out())
-	}
+	refuses(t, l, "not out")
 	check.Must(t, l.Dispatch(driver.Job{}))
-	err := l.Dispatch(driver.Job{})
-	check.That(t, err != nil, "second dispatch: got no error")
-	first, _ := newUpdate(t)
-	second, ledger := newUpdate(t)
-	check.Must(t, l.Deliver(Delivery{Package: first}))
-	if err := l.Deliver(Delivery{Package: second}); err == nil || ledger.Out() != 0 {
-		t.Errorf("second update: got error %v, %d out", err, ledger.Out())
-	}
+	check.Fails(t, l.Dispatch(driver.Job{}), "holds a job")
+	update, ledger := newUpdate(t)
+	check.Must(t, l.Deliver(Delivery{Package: update}))
+	refuses(t, l, "not out")
+	l.Close()
+	l.Close()
+	check.Equal(t, ledger.Out(), 0, "updates are out after the close")
+	refuses(t, l, errOver.Error())
+	check.Fails(t, l.Dispatch(driver.Job{}), errOver.Error())
+	empty := NewLane[driver.Job]()
+	empty.Close()
+	_, err := empty.Take(t.Context())
+	check.Equal(t, err, io.EOF, "take after the close")
 }
 
 func TestFailedUpload(t *testing.T) {
@@ -82,50 +90,18 @@ func TestFailedUpload(t *testing.T) {
 	check.Must(t, l.Dispatch(driver.Job{}))
 	check.Must(t, l.Deliver(Delivery{Err: broken}))
 	_, _, err := l.Collect(t.Context())
-	check.That(t, errors.Is(err, broken), "got error %v, want %v", err, broken)
+	check.Equal(t, err, broken)
 }
 
-func TestClose(t *testing.T) {
-	l := NewLane[driver.Job]()
-	check.Must(t, l.Dispatch(driver.Job{}))
-	update, ledger := newUpdate(t)
-	check.Must(t, l.Deliver(Delivery{Package: update}))
-	l.Close()
-	l.Close()
-	check.Equal(t, ledger.Out(), 0, "updates are out after the close")
-	late, ledger := newUpdate(t)
-	if err := l.Deliver(Delivery{Package: late}); !errors.Is(err, errOver) || ledger.Out() != 0 {
-		t.Errorf("update after the close: got error %v, %d out", err, ledger.Out())
-	}
-	err := l.Dispatch(driver.Job{})
-	check.That(t, err != nil, "dispatch after the close: got no error")
-	empty := NewLane[driver.Job]()
-	empty.Close()
-	if _, err := empty.Take(t.Context()); !errors.Is(err, io.EOF) {
-		t.Errorf("take after the close: got error %v, want io.EOF", err)
-	}
-}
-
-func TestContext(t *testing.T) {
-	l := NewLane[driver.Job]()
-	gone := errors.New("gone")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(gone)
-	_, err := l.Take(ctx)
-	check.That(t, errors.Is(err, gone), "take: got error %v, want %v", err, gone)
-	check.Must(t, l.Dispatch(driver.Job{}))
-	if _, _, err := l.Collect(ctx); !errors.Is(err, gone) {
-		t.Errorf("collect: got error %v, want %v", err, gone)
-	}
-}
-
-// TestRefused: who waits in vain hears why the last update was refused, if it was one for
+// TestRefused: a wait ends with its context, whose cause it says; who waits in vain hears why the last update was refused, if it was one for
 // the job that is out.
 func TestRefused(t *testing.T) {
 	l := NewLane[driver.Job]()
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
+	_, err := l.Take(ctx)
+	check.Equal(t, err, gone, "take")
 	waits := func(want string) {
 		t.Helper()
 		_, _, err := l.Collect(ctx)
@@ -137,8 +113,8 @@ func TestRefused(t *testing.T) {
 	l.Refused(errors.New("too short"))
 	waits("gone (the last update was refused: too short)")
 	check.Must(t, l.Deliver(Delivery{}))
-	_, _, err := l.Collect(t.Context())
-	check.Need(t, err == nil, "%v", err)
+	_, _, err = l.Collect(t.Context())
+	check.Must(t, err)
 	l.Refused(errors.New("came already"))
 	check.Must(t, l.Dispatch(driver.Job{Round: 1}))
 	waits("gone")
@@ -171,10 +147,8 @@ func TestSettle(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		settle(ctx)
 		check.Need(t, pending(), "settled without a request")
-		why := errors.New("patience is over")
-		cancel(why)
-		err := <-settled
-		check.That(t, errors.Is(err, why), "got %v, want the cause of the context's end", err)
+		cancel(errors.New("patience is over"))
+		check.Fails(t, <-settled, "not asked for a job: patience is over")
 
 		settle(t.Context())
 		check.Need(t, pending(), "settled without a request")

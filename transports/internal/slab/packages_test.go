@@ -6,15 +6,13 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
+	"ipcbench/transports/driver/drivertest"
 )
 
 func twoTensors(t *testing.T) *tensor.Layout {
-	t.Helper()
-	l, err := tensor.NewLayout([]tensor.Spec{
-		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "b", DType: tensor.U8, Shape: []int{3}},
-	})
-	check.Must(t, err)
-	return l
+	return drivertest.Layout(t,
+		tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{100}}, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{3}},
+	)
 }
 
 func roomFor(t *testing.T, l *tensor.Layout, n int) *Memory {
@@ -37,35 +35,30 @@ func TestUpdates(t *testing.T) {
 		check.Must(t, err)
 		written, err := u.At(h)
 		check.Must(t, err)
-		for _, change := range []func(*Handle){
-			func(h *Handle) { h.Generation-- }, // of the job before
-			func(h *Handle) { h.Offset += uint64(u.extent) },
-			func(h *Handle) { *h = Handle{} },
-		} {
-			wrong := h
-			change(&wrong)
+		before, beside := h, h
+		before.Generation--
+		beside.Offset += uint64(u.extent)
+		for _, wrong := range []Handle{before, beside, {}} {
 			_, err = u.Lend(wrong)
 			refused(t, err, ErrOther)
 		}
 		p, err := u.Lend(h)
 		check.Must(t, err)
 		check.That(t, p == written, "lent another package than was reserved")
-		if _, err := u.Lend(h); err == nil {
-			t.Error("lent twice")
-		}
+		_, err = u.Lend(h)
+		refused(t, err, ErrOther) // twice
 		return p
 	}
 	out := []*tensor.Package{next(), next(), next()}
 	var full *FullError
-	if _, err := u.Reserve(); !errors.As(err, &full) || full.Used == 0 {
-		t.Errorf("got %v, want a full pool", err)
-	}
+	_, err := u.Reserve()
+	check.That(t, errors.As(err, &full) && full.Used == mem.Len(), "got %v, want a full pool", err)
 	for _, i := range []int{1, 0, 1, 2, 2, 0, 1} {
 		out[i].Release()
 		out[i] = next()
 	}
 	out[0].Release()
-	_, err := u.Reserve() // a job that is never collected
+	_, err = u.Reserve() // a job that is never collected
 	check.Must(t, err)
 	check.Must(t, u.Close())
 	check.Equal(t, ledger.Out(), 2, "are out")
@@ -99,14 +92,9 @@ func TestPackagesAt(t *testing.T) {
 		one, err := p.At(p.Handle(p.places[i]))
 		check.That(t, err == nil && one == p.places[i], "the handle of package %d leads to %p, %v", i, one, err)
 	}
-	none, err := tensor.NewLayout(nil)
-	check.Must(t, err)
-	if _, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64}); err != nil {
-		t.Errorf("a package of nothing: %v", err)
-	}
-	huge, err := tensor.NewLayout([]tensor.Spec{{Name: "h", DType: tensor.U8, Shape: []int{1 << 61}}})
-	check.Must(t, err)
-	if _, err := SizeOf(huge, 1000); err == nil {
-		t.Error("a size that overflows: got no error")
-	}
+	none := drivertest.Layout(t)
+	_, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64})
+	check.OK(t, err, "a package of nothing")
+	_, err = SizeOf(drivertest.Vectors(t, tensor.U8, 1<<61), 1000)
+	check.Fails(t, err, "overflow")
 }
