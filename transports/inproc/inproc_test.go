@@ -29,8 +29,7 @@ func TestDialRefuses(t *testing.T) {
 	for want, v := range map[string]transports.Variant{
 		"inproc: lane 0: dial: the lane has a worker": s.Variant, "goroutines of the server's process": other,
 	} {
-		_, err := drivertest.Dial(t.Context(), v, s.At(0), 0, s.Options)
-		check.Fails(t, err, want)
+		check.Fails(t, check.Err(drivertest.Dial(t.Context(), v, s.At(0), 0, s.Options)), want)
 	}
 }
 
@@ -39,8 +38,7 @@ func TestWorkerLeaves(t *testing.T) {
 	s := open(t)
 	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 	check.Must(t, s.Workers[0].Close())
-	_, err := s.Server.Collect(t.Context(), 0)
-	check.Fails(t, err, "has left", "collect")
+	check.Fails(t, check.Err(s.Server.Collect(t.Context(), 0)), "has left", "collect")
 	check.Fails(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}), "has left", "dispatch")
 	check.OK(t, s.Server.Shutdown(t.Context()))
 }
@@ -48,11 +46,9 @@ func TestWorkerLeaves(t *testing.T) {
 func TestSteadyRoundAllocatesNothing(t *testing.T) {
 	s := open(t)
 	n := testing.AllocsPerRun(100, func() {
-		model, err := s.Server.Reserve()
-		check.Must(t, err)
+		model := check.Value(s.Server.Reserve())(t)
 		model.Receipt = append(model.Receipt[:0], "receipt"...)
-		_, err = s.Server.Publish(t.Context(), model)
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), model)))
 		check.Must(t, s.Together(driver.Job{Client: 1, Device: "cpu"}))
 	})
 	check.Equal(t, n, 0, "allocations of a steady round")

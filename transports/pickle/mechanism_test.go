@@ -42,12 +42,10 @@ type file struct{ written, size int64 }
 // files returns those in the session's directory below root, by name.
 func files(t *testing.T, root string) map[string]file {
 	t.Helper()
-	all, err := os.ReadDir(directory(t, root))
-	check.Must(t, err)
+	all := check.Value(os.ReadDir(directory(t, root)))(t)
 	found := map[string]file{}
 	for _, e := range all {
-		info, err := e.Info()
-		check.Must(t, err)
+		info := check.Value(e.Info())(t)
 		if e.Name() != "lock" {
 			found[e.Name()] = file{info.ModTime().UnixNano(), info.Size()}
 		}
@@ -63,8 +61,7 @@ func TestStorage(t *testing.T) {
 	next, err := s.Server.Reserve()
 	check.Must(t, err)
 	for round := range 2 {
-		_, err = s.Server.Publish(t.Context(), next)
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), next)))
 		next, err = s.Server.Reserve() // which removes the model before
 		check.Must(t, err)
 		name := fmt.Sprint("model-", round+1)
@@ -141,8 +138,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 // directory returns that of the one session whose files are below root.
 func directory(t *testing.T, root string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(root, "ipcbench-*"))
-	check.Must(t, err)
+	found := check.Value(filepath.Glob(filepath.Join(root, "ipcbench-*")))(t)
 	check.Need(t, len(found) == 1, "got %q, want one directory", found)
 	return found[0]
 }
@@ -152,8 +148,7 @@ func directory(t *testing.T, root string) string {
 func TestMemoryBeforeHello(t *testing.T) {
 	const size = 64 << 20
 	l := drivertest.Vectors(t, tensor.U8, size)
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	check.Must(t, err)
+	listener := check.Value(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	defer listener.Close()
 	debug.FreeOSMemory()                             // so that nothing is used again without being touched
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and nothing goes meanwhile
@@ -164,8 +159,7 @@ func TestMemoryBeforeHello(t *testing.T) {
 			driver.Options{Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2})
 		dialled <- err
 	}()
-	conn, err := listener.Accept()
-	check.Must(t, err)
+	conn := check.Value(listener.Accept())(t)
 	grown := resident(t) - before
 	check.That(t, grown >= size*15/16, "the worker has touched %d bytes when it connects, want about %d for its update", grown, size)
 	check.Must(t, conn.Close())
@@ -175,11 +169,9 @@ func TestMemoryBeforeHello(t *testing.T) {
 // resident returns how much memory this process has.
 func resident(t *testing.T) int {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	check.Must(t, err)
+	text := check.Value(os.ReadFile("/proc/self/statm"))(t)
 	var size, pages int
-	_, err = fmt.Sscan(string(text), &size, &pages)
-	check.Must(t, err)
+	check.Must(t, check.Err(fmt.Sscan(string(text), &size, &pages)))
 	return pages * os.Getpagesize()
 }
 
@@ -237,8 +229,7 @@ func TestOutside(t *testing.T) {
 	_, _, err := s.Workers[0].Receive(t.Context())
 	check.Fails(t, err, "path escapes from parent")
 	check.Fails(t, err, job)
-	text, err := os.ReadFile(other)
-	check.Must(t, err)
+	text := check.Value(os.ReadFile(other))(t)
 	check.Equal(t, string(text), "thesis", "the other file")
 }
 

@@ -16,8 +16,7 @@ import (
 )
 
 // A Role is what a test's program does when it is started again by Spawn: it decodes what
-// was given to Spawn, and then what Say says, writes to its standard output, and returns when
-// its context ends.
+// was given to Spawn, writes to its standard output, and returns when its context ends.
 type Role func(ctx context.Context, given *json.Decoder) error
 
 const roleEnv = "IPCBENCH_TEST_ROLE"
@@ -49,7 +48,7 @@ type Child struct {
 	Cmd *exec.Cmd
 	Out *bufio.Reader    // its standard output
 	Err *strings.Builder // its standard error, to be read after Wait
-	in  io.WriteCloser
+	in  io.Closer
 }
 
 // Spawn starts this program in a role, with what is given to it. It is killed with the
@@ -70,14 +69,8 @@ func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Ch
 		_ = c.Cmd.Process.Kill() // it may have ended
 		_ = c.Cmd.Wait()         // or been waited for
 	})
-	c.Say(t, given)
+	check.Must(t, json.NewEncoder(in).Encode(given))
 	return c, nil
-}
-
-// Say gives the role another value to decode.
-func (c *Child) Say(t testing.TB, v any) {
-	t.Helper()
-	check.Must(t, json.NewEncoder(c.in).Encode(v))
 }
 
 // Line returns the next line of the child's output.

@@ -37,22 +37,22 @@ type Worker struct {
 	Rec    *phase.Recorder
 }
 
-// A Spy is a transport that keeps the drivers that it makes.
-type Spy struct {
+// A spy is a transport that keeps the drivers that it makes.
+type spy struct {
 	driver.Transport
-	Server driver.Server
-	Worker driver.Worker // the last one
+	server driver.Server
+	worker driver.Worker // the last one
 }
 
-func (s *Spy) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
+func (s *spy) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
 	d, err = s.Transport.Listen(ctx, e, o)
-	s.Server = d
+	s.server = d
 	return d, err
 }
 
-func (s *Spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
+func (s *spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
 	d, err = s.Transport.Dial(ctx, e, lane, o)
-	s.Worker = d
+	s.worker = d
 	return d, err
 }
 
@@ -79,10 +79,10 @@ func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string
 		o.Rec = phase.NewRecorder(1 << 14)
 	}
 	s := &Session{T: t, Variant: v, Dir: dir, Endpoint: e, Options: o}
-	spy := &Spy{Transport: v.Transport}
+	spy := &spy{Transport: v.Transport}
 	v.Transport = spy
 	s.Server = check.Value(transports.Listen(t.Context(), v, e, o))(t)
-	s.Driver = spy.Server
+	s.Driver = spy.server
 	t.Cleanup(s.end)
 	return s
 }
@@ -134,10 +134,10 @@ func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 // Dial connects a worker with a recorder of its own.
 func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	o.Rec, o.Settings = phase.NewRecorder(1<<16), v.Settings
-	spy := &Spy{Transport: v.Transport}
+	spy := &spy{Transport: v.Transport}
 	v.Transport = spy
 	w, err := transports.Dial(ctx, v, e, lane, o)
-	return &Worker{w, spy.Worker, o.Rec}, err
+	return &Worker{w, spy.worker, o.Rec}, err
 }
 
 // Publish publishes a model that is filled by a seed.

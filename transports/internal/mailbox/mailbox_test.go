@@ -17,8 +17,7 @@ import (
 func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	t.Helper()
 	ledger := &tensor.Ledger{}
-	p, err := driver.NewBank(drivertest.Vectors(t, tensor.U8, 3), 1, ledger).Lend()
-	check.Must(t, err)
+	p := check.Value(driver.NewBank(drivertest.Vectors(t, tensor.U8, 3), 1, ledger).Lend())(t)
 	return p, ledger
 }
 
@@ -37,8 +36,7 @@ func TestParks(t *testing.T) {
 		l := NewLane[driver.Job]()
 		jobs := make(chan driver.Job, 1)
 		go func() {
-			j, err := l.Take(t.Context())
-			check.Must(t, err)
+			j := check.Value(l.Take(t.Context()))(t)
 			jobs <- j
 		}()
 		synctest.Wait()
