@@ -88,7 +88,8 @@ func TestRows(t *testing.T) {
 func outOfBand(t *testing.T, b Block, want int64) {
 	t.Helper()
 	c := b.Counts()
-	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want, "%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
+	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want,
+		"%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
 }
 
 // onlySoak skips what takes long: torch starts in seconds.
@@ -182,7 +183,8 @@ func TestRowsGolden(t *testing.T) {
 		check.Must(t, err)
 		got, err := exchange.ParseAnswer(out)
 		check.Must(t, err)
-		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes), "%s: %s", name, out)
+		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes),
+			"%s: %s", name, out)
 	}
 }
 

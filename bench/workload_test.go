@@ -42,7 +42,8 @@ func TestWorkloads(t *testing.T) {
 		if c.Scenario == bench.Sync && c.Model.Up == "" { // an update like the model is what the server changes it to
 			want[1] = want[0]
 		}
-		check.That(t, (k == nil) == (unusual == "") && slices.Contains(append(cells, cells[0]), c.ID()) || c.Variant == "inproc", "there is a cell %s, with %+v", c.ID(), k)
+		check.That(t, (k == nil) == (unusual == "") && slices.Contains(append(cells, cells[0]), c.ID()) || c.Variant == "inproc",
+			"there is a cell %s, with %+v", c.ID(), k)
 		check.That(t, k == nil || math.Abs(k.DensityDown-want[0]) <= 0.002 && math.Abs(k.DensityUp-want[1]) <= 0.0005,
 			"%s: %+v of model and updates differ, want %v", c.ID(), k, want)
 		bounded := 0
@@ -106,7 +107,8 @@ func TestUnlike(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, r.Validate())
 	bytes := map[string]int64{"": 2 * 248_024, "lora": 248_024 + 26_176, "uniform:64KiB/1": 248_024 + 64<<10}
-	check.Need(t, len(r.Cells) == 6 && len(plan.Cells) == 6, "%d cells, %d planned, want three and their controls", len(r.Cells), len(plan.Cells))
+	check.Need(t, len(r.Cells) == 6 && len(plan.Cells) == 6,
+		"%d cells, %d planned, want three and their controls", len(r.Cells), len(plan.Cells))
 	for i, c := range r.Cells {
 		proved(t, c)
 		check.Equal(t, c.Payload(), 3*bytes[c.Model.Up], c.ID(), "payload")
@@ -120,7 +122,8 @@ func TestUnlike(t *testing.T) {
 		floors[strings.TrimRight(f.Name+" "+f.Model+" "+f.Up, " ")]++
 	}
 	for _, want := range []string{
-		"copy", "first-touch", "unix-pingpong", "work cnn", "work cnn lora", "work cnn uniform:64KiB/1", "futex cnn", "futex cnn lora", "futex cnn uniform:64KiB/1",
+		"copy", "first-touch", "unix-pingpong", "work cnn", "work cnn lora", "work cnn uniform:64KiB/1",
+		"futex cnn", "futex cnn lora", "futex cnn uniform:64KiB/1",
 	} {
 		check.That(t, floors[want] == 1, "floor %s is there %d times: %v", want, floors[want], floors)
 	}
