@@ -133,15 +133,19 @@ func TestOtherClock(t *testing.T) {
 			}
 			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
 		}
-		s := &blockRun{cell: cell, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
+		s := &blockRun{cell: cell, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}},
+			hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
 		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)
-	check.That(t, err == nil && one.OneClock() && slices.Equal(one.Down, []int64{300, 300}) && slices.Equal(one.Up, []int64{600, 600}) && one.Unattributed == 100 && one.Phases["wait"] == 100, "one clock: %+v, %v", one, err)
+	check.That(t, err == nil && one.OneClock() && slices.Equal(one.Down, []int64{300, 300}) && slices.Equal(one.Up, []int64{600, 600}) &&
+		one.Unattributed == 100 && one.Phases["wait"] == 100,
+		"one clock: %+v, %v", one, err)
 	for _, ahead := range []int64{0, 100_000e9, -400} {
 		b, err := account(true, ahead)
 		check.Must(t, err, ahead, "ns ahead")
-		check.That(t, !b.OneClock() && !b.Processes[0].OtherClock && b.Processes[1].OtherClock && b.Down == nil && b.Up == nil && b.Unattributed == 0,
+		check.That(t, !b.OneClock() && !b.Processes[0].OtherClock && b.Processes[1].OtherClock &&
+			b.Down == nil && b.Up == nil && b.Unattributed == 0,
 			"another clock, %d ns ahead: %+v", ahead, b)
 		check.Equal(t, [][]int64{b.RTT, b.Train}, [][]int64{one.RTT, one.Train}, ahead, "ns ahead")
 		want := maps.Clone(one.Phases)

@@ -57,7 +57,8 @@ func TestAgainst(t *testing.T) {
 // the same models of it.
 func TestAgainstCells(t *testing.T) {
 	cells := []string{
-		"pickle cnn up=lora:2 workers=1 clients=2", "pickle cnn workers=1 clients=2 change=5%/rows values=normal scenario=sync", "pickle cnn workers=1 clients=2 nested=on",
+		"pickle cnn up=lora:2 workers=1 clients=2", "pickle cnn workers=1 clients=2 change=5%/rows values=normal scenario=sync",
+		"pickle cnn workers=1 clients=2 nested=on",
 	}
 	o := options(t, short(t, 3, 1), cells...)
 	o.Against = []string{self(t)}

@@ -69,7 +69,8 @@ func TestClaims(t *testing.T) {
 			kernel += p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes
 		}
 		got = float64(kernel) / payload
-		check.That(t, math.Abs(got-tt.kernel) <= 0.02*max(1, tt.kernel), "%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
+		check.That(t, math.Abs(got-tt.kernel) <= 0.02*max(1, tt.kernel),
+			"%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.report.Server.Profiles})
 		for i, w := range s.report.Processes {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})

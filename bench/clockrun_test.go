@@ -67,7 +67,8 @@ func TestClockOfAnotherHost(t *testing.T) {
 	timelines := 0
 	for i, b := range c.Blocks {
 		p := b.Processes
-		check.That(t, len(p) == 2 && !p[0].OtherClock && p[1].OtherClock && p[1].Host == "h2", "block %d: %+v, want another clock on h2 alone", i, p)
+		check.That(t, len(p) == 2 && !p[0].OtherClock && p[1].OtherClock && p[1].Host == "h2",
+			"block %d: %+v, want another clock on h2 alone", i, p)
 		check.That(t, b.Down == nil && b.Up == nil && b.Unattributed+b.Phases["wait"]+b.Phases["receive"] == 0,
 			"block %d: down %v, up %v, %d ns are not attributed, phases %v", i, b.Down, b.Up, b.Unattributed, b.Phases)
 		for k, ns := range b.RTT {
@@ -79,7 +80,8 @@ func TestClockOfAnotherHost(t *testing.T) {
 			continue
 		}
 		timelines++
-		check.That(t, slices.Equal(b.Timeline.Processes, []string{"server"}) && len(b.Timeline.Start) != 0, "a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
+		check.That(t, slices.Equal(b.Timeline.Processes, []string{"server"}) && len(b.Timeline.Start) != 0,
+			"a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
 	}
 	check.Equal(t, timelines, 1, "timelines")
 }

@@ -26,7 +26,8 @@ func TestQuickPlan(t *testing.T) {
 			blocks = append(blocks, rounds)
 		}
 		i := stat.Of(blocks)
-		check.That(t, len(blocks) == 6 && i.Sure() && i.Confidence >= 0.95 && c.Stopped == "blocks" && c.Proved(), "%s: %d blocks, interval %+v, stopped by %q", c.ID(), len(blocks), i, c.Stopped)
+		check.That(t, len(blocks) == 6 && i.Sure() && i.Confidence >= 0.95 && c.Stopped == "blocks" && c.Proved(),
+			"%s: %d blocks, interval %+v, stopped by %q", c.ID(), len(blocks), i, c.Stopped)
 	}
 	names := map[string]bool{}
 	for _, f := range r.Floors {

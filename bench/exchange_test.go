@@ -39,7 +39,8 @@ func TestExchangeGolden(t *testing.T) {
 	check.Equal(t, compact(t, got.Cells[0]), compact(t, o.Cells[0]))
 	check.Equal(t, got.Block.Rounds, 3, "rounds")
 	l, who := s.Model.Layout, o.Works[0].Clients
-	check.That(t, l.Payload() == 56 && who[0].Weight+who[1].Weight == 3.5 && who[1].ID == 1, "%d bytes of payload, clients %+v", l.Payload(), who)
+	check.That(t, l.Payload() == 56 && who[0].Weight+who[1].Weight == 3.5 && who[1].ID == 1,
+		"%d bytes of payload, clients %+v", l.Payload(), who)
 
 	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
 	check.Must(t, a.Check(exchange.Question{Block: o.Block, Clients: 2}))
@@ -250,7 +251,8 @@ func TestHostileAnswer(t *testing.T) {
 		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: of 4 models: must be 5"},
 		{`"running"`, `"unproved":"no hash","running"`, "unproved: there are hashes"},
 	} {
-		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
+		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to),
+			exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
 	}
 }
 

@@ -91,7 +91,8 @@ func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": {dir}, "h2": {}})}
 	hosts := check.Value(o.Hosts())(t)
-	cells := options(t, o.Plan, "storage:network=tcp:dir="+dir+" cnn workers=2 clients=2 lanes-per-process=2", "storage:network=tcp:dir="+dir+" cnn workers=2 clients=2").Cells
+	cell := "storage:network=tcp:dir=" + dir + " cnn workers=2 clients=2"
+	cells := options(t, o.Plan, cell+" lanes-per-process=2", cell).Cells
 	check.Must(t, hosts.Check(cells[0])) // it has one process, on h1
 	var unfit *bench.Unfit
 	err := hosts.Check(cells[1])

@@ -89,7 +89,8 @@ func TestEachProcessCounts(t *testing.T) {
 	b := c.Blocks[0]
 	check.Need(t, c.Launcher == "processes" && len(b.Processes) == 2,
 		"launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Processes))
-	check.That(t, in.Launcher == "goroutines" && len(in.Blocks[0].Processes) == 0, "the control is not marked as one: launcher %s", in.Launcher)
+	check.That(t, in.Launcher == "goroutines" && len(in.Blocks[0].Processes) == 0,
+		"the control is not marked as one: launcher %s", in.Launcher)
 	// 4 clients in 3 rounds burn 20 ms each, none of it in the server and none of
 	// it outside of the timed rounds.
 	const burnt = 3 * 4 * 20 * time.Millisecond

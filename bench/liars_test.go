@@ -57,7 +57,8 @@ func (l liar) Settings() []driver.Setting {
 
 func (l liar) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := l.Transport.Dial(ctx, e, lane, o)
-	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"), model: tensor.Alloc(o.Down), update: tensor.Alloc(o.Up), calls: o.Rec.Counter(phase.Calls + "late")}, err
+	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"),
+		model: tensor.Alloc(o.Down), update: tensor.Alloc(o.Up), calls: o.Rec.Counter(phase.Calls + "late")}, err
 }
 
 type liarWorker struct {

@@ -26,12 +26,14 @@ func TestSlowLink(t *testing.T) {
 	p := slow.planned(plan)
 	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
 	block, timed := slow.guess(plan, 2)
-	check.That(t, timed >= each && timed <= 2*each && block >= 4*each && block <= 7*each, "a block of %v, %v of it timed, where a round takes %v", block, timed, each)
+	check.That(t, timed >= each && timed <= 2*each && block >= 4*each && block <= 7*each,
+		"a block of %v, %v of it timed, where a round takes %v", block, timed, each)
 	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
 		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).planned(plan), plan, rate)
 	}
 	over := linkedSpec(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
-	check.That(t, over > each && over < 2*each, "two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
+	check.That(t, over > each && over < 2*each,
+		"two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
 }
 
 // TestLinkFloors: there is a floor for the bytes of each model on each link, and one

@@ -38,7 +38,8 @@ func TestNeeds(t *testing.T) {
 	} {
 		n := Needs([]Spec{spec(tt.text, 1), spec(tt.text, 3), spec(tt.text, 2)})
 		files := n.Files[tt.dir]
-		check.That(t, len(n.Files) <= 1 && files.N >= tt.bytes && files.N <= tt.bytes*5/4 && n.Descriptors.N == tt.descriptors && n.Mappings.N == tt.mappings &&
+		check.That(t, len(n.Files) <= 1 && files.N >= tt.bytes && files.N <= tt.bytes*5/4 &&
+			n.Descriptors.N == tt.descriptors && n.Mappings.N == tt.mappings &&
 			(n.Socket > 0) == tt.socket, "%s: got %+v, want %+v", tt.text, n, tt)
 		check.That(t, n.Memory.N == spec(tt.text, 3).memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
 			"%s: got %+v, want the memory of 3 workers", tt.text, n)
@@ -48,7 +49,8 @@ func TestNeeds(t *testing.T) {
 	huge := Specs(t, all.Transports(), "shm-tensor uniform:4096GiB/4 workers=250 depth=1000")
 	n, unfit := Needs(huge), (*Unfit)(nil)
 	err := huge[0].Check()
-	check.That(t, errors.As(err, &unfit) && n.Memory.N >= 1<<40 && n.Memory.N < math.MaxInt64, "got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
+	check.That(t, errors.As(err, &unfit) && n.Memory.N >= 1<<40 && n.Memory.N < math.MaxInt64,
+		"got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
 }
 
 // TestControls: cells that do other work have controls of their own, which stand before

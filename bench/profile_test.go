@@ -70,11 +70,13 @@ func TestProfiles(t *testing.T) {
 				for i, p := range b.Timeline.Process {
 					drawn[b.Timeline.Phase[i]] += min(p, 1)
 				}
-				check.That(t, len(b.Timeline.Start) != 0 && b.Profiled, "%s: timeline of %d spans, profiled %v", c.ID(), len(b.Timeline.Start), b.Profiled)
+				check.That(t, len(b.Timeline.Start) != 0 && b.Profiled,
+					"%s: timeline of %d spans, profiled %v", c.ID(), len(b.Timeline.Start), b.Profiled)
 			}
 		}
 		// A worker of grpc-tensor decodes a tensor at a time and records the sum, which counts.
-		check.That(t, c.Transport != "grpc-tensor" || c.Blocks[0].Phases["decode"] != 0 && drawn["receive"] != 0 && drawn["decode"] == 0, "workers drew %v", drawn)
+		check.That(t, c.Transport != "grpc-tensor" || c.Blocks[0].Phases["decode"] != 0 && drawn["receive"] != 0 && drawn["decode"] == 0,
+			"workers drew %v", drawn)
 		check.That(t, timelines == 1 && len(c.Timed()) >= 2 && len(c.Timed()) < len(c.Blocks),
 			"%s: %d timelines, %d blocks, %d of them timed", c.ID(), timelines, len(c.Blocks), len(c.Timed()))
 	}

@@ -86,7 +86,8 @@ func TestRows(t *testing.T) {
 func outOfBand(t *testing.T, b Block, want int64) {
 	t.Helper()
 	c := b.Counts()
-	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want, "%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
+	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want,
+		"%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
 }
 
 // onlySoak skips what takes long: torch starts in seconds.
@@ -171,7 +172,8 @@ func TestRowsGolden(t *testing.T) {
 		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
 		out := check.Value(cmd.Output())(t)
 		got := check.Value(exchange.ParseAnswer(out))(t)
-		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes), "%s: %s", name, out)
+		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes),
+			"%s: %s", name, out)
 	}
 }
 

@@ -254,7 +254,8 @@ func TestDescriptorsAreClosed(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	for _, seed := range []string{
-		`{"series":[{"variant":"gap=0s","samples":[0.000003]}]}`, `{"error":"memfd_create: no"}`, `{"series":[{"variant":"x","samples":[0]}]}`, `{"series":[{}]}`, `{}`, ``,
+		`{"series":[{"variant":"gap=0s","samples":[0.000003]}]}`, `{"error":"memfd_create: no"}`,
+		`{"series":[{"variant":"x","samples":[0]}]}`, `{"series":[{}]}`, `{}`, ``,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -257,7 +257,8 @@ func TestEveryField(t *testing.T) {
 	check.Must(t, json.Unmarshal([]byte(text(t, full())), &tree))
 	delete(tree, "schema") // which comes first, and then the others by their names
 	kinds := map[reflect.Kind][]string{
-		reflect.String:  {"7", `"\u001b]0;owned\u0007"`, `"a\n::error::owned"`, `"a\u0000"`, "\"a\u009b2J\"", "\"a\u202eb\"", "\"a\u200bb\"", "\"a\xff\"", `"` + strings.Repeat("x", maxText+1) + `"`},
+		reflect.String: {"7", `"\u001b]0;owned\u0007"`, `"a\n::error::owned"`, `"a\u0000"`,
+			"\"a\u009b2J\"", "\"a\u202eb\"", "\"a\u200bb\"", "\"a\xff\"", `"` + strings.Repeat("x", maxText+1) + `"`},
 		reflect.Float64: {`"x"`, "NaN", "1e999", "-1", "9000000000000000000"},
 		reflect.Bool:    {`"x"`},
 		reflect.Map:     {`"x"`, "[]"},

@@ -64,8 +64,10 @@ func TestCoverage(t *testing.T) {
 			t.Logf("says %.3f: held %.3f; of pooled rounds %.3f; of a bootstrap %.3f",
 				confidence, share(held, runs), share(heldRounds, runs), share(heldBootstrap, runs))
 			check.That(t, share(held, runs) >= confidence-0.03, "held in %.3f of runs, says %.3f", share(held, runs), confidence)
-			check.That(t, blocks != 3 || share(heldBootstrap, runs) <= 0.9, "a bootstrap of three blocks held in %.3f of runs: the package comment is wrong", share(heldBootstrap, runs))
-			check.That(t, share(heldRounds, runs) <= 0.75, "an interval that ignores sessions held in %.3f of runs: the simulation shows nothing", share(heldRounds, runs))
+			check.That(t, blocks != 3 || share(heldBootstrap, runs) <= 0.9,
+				"a bootstrap of three blocks held in %.3f of runs: the package comment is wrong", share(heldBootstrap, runs))
+			check.That(t, share(heldRounds, runs) <= 0.75,
+				"an interval that ignores sessions held in %.3f of runs: the simulation shows nothing", share(heldRounds, runs))
 		})
 	}
 }
@@ -185,7 +187,8 @@ func TestModes(t *testing.T) {
 		}
 	}
 	m := Modes(deal(xs))
-	check.That(t, len(m) == 2 && math.Abs(m[0].Center-3.9) <= 0.2 && math.Abs(m[1].Center-17.2) <= 0.4 && m[0].Share == 0.4 && m[1].Share == 0.6, "got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
+	check.That(t, len(m) == 2 && math.Abs(m[0].Center-3.9) <= 0.2 && math.Abs(m[1].Center-17.2) <= 0.4 && m[0].Share == 0.4 && m[1].Share == 0.6,
+		"got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
 
 	m = Modes(deal(make([]float64, 40)))
 	check.That(t, m == nil, "got %v of samples that are all alike", m)
