@@ -20,13 +20,13 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 0, 708, 6189},
-	"bench":                        {3657, 30499, 3155, 34694},
+	".":                            {0, 0, 788, 6842},
+	"bench":                        {3657, 30499, 3184, 34756},
 	"bench/benchtest":              {0, 0, 453, 5450},
 	"bench/exchange":               {386, 3062, 0, 0},
-	"bench/floors":                 {1018, 7600, 385, 3592},
-	"bench/result":                 {1229, 8907, 571, 6374},
-	"bench/stat":                   {406, 3441, 445, 5321},
+	"bench/floors":                 {1018, 7600, 386, 3592},
+	"bench/result":                 {1229, 8907, 572, 6374},
+	"bench/stat":                   {406, 3441, 448, 5321},
 	"cli":                          {3354, 27808, 2322, 23027},
 	"cmd":                          {6, 26, 646, 6623},
 	"codec":                        {1625, 14392, 935, 11743},
@@ -42,7 +42,7 @@ var ceilings = map[string]size{
 	"report/metrics":               {1174, 11811, 273, 3614},
 	"scripts":                      {0, 0, 129, 1361},
 	"tensor":                       {1944, 16212, 2186, 25618},
-	"total":                        {43512, 362169, 36633, 394363},
+	"total":                        {43512, 362169, 36747, 395078},
 	"trainer":                      {2644, 20042, 1498, 15265},
 	"transports":                   {1057, 8830, 929, 10185},
 	"transports/all":               {23, 90, 864, 8378},

@@ -4,11 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"ipcbench/internal/test/check"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // timed are the names of packages with which a test could judge by time, or sleep in
@@ -44,13 +46,43 @@ var mayTime = map[string]string{
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
 }
 
+// limitName are the names of limits of the product, and limitCall what tests set them by.
+var (
+	limitName = regexp.MustCompile(`(?i)(limit|patience|impatient|deadline|wait|timeout|answerTime)$`)
+	limitText = regexp.MustCompile(`\bdeadline=[1-5]?\d\b`)
+	limitCall = []string{"Patience", "lanesOf", "open", "breaks"}
+)
+
+// mayLimit are the functions of tests that set such a limit to less than a minute, each
+// with its reason. Elsewhere a busy machine could reach it before the test is done.
+var mayLimit = map[string]string{
+	"bench/against_test.go:TestAgainstStopped":                 "a worker that is stopped does not end by itself",
+	"bench/benchtest/benchtest.go:Process":                     "no limit: what a process has waited for a processor",
+	"bench/floors/floors_test.go:TestPeerStops":                "a peer that is stopped does not end by itself",
+	"bench/peer_test.go:TestPeerFaults":                        "a peer that hangs does not end by itself",
+	"cli/faults_test.go":                                       "workers that are stopped do not end by themselves; in check-long",
+	"cli/faults_test.go:tries":                                 "no limit: when a fault comes",
+	"internal/agent/agent_test.go:TestTooFew":                  "agents that do not come; it is tried with more time until two have come",
+	"internal/agent/hostile_test.go:TestMute":                  "who says nothing: the test fails on no machine that is slow",
+	"trainer/watch_test.go:TestFrozenWorker":                   "a process that is stopped does not end by itself",
+	"trainer/watch_test.go:TestSlowIsNotStuck":                 "in a synctest bubble",
+	"transports/all/tls_test.go":                               "those who are silent; a worker that is refused for being slow comes again",
+	"transports/batched/broken_test.go:TestNeverReads":         "of a request that never ends, however fast the machine",
+	"transports/batched/lane_test.go:TestLiesInPython":         "an answer that comes too late, from a server that gives none",
+	"transports/driver/drivertest/rounds.go:testStops":         "a worker that is stopped does not end by itself",
+	"transports/driver/lanes_test.go:TestNoHello":              "those who are silent; who is let in has an hour",
+	"transports/driver/listener_test.go:TestStrangersAreBrief": "those who are silent; who is refused for being slow comes again",
+	"transports/http/hostile_test.go":                          "servers that are silent",
+	"transports/http/hostile_test.go:TestSlowPeers":            "nobody there has to keep to it",
+}
+
 // forTests are the packages that only tests import.
 var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/test/browser", "internal/test/rig", "internal/test/skip", "internal/test/child", "internal/test/proc"}
 
 // TestTime: no test asserts how long something takes, or sleeps until something may have
 // happened: package waiting knows how tests wait.
 func TestTime(t *testing.T) {
-	used := map[string]bool{}
+	used, limited := map[string]bool{}, map[string]bool{}
 	goFiles(t, func(path string, _ []string) {
 		dir := path[:max(0, strings.LastIndex(path, "/"))]
 		if dir == "internal/test/waiting" || !strings.HasSuffix(path, "_test.go") && !slices.Contains(forTests, dir) {
@@ -63,6 +95,10 @@ func TestTime(t *testing.T) {
 				if name += ":" + f.Name.Name; strings.HasPrefix(f.Name.Name, "Benchmark") {
 					continue
 				}
+			}
+			for _, what := range limits(d) {
+				limited[name] = true
+				check.That(t, mayLimit[name] != "", "%s: %s: a limit of less than a minute: set none, or let the peer end, or give a reason in mayLimit", name, what)
 			}
 			for _, what := range timings(file, d) {
 				key := name
@@ -77,6 +113,9 @@ func TestTime(t *testing.T) {
 	})
 	for name := range mayTime {
 		check.That(t, used[name], "mayTime: %s uses no time: take it off the list", name)
+	}
+	for name := range mayLimit {
+		check.That(t, limited[name], "mayLimit: %s sets no short limit: take it off the list", name)
 	}
 }
 
@@ -109,4 +148,55 @@ func timings(file *ast.File, d ast.Decl) (all []string) {
 		return true
 	})
 	return all
+}
+
+// limits returns the limits of less than a minute that a declaration sets.
+func limits(d ast.Decl) (all []string) {
+	set := func(name, value ast.Expr) {
+		if s, ok := name.(*ast.SelectorExpr); ok {
+			name = s.Sel
+		}
+		if id, ok := name.(*ast.Ident); ok && limitName.MatchString(id.Name) && short(value) {
+			all = append(all, id.Name)
+		}
+	}
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			set(n.Key, n.Value)
+		case *ast.AssignStmt:
+			for i := range n.Rhs {
+				set(n.Lhs[i], n.Rhs[i])
+			}
+		case *ast.ValueSpec:
+			for i := range n.Values {
+				set(n.Names[i], n.Values[i])
+			}
+		case *ast.CallExpr:
+			name, _ := n.Fun.(*ast.Ident)
+			if s, ok := n.Fun.(*ast.SelectorExpr); ok {
+				name = s.Sel
+			}
+			if name != nil && slices.Contains(limitCall, name.Name) && slices.ContainsFunc(n.Args, short) {
+				all = append(all, name.Name)
+			}
+		case *ast.BasicLit:
+			all = append(all, limitText.FindAllString(n.Value, -1)...)
+		}
+		return true
+	})
+	return all
+}
+
+// short reports whether an expression is a duration of less than a minute.
+func short(e ast.Expr) bool {
+	n := 1
+	if b, ok := e.(*ast.BinaryExpr); ok && b.Op == token.MUL {
+		l, isNumber := b.X.(*ast.BasicLit)
+		if e = b.Y; isNumber {
+			n, _ = strconv.Atoi(l.Value) // 0 if it has a point
+		}
+	}
+	s, ok := e.(*ast.SelectorExpr)
+	return ok && (s.Sel.Name == "LeastRoundLimit" || s.Sel.Name == "Millisecond" || s.Sel.Name == "Microsecond" || s.Sel.Name == "Second" && n < 60)
 }
