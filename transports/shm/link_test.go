@@ -197,13 +197,17 @@ func TestHostileDescriptors(t *testing.T) {
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
 		h, err := p.issue()
 		check.Must(t, err)
-		if err := p.take(c.packet, c.files); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		err = p.take(c.packet, c.files)
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if c.want == nil {
 			_, err := p.lend(t.Context(), h, nil)
 			check.That(t, errors.Is(err, slab.ErrSize) || errors.Is(err, slab.ErrSeals), "%s: got %v, want a refusal", name, err)
-			check.OK(t, p.take(packet(1, 0), files(3)))
+			check.OK(t, p.take(packet(1, 0), files(1)))
+			for first, want := range []error{errSequence, errLength} { // two are missing, from 1 on
+				err := p.take(packet(1, uint32(first)), files(2+first))
+				check.That(t, errors.Is(err, want), "from %d on: got %v, want %v", first, err, want)
+			}
+			check.OK(t, p.take(packet(1, 1), files(2)))
 			err = p.take(packet(1, 0), files(3))
 			check.That(t, errors.Is(err, errSequence), "a second set: got %v, want %v", err, errSequence)
 		}

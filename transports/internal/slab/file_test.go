@@ -59,14 +59,11 @@ func TestReader(t *testing.T) {
 	// A30: the size is the one asked for; A28: nothing is left.
 	info, err := os.Stat(path)
 	check.Must(t, err)
-	if info.Size() != headerSize+8192 || info.Mode().Perm() != 0o600 {
-		t.Errorf("got %d bytes, mode %v", info.Size(), info.Mode())
-	}
+	check.That(t, info.Size() == headerSize+8192 && info.Mode().Perm() == 0o600, "got %d bytes, mode %v", info.Size(), info.Mode())
 	check.Must(t, p.Release(h2))
 	check.Must(t, p.Close())
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("pool left its file: %v", err)
-	}
+	_, err = os.Stat(path)
+	refused(t, err, os.ErrNotExist)
 	check.Must(t, r.Close())
 	check.Must(t, r.Close()) // A28: twice is harmless
 }
@@ -128,23 +125,23 @@ func TestHeaderIsChecked(t *testing.T) {
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	check.Must(t, os.Symlink("/dev/zero", link))
-	if _, err := OpenReader(link, Nonce{}); err == nil {
-		t.Error("followed a link")
-	}
-	_, err := OpenReader(t.TempDir(), Nonce{})
+	_, err := OpenReader(link, Nonce{})
+	check.That(t, err != nil, "followed a link")
+	_, err = OpenReader(t.TempDir(), Nonce{})
 	refused(t, err, ErrNotRegular)
 
 	// Who can write where a file lies can put another one there.
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
-	check.Must(t, os.Chmod(dir, 0o777))
-	_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7})
-	refused(t, err, ErrNotOwn)
+	for _, mode := range []os.FileMode{0o720, 0o702} {
+		check.Must(t, os.Chmod(dir, mode))
+		_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7})
+		refused(t, err, ErrNotOwn)
+	}
 	check.Must(t, os.Chmod(dir, 0o700))
 	check.Must(t, os.Symlink(dir, link+"-dir"))
-	if _, err := OpenReader(link+"-dir/pool", Nonce{7}); err == nil {
-		t.Error("followed a link to a directory")
-	}
+	_, err = OpenReader(link+"-dir/pool", Nonce{7})
+	check.That(t, err != nil, "followed a link to a directory")
 }
 
 func resum(b []byte) { binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32])) }

@@ -45,8 +45,10 @@ func TestUpdates(t *testing.T) {
 		p, err := u.Lend(h)
 		check.Must(t, err)
 		check.That(t, p == written, "lent another package than was reserved")
-		_, err = u.Lend(h)
-		refused(t, err, ErrOther) // twice
+		for _, wrong := range []Handle{h, {}} { // nothing is reserved any more
+			_, err = u.Lend(wrong)
+			refused(t, err, ErrOther)
+		}
 		return p
 	}
 	out := []*tensor.Package{next(), next(), next()}
