@@ -68,7 +68,8 @@ func TestHugeValue(t *testing.T) {
 	skip.Long(t)
 	rest := &zeros{}
 	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of a GiB
-	err := newDecoder(io.MultiReader(claim, rest), options(drivertest.Vectors(t, tensor.F32, 3), "off")).decode(phase.Whole(0), new(header), nil)
+	o := options(drivertest.Vectors(t, tensor.F32, 3), "off")
+	err := newDecoder(io.MultiReader(claim, rest), o).decode(phase.Whole(0), new(header), nil)
 	check.That(t, errors.Is(err, errValue) && rest.read <= maxValue+16<<20,
 		"got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
 }

@@ -71,7 +71,8 @@ func TestStorage(t *testing.T) {
 			client := fmt.Sprint("client-", n)
 			s.ExchangeBy(0, driver.Job{Round: round, Client: n}, func(j driver.Job, m, update *tensor.Package) error {
 				now := files(t, root)
-				check.That(t, len(now) == 2 && now[client].written != 0, "while %s trains there are the files %v, want the model's and its own", client, now)
+				check.That(t, len(now) == 2 && now[client].written != 0,
+					"while %s trains there are the files %v, want the model's and its own", client, now)
 				check.That(t, now[client].size <= 4096, "the job's file has %d bytes: the model is in it", now[client].size)
 				return drivertest.Stock(j, m, update)
 			}).Release()

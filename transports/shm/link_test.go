@@ -21,7 +21,8 @@ import (
 
 func unsealed(t *testing.T, size int) *os.File {
 	t.Helper()
-	fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	check.Must(t, err)
 	f := os.NewFile(uintptr(fd), "unsealed")
 	check.Must(t, f.Truncate(int64(size)))
 	t.Cleanup(func() { f.Close() })
@@ -45,7 +46,8 @@ func TestHostileServer(t *testing.T) {
 	check.Must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
-		m := check.Value(slab.Memfd("test", size, slab.ReadWrite, slab.Untouched))(t)
+		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
+		check.Must(t, err)
 		t.Cleanup(func() { check.Must(t, m.Close()) })
 		return m.File()
 	}
@@ -74,7 +76,8 @@ func TestHostileServer(t *testing.T) {
 	} {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
-		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
+		lanes, err := e.ListenLanes(t.Context(), network, o)
+		check.Must(t, err)
 		before := filesNow(t)
 		served := make(chan error, 1)
 		go func() {
@@ -84,7 +87,8 @@ func TestHostileServer(t *testing.T) {
 			}
 			served <- errors.Join(err, conn.Close())
 		}()
-		check.Fails(t, check.Err(drivertest.Dial(t.Context(), v, e, 0, o)), c.want, name)
+		_, err = drivertest.Dial(t.Context(), v, e, 0, o)
+		check.Fails(t, err, c.want, name)
 		check.Must(t, <-served)
 		after := filesNow(t)
 		check.That(t, after <= before, "%s: %d descriptors before, %d after", name, before, after)
@@ -113,7 +117,8 @@ func TestWhyGone(t *testing.T) {
 	})
 	t.Run("ready", func(t *testing.T) { // says it with a descriptor, when it has its lane
 		s := listen(t, "shm-slab", options())
-		c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
+		c, err := s.Endpoint.DialLane(t.Context(), 0, s.Options)
+		check.Must(t, err)
 		defer c.Close()
 		k := newLink(c.(driver.Counted).Conn, nil)
 		_, files, err := k.expect(t.Context(), string(welcomed))
@@ -190,19 +195,24 @@ func TestHostileDescriptors(t *testing.T) {
 	} {
 		o.Out = &tensor.Ledger{}
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
-		h := check.Value(p.issue())(t)
-		if err := p.take(c.packet, c.files); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		h, err := p.issue()
+		check.Must(t, err)
+		err = p.take(c.packet, c.files)
+		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if c.want == nil {
 			_, err := p.lend(t.Context(), h, nil)
 			check.That(t, errors.Is(err, slab.ErrSize) || errors.Is(err, slab.ErrSeals), "%s: got %v, want a refusal", name, err)
-			check.OK(t, p.take(packet(1, 0), files(3)))
+			check.OK(t, p.take(packet(1, 0), files(1)))
+			for first, want := range []error{errSequence, errLength} { // two are missing, from 1 on
+				err := p.take(packet(1, uint32(first)), files(2+first))
+				check.That(t, errors.Is(err, want), "from %d on: got %v, want %v", first, err, want)
+			}
+			check.OK(t, p.take(packet(1, 1), files(2)))
 			err = p.take(packet(1, 0), files(3))
 			check.That(t, errors.Is(err, errSequence), "a second set: got %v, want %v", err, errSequence)
 		}
 		check.Must(t, p.close())
-		_, err := p.await(expired, nil)
+		_, err = p.await(expired, nil)
 		check.That(t, errors.Is(err, context.Canceled), "descriptors that nobody sent: got %v", err)
 	}
 }

@@ -72,7 +72,8 @@ func serve(ctx context.Context, in *json.Decoder) error {
 
 func spawn(t testing.TB, role string, g given) *drivertest.Child {
 	t.Helper()
-	c := check.Value(drivertest.Spawn(t, role, g, nil))(t)
+	c, err := drivertest.Spawn(t, role, g, nil)
+	check.Must(t, err)
 	return c
 }
 
@@ -116,7 +117,8 @@ func open(t testing.TB, name string, o driver.Options) *drivertest.Session {
 // private returns a directory of a test's own.
 func private(t testing.TB) string {
 	t.Helper()
-	d := check.Value(scratch.New(os.TempDir()))(t)
+	d, err := scratch.New(os.TempDir())
+	check.Must(t, err)
 	t.Cleanup(func() { check.Must(t, d.Close()) })
 	return d.Path()
 }
@@ -136,13 +138,15 @@ func each(t *testing.T, f func(t *testing.T, name string)) {
 // test processes may have theirs there.
 func segments(t testing.TB) (n int) {
 	t.Helper()
-	locks := check.Value(filepath.Glob("/dev/shm/ipcbench-*/lock"))(t)
+	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
+	check.Must(t, err)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			continue // it may be gone by now
 		}
-		all := check.Value(os.ReadDir(filepath.Dir(lock)))(t)
+		all, err := os.ReadDir(filepath.Dir(lock))
+		check.Must(t, err)
 		n += len(all)
 	}
 	return n
@@ -193,7 +197,8 @@ func TestServerKilled(t *testing.T) {
 		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
 		var at given
 		check.Must(t, json.Unmarshal([]byte(c.Line(t)), &at))
-		w := check.Value(drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options()))(t)
+		w, err := drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options())
+		check.Must(t, err)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
@@ -205,7 +210,8 @@ func TestServerKilled(t *testing.T) {
 		_ = c.Cmd.Wait() // signal: killed
 
 		s := open(t, name, options())
-		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
+		left, err := scratch.Leftovers(scratch.SharedMemory)
+		check.Must(t, err)
 		mine, want := 0, 0 // memfds leave nothing
 		if strings.HasPrefix(name, "shm-tensor") {
 			want = 1

@@ -34,13 +34,17 @@ func TestPython(t *testing.T) {
 func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *tensor.Package) {
 	t.Helper()
 	o := options()
-	s := check.Value(trainer.Open(t.Context(), trainer.Config{
-		Variant: parse(t, name), Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
-	}))(t)
+	s, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: parse(t, name), Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher,
+		Samples: 1000, Window: trainer.Timed,
+	})
+	check.Must(t, err)
 	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
-	model := check.Value(s.Reserve(0))(t)
+	model, err := s.Reserve(0)
+	check.Must(t, err)
 	tensor.Fill(model, 1)
-	model = check.Value(s.Publish(t.Context(), 0, model))(t)
+	model, err = s.Publish(t.Context(), 0, model)
+	check.Must(t, err)
 	return s, model
 }
 
@@ -73,24 +77,23 @@ func TestPythonPages(t *testing.T) {
 				check.Equal(t, theirs[0].Inode, own[0].Inode, what, "inode")
 				check.Equal(t, got, procfs.ProcMapPermissions{Read: true, Write: writes, Shared: true}, what)
 			}
-			r := check.Value(s.Close())(t)
+			r, err := s.Close()
+			check.Must(t, err)
 			got := r.Processes[0]
 			counts := got.Counts[trainer.Timed]
 			all := int64(model.Payload())
-			if counts[phase.HandleBytes] != all || counts[phase.HandleTensors] != int64(model.Len()) || counts[phase.Copied] != map[bool]int64{true: all}[strings.Contains(name, "copy=")] {
-				t.Errorf("it counted %v of %d bytes", counts, all)
-			}
+			copied := map[bool]int64{true: all}[strings.Contains(name, "copy=")]
+			check.That(t, counts[phase.HandleBytes] == all && counts[phase.HandleTensors] == int64(model.Len()) && counts[phase.Copied] == copied,
+				"it counted %v of %d bytes", counts, all)
 			wire := counts[phase.WireSent] + counts[phase.WireReceived]
 			check.That(t, wire != 0 && wire <= 2000, "%d bytes went through mailboxes and sockets", wire)
 			for _, p := range []phase.Phase{phase.Receive, phase.Wait, phase.ReserveUpdate, phase.Train, phase.Submit} {
-				if !slices.ContainsFunc(got.Samples, func(s phase.Sample) bool { return s.Phase == p && s.Client == 2 && s.End > s.Start }) {
-					t.Errorf("no sample of phase %v among %v", p, got.Samples)
-				}
+				sampled := slices.ContainsFunc(got.Samples, func(s phase.Sample) bool { return s.Phase == p && s.Client == 2 && s.End > s.Start })
+				check.That(t, sampled, "no sample of phase %v among %v", p, got.Samples)
 			}
-			u := got.Usage[trainer.Timed]
-			if u.CPU() <= 0 || u.MinorFaults == 0 || u.IO == nil || got.Memory.RSS == 0 || got.Memory.Peak < got.Memory.RSS || got.Memory.PSS == nil || len(got.CPUs) == 0 {
-				t.Errorf("usage %+v, memory %+v, processors %v", u, got.Memory, got.CPUs)
-			}
+			u, m := got.Usage[trainer.Timed], got.Memory
+			check.That(t, u.CPU() > 0 && u.MinorFaults > 0 && u.IO != nil && len(got.CPUs) > 0, "usage %+v, processors %v", u, got.CPUs)
+			check.That(t, m.RSS > 0 && m.Peak >= m.RSS && m.PSS != nil, "memory %+v", m)
 			check.That(t, got.Software["numpy"] != "" && got.Software["kernel"] != "" && got.Import > 0,
 				"software %v, imported in %v", got.Software, got.Import)
 		})
@@ -136,7 +139,8 @@ func TestPythonHostile(t *testing.T) {
 		check.Must(t, c.post(sessions[i].Driver.(*slabServer).lanes[0].out))
 	}
 	for i, got := range wait() {
-		check.That(t, strings.Contains(got.Error, cases[i].want) && !strings.Contains(got.Error, "Traceback"), "got error %q, want %q", got.Error, cases[i].want)
+		check.That(t, strings.Contains(got.Error, cases[i].want) && !strings.Contains(got.Error, "Traceback"),
+			"got error %q, want %q", got.Error, cases[i].want)
 	}
 }
 
@@ -164,7 +168,8 @@ func TestPythonFaults(t *testing.T) {
 		pid := s.Places()[0].PID
 		n := inGroup(t, pid)
 		check.That(t, n == 2, "%d processes in its group, want itself and what it has started", n)
-		check.Must(t, check.Err(s.Close()))
+		_, err := s.Close()
+		check.Must(t, err)
 		waiting.Until(t, "the end of what it has started", func() bool { return inGroup(t, pid) == 0 }) // a signal is on its way
 	})
 	t.Run("hang", func(t *testing.T) {
@@ -179,7 +184,8 @@ func TestPythonFaults(t *testing.T) {
 // inGroup returns how many processes of a group are alive.
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
-	all := check.Value(procfs.AllProcs())(t)
+	all, err := procfs.AllProcs()
+	check.Must(t, err)
 	for _, p := range all {
 		s, err := p.Stat() // none of one that has ended
 		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
@@ -209,16 +215,17 @@ func TestPythonControl(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			p := check.Value(launcher.Launch(0))(t)
+			p, err := launcher.Launch(0)
+			check.Must(t, err)
 			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
 			if frames == "" {
 				check.Must(t, p.Conn().Close())
 			}
 			waiting.Receive(t, "the end of the process", p.Exited())
 			check.Must(t, p.Stop())
-			if got := p.Stderr(); !strings.Contains(got, want) || strings.Contains(got, "Traceback") {
-				t.Errorf("it ends with %v and says %q, want %q", p.Err(), got, want)
-			}
+			got := p.Stderr()
+			check.That(t, strings.Contains(got, want) && !strings.Contains(got, "Traceback"),
+				"it ends with %v and says %q, want %q", p.Err(), got, want)
 		})
 	}
 }

@@ -21,7 +21,8 @@ func TestSegmentHeader(t *testing.T) {
 			l := drivertest.Layout(t, s)
 			mem := make([]byte, segmentSize(l, 0))
 			putHeader(mem, s, l.Bytes(0))
-			data := check.Value(dataOf(mem, l, 0))(t)
+			data, err := dataOf(mem, l, 0)
+			check.Must(t, err)
 			check.Equal(t, len(data), l.Bytes(0), d, shape, "bytes")
 		}
 	}

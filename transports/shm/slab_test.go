@@ -29,7 +29,8 @@ func TestSlabsAreFew(t *testing.T) {
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	st := s.Driver.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
-		info := check.Value(m.File().Stat())(t)
+		info, err := m.File().Stat()
+		check.Must(t, err)
 		check.Equal(t, info.Size(), sizes[m.File().Name()], m.File().Name())
 	}
 }
@@ -91,8 +92,10 @@ func TestRoundsAreFlat(t *testing.T) {
 		s := open(t, name, options())
 		round := 0
 		step := func() {
-			m := check.Value(s.Server.Reserve())(t)
-			check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
+			m, err := s.Server.Reserve()
+			check.Must(t, err)
+			_, err = s.Server.Publish(t.Context(), m)
+			check.Must(t, err)
 			round++
 			check.Must(t, s.Together(driver.Job{Round: round, Device: "cpu"}))
 		}
@@ -116,8 +119,10 @@ func TestRoundsAreFlat(t *testing.T) {
 // mapped returns what a process has mapped whose name contains one of these words.
 func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 	t.Helper()
-	p := check.Value(procfs.NewProc(pid))(t)
-	all := check.Value(p.ProcMaps())(t)
+	p, err := procfs.NewProc(pid)
+	check.Must(t, err)
+	all, err := p.ProcMaps()
+	check.Must(t, err)
 	for _, m := range all {
 		for _, word := range words {
 			if strings.Contains(m.Pathname, word) {
@@ -130,7 +135,8 @@ func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 
 func filesNow(t testing.TB) int {
 	t.Helper()
-	all := check.Value(os.ReadDir("/proc/self/fd"))(t)
+	all, err := os.ReadDir("/proc/self/fd")
+	check.Must(t, err)
 	return len(all)
 }
 

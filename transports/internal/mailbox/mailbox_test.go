@@ -91,8 +91,8 @@ func TestFailedUpload(t *testing.T) {
 	check.Equal(t, err, broken)
 }
 
-// TestRefused: a wait ends with its context, whose cause it says; who waits in vain hears why the last update was refused, if it was one for
-// the job that is out.
+// TestRefused: a wait ends with its context, and says the cause. If the last update for the
+// job that is out was refused, it says why.
 func TestRefused(t *testing.T) {
 	l := NewLane[driver.Job]()
 	gone := errors.New("gone")

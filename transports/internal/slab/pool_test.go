@@ -82,9 +82,8 @@ func TestOverlapIsFound(t *testing.T) {
 	h, _ := reserved(t, p, 64)
 	p.pointer, p.after = 0, int32(h.Index)
 	defer func() {
-		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "block at 0 to 128 overlaps its neighbours, which leave 256 to 1024") {
-			t.Errorf("got %q, want an overlap", msg)
-		}
+		msg := fmt.Sprint(recover())
+		check.That(t, strings.Contains(msg, "block at 0 to 128 overlaps its neighbours, which leave 256 to 1024"), "got %q, want an overlap", msg)
 		check.That(t, p.mu.TryLock(), "the pool is locked for ever")
 	}()
 	reserved(t, p, 64)
@@ -199,7 +198,6 @@ func TestTruncatedPool(t *testing.T) {
 	}
 	check.Equal(t, figures(p), (stats{}), "blocks are left")
 	check.Must(t, p.Close())
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want no file", err)
-	}
+	_, err = os.Stat(path)
+	refused(t, err, os.ErrNotExist)
 }

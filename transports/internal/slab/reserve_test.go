@@ -49,13 +49,15 @@ func interruptLong(most uint32) error {
 // arrive all the time.
 func TestReserveUnderSignals(t *testing.T) {
 	const size = 64<<20 + 4096
-	dir := check.Value(os.MkdirTemp("/dev/shm", "slab-test-"))(t)
+	dir, err := os.MkdirTemp("/dev/shm", "slab-test-")
+	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	alarms := make(chan os.Signal, 1)
 	signal.Notify(alarms, unix.SIGALRM)
 	defer signal.Stop(alarms)
 	every := unix.Timeval{Usec: 200}
-	check.Must(t, check.Err(unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})))
+	_, err = unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})
+	check.Must(t, err)
 	defer unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{})
 
 	path := filepath.Join(dir, "f")
