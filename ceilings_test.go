@@ -21,7 +21,7 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 0, 788, 6842},
-	"bench":                        {3657, 30499, 3184, 34756},
+	"bench":                        {3657, 30499, 3183, 34755},
 	"bench/benchtest":              {0, 0, 453, 5450},
 	"bench/exchange":               {386, 3062, 0, 0},
 	"bench/floors":                 {1018, 7600, 386, 3592},
@@ -42,7 +42,7 @@ var ceilings = map[string]size{
 	"report/metrics":               {1174, 11811, 273, 3614},
 	"scripts":                      {0, 0, 129, 1361},
 	"tensor":                       {1944, 16212, 2186, 25618},
-	"total":                        {43512, 362169, 36747, 395078},
+	"total":                        {43512, 362169, 36758, 395184},
 	"trainer":                      {2644, 20042, 1498, 15265},
 	"transports":                   {1057, 8830, 929, 10185},
 	"transports/all":               {23, 90, 864, 8378},
@@ -54,9 +54,9 @@ var ceilings = map[string]size{
 	"transports/http/store":        {973, 7744, 427, 5291},
 	"transports/inproc":            {217, 1818, 45, 497},
 	"transports/internal/mailbox":  {188, 1136, 139, 1402},
-	"transports/internal/slab":     {924, 7376, 817, 8252},
-	"transports/pickle":            {690, 5963, 412, 4398},
-	"transports/shm":               {1751, 14273, 1368, 15047},
+	"transports/internal/slab":     {924, 7376, 819, 8240},
+	"transports/pickle":            {690, 5963, 414, 4402},
+	"transports/shm":               {1751, 14273, 1376, 15162},
 }
 
 // byPackage are the folders whose packages are rooms.

@@ -123,8 +123,7 @@ func TestOrderOfWorkloads(t *testing.T) {
 		read := check.Value(exchange.ParseOrder(text))(t)
 		got := check.Value(ordered(read, 0, all.Transports()))(t)
 		check.Equal(t, got.String(), s.String())
-		_, err := ordered(read, 1, all.Transports())
-		check.Fails(t, err, `unknown field "mood"`, s)
+		check.Fails(t, check.Err(ordered(read, 1, all.Transports())), `unknown field "mood"`, s)
 	}
 }
 

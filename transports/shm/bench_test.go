@@ -27,8 +27,7 @@ func BenchmarkHandOff(b *testing.B) {
 			spawnWorker(b, s, false)
 			for b.Loop() {
 				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
-				p, err := s.Server.Collect(b.Context(), 0)
-				check.Must(b, err)
+				p := check.Value(s.Server.Collect(b.Context(), 0))(b)
 				p.Release()
 			}
 		})

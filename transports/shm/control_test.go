@@ -17,10 +17,8 @@ import (
 func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
 	mem := make([]byte, messageAt+256)
-	o, err := newOutbox(mem, !spin)
-	check.Must(t, err)
-	i, err := newInbox(mem, spin)
-	check.Must(t, err)
+	o := check.Value(newOutbox(mem, !spin))(t)
+	i := check.Value(newInbox(mem, spin))(t)
 	return o, i
 }
 
@@ -33,8 +31,7 @@ func TestMailbox(t *testing.T) {
 			want := bytes.Repeat([]byte{byte(n)}, n*25)
 			posted := make(chan error, 1)
 			go func() { posted <- o.post(copy(o.message, want)) }()
-			got, err := i.fetch(t.Context())
-			check.Must(t, err)
+			got := check.Value(i.fetch(t.Context()))(t)
 			check.Must(t, <-posted)
 			check.That(t, bytes.Equal(got, want), "message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
 		}
@@ -66,10 +63,9 @@ func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	o, i := boxes(t, false)
 	check.Must(t, o.post(copy(o.message, "last words")))
 	i.abandon()
-	got, err := i.fetch(t.Context())
-	check.Must(t, err)
+	got := check.Value(i.fetch(t.Context()))(t)
 	check.Equal(t, string(got), "last words")
-	_, err = i.fetch(t.Context())
+	_, err := i.fetch(t.Context())
 	isGone(t, "fetch", err)
 }
 
@@ -126,7 +122,7 @@ func TestMessages(t *testing.T) {
 		job:    driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
 		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
 		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
-		rows: []byte("rows"), receipt: []byte("receipt"),
+		rows:   []byte("rows"), receipt: []byte("receipt"),
 	}
 	r := &result{update: o.update, rows: []byte("rows"), receipt: []byte("receipt")}
 	for _, c := range []struct {
@@ -134,8 +130,7 @@ func TestMessages(t *testing.T) {
 		receipt   *[]byte
 	}{{o, &order{}, &o.receipt}, {r, &result{}, &r.receipt}} {
 		b := make([]byte, 400)
-		n, err := c.sent.put(b)
-		check.Must(t, err)
+		n := check.Value(c.sent.put(b))(t)
 		check.Must(t, c.got.parse(b[:n]))
 		check.Equal(t, c.got, c.sent)
 		for cut := range n + 2 {
@@ -145,16 +140,14 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		*c.receipt = make([]byte, len(b)-n+len("receipt")+1)
-		_, err = c.sent.put(b)
-		check.Fails(t, err, "the limit is", "a byte too many")
+		check.Fails(t, check.Err(c.sent.put(b)), "the limit is", "a byte too many")
 	}
 }
 
 // fuzz checks that a message which is read is written as it was.
 func fuzz(f *testing.F, seed message, fixed int, empty func() message) {
 	b := make([]byte, 400)
-	n, err := seed.put(b)
-	check.Must(f, err)
+	n := check.Value(seed.put(b))(f)
 	f.Add(b[:n])
 	f.Add(b[:fixed])
 	odd := bytes.Clone(b[:n])
@@ -165,8 +158,7 @@ func fuzz(f *testing.F, seed message, fixed int, empty func() message) {
 		if m.parse(b) != nil {
 			return
 		}
-		n, err := m.put(again)
-		check.Must(t, err)
+		n := check.Value(m.put(again))(t)
 		check.That(t, bytes.Equal(again[:n], b), "%x came back as %x", b, again[:n])
 	})
 }

@@ -21,8 +21,7 @@ import (
 
 func unsealed(t *testing.T, size int) *os.File {
 	t.Helper()
-	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	check.Must(t, err)
+	fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
 	f := os.NewFile(uintptr(fd), "unsealed")
 	check.Must(t, f.Truncate(int64(size)))
 	t.Cleanup(func() { f.Close() })
@@ -46,8 +45,7 @@ func TestHostileServer(t *testing.T) {
 	check.Must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
-		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
-		check.Must(t, err)
+		m := check.Value(slab.Memfd("test", size, slab.ReadWrite, slab.Untouched))(t)
 		t.Cleanup(func() { check.Must(t, m.Close()) })
 		return m.File()
 	}
@@ -76,8 +74,7 @@ func TestHostileServer(t *testing.T) {
 	} {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
-		lanes, err := e.ListenLanes(t.Context(), network, o)
-		check.Must(t, err)
+		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 		before := filesNow(t)
 		served := make(chan error, 1)
 		go func() {
@@ -87,8 +84,7 @@ func TestHostileServer(t *testing.T) {
 			}
 			served <- errors.Join(err, conn.Close())
 		}()
-		_, err = drivertest.Dial(t.Context(), v, e, 0, o)
-		check.Fails(t, err, c.want, name)
+		check.Fails(t, check.Err(drivertest.Dial(t.Context(), v, e, 0, o)), c.want, name)
 		check.Must(t, <-served)
 		after := filesNow(t)
 		check.That(t, after <= before, "%s: %d descriptors before, %d after", name, before, after)
@@ -117,8 +113,7 @@ func TestWhyGone(t *testing.T) {
 	})
 	t.Run("ready", func(t *testing.T) { // says it with a descriptor, when it has its lane
 		s := listen(t, "shm-slab", options())
-		c, err := s.Endpoint.DialLane(t.Context(), 0, s.Options)
-		check.Must(t, err)
+		c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
 		defer c.Close()
 		k := newLink(c.(driver.Counted).Conn, nil)
 		_, files, err := k.expect(t.Context(), string(welcomed))
@@ -195,9 +190,8 @@ func TestHostileDescriptors(t *testing.T) {
 	} {
 		o.Out = &tensor.Ledger{}
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
-		h, err := p.issue()
-		check.Must(t, err)
-		err = p.take(c.packet, c.files)
+		h := check.Value(p.issue())(t)
+		err := p.take(c.packet, c.files)
 		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if c.want == nil {
 			_, err := p.lend(t.Context(), h, nil)

@@ -22,8 +22,7 @@ func TestOneWriter(t *testing.T) {
 	s := open(t, "shm-slab", options())
 	s.Exchange(0, driver.Job{}).Release()
 	for _, m := range s.Driver.(*slabServer).lanes[0].given {
-		f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", m.File().Fd()), os.O_RDWR, 0)
-		check.Must(t, err)
+		f := check.Value(os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", m.File().Fd()), os.O_RDWR, 0))(t)
 		_, writing := f.WriteAt([]byte("x"), 0)
 		truncating := f.Truncate(0)
 		_, mapping := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched)
@@ -36,8 +35,7 @@ func TestOneWriter(t *testing.T) {
 	s = listen(t, "shm-tensor", options())
 	dir := s.Driver.(*namedServer).names.dir
 	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Join(dir, list(t, s)[0]): 0o600} {
-		info, err := os.Stat(path)
-		check.Must(t, err)
+		info := check.Value(os.Stat(path))(t)
 		check.Equal(t, info.Mode(), want, path, "has mode")
 	}
 }

@@ -72,8 +72,7 @@ func serve(ctx context.Context, in *json.Decoder) error {
 
 func spawn(t testing.TB, role string, g given) *drivertest.Child {
 	t.Helper()
-	c, err := drivertest.Spawn(t, role, g, nil)
-	check.Must(t, err)
+	c := check.Value(drivertest.Spawn(t, role, g, nil))(t)
 	return c
 }
 
@@ -117,8 +116,7 @@ func open(t testing.TB, name string, o driver.Options) *drivertest.Session {
 // private returns a directory of a test's own.
 func private(t testing.TB) string {
 	t.Helper()
-	d, err := scratch.New(os.TempDir())
-	check.Must(t, err)
+	d := check.Value(scratch.New(os.TempDir()))(t)
 	t.Cleanup(func() { check.Must(t, d.Close()) })
 	return d.Path()
 }
@@ -138,15 +136,13 @@ func each(t *testing.T, f func(t *testing.T, name string)) {
 // test processes may have theirs there.
 func segments(t testing.TB) (n int) {
 	t.Helper()
-	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
-	check.Must(t, err)
+	locks := check.Value(filepath.Glob("/dev/shm/ipcbench-*/lock"))(t)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
 			continue // it may be gone by now
 		}
-		all, err := os.ReadDir(filepath.Dir(lock))
-		check.Must(t, err)
+		all := check.Value(os.ReadDir(filepath.Dir(lock)))(t)
 		n += len(all)
 	}
 	return n
@@ -197,8 +193,7 @@ func TestServerKilled(t *testing.T) {
 		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
 		var at given
 		check.Must(t, json.Unmarshal([]byte(c.Line(t)), &at))
-		w, err := drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options())
-		check.Must(t, err)
+		w := check.Value(drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options()))(t)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())
@@ -210,8 +205,7 @@ func TestServerKilled(t *testing.T) {
 		_ = c.Cmd.Wait() // signal: killed
 
 		s := open(t, name, options())
-		left, err := scratch.Leftovers(scratch.SharedMemory)
-		check.Must(t, err)
+		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
 		mine, want := 0, 0 // memfds leave nothing
 		if strings.HasPrefix(name, "shm-tensor") {
 			want = 1

@@ -34,17 +34,14 @@ func TestPython(t *testing.T) {
 func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *tensor.Package) {
 	t.Helper()
 	o := options()
-	s, err := trainer.Open(t.Context(), trainer.Config{
+	s := check.Value(trainer.Open(t.Context(), trainer.Config{
 		Variant: parse(t, name), Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher,
 		Samples: 1000, Window: trainer.Timed,
-	})
-	check.Must(t, err)
+	}))(t)
 	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
-	model, err := s.Reserve(0)
-	check.Must(t, err)
+	model := check.Value(s.Reserve(0))(t)
 	tensor.Fill(model, 1)
-	model, err = s.Publish(t.Context(), 0, model)
-	check.Must(t, err)
+	model = check.Value(s.Publish(t.Context(), 0, model))(t)
 	return s, model
 }
 
@@ -77,8 +74,7 @@ func TestPythonPages(t *testing.T) {
 				check.Equal(t, theirs[0].Inode, own[0].Inode, what, "inode")
 				check.Equal(t, got, procfs.ProcMapPermissions{Read: true, Write: writes, Shared: true}, what)
 			}
-			r, err := s.Close()
-			check.Must(t, err)
+			r := check.Value(s.Close())(t)
 			got := r.Processes[0]
 			counts := got.Counts[trainer.Timed]
 			all := int64(model.Payload())
@@ -168,8 +164,7 @@ func TestPythonFaults(t *testing.T) {
 		pid := s.Places()[0].PID
 		n := inGroup(t, pid)
 		check.That(t, n == 2, "%d processes in its group, want itself and what it has started", n)
-		_, err := s.Close()
-		check.Must(t, err)
+		check.Must(t, check.Err(s.Close()))
 		waiting.Until(t, "the end of what it has started", func() bool { return inGroup(t, pid) == 0 }) // a signal is on its way
 	})
 	t.Run("hang", func(t *testing.T) {
@@ -184,8 +179,7 @@ func TestPythonFaults(t *testing.T) {
 // inGroup returns how many processes of a group are alive.
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
-	all, err := procfs.AllProcs()
-	check.Must(t, err)
+	all := check.Value(procfs.AllProcs())(t)
 	for _, p := range all {
 		s, err := p.Stat() // none of one that has ended
 		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
@@ -215,8 +209,7 @@ func TestPythonControl(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			p, err := launcher.Launch(0)
-			check.Must(t, err)
+			p := check.Value(launcher.Launch(0))(t)
 			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
 			if frames == "" {
 				check.Must(t, p.Conn().Close())

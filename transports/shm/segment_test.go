@@ -21,8 +21,7 @@ func TestSegmentHeader(t *testing.T) {
 			l := drivertest.Layout(t, s)
 			mem := make([]byte, segmentSize(l, 0))
 			putHeader(mem, s, l.Bytes(0))
-			data, err := dataOf(mem, l, 0)
-			check.Must(t, err)
+			data := check.Value(dataOf(mem, l, 0))(t)
 			check.Equal(t, len(data), l.Bytes(0), d, shape, "bytes")
 		}
 	}

@@ -29,8 +29,7 @@ func TestSlabsAreFew(t *testing.T) {
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	st := s.Driver.(*slabServer)
 	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
-		info, err := m.File().Stat()
-		check.Must(t, err)
+		info := check.Value(m.File().Stat())(t)
 		check.Equal(t, info.Size(), sizes[m.File().Name()], m.File().Name())
 	}
 }
@@ -92,10 +91,8 @@ func TestRoundsAreFlat(t *testing.T) {
 		s := open(t, name, options())
 		round := 0
 		step := func() {
-			m, err := s.Server.Reserve()
-			check.Must(t, err)
-			_, err = s.Server.Publish(t.Context(), m)
-			check.Must(t, err)
+			m := check.Value(s.Server.Reserve())(t)
+			check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
 			round++
 			check.Must(t, s.Together(driver.Job{Round: round, Device: "cpu"}))
 		}
@@ -119,10 +116,8 @@ func TestRoundsAreFlat(t *testing.T) {
 // mapped returns what a process has mapped whose name contains one of these words.
 func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 	t.Helper()
-	p, err := procfs.NewProc(pid)
-	check.Must(t, err)
-	all, err := p.ProcMaps()
-	check.Must(t, err)
+	p := check.Value(procfs.NewProc(pid))(t)
+	all := check.Value(p.ProcMaps())(t)
 	for _, m := range all {
 		for _, word := range words {
 			if strings.Contains(m.Pathname, word) {
@@ -135,8 +130,7 @@ func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 
 func filesNow(t testing.TB) int {
 	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	check.Must(t, err)
+	all := check.Value(os.ReadDir("/proc/self/fd"))(t)
 	return len(all)
 }
 

@@ -29,8 +29,7 @@ func list(t *testing.T, s *drivertest.Session) (all []string) {
 	case *passingServer:
 		models = d.modelServer
 	}
-	entries, err := os.ReadDir(models.names.dir)
-	check.Must(t, err)
+	entries := check.Value(os.ReadDir(models.names.dir))(t)
 	for _, e := range entries {
 		if e.Name() != "lock" {
 			all = append(all, e.Name())
@@ -145,10 +144,8 @@ func TestSmallSharedMemory(t *testing.T) {
 		check.Fails(t, err, want)
 	}
 	// Without the check it is an error, too, and not a fault; nothing is left.
-	_, err = small.Listen(t.Context(), driver.NewEndpoint(private(t)), o)
-	check.Fails(t, err, "no space left", "listen")
-	entries, err := os.ReadDir(root)
-	check.Must(t, err)
+	check.Fails(t, check.Err(small.Listen(t.Context(), driver.NewEndpoint(private(t)), o)), "no space left", "listen")
+	entries := check.Value(os.ReadDir(root))(t)
 	check.That(t, len(entries) == 0, "listen left %v", entries)
 }
 

@@ -30,8 +30,7 @@ func TestReader(t *testing.T) {
 	p, nonce, err := CreatePool(path, 8192)
 	check.Must(t, err)
 	audited(p)
-	r, err := OpenReader(path, nonce)
-	check.Must(t, err)
+	r := check.Value(OpenReader(path, nonce))(t)
 
 	h, b := reserved(t, p, 100)
 	copy(b, "a tensor")
@@ -47,8 +46,7 @@ func TestReader(t *testing.T) {
 	far.Offset = 0 // no room for a stamp
 	refused(t, readCopy(r, got, far), ErrBounds)
 
-	view, err := r.View(h, 100)
-	check.Must(t, err)
+	view := check.Value(r.View(h, 100))(t)
 	check.Must(t, p.Release(h))
 	refused(t, r.Check(h), ErrStale)
 	check.That(t, len(view) == 100, "view is gone")
@@ -57,8 +55,7 @@ func TestReader(t *testing.T) {
 	refused(t, readCopy(r, got, h), ErrStale)
 
 	// A30: the size is the one asked for; A28: nothing is left.
-	info, err := os.Stat(path)
-	check.Must(t, err)
+	info := check.Value(os.Stat(path))(t)
 	check.That(t, info.Size() == headerSize+8192 && info.Mode().Perm() == 0o600, "got %d bytes, mode %v", info.Size(), info.Mode())
 	check.Must(t, p.Release(h2))
 	check.Must(t, p.Close())
@@ -89,8 +86,7 @@ func TestCreateIsExclusive(t *testing.T) {
 		n := 0
 		for nonce, p := range made.Range {
 			n++
-			r, err := OpenReader(path, nonce.(Nonce))
-			check.Must(t, err)
+			r := check.Value(OpenReader(path, nonce.(Nonce)))(t)
 			check.Must(t, errors.Join(r.Close(), p.(*Pool).Close()))
 		}
 		check.Need(t, n == 1, "%d have made it", n)

@@ -9,11 +9,10 @@ import (
 func TestHandleRoundTrip(t *testing.T) {
 	want := Handle{Offset: 1<<63 + 2, Length: 3 << 50, Generation: 1<<64 - 5, Index: 1<<31 + 7}
 	b := want.Append(nil)
-	got, err := DecodeHandle(b)
-	check.Must(t, err)
+	got := check.Value(DecodeHandle(b))(t)
 	check.Equal(t, got, want)
 	check.That(t, len(b) == HandleSize && len(b) < 64, "it takes %d bytes", len(b))
-	_, err = DecodeHandle(b[1:])
+	_, err := DecodeHandle(b[1:])
 	check.That(t, err != nil, "decoded a part of a handle")
 }
 

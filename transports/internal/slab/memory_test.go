@@ -38,8 +38,7 @@ func TestMemoryIsTouched(t *testing.T) {
 		},
 		"read": func() (*Memory, error) { return Memfd("test", pages*4096, ReadOnly, Touched) },
 	} {
-		m, err := open()
-		check.Must(t, err)
+		m := check.Value(open())(t)
 		before := faults(t)
 		b := m.Bytes()
 		for i := 0; i < len(b); i += 4096 {
@@ -58,8 +57,7 @@ func TestMemoryIsTouched(t *testing.T) {
 
 func dup(t *testing.T, f *os.File) *os.File {
 	t.Helper()
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	check.Must(t, err)
+	fd := check.Value(unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0))(t)
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
@@ -67,20 +65,16 @@ func dup(t *testing.T, f *os.File) *os.File {
 // it is mapped, each with its own error.
 func TestOpenChecksDescriptor(t *testing.T) {
 	unsealed := func(size int64) *os.File {
-		fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		check.Must(t, err)
+		fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
 		f := os.NewFile(uintptr(fd), "unsealed")
 		check.Must(t, f.Truncate(size))
 		return f
 	}
 	half := unsealed(4096)
-	_, err := unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)
-	check.Must(t, err)
-	m, err := Memfd("good", 4096, ReadWrite, Touched)
-	check.Must(t, err)
+	check.Must(t, check.Err(unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)))
+	m := check.Value(Memfd("good", 4096, ReadWrite, Touched))(t)
 	defer m.Close()
-	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
-	check.Must(t, err)
+	plain := check.Value(os.Create(filepath.Join(t.TempDir(), "plain")))(t)
 	check.Must(t, plain.Truncate(4096))
 	r, w, err := os.Pipe()
 	check.Must(t, err)
@@ -110,13 +104,11 @@ func TestOpenChecksDescriptor(t *testing.T) {
 
 // A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
 func TestFreeze(t *testing.T) {
-	m, err := Memfd("frozen", 4096, ReadWrite, Touched)
-	check.Must(t, err)
+	m := check.Value(Memfd("frozen", 4096, ReadWrite, Touched))(t)
 	check.Must(t, m.Freeze())
-	_, err = Open(dup(t, m.File()), 4096, ReadWrite, Touched)
+	_, err := Open(dup(t, m.File()), 4096, ReadWrite, Touched)
 	refused(t, err, unix.EPERM)
-	r, err := Open(dup(t, m.File()), 4096, ReadOnly, Touched)
-	check.Must(t, err)
+	r := check.Value(Open(dup(t, m.File()), 4096, ReadOnly, Touched))(t)
 	m.Bytes()[7] = 42
 	check.That(t, r.Bytes()[7] == 42, "mappings are not of the same memory")
 	check.Must(t, r.Close())

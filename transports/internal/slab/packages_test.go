@@ -17,8 +17,7 @@ func twoTensors(t *testing.T) *tensor.Layout {
 
 func roomFor(t *testing.T, l *tensor.Layout, n int) *Memory {
 	t.Helper()
-	size, err := SizeOf(l, n)
-	check.Must(t, err)
+	size := check.Value(SizeOf(l, n))(t)
 	return heap(size)
 }
 
@@ -31,8 +30,7 @@ func TestUpdates(t *testing.T) {
 	u := NewUpdates(mem, l, &ledger)
 	next := func() *tensor.Package {
 		t.Helper()
-		h, err := u.Reserve()
-		check.Must(t, err)
+		h := check.Value(u.Reserve())(t)
 		written, err := u.At(h)
 		check.Must(t, err)
 		before, beside := h, h
@@ -95,8 +93,6 @@ func TestPackagesAt(t *testing.T) {
 		check.That(t, err == nil && one == p.places[i], "the handle of package %d leads to %p, %v", i, one, err)
 	}
 	none := drivertest.Layout(t)
-	_, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64})
-	check.OK(t, err, "a package of nothing")
-	_, err = SizeOf(drivertest.Vectors(t, tensor.U8, 1<<61), 1000)
-	check.Fails(t, err, "overflow")
+	check.OK(t, check.Err(NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64})), "a package of nothing")
+	check.Fails(t, check.Err(SizeOf(drivertest.Vectors(t, tensor.U8, 1<<61), 1000)), "overflow")
 }

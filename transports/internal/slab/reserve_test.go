@@ -49,15 +49,13 @@ func interruptLong(most uint32) error {
 // arrive all the time.
 func TestReserveUnderSignals(t *testing.T) {
 	const size = 64<<20 + 4096
-	dir, err := os.MkdirTemp("/dev/shm", "slab-test-")
-	check.Must(t, err)
+	dir := check.Value(os.MkdirTemp("/dev/shm", "slab-test-"))(t)
 	defer os.RemoveAll(dir)
 	alarms := make(chan os.Signal, 1)
 	signal.Notify(alarms, unix.SIGALRM)
 	defer signal.Stop(alarms)
 	every := unix.Timeval{Usec: 200}
-	_, err = unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})
-	check.Must(t, err)
+	check.Must(t, check.Err(unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})))
 	defer unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{})
 
 	path := filepath.Join(dir, "f")
