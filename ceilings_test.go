@@ -20,7 +20,7 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 0, 788, 6842},
+	".":                            {0, 0, 787, 6838},
 	"bench":                        {3657, 30499, 3183, 34755},
 	"bench/benchtest":              {0, 0, 453, 5450},
 	"bench/exchange":               {386, 3062, 0, 0},
@@ -42,15 +42,15 @@ var ceilings = map[string]size{
 	"report/metrics":               {1174, 11811, 273, 3614},
 	"scripts":                      {0, 0, 129, 1361},
 	"tensor":                       {1944, 16212, 2186, 25618},
-	"total":                        {43512, 362169, 36758, 395184},
+	"total":                        {43512, 362169, 36716, 394217},
 	"trainer":                      {2644, 20042, 1498, 15265},
 	"transports":                   {1057, 8830, 929, 10185},
 	"transports/all":               {23, 90, 864, 8378},
 	"transports/batched":           {2595, 20317, 2409, 26907},
 	"transports/driver":            {1267, 9306, 810, 8061},
 	"transports/driver/drivertest": {0, 0, 2067, 19751},
-	"transports/http":              {1610, 13676, 1715, 19960},
-	"transports/http/exchange":     {536, 4199, 166, 1877},
+	"transports/http":              {1610, 13676, 1692, 19205},
+	"transports/http/exchange":     {536, 4199, 148, 1669},
 	"transports/http/store":        {973, 7744, 427, 5291},
 	"transports/inproc":            {217, 1818, 45, 497},
 	"transports/internal/mailbox":  {188, 1136, 139, 1402},

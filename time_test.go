@@ -72,7 +72,6 @@ var mayLimit = map[string]string{
 	"transports/driver/drivertest/rounds.go:testStops":         "a worker that is stopped does not end by itself",
 	"transports/driver/lanes_test.go:TestNoHello":              "those who are silent; who is let in has an hour",
 	"transports/driver/listener_test.go:TestStrangersAreBrief": "those who are silent; who is refused for being slow comes again",
-	"transports/http/hostile_test.go":                          "servers that are silent",
 	"transports/http/hostile_test.go:TestSlowPeers":            "nobody there has to keep to it",
 }
 

@@ -18,31 +18,27 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 5000), 1)
 			r.Publish(1)
-			r.carry(0, driver.Job{Round: 10})
-			var last [2]counts
-			var first [2]counts
+			recorded := func() (s, w counts) {
+				s, w = r.Counts()
+				s["samples"], w["samples"] = int64(r.Options.Rec.Len()), int64(r.Workers[0].Rec.Len())
+				return s, w
+			}
+			var costs [2]counts // of the first round that another one came before
 			for round := range 51 {
+				server, worker := recorded()
 				done := make(chan error, 1)
 				go func() { done <- drivertest.Turn(t.Context(), r.Workers[0].Worker, drivertest.Stock) }()
 				check.Must(t, r.Server.Settle(t.Context()))
-				check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{Round: 11 + round}))
-				p, err := r.Server.Collect(t.Context(), 0)
-				check.Must(t, errors.Join(err, <-done))
-				p.Release()
-				s, w := r.Counts()
-				s["samples"], w["samples"] = int64(r.Options.Rec.Len()), int64(r.Workers[0].Rec.Len())
-				cost := [2]counts{since(last[0], s), since(last[1], w)}
-				last = [2]counts{s, w}
-				switch {
-				case round == 0: // counted from the beginning
-				case round == 1:
-					first = cost
-					check.That(t, cost[0][phase.WireSent] == cost[1][phase.WireReceived] && cost[0][phase.WireReceived] == cost[1][phase.WireSent],
-						"what one end sent is not what the other received: %v", cost)
-				default:
-					check.Equal(t, cost, first, "round", round, "costs")
+				check.Must(t, errors.Join(r.Carry(0, driver.Job{Round: 10 + round}), <-done))
+				s, w := recorded()
+				if cost := [2]counts{since(server, s), since(worker, w)}; round > 1 {
+					check.Equal(t, cost, costs, "round", round, "costs")
+				} else {
+					costs = cost
 				}
 			}
+			check.Equal(t, costs[0][phase.WireSent], costs[1][phase.WireReceived], "what the server sends")
+			check.Equal(t, costs[0][phase.WireReceived], costs[1][phase.WireSent], "what the worker sends")
 		})
 	}
 }

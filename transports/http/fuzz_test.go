@@ -54,12 +54,8 @@ func FuzzServer(f *testing.F) {
 func FuzzWorker(f *testing.F) {
 	l := vectors(f, 2, 100)
 	tb := check.Value(store.ManifestOf(l))(f)
-	answer := func(head, body string) string {
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
-	}
-	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
 	tensors := answer(fmt.Sprintf("Tensor-Count: 2\r\nTable-Bytes: %d\r\n", len(tb.Bytes)), string(tb.Bytes)+strings.Repeat("d", 200))
-	f.Add([]byte(answer("", "{}")), []byte(job), []byte(tensors))
+	f.Add([]byte(answer("", "{}")), []byte(honest[1]), []byte(tensors))
 	f.Add([]byte(answer("", `{"models":{"path":"/dev/zero","nonce":"00112233445566778899aabbccddeeff"}}`)), []byte("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"), []byte(""))
 	f.Add([]byte(answer("", "{}")), []byte("HTTP/1.1 200 OK\r\n\r\n"), []byte(""))
 	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,84 +31,76 @@ import (
 func TestBadRequests(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
-	put := func(id, dtype, shape, length, body string) string {
-		return "PUT /v1/tensors/" + id + " HTTP/1.1\r\nHost: x\r\nTensor-Dtype: " + dtype + "\r\nTensor-Shape: " + shape +
-			"\r\nContent-Length: " + length + "\r\nConnection: close\r\n\r\n" + body
-	}
-	post := func(path, kind, body string) string {
-		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, kind, len(body), body)
-	}
-	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
-	result := func(head, body string) string {
-		return fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
-	}
-	const resultHead = "Job-Round: 0\r\nJob-Client: 0\r\nReceipt-Bytes: 0\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"
-	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.server.manifests.up.Bytes))
-	withHandle := resultHead + "Table-Bytes: 0\r\n"
-	whole := strings.Repeat("x", len(r.server.manifests.up.Bytes)+200)
-
+	const (
+		put, one = "PUT /v1/tensors/", "\nTensor-Dtype: u8\nTensor-Shape: 1"
+		typed    = put + "a\nTensor-Dtype: "
+		batch    = "POST /v1/batch\nContent-Type: "
+		result   = "POST /v1/results/0\n"
+		fields   = result + "Job-Round: 0\nJob-Client: 0\nCache-Bytes: 0\nCache-Tensors: 0\n"
+		handle   = fields + "Receipt-Bytes: 0\nTable-Bytes: 0\nUpdate-Handle: "
+	)
+	table := fmt.Sprintf("Table-Bytes: %d\n", len(r.server.manifests.up.Bytes))
+	update, whole := fields+"Receipt-Bytes: 0\n"+table, "\n"+strings.Repeat("x", len(r.server.manifests.up.Bytes)+200)
 	for _, c := range []struct {
 		name, request string
 		code          int
 	}{
-		{"id climbs up", put("..%2f..%2fetc%2fpasswd", "u8", "1", "1", "x"), 400},
-		{"id has a line break", put("a%0ab", "u8", "1", "1", "x"), 400},
-		{"id is not ASCII", put("%c3%a9", "u8", "1", "1", "x"), 400},
-		{"id starts with a dot", put(".hidden", "u8", "1", "1", "x"), 400},
-		{"id is long", put(strings.Repeat("a", 129), "u8", "1", "1", "x"), 400},
-		{"path climbs up", get("/v1/tensors/../../etc/passwd"), 307}, // to /etc/passwd, which is
-		{"path outside", get("/etc/passwd"), 404},
-		{"get of a bad id", get("/v1/tensors/a%2f..%2fb"), 400},
-		{"no dtype", put("a", "", "1", "1", "x"), 400},
-		{"dtype with spaces", put("a", "f 32", "1", "4", "xxxx"), 400},
-		{"shape of another size", put("a", "f32", "2", "4", "xxxx"), 400},
-		{"negative shape", put("a", "f32", "-1", "4", "xxxx"), 400},
-		{"shape with a sign", put("a", "u8", "+1", "1", "x"), 400},
-		{"shape overflows", put("a", "f32", "4611686018427387904,4611686018427387904", "4", "xxxx"), 400},
-		{"number overflows", put("a", "f32", "99999999999999999999", "4", "xxxx"), 400},
-		{"too many dimensions", put("a", "u8", strings.Repeat("1,", 32)+"1", "1", "x"), 400},
-		{"shape is no list", put("a", "u8", "1,,1", "1", "x"), 400},
-		{"unknown dtype, bad shape", put("a", "c64", "-8", "8", "12345678"), 400},
-		{"too large", put("a", "u8", "1", "9999999999", "x"), 413},
-		{"negative length", put("a", "u8", "1", "-1", "x"), 400},
-		{"two lengths", put("a", "u8", "1", "1\r\nContent-Length: 2", "x"), 400},
-		{"no length", "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\n\r\n", 411},
-		{"length and chunks", "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\nx", 501},
-		{"head is too large", "GET /v1/ping HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431},
+		{"id climbs up", put + "..%2f..%2fetc%2fpasswd" + one + "\n\nx", 400},
+		{"id has a line break", put + "a%0ab" + one + "\n\nx", 400},
+		{"id is not ASCII", put + "%c3%a9" + one + "\n\nx", 400},
+		{"id starts with a dot", put + ".hidden" + one + "\n\nx", 400},
+		{"id is long", put + strings.Repeat("a", 129) + one + "\n\nx", 400},
+		{"path climbs up", "GET /v1/tensors/../../etc/passwd", 307}, // to /etc/passwd, which is
+		{"path outside", "GET /etc/passwd", 404},
+		{"get of a bad id", "GET /v1/tensors/a%2f..%2fb", 400},
+		{"no dtype", typed + "\nTensor-Shape: 1\n\nx", 400},
+		{"dtype with spaces", typed + "f 32\nTensor-Shape: 1\n\nxxxx", 400},
+		{"shape of another size", typed + "f32\nTensor-Shape: 2\n\nxxxx", 400},
+		{"negative shape", typed + "f32\nTensor-Shape: -1\n\nxxxx", 400},
+		{"shape with a sign", typed + "u8\nTensor-Shape: +1\n\nx", 400},
+		{"shape overflows", typed + "f32\nTensor-Shape: 4611686018427387904,4611686018427387904\n\nxxxx", 400},
+		{"number overflows", typed + "f32\nTensor-Shape: 99999999999999999999\n\nxxxx", 400},
+		{"too many dimensions", typed + "u8\nTensor-Shape: " + strings.Repeat("1,", 32) + "1\n\nx", 400},
+		{"shape is no list", typed + "u8\nTensor-Shape: 1,,1\n\nx", 400},
+		{"unknown dtype, bad shape", typed + "c64\nTensor-Shape: -8\n\n12345678", 400},
+		{"too large", put + "a" + one + "\nContent-Length: 9999999999\n\nx", 413},
+		{"negative length", put + "a" + one + "\nContent-Length: -1\n\nx", 400},
+		{"two lengths", put + "a" + one + "\nContent-Length: 1\nContent-Length: 2\n\nx", 400},
+		{"no length", put + "a" + one + "\nTransfer-Encoding: chunked\n\n1\r\nx\r\n0\r\n\r\n", 411},
+		{"length and coding", put + "a" + one + "\nContent-Length: 1\nTransfer-Encoding: gzip\n\nx", 501},
+		{"head is too large", "GET /v1/ping\nX: " + strings.Repeat("x", 64<<10), 431},
 		{"no HTTP", "hello\r\n\r\n", 400},
 		{"other version", "GET /v1/ping HTTP/9.9\r\n\r\n", 505},
 		{"no host", "GET /v1/ping HTTP/1.1\r\n\r\n", 400},
-		{"other method", "PATCH /v1/tensors/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405},
-		{"batch with a bad id", post("/v1/batch", exchange.TypeText, "a\n../b\n"), 400},
-		{"batch with an empty id", post("/v1/batch", exchange.TypeText, "a\n\nb\n"), 400},
-		{"huge batch", post("/v1/batch", exchange.TypeText, strings.Repeat("a\n", store.MaxIDs+1)), 400},
-		{"huger batch", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413},
-		{"batch without length", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n", 411},
-		{"malformed JSON", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":["a"`), 400},
-		{"JSON and more", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":["a"]} {}`), 400},
-		{"JSON of other types", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":[1]}`), 400},
-		{"JSON with a bad id", post("/v1/clear", exchange.TypeJSON, `{"shard_ids":["../a"]}`), 400},
-		{"lane beyond the last", get("/v1/jobs/1"), 404},
-		{"negative lane", get("/v1/jobs/-1"), 404},
-		{"no lane", get("/v1/jobs/x"), 404},
-		{"lane that is taken", get("/v1/jobs/0"), 409},
-		{"join of a taken lane", post("/v1/lanes/0?down="+digest(r.Options.Down)+"&up="+digest(r.Options.Up), exchange.TypeText, ""), 409},
-		{"join with another model", post("/v1/lanes/0?down=1&up=2", exchange.TypeText, ""), 409},
-		{"update without a job", result(withTable, whole), 409},
-		{"update without fields", result("", whole), 400},
-		{"update with another table", result(resultHead+"Table-Bytes: 1\r\n", whole), 413},
-		{"update with half its fields", result("Job-Round: 0\r\n", whole), 400},
-		{"update with a negative round", result(strings.Replace(withTable, "Round: 0", "Round: -1", 1), whole), 400},
-		{"update that is too short", result(withTable, whole[1:]), 400},
-		{"update that is too long", result(withTable, whole+"x"), 413},
-		{"receipt that is not there", result(strings.Replace(withTable, "Receipt-Bytes: 0", "Receipt-Bytes: 10", 1), whole), 400},
-		{"receipt beyond the limit", result(strings.Replace(withTable, "Receipt-Bytes: 0", "Receipt-Bytes: 99999999999", 1), whole), 400},
-		{"handle that is none", result(withHandle+"Update-Handle: xyz\r\n", ""), 400},
-		{"handle without a job", result(withHandle+"Update-Handle: "+strings.Repeat("0", 56)+"\r\n", ""), 409},
-		{"update in malformed JSON", post("/v1/results/0", exchange.TypeJSON, "{"), 400},
-		{"update in JSON without tensors", post("/v1/results/0", exchange.TypeJSON, "{}"), 400},
+		{"batch with a bad id", batch + "text/plain\n\na\n../b\n", 400},
+		{"batch with an empty id", batch + "text/plain\n\na\n\nb\n", 400},
+		{"huge batch", batch + "text/plain\n\n" + strings.Repeat("a\n", store.MaxIDs+1), 400},
+		{"huger batch", batch + "text/plain\nContent-Length: 99999999", 413},
+		{"batch without length", batch + "text/plain\nTransfer-Encoding: chunked\n\n0\r\n\r\n", 411},
+		{"malformed JSON", batch + "application/json\n\n{\"shard_ids\":[\"a\"", 400},
+		{"JSON and more", batch + "application/json\n\n{\"shard_ids\":[\"a\"]} {}", 400},
+		{"JSON of other types", batch + "application/json\n\n{\"shard_ids\":[1]}", 400},
+		{"JSON with a bad id", "POST /v1/clear\nContent-Type: application/json\n\n{\"shard_ids\":[\"../a\"]}", 400},
+		{"lane beyond the last", "GET /v1/jobs/1", 404},
+		{"negative lane", "GET /v1/jobs/-1", 404},
+		{"no lane", "GET /v1/jobs/x", 404},
+		{"lane that is taken", "GET /v1/jobs/0", 409},
+		{"join of a taken lane", joining(r.Options.Down), 409},
+		{"join with another model", "POST /v1/lanes/0?down=1&up=2", 409},
+		{"update without a job", update + whole, 409},
+		{"update without fields", result + whole, 400},
+		{"update with another table", fields + "Receipt-Bytes: 0\nTable-Bytes: 1\n" + whole, 413},
+		{"update with half its fields", result + "Job-Round: 0\n" + whole, 400},
+		{"update with a negative round", strings.Replace(update, "Round: 0", "Round: -1", 1) + whole, 400},
+		{"update that is too short", update + whole[:len(whole)-1], 400},
+		{"update that is too long", update + whole + "x", 413},
+		{"receipt that is not there", fields + "Receipt-Bytes: 10\n" + table + whole, 400},
+		{"receipt beyond the limit", fields + "Receipt-Bytes: 99999999999\n" + table + whole, 400},
+		{"handle that is none", handle + "xyz", 400},
+		{"handle without a job", handle + strings.Repeat("0", 56), 409},
+		{"JSON without fields", result + "Content-Type: application/json\n\n{}", 400},
 	} {
-		r.say(r.admitted(c.request)).want(t, c.code, "", c.name)
+		r.try(c.request).want(t, c.code, "", c.name)
 	}
 	got := r.server.store.Stats()
 	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
@@ -120,15 +111,10 @@ func TestBadRequests(t *testing.T) {
 // nothing, half of an update, or one of another size or with other tensors, which is
 // refused; and so is one that says why it leaves. Nothing of it is collected.
 func TestLostWorkers(t *testing.T) {
-	const end = " HTTP/1.1\r\nHost: x\r\n"
 	l := vectors(t, 2, 100)
+	const fields = "POST /v1/results/0\nJob-Round: 3\nJob-Client: 5\nCache-Bytes: 0\nCache-Tensors: 0\nReceipt-Bytes: 0\n"
 	table, data := tableOf(t, l), strings.Repeat("x", 200)
-	upload := func(length int, head, body string) string {
-		return fmt.Sprintf("POST /v1/results/0"+end+"Job-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\nReceipt-Bytes: 0\r\n"+
-			"Table-Bytes: %d\r\nContent-Length: %d\r\n%s\r\n%s", len(table), length, head, body)
-	}
-	whole := len(table) + len(data)
-	changed := func(from, to string) string { return upload(whole, "", strings.Replace(table, from, to, 1)+data) }
+	upload := fields + fmt.Sprintf("Table-Bytes: %d\n", len(table))
 	const lost = "round 3, client 5: the worker's connection was lost"
 	for _, c := range []struct {
 		name, request string
@@ -136,24 +122,24 @@ func TestLostWorkers(t *testing.T) {
 		says, cause   string // the answer, and the lane
 	}{
 		{"silent", "", 0, "", lost},
-		{"cut off", upload(whole, "", table+"some of it"), 0, "", "unexpected EOF"},
-		{"too short", upload(len(table)+1, "", table+"x"), 400, "body of ", lost + " (the last update was refused: body of "},
-		{"too long", upload(whole+1, "", table+data+"x"), 413, "", lost + " (the last update was refused: "},
-		{"other dtype", changed("u8", "i8"), 400, "tensor 0 is", "want"},
-		{"other shape", changed("[100]", "[101]"), 400, "tensor 0 is", "[101]"},
-		{"malformed table", upload(whole, "", strings.Repeat("\xff", whole)), 400, "table: tensor 0: malformed JSON", "malformed JSON"},
-		{"JSON without tensors", upload(2, "Content-Type: application/json\r\n", "{}"), 400, "update: ", "update: "},
-		{"with a cause", "DELETE /v1/lanes/0?cause=no%20data" + end + "\r\n", 204, "", "round 3, client 5: the worker says: no data"},
+		{"cut off", upload + fmt.Sprintf("Content-Length: %d\n\n", len(table)+200) + table + "some of it", 0, "", "unexpected EOF"},
+		{"too short", upload + "\n" + table + "x", 400, "body of ", lost + " (the last update was refused: body of "},
+		{"too long", upload + "\n" + table + data + "x", 413, "", lost + " (the last update was refused: "},
+		{"other dtype", upload + "\n" + strings.Replace(table, "u8", "i8", 1) + data, 400, "tensor 0 is", "want"},
+		{"other shape", upload + "\n" + strings.Replace(table, "[100]", "[101]", 1) + data, 400, "tensor 0 is", "[101]"},
+		{"malformed table", upload + "\n" + strings.Repeat("\xff", len(table)+200), 400, "table: tensor 0: malformed JSON", "malformed JSON"},
+		{"JSON without tensors", fields + "Content-Type: application/json\n\n{}", 400, "update: ", "update: "},
+		{"with a cause", "DELETE /v1/lanes/0?cause=no%20data", 204, "", "round 3, client 5: the worker says: no data"},
 	} {
 		r := start(t, "http", l, 1)
 		r.Publish(1)
 		check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 		conn := r.conn()
-		tell(t, conn, r.admitted("POST /v1/lanes/0?down="+digest(l)+"&up="+digest(l)+end+"\r\n")).want(t, 200, "", c.name)
-		tell(t, conn, r.admitted("GET /v1/jobs/0"+end+"\r\n")).want(t, 200, "", c.name)
+		tell(t, conn, r.admitted(joining(l))).want(t, 200, "", c.name)
+		tell(t, conn, r.admitted("GET /v1/jobs/0")).want(t, 200, "", c.name)
 		if c.code > 0 {
 			tell(t, conn, r.admitted(c.request)).want(t, c.code, c.says, c.name)
-		} else {
+		} else if c.request != "" {
 			fmt.Fprint(conn, r.admitted(c.request))
 		}
 		conn.Close()
@@ -200,9 +186,9 @@ func TestSlowPeers(t *testing.T) {
 	r.Publish(1)
 	for what, request := range map[string]string{
 		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
-		"body":   "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf",
-		"batch":  "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nhalf",
-		"reader": "GET /v1/tensors/" + r.model() + ".0 HTTP/1.1\r\nHost: x\r\n\r\n", // of more than sockets hold
+		"body":   "PUT /v1/tensors/a\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf",
+		"batch":  "POST /v1/batch\nContent-Length: 8\n\nhalf",
+		"reader": "GET /v1/tensors/" + r.model() + ".0", // of more than sockets hold
 	} {
 		c := r.conn()
 		fmt.Fprint(c, r.admitted(request))
@@ -230,7 +216,7 @@ func TestPatientWorkers(t *testing.T) {
 		hour := func() { <-waiting.Ending(t, time.Hour).Done() }
 		go func() {
 			in := bufio.NewReader(server)
-			for n, a := range append(all[0].answers[1:], "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n") {
+			for n, a := range append(all[0].answers()[1:], "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n") {
 				q, err := http.ReadRequest(in)
 				check.OK(t, err)
 				check.OK(t, check.Err(io.Copy(io.Discard, q.Body)))
@@ -249,8 +235,8 @@ func TestPatientWorkers(t *testing.T) {
 }
 
 // fakeServer answers each request on its only connection with the next of
-// answers, and then closes it, or keeps silent if the last one is "silence".
-func fakeServer(t *testing.T, answers ...string) (addr string) {
+// answers, and then closes it, or keeps silent if the last one ends so.
+func fakeServer(t *testing.T, answers []string) (addr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l := check.Value(net.Listen("unix", path))(t)
@@ -270,11 +256,11 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, q.Body)
-			if a == "silence" {
+			text, silent := strings.CutSuffix(a, silence)
+			_, _ = io.WriteString(c, text)
+			if silent {
 				<-ctx.Done()
-				return
 			}
-			_, _ = io.WriteString(c, a)
 		}
 	}()
 	t.Cleanup(func() {
@@ -284,76 +270,79 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 	return "unix:" + path
 }
 
-// A lie is what a server answers to join, jobs and batch, and what workers say of it, in Go
-// and in Python.
+const silence = "silence"
+
+// A lie is what a server answers last, after honest answers to join and jobs, and what
+// workers say of it, in Go and in Python.
 type lie struct {
 	name           string
-	answers        []string
+	honest         int // answers before
+	last           string
 	inGo, inPython string
 }
+
+func answer(head, body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
+}
+
+var honest = []string{answer("", "{}"), answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)}
+
+func (l lie) answers() []string { return append(honest[:l.honest:l.honest], l.last) }
 
 // lies are those of a server whose model has two tensors.
 func lies(t *testing.T) (*tensor.Layout, []lie) {
 	t.Helper()
 	l := vectors(t, 2, 100)
 	table, data := tableOf(t, l), strings.Repeat("d", 200)
-	answer := func(head, body string) string {
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
-	}
 	batch := func(count, tableBytes int, body string) string {
 		return answer(fmt.Sprintf("Tensor-Count: %d\r\nTable-Bytes: %d\r\n", count, tableBytes), body)
 	}
-	joined := answer("", "{}")
-	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
-	shared := func(h store.Handle) string {
-		return answer("", fmt.Sprintf(`{"round":1,"client":2,"weight":1,"model":"m-1","runs":[{"first":0,"count":2,"handle":%q}]}`, h))
+	half := strings.TrimSuffix(batch(2, len(table), table+data), data[:100])
+	shared := func(h slab.Handle) string {
+		return answer("", fmt.Sprintf(`{"round":1,"client":2,"weight":1,"model":"m-1","runs":[{"first":0,"count":2,"handle":%q}]}`, store.EncodeHandle(h)))
 	}
 	return l, []lie{
-		{"good", []string{joined, job, batch(2, len(table), table+data)}, "", "POST /v1/results/0: the server has closed the connection"},
-		{"ends at once", nil, "/v1/lanes/0", "POST /v1/lanes/0: "},
-		{"no HTTP", []string{"220 smtp.example.org\r\n"}, "malformed HTTP", "POST /v1/lanes/0: the server has closed the connection"},
-		{"silent", []string{"silence"}, "timeout", "POST /v1/lanes/0: the server has not gone on for 1 s"},
-		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503", "503 Service Unavailable"},
-		{"join is no JSON", []string{answer("", "x")}, "malformed JSON", "join: b'x' is no JSON"},
-		{"ends before the job", []string{joined}, "/v1/jobs/0", "GET /v1/jobs/0: the server has closed the connection"},
-		{"half a job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}, "unexpected EOF", "GET /v1/jobs/0: the server has closed the connection"},
-		{"half a head", []string{joined, "HTTP/1.1 200 OK\r\nContent-"}, "malformed", "GET /v1/jobs/0: the server has closed the connection"},
-		{"endless head", []string{joined, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, "too long", "head of the answer is too long"},
-		{"job without length", []string{joined, "HTTP/1.1 200 OK\r\n\r\n{}"}, "without a length", "without a length"},
-		{"chunked job", []string{joined, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, "without a length", "without a length"},
-		{"huge job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"}, "at most", "at most"},
-		{"continue", []string{joined, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n"}, "100", "100 Continue"},
-		{"malformed job", []string{joined, answer("", `{"round":"x"}`)}, "malformed JSON", "the answer to a request for a job"},
-		{"job and more", []string{joined, answer("", `{"model":"m"}`) + "x", "x"}, "malformed HTTP", "KeyError('round')"},
-		{"model is a path", []string{joined, answer("", `{"model":"../m"}`)}, "letters, digits", "a model called '../m'"},
-		{"model has a line break", []string{joined, answer("", `{"model":"m\n"}`)}, "letters, digits", "a model called"},
-		{"no handle", []string{joined, shared("ab")}, "want 56 hexadecimal digits", "handle 'ab': want 56 hexadecimal digits"},
-		{"another handle", []string{joined, shared(store.EncodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1}))}, "tensor 0", "tensor 0 (layer0.weight): a handle to 99 bytes, want 100"},
-		{"handle of nothing", []string{joined, shared(store.EncodeHandle(slab.Handle{Offset: 64, Length: 100}))}, "tensor 0", "tensor 0 (layer0.weight): a handle"},
-		{"unknown tensors", []string{joined, job, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1)}, "gone", "400 Bad Request: gone: 1 of the tensors"},
-		{"no tensors", []string{joined, job, answer("", "")}, "another number of tensors", "has None tensors, want 2"},
-		{"one tensor", []string{joined, job, batch(1, len(table)/2, table[:len(table)/2]+data[:100])}, "another number of tensors", "has 1 tensors, want 2"},
-		{"other dtype", []string{joined, job, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data)}, "i8", "tensor 0 (layer0.weight) is {'dtype': 'i8'"},
-		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, "table: tensor 1", "a table of 1 tensors, want 2"},
-		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, "goes on", "a table of 4 tensors, want 2"},
-		{"table beyond the body", []string{joined, job, batch(2, 5000, table+data)}, "Table-Bytes", "with a table of '5000'"},
-		{"negative table", []string{joined, job, batch(2, -1, table+data)}, "Table-Bytes", "with a table of '-1'"},
-		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "tensors of 199 bytes", "bytes with a table of"},
-		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "tensors of 201 bytes", "bytes with a table of"},
-		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF", "POST /v1/batch: the server has closed the connection"},
-		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout", "POST /v1/batch: the server has not gone on for 1 s"},
+		{"good", 2, batch(2, len(table), table+data), "", "POST /v1/results/0: the server has closed the connection"},
+		{"ends at once", 0, "", "/v1/lanes/0", "POST /v1/lanes/0: "},
+		{"no HTTP", 0, "220 smtp.example.org\r\n", "malformed HTTP", "POST /v1/lanes/0: the server has closed the connection"},
+		{"silent", 0, silence, "timeout", "POST /v1/lanes/0: the server has not gone on for 1 s"},
+		{"refuses", 0, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno", "503", "503 Service Unavailable"},
+		{"join is no JSON", 0, answer("", "x"), "malformed JSON", "join: b'x' is no JSON"},
+		{"ends before the job", 1, "", "/v1/jobs/0", "GET /v1/jobs/0: the server has closed the connection"},
+		{"half a job", 1, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "unexpected EOF", "GET /v1/jobs/0: the server has closed the connection"},
+		{"half a head", 1, "HTTP/1.1 200 OK\r\nContent-", "malformed", "GET /v1/jobs/0: the server has closed the connection"},
+		{"endless head", 1, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20), "too long", "head of the answer is too long"},
+		{"job without length", 1, "HTTP/1.1 200 OK\r\n\r\n{}", "without a length", "without a length"},
+		{"chunked job", 1, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "without a length", "without a length"},
+		{"huge job", 1, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "at most", "at most"},
+		{"continue", 1, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n", "100", "100 Continue"},
+		{"malformed job", 1, answer("", `{"round":"x"}`), "malformed JSON", "the answer to a request for a job"},
+		{"job and more", 1, answer("", `{"model":"m"}`) + "x\r\n", "malformed HTTP", "KeyError('round')"},
+		{"model is a path", 1, answer("", `{"model":"../m"}`), "letters, digits", "a model called '../m'"},
+		{"model has a line break", 1, answer("", `{"model":"m\n"}`), "letters, digits", "a model called"},
+		{"no handle", 1, answer("", `{"model":"m-1","round":1,"client":2,"weight":1,"runs":[{"first":0,"count":2,"handle":"ab"}]}`), "want 56 hexadecimal digits", "handle 'ab': want 56 hexadecimal digits"},
+		{"another handle", 1, shared(slab.Handle{Offset: 64, Length: 99, Generation: 1}), "tensor 0", "tensor 0 (layer0.weight): a handle to 99 bytes, want 100"},
+		{"handle of nothing", 1, shared(slab.Handle{Offset: 64, Length: 100}), "tensor 0", "tensor 0 (layer0.weight): a handle"},
+		{"unknown tensors", 2, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1), "gone", "400 Bad Request: gone: 1 of the tensors"},
+		{"no tensors", 2, answer("", ""), "another number of tensors", "has None tensors, want 2"},
+		{"one tensor", 2, batch(1, len(table)/2, table[:len(table)/2]+data[:100]), "another number of tensors", "has 1 tensors, want 2"},
+		{"other dtype", 2, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data), "i8", "tensor 0 (layer0.weight) is {'dtype': 'i8'"},
+		{"short table", 2, batch(2, len(table)/2, table[:len(table)/2]+data), "table: tensor 1", "a table of 1 tensors, want 2"},
+		{"long table", 2, batch(2, 2*len(table), table+table+data), "goes on", "a table of 4 tensors, want 2"},
+		{"table beyond the body", 2, batch(2, 5000, table+data), "Table-Bytes", "with a table of '5000'"},
+		{"negative table", 2, batch(2, -1, table+data), "Table-Bytes", "with a table of '-1'"},
+		{"a byte less", 2, batch(2, len(table), table+data[1:]), "tensors of 199 bytes", "bytes with a table of"},
+		{"a byte more", 2, batch(2, len(table), table+data+"d"), "tensors of 201 bytes", "bytes with a table of"},
+		{"half the tensors", 2, half, "unexpected EOF", "POST /v1/batch: the server has closed the connection"},
+		{"silent in the tensors", 2, half + silence, "timeout", "POST /v1/batch: the server has not gone on for 1 s"},
 	}
 }
 
-// liarsPatience is that of who listens to one that is silent. It is longer than a busy
-// machine keeps an honest answer back.
-const liarsPatience = time.Second
-
 // patience is that of who listens to l. Who is not silent is not to be given up, however
-// slow the machine is.
+// slow the machine is; and a second is longer than a busy one keeps an honest answer back.
 func (l lie) patience() time.Duration {
-	if slices.Contains(l.answers, "silence") {
-		return liarsPatience
+	if strings.HasSuffix(l.last, silence) {
+		return time.Second
 	}
 	return waiting.Limit
 }
@@ -367,7 +356,7 @@ func TestLyingServers(t *testing.T) {
 		waiting.Do(t, c.name, func() {
 			v := parse(t, "http")
 			v.Transport = transport{name: "http", patience: exchange.Patience(c.patience())}
-			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
+			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers()), "secret"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
 			if err == nil {
 				defer w.Close()
 				_, _, err = w.Receive(t.Context())

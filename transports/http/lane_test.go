@@ -30,7 +30,7 @@ func TestLiesInPython(t *testing.T) {
 	lanes := []drivertest.Lane{lane}
 	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: want the header field Authorization"}}, all...)
 	for _, c := range all[1:] {
-		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers...), "secret"), c.patience()
+		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers()), "secret"), c.patience()
 		lanes = append(lanes, lane)
 	}
 	for i, got := range drivertest.Lanes(t, lanes)() {

@@ -355,7 +355,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 	r.Publish(1)
 	const writers = 4
 	for i := range writers {
-		fmt.Fprintf(r.conn(), "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
+		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
 	}
 	waiting.Until(t, "the writes", func() bool { // in flight: none is in the store yet
 		got := r.server.store.Stats()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
@@ -154,19 +156,40 @@ func (r *rig) say(request string) reply {
 	return tell(r.T, c, request)
 }
 
+// try says a request as admitted returns it.
+func (r *rig) try(lines string) reply {
+	r.T.Helper()
+	return r.say(r.admitted(lines))
+}
+
 // secret is the header field that every request needs.
 func (r *rig) secret() string { return "Authorization: " + r.Endpoint.Authorization() + "\r\n" }
 
-// admitted returns a request with the session's secret after its first line.
-func (r *rig) admitted(request string) string {
-	return strings.Replace(request, "\r\n", "\r\n"+r.secret(), 1)
+// admitted returns a request with the session's secret after its first line. One that does
+// not come as it is has lines: method and path, header fields, and after an empty line its
+// body, whose length is added unless it is there.
+func (r *rig) admitted(lines string) string {
+	if !strings.Contains(lines, "HTTP") {
+		head, body, _ := strings.Cut(lines, "\n\n")
+		first, fields, _ := strings.Cut(strings.TrimSuffix(head, "\n")+"\n", "\n")
+		if !strings.Contains(fields, "Content-Length: ") && !strings.Contains(fields, "Transfer-Encoding: ") {
+			fields += fmt.Sprintf("Content-Length: %d\n", len(body))
+		}
+		lines = strings.ReplaceAll(first+" HTTP/1.1\nHost: x\n"+fields+"\n", "\n", "\r\n") + body
+	}
+	return strings.Replace(lines, "\r\n", "\r\n"+r.secret(), 1)
 }
 
-// requests returns the beginning of a request to each endpoint, of lane 0 or none, by its
-// pattern.
+// joining is the request of a worker that joins lane 0.
+func joining(l *tensor.Layout) string {
+	return "POST /v1/lanes/0?down=" + digest(l) + "&up=" + digest(l)
+}
+
+// requests returns the beginning of a request to each endpoint, and to none, by its
+// pattern. Its body never comes: a server that waited for it would not answer.
 func (r *rig) requests(lane string) map[string]string {
 	all := map[string]string{}
-	for _, e := range r.server.endpoints() {
+	for _, e := range append(r.server.endpoints(), exchange.Endpoint{Pattern: "GET /nowhere"}) {
 		all[e.Pattern] = strings.NewReplacer("{id}", "a", "{lane}", lane).Replace(e.Pattern) + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
 	}
 	return all
