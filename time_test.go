@@ -62,7 +62,7 @@ var mayLimit = map[string]string{
 	"bench/peer_test.go:TestPeerFaults":                        "a peer that hangs does not end by itself",
 	"cli/faults_test.go":                                       "workers that are stopped do not end by themselves; in check-long",
 	"cli/faults_test.go:tries":                                 "no limit: when a fault comes",
-	"internal/agent/agent_test.go:TestTooFew":                  "agents that do not come; it is tried with more time until two have come",
+	"internal/agent/agent_test.go:TestTooFew":                  "an agent whose run never answers",
 	"internal/agent/hostile_test.go:TestMute":                  "who says nothing: the test fails on no machine that is slow",
 	"trainer/watch_test.go:TestFrozenWorker":                   "a process that is stopped does not end by itself",
 	"trainer/watch_test.go:TestSlowIsNotStuck":                 "in a synctest bubble",
