@@ -23,7 +23,7 @@ func BenchmarkHandOff(b *testing.B) {
 			}
 		})
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
-			s := listen(b, name, o)
+			s := listen(b, name, options()) // which the other process has, too
 			spawnWorker(b, s, false)
 			for b.Loop() {
 				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
