@@ -148,6 +148,7 @@ func TestBadFile(t *testing.T) {
 		{"a list", "[1]", "begins with '[', where { belongs"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns"},
+		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: holds a JSON number 1e999 where float64 belongs"},
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0].blocks[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},

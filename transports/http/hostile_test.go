@@ -185,7 +185,7 @@ func TestSlowPeers(t *testing.T) {
 	r := startOf(t, v, vectors(t, 1, 3<<20), 1)
 	r.Publish(1)
 	for what, request := range map[string]string{
-		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
+		"head":   "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/ping HTTP/1.1\r\nHost: ", // who shows no secret is a stranger
 		"body":   "PUT /v1/tensors/a\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf",
 		"batch":  "POST /v1/batch\nContent-Length: 8\n\nhalf",
 		"reader": "GET /v1/tensors/" + r.model() + ".0", // of more than sockets hold
@@ -218,12 +218,14 @@ func TestPatientWorkers(t *testing.T) {
 			in := bufio.NewReader(server)
 			for n, a := range append(all[0].answers()[1:], "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n") {
 				q, err := http.ReadRequest(in)
-				check.OK(t, err)
-				check.OK(t, check.Err(io.Copy(io.Discard, q.Body)))
+				if err != nil {
+					return // the worker has given up
+				}
+				_, _ = io.Copy(io.Discard, q.Body)
 				if n == 0 {
 					hour()
 				}
-				check.OK(t, check.Err(io.WriteString(server, a)))
+				_, _ = io.WriteString(server, a)
 			}
 		}()
 		_, _, _, err := w.Receive(t.Context())

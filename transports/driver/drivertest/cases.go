@@ -217,7 +217,7 @@ func testClone(t *testing.T, tr driver.Transport) {
 			check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
 			_, model, err := w.Receive(t.Context())
 			check.Must(t, err)
-			if rec.Counts()[phase.HandleTensors] == 0 {
+			if w.Rec.Counts()[phase.HandleTensors] == 0 {
 				if copying == "off" {
 					t.Skip("nothing is shared")
 				}
@@ -240,9 +240,9 @@ func testClone(t *testing.T, tr driver.Transport) {
 		second.Release()
 		want := int64(0)
 		if copying == "out" {
-			want = rec.Counts()[phase.HandleBytes]
+			want = rec.Counts()[phase.HandleBytes] + w.Rec.Counts()[phase.HandleBytes]
 		}
-		got := rec.Counts()[phase.Copied]
+		got := rec.Counts()[phase.Copied] + w.Rec.Counts()[phase.Copied]
 		check.That(t, got == want, "copy=%s: %d bytes were copied, want %d", copying, got, want)
 	}
 	more, want := feet["out"]-feet["off"], int64(3*small(t).Size())

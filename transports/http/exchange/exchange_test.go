@@ -72,13 +72,30 @@ func TestPatience(t *testing.T) {
 				}
 				return x.Reply(http.StatusOK, TypeRaw, nil, body)
 			}})
-		c := NewClient(dial, "", false, Patience(time.Minute), nil)
-		defer c.Close()
-		for range 2 {
-			check.Must(t, c.Do(t.Context(), Request{Method: "GET", Path: "/v1/late", Parks: true}, nil))
-			hour()
+		do := func(dial func(context.Context) (net.Conn, error), requests ...Request) (err error) {
+			c := NewClient(dial, "", false, Patience(time.Minute), nil)
+			defer c.Close()
+			for _, q := range requests {
+				err = c.Do(t.Context(), q, nil)
+				hour()
+			}
+			return err
 		}
-		check.Fails(t, c.Do(t.Context(), Request{Method: "GET", Path: "/v1/late"}, nil), "timeout")
+		echo, late := Request{Method: "POST", Path: "/v1/echo"}, Request{Method: "GET", Path: "/v1/late"}
+		check.Fails(t, do(dial, late), "timeout")
+		late.Parks = true
+		for _, q := range []Request{echo, late} { // half an answer, and before that nobody who reads
+			check.Fails(t, do(func(context.Context) (net.Conn, error) {
+				client, server := net.Pipe()
+				if q.Parks {
+					go io.Copy(io.Discard, server)
+					go io.WriteString(server, "HTTP/1.1 200 OK\r\n")
+				}
+				return client, nil
+			}, q), "timeout")
+		}
+		check.Must(t, do(dial, late, late))
+		check.Must(t, do(dial, late, echo))
 		head := "POST /v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
 		for _, sent := range []string{head + "half", head + strings.Repeat("x", 100_000)} {
 			conn := check.Value(dial(t.Context()))(t)
