@@ -31,6 +31,9 @@ func TestStranger(t *testing.T) {
 	r := listen(t, "grpc-batch:chunk=64KiB", l, 1)
 	client, _ := r.stranger()
 	ctx := waiting.Context(t)
+	digest := l.Digest()
+	joined := check.Value(client.Join(ctx, &pb.JoinRequest{Header: r.head(0), ModelDigest: digest, UpdateDigest: digest, Worker: 7}))(t)
+	check.That(t, proto.Equal(joined.GetHeader(), mirror(r.head(0))), "joined with %v", joined)
 	r.dispatch(0, driver.Job{Round: 4, Client: 3, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
 
 	got := check.Value(client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)}))(t)
@@ -72,6 +75,8 @@ func TestStranger(t *testing.T) {
 	check.That(t, p.Hash() == update.Hash() && string(p.Receipt) == "up",
 		"the update or its receipt %q differs from what was sent", p.Receipt)
 	p.Release()
+	left := check.Value(client.Leave(ctx, &pb.LeaveRequest{Header: r.head(0)}))(t)
+	check.That(t, proto.Equal(left.GetHeader(), mirror(r.head(0))), "left with %v", left)
 }
 
 type answer = pb.GetAggregatedTensorsResponse
