@@ -3,13 +3,14 @@ package ipcbench_test
 import (
 	"fmt"
 	"io/fs"
-	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // A size is how much code a room has, of product and of tests: lines that are neither blank
@@ -20,43 +21,43 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 0, 787, 6838},
-	"bench":                        {3657, 30499, 3183, 34755},
+	".":                            {0, 0, 787, 6840},
+	"bench":                        {3657, 30499, 3182, 34751},
 	"bench/benchtest":              {0, 0, 453, 5450},
 	"bench/exchange":               {386, 3062, 0, 0},
 	"bench/floors":                 {1018, 7600, 386, 3592},
-	"bench/result":                 {1229, 8907, 573, 6387},
+	"bench/result":                 {1229, 8907, 572, 6383},
 	"bench/stat":                   {406, 3441, 448, 5321},
-	"cli":                          {3354, 27808, 2322, 23027},
-	"cmd":                          {6, 26, 646, 6623},
-	"codec":                        {1625, 14392, 935, 11743},
+	"cli":                          {3354, 27808, 2319, 23015},
+	"cmd":                          {6, 26, 645, 6619},
+	"codec":                        {1625, 14392, 934, 11739},
 	"examples":                     {615, 5090, 520, 4751},
 	"identity":                     {421, 3354, 423, 5609},
-	"internal":                     {5269, 40881, 4405, 42715},
-	"phase":                        {747, 4783, 619, 5647},
-	"python":                       {190, 1303, 215, 2094},
-	"receipt":                      {818, 6747, 798, 9300},
-	"report":                       {4638, 48427, 3082, 37679},
+	"internal":                     {5269, 40881, 4407, 42739},
+	"phase":                        {747, 4783, 617, 5639},
+	"python":                       {190, 1303, 214, 2090},
+	"receipt":                      {818, 6747, 796, 9285},
+	"report":                       {4638, 48427, 3081, 37675},
 	"report/doc":                   {1540, 13056, 516, 6442},
 	"report/doc/doctest":           {0, 0, 181, 1311},
 	"report/metrics":               {1174, 11811, 273, 3614},
 	"scripts":                      {0, 0, 129, 1361},
-	"tensor":                       {1944, 16212, 2186, 25618},
-	"total":                        {43512, 362169, 36741, 394603},
-	"trainer":                      {2644, 20042, 1498, 15265},
-	"transports":                   {1057, 8830, 929, 10185},
-	"transports/all":               {23, 90, 864, 8378},
-	"transports/batched":           {2595, 20317, 2414, 27053},
-	"transports/driver":            {1267, 9306, 810, 8061},
-	"transports/driver/drivertest": {0, 0, 2067, 19779},
-	"transports/http":              {1610, 13676, 1694, 19189},
+	"tensor":                       {1944, 16212, 2183, 25606},
+	"total":                        {43512, 362169, 36688, 394318},
+	"trainer":                      {2644, 20042, 1495, 15253},
+	"transports":                   {1057, 8830, 927, 10177},
+	"transports/all":               {23, 90, 858, 8348},
+	"transports/batched":           {2595, 20317, 2412, 27045},
+	"transports/driver":            {1267, 9306, 809, 8057},
+	"transports/driver/drivertest": {0, 0, 2057, 19704},
+	"transports/http":              {1610, 13676, 1688, 19122},
 	"transports/http/exchange":     {536, 4199, 165, 1820},
 	"transports/http/store":        {973, 7744, 427, 5291},
 	"transports/inproc":            {217, 1818, 45, 497},
 	"transports/internal/mailbox":  {188, 1136, 139, 1402},
 	"transports/internal/slab":     {924, 7376, 819, 8240},
-	"transports/pickle":            {690, 5963, 414, 4402},
-	"transports/shm":               {1751, 14273, 1376, 15164},
+	"transports/pickle":            {690, 5963, 408, 4357},
+	"transports/shm":               {1751, 14273, 1373, 15173},
 }
 
 // byPackage are the folders whose packages are rooms.

@@ -4,11 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"ipcbench/internal/test/check"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // public are the folders whose packages other programs import.

@@ -1,9 +1,10 @@
 package ipcbench_test
 
 import (
-	"ipcbench/internal/test/check"
 	"os"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // What results may take, in bytes: they are in every clone for ever.

@@ -17,8 +17,7 @@ import (
 // are concerned.
 func self(t *testing.T) string {
 	t.Helper()
-	exe := check.Value(os.Executable())(t)
-	return exe
+	return check.Value(os.Executable())(t)
 }
 
 // script makes a program of a shell's commands.

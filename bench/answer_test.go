@@ -8,7 +8,6 @@ import (
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
-
 	"ipcbench/transports/all"
 )
 

@@ -13,7 +13,6 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/internal/test/check"
-
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )

@@ -2,6 +2,11 @@ package bench_test
 
 import (
 	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
 	"ipcbench/bench"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
@@ -9,10 +14,6 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
-	"slices"
-	"strings"
-	"testing"
-	"time"
 )
 
 // The tests of this file quote the numbers of those guards of docs/measuring.md

@@ -10,7 +10,6 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
-
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"

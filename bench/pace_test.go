@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
 	"time"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestPace: what is left follows from what steps have taken; before they were run,

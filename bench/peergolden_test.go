@@ -7,9 +7,8 @@ import (
 	"ipcbench/bench/exchange"
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
-	"ipcbench/transports/driver"
-
 	"ipcbench/tensor/models"
+	"ipcbench/transports/driver"
 )
 
 // TestPeerGolden: the two orders that a peer gets are those in testdata, and so are two

@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"ipcbench/internal/test/check"
 	"reflect"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestPlace: processes get processors of their own where there are enough, and

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
-
 	"ipcbench/bench/stat"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"

@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
-
-	"ipcbench/bench"
 )
 
 // TestSave: after a cycle, what was measured so far is on disk, marked as partial,

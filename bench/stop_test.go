@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
 	"time"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestStop: a cell ends when it is precise, or its time is up, and not before it

@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"ipcbench/internal/test/check"
 	"slices"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestThin: of many clients the times of some are kept, in every round the same ones,

@@ -52,15 +52,13 @@ func output(t *testing.T, exe string, args ...string) []byte {
 func rerun(t *testing.T, exe, path string, args ...string) *bench.Result {
 	t.Helper()
 	output(t, exe, append([]string{"run", "-q", "--out", path}, args...)...)
-	r := check.Value(result.ReadFile(path))(t)
-	return r
+	return check.Value(result.ReadFile(path))(t)
 }
 
 // compared compares the builds of a result.
 func compared(t *testing.T, r *bench.Result) *report.Comparison {
 	t.Helper()
-	c := check.Value(report.Compare(r, nil, report.CompareOptions{}))(t)
-	return c
+	return check.Value(report.Compare(r, nil, report.CompareOptions{}))(t)
 }
 
 // few are the arguments of a run of few cells.

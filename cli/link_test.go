@@ -35,8 +35,7 @@ func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out
 func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
 	t.Helper()
 	child.Start(t, cmd).Ends(waiting.Limit, 0, "")
-	r := check.Value(result.ReadFile(out))(t)
-	return r
+	return check.Value(result.ReadFile(out))(t)
 }
 
 // TestLink: a run with links is what a run without is, and its result says what

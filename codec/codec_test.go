@@ -20,8 +20,7 @@ var lossless = []string{
 
 func mustParse(t testing.TB, text string) *Pipeline {
 	t.Helper()
-	p := check.Value(Parse(text))(t)
-	return p
+	return check.Value(Parse(text))(t)
 }
 
 // specials are bits that arithmetic does not keep: NaNs with payloads, quiet and

@@ -32,8 +32,7 @@ type rounds struct {
 func (r rounds) hashes(t *testing.T) (all [][]string) {
 	t.Helper()
 	layout := func(specs []tensor.Spec) *tensor.Layout {
-		l := check.Value(tensor.NewLayout(specs))(t)
-		return l
+		return check.Value(tensor.NewLayout(specs))(t)
 	}
 	down := layout(r.Down)
 	up := down

@@ -2,8 +2,9 @@ package receipt
 
 import (
 	"fmt"
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // The cost of taking apart and putting together a state dictionary of 437
@@ -24,7 +25,7 @@ func BenchmarkNested(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			_, err := Detach(v, DefaultDepth)
-			check.Need(b, err == nil, "%v", err)
+			check.Must(b, err)
 		}
 	})
 	b.Run("act=copy", func(b *testing.B) {

@@ -28,14 +28,12 @@ func numbers(n int, first byte) *Tensor {
 
 func mustDetach(t testing.TB, v any, depth int) *Detached {
 	t.Helper()
-	d := check.Value(Detach(v, depth))(t)
-	return d
+	return check.Value(Detach(v, depth))(t)
 }
 
 func mustLayout(t testing.TB, specs []tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l := check.Value(tensor.NewLayout(specs))(t)
-	return l
+	return check.Value(tensor.NewLayout(specs))(t)
 }
 
 // packed returns what d took apart in a package of its own memory.

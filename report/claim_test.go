@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
-
-	"ipcbench/bench/benchtest"
 	"ipcbench/report/doc/doctest"
 )
 

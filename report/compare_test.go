@@ -82,8 +82,7 @@ func write(t testing.TB, c *Comparison, format string) string {
 
 func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Comparison {
 	t.Helper()
-	c := check.Value(Compare(base, head, o))(t)
-	return c
+	return check.Value(Compare(base, head, o))(t)
 }
 
 // TestCompare: ratios with intervals, corrected for their number (guard 13), the

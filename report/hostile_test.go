@@ -10,9 +10,8 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/bench/result"
-
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"

@@ -1,11 +1,12 @@
 package tensor
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ipcbench/internal/test/check"
 )
 
 func TestParseBytes(t *testing.T) {

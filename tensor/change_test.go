@@ -14,8 +14,7 @@ var changes = []string{"100%", "0.5%", "2%", "30%", "50%", "70%", "99.9999%", "5
 
 func mustChange(t testing.TB, text string) Change {
 	t.Helper()
-	c := check.Value(ParseChange(text))(t)
-	return c
+	return check.Value(ParseChange(text))(t)
 }
 
 // TestParseChange: what is written is read again, and anything else is an error that

@@ -2,18 +2,18 @@ package tensor
 
 import (
 	"bytes"
-	"ipcbench/internal/test/check"
 	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 func mustLayout(t testing.TB, specs []Spec) *Layout {
 	t.Helper()
-	l := check.Value(NewLayout(specs))(t)
-	return l
+	return check.Value(NewLayout(specs))(t)
 }
 
 // panics checks that f panics with a text that contains want.

@@ -3,8 +3,9 @@ package tensor
 import (
 	"bytes"
 	"errors"
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // stockLayouts returns a layout of one tensor for each data type and size in bytes, around

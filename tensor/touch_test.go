@@ -1,11 +1,12 @@
 package tensor
 
 import (
-	"ipcbench/internal/test/check"
 	"runtime/debug"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestAllocTouched: writing to all of the memory for the first time faults no more.

@@ -3,8 +3,9 @@ package tensor
 import (
 	"bytes"
 	"fmt"
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // The arithmetic of updates that are unlike the model: of another layout, or of a

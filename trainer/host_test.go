@@ -44,8 +44,7 @@ var host = sync.OnceValue(func() trainer.Host {
 // layoutOf returns the layout of a model of n f32s.
 func layoutOf(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
-	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}}))(t)
-	return l
+	return check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}}))(t)
 }
 
 // open opens a session of two workers and four clients, who do nothing with a small model.
@@ -65,8 +64,7 @@ func open(t testing.TB, transport string, l trainer.Launcher, change func(*train
 
 func mustOpen(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) *trainer.Session {
 	t.Helper()
-	s := check.Value(open(t, transport, l, change))(t)
-	return s
+	return check.Value(open(t, transport, l, change))(t)
 }
 
 // round publishes a model and runs a round of so many clients. Each releases the update.

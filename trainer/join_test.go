@@ -34,8 +34,7 @@ func request(t *testing.T) []byte {
 	t.Helper()
 	a := check.Value(identity.NewAuthority("ab"))(t)
 	w := check.Value(identity.NewWorker(a.Certificate()))(t)
-	r := check.Value(w.Request())(t)
-	return r
+	return check.Value(w.Request())(t)
 }
 
 // TestSignImpostors: one certificate is signed for each process of a session whose

@@ -106,8 +106,7 @@ func floats(t testing.TB) *tensor.Layout {
 
 func layoutOf(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l := check.Value(tensor.NewLayout(specs))(t)
-	return l
+	return check.Value(tensor.NewLayout(specs))(t)
 }
 
 // nudge changes some words of p a little.
@@ -212,8 +211,7 @@ func TestNoModel(t *testing.T) {
 
 func mustParse(t *testing.T, text string) *codec.Pipeline {
 	t.Helper()
-	p := check.Value(codec.Parse(text))(t)
-	return p
+	return check.Value(codec.Parse(text))(t)
 }
 
 // lossy are codecs that lose something.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
-
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/phase/usage"

@@ -3,9 +3,10 @@ package floors
 import (
 	"bytes"
 	"io"
-	"ipcbench/internal/test/check"
 	"os"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSecure: bytes of a link with TLS arrive, both ways, and are not to be seen on the

@@ -22,8 +22,7 @@ func unzipped(t testing.TB, path string) []byte {
 	f := check.Value(os.Open(path))(t)
 	defer f.Close()
 	z := check.Value(gzip.NewReader(f))(t)
-	text := check.Value(io.ReadAll(z))(t)
-	return text
+	return check.Value(io.ReadAll(z))(t)
 }
 
 // zippedText returns the text as gzip has it.

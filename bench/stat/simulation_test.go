@@ -2,11 +2,12 @@ package stat
 
 import (
 	"fmt"
-	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // session returns blocks of a cell whose median is 1: rounds vary by within,

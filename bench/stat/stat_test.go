@@ -1,11 +1,12 @@
 package stat
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // The tests of this package are the known answers that guard 19 asks for:

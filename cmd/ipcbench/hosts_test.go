@@ -86,8 +86,7 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 	for i := range agents + 1 {
 		clean(t, r, "h"+strconv.Itoa(i))
 	}
-	result := check.Value(result.ReadFile(out))(t)
-	return result
+	return check.Value(result.ReadFile(out))(t)
 }
 
 // small are the arguments of a run of one block of two rounds, with a client a lane.

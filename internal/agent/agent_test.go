@@ -141,8 +141,7 @@ func TestProcess(t *testing.T) {
 	}
 	start := func(n int) trainer.Process {
 		t.Helper()
-		p := check.Value(l.Launch(n))(t)
-		return p
+		return check.Value(l.Launch(n))(t)
 	}
 
 	stopped := start(0)

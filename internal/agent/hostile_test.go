@@ -28,7 +28,7 @@ func impostor(t *testing.T, name string, do func(conn net.Conn, r request)) *Age
 	})
 	<-joined
 	err = errors.Join(err, joinErr)
-	check.Need(t, err == nil, "%v", err)
+	check.Must(t, err)
 	t.Cleanup(func() { session.Close() })
 	go func() {
 		for {

@@ -2,11 +2,12 @@ package agent
 
 import (
 	"bytes"
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestLine: what is printed is read again, and nothing else is.

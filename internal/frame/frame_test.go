@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestFrame: what is written is read, and nothing else of the stream is; and no frame is

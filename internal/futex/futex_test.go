@@ -185,8 +185,7 @@ func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 
 func word(t testing.TB, mem []byte) Word {
 	t.Helper()
-	w := check.Value(At(mem, 64))(t)
-	return w
+	return check.Value(At(mem, 64))(t)
 }
 
 // Linger says that a word has changed, and gives up on one that does not.

@@ -1,10 +1,11 @@
 package kernel
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"os"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // A halfType is one of the two 16-bit formats, with the slow truth about it.

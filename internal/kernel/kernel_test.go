@@ -2,11 +2,12 @@ package kernel
 
 import (
 	"fmt"
-	"ipcbench/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // lengths are around what loops take at a time, and above a piece.

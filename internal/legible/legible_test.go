@@ -1,8 +1,9 @@
 package legible
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 func TestLegible(t *testing.T) {

@@ -1,8 +1,9 @@
 package link
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestOnTheWay: the longest delay of the fastest link has room for what is on its way.

@@ -1,11 +1,12 @@
 package machine
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/test/check"
 )
 
 const (

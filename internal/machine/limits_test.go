@@ -1,13 +1,14 @@
 package machine
 
 import (
-	"ipcbench/internal/test/check"
 	"math"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/check"
 )
 
 func TestLimits(t *testing.T) {

@@ -3,7 +3,6 @@ package machine
 import (
 	"encoding/json"
 	"errors"
-	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/test/check"
 )
 
 // files makes a root directory of names and contents.

@@ -1,8 +1,9 @@
 package near
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 func TestDistance(t *testing.T) {

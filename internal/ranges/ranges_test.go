@@ -2,12 +2,13 @@ package ranges
 
 import (
 	"fmt"
-	"ipcbench/internal/test/check"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 func TestParse(t *testing.T) {

@@ -167,7 +167,7 @@ func kept(t *testing.T, from io.Reader) (pids []int) {
 	for range 2 {
 		var pid int
 		_, err := fmt.Fscan(from, &pid)
-		check.Need(t, err == nil, "%v", err)
+		check.Must(t, err)
 		pids = append(pids, pid)
 	}
 	return pids

@@ -47,8 +47,7 @@ func shortRoot(t *testing.T) string {
 
 func leftovers(t *testing.T, root string) []Leftover {
 	t.Helper()
-	left := check.Value(Leftovers(root))(t)
-	return left
+	return check.Value(Leftovers(root))(t)
 }
 
 func TestDir(t *testing.T) {

@@ -1,11 +1,12 @@
 package world
 
 import (
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/test/check"
 )
 
 // variables returns a getenv of "A=1 B=2".

@@ -63,8 +63,7 @@ func TestReadSystem(t *testing.T) {
 
 func readMemory(t testing.TB) Memory {
 	t.Helper()
-	m := check.Value(ReadMemory())(t)
-	return m
+	return check.Value(ReadMemory())(t)
 }
 
 func TestReadMemory(t *testing.T) {

@@ -20,8 +20,7 @@ import (
 
 func read(t testing.TB) Usage {
 	t.Helper()
-	u := check.Value(Read())(t)
-	return u
+	return check.Value(Read())(t)
 }
 
 // between returns what act costs.

@@ -10,8 +10,7 @@ import (
 
 func mustParse(t *testing.T, name string) *Model {
 	t.Helper()
-	m := check.Value(Parse(name))(t)
-	return m
+	return check.Value(Parse(name))(t)
 }
 
 // elems returns the elements of all tensors of the given type.

@@ -153,8 +153,7 @@ func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte,
 // signed returns a certificate as the session signs them.
 func (p *party) signed(lanes ...int) *tls.Certificate {
 	p.T.Helper()
-	c := check.Value(drivertest.Certified(p.T, p.Endpoint, lanes...).GetClientCertificate(nil))(p.T)
-	return c
+	return check.Value(drivertest.Certified(p.T, p.Endpoint, lanes...).GetClientCertificate(nil))(p.T)
 }
 
 // config is that of a client that trusts the session's server and shows c, or nothing

@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/identity"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports"
@@ -68,7 +69,7 @@ func TestHalfOpen(t *testing.T) {
 	for _, family := range families {
 		t.Run(family, func(t *testing.T) {
 			p := zoo.party(t, family, "mutual", true)
-			hello, files, memory := clientHello(p.config(nil)), descriptors(t), inUse()
+			hello, files, memory := clientHello(p.config(nil)), proc.Descriptors(os.Getpid()), inUse()
 			held, peak, worker := 0, 0, make(chan error, 1)
 			var all []net.Conn
 			for i := range conns {
@@ -78,13 +79,13 @@ func TestHalfOpen(t *testing.T) {
 					go func() { worker <- p.comes() }()
 				}
 				if i%100 == 99 {
-					held, peak = max(held, descriptors(t)-files-len(all)), max(peak, inUse()-memory)
+					held, peak = max(held, proc.Descriptors(os.Getpid())-files-len(all)), max(peak, inUse()-memory)
 				}
 			}
 			for i, c := range all {
 				heard(t, "half a handshake", ends(c), over)
 				if i%100 == 99 {
-					held, peak = max(held, descriptors(t)-files-conns), max(peak, inUse()-memory)
+					held, peak = max(held, proc.Descriptors(os.Getpid())-files-conns), max(peak, inUse()-memory)
 				}
 			}
 			if held > fewer || peak > most {
@@ -110,13 +111,6 @@ func (p *party) comes() error {
 		err = context.Cause(ctx)
 	}
 	return err
-}
-
-// descriptors returns how many there are in this process.
-func descriptors(t *testing.T) int {
-	t.Helper()
-	all := check.Value(os.ReadDir("/proc/self/fd"))(t)
-	return len(all)
 }
 
 // inUse returns how much memory is, of Go's own count: the race detector has more.
@@ -322,6 +316,5 @@ func plain(p *party) error {
 // tls returns the party's variant, but for its TLS.
 func (p *party) tls(setting string) transports.Variant {
 	p.T.Helper()
-	v := check.Value(transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting}))(p.T)
-	return v
+	return check.Value(transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting}))(p.T)
 }

@@ -37,7 +37,7 @@ func TestNothingOnTheWire(t *testing.T) {
 				} {
 					check.Need(t, len(c.crossed) >= p.Options.Down.Payload(),
 						"%s: %d bytes crossed: less than there are", c.what, len(c.crossed))
-					check.Equal(t, bytes.Contains(c.crossed, []byte(c.holds)), (setting == "off"), c.what,
+					check.Equal(t, bytes.Contains(c.crossed, []byte(c.holds)), setting == "off", c.what,
 						"found among the", len(c.crossed), "bytes that crossed")
 				}
 				check.That(t, !bytes.Contains(down, []byte(p.Endpoint.Secret())), "the server has said the secret")

@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"ipcbench/internal/test/check"
 	"math/big"
 	"net"
 	"net/url"
@@ -20,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ipcbench/internal/test/check"
 )
 
 // An authority is a CA of the test's own, which signs what it is told to.

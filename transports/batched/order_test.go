@@ -232,6 +232,5 @@ func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 func (l *liar) dial(t *testing.T, name string) *drivertest.Worker {
 	t.Helper()
 	o := driver.Options{Down: l.layout, Up: l.layout, Lanes: 1, Depth: 1}
-	w := check.Value(drivertest.Dial(waiting.Context(t), variant(t, name), l.serve(t), 0, o))(t)
-	return w
+	return check.Value(drivertest.Dial(waiting.Context(t), variant(t, name), l.serve(t), 0, o))(t)
 }

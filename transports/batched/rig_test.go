@@ -165,8 +165,7 @@ func (r *rig) dispatch(lane int, j driver.Job) {
 // collect takes the update of lane 0.
 func (r *rig) collect() *tensor.Package {
 	r.T.Helper()
-	p := check.Value(r.Server.Collect(waiting.Context(r.T), 0))(r.T)
-	return p
+	return check.Value(r.Server.Collect(waiting.Context(r.T), 0))(r.T)
 }
 
 // specs asks for the tensors in order.

@@ -244,8 +244,7 @@ func TestHost(t *testing.T) {
 // layout is what the sessions of these tests are about.
 func layout(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
-	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}}))(t)
-	return l
+	return check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}}))(t)
 }
 
 // TestHello: who shows the secret and belongs to the session gets its lane, once;

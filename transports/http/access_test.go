@@ -40,7 +40,7 @@ func TestSecret(t *testing.T) {
 	for name, n := range since(before, after) {
 		check.That(t, !strings.HasPrefix(name, phase.Served) || n == 0, "%s: a stranger was served", name)
 	}
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 }
 
 // A connection that is not the worker's delivers no update, and kills no lane, even if it
@@ -69,7 +69,7 @@ func TestOtherConnections(t *testing.T) {
 		p, err := r.Server.Collect(t.Context(), 0)
 		check.Must(t, errors.Join(err, <-done))
 		p.Release()
-		r.carry(0, driver.Job{Round: 4})
+		r.Prove(0, driver.Job{Round: 4})
 	}
 }
 
@@ -86,7 +86,7 @@ func TestStrangersGoFirst(t *testing.T) {
 		check.That(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "the oldest stranger: got %v, want its end", err)
 	})
 	r.Publish(1)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 }
 
 // A server that cannot accept connections any more says so where its caller

@@ -104,7 +104,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	got := r.server.store.Stats()
 	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 }
 
 // A worker that goes with a job in hand is the end of its lane, whether it has sent
@@ -175,7 +175,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	p := check.Value(r.Server.Collect(t.Context(), 0))(t)
 	p.Release()
 	refused(sent)
-	r.carry(0, driver.Job{Round: 4})
+	r.Prove(0, driver.Job{Round: 4})
 }
 
 // Peers that are slow in the middle of something are given up.

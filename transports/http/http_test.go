@@ -119,7 +119,7 @@ func TestAllocations(t *testing.T) {
 			r := open(t, variant, vectors(t, tensors, size), 1)
 			return testing.AllocsPerRun(20, func() {
 				r.Publish(1)
-				r.carry(0, driver.Job{Round: 1})
+				r.Prove(0, driver.Job{Round: 1})
 			})
 		}
 		// What grew would grow by 500. Pools that the collector empties, and under the

@@ -33,7 +33,7 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 	r.Publish(1)
 	before := r.Workers[0].Rec.Counts()
 	for i := range 5 {
-		r.carry(0, driver.Job{Client: i})
+		r.Prove(0, driver.Job{Client: i})
 	}
 	cost := since(before, r.Workers[0].Rec.Counts())
 	want := counts{phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0}
@@ -61,9 +61,9 @@ func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	r.Publish(1)
 	r.damage(0, 2, 3, 7)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 	r.Publish(2) // the next model is whole
-	r.carry(0, driver.Job{Round: 1})
+	r.Prove(0, driver.Job{Round: 1})
 	r.counted(counts{phase.HandleTensors: 20, phase.BodyTensors: 0}, partial)
 }
 
@@ -104,7 +104,7 @@ func TestFallbacks(t *testing.T) {
 		r := open(t, c.variant, vectors(t, 16, 1024), 1)
 		for n := range int64(3) {
 			r.Publish(uint64(n))
-			r.carry(0, driver.Job{Round: int(n)})
+			r.Prove(0, driver.Job{Round: int(n)})
 			fell := func(tensors int64) counts {
 				tensors *= n + 1
 				return counts{phase.Fallback + c.reason: tensors, phase.BodyTensors: tensors, phase.HandleTensors: 16*(n+1) - tensors}
@@ -123,7 +123,7 @@ func TestFallbacks(t *testing.T) {
 	r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
 	for round := range 6 {
 		r.Publish(uint64(round))
-		r.carry(0, driver.Job{Round: round})
+		r.Prove(0, driver.Job{Round: round})
 	}
 	_, got := r.Counts()
 	full := got[phase.Fallback+store.Full]
@@ -234,7 +234,7 @@ func TestLocalityIsProved(t *testing.T) {
 		check.Fails(t, do(other, q, nil), "another connection")
 	}
 	r.Publish(1)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
 	err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error { // A21
 		h, err := r.worker(0).handle.Decode()
@@ -288,11 +288,11 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 	}
 	held := r.Exchange(0, driver.Job{})
 	rejoin()
-	r.carry(0, driver.Job{Client: 1})
+	r.Prove(0, driver.Job{Client: 1})
 	check.Must(t, tensor.Prove(held, r.Model, drivertest.Key(driver.Job{})))
 	held.Release()
 	rejoin()
-	r.carry(0, driver.Job{Client: 2})
+	r.Prove(0, driver.Job{Client: 2})
 	r.counted(counts{phase.HandleTensors: 3, phase.BodyTensors: 0}, nil)
 }
 
@@ -340,11 +340,11 @@ func TestSessionsAreIndependent(t *testing.T) {
 	check.Fails(t, err, "address already in use")
 	for n, r := range []*rig{a, b} {
 		r.Publish(uint64(n))
-		r.carry(0, driver.Job{})
+		r.Prove(0, driver.Job{})
 	}
 	check.Must(t, a.Workers[0].Close())
 	check.Must(t, a.Server.Shutdown(t.Context()))
-	b.carry(0, driver.Job{Client: 1})
+	b.Prove(0, driver.Job{Client: 1})
 	b.counted(nil, counts{phase.HandleTensors: 4, phase.BodyTensors: 0})
 }
 
@@ -376,7 +376,7 @@ func TestStepsAreFlat(t *testing.T) {
 	steps := func(n int) int { // how much is used then, as a pool says when it refuses
 		for i := range n {
 			r.Publish(uint64(i))
-			r.carry(0, driver.Job{Round: i})
+			r.Prove(0, driver.Job{Round: i})
 		}
 		_, _, err := r.server.memory.models.pool.Reserve(1 << 40)
 		full := &slab.FullError{}
@@ -397,7 +397,7 @@ func TestDamagedHeader(t *testing.T) {
 	}
 	r.Dial(0)
 	r.Publish(1)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 	want := counts{phase.Fallback + store.Remote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0}
 	r.counted(want, want)
 }

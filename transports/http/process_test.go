@@ -189,8 +189,8 @@ func TestOneWriter(t *testing.T) {
 	r.Workers[0] = r.Dial(0)
 	tryAll("another has come", os.O_RDWR, fs.ErrPermission)
 	r.Publish(1)
-	r.carry(0, driver.Job{})
-	r.carry(1, driver.Job{})
+	r.Prove(0, driver.Job{})
+	r.Prove(1, driver.Job{})
 	r.counted(counts{phase.HandleTensors: 4, phase.BodyTensors: 0}, nil)
 }
 
@@ -242,10 +242,10 @@ func TestServerIsKilled(t *testing.T) {
 
 	r := open(t, "http-shm", o.Down, 1) // while the leftovers are there
 	r.Publish(2)
-	r.carry(0, driver.Job{})
+	r.Prove(0, driver.Job{})
 	found := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
 	i := slices.IndexFunc(found, func(f scratch.Leftover) bool { return f.Path == left })
 	check.Need(t, i >= 0, "%s is not listed among %v", left, found)
 	check.Must(t, found[i].Remove())
-	r.carry(0, driver.Job{Round: 1})
+	r.Prove(0, driver.Job{Round: 1})
 }

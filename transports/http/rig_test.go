@@ -67,14 +67,6 @@ func open(t testing.TB, variant string, l *tensor.Layout, lanes int) *rig {
 // worker returns the driver of the worker that was dialled as number n.
 func (r *rig) worker(n int) *worker { return r.Workers[n].Driver.(*worker) }
 
-// carry sends a job through lane n, and proves and releases the update.
-func (r *rig) carry(n int, j driver.Job) {
-	r.T.Helper()
-	p := r.Exchange(n, j)
-	check.Must(r.T, tensor.Prove(p, r.Model, drivertest.Key(j)))
-	p.Release()
-}
-
 type counts = map[string]int64
 
 // counted checks what the server has counted, and all workers together. Counters that are

@@ -51,7 +51,7 @@ func TestBatches(t *testing.T) {
 	for batch, requests := range map[int]int64{0: 1, 1: 5, 2: 3, 4: 2, 5: 1, 6: 1} {
 		r := open(t, fmt.Sprintf("http:batch=%d", batch), vectors(t, 5, 100), 1)
 		r.Publish(1)
-		r.carry(0, driver.Job{Client: 3})
+		r.Prove(0, driver.Job{Client: 3})
 		moved := counts{phase.BodyTensors: 5, phase.BodyBytes: 500, phase.HandleTensors: 0}
 		r.counted(moved, moved)
 		r.counted(counts{phase.Served + "jobs": 1, phase.Served + "batch": requests, phase.Served + "results": 1},
@@ -78,7 +78,7 @@ func (r *rig) cost() int { return 100 + 256 + len(r.model()+".0") }
 func TestCache(t *testing.T) {
 	r := open(t, "http:cache=on:cache-size=4000", vectors(t, 3, 100), 1)
 	w, old := r.worker(0), r.Publish(1)
-	r.carry(0, driver.Job{Client: 7})
+	r.Prove(0, driver.Job{Client: 7})
 	name, was := r.model(), old.Hash()
 	r.Publish(2)
 	_, err := r.server.Reserve() // and the model before is gone
@@ -96,7 +96,7 @@ func TestCache(t *testing.T) {
 	check.Fails(t, check.Err(w.fetch.Fetch(t.Context(), name, []int{0}, got)), "not in the store", "another client")
 	for round := range 7 { // these only fill the cache
 		r.Publish(uint64(round))
-		r.carry(0, driver.Job{Round: round, Client: 7})
+		r.Prove(0, driver.Job{Round: round, Client: 7})
 	}
 	full := store.CacheStats{Tensors: 4000 / r.cost(), Bytes: 4000 / r.cost() * r.cost()}
 	check.Equal(t, r.caches(), full)
@@ -110,7 +110,7 @@ func TestDrain(t *testing.T) {
 	const lanes, clients, tensors = 2, 4, 3
 	turns := func(r *rig, round int) {
 		for c := range clients {
-			r.carry(c%lanes, driver.Job{Round: round, Client: c})
+			r.Prove(c%lanes, driver.Job{Round: round, Client: c})
 		}
 	}
 	for variant, drained := range map[string]bool{"http:cache=on": false, "http:cache=on:drain=on": true} {

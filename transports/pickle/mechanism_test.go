@@ -15,6 +15,7 @@ import (
 
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -153,7 +154,7 @@ func TestMemoryBeforeHello(t *testing.T) {
 	defer listener.Close()
 	debug.FreeOSMemory()                             // so that nothing is used again without being touched
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and nothing goes meanwhile
-	before := resident(t)
+	before := check.Value(proc.Resident(os.Getpid()))(t)
 	dialled := make(chan error, 1)
 	go func() {
 		_, err := drivertest.Dial(t.Context(), parse(t, "pickle"), driver.EndpointAt("unix:"+listener.Addr().String(), "secret"), 0,
@@ -161,19 +162,10 @@ func TestMemoryBeforeHello(t *testing.T) {
 		dialled <- err
 	}()
 	conn := check.Value(listener.Accept())(t)
-	grown := resident(t) - before
+	grown := check.Value(proc.Resident(os.Getpid()))(t) - before
 	check.That(t, grown >= size*15/16, "the worker has touched %d bytes when it connects, want about %d for its update", grown, size)
 	check.Must(t, conn.Close())
 	check.That(t, <-dialled != nil, "dialled what closed the connection")
-}
-
-// resident returns how much memory this process has.
-func resident(t *testing.T) int {
-	t.Helper()
-	text := check.Value(os.ReadFile("/proc/self/statm"))(t)
-	var size, pages int
-	check.Must(t, check.Err(fmt.Sscan(string(text), &size, &pages)))
-	return pages * os.Getpagesize()
 }
 
 // TestStorageInMemory: files in a tmpfs are memory: they count in the footprint,

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -75,7 +76,7 @@ func TestHostileServer(t *testing.T) {
 		e := driver.NewEndpoint(private(t))
 		e.Variant = v.String()
 		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
-		before := filesNow(t)
+		before := proc.Descriptors(os.Getpid())
 		served := make(chan error, 1)
 		go func() {
 			conn, err := lanes.Conn(t.Context(), 0)
@@ -86,7 +87,7 @@ func TestHostileServer(t *testing.T) {
 		}()
 		check.Fails(t, check.Err(drivertest.Dial(t.Context(), v, e, 0, o)), c.want, name)
 		check.Must(t, <-served)
-		after := filesNow(t)
+		after := proc.Descriptors(os.Getpid())
 		check.That(t, after <= before, "%s: %d descriptors before, %d after", name, before, after)
 		check.Must(t, lanes.Dismiss())
 	}
@@ -152,10 +153,10 @@ func saysWhy(t *testing.T, what string, err error, why string) {
 // A server that cannot listen gives its memory up.
 func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
-		before, named := filesNow(t), segments(t)
+		before, named := proc.Descriptors(os.Getpid()), segments(t)
 		_, err := transports.Listen(t.Context(), parse(t, name), driver.NewEndpoint("/does/not/exist"), options())
 		check.That(t, errors.Is(err, os.ErrNotExist), "got %v, want that there is no directory", err)
-		after := filesNow(t)
+		after := proc.Descriptors(os.Getpid())
 		check.That(t, after <= before, "%d descriptors before, %d after", before, after)
 		check.Equal(t, segments(t), named, "names")
 	})

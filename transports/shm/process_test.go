@@ -72,8 +72,7 @@ func serve(ctx context.Context, in *json.Decoder) error {
 
 func spawn(t testing.TB, role string, g given) *drivertest.Child {
 	t.Helper()
-	c := check.Value(drivertest.Spawn(t, role, g, nil))(t)
-	return c
+	return check.Value(drivertest.Spawn(t, role, g, nil))(t)
 }
 
 // spawnWorker starts a worker of lane 0.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -99,11 +100,11 @@ func TestRoundsAreFlat(t *testing.T) {
 		for range 3 {
 			step()
 		}
-		mappings, files, named := len(mapped(t, os.Getpid(), "ipcbench-")), filesNow(t), segments(t)
+		mappings, files, named := len(mapped(t, os.Getpid(), "ipcbench-")), proc.Descriptors(os.Getpid()), segments(t)
 		for range 1000 {
 			step()
 		}
-		n := filesNow(t)
+		n := proc.Descriptors(os.Getpid())
 		check.That(t, n <= files, "%d descriptors, %d after a thousand rounds", files, n)
 		check.Equal(t, segments(t), named, "segments after a thousand rounds")
 		check.Equal(t, len(mapped(t, os.Getpid(), "ipcbench-")), mappings, "mappings of ours after a thousand rounds")
@@ -126,12 +127,6 @@ func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 		}
 	}
 	return found
-}
-
-func filesNow(t testing.TB) int {
-	t.Helper()
-	all := check.Value(os.ReadDir("/proc/self/fd"))(t)
-	return len(all)
 }
 
 // A24, A26: two sessions in one process know nothing of each other.

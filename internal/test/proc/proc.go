@@ -43,3 +43,10 @@ func Descriptors(pid int) int {
 	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)) // or it has ended
 	return len(entries)
 }
+
+// Resident returns how many bytes of memory a process has in use.
+func Resident(pid int) (int, error) {
+	var size, pages int
+	_, err := fmt.Sscan(Read(pid, "statm"), &size, &pages)
+	return pages * os.Getpagesize(), err
+}

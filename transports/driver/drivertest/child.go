@@ -48,7 +48,6 @@ type Child struct {
 	Cmd *exec.Cmd
 	Out *bufio.Reader    // its standard output
 	Err *strings.Builder // its standard error, to be read after Wait
-	in  io.Closer
 }
 
 // Spawn starts this program in a role, with what is given to it. It is killed with the
@@ -61,7 +60,7 @@ func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Ch
 	c.Cmd.SysProcAttr, c.Cmd.Stderr = attr, c.Err
 	in := check.Value(c.Cmd.StdinPipe())(t)
 	out := check.Value(c.Cmd.StdoutPipe())(t)
-	c.in, c.Out = in, bufio.NewReader(out)
+	c.Out = bufio.NewReader(out)
 	if err := c.Cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -79,10 +78,4 @@ func (c *Child) Line(t testing.TB) string {
 	line, err := c.Out.ReadString('\n')
 	check.Need(t, err == nil, "the child says %q: %v", line, err)
 	return strings.TrimSuffix(line, "\n")
-}
-
-// End lets the child's context end and waits for it.
-func (c *Child) End() error {
-	_ = c.in.Close()
-	return c.Cmd.Wait()
 }

@@ -145,8 +145,7 @@ func has(tr driver.Transport, name string) bool {
 // variant returns tr with its default settings.
 func variant(t *testing.T, tr driver.Transport) transports.Variant {
 	t.Helper()
-	v := check.Value(transports.NewVariant(tr, nil))(t)
-	return v
+	return check.Value(transports.NewVariant(tr, nil))(t)
 }
 
 // small is a layout for cases where the shapes do not matter.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -51,13 +52,13 @@ func testFlat(t *testing.T, tr driver.Transport) {
 			if model = next; r == settled {
 				debug.FreeOSMemory() // what tests before have left to collect
 				for _, pid := range pids {
-					before[pid] = resident(t, pid)
+					before[pid] = check.Value(proc.Resident(pid))(t)
 				}
 			}
 		}
 		debug.FreeOSMemory()
 		for _, pid := range pids {
-			if now := resident(t, pid); now-before[pid] > most {
+			if now := check.Value(proc.Resident(pid))(t); now-before[pid] > most {
 				t.Errorf("process %d has %d bytes resident after round %d, and %d after round %d", pid, before[pid], settled, now, rounds)
 			}
 		}
@@ -68,13 +69,4 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		return
 	}
 	measure(t, processes(tr))
-}
-
-// resident returns how many bytes of memory a process has.
-func resident(t *testing.T, pid int) int {
-	t.Helper()
-	text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)
-	var size, pages int
-	check.Must(t, check.Err(fmt.Sscan(string(text), &size, &pages)))
-	return pages * os.Getpagesize()
 }

@@ -76,7 +76,7 @@ func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string
 		o.Depth = 2
 	}
 	if o.Rec == nil {
-		o.Rec = phase.NewRecorder(1 << 14)
+		o.Rec = phase.NewRecorder(samples)
 	}
 	s := &Session{T: t, Variant: v, Dir: dir, Endpoint: e, Options: o}
 	spy := &spy{Transport: v.Transport}
@@ -113,8 +113,7 @@ func Open(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *Sess
 // At returns the endpoint of the worker of a lane.
 func (s *Session) At(lane int) *driver.Endpoint {
 	s.T.Helper()
-	e := check.Value(s.Endpoint.Worker(lane))(s.T)
-	return e
+	return check.Value(s.Endpoint.Worker(lane))(s.T)
 }
 
 // Dial connects the worker of a lane.
@@ -133,7 +132,7 @@ func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 
 // Dial connects a worker with a recorder of its own.
 func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
-	o.Rec, o.Settings = phase.NewRecorder(1<<16), v.Settings
+	o.Rec, o.Settings = phase.NewRecorder(samples), v.Settings
 	spy := &spy{Transport: v.Transport}
 	v.Transport = spy
 	w, err := transports.Dial(ctx, v, e, lane, o)
@@ -169,6 +168,14 @@ func (s *Session) ExchangeBy(n int, j driver.Job, fill Fill) *tensor.Package {
 	p, err := s.Server.Collect(s.T.Context(), n)
 	check.Must(s.T, errors.Join(err, <-failed))
 	return p
+}
+
+// Prove is Exchange, proves the update and releases it.
+func (s *Session) Prove(n int, j driver.Job) {
+	s.T.Helper()
+	p := s.Exchange(n, j)
+	check.Must(s.T, tensor.Prove(p, s.Model, Key(j)))
+	p.Release()
 }
 
 // Together carries a job over lane 0 on the caller's goroutine, for drivers that let one
@@ -282,11 +289,13 @@ func Key(j driver.Job) tensor.Key {
 
 const seed = 42
 
+// samples is how many a recorder has room for, at either end.
+const samples = 1 << 16
+
 // Layout returns the layout of tensors.
 func Layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
-	l := check.Value(tensor.NewLayout(specs))(t)
-	return l
+	return check.Value(tensor.NewLayout(specs))(t)
 }
 
 // Vectors returns the layout of tensors of one dimension, of so many elements each.
@@ -302,6 +311,5 @@ func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
 // Parse returns the variant of a text such as "http:batch=2", of one of the transports.
 func Parse(t testing.TB, text string, all ...driver.Transport) transports.Variant {
 	t.Helper()
-	v := check.Value(transports.Parse(text, all))(t)
-	return v
+	return check.Value(transports.Parse(text, all))(t)
 }

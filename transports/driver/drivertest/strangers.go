@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -157,7 +158,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			rounds() // what a session needs is there
 		}
 		debug.FreeOSMemory()
-		before, peak := resident(t, os.Getpid()), 0
+		before, peak := check.Value(proc.Resident(os.Getpid()))(t), 0
 
 		network, where, _ := strings.Cut(s.Endpoint.Addr(), ":")
 		said := nonsense(s.Endpoint.Secret())
@@ -201,7 +202,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			default:
 			}
 			rounds()
-			peak = max(peak, resident(t, os.Getpid()))
+			peak = max(peak, check.Value(proc.Resident(os.Getpid()))(t))
 		}
 		group.Wait()
 		rounds()
@@ -226,9 +227,6 @@ func sockets(s *Session) []string {
 func (s *Session) turns(round int) {
 	s.T.Helper()
 	for lane := range s.Options.Lanes {
-		j := driver.Job{Round: round, Client: lane}
-		p := s.Exchange(lane, j)
-		check.Must(s.T, tensor.Prove(p, s.Model, Key(j)))
-		p.Release()
+		s.Prove(lane, driver.Job{Round: round, Client: lane})
 	}
 }

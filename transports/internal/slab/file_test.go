@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/zeebo/xxh3"
+
+	"ipcbench/internal/test/check"
 )
 
 // readCopy reads the block that h names as readers do: between two checks.

@@ -1,8 +1,9 @@
 package slab
 
 import (
-	"ipcbench/internal/test/check"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // B14: a handle takes less than 64 bytes and comes back equal.

@@ -2,12 +2,13 @@ package slab
 
 import (
 	"errors"
-	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/check"
 )
 
 func faults(t *testing.T) int64 {

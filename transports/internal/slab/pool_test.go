@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"ipcbench/internal/test/check"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // heap returns memory that the race detector can watch, and that is never unmapped.
