@@ -45,7 +45,7 @@ func Start(t testing.TB) *Browser {
 	// By default the library keeps shared memory out of /dev/shm, which is small in
 	// containers. In some, others than root cannot have a sandbox either: all pages are
 	// the tests' own. A start from a cold disk takes more than the library's 20 s.
-	ctx, cancel := chromedp.NewExecAllocator(waiting.Lasting(t), append(chromedp.DefaultExecAllocatorOptions[:],
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(waiting.Limit))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -81,6 +81,7 @@ func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
 	var cancel context.CancelFunc
 	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))
+	context.AfterFunc(waiting.Lasting(t), cancel) // a page may hang; the browser lives as long as its pages need
 	t.Cleanup(cancel)
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}}
 	if o.Dark {
