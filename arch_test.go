@@ -4,7 +4,9 @@ package ipcbench_test
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -25,9 +27,8 @@ const module = "ipcbench/"
 
 var update = flag.Bool("update", false, "rewrite what ARCHITECTURE.md shows of the code")
 
-// layers says which packages of ours each package may import, itself a folder
-// with everything below it. What is not listed may import nothing of ours.
-// ARCHITECTURE.md has the picture: go test . -run TestPicture -update.
+// layers lists, for each package, the packages of this module that it may import. Every package of the module needs a
+// row. ARCHITECTURE.md shows the table as a picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
 	"tensor":                       {"internal/kernel"},
 	"internal/kernel":              {},
@@ -93,11 +94,10 @@ var layers = map[string][]string{
 	"examples/transport":           {"cli", "phase", "tensor", "transports/driver"},
 }
 
-// generated packages are left out: their imports are not chosen by us.
+// generated packages are skipped by TestImports.
 var generated = []string{"transports/batched/federationpb"}
 
-// unsafeFiles are the only files that may import unsafe. Each cast in them has
-// its proof beside it.
+// unsafeFiles are the only files that may import unsafe. Each cast in them has its proof beside it.
 var unsafeFiles = []string{
 	"tensor/cast.go",
 	"internal/futex/word.go",
@@ -105,7 +105,7 @@ var unsafeFiles = []string{
 	"transports/internal/slab/stamp.go",
 }
 
-// goFiles calls f with every Go file of the tree and the imports in it.
+// goFiles calls f with the path and imports of every Go file.
 func goFiles(t *testing.T, f func(path string, imports []string)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
@@ -136,9 +136,8 @@ func goFiles(t *testing.T, f func(path string, imports []string)) {
 	check.Must(t, err)
 }
 
-// TestImports: packages import downwards only, and what a package may import it
-// does import. Tests may also use the
-// conformance suite and the programs' parts that they drive.
+// TestImports: each package imports only the packages that its row of layers allows, and each allowed import is used.
+// Test files are not checked.
 func TestImports(t *testing.T) {
 	seen, used := map[string]bool{}, map[[2]string]bool{}
 	goFiles(t, func(path string, imports []string) {
@@ -166,7 +165,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestUnsafe: unsafe stays in the files that prove their casts.
+// TestUnsafe: only the files of unsafeFiles import unsafe, and each of them does.
 func TestUnsafe(t *testing.T) {
 	check.That(t, len(unsafeFiles) <= 4, "%d files with unsafe, want at most 4", len(unsafeFiles))
 	var found []string
@@ -183,28 +182,31 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
-// TestPackageComments: every package says what it is, once.
-func TestPackageComments(t *testing.T) {
-	comments := map[string]int{}
+// packageComments returns the package comments of each package's files.
+func packageComments(t *testing.T) map[string][]string {
+	comments := map[string][]string{}
 	goFiles(t, func(path string, _ []string) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
 			return
 		}
 		file := check.Value(parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
 		pkg := path[:strings.LastIndex(path, "/")]
-		if file.Doc != nil && len(strings.TrimSpace(file.Doc.Text())) > 0 {
-			comments[pkg]++
-		} else {
-			comments[pkg] += 0
+		comments[pkg] = slices.Grow(comments[pkg], 1)
+		if text := file.Doc.Text(); strings.TrimSpace(text) != "" {
+			comments[pkg] = append(comments[pkg], text)
 		}
 	})
-	for pkg, n := range comments {
-		check.That(t, n == 1 || slices.Contains(generated, pkg), "package %s has %d package comments, want 1", pkg, n)
+	return comments
+}
+
+// TestPackageComments: every package has one package comment.
+func TestPackageComments(t *testing.T) {
+	for pkg, all := range packageComments(t) {
+		check.That(t, len(all) == 1 || slices.Contains(generated, pkg), "package %s has %d package comments, want 1", pkg, len(all))
 	}
 }
 
-// TestTables: every table in README and results/ is what its committed result
-// gives (guard 18).
+// TestTables: every generated table in README.md and results/ agrees with its committed result (guard 18).
 func TestTables(t *testing.T) {
 	drifts := check.Value(report.Check("."))(t)
 	for _, d := range drifts {
@@ -212,12 +214,12 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestPicture: ARCHITECTURE.md shows the table of layers, level by level.
+// TestPicture: the picture of packages in ARCHITECTURE.md agrees with the table layers.
 func TestPicture(t *testing.T) {
-	shows(t, "layers of arch_test.go", "layers", "```text\n"+picture(layers)+"```\n")
+	shows(t, "layers of arch_test.go", "layers", "```text\n"+picture(t, layers)+"```\n")
 }
 
-// TestWords: ARCHITECTURE.md shows the glossary.
+// TestWords: the glossary in ARCHITECTURE.md agrees with package report.
 func TestWords(t *testing.T) {
 	table := "| word | means | not |\n| --- | --- | --- |\n"
 	for _, w := range report.Words() {
@@ -226,8 +228,7 @@ func TestWords(t *testing.T) {
 	shows(t, "words of package report", "words", table)
 }
 
-// shows compares what ARCHITECTURE.md has between two comments with what it should
-// have.
+// shows checks the text between two marker comments of ARCHITECTURE.md; -update writes it.
 func shows(t *testing.T, what, name, part string) {
 	t.Helper()
 	const file = "ARCHITECTURE.md"
@@ -246,15 +247,15 @@ func shows(t *testing.T, what, name, part string) {
 	}
 }
 
-// picture draws a table of imports: each package once with what it may import,
-// above all of that. Its level is the length of the longest way down.
-func picture(imports map[string][]string) string {
-	const name, width = 32, 100
+// picture draws a table of imports: each package above all packages that it may import, with the first sentence of its
+// package comment. A package's level is the length of the longest chain of imports below it. Packages below
+// internal/test are left out.
+func picture(t *testing.T, imports map[string][]string) string {
 	levels := map[string]int{}
 	var level func(pkg string) int
 	level = func(pkg string) int {
 		if _, ok := levels[pkg]; !ok {
-			levels[pkg] = 0 // ends a circle, which the compiler refuses anyway
+			levels[pkg] = 0 // ends a cycle of imports, which does not compile anyway
 			for _, i := range imports[pkg] {
 				levels[pkg] = max(levels[pkg], 1+level(i))
 			}
@@ -262,43 +263,34 @@ func picture(imports map[string][]string) string {
 		return levels[pkg]
 	}
 	order := func(a, b string) int { return cmp.Or(cmp.Compare(level(b), level(a)), cmp.Compare(a, b)) }
+	comments := packageComments(t)
 	var all strings.Builder
 	last := -1
 	for _, pkg := range slices.SortedFunc(maps.Keys(imports), order) {
-		line := "  "
+		if strings.HasPrefix(pkg, "internal/test/") {
+			continue
+		}
+		number := " "
 		if l := level(pkg); l != last {
-			if last >= 0 {
-				all.WriteString("\n")
-			}
-			line, last = strconv.Itoa(l)+strings.Repeat(" ", 2-len(strconv.Itoa(l))), l
+			number, last = strconv.Itoa(l), l
 		}
-		line += " " + pkg
-		for k, i := range slices.SortedFunc(slices.Values(imports[pkg]), order) {
-			if k == 0 || len(line)+len("  ")+len(i) > width {
-				if k > 0 || len(line) > name {
-					all.WriteString(line + "\n")
-					line = ""
-				}
-				line += strings.Repeat(" ", name-len(line))
-			}
-			line += "  " + i
-		}
-		all.WriteString(line + "\n")
+		is := strings.TrimSuffix(new(doc.Package).Synopsis(strings.Join(comments[pkg], "")), ".")
+		is = strings.TrimPrefix(strings.TrimPrefix(is, "Package "), filepath.Base(pkg)+" ")
+		fmt.Fprintf(&all, "%s  %-28s  %s\n", number, pkg, is)
 	}
 	return all.String()
 }
 
-// pure are the functions that make a value and do nothing else.
+// pure lists functions that only make a value, so that package variables may call them.
 var pure = []string{
 	"errors.New", "fmt.Errorf", "reflect.TypeFor", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "unsafe.Sizeof",
-	"unary",                          // transports/batched: one method of the table of its service
-	"differences", "half", "integer", // internal/kernel: parts of its rules
+	"unary",                          // transports/batched: describes one method of its service
+	"differences", "half", "integer", // internal/kernel: parts of its table of rules
 	"loadInt", // internal/kernel/gen
 }
 
-// TestNoInitNoRegistry: nothing happens because a package was imported. There is
-// no init, and what a package variable starts with is made by no call but those
-// of pure functions.
+// TestNoInitNoRegistry: importing a package has no effects. No package has an init function, and initializers of
+// package variables call only pure functions.
 func TestNoInitNoRegistry(t *testing.T) {
 	goFiles(t, func(path string, _ []string) {
 		if strings.HasSuffix(path, ".pb.go") {
@@ -317,9 +309,8 @@ func TestNoInitNoRegistry(t *testing.T) {
 	})
 }
 
-// calls returns what is called when the variables of d are made, but for pure
-// functions and conversions that show as such. The body of a function literal
-// counts if it is called on the spot.
+// calls returns the functions that the initializers of d call, except pure ones and the bodies of function literals. A
+// conversion is a call unless its type is in parentheses.
 func calls(d *ast.GenDecl) (all []string) {
 	ast.Inspect(d, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -16,7 +16,7 @@ var (
 	docTest  = regexp.MustCompile("`(\\w+)\\.((?:Test|Fuzz|Benchmark)\\w+)(?:/(\\w+))?`")
 )
 
-// TestIndex: the tests that docs/ names exist, and each guard has one.
+// TestIndex: the tests that docs/ names exist, and each guard names at least one.
 func TestIndex(t *testing.T) {
 	tests := map[string]bool{} // by package and name
 	goFiles(t, func(path string, _ []string) {
@@ -37,7 +37,8 @@ func TestIndex(t *testing.T) {
 	for _, path := range scripts {
 		tests["cli.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 	}
-	pages := check.Value(filepath.Glob("docs/*.md"))(t)
+	pages := check.Value(filepath.Glob("docs/*/*.md"))(t)
+	pages = append(pages, check.Value(filepath.Glob("docs/*.md"))(t)...)
 	for _, page := range pages {
 		for _, m := range docTest.FindAllStringSubmatch(read(t, page), -1) {
 			name := m[1] + "." + m[2]
@@ -47,15 +48,15 @@ func TestIndex(t *testing.T) {
 			check.That(t, tests[name], "%s names the test %s, which does not exist", page, name)
 		}
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\| [0-9]+ \|.*`).FindAllString(read(t, "docs/measuring.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| [0-9]+ \|.*`).FindAllString(read(t, "docs/reference/guards.md"), -1) {
 		check.That(t, docTest.MatchString(row), "no test is named in the row %s", row)
 	}
 }
 
-// TestLinks: what pages link to is there.
+// TestLinks: files that pages link to exist.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^):#]+)`) // not to another host, not within the page
-	for _, pattern := range []string{"*.md", "*/*.md"} {
+	link := regexp.MustCompile(`\]\(([^):#]+)`) // not other hosts, not within the page
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		check.Need(t, err == nil && len(pages) != 0, "%v %v", pages, err)
 		for _, page := range pages {
@@ -66,14 +67,14 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestWhere: the files that docs/mechanisms.md names exist. A name without a folder is of
-// the folder before it.
+// TestWhere: the files that docs/reference/mechanisms.md names exist. A name without a folder is in the folder named
+// before it.
 func TestWhere(t *testing.T) {
-	rows := regexp.MustCompile(`(?m)^\| [BAO][0-9]+ \| .* \| (.*) \| .* \|$`).FindAllStringSubmatch(read(t, "docs/mechanisms.md"), -1)
-	check.Need(t, len(rows) >= 80, "only %d rows of docs/mechanisms.md are understood", len(rows))
+	rows := regexp.MustCompile(`(?m)^\| [BAO][0-9]+ \| .* \| (.*) \| .* \|$`).FindAllStringSubmatch(read(t, "docs/reference/mechanisms.md"), -1)
+	check.Need(t, len(rows) >= 80, "only %d rows of docs/reference/mechanisms.md are understood", len(rows))
 	for _, row := range rows {
 		folder := ""
-		// Words in files, which are in brackets, and metrics are no files.
+		// Words in parentheses are identifiers within a file, and metrics are not files either.
 		places, _, _ := strings.Cut(regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[1], ""), "metric")
 		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(places, -1) {
 			path := m[1]

@@ -11,13 +11,13 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestOutside: the examples and their tests are programs that may stand in another
-// module, made as CONTRIBUTING.md says: they need nothing that is internal to this one.
+// TestOutside: the examples and their tests build in a module of their own, made as CONTRIBUTING.md says, so they need
+// nothing internal of this module.
 func TestOutside(t *testing.T) {
 	skip.Long(t)
 	here := check.Value(os.Getwd())(t)
-	// The example's module asks for the versions that this one asks for: go then reads no
-	// module file that building this one has not read.
+	// The example's module requires the same versions as this one, so go reads only module files that are already
+	// downloaded.
 	mod := strings.Replace(read(t, "go.mod"), "module ipcbench\n", "module example\n\nrequire ipcbench v0.0.0\n\nreplace ipcbench => "+here+"\n", 1)
 	for _, example := range []string{"fedavg", "transport"} {
 		t.Run(example, func(t *testing.T) {

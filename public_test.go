@@ -12,11 +12,10 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// public are the folders whose packages other programs import.
+// public are the folders of the packages that other programs may import.
 var public = []string{"cli", "phase", "phase/usage", "tensor", "tensor/models", "codec", "trainer", "transports", "transports/driver", "transports/all", "receipt", "identity"}
 
-// TestPublic: no exported signature of a public package names a type that another module
-// cannot name, because it is from internal/.
+// TestPublic: no exported signature of a public package uses a type from internal/, which other modules cannot name.
 func TestPublic(t *testing.T) {
 	for _, dir := range public {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -37,7 +36,7 @@ func TestPublic(t *testing.T) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.BlockStmt:
-					return false // what a function does is its own
+					return false // function bodies are not part of a signature
 				case *ast.ValueSpec:
 					return n.Type != nil
 				case *ast.SelectorExpr:

@@ -7,13 +7,13 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// What results may take, in bytes: they are in every clone for ever.
+// Limits for committed results, in bytes, because they stay in every clone for ever.
 const (
-	largestResult = 500_000 // openfl.json.gz has hundreds of clients a round
+	largestResult = 500_000 // openfl.json.gz has hundreds of clients per round
 	allResults    = 3_000_000
 )
 
-// TestResultsSize: no file in results is too large, nor are all of them together.
+// TestResultsSize: each file in results and all of them together are within the limits.
 func TestResultsSize(t *testing.T) {
 	entries, err := os.ReadDir("results")
 	check.Need(t, err == nil && len(entries) != 0, "%d files, %v", len(entries), err)

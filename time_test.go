@@ -13,20 +13,19 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// timed are the names of packages with which a test could judge by time, or sleep in
-// place of waiting. Package waiting has what tests may do.
+// timed lists functions of packages with which a test could judge by time, or sleep instead of waiting. Tests may use
+// the rest of package waiting.
 var timed = map[string][]string{
 	"time":    {"Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Since", "Until"},
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 	"waiting": {"Pause"},
 }
 
-// timedMethods are the methods likewise, of one argument: of points in time, and of
-// connections.
+// timedMethods lists such methods of times and connections, each with one argument.
 var timedMethods = []string{"Sub", "After", "Before", "SetDeadline", "SetReadDeadline", "SetWriteDeadline"}
 
-// mayTime are the functions of tests, or all of a file, that use them all the same, each
-// with its reason. Benchmarks may, too.
+// mayTime lists the functions of tests, or whole files, that use them nevertheless, each with the reason. Benchmarks
+// may use them too.
 var mayTime = map[string]string{
 	"bench/liars_test.go:Submit":                    "a worker that is late",
 	"cli/faults_test.go":                            "how long runs go on after a fault; in check-long and in soak",
@@ -46,15 +45,15 @@ var mayTime = map[string]string{
 	"transports/driver/drivertest/rounds.go:pause":  "a worker that others overtake",
 }
 
-// limitName are the names of limits of the product, and limitCall what tests set them by.
+// limitName matches names of the product's limits, and limitCall lists the functions with which tests set limits.
 var (
 	limitName = regexp.MustCompile(`(?i)(limit|patience|impatient|deadline|wait|timeout|answerTime)$`)
 	limitText = regexp.MustCompile(`\bdeadline=[1-5]?\d\b`)
 	limitCall = []string{"Patience", "lanesOf", "open", "breaks"}
 )
 
-// mayLimit are the functions of tests that set such a limit to less than a minute, each
-// with its reason. Elsewhere a busy machine could reach it before the test is done.
+// mayLimit lists the functions of tests that set such a limit to less than a minute, each with the reason. In other
+// tests, a busy machine could reach the limit before the test is done.
 var mayLimit = map[string]string{
 	"bench/against_test.go:TestAgainstStopped":                 "a worker that is stopped does not end by itself",
 	"bench/benchtest/benchtest.go:Process":                     "no limit: what a process has waited for a processor",
@@ -75,11 +74,11 @@ var mayLimit = map[string]string{
 	"transports/http/hostile_test.go:TestSlowPeers":            "nobody there has to keep to it",
 }
 
-// forTests are the packages that only tests import.
+// forTests lists packages that only tests import.
 var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/test/browser", "internal/test/rig", "internal/test/skip", "internal/test/child", "internal/test/proc"}
 
-// TestTime: no test asserts how long something takes, or sleeps until something may have
-// happened: package waiting knows how tests wait.
+// TestTime: no test asserts how long something takes, or sleeps until something may have happened. Tests wait with
+// package waiting.
 func TestTime(t *testing.T) {
 	used, limited := map[string]bool{}, map[string]bool{}
 	goFiles(t, func(path string, _ []string) {
@@ -101,7 +100,7 @@ func TestTime(t *testing.T) {
 			}
 			for _, what := range timings(file, d) {
 				key := name
-				if mayTime[path] != "" { // all of its functions
+				if mayTime[path] != "" { // all functions of the file
 					key = path
 				}
 				used[key] = true
@@ -118,11 +117,11 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// timings returns what of timed and timedMethods stands in a declaration.
+// timings returns the uses of timed and timedMethods in a declaration.
 func timings(file *ast.File, d ast.Decl) (all []string) {
-	names := map[string]string{} // of packages, by what the file calls them
+	names := map[string]string{} // package names, by their names in the file
 	for _, i := range file.Imports {
-		path, _ := strconv.Unquote(i.Path.Value) // the parser has seen to it
+		path, _ := strconv.Unquote(i.Path.Value) // the parser has checked it
 		name := path[strings.LastIndex(path, "/")+1:]
 		if local := name; timed[name] != nil {
 			if i.Name != nil {
@@ -149,7 +148,7 @@ func timings(file *ast.File, d ast.Decl) (all []string) {
 	return all
 }
 
-// limits returns the limits of less than a minute that a declaration sets.
+// limits returns the names of the limits of less than a minute that a declaration sets.
 func limits(d ast.Decl) (all []string) {
 	set := func(name, value ast.Expr) {
 		if s, ok := name.(*ast.SelectorExpr); ok {
@@ -193,7 +192,7 @@ func short(e ast.Expr) bool {
 	if b, ok := e.(*ast.BinaryExpr); ok && b.Op == token.MUL {
 		l, isNumber := b.X.(*ast.BasicLit)
 		if e = b.Y; isNumber {
-			n, _ = strconv.Atoi(l.Value) // 0 if it has a point
+			n, _ = strconv.Atoi(l.Value) // 0 if it has a decimal point
 		}
 	}
 	s, ok := e.(*ast.SelectorExpr)

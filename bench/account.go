@@ -10,8 +10,8 @@ import (
 	"ipcbench/trainer"
 )
 
-// account fills the block with what the processes recorded in the timed rounds.
-// A round with a missing span would give wrong times, so it is an error.
+// account fills the block with the usage, counters and times that the processes recorded
+// in the timed rounds. A missing span would make times wrong, so it is an error.
 func (s *blockRun) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
@@ -20,7 +20,7 @@ func (s *blockRun) account(r trainer.Report) error {
 	lost := r.Server.Lost
 	samples := r.Server.Samples
 	for i, w := range r.Processes {
-		var host seat // of the server
+		var host workerHost // zero value for the server's host
 		if i < len(s.hosts) && s.hosts[i].name != ServerHost {
 			host = s.hosts[i]
 		}
@@ -30,8 +30,8 @@ func (s *blockRun) account(r trainer.Report) error {
 		samples = append(samples, w.Samples...)
 		lost += w.Lost
 		if s.cell.inside() {
-			// The workers are in this process, whose usage is the server's; what it
-			// counted is its own.
+			// The workers run in this process: its usage is the server's already, but the
+			// workers' counters are separate.
 			for name, n := range w.Counts[trainer.Timed] {
 				b.Server.Counts[name] += n
 			}
@@ -39,7 +39,7 @@ func (s *blockRun) account(r trainer.Report) error {
 		}
 		p, cold := process(w), w.Usage[trainer.Cold]
 		p.Host, p.OtherClock = host.name, host.otherClock
-		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil { // it may be another host's, and the result has to be readable
+		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil { // it may come from another host, and result files must stay readable
 			name := trainer.ProcessName(i)
 			if host.name != "" {
 				name += " on " + host.name
@@ -48,12 +48,12 @@ func (s *blockRun) account(r trainer.Report) error {
 		}
 		b.Cold.Processes = append(b.Cold.Processes, cold)
 		b.Processes = append(b.Processes, p)
-		if i == 0 { // the same in all of them
+		if i == 0 { // all processes report the same software
 			s.software = printables(w.Software)
 		}
 	}
 	if lost > 0 {
-		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
+		return fmt.Errorf("the recorders had no room for %d spans: use fewer clients or a model with fewer tensors", lost)
 	}
 	rounds := byRound(samples, s.windows)
 	err := sameSpans(rounds, s.windows, uneven(b.Counts()) || s.cell.Variant.Codec() != nil || !b.OneClock())
@@ -74,11 +74,11 @@ func (s *blockRun) account(r trainer.Report) error {
 	return s.wire()
 }
 
-// sameSpans checks that every timed round has as many spans of each phase as the
-// first one: rounds differ in nothing but how long they take. A request may or may
-// not have to queue. If they are uneven, a codec makes more bytes in one round than in
-// another, or spans that name no round count nowhere, only the phases outside of
-// transports are the same.
+// sameSpans checks that all timed rounds have equally many spans of each phase, because
+// rounds do the same work. Queue spans are not compared: a request may or may not have to
+// queue. With uneven, only the phases outside transports are compared. Set it if rounds
+// legitimately differ within transports: because of uneven counters, a codec, or a
+// process on another clock, whose spans without a round are dropped.
 func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 	var want map[phase.Phase]int
 	for i, samples := range rounds {
@@ -93,7 +93,7 @@ func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 		}
 		for _, p := range phase.Phases() {
 			if got[p] != want[p] {
-				return fmt.Errorf("round %d has %d spans of %s, round %d has %d: something was done twice, or its end came too late to be counted",
+				return fmt.Errorf("round %d has %d spans of %s, but round %d has %d: work was done twice, or a span ended too late to be counted",
 					windows[i].round, got[p], p, windows[0].round, want[p])
 			}
 		}
@@ -101,19 +101,20 @@ func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 	return nil
 }
 
-// uneven reports whether rounds may differ in what transports did: calls were retried, or
-// some workers got handles and others bodies. Whoever is free takes the next client.
+// uneven reports whether rounds may differ within transports: calls were retried, or some
+// tensors came as handles and others as bodies. Whichever worker is free takes the next
+// client.
 func uneven(counts map[string]int64) bool {
 	return counts[phase.Retries] > 0 || counts[phase.HandleTensors] > 0 && counts[phase.BodyTensors] > 0
 }
 
-// wire checks that the tensors which moved as bytes were counted on their way. A
-// file is written once and read by every lane.
+// wire checks that all tensor bytes that moved were counted as sent and received. Files
+// may be sent once for all lanes.
 func (s *blockRun) wire() error {
 	counts := s.block.Counts()
 	moved, sent, received := counts[phase.BodyBytes], counts[phase.WireSent], counts[phase.WireReceived]
 	if received < moved || sent < moved && fileSystem(s.cell.Variant) == "" {
-		return fmt.Errorf("%d bytes of tensors moved, and only %d bytes were counted as sent and %d as received: the transport counts too late",
+		return fmt.Errorf("%d bytes of tensors moved, but only %d were counted as sent and %d as received: the transport counts too late",
 			moved, sent, received)
 	}
 	return nil
@@ -127,9 +128,9 @@ func process(t trainer.Totals) Process {
 	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts, CPUs: t.CPUs, Import: t.Import}
 }
 
-// byRound sorts samples to the timed rounds: by the round that they name, or,
-// where they name none, by when they ended, as a wait may begin long before its
-// round. The others are left out.
+// byRound groups samples by timed round: by the round that a sample names or, if it names
+// none, by its end, because a wait may begin long before its round. Samples outside timed
+// rounds are dropped.
 func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 	rounds := make([][]phase.Sample, len(windows))
 	for _, sample := range samples {
@@ -148,14 +149,13 @@ func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 	return rounds
 }
 
-// timed returns the index of a timed round, and whether it is one.
 func timed(windows []window, round int) (int, bool) {
 	return slices.BinarySearchFunc(windows, round, func(w window, round int) int { return w.round - round })
 }
 
-// durations returns the spans of a process whose clock is not the server's. Nothing but
-// how long each took counts, so they are moved to the start of the timed round that they
-// name. A span that names no round counts nowhere.
+// durations returns the spans of a process whose clock is not the server's. Only their
+// durations are meaningful, so each is moved to the start of the timed round that it
+// names. Spans of other rounds, or of none, are dropped.
 func durations(samples []phase.Sample, windows []window) (all []phase.Sample) {
 	for _, sample := range samples {
 		if i, found := timed(windows, int(sample.Round)); found {
@@ -166,15 +166,15 @@ func durations(samples []phase.Sample, windows []window) (all []phase.Sample) {
 	return all
 }
 
-// clip returns the part of the sample that lies in the window: a worker's wait
-// for its job may begin long before the round.
+// clip returns the part of the sample within the window: a worker's wait for its job may
+// begin long before the round.
 func clip(s phase.Sample, w window) (start, end int64) {
 	start, end = max(s.Start, w.start), min(s.End, w.end)
 	return start, max(start, end)
 }
 
-// covered returns how much of the window lies in any span. A sum of laps covers
-// nothing: it lies in the span of the call that made it.
+// covered returns how many nanoseconds of the window are within any span. It ignores
+// sums, which are part of the span of another call, and sorts samples by start.
 func covered(samples []phase.Sample, w window) int64 {
 	slices.SortFunc(samples, func(a, b phase.Sample) int { return cmp.Compare(a.Start, b.Start) })
 	var sum int64
@@ -189,7 +189,6 @@ func covered(samples []phase.Sample, w window) int64 {
 	return sum
 }
 
-// addPhases adds the phases of a timed round.
 func (s *blockRun) addPhases(samples []phase.Sample, w window) {
 	for _, sample := range samples {
 		start, end := clip(sample, w)
@@ -197,7 +196,7 @@ func (s *blockRun) addPhases(samples []phase.Sample, w window) {
 	}
 }
 
-// clients adds the times of each client of one round, in dispatch order.
+// clients appends the times of each client of one round, in dispatch order.
 func (s *blockRun) clients(samples []phase.Sample) error {
 	type span struct {
 		client int
@@ -208,7 +207,7 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		spans[span{int(sample.Client), sample.Phase}] = sample
 	}
 	b := s.block
-	for id := range s.roster { // a client's id is its index
+	for id := range s.roster { // a client's id is its index in the roster
 		of := func(p phase.Phase) phase.Sample { return spans[span{id, p}] }
 		dispatch, receive, reserve, train, collect := of(phase.Dispatch), of(phase.Receive), of(phase.ReserveUpdate), of(phase.Train), of(phase.Collect)
 		if slices.Contains([]int64{dispatch.Start, receive.End, reserve.Start, train.End, collect.End}, 0) {
@@ -216,8 +215,8 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		}
 		b.Train = append(b.Train, train.End-train.Start)
 		b.RTT = append(b.RTT, collect.End-dispatch.Start)
-		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) { // clones of a virtual machine say the same of their clocks
-			return fmt.Errorf("client %d had something before it was sent: its host's clock is not the server's, although both have one boot id", id)
+		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) { // cloned virtual machines have the same boot ID, but different clocks
+			return fmt.Errorf("client %d: data arrived before it was sent: its host's clock is not the server's, although both have the same boot ID", id)
 		}
 		b.Down = append(b.Down, receive.End-dispatch.Start)
 		b.Up = append(b.Up, collect.End-reserve.Start)

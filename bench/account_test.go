@@ -15,8 +15,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestUnequalRounds: a timed round with more or fewer spans of a phase than the
-// first one is named; waiting for a handler may or may not happen (guard 7).
+// TestUnequalRounds: a timed round with other numbers of spans than the first one is an error, except for spans of
+// queue, and of send if calls were retried (guard 7).
 func TestUnequalRounds(t *testing.T) {
 	round := func(phases ...phase.Phase) (spans []phase.Sample) {
 		for _, p := range phases {
@@ -33,9 +33,9 @@ func TestUnequalRounds(t *testing.T) {
 	}{
 		{"same", "", round(phase.Submit, phase.Train, phase.Submit, phase.Dispatch), false},
 		{"queued", "", append(round(phase.Queue), whole...), false},
-		{"one less", "round 6 has 1 spans of submit, round 4 has 2", round(phase.Dispatch, phase.Train, phase.Submit), false},
-		{"one more", "round 6 has 2 spans of train, round 4 has 1", append(round(phase.Train), whole...), true},
-		{"sent twice", "round 6 has 1 spans of send, round 4 has 0", append(round(phase.Send), whole...), false},
+		{"one less", "round 6 has 1 spans of submit, but round 4 has 2", round(phase.Dispatch, phase.Train, phase.Submit), false},
+		{"one more", "round 6 has 2 spans of train, but round 4 has 1", append(round(phase.Train), whole...), true},
+		{"sent twice", "round 6 has 1 spans of send, but round 4 has 0", append(round(phase.Send), whole...), false},
 		{"sent again", "", append(round(phase.Send), whole...), true},
 		{"none", "round 6 has 0 spans of dispatch", nil, false},
 	} {
@@ -44,8 +44,8 @@ func TestUnequalRounds(t *testing.T) {
 	}
 }
 
-// TestUneven: rounds are the same but where calls were made again, and where workers on
-// the server's host get handles and others bodies.
+// TestUneven: rounds may differ in their spans only if calls were retried, or if some workers get handles and others
+// get bodies.
 func TestUneven(t *testing.T) {
 	for _, tt := range []struct {
 		counts map[string]int64
@@ -61,8 +61,8 @@ func TestUneven(t *testing.T) {
 	}
 }
 
-// TestWireBelowPayload: fewer bytes on the wire than tensors that moved are an
-// error, on either side; a file is written once and read by every lane (guard 5).
+// TestWireBelowPayload: fewer bytes on the wire than in moved tensors are an error, in both directions. Storage may
+// send fewer than arrive, because every lane reads the same file (guard 5).
 func TestWireBelowPayload(t *testing.T) {
 	for _, tt := range []struct {
 		variant              string
@@ -83,8 +83,8 @@ func TestWireBelowPayload(t *testing.T) {
 	}
 }
 
-// TestSummedSpans: a sum of laps counts in its phase, covers nothing and is not
-// drawn: its start and end are no interval.
+// TestSummedSpans: a sum of laps counts in its phase, but covers no time and is not in the timeline, because its start
+// and end are not an interval.
 func TestSummedSpans(t *testing.T) {
 	whole := phase.Whole(4)
 	sum := phase.Timed(phase.Send, whole, 0, 70)
@@ -98,10 +98,10 @@ func TestSummedSpans(t *testing.T) {
 	check.That(t, slices.Equal(got.Phase, []string{"dispatch"}), "the timeline shows %v, want dispatch alone", got.Phase)
 }
 
-// TestAbsurdTotals: what no process has used is refused when it comes, with the host that
-// says so: at the end, the result could not be written.
+// TestAbsurdTotals: impossible usage or counts of a process fail the block at once, with an error that names the
+// process and host. Otherwise the result could not be written.
 func TestAbsurdTotals(t *testing.T) {
-	s := &blockRun{cell: Specs(t, all.Transports(), "http cnn")[0], block: &Block{}, hosts: []seat{{name: "h1"}}}
+	s := &blockRun{cell: Specs(t, all.Transports(), "http cnn")[0], block: &Block{}, hosts: []workerHost{{name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
 		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
@@ -113,8 +113,8 @@ func TestAbsurdTotals(t *testing.T) {
 	}
 }
 
-// TestOtherClock: what begins on one clock and ends on another is not measured. All else
-// is, and counts in the rounds that spans name (guard 22).
+// TestOtherClock: intervals that begin on one host's clock and end on another's are not measured. Everything else is,
+// and counts in the round that a span names (guard 22).
 func TestOtherClock(t *testing.T) {
 	cell := Specs(t, all.Transports(), "http cnn")[0]
 	account := func(otherClock bool, ahead int64) (*Block, error) {
@@ -126,7 +126,7 @@ func TestOtherClock(t *testing.T) {
 			report.Server.Samples = append(report.Server.Samples, span(phase.Dispatch, lane, 4, 1000, 1100), span(phase.Collect, lane, 4, 1200, 1900))
 			samples := []phase.Sample{
 				span(phase.Wait, lane, -1, 500, 1050), span(phase.Receive, lane, 4, 1050, 1300), span(phase.ReserveUpdate, lane, 4, 1300, 1310),
-				span(phase.Train, lane, 4, 1310, 1710), span(phase.Train, lane, 3, 500, 700), // the last is of no timed round
+				span(phase.Train, lane, 4, 1310, 1710), span(phase.Train, lane, 3, 500, 700), // the last span belongs to no timed round
 			}
 			for i := range samples {
 				samples[i].Start, samples[i].End = samples[i].Start+ahead, samples[i].End+ahead
@@ -134,7 +134,7 @@ func TestOtherClock(t *testing.T) {
 			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
 		}
 		s := &blockRun{cell: cell, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}},
-			hosts: []seat{{}, {name: "h2", otherClock: otherClock}}}
+			hosts: []workerHost{{}, {name: "h2", otherClock: otherClock}}}
 		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)
@@ -155,6 +155,6 @@ func TestOtherClock(t *testing.T) {
 	}
 	for _, ahead := range []int64{100_000e9, -400} {
 		_, err := account(false, ahead)
-		check.Fails(t, err, "round 4: client 1 had something before it was sent", "a clone of the server's machine")
+		check.Fails(t, err, "round 4: client 1: data arrived before it was sent", "a clone of the server's machine")
 	}
 }

@@ -18,33 +18,33 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// An interleaved run takes blocks of two builds of ipcbench in turn. Each block
-// is a process of a layout of its build, started for it: the other build's and this
-// one's alike, so that neither has an older heap. It reads an order from stdin and
-// answers on stdout; the end of stdin asks it to end early.
+// An interleaved run alternates blocks of two builds of ipcbench. Each block runs in a
+// fresh process of one of its build's layouts, for this build too, so that neither build
+// has an older heap. The process reads an order from stdin and answers on stdout; the end
+// of stdin asks it to finish early.
 
-// BlockCommand is the argument that makes a build of ipcbench read an order and
-// run one block. Both builds of an interleaved run must know it.
+// BlockCommand is the command-line argument that makes ipcbench read an order and run one
+// block.
 const BlockCommand = "block"
 
-// build returns the program that a build of ipcbench is, by its executable; empty is
-// this one.
+// build returns the program that runs blocks with the executable exe; empty means this
+// executable.
 func build(exe string) exchange.Program {
 	path := exe
-	if exe == filepath.Base(exe) { // a file of this folder, and not a command
+	if exe == filepath.Base(exe) { // a file in the current directory, not a command to search for in PATH
 		path = "./" + exe
 	}
 	return exchange.Program{
 		Name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, Path: path, Args: []string{BlockCommand}, Patience: 10 * time.Minute,
-		Doubt: ": is it a build of ipcbench that can run single blocks?", Late: ": continue it if it was stopped (kill -CONT), or raise --round-limit",
+		Doubt: ": is it a build of ipcbench that can run single blocks?", Late: ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
 	}
 }
 
-// patience is how long another build may take to say what it can.
+// patience is how long another build may take to report which cells it can run.
 const patience = 10 * time.Second
 
-// addBuilds adds all cells of both builds, but for those that the other one does
-// not know.
+// addBuilds adds the cells of both builds, except base cells that the other build cannot
+// run.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	base, head := r.sides()
 	r.result.Layouts = new(Layouts)
@@ -59,10 +59,10 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	if err != nil {
 		return &BuildError{fmt.Errorf("%s %s: %w", base.flag, base.name(0), err)}
 	}
-	if err := base.alike(ctx, *r.result.Against); err != nil {
+	if err := base.checkBuilds(ctx, *r.result.Against); err != nil {
 		return err
 	}
-	if err := head.alike(ctx, r.result.Environment); err != nil {
+	if err := head.checkBuilds(ctx, r.result.Environment); err != nil {
 		return err
 	}
 	if err := r.addCells(known, base); err != nil {
@@ -71,14 +71,15 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	return r.addCells(specs, head)
 }
 
-// askBase asks the other build which cells it can run, and keeps what it says of itself.
+// askBase returns the cells that the other build can run, and stores its environment in
+// the result. Being able to run the control only is an error.
 func (r *run) askBase(ctx context.Context, base side, specs []Spec) (known []Spec, err error) {
 	a, err := exchange.First(ctx, build(base.files[0]), firstOrder(specs), patience)
 	if err != nil {
 		return nil, err
 	}
 	r.result.Against = a.Environment
-	r.result.Against.Link = r.result.Environment.Link // it runs where this build does
+	r.result.Against.Link = r.result.Environment.Link // both builds run on the same links
 	why, compared := "", false
 	for i, s := range specs {
 		if a.Refused[i] == "" {
@@ -88,13 +89,13 @@ func (r *run) askBase(ctx context.Context, base side, specs []Spec) (known []Spe
 			why = a.Refused[i]
 		}
 	}
-	if why != "" && !compared { // the control alone says nothing of the others
+	if why != "" && !compared { // the control alone can be compared with no other cell
 		return nil, fmt.Errorf("it can run none of these cells: %s", why)
 	}
 	return known, nil
 }
 
-// firstOrder asks which of the cells a program can run.
+// firstOrder returns the order that asks a program which of the cells it can run.
 func firstOrder(specs []Spec) (o exchange.Order) {
 	var works []chainKey
 	o.Works = []exchange.Work{}
@@ -111,7 +112,6 @@ func firstOrder(specs []Spec) (o exchange.Order) {
 	return o
 }
 
-// orderWork returns what is trained in the cell, and by whom.
 func (s Spec) orderWork() exchange.Work {
 	w := exchange.Work{Model: s.Model.Name, Down: s.Model.Layout.Specs(), Clients: trainer.Roster(s.Clients)}
 	if s.Values == "" {
@@ -123,12 +123,13 @@ func (s Spec) orderWork() exchange.Work {
 	return w
 }
 
-// orderCell returns the cell, whose work has that index.
+// orderCell describes the cell for an order, whose work it is at that index.
 func (s Spec) orderCell(work int) exchange.Cell {
 	return exchange.Cell{Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup}
 }
 
-// blockOrder asks for one block of the cell.
+// blockOrder returns the order for one block of the cell. slow is a canary's extra CPU
+// time per training.
 func (s Spec) blockOrder(p Plan, slow time.Duration) exchange.Order {
 	p = ofBlock(s.planned(p))
 	o := exchange.Order{Works: []exchange.Work{s.orderWork()}, Block: &exchange.Block{
@@ -139,8 +140,8 @@ func (s Spec) blockOrder(p Plan, slow time.Duration) exchange.Order {
 	return o
 }
 
-// ordered returns a cell of an order, or why this build cannot run it.
-func ordered(o *exchange.Order, i int, all []driver.Transport) (s Spec, err error) {
+// specOf returns cell i of an order, unless this build cannot run it.
+func specOf(o *exchange.Order, i int, all []driver.Transport) (s Spec, err error) {
 	c, err := o.Cell(i)
 	if err != nil {
 		return s, err
@@ -156,7 +157,7 @@ func ordered(o *exchange.Order, i int, all []driver.Transport) (s Spec, err erro
 	return s, cmp.Or(s.validate(), s.checkLink())
 }
 
-// planOf returns a plan of the ordered block alone.
+// planOf returns a plan of exactly the ordered block.
 func planOf(b *exchange.Block) (Plan, error) {
 	p := Plan{
 		Rules: exchange.Rules, Blocks: 1, Precision: 1,
@@ -164,12 +165,13 @@ func planOf(b *exchange.Block) (Plan, error) {
 		Samples: b.Spans, RoundLimit: b.RoundLimit, Pin: b.Pin,
 	}
 	if p.Rounds > 0 && p.Time == 0 {
-		p.Time = 1 // which does not count
+		p.Time = 1 // must be positive, but is not used with Rounds
 	}
 	return p, CheckPlan(p)
 }
 
-// program returns what runs a block of c in that layout, if it is not this process.
+// program returns the program that runs blocks of c: its peer, or the executable of that
+// layout.
 func (r *run) program(c *cell, layout int) (exchange.Program, error) {
 	if p := c.peer(); p != nil {
 		return p.program(r.Python.Dir)
@@ -177,8 +179,8 @@ func (r *run) program(c *cell, layout int) (exchange.Program, error) {
 	return build(c.files[layout]), nil
 }
 
-// blockThere runs one block of c in a process of its build, or has its peer run it, and
-// compares what that made with the reference chain of this one.
+// blockThere runs one block of c in its peer or in a process of its build. It checks the
+// answer, also against the reference chain, and returns the times of empty calls, in ns.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	p, err := r.program(c, b.Layout)
 	if err != nil {
@@ -186,10 +188,10 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	}
 	o := c.blockOrder(r.Plan, r.slow(c))
 	r.progress(r.label(c))
-	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
+	debug.FreeOSMemory() // so that garbage of the reference chain is not collected during the block
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))
 	a, err := exchange.Ask(ctx, quit, p, o, guess)
-	if err != nil && p.Alone && quit.Err() != nil { // it did not know how to end early
+	if err != nil && p.Alone && quit.Err() != nil { // the peer may not support ending early
 		return nil, context.Cause(quit)
 	}
 	if err != nil {
@@ -199,16 +201,16 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if err := a.Check(q); err != nil {
 		return nil, fmt.Errorf("%s: its answer: %w", p, err)
 	}
-	if a.Software != nil { // with what it has loaded since
+	if a.Software != nil { // it may have loaded more software since the first order
 		c.result.Software = a.Software
 	}
 	got := *a.Block
 	got.Index, got.Layout, got.Position, got.At, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, 0
 	*b = got
 	if len(b.Round) == 0 {
-		return nil, nil // it was interrupted
+		return nil, nil
 	}
-	if a.Unproved != "" { // nothing can be compared
+	if a.Unproved != "" { // there are no hashes to compare
 		c.result.Unproved = cmp.Or(c.result.Unproved, a.Unproved)
 		return a.Pings, nil
 	}
@@ -216,8 +218,8 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	return a.Pings, r.compare(ctx, c, s)
 }
 
-// ServeBlock carries out one order, which it reads from in, and answers on out.
-// It ends early when ctx ends or in does.
+// ServeBlock reads one order from in, carries it out and writes the answer to out. It
+// ends early if ctx is done or if in ends.
 func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host) error {
 	err := exchange.Serve(ctx, in, out, func(quit context.Context, o *exchange.Order, a *exchange.Answer) error {
 		return carryOut(quit, o, a, h)
@@ -234,7 +236,7 @@ func carryOut(quit context.Context, o *exchange.Order, a *exchange.Answer, h tra
 		a.Environment = &e
 		for i := range o.Cells {
 			refused := ""
-			if _, err := ordered(o, i, h.Transports); err != nil {
+			if _, err := specOf(o, i, h.Transports); err != nil {
 				refused = err.Error()
 			}
 			a.Refused = append(a.Refused, refused)
@@ -242,13 +244,13 @@ func carryOut(quit context.Context, o *exchange.Order, a *exchange.Answer, h tra
 		return nil
 	}
 	if len(o.Cells) != 1 {
-		return fmt.Errorf("order: a block of %d cells: must be one", len(o.Cells))
+		return fmt.Errorf("order: a block must have one cell, not %d", len(o.Cells))
 	}
 	plan, err := planOf(o.Block)
 	if err != nil {
 		return err
 	}
-	spec, err := ordered(o, 0, h.Transports)
+	spec, err := specOf(o, 0, h.Transports)
 	if err != nil {
 		return err
 	}

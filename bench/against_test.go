@@ -13,14 +13,13 @@ import (
 	"ipcbench/phase"
 )
 
-// self returns this executable, which is a build of ipcbench as far as blocks
-// are concerned.
+// self returns this executable, which also serves as another build of ipcbench.
 func self(t *testing.T) string {
 	t.Helper()
 	return check.Value(os.Executable())(t)
 }
 
-// script makes a program of a shell's commands.
+// script writes an executable shell script and returns its path.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other")
@@ -28,8 +27,8 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// TestAgainst: blocks of two builds take turns, all in processes of their own,
-// with the controls of both; what the base says of itself is kept (guard 10).
+// TestAgainst: blocks of two builds alternate, each in its own processes and each build with its control. The result
+// keeps the environment that the base reports (guard 10).
 func TestAgainst(t *testing.T) {
 	o := options(t, short(t, 6, 2), "grpc-batch cnn workers=2 clients=3")
 	o.Against = []string{self(t)}
@@ -52,8 +51,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestAgainstCells: another build learns all that is unusual of a cell, does it, and makes
-// the same models of it.
+// TestAgainstCells: another build gets all unusual settings of a cell, applies them and computes the same models.
 func TestAgainstCells(t *testing.T) {
 	cells := []string{
 		"pickle cnn up=lora:2 workers=1 clients=2", "pickle cnn workers=1 clients=2 change=5%/rows values=normal scenario=sync",
@@ -73,15 +71,15 @@ func TestAgainstCells(t *testing.T) {
 	}
 }
 
-// TestAgainstOthers: what is not such a build is refused, each with its own error.
+// TestAgainstOthers: a program that is not a usable build is rejected, with the reason.
 func TestAgainstOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ exe, want string }{
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"another":       {script(t, `echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
 		"silent":        {script(t, "cat >/dev/null & exit 0"), "its answer"},
-		"older":         {script(t, `read order; echo '{"version": 1}'`), "its answer: of version 1, and this build has version 2: measure each apart"},
+		"older":         {script(t, `read order; echo '{"version": 1}'`), "its answer: version: 1: must be 2: run the builds separately"},
 		"garbage":       {script(t, `read order; echo '{"version": "x"}'`), "its answer"},
-		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "says nothing of the build"},
+		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "does not identify the build"},
 		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
 		"reports error": {script(t, `read order; echo '{"version": 2, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
@@ -98,16 +96,15 @@ func TestAgainstOthers(t *testing.T) {
 	}
 }
 
-// TestAgainstWrongData: what the other build says of its models is compared with the
-// reference chain of this one.
+// TestAgainstWrongData: the model hashes of the other build are compared with this build's reference chain.
 func TestAgainstWrongData(t *testing.T) {
 	o := options(t, short(t, 3, 1), "pickle cnn clients=2")
 	o.Against = []string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}
 	fails(t, o, "round 1: the new model's hash is 0123456789abcdef, the reference chain has ")
 }
 
-// TestAgainstStopped: a process of a block that stops answering ends the run within
-// a bound, and the error names it, what it was doing and its state.
+// TestAgainstStopped: a block's process that stops answering ends the run within the round limit. The error names the
+// process, its block and its state.
 func TestAgainstStopped(t *testing.T) {
 	skip.Long(t)
 	o := options(t, short(t, 3, 1), "pickle cnn")
@@ -118,10 +115,10 @@ case "$order" in
 *) echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac`)
 	o.Against = []string{other}
-	fails(t, o, other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "continue it if it was stopped (kill -CONT)")
+	fails(t, o, other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "if it was stopped, continue it (kill -CONT)")
 }
 
-// TestServeBlock: an order that cannot be carried out is answered, not obeyed.
+// TestServeBlock: a valid order is carried out; any other is answered with the reason.
 func TestServeBlock(t *testing.T) {
 	const (
 		works = `"works": [{"model": "m", "down": [{"name": "w", "dtype": "f32", "shape": [2]}], "clients": [{"id": 0, "weight": 1, "device": "cpu"}]}]`
@@ -129,11 +126,11 @@ func TestServeBlock(t *testing.T) {
 		block = `"block": {"rounds": 1, "verify": "all", "spans": 9999}`
 	)
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"version": 99, "cells": 7}`, `{"version":2,"rules":3,"error":"order: of version 99, and this build has version 2`},
+		{"another version", `{"version": 99, "cells": 7}`, `{"version":2,"rules":3,"error":"order: version: 99: must be 2`},
 		{"no such transport", `{"version": 2, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
 		{"no plan", `{"version": 2, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans must be at least 1, not 0"},
 		{"no workers", `{"version": 2, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers must be at least 1, not 0"},
-		{"two cells", `{"version": 2, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block of 2 cells: must be one"},
+		{"two cells", `{"version": 2, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block must have one cell, not 2"},
 		{"what it can", `{"version": 2, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"luck": 1}]}`, `"refused":["","unknown transport`},
 		{"another key", `{"version": 2, ` + works + `, "cells": [{"luck": 1}]}`, `"refused":["unknown field \"luck\""]`},
 		{"a block", `{"version": 2, ` + works + `, "cells": [` + cell + `], ` + block + `}`, `"hashes":["`},

@@ -11,8 +11,7 @@ import (
 	"ipcbench/transports/all"
 )
 
-// FuzzAnswer: whatever another build answers is an error or can be a part of a
-// result that validates.
+// FuzzAnswer: any answer of another build is rejected, or can be part of a result that validates.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"version":2}`,
@@ -41,8 +40,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzOrder: whatever another process orders is refused, or is a cell and a plan
-// within the limits.
+// FuzzOrder: any order of another process is rejected, or gives cells and a plan within the limits.
 func FuzzOrder(f *testing.F) {
 	text := check.Value(os.ReadFile("testdata/order.json"))(f)
 	f.Add(text)
@@ -52,7 +50,7 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		for i := range o.Cells {
-			s, err := ordered(o, i, all.Transports())
+			s, err := specOf(o, i, all.Transports())
 			check.Need(t, err != nil || s.validate() == nil, "cell %v", s)
 		}
 		if o.Block == nil {

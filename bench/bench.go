@@ -24,43 +24,41 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Options say what to run.
+// Options select what Run measures, and how.
 type Options struct {
 	Cells    []Spec
-	Skipped  []Skipped // cells that were asked for besides, for the result
+	Skipped  []Skipped // cells the user asked for that cannot run; copied to the result
 	Plan     Plan
-	Control  transports.Variant // the transport inside one process, which every cell is compared with
-	Listen   netip.AddrPort     // where servers listen over TCP, at any port if it is 0; zero is the loopback interface
-	Ports    driver.Ports       // at which of its ports, if Listen has none; zero is any
-	Python   Python             // for workers in Python, and reference rows
-	Fleet    *agent.Fleet       // on whose hosts the workers are; nil has them on this one
-	Agents   int                // how many will join, where Fleet is nil since they have not yet: such a run can be described
-	Place    Place              // on which of the hosts
-	Hurried  bool               // when ctx ends, the round in hand does: who ends it kills soon after
-	Insecure bool               // they may listen elsewhere without tls=mutual
-	Files    *identity.Files    // certificates for TLS; nil has each session make its own
-	Against  []string           // executables of another build, its layouts, whose blocks are run between those of this one; or none
-	Layouts  []string           // executables of this build, with Against: its layouts besides this one
-	Canary   float64            // by what share a copy of one cell is slowed down; 0 for no canary
+	Control  transports.Variant // the transport within one process; each cell is compared with a cell of this variant
+	Listen   netip.AddrPort     // TCP address of servers; port 0 means any port, the zero value the loopback interface
+	Ports    driver.Ports       // range of ports to use if Listen has none; zero means any port
+	Python   Python             // interpreter and directory for workers in Python and reference rows
+	Fleet    *agent.Fleet       // agents whose hosts run the workers; nil means this host
+	Agents   int                // number of agents that will join; without Fleet, a run can only be checked and described
+	Place    Place              // distribution of worker processes over the hosts
+	Hurried  bool               // end the current round as soon as ctx is done: set it if the launcher (mpirun, srun) kills soon after its signal
+	Insecure bool               // allow addresses other than the loopback interface without tls=mutual
+	Files    *identity.Files    // certificates for TLS; if nil, each session creates its own
+	Against  []string           // executables of another build, one per layout, whose blocks alternate with this build's; may be empty
+	Layouts  []string           // executables with other layouts of this build; only with Against
+	Canary   float64            // share by which a copy of one cell is slowed down; 0 means no canary
 	Host     trainer.Host
-	Command  []string       // for the result
-	Doctor   []doctor.Check // what was found out about the machine, for the result
-	Progress func(Progress) // called between rounds and never during one; may be nil
+	Command  []string       // command line, for the result
+	Doctor   []doctor.Check // checks of the machine; warnings and failures are copied to the result
+	Progress func(Progress) // called between rounds, never during one; may be nil
 
-	// Save, unless it is nil, is called between cycles with all that was measured so
-	// far, marked as partial, so that a run which is killed leaves that. It takes a
-	// small share of the run's time: where it is slow, it is called less often. What
-	// it returns ends nothing: the result that Run returns is complete.
+	// Save, if not nil, is called between cycles with a partial result, so that a killed
+	// run leaves it behind. It uses about 2 % of the run's time: the slower it is, the
+	// less often it is called. Its error is ignored; Run returns the complete result.
 	Save func(*Result) error
 
-	Profiling Profiling // what is profiled, in blocks of their own
+	Profiling Profiling // profiles to take, in blocks of their own
 }
 
-// Run measures all cells, with the control cells and the floors that they are
-// judged by. When ctx ends, Run ends after the round in hand and returns what
-// it has, marked as partial, without an error. A cell that fails ends the run:
-// the result so far is returned with the error. Profiles come last: without them,
-// the result is complete.
+// Run measures all cells, their controls and floors. If ctx is done, it finishes the
+// current round and returns a result marked partial and a nil error. If a cell fails, it
+// returns the result so far and the error. Profiles come last: if they fail, the returned
+// result is complete without them.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r, err := newRun(ctx, o)
 	if err != nil {
@@ -69,7 +67,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r.all(ctx)
 }
 
-// all runs everything.
 func (r *run) all(ctx context.Context) (*Result, error) {
 	patience := grace
 	if r.Hurried {
@@ -82,7 +79,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	if err == nil && ctx.Err() == nil {
 		err = r.profiles(ctx)
 		if err != nil && ctx.Err() == nil {
-			return r.sofar(""), err // all that was measured is complete
+			return r.sofar(""), err // profiles failed, but all measurements are complete
 		}
 	}
 	partial := ""
@@ -90,7 +87,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	case ctx.Err() != nil:
 		partial = fmt.Sprint(context.Cause(ctx))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
-			err = nil // what was broken off has not failed
+			err = nil // an interrupted block is not a failure
 		}
 	case err != nil:
 		partial = err.Error()
@@ -98,43 +95,42 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	return r.sofar(partial), err
 }
 
-// run is a run in progress.
 type run struct {
 	Options
 	here      *host
 	started   time.Time
 	result    *Result
-	order     *rand.Rand // of blocks
+	order     *rand.Rand // shuffles the steps of a cycle
 	cells     []*cell
 	chains    []*chain
 	floors    []*Floor
-	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
-	software  map[*Peer]map[string]string       // of peers, as they say
-	done      int                               // blocks
-	cycle     int                               // in hand, from 0
-	steps     []*step                           // of which cycles are made
-	profiling []*step                           // after them
+	tried     map[*Floor]map[string][][]float64 // samples by condition and block, for floors measured under several conditions
+	software  map[*Peer]map[string]string       // versions by name, as reported by each peer
+	done      int                               // number of blocks that have run
+	cycle     int                               // index of the current cycle, from 0
+	steps     []*step                           // blocks and floors that cycles run
+	profiling []*step                           // run after all cycles
 	pace      pace
-	nextSave  time.Time // not before
+	nextSave  time.Time // earliest time of the next save
 }
 
-// cell is a cell in progress.
 type cell struct {
 	Spec
-	files  []string // of the layouts of its build, whose processes run its blocks in turn; nil if it has no build
+	files  []string // executables of its build, one per layout, whose processes run its blocks in turn; nil unless interleaved
 	canary canaryKind
-	copyOf *cell // of a canary
+	copyOf *cell // the original, if this is a canary
 	chain  *chain
 	result Cell
-	spent  time.Duration // of its time
+	spent  time.Duration // charged against its plan's time
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
 	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
 		return nil, err
 	}
-	// Whoever repeats a run gets another order, so that what a block does to the next
-	// one averages out. The number fits into a float: many readers of JSON have no other.
+	// Each run gets a new order, so that effects of one block on the next average out
+	// over repeated runs. The seed fits into a float64 exactly, because many JSON readers
+	// have only floats.
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
@@ -176,13 +172,13 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.addCanaries()
 	r.planFloors()
-	return r, r.dry()
+	return r, r.checkResult()
 }
 
-// dry checks the result as far as it is known before anything is measured: what
-// could not be written at the end is not run. What the machine and the command
-// line say is made printable.
-func (r *run) dry() error {
+// checkResult checks the parts of the result that are known before measuring, so that no
+// run ends with a result that cannot be written. Text from the machine and the command
+// line is made printable.
+func (r *run) checkResult() error {
 	result.MakePrintable(r.result)
 	err := r.result.ValidateHead()
 	for _, c := range r.cells {
@@ -194,7 +190,7 @@ func (r *run) dry() error {
 	return nil
 }
 
-// addCells adds the cells of one build.
+// addCells adds the cells of one build. Duplicates are an error.
 func (r *run) addCells(specs []Spec, of side) error {
 	for _, s := range specs {
 		c := &cell{Spec: s, files: of.files, chain: r.chainOf(s), result: s.Cell()}
@@ -206,15 +202,15 @@ func (r *run) addCells(specs []Spec, of side) error {
 			c.result.Launcher, c.result.Peer, c.result.Software = "peer", p.shown, r.software[p]
 		}
 		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.result.Build == of.build && d.result.ID() == c.result.ID() }) {
-			return fmt.Errorf("%s: asked for twice", s)
+			return fmt.Errorf("duplicate cell %s", s)
 		}
 		r.cells = append(r.cells, c)
 	}
 	return nil
 }
 
-// chainOf returns the reference chain of s, a new one if no cell before did the same;
-// nil if its worker function is a user's.
+// chainOf returns the reference chain of s, shared with earlier cells that compute the
+// same. It is nil for a user's worker function.
 func (r *run) chainOf(s Spec) *chain {
 	if s.Train != "" {
 		return nil
@@ -228,8 +224,8 @@ func (r *run) chainOf(s Spec) *chain {
 	return r.chains[i]
 }
 
-// withControls adds the control cell of every cell that lacks it, before it. A user's
-// worker function does not run inside of this process.
+// withControls returns the cells, each preceded by its control unless that is present. A
+// user's worker function has no control, because it does not run in this process.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	have := map[string]bool{}
 	for _, s := range cells {
@@ -248,22 +244,22 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	return all
 }
 
-// fileSystem returns what lies under the directory in which a variant writes
-// files, if it has such a setting.
+// fileSystem returns the type of the file system of the variant's directory setting;
+// empty if it has none, or if the type is unknown.
 func fileSystem(v transports.Variant) string {
 	all := v.Transport.Settings()
 	i := slices.IndexFunc(all, func(s driver.Setting) bool { return s.Kind == driver.Path })
 	if i < 0 {
 		return ""
 	}
-	name, _ := machine.FileSystem(cmp.Or(v.Settings[all[i].Name], os.TempDir())) // empty if nobody knows
+	name, _ := machine.FileSystem(cmp.Or(v.Settings[all[i].Name], os.TempDir()))
 	return name
 }
 
-// finished reports whether c needs no more blocks, and notes why. Cells that do
-// the same work are compared with each other, and one of them is the control that
-// is subtracted from all: they end together. Blocks that one of them had alone
-// would hold what the machine did only then.
+// finished reports whether c needs no more blocks, and records the reason. Cells that do
+// the same work end together: they are compared, and one of them is the control that is
+// subtracted from the others. Blocks that only one of them had would include machine
+// conditions that the others never met.
 func (r *run) finished(c *cell) bool {
 	if c.result.Stopped != "" {
 		return true
@@ -278,7 +274,7 @@ func (r *run) finished(c *cell) bool {
 	return true
 }
 
-// peers returns the cells that do the same work as c, c included.
+// peers returns the cells with the same workload, workers and clients as c, including c.
 func (r *run) peers(c *cell) []*cell {
 	var all []*cell
 	for _, d := range r.cells {
@@ -289,15 +285,15 @@ func (r *run) peers(c *cell) []*cell {
 	return all
 }
 
-// enough returns why c may stop, or nothing if it needs more blocks. All its peers
-// share one budget of time, and one with slow rounds takes more of it.
+// enough returns the reason why c may stop, or "" if it needs more blocks. Its peers
+// share one time budget, of which cells with slow rounds use more.
 func (r *run) enough(c *cell, peers []*cell) string {
 	n := len(c.result.Blocks)
 	switch {
 	case n < r.Plan.Blocks:
 		return ""
 	case r.Plan.Rounds > 0:
-		if c.result.Rounds() < r.Plan.Rounds { // a block has no more than recorders have room for
+		if c.result.Rounds() < r.Plan.Rounds {
 			return ""
 		}
 		return "rounds"
@@ -311,7 +307,7 @@ func (r *run) enough(c *cell, peers []*cell) string {
 	return ""
 }
 
-// unspent returns what is left of the time of cells that share it.
+// unspent returns the remaining part of the time that the cells share.
 func (r *run) unspent(peers []*cell) time.Duration {
 	left := time.Duration(len(peers)) * r.Plan.Time
 	for _, d := range peers {
@@ -320,14 +316,14 @@ func (r *run) unspent(peers []*cell) time.Duration {
 	return left
 }
 
-// precise reports whether the interval of the cell's median round is as narrow
-// as the plan asks for.
+// precise reports whether the relative confidence interval of the cell's median round is
+// at most the plan's Precision.
 func (r *run) precise(c *cell) bool {
 	i := stat.Of(c.rounds())
 	return i.Sure() && i.Relative() <= r.Plan.Precision
 }
 
-// rounds returns the times of the timed rounds by block, in seconds.
+// rounds returns the durations of timed rounds in seconds, by block.
 func (c *cell) rounds() (blocks [][]float64) {
 	for _, b := range c.result.Blocks {
 		blocks = append(blocks, seconds(b.Round))
@@ -343,7 +339,7 @@ func seconds(ns []int64) []float64 {
 	return s
 }
 
-// block runs one block of c.
+// block runs one block of c, and keeps it if a round was timed.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
 	run := r.blockHere
 	if c.files != nil || c.peer() != nil {
@@ -358,11 +354,11 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
-	if c.result.Build != "base" { // a floor is that of this build
+	if c.result.Build != "base" { // rpc-empty describes this build only
 		r.keepPings(c.Spec, pings)
 	}
 	if len(b.Round) == 0 {
-		return nil // interrupted before there was anything to keep
+		return nil
 	}
 	c.spent += charge(&b)
 	thin(&b, c.Clients, c.Workers)
@@ -380,17 +376,15 @@ func (r *run) next(c *cell, run func(b *Block) error) (b Block, err error) {
 	return b, nil
 }
 
-// leastCharge is what a block counts for at least, of the time of its cell. To
-// start and end a session takes longer than that: a cell of short rounds would
-// spend minutes on seconds.
+// leastCharge is the least time that a block is charged for. Starting and ending a
+// session takes longer than the timed rounds of a fast cell, which would otherwise spend
+// minutes on seconds of rounds.
 const leastCharge = 100 * time.Millisecond
 
-// charge returns how much of its cell's time the block has used.
 func charge(b *Block) time.Duration {
 	return max(b.RoundTime(), leastCharge)
 }
 
-// String says which cell it is, for progress and errors.
 func (c *cell) String() string {
 	text := c.Spec.String()
 	for _, of := range []string{c.result.Build, string(c.canary)} {
@@ -401,17 +395,19 @@ func (c *cell) String() string {
 	return text
 }
 
-// blockHere runs one block of c with this process as its server.
+// blockHere runs one block of c with this process as its server. It returns the times of
+// empty calls, in ns.
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	s := &blockRun{slow: r.slow(c), block: b}
 	err = r.serve(ctx, quit, c, s, r.label(c))
-	if s.software != nil { // a block that failed before its end says nothing of it
+	if s.software != nil { // a block that failed early has no report of its software
 		c.result.Software = s.software
 	}
 	return s.pings, err
 }
 
-// serve runs s, a block of c, with this process as its server. Progress names it what.
+// serve runs s as a block of c with this process as its server. what names the block in
+// progress reports.
 func (r *run) serve(ctx, quit context.Context, c *cell, s *blockRun, what string) error {
 	s.cell, s.plan, s.chain = c.Spec, c.Spec.planned(r.Plan), c.chain
 	s.block.SpanCost = spanCost()
@@ -423,8 +419,8 @@ func (r *run) serve(ctx, quit context.Context, c *cell, s *blockRun, what string
 	return r.compare(ctx, c, s)
 }
 
-// compare compares the rounds of a block of c with the reference chain. What it
-// takes to make that longer is no part of what a block takes.
+// compare compares the models of a block of c with the reference chain. Time to extend
+// the chain does not count as time of the block.
 func (r *run) compare(ctx context.Context, c *cell, s *blockRun) error {
 	what := fmt.Sprintf("reference chain of %s, clients=%d", c.result.Model.Label(), c.Clients)
 	s.onChain = func(int) { r.progress(what) }
@@ -437,8 +433,7 @@ func (r *run) compare(ctx context.Context, c *cell, s *blockRun) error {
 	return err
 }
 
-// oneLine joins the lines of a text, such as the error of a process with what it
-// wrote to stderr.
+// oneLine joins the lines of a text, such as an error with its stderr, with semicolons.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

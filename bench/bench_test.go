@@ -49,8 +49,7 @@ func host() trainer.Host {
 	return trainer.Host{Transports: ts, Funcs: bench.Funcs()}
 }
 
-// short returns a plan of so many rounds of a cell, or as many as there is time for, in so
-// many blocks.
+// short returns a plan with this many rounds per cell and this many blocks. With 0 rounds, a cell measures for 60 ms.
 func short(t testing.TB, rounds, blocks int) bench.Plan {
 	t.Helper()
 	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
@@ -58,7 +57,7 @@ func short(t testing.TB, rounds, blocks int) bench.Plan {
 	return p
 }
 
-// options returns those of a run of cells that bench.Specs makes of the texts.
+// options returns the options of a run of the cells, which are in the notation of bench.Specs.
 func options(t testing.TB, p bench.Plan, cells ...string) bench.Options {
 	t.Helper()
 	h := host()
@@ -66,7 +65,7 @@ func options(t testing.TB, p bench.Plan, cells ...string) bench.Options {
 	return bench.Options{Cells: bench.Specs(t, h.Transports, cells...), Plan: p, Control: control, Host: h}
 }
 
-// run returns a result that validates, with the floors that are named.
+// run measures with only the named floors, checks that the result validates, and returns it.
 func run(t testing.TB, o bench.Options, floors ...string) *bench.Result {
 	t.Helper()
 	r := check.Value(bench.RunWithFloors(t.Context(), o, floors...))(t)
@@ -79,7 +78,7 @@ func measure(t testing.TB, p bench.Plan, cells ...string) *bench.Result {
 	return run(t, options(t, p, cells...))
 }
 
-// fails checks that a run ends with an error that holds all the texts.
+// fails checks that a run ends with an error that contains all the texts.
 func fails(t testing.TB, o bench.Options, texts ...string) {
 	t.Helper()
 	_, err := bench.RunWithFloors(t.Context(), o)
@@ -88,7 +87,6 @@ func fails(t testing.TB, o bench.Options, texts ...string) {
 	}
 }
 
-// cellOf returns the cell of a variant.
 func cellOf(t testing.TB, r *bench.Result, variant string) bench.Cell {
 	t.Helper()
 	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == variant })
@@ -96,8 +94,7 @@ func cellOf(t testing.TB, r *bench.Result, variant string) bench.Cell {
 	return r.Cells[i]
 }
 
-// proved checks that a cell is, and that the payload of each of its timed rounds was
-// moved, if its transport is one that moves bytes.
+// proved checks that a cell is proved and, for pickle, that exactly the payload of its timed rounds was moved.
 func proved(t testing.TB, c bench.Cell) {
 	t.Helper()
 	check.That(t, c.Proved(), "%s, %s: not proved", c.ID(), c.Build)

@@ -19,44 +19,44 @@ import (
 	"ipcbench/trainer"
 )
 
-// emptyCalls of a block, if its transport makes calls.
+// emptyCalls is the number of empty calls measured per block, if the transport makes
+// calls.
 const emptyCalls = 100
 
-// proofEvery is how many rounds lie between two that are proved.
+// proofEvery is the interval between proved rounds: every eighth round is proved.
 const proofEvery = 8
 
-// blockRun is a block in progress.
 type blockRun struct {
 	cell    Spec
 	plan    Plan
-	chain   *chain           // nil if another build asks for the block, and compares, or there is none: see sent
-	slow    time.Duration    // CPU time that every training burns besides: a canary
-	config  trainer.Config   // before the start, where the server listens over TCP, and to whom
-	hosts   []seat           // of its processes, by number, of a run with agents
-	session *trainer.Session // nil between rounds that have their own
-	fresh   *fresh           // nil if one session serves all rounds
-	roster  []trainer.Client // nil for the usual ones
+	chain   *chain           // nil if another build, which ordered the block, compares its hashes, or for a user's worker function: see proveSent
+	slow    time.Duration    // extra CPU time per training, in a canary
+	config  trainer.Config   // before start, only where and how the server listens over TCP
+	hosts   []workerHost     // host of each worker process; nil without agents
+	session *trainer.Session // with --respawn, nil between rounds
+	fresh   *fresh           // state between rounds with --respawn; else nil
+	roster  []trainer.Client // nil means the standard clients
 	fold    *trainer.Fold
-	model   *tensor.Package // the current one
-	trained *tensor.Package // what clients of the round have of it
-	proof   *proof          // nil if updates arrive as clients have made them
+	model   *tensor.Package // current model
+	trained *tensor.Package // model of this round as clients receive it, which a lossy codec changes
+	proof   *proof          // for lossy codecs; nil if updates arrive unchanged
 	block   *Block
-	hashes  []exchange.Hash   // of the models that the rounds have made
-	running [][]exchange.Hash // of each of them after each of its tensors, of a peer that says them
-	windows []window          // of the timed rounds
+	hashes  []exchange.Hash   // hash of the model after each round
+	running [][]exchange.Hash // by round, hashes after each tensor of the model; only from peers that report them
+	windows []window          // timed rounds
 	open    trainer.Window
-	pings   []int64 // what empty calls took, ns
+	pings   []int64 // duration of each empty call, ns
 
 	onRound func()
-	onChain func(round int) // while the reference chain is made longer
+	onChain func(round int) // called after each round of extending the reference chain
 
 	profiling *trainer.Profiling // nil unless the block is profiled
-	report    trainer.Report     // of all rounds, at the end
-	software  map[string]string  // of workers in Python
-	stalePeak bool               // of this process: what ran before may have been larger
+	report    trainer.Report     // totals of all rounds, complete at the end
+	software  map[string]string  // versions by name, reported by Python workers
+	stalePeak bool               // the kernel could not reset this process's peak memory, so it may include earlier blocks
 }
 
-// window is when a timed round was, on the clock of package phase.
+// window is the time of one timed round, by the clock of package phase.
 type window struct {
 	round      int
 	start, end int64
@@ -64,26 +64,26 @@ type window struct {
 
 func (w window) took() time.Duration { return time.Duration(w.end - w.start) }
 
-// A prover checks an update that a client has sent in a round.
 type prover func(c trainer.Client, update *tensor.Package) error
 
-// run runs one session of fresh processes. ctx ends it at once; quit asks it to
-// end after the round in hand.
+// run runs one session of fresh processes. It ends at once if ctx is done, and after the
+// current round if quit is done.
 func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher) error {
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
-	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit) })) // models and updates may be mapped files
+	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit) })) // models and updates may be mapped files, whose loss is a fault
 }
 
-// start starts server and workers and makes the first model.
+// start starts server and workers and writes the first model. With --respawn, workers
+// start later.
 func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	fn, config, err := s.function()
 	if err != nil {
 		return err
 	}
-	// What blocks before have left is no part of this one's memory. What lay in a
-	// sync.Pool takes two collections.
+	// Memory left by earlier blocks must not count for this one. A sync.Pool needs two
+	// collections; FreeOSMemory is the second.
 	runtime.GC()
 	debug.FreeOSMemory()
 	s.stalePeak = usage.ResetPeak() != nil
@@ -99,16 +99,16 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	}
 	s.fold = s.cell.fold()
 	if s.cell.respawns() {
-		s.config.Pings = 0 // its floor comes from the same cells without --respawn
+		s.config.Pings = 0 // cells without --respawn measure the same floor
 		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
-		return s.first()
+		return s.initModel()
 	}
 	if s.session, err = trainer.Open(ctx, s.config); err != nil {
 		return err
 	}
 	s.block.Spawn, s.block.TLS, s.pings = s.session.Spawned(), handshakes(s.session), s.session.Pings()
 	if s.model, err = s.session.Reserve(0); err == nil {
-		err = crash.Guard(s.first)
+		err = crash.Guard(s.initModel)
 	}
 	if err != nil {
 		_, closeErr := s.session.Close()
@@ -117,7 +117,6 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	return nil
 }
 
-// function returns the name of the worker function, and its configuration.
 func (s *blockRun) function() (name string, config []byte, err error) {
 	if s.cell.Train != "" {
 		return trainFunc, []byte(s.cell.Train), nil
@@ -131,8 +130,8 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 	return stockFunc, config, err
 }
 
-// finish stops everything and, unless err says that the rounds have failed,
-// fills the block.
+// finish closes the session and, if err is nil, fills the block. It returns err, joined
+// with the error of closing.
 func (s *blockRun) finish(err error) error {
 	if s.fresh == nil {
 		var closeErr error
@@ -150,11 +149,10 @@ func (s *blockRun) finish(err error) error {
 	return s.account(s.report)
 }
 
-// rounds runs the rounds of a block.
 func (s *blockRun) rounds(ctx, quit context.Context) error {
 	system, systemErr := usage.ReadSystem()
 	plan := ofBlock(s.plan)
-	first, err := s.in(ctx, trainer.Cold, 0, nil) // its costs are its own
+	first, err := s.runIn(ctx, trainer.Cold, 0, nil) // its usage is reported separately
 	if err != nil {
 		return err
 	}
@@ -164,13 +162,13 @@ func (s *blockRun) rounds(ctx, quit context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What a session needs to settle, its heaps and where its processes run, is a
-	// matter of time: cnn's rounds get faster for some 40 ms, and those of 66 MB do
-	// not after the first two.
+	// A session settles (its heaps, and the placement of its processes) after some time
+	// rather than some rounds. Rounds of cnn get faster for about 40 ms; rounds of a 66
+	// MB model do not after the first two.
 	warm := first.took() + second.took()
 	for n := 0; quit.Err() == nil && (n < plan.Warmup || warm < plan.WarmTime && n < exchange.MostWarm); n++ {
 		round++
-		w, err := s.in(ctx, trainer.Outside, round, nil)
+		w, err := s.runIn(ctx, trainer.Outside, round, nil)
 		if err != nil {
 			return err
 		}
@@ -185,7 +183,7 @@ func (s *blockRun) rounds(ctx, quit context.Context) error {
 			}
 			continue
 		}
-		w, err := s.in(ctx, trainer.Timed, round, nil)
+		w, err := s.runIn(ctx, trainer.Timed, round, nil)
 		if err != nil {
 			return err
 		}
@@ -206,8 +204,8 @@ func (s *blockRun) rounds(ctx, quit context.Context) error {
 	return err
 }
 
-// proves reports whether the round is proved and not timed. A profile is not
-// interrupted for that: a fifth of a second would go by each time.
+// proves reports whether the round is proved instead of timed. Profiled blocks skip
+// proofs, because each proof would add 0.2 s to the profile.
 func (s *blockRun) proves(round int) bool {
 	if s.profiling != nil {
 		return false
@@ -215,12 +213,12 @@ func (s *blockRun) proves(round int) bool {
 	return round%proofEvery == 0 || s.plan.Verify == VerifyAll && round%2 == 0
 }
 
-// enough reports whether the block has all timed rounds that it needs, or all
-// that the recorders have room for.
+// enough reports whether the block has all timed rounds that it needs, or as many as its
+// recorders can hold.
 func (s *blockRun) enough(plan Plan, spent time.Duration) bool {
 	n := len(s.windows)
 	switch {
-	case n > 0 && s.session != nil && s.session.Full(): // another round may find no room in the recorders
+	case n > 0 && s.session != nil && s.session.Full(): // the recorders may be too full for another round
 		return true
 	case plan.Rounds > 0:
 		return n >= plan.Rounds
@@ -228,29 +226,29 @@ func (s *blockRun) enough(plan Plan, spent time.Duration) bool {
 	return n >= plan.Least && spent >= plan.Time || n >= exchange.MostTimed && s.profiling == nil
 }
 
-// samples returns for how many spans a process needs room: what the plan says,
-// and enough for the fewest timed rounds of many clients with many tensors.
+// samples returns the number of spans that a process's recorder must hold: the plan's
+// number, or enough for the minimum of timed rounds if that is more.
 func (s *blockRun) samples() int {
-	perClient := samplesPerJob + s.cell.tensors() // a transport may time every tensor's coming and going
+	perClient := samplesPerJob + s.cell.tensors() // a transport may time each tensor, on the downlink and the uplink
 	return max(s.plan.Samples, 2*(leastOf(s.plan)+1)*s.cell.Clients*perClient)
 }
 
-// enter moves all processes to another window, unless they are there. round is the
-// next one.
+// enter moves all processes to window w, unless it is open. round is the number of the
+// next round.
 func (s *blockRun) enter(ctx context.Context, w trainer.Window, round int) error {
 	if s.open == w {
 		return nil
 	}
 	s.open = w
 	if s.session == nil {
-		return nil // the next round's session begins in it
+		return nil // with --respawn, the next round's session starts in this window
 	}
 	return s.session.Enter(ctx, w, round)
 }
 
-// in runs a round in a window, and keeps the hash of the model that it makes. What that
-// must be is known when the chain is that long: see [blockRun.compare].
-func (s *blockRun) in(ctx context.Context, w trainer.Window, n int, prove prover) (window, error) {
+// runIn runs round n in window w and appends the new model's hash. Hashes are compared after
+// the block, once the reference chain is long enough: see [blockRun.compare].
+func (s *blockRun) runIn(ctx context.Context, w trainer.Window, n int, prove prover) (window, error) {
 	if err := s.enter(ctx, w, n); err != nil {
 		return window{}, err
 	}
@@ -273,13 +271,13 @@ func (s *blockRun) in(ctx context.Context, w trainer.Window, n int, prove prover
 	return took, nil
 }
 
-// check hashes the model that a round has made. Profiles know it by its name: it is
-// between rounds.
+// check appends the hash of the current model. Profiles recognize this function by its
+// name, as work between rounds.
 func (s *blockRun) check() { s.hashes = append(s.hashes, exchange.Hash(s.model.Hash())) }
 
-// leave ends a round that is measured: what the server does until the next one is no part
-// of either. Workers are idle meanwhile, unless they wait by spinning, which would be
-// counted.
+// leave ends the measurement after a round, so that the server's work between rounds
+// counts for neither round. Workers are idle then, except spinning ones, whose CPU time
+// must not count: for them the window is closed.
 func (s *blockRun) leave(ctx context.Context, next int) error {
 	switch {
 	case s.open == trainer.Cold || s.cell.Variant.Traits().Spins && s.profiling == nil:
@@ -292,9 +290,9 @@ func (s *blockRun) leave(ctx context.Context, next int) error {
 
 // proved runs a round in which every element of every update is checked.
 func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
-	w, err := s.in(ctx, trainer.Outside, n, func(c trainer.Client, update *tensor.Package) error {
+	w, err := s.runIn(ctx, trainer.Outside, n, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
-		if s.cell.Train != "" { // see round
+		if s.cell.Train != "" { // round has added proveSent instead
 			return nil
 		}
 		return s.prove(update, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID, Change: s.cell.Change})
@@ -305,9 +303,9 @@ func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 	return w, err
 }
 
-// compare compares the models of all rounds with the chain, which it makes longer
-// if it must. A block that was interrupted before its first timed round does not
-// count.
+// compare compares the models of all rounds with the reference chain, extending it if
+// needed. It skips a block that was interrupted before its first timed round, and a
+// user's worker function.
 func (s *blockRun) compare(ctx context.Context) error {
 	if len(s.block.Round) == 0 || s.cell.Train != "" {
 		return nil
@@ -322,10 +320,10 @@ func (s *blockRun) compare(ctx context.Context) error {
 	return nil
 }
 
-// round runs one round and makes the model that it yields current.
+// round runs one round and makes its result the current model.
 func (s *blockRun) round(ctx context.Context, n int, timed bool, prove prover) (window, error) {
 	if s.cell.Train != "" && s.open == trainer.Outside {
-		prove = s.sent(ctx, n, prove)
+		prove = s.proveSent(ctx, n, prove)
 	}
 	if s.fresh != nil {
 		return s.respawned(ctx, n, timed, prove)
@@ -348,8 +346,7 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove prover) (
 	return w, err
 }
 
-// exchange has all clients train the model that was published, and folds their
-// updates into next.
+// exchange has all clients train the published model, and folds their updates into next.
 func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove prover) error {
 	if s.cell.Nested {
 		prove = s.reconstructed(n, prove)

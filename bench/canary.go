@@ -6,25 +6,24 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A canary tests whether a gate works. It is two copies of a cell, measured in turn
-// with all others. One is the same again: a gate must find nothing there. In the
-// other one, every training burns some CPU time besides: a gate of rounds must find that.
-// The slowdown is in the workers, not in the numbers.
+// A canary tests whether a gate works. It is two copies of a cell, measured in turn with
+// all others. One is identical: a gate must find no difference. In the other one, every
+// training burns extra CPU time: a gate on rounds must find that. The slowdown is real
+// work in the workers, not a change of numbers.
 
-// canaryKind says which copy a cell is; empty if it is none.
+// canaryKind identifies a copy of a canary; it is empty for other cells.
 type canaryKind string
 
 const (
-	canarySame canaryKind = "canary, the same again"
-	canarySlow canaryKind = "canary, slowed down"
+	canarySame canaryKind = "canary, identical copy"
+	canarySlow canaryKind = "canary, slowed copy"
 )
 
-// addCanaries adds the copies of a cell, if the run has a canary.
 func (r *run) addCanaries() {
 	if r.Canary == 0 {
 		return
 	}
-	var of *cell // of this build, and not the control if there is another one
+	var of *cell // a cell of this build; the control only if there is no other cell
 	for _, c := range r.cells {
 		if c.result.Build != "base" && (of == nil || of.inside() && !c.inside()) {
 			of = c
@@ -37,10 +36,10 @@ func (r *run) addCanaries() {
 	}
 }
 
-// slow returns what each training of the cell is to burn besides, as the blocks so far of the
-// cell that it is a copy of tell; see [step.when]. The updates of a round
-// follow each other on each lane, so each of them takes its share of what is to
-// be added to the round.
+// slow returns the extra CPU time per training of a slowed copy; 0 for other cells. It is
+// based on the blocks that the original has so far, which runs first: see [step.when].
+// Each lane trains several clients of a round in turn, so each training gets its share of
+// the round's slowdown.
 func (r *run) slow(c *cell) time.Duration {
 	if c.canary != canarySlow {
 		return 0
@@ -49,8 +48,8 @@ func (r *run) slow(c *cell) time.Duration {
 	return time.Duration(r.Canary * stat.Median(stat.Medians(c.copyOf.rounds())) / float64(inTurn) * float64(time.Second))
 }
 
-// canaries returns the canary of the result; nil if the run has none or was
-// broken off before there was a block of both.
+// canaries returns the canary of the result. It is nil if the run has none, or ended
+// before both copies had a block.
 func (r *run) canaries() *Canary {
 	canary := Canary{Slowdown: r.Canary}
 	for _, c := range r.cells {

@@ -11,31 +11,29 @@ import (
 	"ipcbench/transports"
 )
 
-// A chain is the reference of all cells that compute the same: the hash of the model
-// after every round, made by the same arithmetic that
-// server and workers do, called directly. What it takes is the floor called
-// work.
+// A chain is the reference of all cells that compute the same: the model's hash after
+// every round. Its hashes come from the same arithmetic that server and workers do, by
+// direct calls. The time of a round of it is the floor named work.
 type chain struct {
-	cell   Spec // one of them
+	cell   Spec // one of these cells
 	key    chainKey
 	seed   uint64
 	hashes []uint64
-	coding *Coding     // see observe
-	work   [][]float64 // seconds a round, by block
+	coding *Coding     // cached result of observe
+	work   [][]float64 // seconds per round, by block
 }
 
-// workRounds are measured in every block of the floor.
+// workRounds is the number of rounds measured in each block of the floor work.
 const workRounds = 5
 
-// extend makes the chain at least as long as rounds, and calls each, unless it is
-// nil, after every round. It measures the work as it goes. The memory is given
-// back at the end. Blocks are compared with the chain after they have run: no
-// worker waits for it, and it is at most an eighth longer than they need.
+// extend makes the chain at least rounds long and, if each is not nil, calls it after
+// every round. It also measures the floor work. Blocks are compared with the chain after
+// they have run, so no worker waits for it.
 func (c *chain) extend(ctx context.Context, rounds int, warm time.Duration, each func(round int)) error {
 	if len(c.hashes) >= rounds {
 		return nil
 	}
-	rounds += rounds / 8 // the next block may have some more
+	rounds += rounds / 8 // the next block may have somewhat more rounds
 	return c.run(ctx, warm, func(round, _ int) bool {
 		if each != nil {
 			each(round)
@@ -44,10 +42,12 @@ func (c *chain) extend(ctx context.Context, rounds int, warm time.Duration, each
 	})
 }
 
-// coded reports whether a codec is part of the chain: then what it takes is no floor.
+// coded reports whether the chain includes a lossy codec, whose time is not part of the
+// floor work.
 func (c *chain) coded() bool { return c.key.codec != "" }
 
-// reference returns what does the rounds, from the first one.
+// reference returns a new reference computation with the first model, before its first
+// round.
 func (c *chain) reference() (*trainer.Reference, error) {
 	r := trainer.NewReference(c.cell.Model.Layout, c.cell.up().Layout, c.seed)
 	r.Fold = c.cell.fold()
@@ -57,9 +57,9 @@ func (c *chain) reference() (*trainer.Reference, error) {
 	return r, c.cell.init(r.Model, c.seed)
 }
 
-// compare reports the first of the models' hashes of a session that the chain does not
-// have, and its first tensor that is wrong, if running has the hashes after each. The
-// chain is long enough.
+// compare returns an error for the first hash that differs from the chain, which must be
+// long enough. If running has the hashes after each tensor, by round, the error names the
+// first wrong tensor.
 func (c *chain) compare(ctx context.Context, hashes []exchange.Hash, running [][]exchange.Hash, v transports.Variant) error {
 	for n, got := range hashes {
 		want := c.hashes[n]
@@ -79,8 +79,8 @@ func (c *chain) compare(ctx context.Context, hashes []exchange.Hash, running [][
 	return nil
 }
 
-// wrong names the first tensor of a round's model after which the hash is not that of
-// the chain, which does the rounds again.
+// wrong repeats the rounds up to round, and names the first tensor of its model after
+// which the running hash differs from the reference.
 func (c *chain) wrong(ctx context.Context, round int, running []exchange.Hash) (string, error) {
 	r, err := c.reference()
 	if err != nil {
@@ -100,13 +100,14 @@ func (c *chain) wrong(ctx context.Context, round int, running []exchange.Hash) (
 	return "", nil
 }
 
-// measure takes some rounds of work for the floor.
+// measure adds a block of workRounds rounds to the floor work.
 func (c *chain) measure(ctx context.Context, warm time.Duration) error {
 	return c.run(ctx, warm, func(_, samples int) bool { return samples < workRounds })
 }
 
-// run does rounds from the first one for as long as more says so, and keeps what
-// they take once they have taken warm.
+// run does rounds from the first one until more returns false, and appends new hashes to
+// the chain. After the warm-up, durations of rounds count for the floor work, unless a
+// lossy codec is included.
 func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
 	r, err := c.reference()
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestChainLate: the reference chain is made after a block, and only as long as
-// that needs: however many rounds are planned, workers start at once. Blocks go on
-// until the cell has its rounds.
+// TestChainLate: the reference chain is computed after a block, and only as far as the block needs, so workers start at
+// once however many rounds are planned. Blocks are added until the cell has its rounds.
 func TestChainLate(t *testing.T) {
 	skip.Long(t)
 	o := options(t, short(t, 400, 2), "pickle cnn")
-	o.Plan.Samples = 1000 // room for some 60 rounds a block
+	o.Plan.Samples = 1000 // room for some 60 rounds per block
 	var first string
 	chain := false
 	o.Progress = func(p bench.Progress) {

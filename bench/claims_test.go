@@ -14,7 +14,7 @@ import (
 	"ipcbench/transports/all"
 )
 
-// blockOf returns a block of s that is to be run, and what starts its workers.
+// blockOf returns a block of s that has not run yet, and the launcher of its workers.
 func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*blockRun, trainer.Launcher) {
 	t.Helper()
 	plan := check.Value(DefaultPlan(mode))(t)
@@ -25,8 +25,8 @@ func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*blockRun, trai
 	return &blockRun{cell: s, plan: plan, chain: &chain{cell: s, seed: plan.Seed}, block: &Block{}}, launcher
 }
 
-// TestClaims: each transport copies a byte as often as its package comment says,
-// and nine tenths of the samples in transport code have a phase.
+// TestClaims: each transport copies a byte as often as its package comment says, and 90 % of the profile samples in
+// transport code have a phase.
 func TestClaims(t *testing.T) {
 	skip.Long(t)
 	if machine.Read().Race {
@@ -36,25 +36,25 @@ func TestClaims(t *testing.T) {
 	var parts []profile.Part
 	for _, tt := range []struct {
 		variant      string
-		ours, kernel float64 // copies of a byte, one way
+		ours, kernel float64 // copies per byte, in one direction
 	}{
 		{"inproc", 0, 0},
-		{"pickle", 0, 2},  // gob's own two are in the library
-		{"storage", 0, 2}, // to the page cache, and from it
+		{"pickle", 0, 2},  // gob's two copies are in the library
+		{"storage", 0, 2}, // to the page cache and from it
 		{"shm-tensor", 0, 0},
 		{"shm-slab", 0, 0},
 		{"shm-slab:copy=in", 1, 0},
 		{"shm-slab:copy=out", 1, 0},
-		{"grpc-tensor", 1, 2}, // from frames into place
+		{"grpc-tensor", 1, 2}, // from frames into the tensor
 		{"grpc-batch", 1, 2},
 		{"grpc-stream", 1, 2},
-		{"http", 0, 2},                    // read into place
-		{"http:body=json", 1, 2 * 4. / 3}, // base64 of it
+		{"http", 0, 2},                    // read directly into the tensor
+		{"http:body=json", 1, 2 * 4. / 3}, // base64 text
 		{"http-shm", 0, 0},
 		{"http-shm:copy=out", 1, 0},
 	} {
 		s, launcher := blockOf(t, h, Specs(t, h.Transports, tt.variant+" uniform:4MiB/10")[0], Quick)
-		s.plan.Rounds, s.plan.Blocks = 20, 1 // what is counted is the same in each; a hundred samples of the profile and more are in transport code
+		s.plan.Rounds, s.plan.Blocks = 20, 1 // copies per round are the same in every block; the profile still gets over a hundred samples in transport code
 		s.profiling = &trainer.Profiling{Transport: tt.variant, Model: "uniform:4MiB/10", Kinds: []string{capture.CPU}}
 		check.Must(t, s.run(t.Context(), t.Context(), launcher))
 		check.Must(t, s.compare(t.Context()))

@@ -16,10 +16,10 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// joinEnv makes the test's own program an agent: its value is a join line.
+// joinEnv is an environment variable with a join line. It makes the test binary an agent.
 const joinEnv = "IPCBENCH_TEST_JOIN"
 
-// maybeAgent is that agent, named h2.
+// maybeAgent makes this process agent h2 if joinEnv is set.
 func maybeAgent() {
 	text := os.Getenv(joinEnv)
 	if text == "" {
@@ -36,8 +36,8 @@ func maybeAgent() {
 	os.Exit(0)
 }
 
-// TestClockOfAnotherHost: a worker in another time namespace reads another clock. The
-// cell has no ways down and up, and a timeline draws the server alone (guard 22).
+// TestClockOfAnotherHost: a worker in another time namespace reads another clock. Its cell has no downlink or uplink
+// times, and the timeline shows the server only (guard 22).
 func TestClockOfAnotherHost(t *testing.T) {
 	skip.Long(t)
 	if _, err := exec.LookPath("unshare"); err != nil {

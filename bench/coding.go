@@ -9,15 +9,16 @@ import (
 	"ipcbench/trainer"
 )
 
-// observedRounds are looked at in a reference chain for what there is to encode, and
-// what a codec makes of it: the first, which has no version before, and these.
+// observedRounds is the number of rounds that observe looks at after the first, whose
+// model has no base.
 const observedRounds = 3
 
-// namedPlain are the most tensors that a result names.
+// namedPlain limits the number of tensors that a result names as sent without the codec.
 const namedPlain = 100
 
-// observe finds out what there is to encode in rounds of the chain, and what a codec
-// that loses something makes of it. It is done once, and no part of any time.
+// observe measures, in the first rounds of the chain, the density of models and updates
+// and, for a lossy codec, its errors. It does so once per chain, and outside all measured
+// times.
 func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	if c.coding != nil {
 		return c.coding, nil
@@ -26,7 +27,7 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var differ, of [2]float64 // down and up
+	var differ, of [2]float64 // downlink and uplink
 	var errors [2]tensor.Deviation
 	r.See = func(up bool, base, sent, arrived *tensor.Package) {
 		way := 0
@@ -56,8 +57,8 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	return k, nil
 }
 
-// coding returns what the result says of the words of c and of its codec; nothing where
-// there is no codec and all words change.
+// coding returns the result's data about element changes and the codec. It is nil without
+// a codec, unless a change or a scenario is set.
 func (c *cell) coding(ctx context.Context) (*Coding, error) {
 	p := c.Variant.Codec()
 	if p == nil && c.Change == (tensor.Change{}) && c.Scenario == "" {

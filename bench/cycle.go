@@ -8,26 +8,25 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A step is one part of a cycle: a block of a cell, or a floor. Taking a profile
-// is one too, after all cycles.
+// A step is one part of a cycle: a block of a cell, or a measurement of a floor. Taking a
+// profile is also a step, after all cycles.
 type step struct {
 	run   func() error
-	guess time.Duration // what it takes, before it was run
-	cell  *cell         // whose block it is; nil if it is none
-	floor *Floor        // that is measured
+	guess time.Duration // estimated duration, used until the step has run once
+	cell  *cell         // cell whose block it is, or whose profile; else nil
+	floor *Floor        // floor that is measured; else nil
 
 	runs int
-	took time.Duration // by all runs
+	took time.Duration // total of all runs
 }
 
-// planSteps makes the steps of all cycles.
 func (r *run) planSteps(ctx, quit context.Context) {
 	for _, c := range r.cells {
 		guess, _ := c.guess(r.Plan, len(r.here.cpus))
 		r.steps = append(r.steps, &step{cell: c, guess: guess, run: func() error { return r.block(ctx, quit, c) }})
 	}
 	for _, f := range r.floors {
-		if f.Name != rpcEmpty { // which the blocks measure
+		if f.Name != rpcEmpty { // blocks measure rpc-empty themselves
 			r.steps = append(r.steps, r.floorStep(ctx, f))
 		}
 	}
@@ -48,8 +47,8 @@ func (r *run) floorStep(ctx context.Context, f *Floor) *step {
 	return &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }}
 }
 
-// cycles runs blocks of all cells that need more, and measures every floor, in
-// random order, again and again.
+// cycles repeats cycles until no cell needs another block. A cycle runs, in random order,
+// blocks of cells that need one and floors that are due.
 func (r *run) cycles(ctx, quit context.Context) error {
 	for ; ; r.cycle++ {
 		steps := r.due()
@@ -74,7 +73,7 @@ func (r *run) cycles(ctx, quit context.Context) error {
 	}
 }
 
-// measureWire measures what [run.planWire] adds, for the first time.
+// measureWire adds the floors that [run.planWire] returns, and measures them once.
 func (r *run) measureWire(ctx, quit context.Context) error {
 	for _, f := range r.planWire() {
 		s := r.floorStep(ctx, f)
@@ -86,8 +85,8 @@ func (r *run) measureWire(ctx, quit context.Context) error {
 	return nil
 }
 
-// when returns 1 for a step of the first cycle that needs a block of its model, or of
-// the cell that it is a copy of, before it, and 0 for others.
+// when returns the position of a step in the first cycle: 1 if it needs an earlier block,
+// of its model or of a canary's original, else 0.
 func (s *step) when() int {
 	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && s.floor.Model != "" {
 		return 1
@@ -95,7 +94,7 @@ func (s *step) when() int {
 	return 0
 }
 
-// due returns the steps of the cycle in hand; none if no cell needs another block.
+// due returns the steps of the current cycle, or none if no cell needs another block.
 func (r *run) due() []*step {
 	var due []*step
 	for _, s := range r.steps {
@@ -105,7 +104,7 @@ func (r *run) due() []*step {
 	}
 	if len(due) > 0 && floorsDue(r.cycle) {
 		for _, s := range r.steps {
-			if s.cell == nil && (s.floor == nil || r.turn(s.floor)) {
+			if s.cell == nil && (s.floor == nil || r.hostDue(s.floor)) {
 				due = append(due, s)
 			}
 		}
@@ -113,7 +112,8 @@ func (r *run) due() []*step {
 	return due
 }
 
-// do runs a step, unless quit has ended.
+// do runs a step and records its duration, without time spent on reference chains, unless
+// quit is done.
 func (r *run) do(quit context.Context, s *step) error {
 	if quit.Err() != nil {
 		return quit.Err()
@@ -126,10 +126,9 @@ func (r *run) do(quit context.Context, s *step) error {
 	return err
 }
 
-// Floors are measured in the first cycles, so that their intervals have 95 %
-// confidence, and then in every fourth: cells of short rounds may need many more
-// blocks than others, and measuring the floors around each of them would take
-// longer than they do.
+// Floors are measured in each of the first cycles, as often as a 95 % confidence interval
+// needs, and then in every fourth. Cells with short rounds may need many more blocks, and
+// measuring the floors each time would take longer than those blocks.
 const (
 	floorCycles = stat.Blocks
 	floorEvery  = 4
@@ -137,7 +136,6 @@ const (
 
 func floorsDue(cycle int) bool { return cycle < floorCycles || cycle%floorEvery == 0 }
 
-// floorsIn returns in how many of the first cycles floors are measured.
 func floorsIn(cycles int) int {
 	n := 0
 	for cycle := range cycles {
@@ -148,6 +146,6 @@ func floorsIn(cycles int) int {
 	return n
 }
 
-// finishing is about what a run takes after its last block: writing the result and
+// finishing is the estimated time after the last block, for writing the result and
 // printing the report.
 const finishing = time.Second

@@ -9,8 +9,8 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestQuickPlan: a quick run has six blocks of each cell and of each floor, no
-// fewer and no more, so that every interval has 95 % confidence.
+// TestQuickPlan: a quick run has exactly six blocks per cell and at least six per floor, so that every interval has
+// 95 % confidence.
 func TestQuickPlan(t *testing.T) {
 	skip.Long(t)
 	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
@@ -37,8 +37,8 @@ func TestQuickPlan(t *testing.T) {
 	check.That(t, names["futex"] && names["work"] && names["rpc-empty"], "floors %v", names)
 }
 
-// TestOneTimedRound: a block of a single timed round is proved, every update of it,
-// and wrong bytes in that round are found (guard 3).
+// TestOneTimedRound: a block with a single timed round is proved, with every update, and wrong bytes in that round are
+// found (guard 3).
 func TestOneTimedRound(t *testing.T) {
 	p := short(t, 0, 1)
 	p.Time, p.WarmTime = 1, 0
@@ -47,7 +47,7 @@ func TestOneTimedRound(t *testing.T) {
 		o.Against = other
 		for _, c := range run(t, o).Cells {
 			b := c.Blocks[0]
-			// The rounds are the cold one, a proved one, the timed one, a proved one.
+			// The rounds are: cold, proved, timed, proved.
 			check.That(t, len(b.Round) == 1 && b.Proof.Rounds == 2 && b.Proof.Updates == 6 && b.Proof.Hashed == 4,
 				"%s of build %s: %d timed rounds, proof %+v", c.ID(), c.Build, len(b.Round), b.Proof)
 		}

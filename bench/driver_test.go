@@ -9,9 +9,8 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// TestRespawn: with fresh workers for every round, their start and end are a part
-// of each round, and of what the workers cost; nothing of the proof is lost. The
-// control has no processes, so it stays as it is.
+// TestRespawn: with fresh workers for every round, their start and end count in the round's time and in the workers'
+// usage, and every round is still proved. The control has no processes, so respawn does not change it.
 func TestRespawn(t *testing.T) {
 	r := measure(t, short(t, 6, 2), "pickle cnn workers=2 clients=3 respawn")
 	check.That(t, !cellOf(t, r, "inproc").Respawn && !options(t, r.Plan, "inproc cnn respawn").Cells[0].Cell().Respawn,
@@ -26,15 +25,15 @@ func TestRespawn(t *testing.T) {
 		check.That(t, b.Unattributed <= all/2, "%d of %d ns are not attributed", b.Unattributed, all)
 		check.That(t, b.Spawn > 0 && b.Cold.Round > 0, "spawn %v, cold %d", b.Spawn, b.Cold.Round)
 		for i, w := range b.Processes {
-			// A Go program that starts and ends touches more than these in any case.
+			// A Go program that starts and ends always causes more faults than these.
 			check.That(t, w.Usage.CPU() > 0 && w.Usage.MinorFaults >= 3*100 && w.Counts["body.bytes"] != 0,
 				"process %d: %v CPU, %d faults, %d bytes: its starts are not counted", i, w.Usage.CPU(), w.Usage.MinorFaults, w.Counts["body.bytes"])
 		}
 	}
 }
 
-// TestEmptyCalls: the floor of transports that make calls is measured in every
-// block on the workers' own connections.
+// TestEmptyCalls: the floor rpc-empty is measured in every block, on the workers' own connections, for transports that
+// make calls.
 func TestEmptyCalls(t *testing.T) {
 	const of = " cnn workers=2 clients=2"
 	r := measure(t, short(t, 0, 2), "pickle"+of, "grpc-batch"+of, "http"+of)
@@ -50,8 +49,8 @@ func TestEmptyCalls(t *testing.T) {
 	check.Equal(t, got, []string{"grpc-batch", "http"}, "rpc-empty of")
 }
 
-// TestPin: the processes of a block run where they were put, which they read back
-// from the kernel, and the driver has its processors again afterwards.
+// TestPin: with --pin, the processes of a block run on separate processors, as the kernel confirms. After the run, this
+// process may use all its processors again.
 func TestPin(t *testing.T) {
 	before := check.Value(usage.Affinity())(t)
 	if len(before) < 2 {
@@ -69,8 +68,8 @@ func TestPin(t *testing.T) {
 	check.Equal(t, cellOf(t, r, "inproc").Blocks[0].Server.CPUs, before, "the control, on all processors, ran on")
 }
 
-// TestMemoryRead: what a process has resident is read while it has it: shared
-// memory is in it, in both processes that map it.
+// TestMemoryRead: resident memory is read while a process has it, and includes shared memory in both processes that map
+// it.
 func TestMemoryRead(t *testing.T) {
 	const model = 16 << 20
 	for _, b := range cellOf(t, measure(t, short(t, 0, 2), "shm-slab uniform:16MiB/4"), "shm-slab").Blocks {

@@ -12,13 +12,12 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// The tests of this file look at the edges of the window of timed rounds: every
-// span, byte and counter of a timed round is in it, and of no other round (guards
-// 4, 5 and 9).
+// The tests of this file check the edges of the window of timed rounds: it has every span, byte and counter of a timed
+// round, and none of another round (guards 4, 5 and 9).
 
-// TestWindowEdges: in every block, what one end has sent the other has received,
-// every call was answered, and two blocks of the same rounds count the same. Frames
-// with which HTTP/2 controls itself come when they come.
+// TestWindowEdges: in every block, each end received the bytes that the other sent, every call was answered, and two
+// blocks of the same rounds have equal counts. For gRPC, 512 bytes may differ, because HTTP/2 sends control frames at
+// any time.
 func TestWindowEdges(t *testing.T) {
 	for _, transport := range all.Transports() {
 		name := transport.Name()
@@ -41,7 +40,7 @@ func TestWindowEdges(t *testing.T) {
 				}
 				if name == "storage" { // the model's file is written once and read by every client
 					down += int64(len(b.Round)) * 2 * c.Model.Bytes
-					slack = int64(len(b.Round)) * 4096 // and its frame, likewise
+					slack = int64(len(b.Round)) * 4096 // frames, which are also written once
 				}
 				check.That(t, max(down, -down, up, -up) <= slack,
 					"block %d: %d more bytes sent than received on the way down, %d on the way up", b.Index, down, up)
@@ -58,7 +57,7 @@ func TestWindowEdges(t *testing.T) {
 				delete(first, wire)
 				delete(second, wire)
 			}
-			for _, counts := range []map[string]int64{first, second} { // how many meet is chance, and how many there are is not
+			for _, counts := range []map[string]int64{first, second} { // how many calls overlap is chance, but their sum is not
 				for name, n := range counts {
 					if strings.HasPrefix(name, phase.InService) {
 						counts["service"] += n

@@ -17,8 +17,7 @@ import (
 	"ipcbench/transports/all"
 )
 
-// golden reads testdata/NAME, and checks that v, which parse makes of it, is written as it
-// stands there.
+// golden reads testdata/NAME, parses it, and checks that the parsed value is written as exactly the same text.
 func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v T, text []byte) {
 	t.Helper()
 	text = check.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -28,11 +27,11 @@ func golden[T any](t *testing.T, name string, parse func([]byte) (T, error)) (v 
 	return v, text
 }
 
-// TestExchangeGolden: order and answer are what docs/peer.md and other builds rely on, and an
-// order survives the way through the program's own structs.
+// TestExchangeGolden: order and answer have the form that docs/reference/peer.md describes and other builds expect. An
+// order that is converted to the program's types and back is unchanged.
 func TestExchangeGolden(t *testing.T) {
 	o, _ := golden(t, "order.json", exchange.ParseOrder)
-	s := check.Value(ordered(o, 0, all.Transports()))(t)
+	s := check.Value(specOf(o, 0, all.Transports()))(t)
 	plan := check.Value(planOf(o.Block))(t)
 	got := s.blockOrder(plan, o.Block.Slow)
 	check.Equal(t, compact(t, got.Cells[0]), compact(t, o.Cells[0]))
@@ -54,12 +53,11 @@ func compact(t *testing.T, text []byte) string {
 	return b.String()
 }
 
-// elsewhere are fields that no golden answer has: they are of peers, of a run's own blocks,
-// or of other hosts.
+// elsewhere matches fields that the golden answer need not have: fields of peers, of a run's own blocks, or of other
+// hosts.
 var elsewhere = regexp.MustCompile(`\.(Error|Software|Unproved|Running|Index|Layout|Position|At|Profiled|Timeline|Link|Listen|Host|OtherClock|Hashed|retired\w*|Clocks)$`)
 
-// every reports what is zero in v: a golden without it would not notice that it is
-// lost.
+// every reports zero fields of v: a golden file without a field would not show its loss.
 func every(t *testing.T, v reflect.Value, name string) {
 	if elsewhere.MatchString(name) {
 		return
@@ -84,8 +82,8 @@ func every(t *testing.T, v reflect.Value, name string) {
 	}
 }
 
-// TestOrderOfModels: the layouts and the seed are all that the other build needs,
-// or the file of the values besides.
+// TestOrderOfModels: an order's layouts, seed and, if used, the path of a values file are enough for another build to
+// make the same models.
 func TestOrderOfModels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.safetensors")
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
@@ -109,8 +107,8 @@ func TestOrderOfModels(t *testing.T) {
 	}
 }
 
-// TestOrderOfWorkloads: what a cell does differently from the usual one arrives as it is, and
-// a cell with a key that a build does not know is refused by that key, alone.
+// TestOrderOfWorkloads: unusual settings of a cell survive the order. A cell with an unknown key is refused with that
+// key; other cells of the order are not affected.
 func TestOrderOfWorkloads(t *testing.T) {
 	for _, unusual := range []string{
 		"", " values=normal", " scenario=sync", " train-ms=5 nested", " respawn", " change=2%/rows values=normal scenario=sync",
@@ -120,13 +118,13 @@ func TestOrderOfWorkloads(t *testing.T) {
 		o.Version, o.Cells[1] = exchange.Version, []byte(strings.Replace(string(o.Cells[1]), "{", `{"mood":"good",`, 1))
 		text := check.Value(json.Marshal(o))(t)
 		read := check.Value(exchange.ParseOrder(text))(t)
-		got := check.Value(ordered(read, 0, all.Transports()))(t)
+		got := check.Value(specOf(read, 0, all.Transports()))(t)
 		check.Equal(t, got.String(), s.String())
-		check.Fails(t, check.Err(ordered(read, 1, all.Transports())), `unknown field "mood"`, s)
+		check.Fails(t, check.Err(specOf(read, 1, all.Transports())), `unknown field "mood"`, s)
 	}
 }
 
-// change returns the golden with one part of it replaced.
+// change returns a compacted golden file with its single occurrence of from replaced.
 func change(t *testing.T, name, from, to string) string {
 	t.Helper()
 	text := check.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -137,16 +135,16 @@ func change(t *testing.T, name, from, to string) string {
 	return strings.Replace(b.String(), from, to, 1)
 }
 
-// TestHostileOrder: an order that this build does not understand in full is
-// refused, by what it does not understand.
+// TestHostileOrder: an order that this build does not fully understand is refused, and the error names the offending
+// part.
 func TestHostileOrder(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
-		{`"version":2`, `"version":1`, "of version 1, and this build has version 2"},
-		{`"version":2,"works":[`, `"version":3,"works":7,"x":[`, "of version 3, and this build has version 2"},
+		{`"version":2`, `"version":1`, "version: 1: must be 2"},
+		{`"version":2,"works":[`, `"version":3,"works":7,"x":[`, "version: 3: must be 2"},
 		{`"respawn":true`, `"respawn":true,"teleport":1`, `unknown field "teleport"`},
 		{`"model":"two"`, `"model":"two","mood":1`, `works[0]: unknown field "mood"`},
-		{`"work":0`, `"work":1`, "work: 1: the order has 1"},
-		{`"work":0`, `"work":-1`, "work: -1: the order has 1"},
+		{`"work":0`, `"work":1`, "work: 1: must be an index of the order's 1 works"},
+		{`"work":0`, `"work":-1`, "work: -1: must be an index of the order's 1 works"},
 		{`"variant":"pickle"`, `"variant":"pigeon"`, "unknown transport"},
 		{`"respawn":true`, `"change":"0%"`, `change: "0%": want a share`},
 		{`"respawn":true`, `"values":"zeros"`, `values: "zeros": must be uniform or normal`},
@@ -154,11 +152,11 @@ func TestHostileOrder(t *testing.T) {
 		{`"dtype":"f32"`, `"dtype":"f33"`, "down[0].dtype: tensor: unknown dtype"},
 		{`"shape":[3,4]`, `"shape":[3,-4]`, "negative dimension"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387904,4]`, "overflow"},
-		{`"shape":[3,4]`, `"shape":[1e400]`, "holds a JSON number 1e400 where int belongs"},
+		{`"shape":[3,4]`, `"shape":[1e400]`, "must be int, not JSON number 1e400"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387]`, "model_bytes: "},
 		{`"model":"two"`, `"model":"\u001b[2J"`, "cannot be printed"},
 		{`"model":"two"`, `"model":"two","file":"none.safetensors"`, "no such file"},
-		{`"model":"two"`, `"model":"two","file":"cnn"`, "not those of the order"},
+		{`"model":"two"`, `"model":"two","file":"cnn"`, "its tensors differ from the order's"},
 		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "--up: empty"},
 		{`"clients":[`, `"update":"\u001b[2J","up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "cannot be printed"},
 		{`"clients":[`, `"update":"big","up":[{"name":"weight","dtype":"f32","shape":[4611686018427387]}],"clients":[`, "up_bytes: "},
@@ -169,9 +167,9 @@ func TestHostileOrder(t *testing.T) {
 		{`"weight":2.5`, `"weight":1e300`, "clients[1].weight: 1e+300"},
 		{`"weight":2.5`, `"weight":NaN`, "invalid character"},
 		{`"workers":1`, `"workers":0`, "--workers must be at least 1, not 0"},
-		{`"workers":1`, `"workers":9223372036854775807`, "workers: 9223372036854775807: not a count"},
-		{`"depth":2`, `"depth":-2`, "depth: -2: not a count"},
-		{`"rounds":3`, `"rounds":-3`, "block.rounds: -3: not a count"},
+		{`"workers":1`, `"workers":9223372036854775807`, "workers: 9223372036854775807: must be from 0 to"},
+		{`"depth":2`, `"depth":-2`, "depth: -2: must be from 0 to"},
+		{`"rounds":3`, `"rounds":-3`, "block.rounds: -3: must be from 0 to"},
 		{`"rounds":3`, `"rounds":0`, "--time must be positive"},
 		{`"warm_ns":50000000`, `"warm_ns":-1`, "warm_ns: -1"},
 		{`"round_limit_ns":0`, `"round_limit_ns":0,"slow_ns":-1`, "slow_ns: -1"},
@@ -183,7 +181,7 @@ func TestHostileOrder(t *testing.T) {
 		text := change(t, "order.json", tt.from, tt.to)
 		o, err := exchange.ParseOrder([]byte(text))
 		if err == nil {
-			if _, err = ordered(o, 0, all.Transports()); err == nil {
+			if _, err = specOf(o, 0, all.Transports()); err == nil {
 				_, err = planOf(o.Block)
 			}
 		}
@@ -191,7 +189,7 @@ func TestHostileOrder(t *testing.T) {
 	}
 }
 
-// TestHostileAnswer: what no block of the order can have is not believed.
+// TestHostileAnswer: an answer that no block of the order can have is rejected.
 func TestHostileAnswer(t *testing.T) {
 	refused := func(want, text string, q exchange.Question) {
 		t.Helper()
@@ -202,22 +200,22 @@ func TestHostileAnswer(t *testing.T) {
 		check.Fails(t, err, want)
 	}
 	for _, tt := range []struct{ from, to, want string }{
-		{`"version":2,"rules"`, `"version":1,"rules"`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
+		{`"version":2,"rules"`, `"version":1,"rules"`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
 		{`"fedcba9876543210"`, `"FEDCBA9876543210"`, "hashes[1]"},
 		{`"fedcba9876543210"`, `"fedcba987654321"`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `"0fedcba9876543210"`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `"+edcba9876543210"`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `""`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `16`, "hashes[1]: "},
-		{`,"fedcba9876543210"`, ``, "of 4 models: must be 5 to 1005"},
-		{`"fedcba9876543210"`, strings.Repeat(`"fedcba9876543210",`, 1001) + `"fedcba9876543210"`, "of 1006 models"},
+		{`,"fedcba9876543210"`, ``, "hashes: 4 entries: must be 5 to 1005"},
+		{`"fedcba9876543210"`, strings.Repeat(`"fedcba9876543210",`, 1001) + `"fedcba9876543210"`, "hashes: 1006 entries"},
 		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":2,"updates":5,`, "5 updates in 2 rounds"},
-		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":5,"updates":10,`, "no more rounds than there are"},
+		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":5,"updates":10,`, "rounds at most 4"},
 		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":9223372036854775807,"updates":0,`, "proof"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "round_ns[1]: -5: not a duration"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "round_ns[1]: -5: must be from 1 to"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "train_ns: 4 samples: must be 6"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,NaN]`, "invalid character"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "not a duration of a run"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "must be from 1 to 2592000000000000"},
 		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: must be 4"},
 		{`"encode"`, `"teleport"`, "no such phase"},
 		{`"spans":`, `"profiled":true,"spans":`, "profiles"},
@@ -230,32 +228,32 @@ func TestHostileAnswer(t *testing.T) {
 	} {
 		refused(tt.want, change(t, "answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
 	}
-	for _, tt := range []struct{ from, to, want string }{ // of a peer
-		{`"version":2`, `"version":1`, "of version 1, and this build has version 2: measure each apart, or make a peer follow docs/peer.md"},
+	for _, tt := range []struct{ from, to, want string }{ // answers of a peer
+		{`"version":2`, `"version":1`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
 		{`c53a30b862b2f914"]}`, `c53a30b862b2f914"]}{}`, "the text: not JSON at byte"},
-		{`"train_ns":[20000,`, `"train_ns":[[1],`, "block.train_ns[0]: holds a JSON array where int64 belongs"},
+		{`"train_ns":[20000,`, `"train_ns":[[1],`, "block.train_ns[0]: must be int64, not JSON array"},
 		{`"rtt_ns":[180000,`, `"rtt_ns":[`, "block.rtt_ns: 3 samples: must be 4 for 2 rounds of 2 clients"},
 		{`"rtt_ns":[180000,`, `"rtt_ns":[0,`, "block.rtt_ns[0]: 0: must be 1 to "},
-		{`"rtt_ns":[180000,`, `"rtt_ns":[400001,`, "block.rtt_ns[0]: 400001: must be 1 to 400000, as a part of round_ns"},
+		{`"rtt_ns":[180000,`, `"rtt_ns":[400001,`, "block.rtt_ns[0]: 400001: must be 1 to 400000, as part of round_ns"},
 		{`"train_ns":[20000,`, `"train_ns":[180000,`, "block.train_ns[0]: 180000: must be 1 to 179999"},
 		{`"down_ns":[80000,`, `"down_ns":[180001,`, "block.down_ns[0]: 180001: must be 0 to 180000"},
 		{`"up_ns":[95000,`, `"up_ns":[19999,`, "block.up_ns[0]: 19999: must be 20000 to 180000"},
 		{`"round_ns":[400000,410000]`, `"round_ns":[]`, "block.round_ns: no round was timed"},
-		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":1,"updates":2,`, "block.proof.rounds: 1: must be 2 at least"},
+		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":1,"updates":2,`, "block.proof.rounds: 1: must be at least 2"},
 		{`"index":0`, `"profiled":true,"index":0`, "profiles"},
 		{`"processes":[{"usage"`, `"processes":[{},{"usage"`, "block.processes: 2: must be 1"},
-		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"]`, `["95547bf04a4a8cfe"]`, "running[0]: of 1 tensors: must be 2"},
-		{`"a3018cf49ce8e68e","95547bf04a4a8cfe"`, `"95547bf04a4a8cfe","a3018cf49ce8e68e"`, "running[0]: the last is a3018cf49ce8e68e: must be the model's, 95547bf04a4a8cfe"},
-		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: of 4 models: must be 5"},
-		{`"running"`, `"unproved":"no hash","running"`, "unproved: there are hashes"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"]`, `["95547bf04a4a8cfe"]`, "running[0]: 1 entries: must be 2"},
+		{`"a3018cf49ce8e68e","95547bf04a4a8cfe"`, `"95547bf04a4a8cfe","a3018cf49ce8e68e"`, "running[0]: the last is a3018cf49ce8e68e: must be the hash of the model, 95547bf04a4a8cfe"},
+		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: 4 entries: must be 5"},
+		{`"running"`, `"unproved":"no hash","running"`, "unproved: must be absent, because there are hashes"},
 	} {
 		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to),
 			exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
 	}
 }
 
-// TestLongBlock: a block has no more timed rounds than were asked for, as each of
-// them makes the reference chain longer.
+// TestLongBlock: an answer with more timed rounds than exchange.MostTimed is rejected, because each round makes the
+// reference chain longer.
 func TestLongBlock(t *testing.T) {
 	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
 	b := a.Block

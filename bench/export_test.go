@@ -14,8 +14,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// RunWithFloors is Run without the floors that take time for themselves, but for
-// those that are named.
+// RunWithFloors is Run with only the named floors and rpc-empty, because the other floors take time of their own.
 func RunWithFloors(ctx context.Context, o Options, names ...string) (*Result, error) {
 	r, err := newRun(ctx, o)
 	if err != nil {
@@ -25,9 +24,9 @@ func RunWithFloors(ctx context.Context, o Options, names ...string) (*Result, er
 	return r.all(ctx)
 }
 
-// Specs returns cells over some of the transports. Each text is a variant, a model, and
-// what is unusual, as in the names of cells: "pickle cnn clients=2 nested=on". One model
-// and one client are usual. Cells with the same model share it.
+// Specs returns cells over some of the transports. Each text is a variant, a model, and settings as in cells' names,
+// such as "pickle cnn clients=2 nested=on". The default is one worker and one client. Cells with the same model share
+// it.
 func Specs(t testing.TB, ts []driver.Transport, texts ...string) (all []Spec) {
 	t.Helper()
 	known := map[string]*models.Model{}

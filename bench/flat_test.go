@@ -9,13 +9,13 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestRoundsAreFlat: what the server has in memory after 300 rounds of a session is what it
-// had after 100, with workers in its process and in others (A19, O24).
+// TestRoundsAreFlat: the server's heap is no larger after 300 rounds of a session than after 100, with workers in its
+// process and in other processes (A19, O24).
 func TestRoundsAreFlat(t *testing.T) {
 	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, text := range []string{"inproc cnn workers=2 clients=4", "pickle cnn workers=2 clients=4"} {
 		s, launcher := blockOf(t, h, Specs(t, h.Transports, text)[0], Default)
-		s.plan.Samples = 1 // room for spans fills up, and that is counted
+		s.plan.Samples = 1 // further spans are only counted
 		check.Must(t, s.start(t.Context(), launcher))
 		before := uint64(0)
 		for n := range 300 {
@@ -31,7 +31,7 @@ func TestRoundsAreFlat(t *testing.T) {
 	}
 }
 
-// live returns how much of the heap is in use.
+// live returns the bytes of the heap in use after a garbage collection.
 func live() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -19,9 +19,9 @@ import (
 	"ipcbench/internal/scratch"
 )
 
-// folder reports a host that does not see the same files as the server's, where the
-// transport of s wants that, or whose user has not allowed it.
-func (h *Hosts) folder(s Spec) error {
+// checkFolder returns an error if s needs a shared folder, and one of its hosts has other
+// files there or does not allow it.
+func (h *Hosts) checkFolder(s Spec) error {
 	dir := s.Variant.Traits().Folder
 	if dir == "" || h.fleet == nil {
 		return nil
@@ -38,7 +38,7 @@ func (h *Hosts) folder(s Spec) error {
 	return nil
 }
 
-// shared reports an agent that does not find in dir what the server has put there.
+// shared returns an error unless the agent finds a new file of the server in dir.
 func shared(dir string, a *agent.Agent) (err error) {
 	session, err := scratch.New(dir)
 	if err != nil {
@@ -51,16 +51,16 @@ func shared(dir string, a *agent.Agent) (err error) {
 	}
 	found, err := a.Sees(context.Background(), dir, filepath.Base(session.Path()))
 	if err == nil && found != nonce {
-		err = errors.New("other files are there")
+		err = errors.New("its files there are different")
 	}
 	if err != nil {
-		return fmt.Errorf("%s does not have the folder %s as the server's host has it: %w", a.Name(), dir, err)
+		return fmt.Errorf("%s does not share folder %s with the server's host: %w", a.Name(), dir, err)
 	}
 	return nil
 }
 
-// Dial has every agent connect to where servers of the run will listen, and reports
-// those that do not get there.
+// Dial tests that every agent can connect to the address where servers of the run will
+// listen. It returns the errors of all agents that cannot.
 func (h *Hosts) Dial(ctx context.Context, o Options) error {
 	l, err := o.Ports.Listen(ctx, o.Listen.Addr().String())
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Hosts) Dial(ctx context.Context, o Options) error {
 			conn.Close()
 			select {
 			case arrived <- struct{}{}:
-			default: // strangers come, too
+			default: // unrelated connections may arrive too
 			}
 		}
 	})
@@ -96,26 +96,26 @@ func (h *Hosts) Dial(ctx context.Context, o Options) error {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
 			}
-			// The address may mean another host over there.
-			errs[i] = fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), l.Addr())
+			// In the agent's network, the address may belong to another host.
+			errs[i] = fmt.Errorf("agent %s: dialled %v and reached another host instead of this one", a.Name(), l.Addr())
 		})
 	}
 	dialling.Wait()
 	return errors.Join(errs...)
 }
 
-// results are what a result says of the fleet.
+// results returns the hosts of the fleet for the result; nil without agents.
 func (h *Hosts) results(server machine.Environment) []Host {
 	if h == nil {
 		return nil
 	}
 	all := []Host{{Name: ServerHost, Environment: server, Server: true}}
-	first := map[string]string{machine.OwnClock().Boot: ServerHost} // host of each machine
+	first := map[string]string{machine.OwnClock().Boot: ServerHost} // by boot ID, the first host with it
 	for _, s := range h.all {
 		if s.agent != nil {
 			self := s.agent.Self()
 			host := Host{Name: s.name, Environment: self.Environment}
-			if boot := self.Clock.Boot; boot != "" { // else nobody knows
+			if boot := self.Clock.Boot; boot != "" { // else the machine is unknown
 				host.SameMachine = first[boot]
 				first[boot] = cmp.Or(first[boot], s.name)
 			}
@@ -125,8 +125,8 @@ func (h *Hosts) results(server machine.Environment) []Host {
 	return all
 }
 
-// ends returns the hosts between which and the server's the bytes of s go: "" is the
-// server's own.
+// ends returns the names of the hosts, other than the server's, that have workers of s.
+// If there are none, it returns a single "".
 func (h *Hosts) ends(s Spec) (names []string) {
 	for _, host := range h.used(s) {
 		if host.name != ServerHost {
@@ -139,9 +139,10 @@ func (h *Hosts) ends(s Spec) (names []string) {
 	return names
 }
 
-// far returns the host of that name, to measure what is between it and this one.
+// far returns access to the host of that name, for floors between it and the server's
+// host.
 func (r *run) far(name string) *floors.Far {
-	i := slices.IndexFunc(r.here.hosts.all, func(s seat) bool { return s.name == name })
+	i := slices.IndexFunc(r.here.hosts.all, func(s workerHost) bool { return s.name == name })
 	return &floors.Far{
 		Listen: func(ctx context.Context) (net.Listener, error) {
 			return r.Ports.Listen(ctx, r.Listen.Addr().String())
@@ -150,17 +151,18 @@ func (r *run) far(name string) *floors.Far {
 	}
 }
 
-// hostsACycle is between how many hosts and the server's floors are measured in one cycle.
-// Larger fleets take turns: each would make a cycle longer.
+// hostsACycle is the number of hosts whose network floors are measured in one cycle. More
+// hosts take turns, because each makes a cycle longer.
 const hostsACycle = 4
 
-// turn reports whether f is to be measured in the cycle in hand.
-func (r *run) turn(f *Floor) bool {
+// hostDue reports whether the current cycle, if it measures floors, measures f: hosts may
+// take turns.
+func (r *run) hostDue(f *Floor) bool {
 	if f.Host == "" {
 		return true
 	}
 	all := r.here.hosts.all
-	i := slices.IndexFunc(all, func(s seat) bool { return s.name == f.Host })
+	i := slices.IndexFunc(all, func(s workerHost) bool { return s.name == f.Host })
 	turns := (len(all) + hostsACycle - 1) / hostsACycle
 	return i/hostsACycle == floorsIn(r.cycle)%turns
 }

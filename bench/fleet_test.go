@@ -22,8 +22,8 @@ import (
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// gathered returns a fleet whose agents are goroutines of this process. Each has the
-// folders that it allows, by its name.
+// gathered returns a fleet whose agents are goroutines of this process. Allowed maps each agent's name to the folders
+// that it allows.
 func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 	t.Helper()
 	var agents sync.WaitGroup
@@ -44,8 +44,8 @@ func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 	return fleet
 }
 
-// TestFleet: processes are where they were placed, the result says so, and is one that is
-// read again; files of storage go through a folder that the agents have allowed.
+// TestFleet: processes run on the hosts where they were placed, and the result, which validates, records the hosts.
+// Transport storage uses a folder that the agents allow, and leaves nothing in it.
 func TestFleet(t *testing.T) {
 	dir := t.TempDir()
 	const size = " cnn workers=4 clients=4"
@@ -85,19 +85,19 @@ func TestFleet(t *testing.T) {
 	check.That(t, err == nil && len(dirty) == 0, "%v is left in the folder, %v", dirty, err)
 }
 
-// TestFolder: files are shared only where a nonce proves it: the agent has to have allowed
-// the folder, and to see the very same there.
+// TestFolder: a host shares a folder only if its agent allows it and finds the server's nonce there. An agent reads a
+// nonce in sessions' directories only.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": {dir}, "h2": {}})}
 	hosts := check.Value(o.Hosts())(t)
 	cell := "storage:network=tcp:dir=" + dir + " cnn workers=2 clients=2"
 	cells := options(t, o.Plan, cell+" lanes-per-process=2", cell).Cells
-	check.Must(t, hosts.Check(cells[0])) // it has one process, on h1
+	check.Must(t, hosts.Check(cells[0])) // one process, on h1
 	var unfit *bench.Unfit
 	err := hosts.Check(cells[1])
 	check.That(t, errors.As(err, &unfit), "a folder that h2 has not allowed: got error %v", err)
-	check.Fails(t, err, "h2 does not have the folder "+dir)
+	check.Fails(t, err, "h2 does not share folder "+dir)
 	check.Fails(t, err, "see agent --allow-dir")
 	a := o.Fleet.Agents()[0]
 	_, err = a.Sees(t.Context(), dir, "ipcbench-0123456789abcdef")
@@ -109,7 +109,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestDial: an agent that does not get to the server is named, with what it has dialled.
+// TestDial: an agent that cannot connect to the server is named in the error, with the address that it dialled.
 func TestDial(t *testing.T) {
 	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": nil, "h2": nil}), Listen: loopback}
 	hosts := check.Value(o.Hosts())(t)

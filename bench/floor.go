@@ -12,11 +12,11 @@ import (
 	"ipcbench/internal/link"
 )
 
-// rpcEmpty is the floor that the cells' own sessions measure.
+// rpcEmpty is the name of the floor that the sessions of cells measure themselves.
 const rpcEmpty = "rpc-empty"
 
-// keepPings adds what empty calls took in one block to the floor of the cell's
-// variant and language.
+// keepPings adds the durations of one block's empty calls to the floor rpc-empty of the
+// cell's variant, link and language.
 func (r *run) keepPings(s Spec, ns []int64) {
 	if len(ns) == 0 {
 		return
@@ -26,14 +26,14 @@ func (r *run) keepPings(s Spec, ns []int64) {
 	if i < 0 {
 		i = len(r.floors)
 		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Variant: variant, Setup: Setup{Link: s.Link, Language: s.Language}, Help: "an empty call on a worker's own connection, while nothing else goes on",
+			Name: rpcEmpty, Unit: "s", Variant: variant, Setup: Setup{Link: s.Link, Language: s.Language}, Help: "an empty call on a worker's own connection, while the session is otherwise idle",
 		})
 	}
 	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
 }
 
-// planFloors lists the floors that bound the cells: those of the machine, and
-// for each model the wake-up after that model's train time.
+// planFloors creates the floors of the machine, of its networks and, for each workload,
+// of a wake-up after its training time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
 		own := Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}
@@ -54,7 +54,7 @@ func (r *run) planFloors() {
 	}
 }
 
-// guessFloor returns about how long measuring f takes.
+// guessFloor estimates the time needed to measure f once.
 func (r *run) guessFloor(f *Floor) time.Duration {
 	if f.Bytes == 0 {
 		return guessFloor
@@ -85,7 +85,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 			f.Gap = min(r.trainTime(f), int64(floors.MaxGap))
 		}
 		if f.Gap == 0 {
-			return nil // no cell of the model has run yet
+			return nil // no cell of the workload has run yet
 		}
 		p.Gap = time.Duration(f.Gap)
 	}
@@ -100,8 +100,8 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	return nil
 }
 
-// keepSeries adds a block to f. Where several conditions are tried, the one that
-// is best over all blocks is the limit.
+// keepSeries adds a block to f. If a floor was measured under several conditions, the one
+// with the best median over all blocks is the limit.
 func (r *run) keepSeries(f *Floor, series []floors.Series) {
 	if r.tried[f] == nil {
 		r.tried[f] = map[string][][]float64{}
@@ -118,8 +118,8 @@ func (r *run) keepSeries(f *Floor, series []floors.Series) {
 	}
 }
 
-// trainTime returns the median time of the worker function with the floor's model,
-// ns.
+// trainTime returns the median training time of the first cell with the floor's workload,
+// in ns; 0 if none has run.
 func (r *run) trainTime(f *Floor) int64 {
 	for _, c := range r.cells {
 		if f.Of(&c.result) && len(c.result.Blocks) > 0 {

@@ -16,12 +16,11 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// The tests of this file quote the numbers of those guards of docs/measuring.md
-// that are in the driver. Others are in package stat and in report.
+// The tests of this file quote numbers of guards in docs/reference/guards.md. Other guards are tested in packages stat
+// and report.
 
-// TestMeasuredTime: times are measured intervals, each inside of the one that
-// encloses it, and bytes are payload, counted once, whatever the wire carries
-// (guards 4 and 5).
+// TestMeasuredTime: times are measured intervals, and each is within the interval that encloses it. Bytes are payload,
+// counted once, whatever the wire carries (guards 4 and 5).
 func TestMeasuredTime(t *testing.T) {
 	r := measure(t, short(t, 8, 2), "pickle cnn workers=2 clients=3")
 	c := cellOf(t, r, "pickle")
@@ -44,8 +43,8 @@ func TestMeasuredTime(t *testing.T) {
 	}
 }
 
-// TestColdApart: the first round stands apart, with its page faults, and not
-// among the timed ones (guard 6). Recording had room for every span (guard 7).
+// TestColdApart: the first round is recorded apart, with its page faults, and is not a timed round (guard 6). There
+// was room to record every span (guard 7).
 func TestColdApart(t *testing.T) {
 	p := short(t, 12, 2)
 	p.Warmup = 2
@@ -53,8 +52,8 @@ func TestColdApart(t *testing.T) {
 		for _, b := range c.Blocks {
 			check.That(t, b.Cold.Round > 0 && b.Cold.Server.CPU() >= 0 && len(b.Cold.Processes) == len(b.Processes),
 				"%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
-			// The cold one, those to warm up, and the timed ones are hashed, as are the
-			// proved ones: the second round, every eighth and the last.
+			// The cold round, 2 of warm-up and 6 timed ones are hashed, and 3 proved ones: the second round, every
+			// eighth and the last.
 			check.That(t, len(b.Round) == 6 && b.Proof.Hashed == 1+1+2+6+2 && b.Proof.Rounds == 3 && b.Proof.Updates == 3*4,
 				"%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
 			check.That(t, b.SpanCost > 0 && b.Spans >= int64(len(b.Round)*4*6),
@@ -63,17 +62,16 @@ func TestColdApart(t *testing.T) {
 	}
 }
 
-// TestWarmTime: rounds that are too short for the first two of them to warm a
-// session up are so many that they take the time for it, unless none is wanted; and
-// a block has no more of them than say something new (guard 6).
+// TestWarmTime: if two short rounds do not warm a session up, more are run until the warm-up time is over; a warm-up
+// time of 0 means none. A block has at most 100 timed rounds (guard 6).
 func TestWarmTime(t *testing.T) {
-	for _, warm := range []time.Duration{0, time.Second} { // of which a round takes a small part on any machine
+	for _, warm := range []time.Duration{0, time.Second} { // a round takes a small part of 1 s on any machine
 		p := short(t, 0, 1)
 		p.WarmTime, p.Time = warm, time.Minute
 		longest := 0
 		for _, c := range measure(t, p, "shm-slab cnn").Cells {
 			b := c.Blocks[0]
-			// Besides those that warm up, the cold one, the timed and the proved ones are hashed.
+			// The cold, the timed and the proved rounds are hashed too; subtract them to get the rounds of warm-up.
 			rounds := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
 			check.That(t, (rounds > 0) == (warm > 0), "%s: %d rounds to warm up, asked for %v", c.ID(), rounds, warm)
 			longest = max(longest, len(b.Round))
@@ -82,8 +80,8 @@ func TestWarmTime(t *testing.T) {
 	}
 }
 
-// TestEachProcessCounts: workers are real processes, and what each of them costs
-// in the timed rounds is its own, over the same rounds (guards 8 and 9).
+// TestEachProcessCounts: workers are real processes. Each one's usage in the timed rounds is its own, and covers the
+// same rounds (guards 8 and 9).
 func TestEachProcessCounts(t *testing.T) {
 	r := measure(t, short(t, 3, 1), "shm-slab uniform:4KiB/3 workers=2 clients=4 train-ms=20")
 	c, in := cellOf(t, r, "shm-slab"), cellOf(t, r, "inproc")
@@ -92,8 +90,7 @@ func TestEachProcessCounts(t *testing.T) {
 		"launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Processes))
 	check.That(t, in.Launcher == "goroutines" && len(in.Blocks[0].Processes) == 0,
 		"the control is not marked as one: launcher %s", in.Launcher)
-	// 4 clients in 3 rounds burn 20 ms each, none of it in the server and none of
-	// it outside of the timed rounds.
+	// 4 clients in 3 rounds burn 20 ms each, all of it in the workers and in the timed rounds.
 	const burnt = 3 * 4 * 20 * time.Millisecond
 	spent := b.Processes[0].Usage.CPU() + b.Processes[1].Usage.CPU()
 	check.That(t, spent >= burnt && spent <= 2*burnt && b.Server.Usage.CPU() <= burnt/2,
@@ -101,9 +98,8 @@ func TestEachProcessCounts(t *testing.T) {
 	check.That(t, b.System.Busy+b.System.Idle+b.System.Steal >= burnt/2, "the whole machine's CPU time is %+v", b.System)
 }
 
-// TestOrder: blocks of all cells are run in an order that its seed gives, not
-// one cell after the other; each is a session of its own. The seed is drawn for each
-// run that is not given one, and the result holds it (guard 10).
+// TestOrder: blocks of all cells run in an order that depends on the seed, and a block of each cell runs before the
+// next block of any. Without a given seed, each run draws one and records it in the result (guard 10).
 func TestOrder(t *testing.T) {
 	order := func(seed uint64) (uint64, []string) {
 		p := short(t, 3, 3)
@@ -121,7 +117,7 @@ func TestOrder(t *testing.T) {
 	again, same := order(seed)
 	check.That(t, seed != 0 && again == seed && slices.Equal(first, same),
 		"seed %d gave %v, and then %d %v", seed, first, again, same)
-	for three := range slices.Chunk(first, 3) { // a block of each before the next of any
+	for three := range slices.Chunk(first, 3) { // a block of each cell before the next block of any
 		check.Equal(t, slices.Sorted(slices.Values(three)), []string{"inproc", "pickle", "shm-slab"}, first)
 	}
 	_, seven := order(7)
@@ -131,8 +127,8 @@ func TestOrder(t *testing.T) {
 	check.That(t, next != seed, "two runs have drawn the same seed, %d", seed)
 }
 
-// TestCanaryIsSlower: the canary's slowdown is time that its workers really
-// spend, in training, and its twin has none (guard 14).
+// TestCanaryIsSlower: the canary's slow copy really spends the extra time in training, and its equal copy does not
+// (guard 14).
 func TestCanaryIsSlower(t *testing.T) {
 	o := options(t, short(t, 8, 2), "pickle cnn clients=2")
 	o.Canary = 5
@@ -145,7 +141,7 @@ func TestCanaryIsSlower(t *testing.T) {
 		check.That(t, copied.ID() == c.ID() && len(copied.Blocks) == 2 && len(c.Blocks) == 2,
 			"%s has %d blocks, and %s %d", copied.ID(), len(copied.Blocks), c.ID(), len(c.Blocks))
 	}
-	// What the copy burns is reckoned from the blocks that there were before.
+	// The burnt time is derived from the blocks measured before.
 	fastest := slices.Min(slices.Concat(c.Blocks[0].Round, c.Blocks[1].Round))
 	for _, b := range r.Canary.Slow.Blocks {
 		train, least := b.Phases["train"], 5*fastest*int64(len(b.Round))
@@ -160,20 +156,18 @@ func TestCanaryIsSlower(t *testing.T) {
 	}
 }
 
-// TestEveryTransport: each one is proved, says which way every tensor went (guard
-// 15), and with which settings, defaults and wait mode included (guards 17 and 20). So it
-// is where updates are much smaller than the model, or much larger, where every round has
-// its own workers, and where model and updates travel as Go values with tensors and other
-// fields nested in them (B23), which takes a time that is recorded apart. The worker
-// function and the server check those fields (B9, B10), and that tensors are views of what
-// has arrived: else a block fails.
+// TestEveryTransport: each transport is proved, and records how every tensor travelled (guard 15) and all its
+// settings, including defaults and the wait mode (guards 17 and 20). So it does with much smaller or larger updates,
+// with fresh workers for every round, and with tensors nested in Go values (B23), whose handling is timed apart. Worker
+// function and server check the other fields of these values (B9, B10), and that tensors are views of received memory;
+// otherwise the block fails.
 func TestEveryTransport(t *testing.T) {
 	var cells []string
 	for _, unusual := range []string{"", " up=lora:1 nested", " up=uniform:1MiB/3 respawn", " nested respawn"} {
 		if unusual != "" && testing.Short() {
 			continue
 		}
-		for _, tr := range all.Transports() { // scalars and odd sizes are tried in the conformance suite (guard 16)
+		for _, tr := range all.Transports() { // the conformance suite tries scalars and odd sizes (guard 16)
 			cells = append(cells, tr.Name()+" cnn workers=2 clients=3"+unusual)
 		}
 	}
@@ -184,7 +178,7 @@ func TestEveryTransport(t *testing.T) {
 		b := c.Blocks[0]
 		counts, up := b.Counts(), cmp.Or(c.Model.UpTensors, 10)
 		handed, moved, want := counts[phase.HandleTensors], counts[phase.BodyTensors], int64(3*3*(10+up))
-		check.That(t, handed+moved == want || strings.Contains(c.Variant, "codec"), // which leaves out what is the same
+		check.That(t, handed+moved == want || strings.Contains(c.Variant, "codec"), // codecs leave out tensors that have not changed
 			"%s: %d tensors handed over and %d moved, want %d: some went an unknown way", c.ID(), handed, moved, want)
 		check.That(t, counts[phase.BodyBytes] <= c.Payload()*3, "%s: %d bytes of %d were moved", c.ID(), counts[phase.BodyBytes], c.Payload()*3)
 		check.That(t, !strings.HasPrefix(c.Variant, "shm-") || moved == 0 && (c.Variant != "shm-slab" || counts[phase.Copied] == 0),
@@ -203,8 +197,7 @@ func TestEveryTransport(t *testing.T) {
 		"environment %+v, plan %+v", e, r.Plan)
 }
 
-// TestOwnMemory: the peak of a small model's server is not that of the large one
-// before it.
+// TestOwnMemory: the peak memory of a small model's server does not include the large model of another block.
 func TestOwnMemory(t *testing.T) {
 	if machine.Read().Race {
 		t.Skip("the race detector's own memory is in the way")

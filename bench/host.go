@@ -8,13 +8,13 @@ import (
 	"ipcbench/trainer"
 )
 
-// host runs sessions from this process.
+// host runs sessions with this process as their server.
 type host struct {
 	plan       Plan
-	network    trainer.Config // where servers listen over TCP, and to whom
-	hosts      *Hosts         // of workers; nil: they are on this one
+	network    trainer.Config // where and how servers listen over TCP; only the listening fields are set
+	hosts      *Hosts         // hosts of workers; nil means this host
 	python     Python
-	cpus       []int // that this process may use
+	cpus       []int // processors that this process may use
 	goroutines trainer.Launcher
 }
 
@@ -26,8 +26,8 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 	return &host{plan: p, cpus: cpus, goroutines: trainer.NewGoroutines(h)}, nil
 }
 
-// launcher returns what starts the workers of s: process n on the processors cpus[n], if
-// there are any.
+// launcher returns the launcher of the workers of s. Without agents, it pins worker
+// process n to the processors cpus[n], if given.
 func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 	switch {
 	case s.inside():
@@ -40,10 +40,10 @@ func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 	return trainer.NewProcesses(cpus...)
 }
 
-// run runs s where the plan wants its processes.
+// run runs s, pinned and verified if the plan pins processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	s.config, s.hosts = h.network, h.hosts.of(s.cell)
-	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
+	if !h.plan.Pin || s.cell.inside() { // the control's only process needs the processors of all
 		return s.run(ctx, quit, h.launcher(s.cell))
 	}
 	p := place(h.cpus, s.cell.processes())
@@ -55,12 +55,12 @@ func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	})
 }
 
-// grace is how long an interrupted run waits for the round in hand before it
-// breaks it off.
+// grace is how long an interrupted run waits for the current round before it aborts the
+// round.
 const grace = 2 * time.Second
 
-// bounded returns a context that ends some time after quit does: until then,
-// the round in hand may finish.
+// bounded returns a context that ends grace after quit does, so that the current round
+// may finish.
 func bounded(quit context.Context, grace time.Duration) (now context.Context, cancel func()) {
 	now, end := context.WithCancelCause(context.WithoutCancel(quit))
 	stop := context.AfterFunc(quit, func() {

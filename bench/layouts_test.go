@@ -10,13 +10,13 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestLayouts: block i of each cell runs in layout i of its build, those of a canary's
-// copies in head's, and the result says which files these were (guard 28).
+// TestLayouts: block i of each cell runs in layout i of its build, modulo their number. The canary's copies run in
+// head's layouts, and the result names the files (guard 28).
 func TestLayouts(t *testing.T) {
 	o := options(t, short(t, 3, 3), "pickle cnn")
 	o.Canary = 0.5
 	log := filepath.Join(t.TempDir(), "log")
-	layout := func(name string) string { // of this program, which notes when it starts
+	layout := func(name string) string { // a layout of this program that logs its starts
 		return script(t, "echo "+name+" >>"+log+"\nexec "+self(t)+` "$@"`)
 	}
 	o.Against, o.Layouts = []string{layout("b0"), layout("b1")}, []string{layout("h1")}
@@ -34,7 +34,7 @@ func TestLayouts(t *testing.T) {
 	for name := range strings.FieldsSeq(string(text)) {
 		started[name]++
 	}
-	// Each is asked once what it is. Of the cells, two are base's, and four head's.
+	// Each layout is asked once for its build. Two cells run in base's layouts, four in head's.
 	check.That(t, len(cells) == 6 && started["b0"] == 1+2*2 && started["b1"] == 1+2 && started["h1"] == 1+4,
 		"%d cells; started: %v", len(cells), started)
 	l := r.Layouts
@@ -46,11 +46,11 @@ func TestLayouts(t *testing.T) {
 	check.That(t, same.Layouts.Base[1] == r.Layouts.Head[1], "a canary's pair has the layouts %+v", same.Layouts)
 }
 
-// TestLayoutsOfOneBuild: files that are no layouts of one build are refused by name, before
+// TestLayoutsOfOneBuild: files that are not layouts of one build are rejected, and the error names the file, before
 // anything is measured (guard 28).
 func TestLayoutsOfOneBuild(t *testing.T) {
 	exe := self(t)
-	like := func(from, to string) string { // this program, of another build
+	like := func(from, to string) string { // this program, posing as another build
 		return script(t, exe+` "$@" | sed 's/`+from+"/"+to+"/'")
 	}
 	again := filepath.Join(t.TempDir(), "again")
@@ -70,14 +70,14 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 		"an empty entry":      {[]string{exe, ""}, nil, "--against: an entry of the list is empty"},
 		"an empty layout":     {[]string{exe}, []string{""}, "--layouts: an entry of the list is empty"},
 		"none":                {[]string{exe}, []string{"./none"}, "--layouts: open ./none: no such file"},
-		"a folder":            {[]string{t.TempDir()}, nil, "no regular file"},
+		"a folder":            {[]string{t.TempDir()}, nil, "not a regular file"},
 		"no build":            {[]string{exe}, []string{"/bin/true"}, "--layouts /bin/true: "},
-		"says nothing":        {[]string{exe}, []string{silent}, "--layouts " + silent + ": its answer says nothing of the build"},
+		"says nothing":        {[]string{exe}, []string{silent}, "--layouts " + silent + ": its answer does not identify the build"},
 		"other rules":         {[]string{exe}, []string{like(`"rules":3`, `"rules":2`)}, "by version 2 of the rules"},
-		"another version":     {[]string{exe}, []string{other}, "--layouts " + other + ": Go version: go1, where this program has go1."},
-		"another commit":      {[]string{nothing, says(`"commit": "abc"`)}, nil, ": commit: abc, where " + nothing + " has none"},
-		"changes":             {[]string{nothing, says(`"dirty": true`)}, nil, ": changes since the commit: true, where " + nothing + " has false"},
-		"the race detector":   {[]string{nothing, says(`"race": true`)}, nil, ": race detector: true, where " + nothing + " has false"},
+		"another version":     {[]string{exe}, []string{other}, "--layouts " + other + ": Go version: go1, but this program has go1."},
+		"another commit":      {[]string{nothing, says(`"commit": "abc"`)}, nil, ": commit: abc, but " + nothing + " has none"},
+		"changes":             {[]string{nothing, says(`"dirty": true`)}, nil, ": changes since the commit: true, but " + nothing + " has false"},
+		"the race detector":   {[]string{nothing, says(`"race": true`)}, nil, ": race detector: true, but " + nothing + " has false"},
 		"base may be another": {[]string{other, exe}, nil, "--against " + exe + ": Go version: go1."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,16 +14,15 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A liar is a transport that delivers wrong bytes in one round, now and then the
-// way real ones do: a byte that was damaged, or what was there before.
+// A liar delivers wrong bytes in one round, as faulty transports do: a damaged byte, or data of an earlier round.
 type liar struct {
 	driver.Transport
 	name     string
 	down, up func(w *liarWorker, p *tensor.Package)
 }
 
-// liars returns the transports that lie, and one whose server has the update well before
-// the worker's Submit returns, and which counts its work only then.
+// liars returns the liars, and late, whose server has the update before the worker's Submit returns and counts the
+// call.
 func liars(honest driver.Transport) []driver.Transport {
 	of := func(name string, down, up func(w *liarWorker, p *tensor.Package)) driver.Transport {
 		return liar{honest, name, down, up}
@@ -31,16 +30,15 @@ func liars(honest driver.Transport) []driver.Transport {
 	damage := func(_ *liarWorker, p *tensor.Package) { last(p)[2] ^= 1 << 6 }
 	return []driver.Transport{
 		of("damaged-up", nil, damage),
-		of("damaged-up-least", nil, func(_ *liarWorker, p *tensor.Package) { last(p)[0] ^= 1 }), // which averaging may round away
+		of("damaged-up-least", nil, func(_ *liarWorker, p *tensor.Package) { last(p)[0] ^= 1 }), // averaging may round this away
 		of("damaged-down", damage, nil),
 		of("stale-down", func(w *liarWorker, p *tensor.Package) { p.CopyFrom(w.model) }, nil),
 		of("stale-up", nil, func(w *liarWorker, p *tensor.Package) { p.CopyFrom(w.update) }),
-		of("short-up", nil, func(_ *liarWorker, p *tensor.Package) { clear(last(p)) }), // all but the last tensor was sent
+		of("short-up", nil, func(_ *liarWorker, p *tensor.Package) { clear(last(p)) }), // as if the last tensor had not been sent
 		of("late", nil, nil),
 	}
 }
 
-// last returns the last tensor that has bytes.
 func last(p *tensor.Package) []byte {
 	for i := p.Len() - 1; ; i-- {
 		if len(p.View(i)) > 0 {
@@ -65,13 +63,13 @@ type liarWorker struct {
 	driver.Worker
 	liar
 	round, now    int
-	model, update *tensor.Package // those before
+	model, update *tensor.Package // of the round before
 	calls         *phase.Counter
 }
 
 func (w *liarWorker) Name() string { return w.liar.name }
 
-// pass lies in the round for it, and keeps what there is in others.
+// pass falsifies p in the liar's round, and otherwise keeps a copy of p.
 func (w *liarWorker) pass(lie func(*liarWorker, *tensor.Package), p, before *tensor.Package) {
 	if lie != nil && w.now == w.round {
 		lie(w, p)
@@ -99,11 +97,10 @@ func (w *liarWorker) Submit(ctx context.Context, p *tensor.Package) error {
 	return err
 }
 
-// TestWrongBytes: one damaged bit on either way, or what was there before, ends the run
-// with an error that names the cell and the round, whether that round is proved, as round
-// 1 is, or only hashed (guards 1, 2, 3). A damage so small that the average of the updates
-// rounds it away is seen in proved rounds only. So it is where updates are unlike the
-// model, and where few words change.
+// TestWrongBytes: one damaged bit in either direction, or data of an earlier round, ends the run with an error that
+// names the cell and the round. That holds for proved rounds, such as round 1, and for rounds that are only hashed
+// (guards 1, 2, 3). Damage that averaging rounds away is found in proved rounds only. All of this also holds for
+// updates unlike the model, and if few elements change.
 func TestWrongBytes(t *testing.T) {
 	const plain, lora, change = "uniform:4KiB/3", "cnn up=lora:1", "cnn change=2%"
 	for _, tt := range []struct{ variant, work, want string }{
@@ -117,7 +114,7 @@ func TestWrongBytes(t *testing.T) {
 		{"stale-down:round=4", plain, "round 4: the new model's hash"},
 		{"damaged-up", lora, "round 0: the new model's hash"},
 		{"damaged-up-least:round=1", lora, "round 1, client 0: tensor 5"},
-		{"damaged-down:round=1", lora, "round 1, client 0: tensor 0"}, // every tensor of the update is wrong then
+		{"damaged-down:round=1", lora, "round 1, client 0: tensor 0"}, // then every tensor of the update is wrong
 		{"stale-down:round=4", lora, "round 4: the new model's hash"},
 		{"stale-up:round=1", lora, "round 1, client 0: tensor 0"},
 		{"stale-up:round=4", lora, "round 4: the new model's hash"},
@@ -136,8 +133,7 @@ func TestWrongBytes(t *testing.T) {
 	}
 }
 
-// TestLateEnds: what a worker records after the server has gone on is in its
-// round.
+// TestLateEnds: a span that a worker records after the server has gone on still counts in its round.
 func TestLateEnds(t *testing.T) {
 	p := short(t, 10, 2)
 	p.Verify = bench.VerifyAll // every second round ends the window

@@ -16,9 +16,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestLimits: a number of a plan or of a cell at its limit can be run, written and
-// read again; beyond it, it is refused by the name of its flag before anything
-// runs, and by that of its field in a result.
+// TestLimits: a number at its limit, of a plan or a cell, can be run, written and read again. A larger one is rejected
+// before anything runs, with an error that names the flag; in a result, the error names the field.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		flag, field string
@@ -37,7 +36,7 @@ func TestLimits(t *testing.T) {
 		{"--depth", "cells[0].depth", func(_ *Plan, s *Spec, n int) { s.Depth = n }, 1 << 10},
 		{"--model", "cells[0].model_tensors", func(_ *Plan, s *Spec, n int) {
 			if n > (1<<20)+1 {
-				n = (1 << 20) + 1 // a layout of more takes all memory
+				n = (1 << 20) + 1 // a layout of more tensors takes all memory
 			}
 			specs := make([]tensor.Spec, n)
 			for i := range specs {
@@ -56,7 +55,7 @@ func TestLimits(t *testing.T) {
 			}
 			r := &Result{Schema: result.Schema, Plan: p}
 			c := s.Cell()
-			each := make([]int64, min(c.Clients, 100_000)) // more are refused before they are looked at
+			each := make([]int64, min(c.Clients, 100_000)) // more are refused before the lists are looked at
 			c.Blocks = []Block{{Round: []int64{1}, Train: each, RTT: each, Down: each, Up: each}}
 			r.Cells = []Cell{c}
 			return run, r.Validate()
@@ -79,8 +78,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOddNames: a name that a result could not hold is refused before anything
-// runs.
+// TestOddNames: a name that a result cannot hold is rejected before anything runs.
 func TestOddNames(t *testing.T) {
 	cells := Specs(t, all.Transports(), "pickle cnn", "storage:dir="+filepath.Join(t.TempDir(), "a\u202eb")+" cnn")
 	check.Fails(t, cells[1].validate(), `--transport: "storage:dir=`)

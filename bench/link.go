@@ -15,10 +15,9 @@ import (
 	"ipcbench/transports"
 )
 
-// linked reports whether s is measured on a link.
 func (s Spec) linked() bool { return s.Link != link.Rate{} }
 
-// host is where the server of s listens; empty for the usual place.
+// host returns the address where the server of s listens; empty means the default.
 func (s Spec) host() string {
 	if !s.linked() {
 		return ""
@@ -26,7 +25,7 @@ func (s Spec) host() string {
 	return link.Address
 }
 
-// Links returns the rates of the links that cells are on, each once.
+// Links returns the distinct rates of the cells' links.
 func Links(cells []Spec) (all []link.Rate) {
 	for _, s := range cells {
 		if s.linked() && !slices.Contains(all, s.Link) {
@@ -36,49 +35,50 @@ func Links(cells []Spec) (all []link.Rate) {
 	return all
 }
 
-// Networked reports whether tensors of v can go over a network: not where they lie in
-// memory that its processes share, whatever their messages go over.
+// Networked reports whether tensors of v can travel over a network. They cannot if they
+// are in memory shared by its processes, even if messages use a network.
 func Networked(v transports.Variant) bool {
 	return v.Settings["network"] != "" && v.Settings["shm"] != "on"
 }
 
-// checkLink reports a cell whose bytes would not go over its link.
+// checkLink returns an error if s has a link, but does not send its tensors over TCP.
 func (s Spec) checkLink() error {
 	if s.linked() && (!Networked(s.Variant) || s.Variant.Settings["network"] != "tcp") {
-		return fmt.Errorf("--link %v: %s moves nothing over a network: it wants the setting network=tcp, and no shared memory", s.Link, s.Variant)
+		return fmt.Errorf("--link %v: %s sends no tensors over TCP: set network=tcp, without shared memory", s.Link, s.Variant)
 	}
 	return nil
 }
 
-// largestWay returns the bytes that one client gets or sends, whichever is more.
+// largestWay returns the payload of the model or of an update, whichever is larger.
 func (s Spec) largestWay() int64 {
 	return int64(max(s.Model.Layout.Payload(), s.up().Layout.Payload()))
 }
 
-// overLink returns how long the bytes of a round need to get over the link, about.
-// With several workers some go down while others go up.
+// overLink estimates how long the link needs for the bytes of a round. With several
+// workers, downlink and uplink overlap partly.
 func (s Spec) overLink() time.Duration {
 	down, up := s.Link.Take(int64(s.Model.Layout.Payload())), s.Link.Take(int64(s.up().Layout.Payload()))
 	return time.Duration(s.Clients) * (max(down, up) + min(down, up)/time.Duration(s.Workers))
 }
 
-// A round over a slow link takes seconds, most of which the kernel counts: rounds
-// hardly differ, and need no more warmth than the first two have given.
+// Rounds longer than slowRound are dominated by the link's rate, so that they hardly
+// differ, and the first two rounds are enough warm-up.
 const slowRound = 500 * time.Millisecond
 
-// planned returns the plan for blocks of s.
+// planned returns the plan for blocks of s, adapted to its link.
 func (s Spec) planned(p Plan) Plan {
 	over := s.overLink()
 	if over > slowRound {
 		p.Least, p.Warmup = 1, 0
 	}
-	if p.RoundLimit == 0 && over > 10*time.Second { // so long may one write take
+	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
 		p.RoundLimit = time.Minute + 10*over
 	}
 	return p
 }
 
-// onLink runs a block of s on its link.
+// onLink runs a block of s on its link, and returns the link's counters; nil if s has
+// none.
 func onLink(s Spec, run func() error) (*result.LinkCount, error) {
 	if !s.linked() {
 		return nil, run()
@@ -91,7 +91,7 @@ func onLink(s Spec, run func() error) (*result.LinkCount, error) {
 	return &result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits}, errors.Join(err, countErr)
 }
 
-// environment says where the links of a run are; nil if it has none.
+// environment describes the run's links for the result; nil if it has none.
 func environment(rates []link.Rate) *machine.Link {
 	if len(rates) == 0 {
 		return nil
@@ -105,15 +105,15 @@ func environment(rates []link.Rate) *machine.Link {
 	return l
 }
 
-// within reports whether f limits the tensors of s: they go over such a connection. Away
-// from the server's host no memory is shared.
+// within reports whether f limits the tensors of s: they travel over such a connection.
+// away means that workers are on another host, where no memory is shared.
 func (s Spec) within(f floors.Floor, away bool) bool {
 	settings := s.Variant.Settings
 	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
 }
 
-// planNetworkFloor adds the floor f for the cells that it limits: for each network, for
-// each size of models and updates, and for each agent's host.
+// planNetworkFloor adds the floor f for the cells that it limits: for each link, size of
+// models and updates, and agent's host.
 func (r *run) planNetworkFloor(f floors.Floor) {
 	for _, c := range r.cells {
 		ends := r.here.hosts.ends(c.Spec)
@@ -130,7 +130,7 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 	}
 }
 
-// addNetworkFloor adds f, unless there is one like it.
+// addNetworkFloor adds f, unless a similar floor is planned.
 func (r *run) addNetworkFloor(f floors.Floor, on link.Rate, host string, bytes int64) {
 	if r.planned(f.Name, on, host, bytes) {
 		return
@@ -138,8 +138,9 @@ func (r *run) addNetworkFloor(f floors.Floor, on link.Rate, host string, bytes i
 	r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Setup: Setup{Link: on}, Host: host, Bytes: bytes})
 }
 
-// planWire adds floors of links for the bytes that cells have really sent, if the size of
-// their model or update differs from that, and returns them. It needs the first cycle.
+// planWire adds floors of links for the wire bytes that cells have sent, if these differ
+// from the size of their model or update. It returns the added floors. It needs the
+// blocks of the first cycle.
 func (r *run) planWire() []*Floor {
 	before := len(r.floors)
 	for _, f := range floors.All() {
@@ -153,18 +154,18 @@ func (r *run) planWire() []*Floor {
 	return r.floors[before:]
 }
 
-// alike is how near to each other two sizes are whose floors are the same.
-const alike = 1.05
+// sameSize is the ratio up to which two sizes share a floor.
+const sameSize = 1.05
 
-// planned reports whether there is a floor of that name, link, host and about that size.
+// planned reports whether a floor of that name, link, host and about that size exists.
 func (r *run) planned(name string, on link.Rate, host string, bytes int64) bool {
 	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
-		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
+		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(sameSize))
 	})
 }
 
-// wireBytes returns what went over the wire for one client, the larger way, in the
-// first block; 0 if there is none.
+// wireBytes returns the wire bytes per client in the first block, downlink or uplink,
+// whichever is larger; 0 without a block.
 func (c *cell) wireBytes() int64 {
 	if len(c.result.Blocks) == 0 {
 		return 0

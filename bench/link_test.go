@@ -17,11 +17,11 @@ func linkedSpec(t *testing.T, text string) Spec {
 	return Specs(t, all.Transports(), text)[0]
 }
 
-// TestSlowLink: rounds that take seconds are few, and the guesses know them.
+// TestSlowLink: if rounds take seconds on a link, few are run, and the estimates include the link.
 func TestSlowLink(t *testing.T) {
 	plan := check.Value(DefaultPlan(Default))(t)
 	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
-	each := slow.overLink() // 66.6 MB each way
+	each := slow.overLink() // 66.6 MB in each direction
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
 	p := slow.planned(plan)
 	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
@@ -36,8 +36,8 @@ func TestSlowLink(t *testing.T) {
 		"two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
 }
 
-// TestLinkFloors: there is a floor for the bytes of each model on each link, and one
-// for those that a cell has really sent, if they are others.
+// TestLinkFloors: each link has one floor per model for its bytes, and one for the bytes that cells actually sent, if
+// these differ.
 func TestLinkFloors(t *testing.T) {
 	r := &run{here: &host{}}
 	for _, text := range []string{
@@ -68,14 +68,14 @@ func TestLinkFloors(t *testing.T) {
 	}
 	sent(r.cells[0], 1<<20+9000, 1<<20)
 	sent(r.cells[1], 60_000, 50_000)
-	sent(r.cells[2], 61_000, 61_000) // about as many
+	sent(r.cells[2], 61_000, 61_000) // about the same number of bytes
 	r.planWire()
 	check.Equal(t, count()["tcp-stream"], 4, "streams once cells have sent what they send")
 	check.That(t, r.planned("tcp-stream", r.cells[0].Link, "", 60_000), "got no floor of 60,000 bytes")
 }
 
-// TestNetworkFloors: what tensors go over is measured without them, at each size that
-// they have, and nothing else is.
+// TestNetworkFloors: each network that tensors use has floors, measured without tensors at each payload size. Other
+// networks have none.
 func TestNetworkFloors(t *testing.T) {
 	const always = " copy first-touch unix-stream unix-pingpong futex"
 	for variants, want := range map[string]string{
@@ -101,8 +101,8 @@ func TestNetworkFloors(t *testing.T) {
 	}
 }
 
-// TestCheckLink: what goes over no network is on no link, and outside of one no rate
-// is set.
+// TestCheckLink: a cell without a network cannot be on a link, and the control is on none. Outside of its link, a cell
+// fails.
 func TestCheckLink(t *testing.T) {
 	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
 		s := linkedSpec(t, variant+" cnn link=100Mbit")

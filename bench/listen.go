@@ -6,11 +6,11 @@ import (
 	"ipcbench/trainer"
 )
 
-// network says where the servers of a run listen over TCP, and to whom.
+// network returns where and how the run's servers listen over TCP.
 func (o Options) network() trainer.Config {
 	c := trainer.Config{Ports: o.Ports, Insecure: o.Insecure, Files: o.Files}
 	switch {
-	case !o.Listen.IsValid(): // the usual place
+	case !o.Listen.IsValid(): // the default, the loopback interface
 	case o.Listen.Port() == 0:
 		c.Host = o.Listen.Addr().String()
 	default:
@@ -19,7 +19,8 @@ func (o Options) network() trainer.Config {
 	return c
 }
 
-// listen is what a result says of that.
+// listen returns the result's entry for the listening address: empty on the loopback
+// interface.
 func (o Options) listen() string {
 	switch {
 	case !o.Listen.IsValid() || o.Listen.Addr().IsLoopback():
@@ -30,7 +31,8 @@ func (o Options) listen() string {
 	return machine.OffLoopback
 }
 
-// handshakes is what a result says of those of a session; nil if there was none.
+// handshakes returns the result's entry for a session's TLS handshakes; nil if there was
+// none.
 func handshakes(s *trainer.Session) *result.TLS {
 	h := s.Handshakes()
 	if h.N == 0 {

@@ -12,7 +12,7 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// reachable returns an address of this machine that is not on the loopback interface.
+// reachable returns an address of this machine that is not a loopback address.
 func reachable(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addrs := check.Value(net.InterfaceAddrs())(t)
@@ -25,15 +25,14 @@ func reachable(t *testing.T) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// TestListen: servers listen where the run says, floors are measured there, and the
-// result says that without the address. Each block knows its handshakes, and the first
-// of fresh workers those of its first session.
+// TestListen: servers listen at the run's address, floors are measured there, and the result records the kind of
+// address but not the address. Each block records its handshakes; with respawn, these are of its first session.
 func TestListen(t *testing.T) {
 	skip.Long(t)
 	loopback := netip.MustParseAddrPort("[::1]:0")
 	if l, err := net.Listen("tcp", loopback.String()); err == nil {
 		l.Close()
-	} else { // a machine without IPv6
+	} else { // this machine has no IPv6
 		loopback = netip.MustParseAddrPort("127.0.0.1:0")
 	}
 	for _, tt := range []struct {

@@ -9,27 +9,28 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// What any session takes, by measurement: /proc/PID/fd and /proc/PID/task of servers
-// and workers of all transports, with 1 to 32 workers. Most descriptors had servers of
-// shm-slab: 22, 25, 67 and 234 with 1, 2, 8 and 32 lanes; those of sockets 3 a lane.
+// Needs of any session, measured in /proc/PID/fd and /proc/PID/task of servers and
+// workers of all transports, with 1 to 32 workers. Servers of shm-slab had most
+// descriptors: 22, 25, 67 and 234 with 1, 2, 8 and 32 lanes. Servers with sockets had 3
+// per lane.
 const (
 	filesOfProcess = 24
 	filesOfLane    = 7
 
 	threadsOfServer = 16
-	threadsOfLane   = 2 // of the server, one of which waits for the lane's process
+	threadsOfLane   = 2 // in the server; one of them waits for the lane's process
 	threadsOfWorker = 12
 )
 
-// What package result cannot import: the buffer that transports ask for, and how much a
-// process can tell of what it runs on.
+// Package result cannot import these constants, so they are compared here, at compile
+// time: the socket buffer that transports request, and the number of software entries.
 var (
 	_ = [1]struct{}{}[result.SocketBuffer-driver.SocketBuffer]
 	_ = [1]struct{}{}[result.MaxSoftware-trainer.MaxSoftware]
 )
 
-// Needs returns what a run of these cells takes of its machine, by the same numbers as
-// Spec.Check. Of a cell that no machine could carry it has nothing.
+// Needs returns what a run of these cells needs of its machine, by the same numbers as
+// [Spec.Check]. Cells that cannot run on any machine are ignored.
 func Needs(cells []Spec) doctor.Needs {
 	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: Links(cells)}
 	for _, s := range cells {
@@ -53,7 +54,7 @@ func Needs(cells []Spec) doctor.Needs {
 		lanes, processes := int64(s.Workers), int64(s.processes())
 		n.Descriptors.Raise(max(own.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
 		n.Threads.Raise(threadsOfServer+threadsOfLane*lanes+threadsOfWorker*processes, cell)
-		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its bytes go through its sockets
+		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its tensors travel through its sockets
 			n.Socket = driver.SocketBuffer
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestNeeds: what a cell needs is what decides whether it fits: each transport that
-// keeps files says so, and of each the largest cell is named.
+// TestNeeds: the reported needs are the ones that decide whether a cell fits. Each transport that keeps files reports
+// them, and for each resource the largest cell is named.
 func TestNeeds(t *testing.T) {
 	spec := func(variant string, workers int) Spec {
 		return Specs(t, all.Transports(), fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))[0]
 	}
-	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // two models, two updates of each of 3 lanes; two models and an update of each
+	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // 3 lanes: 2 models and 2 updates per lane in shared memory; 2 models and 1 update per lane in files
 	for _, tt := range []struct {
 		text        string
 		dir         string
@@ -53,8 +53,8 @@ func TestNeeds(t *testing.T) {
 		"got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
 }
 
-// TestControls: cells that do other work have controls of their own, which stand before
-// them and do nothing else that is unusual.
+// TestControls: cells with different work have their own controls, which come before them and differ from the default
+// only in that work.
 func TestControls(t *testing.T) {
 	ts := all.Transports()
 	inproc := Specs(t, ts, "inproc cnn")[0].Variant

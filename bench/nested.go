@@ -11,18 +11,18 @@ import (
 	"ipcbench/trainer"
 )
 
-// nestedFunc is the name of the worker function of cells whose model and updates travel
-// as Go values with tensors nested in them.
+// nestedFunc is the name of the worker function of cells with Nested, whose model and
+// updates are Go values with nested tensors.
 const nestedFunc = "nested"
 
-// A bundle is such a value: what a project's package of a model, or of a client's
-// update, holds besides its tensors, and those, four levels down.
+// A bundle is such a value. It imitates a project's package of a model or an update:
+// metadata, and tensors four levels down.
 type bundle struct {
 	About  about
-	Groups map[string]group // in the order of their names
+	Groups map[string]group // by [groupName], in order
 }
 
-// about is what a bundle says of itself.
+// about is the metadata of a bundle.
 type about struct{ ID, Samples, Round, Client int }
 
 type group struct{ Layers []layer }
@@ -32,23 +32,23 @@ type layer struct {
 	Weights *receipt.Tensor
 }
 
-// groupLayers is how many layers a group of a bundle has at most.
+// groupLayers is the largest number of layers in a group of a bundle.
 const groupLayers = 16
 
-// What a bundle says of itself, besides of which round and client it is.
+// Metadata of all bundles.
 const (
 	bundleID      = 5
 	bundleSamples = 999
-	everyClient   = -1 // of the model
+	everyClient   = -1 // client of a bundle with the model
 )
 
 func aboutOf(round, client int) about { return about{bundleID, bundleSamples, round, client} }
 
-// groupName returns the name of the group whose first layer is this one.
+// groupName returns the name of the group whose first layer has that index.
 func groupName(first int) string { return fmt.Sprintf("group%06d", first) }
 
-// bundled returns a bundle of the tensors of layout l, where view returns the memory of
-// each.
+// bundled returns a bundle with the tensors of layout l. view returns the memory of
+// tensor i.
 func bundled(l *tensor.Layout, about about, view func(i int) []byte) bundle {
 	b := bundle{About: about, Groups: map[string]group{}}
 	for from := 0; from < l.Len(); from += groupLayers {
@@ -62,7 +62,7 @@ func bundled(l *tensor.Layout, about about, view func(i int) []byte) bundle {
 	return b
 }
 
-// views returns the memory of the bundle's tensors, n in all.
+// views returns the memory of the bundle's tensors, which must be n.
 func (b bundle) views(n int) ([][]byte, error) {
 	all := make([][]byte, 0, n)
 	for from := 0; from < n; from += groupLayers {
@@ -74,33 +74,34 @@ func (b bundle) views(n int) ([][]byte, error) {
 		}
 	}
 	if len(all) != n {
-		return nil, fmt.Errorf("%d tensors: want %d", len(all), n)
+		return nil, fmt.Errorf("must have %[2]d tensors, not %[1]d", len(all), n)
 	}
 	return all, nil
 }
 
-// lies reports a tensor of the bundle that is not p's own memory, but a copy.
-func (b bundle) lies(p *tensor.Package) error {
+// checkViews returns an error if a tensor of the bundle is a copy, instead of being p's
+// memory.
+func (b bundle) checkViews(p *tensor.Package) error {
 	views, err := b.views(p.Len())
 	if err != nil {
 		return err
 	}
 	for i, v := range views {
 		if own := p.View(i); len(v) != len(own) || len(v) > 0 && &v[0] != &own[0] {
-			return fmt.Errorf("tensor %d (%s) is a copy of what has arrived: want a view", i, p.Layout().Spec(i).Name)
+			return fmt.Errorf("tensor %d (%s) is a copy: it must be a view of the update that arrived", i, p.Layout().Spec(i).Name)
 		}
 	}
 	return nil
 }
 
-// nestedConfig is what the worker function gets at the start.
+// nestedConfig is the configuration of the nested worker function.
 type nestedConfig struct {
 	stockConfig
-	Values json.RawMessage `json:"values"` // of [trainer.PrepareValues]
+	Values json.RawMessage `json:"values"` // from [trainer.PrepareValues]
 }
 
-// newNestedConfig returns the configuration for updates of layout l. Nobody looks at the
-// tensors of the prototype: they overlap, so that they take no memory.
+// newNestedConfig returns the encoded configuration for updates of layout l. Only types
+// and shapes of the prototype's tensors matter, so they overlap to save memory.
 func newNestedConfig(c stockConfig, l *tensor.Layout) ([]byte, error) {
 	size := 0
 	for i := range l.Len() {
@@ -115,16 +116,16 @@ func newNestedConfig(c stockConfig, l *tensor.Layout) ([]byte, error) {
 	return json.Marshal(nestedConfig{c, values})
 }
 
-// nested makes the worker function: what [stock] does, on values.
+// nested returns the nested worker function, which does the work of [stock] on Go values.
 func nested(config []byte) (trainer.Train, error) {
 	var c nestedConfig
 	if err := json.Unmarshal(config, &c); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	var job *trainer.Job // of the lane, whose function this is
+	var job *trainer.Job // current job of this function's lane
 	train, err := trainer.Values(func(j *trainer.ValueJob[bundle, bundle]) error {
 		if want := aboutOf(j.Round, everyClient); j.Payload.About != want {
-			return fmt.Errorf("payload: it is about %+v: want %+v", j.Payload.About, want)
+			return fmt.Errorf("payload: its metadata must be %+v, not %+v", want, j.Payload.About)
 		}
 		model, err := j.Payload.views(job.Model.Len())
 		if err != nil {
@@ -140,8 +141,8 @@ func nested(config []byte) (trainer.Train, error) {
 	return func(j *trainer.Job) error { job = j; return train(j) }, err
 }
 
-// detach makes a bundle of the model that is published next, and takes it apart: what is
-// not a tensor of it becomes the model's receipt.
+// detach builds a bundle of the model to be published, and detaches its tensors. The rest
+// of the bundle becomes the model's receipt.
 func (s *blockRun) detach(round int, model *tensor.Package) error {
 	if !s.cell.Nested {
 		return nil
@@ -158,8 +159,9 @@ func (s *blockRun) detach(round int, model *tensor.Package) error {
 	return nil
 }
 
-// reconstructed puts together each update of a round and checks it, before see, if there
-// is one, which is where all of it is checked.
+// reconstructed returns a prover that rebuilds each update's bundle and checks its
+// metadata. If see is not nil, it also checks that the tensors are not copies, and calls
+// see.
 func (s *blockRun) reconstructed(round int, see prover) prover {
 	return func(c trainer.Client, p *tensor.Package) error {
 		var update bundle
@@ -167,26 +169,26 @@ func (s *blockRun) reconstructed(round int, see prover) prover {
 		err := receipt.Attach(p.Receipt, p, &update)
 		span.End()
 		if want := aboutOf(round, c.ID); err == nil && update.About != want {
-			err = fmt.Errorf("update: it is about %+v: want %+v", update.About, want)
+			err = fmt.Errorf("update: its metadata must be %+v, not %+v", want, update.About)
 		}
 		if err != nil || see == nil {
 			return err
 		}
-		return errors.Join(update.lies(p), see(c, p))
+		return errors.Join(update.checkViews(p), see(c, p))
 	}
 }
 
-// checkNested reports what cannot travel as Go values.
+// checkNested returns an error if s has Nested and cannot use Go values.
 func (s Spec) checkNested() error {
 	switch {
 	case !s.Nested:
 		return nil
 	case s.peer() != nil:
-		return fmt.Errorf("--nested: a peer, such as %s, has values of its own: leave it out", s.peer().name)
+		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", s.peer().name)
 	case s.Language != "":
 		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
 	case s.Model.Layout.Var() || s.up().Layout.Var():
-		return errors.New("--nested: tensors whose lengths vary do not nest in Go values: choose another model")
+		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
 	}
 	return nil
 }

@@ -9,42 +9,42 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// An Outline is what a run would do, with a guess at what it takes.
+// An Outline describes a run before it starts, with an estimate of its duration.
 type Outline struct {
 	Cells   []OutlineCell
-	Skipped []Skipped // and why
-	Floors  []string  // measured in the first cycles, later in every fourth
-	Blocks  int       // of all cells together, at least
+	Skipped []Skipped // cells that cannot run, with the reason
+	Floors  []string  // names of floors, measured in the first cycles and later in every fourth
+	Blocks  int       // minimum number, of all cells together
 	Time    time.Duration
-	Most    time.Duration // if no cell becomes precise before its time is up
-	Memory  int64         // of the largest cell
-	Limit   int64         // that may be used; 0 if that is not known
-	Source  string        // what sets the limit
+	Most    time.Duration // upper estimate, if every cell needs all its time to become precise
+	Memory  int64         // bytes needed by the largest cell
+	Limit   int64         // bytes that may be used; 0 if unknown
+	Source  string        // source of the limit
 }
 
 // An OutlineCell is a cell of an [Outline].
 type OutlineCell struct {
 	Name   string
-	Blocks int           // at least
-	Block  time.Duration // that one takes
-	Memory int64         // of server and workers together
-	Hosts  string        // on which its processes are, of a run with agents: h1:2,h2:2
+	Blocks int           // minimum number
+	Block  time.Duration // estimated duration of one block
+	Memory int64         // bytes, of server and workers together
+	Hosts  string        // hosts with their number of processes, in a run with agents: h1:2,h2:2
 }
 
-// What the guesses are made with: a virtual machine of two cores. They are
-// within a factor of two or three elsewhere, which is all that a guess is for.
+// Constants of the estimates, from a virtual machine with two cores. Elsewhere they are
+// right within a factor of two or three, which is enough for an estimate.
 const (
 	guessStart = 40 * time.Millisecond  // starting and ending a session
-	guessJob   = 300 * time.Microsecond // a job, without its bytes and its calls
-	guessCall  = 100 * time.Microsecond // one of the calls of a job, at both ends together
-	guessTouch = 3e9                    // bytes of fresh memory a second
-	guessMove  = 2.5e9                  // bytes that go from one process to another a second
-	guessWork  = 4e9                    // bytes that are trained or folded a second
+	guessJob   = 300 * time.Microsecond // a job, without its bytes and calls
+	guessCall  = 100 * time.Microsecond // one call of a job, at both ends together
+	guessTouch = 3e9                    // bytes of fresh memory per second
+	guessMove  = 2.5e9                  // bytes per second from one process to another
+	guessWork  = 4e9                    // bytes trained or folded per second
 	guessFloor = 200 * time.Millisecond // measuring a floor once
 )
 
-// Describe returns the outline of a run, after the checks that the run would
-// make. Nothing is measured.
+// Describe returns the outline of a run, after the same checks as [Run]. It measures
+// nothing.
 func Describe(ctx context.Context, o Options) (*Outline, error) {
 	r, err := newRun(ctx, o)
 	if err != nil {
@@ -52,10 +52,10 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	}
 	out := Outline{Skipped: r.result.Skipped}
 	out.Limit, out.Source = machine.MemoryLimit()
-	most := r.Plan.Blocks // of a cell
+	most := r.Plan.Blocks // per cell
 	for _, c := range r.cells {
 		block, timed := c.guess(r.Plan, len(r.here.cpus))
-		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory(), Hosts: r.here.hosts.lie(c.Spec)}
+		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory(), Hosts: r.here.hosts.describe(c.Spec)}
 		blocks := cell.Blocks
 		if r.Plan.Rounds == 0 && r.Plan.Precision > 0 {
 			blocks = max(blocks, int(r.Plan.Time/max(timed, leastCharge)))
@@ -86,7 +86,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	return &out, nil
 }
 
-// guess returns about how long one block of s takes, and how much of that its timed
+// guess estimates the duration of one block of s, and the part of it that is timed
 // rounds.
 func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	p = s.planned(p)
@@ -114,17 +114,17 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 		timed = time.Duration(p.Rounds) * round
 	}
 	warm := max(p.WarmTime-2*round, time.Duration(p.Warmup)*round)
-	return open + 4*round + warm + timed + timed/proofEvery, timed // one cold round and two proved ones take as long as four
+	return open + 4*round + warm + timed + timed/proofEvery, timed // a cold and two proved rounds take as long as four
 }
 
-// memory returns what a session of s needs in all its processes, and what the
-// driver holds besides: two models, an update, and the average if that is no model.
+// memory returns the bytes that a session of s needs in all its processes, including the
+// harness's own: two models, an update, and the average if updates have another layout.
 func (s Spec) memory() int64 {
 	held := 2*s.Model.Layout.Size() + s.up().Layout.Size()
 	if s.up() != s.Model {
 		held += s.up().Layout.Size()
 	}
-	if s.Variant.Codec().Lossy() { // the server's own model, and an update that is made for the proof
+	if s.Variant.Codec().Lossy() { // the server's own model, and the update as it must arrive, for proofs
 		held += s.Model.Layout.Size() + 2*s.up().Layout.Size()
 	}
 	return s.Variant.Footprint(s.options()) + int64(held)

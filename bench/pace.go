@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A Progress says how far a run is.
+// Progress reports how far a run has got.
 type Progress struct {
-	What       string // the cell, the floor or what else is in hand
-	Done, Plan int    // blocks that have ended, and that are planned so far
+	What       string // the current cell, floor or other activity
+	Done, Plan int    // blocks that have ended, and blocks planned so far
 	Elapsed    time.Duration
-	Prepared   time.Duration // of Elapsed: before the first block or floor began
-	Left       time.Duration // about, until the report is there
-	More       bool          // the planned blocks have ended: some cells get more, to become precise, for as long as Left at most
+	Prepared   time.Duration // part of Elapsed before the first block or floor
+	Left       time.Duration // estimated time until the report
+	More       bool          // all planned blocks have ended, and cells that are not precise get more; Left is then an upper bound
 }
 
-// pace is what a run expects of itself.
+// pace holds a run's estimates for progress reports.
 type pace struct {
-	prepared   time.Duration // before the first step
-	began      time.Time     // the step in hand
-	cost       time.Duration // that the step in hand may take
-	rest       time.Duration // that all others may take
-	done, plan int           // blocks
+	prepared   time.Duration // time before the first step
+	began      time.Time     // start of the current step
+	cost       time.Duration // estimated duration of the current step
+	rest       time.Duration // estimated duration of all other steps
+	done, plan int
 	more       bool
 	alike      bool          // all cells have the same workers and clients
-	apart      time.Duration // what reference chains have taken
+	apart      time.Duration // total time spent on reference chains
 }
 
-// begin looks ahead when a step begins: progress that is shown between rounds
-// costs little.
+// begin updates the estimates when a step begins, so that progress reports between rounds
+// are cheap.
 func (p *pace) begin(r *run, s *step) {
 	if p.began.IsZero() {
 		p.prepared = time.Since(r.started)
@@ -59,7 +59,8 @@ func (r *run) progress(what string) {
 	})
 }
 
-// label names c in progress.
+// label returns the name of c for progress reports, without workers and clients that all
+// cells share.
 func (r *run) label(c *cell) string {
 	if !r.pace.alike {
 		return c.String()
@@ -67,8 +68,9 @@ func (r *run) label(c *cell) string {
 	return strings.Replace(c.String(), fmt.Sprintf(" workers=%d clients=%d", c.Workers, c.Clients), "", 1)
 }
 
-// left returns about how long the steps to come take, the one in hand among them,
-// and what follows. Once the planned blocks have ended, that is a bound.
+// left estimates the duration of all remaining steps, including the current one, and of
+// the work after them. With more, all planned blocks have ended, and the estimate is an
+// upper bound.
 func (r *run) left() (left time.Duration, more bool) {
 	scale, cycles := r.scale(), 0
 	for _, s := range r.steps {
@@ -91,8 +93,8 @@ func (r *run) left() (left time.Duration, more bool) {
 	return left + finishing, more
 }
 
-// ahead returns how many blocks c is still to have: those that are planned or,
-// after them, the most that it may get.
+// ahead returns the number of blocks that c will still have: the remaining planned ones
+// or, after them, an upper bound.
 func (r *run) ahead(c *cell) int {
 	had := len(c.result.Blocks)
 	switch {
@@ -109,8 +111,8 @@ func (r *run) ahead(c *cell) int {
 	return max(int(max(0, unspent)*time.Duration(had)/spent), r.cycle+1-had)
 }
 
-// cost returns what s takes, by what it has taken, or else by its guess, scaled by
-// how far off the guesses of others were.
+// cost returns the mean duration of s so far or, if it has not run, its estimate times
+// scale.
 func (s *step) cost(scale float64) time.Duration {
 	if s.runs > 0 {
 		return s.took / time.Duration(s.runs)
@@ -118,7 +120,8 @@ func (s *step) cost(scale float64) time.Duration {
 	return time.Duration(float64(s.guess) * scale)
 }
 
-// scale returns what the steps so far have taken, over what was guessed.
+// scale returns the ratio of time taken to time estimated, over all steps that have run;
+// 1 before the first.
 func (r *run) scale() float64 {
 	var took, guess time.Duration
 	for _, s := range r.steps {

@@ -20,40 +20,40 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Peer is a program of somebody's own that runs whole blocks: its server, its workers
-// and what goes between them. It reads an order and answers, as another build of ipcbench
-// does; docs/peer.md says how. It is a row of the same tables, and so a transport by name
-// alone: nothing of ours is sent through it.
+// A Peer is a user's own program, or one of our reference rows, that runs whole blocks
+// itself: server, workers and their communication. Like another build of ipcbench, it
+// reads orders and answers them: see docs/reference/peer.md. It implements [driver.Transport] only
+// to have a row in the same tables; Listen and Dial fail.
 type Peer struct {
 	name  string
-	shown string   // what results call the program
-	words []string // of its command, unless it is a reference row
+	shown string   // the program's name in results
+	words []string // words of the command; nil for a reference row
 
-	row  python.Row // a reference row, which Python runs
+	row  python.Row // reference row, which runs in Python; else zero
 	find func() (python.Interpreter, error)
 }
 
 var peerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// NewPeer returns the peer of that name which a command runs: words with spaces
-// between them, and what a shell takes for one word in quotes or after a backslash.
-// Nothing else of the command is expanded.
+// NewPeer returns the peer of that name that runs a command. Words are separated by
+// spaces; quotes and backslashes work as in a shell, and nothing else is expanded. The
+// first word must be an executable.
 func NewPeer(name, command string) (*Peer, error) {
 	if !peerName.MatchString(name) {
-		return nil, fmt.Errorf("%q: want a name of a-z, 0-9 and -", name)
+		return nil, fmt.Errorf("%q: a name must consist of a-z, 0-9 and -, and not begin with -", name)
 	}
 	if err := result.CheckText(command); err != nil {
 		return nil, fmt.Errorf("%s: its command: %w", name, err)
 	}
 	words, err := shellquote.Split(command)
 	if err != nil {
-		return nil, fmt.Errorf("%s: a quote that nothing closes, or a backslash at the end: %w", name, err)
+		return nil, fmt.Errorf("%s: an unclosed quote, or a backslash at the end: %w", name, err)
 	}
 	if len(words) == 0 {
-		return nil, fmt.Errorf("%s: no command: want NAME='COMMAND'", name)
+		return nil, fmt.Errorf("%s: no command: must be NAME='COMMAND'", name)
 	}
 	path, err := exec.LookPath(words[0])
-	if err == nil || errors.Is(err, exec.ErrDot) { // in this folder, as a shell would
+	if err == nil || errors.Is(err, exec.ErrDot) { // found in the current directory, which a shell with this PATH would run
 		words[0], err = filepath.Abs(path)
 	}
 	if err != nil {
@@ -62,18 +62,19 @@ func NewPeer(name, command string) (*Peer, error) {
 	return &Peer{name: name, shown: command, words: words}, nil
 }
 
-// NewRow returns the peer that a reference row is. Its interpreter is looked for when
-// somebody first wants to know.
+// NewRow returns a reference row as a peer. It searches for the row's interpreter at the
+// first use.
 func NewRow(row python.Row) *Peer {
 	return &Peer{name: row.Name, shown: "python/peers/" + row.File, row: row, find: sync.OnceValues(func() (python.Interpreter, error) {
 		return python.Find(context.Background(), "", row.Modules...)
 	})}
 }
 
-// Help says what a reference row is.
+// Help describes a reference row.
 func (p *Peer) Help() string { return p.row.Help }
 
-// Ready returns what runs a reference row here, or what is missing.
+// Ready returns the interpreter for a reference row on this machine, or an error about
+// what is missing.
 func (p *Peer) Ready() (python.Interpreter, error) { return p.find() }
 
 // Name implements [driver.Transport].
@@ -85,7 +86,8 @@ func (p *Peer) Settings() []driver.Setting { return nil }
 // Traits implements [driver.Transport].
 func (p *Peer) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
 
-// Check implements [driver.Transport]: it reports what is missing here.
+// Check implements [driver.Transport]: it fails if no interpreter here can run the
+// reference row.
 func (p *Peer) Check(driver.Options) error {
 	if p.find == nil {
 		return nil
@@ -94,13 +96,14 @@ func (p *Peer) Check(driver.Options) error {
 	return err
 }
 
-// What a process of a peer is guessed to take: a few copies, and what it runs on.
+// Estimated memory of a peer's process: copies of model and update, and a base for its
+// runtime.
 const (
 	peerCopies = 3
 	peerBase   = 64 << 20
 )
 
-// Footprint implements [driver.Transport] with a guess.
+// Footprint implements [driver.Transport] with an estimate.
 func (p *Peer) Footprint(o driver.Options) int64 {
 	each := float64(peerCopies)*(float64(o.Down.Size())+float64(o.Up.Size())) + peerBase
 	if all := each * float64(o.Lanes+1); all < math.MaxInt64 {
@@ -109,55 +112,55 @@ func (p *Peer) Footprint(o driver.Options) int64 {
 	return math.MaxInt64
 }
 
-var errPeer = errors.New("a peer runs blocks of its own")
+var errPeer = errors.New("a peer runs its own blocks")
 
-// Listen implements [driver.Transport].
+// Listen implements [driver.Transport]. It always fails.
 func (p *Peer) Listen(context.Context, *driver.Endpoint, driver.Options) (driver.Server, error) {
 	return nil, errPeer
 }
 
-// Dial implements [driver.Transport].
+// Dial implements [driver.Transport]. It always fails.
 func (p *Peer) Dial(context.Context, *driver.Endpoint, int, driver.Options) (driver.Worker, error) {
 	return nil, errPeer
 }
 
-// peer returns the peer that runs the cell's blocks, or nil.
 func (s Spec) peer() *Peer {
 	p, _ := s.Variant.Transport.(*Peer)
 	return p
 }
 
-// HasRows reports whether any of the cells is a reference row's.
+// HasRows reports whether any cell is a reference row.
 func HasRows(cells []Spec) bool {
 	return slices.ContainsFunc(cells, func(s Spec) bool { return s.peer() != nil && s.peer().find != nil })
 }
 
-// checkPeer reports what no peer is asked for.
+// checkPeer returns an error if no peer supports what s asks for.
 func (s Spec) checkPeer() error {
 	switch c := s.Variant.Codec(); {
 	case s.peer() == nil:
 		return nil
 	case c != nil:
-		return fmt.Errorf("codec %s: a peer has codecs of its own, if any", c)
+		return fmt.Errorf("codec %s: a peer can only have its own codecs: leave --codec out", c)
 	case s.PerProcess != 1:
-		return errors.New("a peer has one worker a process: leave --lanes-per-process 1")
+		return errors.New("a peer has one worker per process: --lanes-per-process must be 1")
 	}
 	return nil
 }
 
-// How long a peer may take to say what it can, for which it may have to import much, or
-// the plan's round limit if that is longer; and for a block, besides many times what is
-// guessed for it, unless the plan has a round limit. It shows nothing of how far it is.
+// peerAnswers is the time limit for a peer's first answer, before which it may have to
+// import much; a longer --round-limit replaces it. peerPatience is added to the limit of
+// a block, many times its estimate; any --round-limit replaces it. Peers report no
+// progress.
 const (
 	peerAnswers  = 30 * time.Second
 	peerPatience = 2 * time.Minute
 )
 
-// peerHint says what may be wrong with a peer that does not answer.
+// peerHint suggests why a peer does not answer.
 const peerHint = "if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line"
 
-// program returns what carries out orders for the peer. Reference rows are in the
-// folder that [python.Unpack] wrote to, and start there.
+// program returns the command that carries out orders for the peer. Reference rows start
+// in dir, to which [python.Unpack] has written them.
 func (p *Peer) program(dir string) (exchange.Program, error) {
 	of := exchange.Program{Name: p.shown, Late: ": " + peerHint, Patience: peerPatience, Alone: true}
 	if p.find == nil {
@@ -166,16 +169,16 @@ func (p *Peer) program(dir string) (exchange.Program, error) {
 	}
 	i, err := p.find()
 	of.Path, of.Args, of.Dir = i.Path, []string{p.row.In(dir)}, dir
-	of.Env = []string{"TMPDIR=" + dir} // where multiprocessing leaves a folder for each process that is killed
+	of.Env = []string{"TMPDIR=" + dir} // multiprocessing leaves a folder there for each process that is killed
 	return of, err
 }
 
-// askPeers asks each peer which of its cells it can run, and returns all cells but those
-// that it cannot.
+// askPeers asks each peer which of its cells it can run, and returns all cells but the
+// refused ones, which are skipped. It is an error if none is left.
 func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	var fit []Spec
 	var unfit error
-	refused := map[string]string{} // why, by cell
+	refused := map[string]string{} // reason by cell
 	for _, s := range r.Cells {
 		p := s.peer()
 		if _, asked := r.software[p]; p != nil && !asked {
@@ -197,8 +200,8 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	return fit, nil
 }
 
-// askPeer asks a peer which of its cells it can run, and what it runs on. It adds to refused
-// why it cannot run a cell.
+// askPeer asks a peer which of its cells it can run, and stores its software. It adds the
+// reason for each refusal to refused.
 func (r *run) askPeer(ctx context.Context, p *Peer, refused map[string]string) error {
 	of, err := p.program(r.Python.Dir)
 	if err != nil {

@@ -24,21 +24,19 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// peerArg makes this executable a peer: a fault follows, and a file for the number of
-// a process that it leaves behind.
+// peerArg makes this executable a peer; a fault follows, and a file for the id of a process that it leaves behind.
 const peerArg = "peer"
 
-// peerModel is what peers of tests train.
 const peerModel = "uniform:4KiB/4"
 
-// peerMain is a peer that measures a transport of ours, and spoils what it makes.
+// peerMain is a peer that measures one of our transports and then falsifies the answer as fault says.
 func peerMain(fault, file string) error {
 	var order map[string]any
 	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
 		return err
 	}
 	for _, c := range order["cells"].([]any) {
-		c.(map[string]any)["variant"] = "pickle" // so that ServeBlock can serve it
+		c.(map[string]any)["variant"] = "pickle" // a variant that ServeBlock knows
 	}
 	block, timed := order["block"].(map[string]any)
 	if timed {
@@ -47,14 +45,14 @@ func peerMain(fault, file string) error {
 			return fmt.Errorf("Traceback\n\x1b[2JModuleNotFoundError: No module named 'torch'")
 		case "waits":
 			_, err := io.Copy(io.Discard, os.Stdin)
-			return err // and no answer
+			return err // without an answer
 		case "prints":
 			for zeros := make([]byte, 1<<20); ; {
 				if _, err := os.Stdout.Write(zeros); err != nil {
 					return err
 				}
 			}
-		case "leaves", "hangs": // a process of its own session, which holds stdout
+		case "leaves", "hangs": // a process in a session of its own, which keeps stdout open
 			left := exec.Command("/bin/sh", "-c", `setsid sleep 1000 & echo $! > "$0"`, file)
 			left.Stdout = os.Stdout
 			if err := left.Run(); err != nil || fault == "leaves" {
@@ -110,11 +108,11 @@ func peerMain(fault, file string) error {
 	return err
 }
 
-// spoil changes the answer of a block.
+// spoil falsifies the answer to the order of a block.
 func spoil(a map[string]any, fault string, seed uint64) error {
 	hashes, block := a["hashes"].([]any), a["block"].(map[string]any)
 	switch fault {
-	case "hurries": // it ends before any round was timed
+	case "hurries": // the block ends before any round was timed
 		for _, name := range []string{"round_ns", "train_ns", "rtt_ns", "down_ns", "up_ns"} {
 			block[name] = []int{}
 		}
@@ -150,8 +148,7 @@ func spoil(a map[string]any, fault string, seed uint64) error {
 	return nil
 }
 
-// peerOptions are those of a run of a peer with a fault, with the file that it writes a
-// number to.
+// peerOptions returns options for a run of a peer with a fault, and the peer's file for a process id.
 func peerOptions(t *testing.T, fault string) (bench.Options, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -161,8 +158,8 @@ func peerOptions(t *testing.T, fault string) (bench.Options, string) {
 	return o, file
 }
 
-// TestPeer: the blocks of a peer are measured among ours, and proved; what it runs on, and
-// its hashes after each tensor, are welcome. A block without hashes is kept, and says why.
+// TestPeer: a peer's blocks are measured among ours and proved. Its software and its hashes after each tensor are
+// accepted. A block without hashes is kept and marked as unproved, with the reason.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	for fault, unproved := range map[string]string{"running": "", "unproved": "no hash of what is in GPU memory"} {
@@ -177,22 +174,22 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestPeerFaults: each fault of a peer ends the run and says what it is, and nothing
-// that it has started lives on.
+// TestPeerFaults: each fault of a peer ends the run with an error that describes it, and no process that the peer
+// started survives.
 func TestPeerFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]string{
 		"old":     "by version 1 of the rules, this build by version 3",
-		"mute":    "refused: 0 entries, want one for each of 1 cells",
+		"mute":    "refused: 0 entries: must be 1, one per cell",
 		"escapes": `software: "\x1b[2J": holds what cannot be printed`,
 		"refuses": `mine uniform:4KiB/4 workers=1 clients=2: it needs "luck"`,
 		"fails":   "exit status 1\nTraceback\n" + `\x1b[2JModuleNotFoundError: No module named 'torch'`,
 		"no JSON": `its answer: the text: not JSON at byte`,
-		"nothing": "its answer: there is none",
+		"nothing": "its answer: empty",
 		"hash":    "round 1: the new model's hash is 0123456789abcdef, the reference chain has ",
 		"bit":     "round 1, tensor 2 (tensor.2): the new model's hash is ",
 		"prints":  "an answer of more than ",
-		"leaves":  "its answer: there is none",
+		"leaves":  "its answer: empty",
 		"hangs":   " has not ended after ",
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -212,8 +209,8 @@ func TestPeerFaults(t *testing.T) {
 	}
 }
 
-// TestPeerInterrupted: a peer is asked to end by the end of stdin. That it then has no
-// answer is no fault, nor that it has one without timed rounds.
+// TestPeerInterrupted: closing stdin asks a peer to end. An answer without timed rounds, or no answer, is then not an
+// error.
 func TestPeerInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"waits", "hurries"} {
@@ -229,7 +226,7 @@ func TestPeerInterrupted(t *testing.T) {
 	}
 }
 
-// TestPeerSkipped: what a peer refuses is left out, and the rest is measured.
+// TestPeerSkipped: a cell that a peer refuses is skipped, and the other cells are measured.
 func TestPeerSkipped(t *testing.T) {
 	t.Parallel()
 	o, _ := peerOptions(t, "refuses")
@@ -239,7 +236,7 @@ func TestPeerSkipped(t *testing.T) {
 		"%d cells, skipped %+v", len(r.Cells), r.Skipped)
 }
 
-// TestPeerAlone: what no cell of a peer can have is refused.
+// TestPeerAlone: settings that no peer supports are rejected.
 func TestPeerAlone(t *testing.T) {
 	o, _ := peerOptions(t, "")
 	coded, packed := o.Cells[0], o.Cells[0]
@@ -248,13 +245,13 @@ func TestPeerAlone(t *testing.T) {
 	check.Fails(t, packed.Check(), "--lanes-per-process")
 }
 
-// TestNewPeer: a command is cut into words as a shell would, and looked up at once.
+// TestNewPeer: a command is split as a shell would split it, and its program looked up at once.
 func TestNewPeer(t *testing.T) {
 	for command, want := range map[string]string{
 		`sh -c 'exit 1'`: "",
 		``:               "no command",
 		`  `:             "no command",
-		`sh 'x`:          "a quote that nothing closes",
+		`sh 'x`:          "an unclosed quote",
 		`sh \`:           "a backslash at the end",
 		`no-such-thing`:  "executable file not found",
 		"sh \x1b[2J":     "cannot be printed",
@@ -272,12 +269,12 @@ func TestNewPeer(t *testing.T) {
 	}
 }
 
-// TestRowMissing: a reference row says what it lacks, as a cell that does not fit.
+// TestRowMissing: a reference row that lacks its interpreter or modules does not fit, with the reason.
 func TestRowMissing(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
 	t.Setenv("PATH", dir)
 	row := bench.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
 	err := bench.Specs(t, []driver.Transport{row}, "py-mine "+peerModel)[0].Check()
-	check.Fails(t, err, dir+"/python3 is Python 2.7.18: want 3.9")
+	check.Fails(t, err, dir+"/python3 is Python 2.7.18, must be 3.9")
 }

@@ -11,8 +11,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// TestPeerGolden: the two orders that a peer gets are those in testdata, and so are two
-// answers, of a peer that computes right. docs/peer.md shows them.
+// TestPeerGolden: the two orders that a peer gets equal the files in testdata, and two answers of a correct peer are
+// accepted. docs/reference/peer.md shows them.
 func TestPeerGolden(t *testing.T) {
 	first, _ := golden(t, "peer-first-order.json", exchange.ParseOrder)
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)

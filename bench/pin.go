@@ -9,15 +9,15 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// A placement says on which processors the processes of a session run.
+// A placement assigns processors to the processes of a session.
 type placement struct {
 	server  []int
 	workers [][]int // by process
 }
 
-// place shares cpus out: each process gets as many neighbouring ones, and the
-// server what is left over. Where there are fewer processors than processes, each
-// process gets one, round and round.
+// place distributes cpus: each worker process gets equally many adjacent ones, and the
+// server gets the rest. With fewer processors than processes, each process gets one, in
+// turn.
 func place(cpus []int, processes int) placement {
 	share := max(1, len(cpus)/(processes+1))
 	mine := max(1, len(cpus)-share*processes)
@@ -29,17 +29,16 @@ func place(cpus []int, processes int) placement {
 	return p
 }
 
-// processes returns how many worker processes the cell has.
 func (s Spec) processes() int { return (s.Workers + s.PerProcess - 1) / s.PerProcess }
 
-// pinned calls f with this process on the server's processors, and takes the
-// restriction back.
+// pinned calls f while this process is pinned to the server's processors, then restores
+// its affinity.
 func (p placement) pinned(f func() error) (err error) {
 	before, err := usage.Affinity()
 	if err != nil {
 		return err
 	}
-	threads := runtime.GOMAXPROCS(len(p.server)) // more would only take turns
+	threads := runtime.GOMAXPROCS(len(p.server)) // more threads would only take turns
 	defer func() {
 		runtime.GOMAXPROCS(threads)
 		err = errors.Join(err, usage.Pin(before))
@@ -50,12 +49,12 @@ func (p placement) pinned(f func() error) (err error) {
 	return f()
 }
 
-// verify compares where the processes of the block say that they could run with
-// where they were put.
+// verify returns an error if a process of the block reports other processors than it was
+// pinned to.
 func (p placement) verify(b *Block) error {
 	check := func(who string, got, want []int) error {
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("%s was pinned to processors %v and could use %v", who, want, got)
+			return fmt.Errorf("%s was pinned to processors %v, but could use %v", who, want, got)
 		}
 		return nil
 	}

@@ -7,8 +7,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestPlace: processes get processors of their own where there are enough, and
-// take turns where there are not.
+// TestPlace: processes get separate processors if there are enough of them, and share them otherwise.
 func TestPlace(t *testing.T) {
 	for _, tt := range []struct {
 		cpus      []int

@@ -12,13 +12,14 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// ServerHost is what the server's host is called where agents have names.
+// ServerHost is the name of the server's host in runs with agents.
 const ServerHost = "server"
 
-// A Place says on which hosts of a fleet the processes of a cell are.
+// A Place is the rule that distributes a cell's worker processes over the hosts of a
+// fleet.
 type Place struct {
-	Server bool // on the server's host too, which comes first
-	Fill   bool // a host gets as many as it has processors, then the next; else each gets one in turn
+	Server bool // use the server's host too, as the first one
+	Fill   bool // put as many processes on a host as it has processors, then go on to the next; else hosts take turns
 }
 
 func (p Place) String() string {
@@ -32,7 +33,8 @@ func (p Place) String() string {
 	return text
 }
 
-// over returns on which host each of n processes is, of those with so many processors.
+// over returns the index of the host of each of n processes, for hosts with so many
+// processors.
 func (p Place) over(n int, processors []int) []int {
 	at := make([]int, 0, n)
 	for len(at) < n {
@@ -48,27 +50,27 @@ func (p Place) over(n int, processors []int) []int {
 	return at
 }
 
-// Hosts are those that worker processes of a run with agents may be on.
+// Hosts are the hosts available to worker processes of a run with agents.
 type Hosts struct {
 	place Place
-	fleet *agent.Fleet // nil until agents have joined
-	all   []seat
-	sees  map[string]error // by folder, and by the agent that was asked
+	fleet *agent.Fleet // nil until the agents have joined
+	all   []workerHost
+	sees  map[string]error // result of the test for shared files, by folder and host
 }
 
-// A seat is one of these hosts.
-type seat struct {
+// A workerHost is a host that worker processes may run on.
+type workerHost struct {
 	name       string
-	agent      *agent.Agent // nil is the server's host, and one whose agent has not joined
+	agent      *agent.Agent // nil for the server's host, and before the agent has joined
 	processors int
-	memory     int64 // that processes may have there; 0 if nobody knows
+	memory     int64 // bytes that processes may use there; 0 if unknown
 	source     string
-	processes  int  // of the cell that is asked for, see [Hosts.used]
-	otherClock bool // it is not the server's
+	processes  int  // number of processes of one cell; only set by [Hosts.used]
+	otherClock bool // its clock is not the server's
 }
 
-// Hosts returns those of the run; nil if it has no agents. Before they have joined,
-// nobody knows their names, nor what they have.
+// Hosts returns the hosts available to o's workers, or nil without agents. Before the
+// agents join, names and resources are placeholders.
 func (o Options) Hosts() (*Hosts, error) {
 	agents := o.Agents
 	if o.Fleet != nil {
@@ -79,12 +81,12 @@ func (o Options) Hosts() (*Hosts, error) {
 	}
 	h := &Hosts{place: o.Place, fleet: o.Fleet, sees: map[string]error{}}
 	if o.Place.Server {
-		s := seat{name: ServerHost, processors: machine.Read().Processors()}
+		s := workerHost{name: ServerHost, processors: machine.Read().Processors()}
 		s.memory, s.source = machine.MemoryLimit()
 		h.all = append(h.all, s)
 	}
 	for i := range agents {
-		s := seat{name: fmt.Sprintf("agent %d", i+1)}
+		s := workerHost{name: fmt.Sprintf("agent %d", i+1)}
 		if o.Fleet != nil {
 			s.agent = o.Fleet.Agents()[i]
 			self := s.agent.Self()
@@ -92,15 +94,15 @@ func (o Options) Hosts() (*Hosts, error) {
 			s.otherClock = !self.Clock.Same(machine.OwnClock())
 		}
 		if s.name == ServerHost {
-			return nil, fmt.Errorf("an agent is called %s, as the server's host is: give it another --name", s.name)
+			return nil, fmt.Errorf("an agent is named %s, like the server's host: give it another --name", s.name)
 		}
 		h.all = append(h.all, s)
 	}
 	return h, nil
 }
 
-// of returns the host of each process of s.
-func (h *Hosts) of(s Spec) []seat {
+// of returns the host of each worker process of s; none for the control.
+func (h *Hosts) of(s Spec) []workerHost {
 	if h == nil || s.inside() {
 		return nil
 	}
@@ -108,17 +110,17 @@ func (h *Hosts) of(s Spec) []seat {
 	for _, s := range h.all {
 		processors = append(processors, s.processors)
 	}
-	var all []seat
+	var all []workerHost
 	for _, i := range h.place.over(s.processes(), processors) {
 		all = append(all, h.all[i])
 	}
 	return all
 }
 
-// used returns the hosts that have processes of s, and how many.
-func (h *Hosts) used(s Spec) (hosts []seat) {
+// used returns the distinct hosts of s, with their numbers of processes.
+func (h *Hosts) used(s Spec) (hosts []workerHost) {
 	for _, on := range h.of(s) {
-		i := slices.IndexFunc(hosts, func(t seat) bool { return t.name == on.name })
+		i := slices.IndexFunc(hosts, func(t workerHost) bool { return t.name == on.name })
 		if i < 0 {
 			i = len(hosts)
 			hosts = append(hosts, on)
@@ -128,8 +130,8 @@ func (h *Hosts) used(s Spec) (hosts []seat) {
 	return hosts
 }
 
-// at says on which hosts the processes of s are, and how they were placed: nothing where
-// there are no agents, or no processes.
+// at returns the hosts of s with their numbers of processes, and the rule that placed
+// them. Both are empty without agents, and for the control.
 func (h *Hosts) at(s Spec) (on, place string) {
 	if h == nil || s.inside() {
 		return "", ""
@@ -141,16 +143,17 @@ func (h *Hosts) at(s Spec) (on, place string) {
 	return strings.Join(texts, ","), h.place.String()
 }
 
-// lie says where the processes of s are, for whoever reads what would be measured.
-func (h *Hosts) lie(s Spec) string {
+// describe returns the hosts of s for an outline, or the rule if it depends on hosts that
+// have not joined yet.
+func (h *Hosts) describe(s Spec) string {
 	if h != nil && h.fleet == nil && h.place.Fill && !s.inside() {
-		return "as many on each host as it has processors"
+		return "each host in turn, one process per processor"
 	}
 	on, _ := h.at(s)
 	return on
 }
 
-// launcher returns what starts the workers of s on their hosts.
+// launcher returns the launcher that starts the workers of s on their hosts.
 func (h *Hosts) launcher(s Spec) trainer.Launcher {
 	var agents []*agent.Agent
 	for _, s := range h.of(s) {
@@ -159,7 +162,8 @@ func (h *Hosts) launcher(s Spec) trainer.Launcher {
 	return agent.Launcher(agents)
 }
 
-// Check reports why s cannot be measured on these hosts, as [Spec.Check] does for one.
+// Check returns an error if s cannot be measured on these hosts, like [Spec.Check] for
+// this host alone. h may be nil.
 func (h *Hosts) Check(s Spec) error {
 	if h == nil || s.inside() {
 		return s.Check()
@@ -167,15 +171,16 @@ func (h *Hosts) Check(s Spec) error {
 	if err := s.checkData(); err != nil {
 		return err
 	}
-	if err := cmp.Or(h.reach(s), h.room(s), h.folder(s)); err != nil {
+	if err := cmp.Or(h.checkReach(s), h.checkMemory(s), h.checkFolder(s)); err != nil {
 		return &Unfit{s, err}
 	}
 	return nil
 }
 
-// reach reports a host that the transport of s cannot reach.
-func (h *Hosts) reach(s Spec) error {
-	away := slices.DeleteFunc(h.used(s), func(s seat) bool { return s.name == ServerHost })
+// checkReach returns an error if workers of s are on a host that its transport cannot
+// reach.
+func (h *Hosts) checkReach(s Spec) error {
+	away := slices.DeleteFunc(h.used(s), func(s workerHost) bool { return s.name == ServerHost })
 	if len(away) == 0 || s.Variant.Traits().Reach == driver.Network {
 		return nil
 	}
@@ -183,31 +188,32 @@ func (h *Hosts) reach(s Spec) error {
 	what, try := "shares memory", "measure it without agents"
 	for _, setting := range v.Transport.Settings() {
 		if setting.Kind == driver.Path {
-			what, try = "has its files in a directory of each host's own", fmt.Sprintf("name one that all hosts share with %s=", setting.Name)
+			what, try = "has its files in a directory that hosts do not share", fmt.Sprintf("set %s= to a directory that they share", setting.Name)
 		}
 	}
 	if v.Settings["network"] == "unix" {
-		what, try = "uses Unix sockets", "leave network=unix out"
+		what, try = "uses Unix sockets", "remove network=unix"
 	}
-	return fmt.Errorf("%s, and lanes on %s are on another host: %s", what, away[0].name, try)
+	return fmt.Errorf("%s, but lanes on %s are on another host: %s", what, away[0].name, try)
 }
 
-// room reports a host with less memory than the processes of s need there.
-func (h *Hosts) room(s Spec) error {
+// checkMemory returns an error if a host has less memory than the processes of s need
+// there.
+func (h *Hosts) checkMemory(s Spec) error {
 	hosts := h.used(s)
-	share := s.memory() / int64(2+s.processes()) // of a worker process; the server has two
+	share := s.memory() / int64(2+s.processes()) // of a worker process; the server counts as two
 	need := map[string]int64{ServerHost: 2 * share}
 	for _, host := range hosts {
 		need[host.name] += share * int64(host.processes)
 	}
 	if !h.place.Server {
-		server := seat{name: ServerHost}
+		server := workerHost{name: ServerHost}
 		server.memory, server.source = machine.MemoryLimit()
 		hosts = append(hosts, server)
 	}
 	for _, host := range hosts {
 		if need := need[host.name]; host.memory > 0 && need > host.memory {
-			return fmt.Errorf("needs about %s of memory on %s, where %s has %s: choose a smaller model, fewer workers, more hosts or --depth 1",
+			return fmt.Errorf("needs about %s of memory on %s, but %s has %s: choose a smaller model, fewer workers, more hosts or --depth 1",
 				megabytes(need), host.name, host.source, megabytes(host.memory))
 		}
 	}

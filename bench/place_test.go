@@ -13,9 +13,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// Every process has a host. Spread, hosts differ by one process at most, and the first
-// ones have more. Filled, no host has one beyond its processors before all others have
-// as many as they have.
+// TestPlaceOver: every process has a host. Spread, hosts differ by at most one process, and the first hosts have more.
+// Filled, no host has more processes than processors before every other host has as many processes as processors.
 func TestPlaceOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		processors := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 12).Draw(t, "processors")
@@ -45,33 +44,31 @@ func TestPlaceOver(t *testing.T) {
 	})
 }
 
-// cellOf returns a cell with four worker processes.
 func cellOf(t *testing.T, variant string) Spec {
 	t.Helper()
 	model := " uniform:64MiB/4"
 	if strings.HasPrefix(variant, "shm-tensor") {
-		model = " uniform:1MiB/4" // which there is room for in the 64 MiB that containers have in /dev/shm
+		model = " uniform:1MiB/4" // fits in the 64 MiB that containers have in /dev/shm
 	}
 	return Specs(t, all.Transports(), variant+model+" workers=4 clients=4 depth=1")[0]
 }
 
-// What cannot be on a host is an Unfit cell, and its error says which host it is, why,
-// and what to try.
+// TestHostsCheck: a cell that cannot run on its hosts is Unfit, and the error names the host, the reason and a remedy.
 func TestHostsCheck(t *testing.T) {
 	const plenty = 1 << 40
-	seats := func(server, h1, h2 int64) []seat {
-		all := []seat{{name: "h1", processors: 2, memory: h1, source: "its cgroup"}, {name: "h2", processors: 2, memory: h2, source: "its cgroup"}}
+	seats := func(server, h1, h2 int64) []workerHost {
+		all := []workerHost{{name: "h1", processors: 2, memory: h1, source: "its cgroup"}, {name: "h2", processors: 2, memory: h2, source: "its cgroup"}}
 		if server > 0 {
-			all = slices.Insert(all, 0, seat{name: ServerHost, processors: 4, memory: server, source: "MemAvailable"})
+			all = slices.Insert(all, 0, workerHost{name: ServerHost, processors: 4, memory: server, source: "MemAvailable"})
 		}
 		return all
 	}
 	for _, c := range []struct {
 		cell  string
 		place Place
-		all   []seat
+		all   []workerHost
 		on    string
-		want  string // nothing: it fits
+		want  string // if empty, the cell fits
 	}{
 		{"http:network=tcp", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", ""},
 		{"http:network=tcp", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
@@ -79,12 +76,12 @@ func TestHostsCheck(t *testing.T) {
 		{"storage", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
 		{"http", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
 		{"http:network=tcp", Place{Server: true}, seats(plenty, plenty, plenty), "server:2,h1:1,h2:1", ""},
-		{"shm-slab", Place{Server: true}, seats(plenty, plenty, plenty), "server:2,h1:1,h2:1", "shares memory, and lanes on h1 are on another host"},
-		{"shm-tensor", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "shares memory, and lanes on h1"},
-		{"storage:network=tcp", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "a directory of each host's own, and lanes on h1 are on another host: name one that all hosts share with dir="},
-		{"http", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "uses Unix sockets, and lanes on h1 are on another host: leave network=unix out"},
-		{"http:network=tcp", Place{}, seats(0, plenty, 100<<20), "h1:2,h2:2", "of memory on h2, where its cgroup has 104 MB (100MiB): choose a smaller model"},
-		{"http:network=tcp", Place{Server: true, Fill: true}, seats(100<<20, plenty, plenty), "server:4", "of memory on server, where MemAvailable has"},
+		{"shm-slab", Place{Server: true}, seats(plenty, plenty, plenty), "server:2,h1:1,h2:1", "shares memory, but lanes on h1 are on another host"},
+		{"shm-tensor", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "shares memory, but lanes on h1"},
+		{"storage:network=tcp", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "a directory that hosts do not share, but lanes on h1 are on another host: set dir= to a directory that they share"},
+		{"http", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "uses Unix sockets, but lanes on h1 are on another host: remove network=unix"},
+		{"http:network=tcp", Place{}, seats(0, plenty, 100<<20), "h1:2,h2:2", "of memory on h2, but its cgroup has 104 MB (100MiB): choose a smaller model"},
+		{"http:network=tcp", Place{Server: true, Fill: true}, seats(100<<20, plenty, plenty), "server:4", "of memory on server, but MemAvailable has"},
 		{"inproc", Place{}, seats(0, 1, 1), "", ""},
 	} {
 		h, s := &Hosts{place: c.place, all: c.all}, cellOf(t, c.cell)
@@ -97,33 +94,32 @@ func TestHostsCheck(t *testing.T) {
 	}
 }
 
-// The share of a host in a cell's memory is that of its processes.
+// TestHostsRoom: a host needs a share of the cell's memory in proportion to its processes.
 func TestHostsRoom(t *testing.T) {
 	s := cellOf(t, "pickle:network=tcp")
 	whole := s.memory()
 	for _, c := range []struct {
 		h1 int64
 		ok bool
-	}{{whole * 2 / 6, true}, {whole*2/6 - 100, false}} { // two of four workers' processes, and the server is two
-		h := &Hosts{all: []seat{{name: "h1", memory: c.h1}, {name: "h2"}}}
-		err := h.room(s)
+	}{{whole * 2 / 6, true}, {whole*2/6 - 100, false}} { // two of four workers; the server counts as two
+		h := &Hosts{all: []workerHost{{name: "h1", memory: c.h1}, {name: "h2"}}}
+		err := h.checkMemory(s)
 		check.That(t, (err == nil) == c.ok, "%d of %d bytes: got error %v", c.h1, whole, err)
 	}
 }
 
-// Between many hosts and the server, floors are measured in turn: a few in a cycle, and
-// each of them.
+// TestTurn: if there are many hosts, a cycle measures the floors of only a few of them, and each host has its turn.
 func TestTurn(t *testing.T) {
 	h := &Hosts{}
 	for i := range 10 {
-		h.all = append(h.all, seat{name: fmt.Sprint("h", i)})
+		h.all = append(h.all, workerHost{name: fmt.Sprint("h", i)})
 	}
 	r := &run{here: &host{hosts: h}}
 	times := map[string]int{}
 	for ; r.cycle < floorCycles; r.cycle++ {
 		n := 0
 		for _, s := range h.all {
-			if r.turn(&Floor{Host: s.name}) {
+			if r.hostDue(&Floor{Host: s.name}) {
 				times[s.name]++
 				n++
 			}

@@ -16,28 +16,28 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// What Plan.Verify may be.
+// Values of Plan.Verify.
 const (
-	VerifySample = "sample" // the second round, every eighth and the last are proved
-	VerifyAll    = "all"    // every second round is
+	VerifySample = "sample" // proves the second round, every eighth and the last
+	VerifyAll    = "all"    // proves every second round
 )
 
-// A Spec is a cell that is to be measured.
+// A Spec specifies a cell to be measured.
 type Spec struct {
 	Variant    transports.Variant
 	Model      *models.Model
-	Up         *models.Model // whose shapes updates have; nil for those of Model
+	Up         *models.Model // layout of updates; nil means Model's
 	Workers    int
 	Clients    int
-	PerProcess int // lanes a process
+	PerProcess int // lanes per process
 	Depth      int
 	Setup
 }
 
 func (s Spec) String() string { return s.Cell().ID() }
 
-// Cell returns the result's entry for s before anything is measured: all that names it,
-// and what it is asked to be.
+// Cell returns the result's entry for s before anything is measured: its names and its
+// settings.
 func (s Spec) Cell() Cell {
 	c := Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings, Model: s.moved(),
@@ -47,13 +47,13 @@ func (s Spec) Cell() Cell {
 	return c
 }
 
-// up returns the model whose shapes updates have.
+// up returns the model with the layout of updates.
 func (s Spec) up() *models.Model { return cmp.Or(s.Up, s.Model) }
 
-// tensors returns how many a client gets and sends.
+// tensors returns how many tensors a client receives and sends in a round.
 func (s Spec) tensors() int { return s.Model.Layout.Len() + s.up().Layout.Len() }
 
-// moved returns what a result says of model and update.
+// moved returns the result's description of model and update.
 func (s Spec) moved() Model {
 	m := Model{Name: s.Model.Name, Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())}
 	if up := s.up(); up != s.Model {
@@ -67,20 +67,23 @@ func (s Spec) inside() bool {
 	return s.Variant.Traits().Reach == driver.Process
 }
 
-// The modes of a run: how much time they spend on how sure an answer.
+// Modes of a run, which trade time for precision.
 const (
 	Quick    = "quick"
 	Default  = "default"
 	Thorough = "thorough"
 )
 
-// DefaultPlan returns the settings of a mode. It is the only place of defaults.
+// DefaultPlan returns the plan of a mode: Quick, Default or Thorough. All defaults are
+// here.
 //
-// Six blocks are the fewest whose medians give a 95 % interval without assuming
-// a distribution: the chance that the true median lies outside of all six is
-// 2/2^6. Quick takes these six and no more. Ten against ten show a difference of one and a half times what blocks
-// differ by. They reach 5 % among thousands of comparisons if no two blocks
-// overlap; six against six cannot among more than 23.
+// Six blocks are the fewest whose medians give a 95 % interval without assuming a
+// distribution: the chance that the true median is outside all six is 2/2^6. Quick runs
+// exactly six.
+//
+// Ten blocks against ten show a difference of 1.5 times the variation between blocks. If
+// no two of their blocks overlap, they reach 5 % among thousands of comparisons. Six
+// against six cannot among more than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
 		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
@@ -93,16 +96,15 @@ func DefaultPlan(mode string) (Plan, error) {
 	case Thorough:
 		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02
 	default:
-		return p, fmt.Errorf("unknown mode %q: want quick, default or thorough", mode)
+		return p, fmt.Errorf("mode must be quick, default or thorough, not %q", mode)
 	}
 	return p, nil
 }
 
-// InterleavedBlocks is how many blocks each of two builds gets at least, in any
-// mode, unless the user asks for another number.
+// InterleavedBlocks is the minimum number of blocks of each of two builds, in any mode,
+// unless the user sets another number.
 const InterleavedBlocks = 10
 
-// ofBlock returns the plan of one of the plan's blocks.
 func ofBlock(p Plan) Plan {
 	if p.Rounds > 0 {
 		p.Rounds, p.Least, p.Time, p.WarmTime = (p.Rounds+p.Blocks-1)/p.Blocks, 0, 0, 0
@@ -113,28 +115,29 @@ func ofBlock(p Plan) Plan {
 	return p
 }
 
-// leastOf returns how many timed rounds a block has at least, however long they take.
+// leastOf returns the minimum number of timed rounds per block, however long they take.
 func leastOf(p Plan) int { return cmp.Or(p.Least, 3) }
 
-// samplesPerJob is how many spans one job leaves in a process at
-// least; recorders must have room for a few rounds.
+// samplesPerJob is the minimum number of spans that one job leaves in a process. It sizes
+// the recorders, which must hold a few rounds.
 const samplesPerJob = 16
 
-// Check reports what makes the cell impossible on this machine: a setting that
-// the transport cannot carry, or more memory than there is.
+// Check returns an error if the cell is invalid. It returns an [Unfit] if its transport
+// does not support a setting or this machine has too little memory.
 func (s Spec) Check() error {
 	if err := s.checkData(); err != nil {
 		return err
 	}
 	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, but %s has %s: choose a smaller model, fewer workers or --depth 1",
 			megabytes(need), source, megabytes(have))}
 	}
 	return nil
 }
 
-// checkData reports what is wrong with the cell wherever its workers are.
+// checkData returns the errors of [Spec.Check] that do not depend on the hosts of its
+// workers.
 func (s Spec) checkData() error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
@@ -143,7 +146,7 @@ func (s Spec) checkData() error {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
-		return &Unfit{s, fmt.Errorf("codec %s sends what differs from the version before, and a worker without a client in each round has not got that: choose --workers %d or --clients %d",
+		return &Unfit{s, fmt.Errorf("codec %s sends differences from the previous model, which a worker without a client in every round does not have: choose --workers %d or --clients %d",
 			c, s.Clients, s.Workers)}
 	}
 	if err := s.Variant.Check(s.options()); err != nil {
@@ -152,8 +155,8 @@ func (s Spec) checkData() error {
 	return nil
 }
 
-// Unfit is the error of a cell that this machine, or its transport, cannot
-// carry. Others of the same run may be carried all the same.
+// Unfit reports that one cell cannot run, on this machine or with its transport. Other
+// cells of the run are unaffected.
 type Unfit struct {
 	Spec Spec
 	Err  error
@@ -162,7 +165,7 @@ type Unfit struct {
 func (u *Unfit) Error() string { return fmt.Sprintf("%s: %v", u.Spec, u.Err) }
 func (u *Unfit) Unwrap() error { return u.Err }
 
-// Skipped returns the result's entry for the cell, which was left out.
+// Skipped returns the result's entry for the skipped cell, with the reason.
 func (u *Unfit) Skipped() Skipped {
 	c := u.Spec.Cell()
 	return Skipped{
@@ -171,8 +174,8 @@ func (u *Unfit) Skipped() Skipped {
 	}
 }
 
-// options are those that a session of s gives its transport, as far as they are
-// known before it.
+// options returns the options that a session of s gives its transport, as far as they are
+// known before it starts.
 func (s Spec) options() driver.Options {
 	return driver.Options{
 		Down: s.Model.Layout, Up: s.up().Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
@@ -182,7 +185,6 @@ func (s Spec) options() driver.Options {
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.FormatBytes(int(n))) }
 
-// control returns the control cell of s: the same round inside one process.
 func (s Spec) control(inproc transports.Variant) Spec {
 	s.Variant = inproc
 	s.PerProcess = s.Workers
@@ -190,10 +192,11 @@ func (s Spec) control(inproc transports.Variant) Spec {
 	return s
 }
 
-// longest is the longest duration of a plan: results hold no longer one.
+// longest is the longest duration that a plan may have; result files accept no longer
+// one.
 const longest = 30 * 24 * time.Hour
 
-// CheckPlan checks what a user can choose of a plan, with errors that name the flag.
+// CheckPlan checks the parts of a plan that users can set. Its errors name the flag.
 func CheckPlan(p Plan) error {
 	if err := result.CheckFlags(p); err != nil {
 		return err
@@ -209,7 +212,7 @@ func CheckPlan(p Plan) error {
 	return nil
 }
 
-// validate checks what a user can choose of a cell, with errors that name the flag.
+// validate checks the parts of a cell that users can set. Its errors name the flag.
 func (s Spec) validate() error {
 	c := s.Cell()
 	if err := result.CheckFlags(c); err != nil {

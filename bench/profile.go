@@ -17,25 +17,26 @@ import (
 	"ipcbench/trainer"
 )
 
-// Profiling says which profiles a run takes, after all cells are measured.
+// Profiling selects the profiles that a run takes after all cells are measured.
 type Profiling struct {
-	Kinds []string // see package capture
-	Dir   string   // where the files go; must exist. Results name it by its last element
+	Kinds []string // names from package capture
+	Dir   string   // existing directory for the files, which results refer to by its last element
 }
 
-// How much is profiled: blocks of a cell until they have so much time in timed
-// rounds, or the plan's if that is less. At 100 samples a second and processor,
-// 2 s are enough to distinguish a tenth from a fifth.
+// A cell is profiled in 2 to 8 blocks, until their timed rounds have taken profiledTime,
+// or the plan's time if that is less. At 100 samples per second and processor, 2 s are
+// enough to distinguish a tenth from a fifth.
 const (
 	profiledTime   = 2 * time.Second
 	fewestProfiled = 2
 	mostProfiled   = 8
 )
 
-// groups returns the kinds that are taken in the same blocks, group by group.
+// groups returns the selected kinds in groups; kinds of one group are taken in the same
+// blocks.
 func (p Profiling) groups() [][]string {
 	var groups [][]string
-	var last string // kinds of a group follow each other
+	var last string // kinds of a group are adjacent in the list
 	for _, k := range capture.Kinds() {
 		switch n := len(groups); {
 		case !slices.Contains(p.Kinds, k.Name):
@@ -50,7 +51,7 @@ func (p Profiling) groups() [][]string {
 	return groups
 }
 
-// profileSteps makes the steps that take profiles.
+// profileSteps creates the profiling steps, one for each cell and group of kinds.
 func (r *run) profileSteps(ctx, quit context.Context) (steps []*step) {
 	for _, c := range r.cells {
 		if c.canary != "" {
@@ -67,8 +68,8 @@ func (r *run) profileSteps(ctx, quit context.Context) (steps []*step) {
 	return steps
 }
 
-// profiles runs the blocks in which profiles are taken. Nothing that they
-// measure counts, and nothing that was measured before is lost if they fail.
+// profiles runs all profiling steps in random order. Times of profiled blocks are not
+// used, and if a step fails, earlier results remain.
 func (r *run) profiles(quit context.Context) error {
 	r.order.Shuffle(len(r.profiling), func(i, j int) { r.profiling[i], r.profiling[j] = r.profiling[j], r.profiling[i] })
 	for _, s := range r.profiling {
@@ -79,7 +80,7 @@ func (r *run) profiles(quit context.Context) error {
 			return err
 		}
 	}
-	for _, c := range r.cells { // in the order of kinds, and not in that of their blocks
+	for _, c := range r.cells { // by kind, instead of in the random order in which they were taken
 		slices.SortFunc(c.result.Profiles, func(a, b Profile) int { return rank(a.Kind) - rank(b.Kind) })
 	}
 	return nil
@@ -89,7 +90,6 @@ func rank(kind string) int {
 	return slices.IndexFunc(capture.Kinds(), func(k capture.Kind) bool { return k.Name == kind })
 }
 
-// profileCell takes one group of profiles of c and writes their files.
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
 	p := Profile{First: len(c.result.Blocks)}
 	var parts []profile.Part
@@ -101,7 +101,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
 		}
 		if len(b.Round) == 0 {
-			return nil // interrupted
+			return nil
 		}
 		c.result.Blocks = append(c.result.Blocks, b)
 		p.Blocks, p.Rounds = p.Blocks+1, p.Rounds+len(b.Round)
@@ -111,7 +111,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 		if slices.Contains(kinds, capture.Trace) {
-			break // there is one file a process
+			break // one file per process has room for one block only
 		}
 	}
 	for _, kind := range kinds {
@@ -125,7 +125,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 	return nil
 }
 
-// profileBlock runs one block of c with profiles.
+// profileBlock runs one profiled block of c. The first of a cell gets a timeline.
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	s := &blockRun{profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
 	b, err := r.next(c, func(b *Block) error {
@@ -142,12 +142,11 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	return b, s.report, nil
 }
 
-// writeProfile writes the files of p.
 func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 	base := r.profileName(c)
 	keep := func(name string, write func(io.Writer) error) error {
 		if err := result.ReplaceFile(filepath.Join(r.Profiling.Dir, name), write); err != nil {
-			return fmt.Errorf("keep profile: %w", err)
+			return fmt.Errorf("write profile: %w", err)
 		}
 		p.Files = append(p.Files, filepath.Join(filepath.Base(r.Profiling.Dir), name))
 		return nil
@@ -178,30 +177,32 @@ func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 	return keep(base+"."+p.Kind+".pb.gz", merged.Write)
 }
 
-// summaryFunctions of each phase stand in a result; its files hold all.
+// summaryFunctions is the number of functions per phase in a result; the profile's file
+// has all.
 const summaryFunctions = 5
 
-// notInNames are the characters of a cell's name that no name of a file has.
+// notInNames matches the characters of a cell's name that are replaced in file names.
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// profileName returns the start of the names of the cell's files.
+// profileName returns the prefix of the names of the cell's files, distinct for each
+// cell.
 func (r *run) profileName(c *cell) string {
 	clean := func(text string) string { return notInNames.ReplaceAllString(text, "-") }
 	own := clean(c.result.ID())
 	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == own }) {
-		return fmt.Sprintf("%s.%d", own, i) // two names that differ in what was cleaned away
+		return fmt.Sprintf("%s.%d", own, i) // an earlier cell's name differs in replaced characters only
 	}
 	return own
 }
 
-// A timeline is kept of so many rounds, or of one if they have too many spans.
+// A timeline holds the first timelineRounds rounds; fewer, but at least one, if they have
+// more than timelineSpans spans.
 const (
 	timelineRounds = 3
 	timelineSpans  = 6000
 )
 
-// timeline returns the spans of the first timed rounds of all processes, but for
-// those that are sums.
+// timeline returns the spans of all processes in the first timed rounds, except sums.
 func timeline(r trainer.Report, windows []window) *Timeline {
 	t := &Timeline{Processes: []string{phase.ServerProcess}}
 	all := [][]phase.Sample{r.Server.Samples}
@@ -214,7 +215,7 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 		for process, samples := range all {
 			for _, s := range byRound(samples, windows[i:i+1])[0] {
 				if s.Summed {
-					continue // its start and end are no interval
+					continue // a sum has no start and end
 				}
 				start, end := clip(s, w)
 				t.Process = append(t.Process, process)

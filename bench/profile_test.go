@@ -16,20 +16,19 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// profiled runs cells with profiles of all kinds given.
 func profiled(t *testing.T, dir string, kinds []string, cells ...string) (*bench.Result, error) {
 	t.Helper()
 	o := options(t, short(t, 0, 2), cells...)
 	o.Profiling = bench.Profiling{Kinds: kinds, Dir: dir}
 	r, err := bench.RunWithFloors(t.Context(), o)
-	if err != nil && strings.Contains(err.Error(), "already in use") { // go test takes a CPU profile
+	if err != nil && strings.Contains(err.Error(), "already in use") { // go test is already taking a CPU profile
 		t.Skip(err)
 	}
 	return r, err
 }
 
-// TestProfiles: a cell has one file a kind, of blocks that do not count, and its
-// timed blocks are what they are without. A timeline has what was measured in one piece.
+// TestProfiles: a cell has one set of files per kind, taken in blocks that are not timed, and still has its timed
+// blocks. The timeline has no spans that are sums.
 func TestProfiles(t *testing.T) {
 	skip.Long(t)
 	dir := filepath.Join(t.TempDir(), "r.profiles")
@@ -63,7 +62,7 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 		check.Equal(t, got, []string{"cpu", "heap", "allocs", "mutex", "block", "trace"}, c.ID(), "profiles")
-		timelines, drawn := 0, map[string]int{} // by workers
+		timelines, drawn := 0, map[string]int{} // of workers, by phase
 		for _, b := range c.Blocks {
 			if b.Timeline != nil {
 				timelines++
@@ -74,7 +73,7 @@ func TestProfiles(t *testing.T) {
 					"%s: timeline of %d spans, profiled %v", c.ID(), len(b.Timeline.Start), b.Profiled)
 			}
 		}
-		// A worker of grpc-tensor decodes a tensor at a time and records the sum, which counts.
+		// A worker of grpc-tensor decodes one tensor at a time and records the sum, which is not drawn.
 		check.That(t, c.Transport != "grpc-tensor" || c.Blocks[0].Phases["decode"] != 0 && drawn["receive"] != 0 && drawn["decode"] == 0,
 			"workers drew %v", drawn)
 		check.That(t, timelines == 1 && len(c.Timed()) >= 2 && len(c.Timed()) < len(c.Blocks),
@@ -82,11 +81,11 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestProfilesFail: whatever goes wrong with profiles, the result is there.
+// TestProfilesFail: if writing profiles fails, the result is still returned, with the error.
 func TestProfilesFail(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	r, err := profiled(t, missing, []string{"allocs"}, "inproc cnn")
-	check.Fails(t, err, "keep profile: open "+missing)
+	check.Fails(t, err, "write profile: open "+missing)
 	check.Need(t, r != nil && len(r.Cells) == 1 && r.Partial == "" && len(r.Cells[0].Timed()) != 0, "the result is lost: %+v", r)
 	check.Must(t, r.Validate())
 	check.Fails(t, check.Err(profiled(t, missing, []string{"cup"}, "inproc cnn")), `unknown kind of profile "cup"`)

@@ -8,14 +8,14 @@ import (
 	"ipcbench/trainer"
 )
 
-// A proof makes the updates that arrive through a codec that loses something.
+// A proof computes updates as they must arrive through a lossy codec.
 type proof struct {
 	update   *tensor.Package
 	arrivals *trainer.Arrivals
 }
 
-// first writes the first model, and gets ready for what becomes of it on its way.
-func (s *blockRun) first() error {
+// initModel writes the first model and, for a lossy codec, prepares the proofs.
+func (s *blockRun) initModel() error {
 	if err := s.cell.init(s.model, s.plan.Seed); err != nil {
 		return err
 	}
@@ -26,21 +26,21 @@ func (s *blockRun) first() error {
 	return nil
 }
 
-// sent returns a proof of round n, and then of what see says, where the worker function is a
-// user's: the worker says the hash of the model that it got, which must be that of the
-// model that was published, and of the update that it sent, which must be that of the
-// update that was collected. What the function should have computed nobody knows.
-func (s *blockRun) sent(ctx context.Context, n int, see prover) prover {
+// proveSent returns a prover for a user's worker function, whose correct update is
+// unknown. The worker reports the hashes of the model that it received in round n and of
+// the update that it sent. They must be those of the published model and the collected
+// update. Then see, if not nil, is called.
+func (s *blockRun) proveSent(ctx context.Context, n int, see prover) prover {
 	return func(c trainer.Client, update *tensor.Package) error {
 		sent, err := s.session.Sent(ctx, n, c.ID)
 		if err != nil {
 			return err
 		}
 		if want := uint64(s.hashes[n-1]); sent.Model != want {
-			return fmt.Errorf("the way down: the hash of the model is %016x at the worker, and %016x where it was published: %s delivered wrong data", sent.Model, want, s.cell.Variant)
+			return fmt.Errorf("downlink: the hash of the model is %016x at the worker, but %016x at the server: %s delivered wrong data", sent.Model, want, s.cell.Variant)
 		}
 		if got := update.Hash(); got != sent.Update {
-			return fmt.Errorf("the way up: the hash of the update is %016x at the server, and %016x where it was submitted: %s delivered wrong data", got, sent.Update, s.cell.Variant)
+			return fmt.Errorf("uplink: the hash of the update is %016x at the server, but %016x at the worker: %s delivered wrong data", got, sent.Update, s.cell.Variant)
 		}
 		if see == nil {
 			return nil
@@ -49,7 +49,7 @@ func (s *blockRun) sent(ctx context.Context, n int, see prover) prover {
 	}
 }
 
-// prove checks every element of an update.
+// prove returns an error unless every element of an update is correct.
 func (s *blockRun) prove(update *tensor.Package, key tensor.Key) error {
 	if s.proof == nil {
 		return tensor.Prove(update, s.trained, key)

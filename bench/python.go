@@ -12,22 +12,22 @@ import (
 	"ipcbench/trainer"
 )
 
-// InPython is the language of workers that are not in Go.
+// InPython is the language of workers in Python, as opposed to Go.
 const InPython = result.InPython
 
-// A Python is what runs workers in Python, and where all is that runs in Python.
+// Python locates the interpreter and the files of workers in Python and reference rows.
 type Python struct {
-	Interpreter python.Interpreter // of workers; reference rows find their own
-	Dir         string             // to which [python.Unpack] wrote
+	Interpreter python.Interpreter // for workers; reference rows find their own
+	Dir         string             // directory to which [python.Unpack] has written
 }
 
-// launcher returns the launcher of worker processes in Python: process n is pinned to
-// the processors cpus[n], if there are any.
+// launcher returns the launcher of worker processes in Python. Process n is pinned to the
+// processors cpus[n], if given.
 func (p Python) launcher(cpus ...[]int) trainer.Launcher {
 	return trainer.NewCommand(InPython, p.Interpreter.Path, []string{python.Worker(p.Dir)}, cpus...)
 }
 
-// checkLanguage reports what workers in Python cannot do.
+// checkLanguage returns an error if workers in Python do not support s.
 func (s Spec) checkLanguage() error {
 	if s.Language == "" {
 		return nil
@@ -38,32 +38,32 @@ func (s Spec) checkLanguage() error {
 	case err != nil:
 		return fmt.Errorf("--language python: %w", err)
 	case c != nil:
-		return fmt.Errorf("--language python: codec %s: workers in Python know none", c)
+		return fmt.Errorf("--language python: codec %s: workers in Python support no codecs: leave --codec out", c)
 	case s.PerProcess != 1:
-		return errors.New("--language python: a process has one worker: leave --lanes-per-process 1")
+		return errors.New("--language python: a process has one worker: --lanes-per-process must be 1")
 	case s.Variant.Settings["tls"] != "" && s.Variant.Settings["tls"] != "off":
-		return errors.New("--language python: workers in Python know no TLS: choose tls=off")
+		return errors.New("--language python: workers in Python do not support TLS: choose tls=off")
 	case s.Model.Layout.Var() || s.up().Layout.Var():
-		return errors.New("--language python: workers in Python know no tensors whose lengths vary")
+		return errors.New("--language python: workers in Python do not support tensors of varying length: choose another model")
 	case s.Change != (tensor.Change{}):
-		return errors.New("--language python: workers in Python change all words: leave --change out")
+		return errors.New("--language python: workers in Python change all elements: leave --change out")
 	}
 	return nil
 }
 
-// printables returns what a process says of itself, made printable.
-func printables(said map[string]string) map[string]string {
-	if len(said) == 0 {
+// printables returns a process's report of its software, made printable.
+func printables(reported map[string]string) map[string]string {
+	if len(reported) == 0 {
 		return nil
 	}
 	all := map[string]string{}
-	for name, version := range said {
+	for name, version := range reported {
 		all[cmp.Or(result.Printable(name), "unnamed")] = cmp.Or(result.Printable(version), "unknown")
 	}
 	return all
 }
 
-// HasPython reports whether any of the cells has workers in Python.
+// HasPython reports whether any cell has workers in Python.
 func HasPython(cells []Spec) bool {
 	return slices.ContainsFunc(cells, func(s Spec) bool { return s.Language == InPython })
 }

@@ -11,30 +11,30 @@ import (
 	"ipcbench/trainer"
 )
 
-// respawns reports whether every round of the cell has fresh workers. Where
-// workers are goroutines there is nothing to start: the control stays what it
-// is, and overhead shows the starts too.
+// respawns reports whether every round of the cell starts fresh workers. The control's
+// workers are goroutines, which need no start, so its rounds do not change and overhead
+// includes the starts.
 func (s Spec) respawns() bool { return s.Respawn && !s.inside() }
 
-// fresh is what a session with fresh workers for every round keeps between two
-// rounds.
+// fresh is the state between two rounds of a block with fresh workers.
 type fresh struct {
-	spare  *tensor.Package // where the next model is folded; the server's own memory, as the current one is
-	spawns []int64         // of the timed rounds, ns
+	spare  *tensor.Package // memory for the next model; owned by the server, as the current model is
+	spawns []int64         // start times of the timed rounds, ns
 }
 
-// room returns how many spans a round can leave in one process. Memory for more
-// would be touched in every round, and cost more than what is measured.
-func (s *blockRun) room() int {
-	perClient := samplesPerJob + 2*s.cell.tensors() // a transport may time every tensor's own call
+// spansPerRound returns the number of spans that a round can record in one process. A
+// larger recorder would be touched anew in every round, and cost more than the measured
+// work.
+func (s *blockRun) spansPerRound() int {
+	perClient := samplesPerJob + 2*s.cell.tensors() // a transport may time a call for each tensor
 	return min(s.plan.Samples, 256+perClient*s.cell.Clients)
 }
 
-// respawned runs one round with workers of its own: the round begins when they
-// are started and ends when they are gone.
+// respawned runs one round with fresh workers. The round begins before they start and
+// ends when they have exited.
 func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prover) (window, error) {
 	cfg := s.config
-	cfg.Window, cfg.Samples = s.open, s.room()
+	cfg.Window, cfg.Samples = s.open, s.spansPerRound()
 	mine, err := usage.Read()
 	if err != nil {
 		return window{}, err
@@ -52,7 +52,7 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 	if n == 0 {
 		s.block.TLS = handshakes(s.session)
 	}
-	err = s.present(ctx, n)
+	err = s.publish(ctx, n)
 	if err == nil {
 		err = s.exchange(ctx, n, timed, s.fresh.spare, prove)
 	}
@@ -84,12 +84,12 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 		return w, err
 	}
 	chargeEnds(report.Processes, s.open, dead.Since(children))
-	s.add(report)
+	s.addReport(report)
 	return w, nil
 }
 
-// present gives the workers of this round the current model.
-func (s *blockRun) present(ctx context.Context, n int) error {
+// publish gives the current model to the workers of this round.
+func (s *blockRun) publish(ctx context.Context, n int) error {
 	model, err := s.session.Reserve(n)
 	if err != nil {
 		return err
@@ -102,25 +102,24 @@ func (s *blockRun) present(ctx context.Context, n int) error {
 	return err
 }
 
-// chargeEnds adds what the processes have cost after they had reported: that much
-// more the kernel knows of them, all together. The first one is charged.
-func chargeEnds(processes []trainer.Totals, w trainer.Window, whole usage.Usage) {
+// chargeEnds charges the first process with usage after the processes' reports. That is
+// the total that the kernel has for all of them, minus the usage that they reported.
+func chargeEnds(processes []trainer.Totals, w trainer.Window, total usage.Usage) {
 	if len(processes) == 0 {
 		return
 	}
 	for _, t := range processes {
-		whole = whole.Since(t.Usage[w])
+		total = total.Since(t.Usage[w])
 	}
-	first, rest := processes[0].Usage[w], whole.Kernel()
+	first, rest := processes[0].Usage[w], total.Kernel()
 	for i, n := range first.Kernel() {
-		*n += max(0, *rest[i]) // the split of CPU time is sampled, and may shift
+		*n += max(0, *rest[i]) // CPU time is divided by sampling, so differences may be negative
 	}
 	processes[0].Usage[w] = first
 }
 
-// add adds the report of another round's processes to those that had the same place
-// before them.
-func (s *blockRun) add(r trainer.Report) {
+// addReport adds the totals of another round's processes, by their number.
+func (s *blockRun) addReport(r trainer.Report) {
 	for len(s.report.Processes) < len(r.Processes) {
 		s.report.Processes = append(s.report.Processes, trainer.Totals{})
 	}

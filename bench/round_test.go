@@ -16,9 +16,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// BenchmarkRound is one round of the same session that ipcbench run measures:
-// real processes, and the model after the last round compared with the reference
-// chain. Its names are key=value, so that benchstat -col /transport works.
+// BenchmarkRound measures one round of the same session that ipcbench run measures. Processes are real, and the last
+// model is compared with the reference chain. Its names are key=value, so that benchstat -col /transport works.
 func BenchmarkRound(b *testing.B) {
 	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, t := range host.Transports {
@@ -61,20 +60,19 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	s.windows = s.windows[2:]
 	check.Must(b, s.finish(nil))
 	check.Must(b, keepWorkers(b.Name(), s))
-	// To benchstat, which reads ns as sec and MB as B, the units are those of report
-	// --format benchfmt. There is no MB/s alone: what hands over has a goodput, and no
-	// bandwidth (guard 1).
+	// benchstat reads ns as sec and MB as B, so the units are the same as with report --format benchfmt. There is no
+	// MB/s alone, because a hand-off has a goodput but no bandwidth (guard 1).
 	for unit, ns := range map[string][]int64{"down-ns/op": s.block.Down, "train-ns/op": s.block.Train, "up-ns/op": s.block.Up} {
 		b.ReportMetric(stat.Median(seconds(ns))*1e9, unit)
 	}
 	b.ReportMetric(float64(2*cell.Model.Layout.Payload()*cell.Clients)*float64(b.N)/1e6/b.Elapsed().Seconds(), "goodput-MB/s")
 }
 
-// profileDirEnv names the folder for the CPU profiles of workers.
+// profileDirEnv is the environment variable with the folder for the workers' CPU profiles.
 const profileDirEnv = "IPCBENCH_TEST_PROFILE_DIR"
 
-// benchProfiling labels the server's profile if go test -cpuprofile takes one,
-// and profiles the workers if a folder for that is given.
+// benchProfiling labels the server's profile if go test -cpuprofile takes one, and profiles the workers if
+// profileDirEnv is set.
 func benchProfiling(cell Spec) *trainer.Profiling {
 	p := &trainer.Profiling{Transport: cell.Variant.String(), Model: cell.Model.Name, Workers: true}
 	switch f := flag.Lookup("test.cpuprofile"); {
@@ -86,7 +84,7 @@ func benchProfiling(cell Spec) *trainer.Profiling {
 	return p
 }
 
-// keepWorkers writes what the workers of a benchmark have profiled.
+// keepWorkers writes the workers' merged CPU profile to the folder of profileDirEnv.
 func keepWorkers(name string, s *blockRun) error {
 	dir := os.Getenv(profileDirEnv)
 	if dir == "" || s.cell.inside() {

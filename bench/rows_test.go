@@ -26,7 +26,7 @@ import (
 	"ipcbench/transports"
 )
 
-// rowsDir is where the reference rows are, for tests.
+// rowsDir unpacks the reference rows into a temporary folder and returns it.
 func rowsDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,8 @@ func rowsDir(t *testing.T) string {
 	return dir
 }
 
-// everyType is a model of all data types: scalars, tensors without elements, and names as
-// modules have them.
+// everyType returns a model with all data types, scalars, a tensor without elements, and names like the names of
+// PyTorch modules.
 func everyType(t *testing.T, suffix string, n int) *models.Model {
 	t.Helper()
 	var specs []tensor.Spec
@@ -46,9 +46,8 @@ func everyType(t *testing.T, suffix string, n int) *models.Model {
 	return &models.Model{Name: "every" + suffix, Layout: l}
 }
 
-// TestRows: every reference row reads an order and answers with a block that passes all
-// checks, and with the models of the reference chain, round by round and tensor by tensor.
-// Some have more workers and clients; those with torch take seconds to start.
+// TestRows: every reference row carries out an order, and its answer passes all checks. Its models agree with the
+// reference chain, round by round and tensor by tensor. Rows with torch take seconds to start, so only soak runs them.
 func TestRows(t *testing.T) {
 	dir, model := rowsDir(t), everyType(t, "", 5)
 	for _, row := range python.Rows() {
@@ -66,7 +65,7 @@ func TestRows(t *testing.T) {
 			}
 			s := Spec{Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
 			switch row.Name {
-			case "py-pickle", "py-http": // a server that sends, and one that is asked
+			case "py-pickle", "py-http": // one whose server sends, and one whose server answers requests
 				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
 			}
 			block := blockOfRow(t, p, dir, s, Plan{Rounds: 2, Warmup: 1, Verify: VerifyAll, Pin: true})
@@ -82,7 +81,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// outOfBand checks how many buffers each pickle had that were not in it.
+// outOfBand checks that each pickle had want out-of-band buffers.
 func outOfBand(t *testing.T, b Block, want int64) {
 	t.Helper()
 	c := b.Counts()
@@ -90,7 +89,7 @@ func outOfBand(t *testing.T, b Block, want int64) {
 		"%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
 }
 
-// onlySoak skips what takes long: torch starts in seconds.
+// onlySoak skips tests that start torch, which takes seconds.
 func onlySoak(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
@@ -98,8 +97,8 @@ func onlySoak(t *testing.T) {
 	}
 }
 
-// TestPickle5OfTorch: of histology's 20 numpy arrays, protocol 5 takes every one out of the
-// pickle, and none of as many tensors of torch.
+// TestPickle5OfTorch: pickle protocol 5 sends all 20 of histology's numpy arrays out of band, but none of as many torch
+// tensors.
 func TestPickle5OfTorch(t *testing.T) {
 	onlySoak(t)
 	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash(), python.Torch())
@@ -115,7 +114,7 @@ func TestPickle5OfTorch(t *testing.T) {
 	}
 }
 
-// blockOfRow has a peer run a block of s, and compares it with the reference chain.
+// blockOfRow makes a peer run a block of s, and compares its models with the reference chain.
 func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	t.Helper()
 	of := check.Value(p.program(dir))(t)
@@ -138,20 +137,15 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	return block
 }
 
-// TestPeerPage: the peer that docs/peer.md shows passes as it stands there.
+// TestPeerPage: the peer that docs/reference/peer.md shows, examples/peer/mine.py, passes all checks.
 func TestPeerPage(t *testing.T) {
 	skip.Long(t)
 	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
-	page := check.Value(os.ReadFile("../docs/peer.md"))(t)
-	_, text, _ := strings.Cut(string(page), "```python\n")
-	text, _, ok := strings.Cut(text, "```")
+	file := check.Value(filepath.Abs("../examples/peer/mine.py"))(t)
 	dir := rowsDir(t)
-	file := filepath.Join(dir, "mine.py")
-	check.Need(t, ok, "docs/peer.md shows no peer")
-	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("PYTHONPATH", dir)
 	p := check.Value(NewPeer("mine", i.Path+" "+file))(t)
 	s := Spec{Model: everyType(t, "", 5), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
@@ -160,8 +154,8 @@ func TestPeerPage(t *testing.T) {
 	}
 }
 
-// TestRowsGolden: a row reads the two golden orders. Its answer to the first is the golden
-// one's like, and its models are those of the golden answer.
+// TestRowsGolden: a reference row accepts the two golden orders, and its answers have the hashes and refusals of the
+// golden answers.
 func TestRowsGolden(t *testing.T) {
 	skip.Long(t)
 	of := programOf(t, python.Rows()[0], rowsDir(t))
@@ -169,7 +163,7 @@ func TestRowsGolden(t *testing.T) {
 		_, text := golden(t, name+"-order.json", exchange.ParseOrder)
 		want, _ := golden(t, name+"-answer.json", exchange.ParseAnswer)
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
-		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
+		cmd.Stdin, _ = endless(t, text) // an open stdin, so the peer is not asked to end early
 		out := check.Value(cmd.Output())(t)
 		got := check.Value(exchange.ParseAnswer(out))(t)
 		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes),
@@ -177,7 +171,7 @@ func TestRowsGolden(t *testing.T) {
 	}
 }
 
-// programOf returns what runs a reference row that lies in dir.
+// programOf returns the program that runs a reference row unpacked in dir.
 func programOf(t *testing.T, row python.Row, dir string) exchange.Program {
 	t.Helper()
 	of, err := NewRow(row).program(dir)
@@ -187,8 +181,7 @@ func programOf(t *testing.T, row python.Row, dir string) exchange.Program {
 	return of
 }
 
-// endless returns a file that holds text, and its other end: there is no end of file until
-// that is closed or the test has ended.
+// endless returns a pipe that holds text, and its writing end; readers get no end of file until that is closed.
 func endless(t *testing.T, text []byte) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -198,8 +191,8 @@ func endless(t *testing.T, text []byte) (r, w *os.File) {
 	return r, w
 }
 
-// TestRowsRefuse: what the rows do not know they refuse by name; what is no order, or asks
-// for what was refused, is an error.
+// TestRowsRefuse: a row refuses cells with unknown keys or values and names them. An invalid order, or one for a
+// refused cell, gets an error.
 func TestRowsRefuse(t *testing.T) {
 	skip.Long(t)
 	of := programOf(t, python.Rows()[0], rowsDir(t))
@@ -219,10 +212,10 @@ func TestRowsRefuse(t *testing.T) {
 		{"work": 3, "lanes_per_process": 1},
 		{"work": 5, "lanes_per_process": 1}]`
 	for _, c := range []struct{ order, want string }{
-		{order + `}`, `"refused": ["", "it has \"luck\", which no reference row knows", "it has \"file\", which no reference row knows: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
-			`"ValueError: tensor 'a' has a length that varies: not in Python", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
-		{order + `, "block": {}}`, `"error": "order: want one cell`},
-		{`{"version": 1}`, `"error": "an order of version 1, and this peer reads 2: docs/peer.md"`},
+		{order + `}`, `"refused": ["", "it has \"luck\", which reference rows do not support", "it has \"file\", which reference rows do not support: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
+			`"ValueError: tensor 'a': varying lengths are not supported", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
+		{order + `, "block": {}}`, `"error": "order: must have one cell`},
+		{`{"version": 1}`, `"error": "an order of version 1, but this peer reads 2: see docs/reference/peer.md"`},
 		{`{"version":`, `order: Expecting value`},
 	} {
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
@@ -233,8 +226,8 @@ func TestRowsRefuse(t *testing.T) {
 	}
 }
 
-// TestRowsEnd: a row whose stdin ends answers after the round in hand; one whose worker is
-// killed says so; and no name of shared memory is left, however it ends.
+// TestRowsEnd: a row whose stdin is closed answers after the current round. If its worker is killed, the answer says
+// so. Neither leaves a name in shared memory.
 func TestRowsEnd(t *testing.T) {
 	skip.Long(t)
 	rows := python.Rows()
@@ -248,7 +241,7 @@ func TestRowsEnd(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, cmd.Stdout = stdin, &out
 		check.Must(t, cmd.Start())
-		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // all workers have opened it
+		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // removed once all workers have opened it
 		waiting.Until(t, "shared memory", func() bool {
 			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
 			return err == nil && mapped.Match(maps)
@@ -265,7 +258,6 @@ func TestRowsEnd(t *testing.T) {
 	}
 }
 
-// workerOf returns the process of a row's worker.
 func workerOf(t *testing.T, pid int) int {
 	t.Helper()
 	children := check.Value(usage.ChildrenOf(pid))(t)
@@ -279,7 +271,7 @@ func workerOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// TestRowScratch: what a reference row leaves among temporary files goes with the run's own.
+// TestRowScratch: temporary files of a reference row are created in the run's scratch folder, which the run removes.
 func TestRowScratch(t *testing.T) {
 	skip.Long(t)
 	dir := t.TempDir()

@@ -7,24 +7,23 @@ import (
 	"ipcbench/bench/result"
 )
 
-// savingShare bounds what saving takes, of the run's time.
+// savingShare is the largest share of the run's time that saving may use.
 const savingShare = 0.02
 
-// save saves what was measured so far. It is called between cycles, so that
-// nothing is timed meanwhile.
+// save calls Save with the result so far, if it is time to. It is called between cycles,
+// when nothing is timed.
 func (r *run) save() {
 	start := time.Now()
 	if r.Save == nil || start.Before(r.nextSave) {
 		return
 	}
 	r.progress("saving the result so far")
-	_ = r.Save(r.sofar("the run was going on when this was saved")) // the end tries again, and says what is wrong
+	_ = r.Save(r.sofar("saved during the run, which did not finish")) // Run's caller saves again at the end, and reports an error then
 	r.nextSave = time.Now().Add(time.Duration(float64(time.Since(start)) / savingShare))
 }
 
-// sofar returns the result of what was run so far, marked with why it is partial
-// unless that is empty. It shares memory with the run, whose next block changes
-// it.
+// sofar returns the result so far; partial, if not empty, is the reason why it is
+// incomplete. It shares memory with the run, so it is valid until the next block.
 func (r *run) sofar(partial string) *Result {
 	all := *r.result
 	all.Partial = result.Printable(oneLine(partial))
@@ -42,11 +41,11 @@ func (r *run) sofar(partial string) *Result {
 	}
 	for _, ch := range r.chains {
 		if len(ch.work) > 0 {
-			direct := ch.cell // which burns nothing besides, and nests nothing
+			direct := ch.cell // direct calls burn no extra time and nest no values
 			direct.Setup = direct.Only(result.Chains)
 			all.Floors = append(all.Floors, *direct.Cell().Workload().Floor(Floor{
 				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
-				Help: "the arithmetic of a round, trained and folded by direct calls",
+				Help: "the arithmetic of a round, training and averaging by direct calls",
 			}))
 		}
 	}

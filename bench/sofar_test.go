@@ -10,9 +10,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestSave: after a cycle, what was measured so far is on disk, marked as partial,
-// and the complete result differs from it by what came later. A place that cannot
-// be written ends nothing.
+// TestSave: after a cycle, the result so far can be saved; it is marked as partial. If saving fails, the run goes on
+// and returns the complete result.
 func TestSave(t *testing.T) {
 	o := options(t, short(t, 6, 2), "pickle cnn")
 	path := filepath.Join(t.TempDir(), "r.json")

@@ -6,9 +6,9 @@ import (
 	"ipcbench/phase"
 )
 
-// spanCost measures what recording one span costs in this process, in
-// nanoseconds: the harness's own share of a round is spans × this. It is the
-// median of a few batches, since something may interrupt one of them.
+// spanCost measures the time that recording one span takes in this process, in
+// nanoseconds. It is the median of a few batches, one of which may be interrupted. The
+// harness's own share of a round is its number of spans times this.
 func spanCost() int64 {
 	const batches, n = 9, 300
 	rec := phase.NewRecorder(batches * n)

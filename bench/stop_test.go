@@ -7,8 +7,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestStop: a cell ends when it is precise, or its time is up, and not before it
-// has the fewest blocks; and says which it was.
+// TestStop: a cell stops when it is precise or its time is up, but not before it has the fewest blocks, and records the
+// reason.
 func TestStop(t *testing.T) {
 	r := &run{Options: Options{Plan: Plan{Blocks: 6, Time: time.Second, Precision: 0.05}}}
 	const ms = int64(time.Millisecond)
@@ -37,14 +37,14 @@ func TestStop(t *testing.T) {
 	short, long := charge(&Block{Round: []int64{ms, ms}}), charge(&Block{Round: []int64{100 * ms, 50 * ms}})
 	check.That(t, short == leastCharge && long == 150*time.Millisecond, "blocks of 2 and 150 ms count for %v and %v", short, long)
 
-	// Cells of the same work end together: one that went on alone would be compared
-	// over another time (guard 10).
+	// Cells of the same work stop together: a cell that went on alone would be compared over a different period
+	// (guard 10).
 	control, one, other := cellOf(6, 0), cellOf(6, 10*ms), cellOf(6, 0)
 	one.result.Variant, other.result.Workers = "one", 2
 	r.cells = []*cell{control, one, other}
 	check.That(t, !r.finished(control) && !r.finished(one) && r.finished(other),
 		"stopped: control %q, one %q, other work %q; want the last alone", control.result.Stopped, one.result.Stopped, other.result.Stopped)
-	*one = *cellOf(9, 10*ms) // 1.26 s, and the control 0.7 s: not yet two seconds
+	*one = *cellOf(9, 10*ms) // 1.26 s, and the control 0.7 s: less than two seconds together
 	*control = *cellOf(7, 0)
 	check.That(t, !r.finished(control) && !r.finished(one),
 		"stopped: control %q, one %q, before the time of both was spent", control.result.Stopped, one.result.Stopped)

@@ -1,35 +1,33 @@
 package bench
 
-// How many times of clients a result holds: of a round at most, and of a block as long as
-// some of each round are left. More say little more of how long a client takes, not even
-// of the slowest one in a hundred, and a file of 2,000 clients would be thirty times as
-// large.
+// Limits for the client times that a result keeps: at most keptARound per round, and
+// about keptABlock per block, as long as about keptAtAll per round remain. More add
+// little precision, even to the 99th percentile, and a file with 2,000 clients would be
+// 30 times as large.
 const (
 	keptARound = 64
 	keptABlock = 320
 	keptAtAll  = 16
 )
 
-// stride returns k, where the times of every k-th client are kept. It has no factor in
-// common with the number of workers: clients may go to them in turn, and those of all
-// workers are kept.
+// stride returns k if every k-th client's times are kept. It has no factor in common with
+// the number of workers, so that no worker is left out if they take clients in turn.
 func stride(rounds, clients, workers int) int {
 	k := max(1, (clients+keptARound-1)/keptARound, min((rounds*clients+keptABlock-1)/keptABlock, clients/keptAtAll))
-	for workers > 0 && k > 1 && k < clients && common(k, workers) > 1 {
+	for workers > 0 && k > 1 && k < clients && gcd(k, workers) > 1 {
 		k++
 	}
 	return k
 }
 
-// common returns the greatest common divisor.
-func common(a, b int) int {
+func gcd(a, b int) int {
 	for b > 0 {
 		a, b = b, a%b
 	}
 	return a
 }
 
-// thin leaves the times of the first client of each round, and of every k-th after it.
+// thin keeps the times of the first client of each round, and of every k-th after it.
 func thin(b *Block, clients, workers int) {
 	k := stride(len(b.Round), clients, workers)
 	if k == 1 {

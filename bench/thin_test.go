@@ -7,8 +7,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestThin: of many clients the times of some are kept, in every round the same ones,
-// and a result may hold those or all.
+// TestThin: if there are many clients, times are kept for some of them, the same ones in every round. A result may hold
+// these or all.
 func TestThin(t *testing.T) {
 	for of, want := range map[[3]int]int{
 		{2, 1, 1}: 1, {2, 64, 1}: 64, {2, 65, 1}: 33, {2, 200, 1}: 50, {2, 1000, 1}: 63, {2, 2000, 1}: 63, {2, 100_000, 1}: 64,
@@ -27,7 +27,7 @@ func TestThin(t *testing.T) {
 		check.OK(t, b.Validate(clients), clients, "clients")
 		n := len(b.Up) / len(b.Round)
 		first, last := b.Up[:n], b.Up[len(b.Up)-n:]
-		lanes := map[int64]bool{} // with a codec, clients go to them in turn
+		lanes := map[int64]bool{} // with a codec, clients go to lanes in turn
 		for _, client := range first {
 			lanes[client%int64(max(1, workers))] = true
 		}

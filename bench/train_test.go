@@ -15,7 +15,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// trainings are functions as users write them.
+// trainings is a module with training functions, as users write them.
 const trainings = `
 last = {}
 
@@ -34,7 +34,7 @@ def fails(model, update, job):
         raise ValueError("no data for client %d" % job.client)
 `
 
-// pythonWith returns what starts workers in Python, from a folder that has the trainings.
+// pythonWith returns the interpreter for Python workers, and changes to a folder with the module trainings.
 func pythonWith(t *testing.T) bench.Python {
 	t.Helper()
 	found, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
@@ -48,7 +48,7 @@ func pythonWith(t *testing.T) bench.Python {
 	return bench.Python{Interpreter: found, Dir: dir}
 }
 
-// inPython returns options of a run in which workers train with a function of the trainings.
+// inPython returns options of a run whose workers train with a function of the module trainings.
 func inPython(t *testing.T, rounds int, with bench.Python, of driver.Transport, function string) bench.Options {
 	t.Helper()
 	o := options(t, short(t, rounds, 1))
@@ -57,14 +57,13 @@ func inPython(t *testing.T, rounds int, with bench.Python, of driver.Transport, 
 	return o
 }
 
-// slab returns the transport that the trainings go over.
 func slab() driver.Transport {
 	ts := all.Transports()
 	return ts[slices.IndexFunc(ts, func(of driver.Transport) bool { return of.Name() == "shm-slab" })]
 }
 
-// TestTrain: a user's function trains, its updates are averaged, and its rounds are proved
-// by what was sent. Nothing is compared with a control or a reference chain.
+// TestTrain: a user's function trains and its updates are averaged. Its rounds are proved by the hashes of the sent
+// data, without a control or a reference chain.
 func TestTrain(t *testing.T) {
 	with := pythonWith(t)
 	for _, respawn := range []bool{false, true} {
@@ -79,7 +78,7 @@ func TestTrain(t *testing.T) {
 	}
 }
 
-// A flipper is shm-slab, with one bit wrong of what the server publishes or collects.
+// A flipper is shm-slab with one wrong bit in a published model or a collected update.
 type flipper struct {
 	driver.Transport
 	down, up bool
@@ -109,16 +108,15 @@ func (s *flippingServer) Collect(ctx context.Context, lane int) (*tensor.Package
 	if err != nil || !s.up || s.round != 2 {
 		return p, d, err
 	}
-	wrong := tensor.Alloc(p.Layout()) // what workers have written cannot be written to
+	wrong := tensor.Alloc(p.Layout()) // a copy, because workers' memory cannot be written to
 	wrong.CopyFrom(p)
 	last(wrong)[0] ^= 1
 	wrong.Lend(s.out, func(*tensor.Package) { p.Release() })
 	return wrong, d, nil
 }
 
-// TestTrainFails: a bit that is wrong on either way is found in a round that is proved; a
-// function that raises ends the run and is named with its lane,
-// round and client.
+// TestTrainFails: a wrong bit in either direction is found in a proved round. A function that raises an exception ends
+// the run; the error names the function, the lane, the round and the client.
 func TestTrainFails(t *testing.T) {
 	with := pythonWith(t)
 	for _, c := range []struct {
@@ -126,8 +124,8 @@ func TestTrainFails(t *testing.T) {
 		function string
 		want     []string
 	}{
-		{flipper{slab(), true, false}, "more", []string{"round 1, client 0: the way down: the hash of the model is ", "shm-slab delivered wrong data"}},
-		{flipper{slab(), false, true}, "more", []string{"round 1, client 0: the way up: the hash of the update is "}},
+		{flipper{slab(), true, false}, "more", []string{"round 1, client 0: downlink: the hash of the model is ", "shm-slab delivered wrong data"}},
+		{flipper{slab(), false, true}, "more", []string{"round 1, client 0: uplink: the hash of the update is "}},
 		{slab(), "fails", []string{"train=trainings:fails", "round 2, client 0", "lane 0: trainings:fails: ValueError: no data for client 0\n",
 			`trainings.py", line 16, in fails`, "on stdout"}},
 		{slab(), "missing", []string{"no missing in ", "trainings.py"}},

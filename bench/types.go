@@ -2,7 +2,7 @@ package bench
 
 import "ipcbench/bench/result"
 
-// What a run measures is kept in the types of package result.
+// The types of results, from package result.
 type (
 	Result   = result.Result
 	Plan     = result.Plan

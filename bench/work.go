@@ -12,29 +12,29 @@ import (
 	"ipcbench/trainer"
 )
 
-// stockFunc is the name of the worker function that is measured.
+// stockFunc is the name of the standard worker function.
 const stockFunc = "stock"
 
-// trainFunc is the name of a user's worker function, which is configured by where it is:
+// trainFunc is the name of a user's worker function. Its configuration is
 // MODULE:FUNCTION.
 const trainFunc = "train"
 
-// stockConfig is what the stock worker function gets at the start.
+// stockConfig is the configuration of the stock worker function.
 type stockConfig struct {
 	Seed    uint64        `json:"seed"`
 	TrainMS int           `json:"train_ms"`
-	Burn    time.Duration `json:"burn_ns,omitempty"` // CPU time of a canary, besides TrainMS
+	Burn    time.Duration `json:"burn_ns,omitempty"` // CPU time in a canary, in addition to TrainMS
 	Change  tensor.Change `json:"change,omitzero"`
 }
 
-// Funcs returns the worker functions that runs use, for the Host of a program
-// that calls [Run].
+// Funcs returns the worker functions of this package by name, for the trainer.Host of a
+// program that calls [Run].
 func Funcs() map[string]trainer.Func {
 	return map[string]trainer.Func{stockFunc: stock, nestedFunc: nested}
 }
 
-// stock makes the stock worker function: it sets the update to a function of
-// every byte of the model ([tensor.Train]), and burns CPU time if TrainMS says so.
+// stock returns the stock worker function. It sets the update to a function of every byte
+// of the model ([tensor.Train]), and burns the CPU time that the configuration asks for.
 func stock(config []byte) (trainer.Train, error) {
 	var c stockConfig
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -43,7 +43,8 @@ func stock(config []byte) (trainer.Train, error) {
 	return func(call *trainer.Job) error { return c.train(call, call.Update, call.Model) }, nil
 }
 
-// train does what stock says for a job, whose tensors are those of update and model.
+// train does the work of [stock] for one job. update and model are the job's tensors,
+// possibly scattered.
 func (c stockConfig) train(call *trainer.Job, update, model *tensor.Package) error {
 	if err := tensor.Train(update, model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
 		return err
@@ -51,13 +52,12 @@ func (c stockConfig) train(call *trainer.Job, update, model *tensor.Package) err
 	return burn(time.Duration(c.TrainMS)*time.Millisecond+c.Burn, call.Stopped)
 }
 
-// burn uses d of CPU time, not of the clock: a core that others use too takes
-// longer.
+// burn uses d of CPU time, unless stopped earlier. It takes longer on a shared core.
 func burn(d time.Duration, stopped func() bool) error {
 	if d <= 0 {
 		return nil
 	}
-	runtime.LockOSThread() // the clock is the thread's
+	runtime.LockOSThread() // threadTime reads the CPU clock of one thread
 	defer runtime.UnlockOSThread()
 	start, err := threadTime()
 	if err != nil {

@@ -9,21 +9,22 @@ import (
 	"ipcbench/trainer"
 )
 
-// Who changes the model: Spec.Scenario is Sync, or empty for FedAvg.
+// Values of Spec.Scenario; empty means FedAvg.
 const (
-	FedAvg = "fedavg" // clients do, and the server averages that
-	Sync   = "sync"   // the server does, and clients read all of it and answer something
+	FedAvg = "fedavg" // clients change the model, and the server averages their updates
+	Sync   = "sync"   // the server changes the model; clients read all of it, and only a digest of their updates counts
 )
 
-// What the first values are: Spec.Values is one of the first two, or empty for those of
-// the model's file and, if it has none, uniform ones.
+// Initial values of a model. Spec.Values is Uniform, Normal or empty, which means the
+// values in the model's file or, if it has no file, Uniform.
 const (
 	Uniform = "uniform"
 	Normal  = "normal"
 	InFile  = "file"
 )
 
-// ValuesOf returns what Spec.Values is where a user asks for values of a model by name.
+// ValuesOf returns the Spec.Values for the values of m that a user has named: "", normal,
+// uniform or file.
 func ValuesOf(m *models.Model, name string) (string, error) {
 	switch name {
 	case "", Normal:
@@ -35,14 +36,13 @@ func ValuesOf(m *models.Model, name string) (string, error) {
 		return Uniform, nil
 	case InFile:
 		if m.File() == "" {
-			return "", fmt.Errorf("file: model %s comes from no file: want uniform or normal, or the path of a .safetensors file as a model", m.Name)
+			return "", fmt.Errorf("file: model %s does not come from a file: choose uniform or normal, or a .safetensors file as the model", m.Name)
 		}
 		return "", nil
 	}
-	return "", fmt.Errorf("%q: want uniform, normal or file", name)
+	return "", fmt.Errorf("must be uniform, normal or file, not %q", name)
 }
 
-// init writes the first values to p.
 func (s Spec) init(p *tensor.Package, seed uint64) error {
 	switch s.Values {
 	case Normal:
@@ -55,14 +55,14 @@ func (s Spec) init(p *tensor.Package, seed uint64) error {
 	return nil
 }
 
-// A chainKey tells reference chains apart by what is computed in a round, however it is
-// moved. A codec that loses nothing makes no difference.
+// A chainKey identifies a reference chain by the computation of a round. Transports and
+// lossless codecs make no difference.
 type chainKey struct {
 	model, up *models.Model
 	clients   int
 	Setup
 	codec string
-	alone bool // no model is encoded as what differs from the one before
+	alone bool // no model is encoded against a base, because every round has fresh workers
 }
 
 func (s Spec) chainKey() chainKey {
@@ -73,7 +73,6 @@ func (s Spec) chainKey() chainKey {
 	return k
 }
 
-// fold returns how the server makes the next model.
 func (s Spec) fold() *trainer.Fold {
 	f := trainer.NewFold(s.Model.Layout, s.up().Layout)
 	f.Change, f.Sync = s.Change, s.Scenario == Sync

@@ -15,11 +15,11 @@ import (
 	"ipcbench/tensor/models"
 )
 
-// TestWorkloads: whatever part of a model changes, by whomever, cells of processes are
-// proved against a reference of their own, and what differs from the version before is
-// 1 - (1-P)^K of f32 words, within 0.2 points, and stands in the result (guards 3, 23).
+// TestWorkloads: cells are proved against their own reference, whatever share of the model changes, by clients or by
+// the server. The result has the share of f32 elements that differ from the version before: 1 - (1-P)^K within 0.2
+// percentage points (guards 3, 23).
 func TestWorkloads(t *testing.T) {
-	changed := map[string][2]float64{ // of a model and of its updates
+	changed := map[string][2]float64{ // densities of the model and of its updates
 		"": {1, 1}, " change=2%": {1 - math.Pow(0.98, 4), 0.02}, " change=2%/rows": {1 - math.Pow(0.98, 4), 0.02},
 		" change=2% scenario=sync": {0.02, 0}, " change=10% values=normal": {1 - math.Pow(0.9, 4), 0.1},
 	}
@@ -39,7 +39,7 @@ func TestWorkloads(t *testing.T) {
 		check.That(t, c.Proved(), "%s: not proved", c.ID())
 		_, unusual, _ := strings.Cut(c.ID(), " clients=4")
 		want, k := changed[unusual], c.Coding
-		if c.Scenario == bench.Sync && c.Model.Up == "" { // an update like the model is what the server changes it to
+		if c.Scenario == bench.Sync && c.Model.Up == "" { // the server then changes the model to such an update
 			want[1] = want[0]
 		}
 		check.That(t, (k == nil) == (unusual == "") && slices.Contains(append(cells, cells[0]), c.ID()) || c.Variant == "inproc",
@@ -56,17 +56,16 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestCodecsAreProved: what a codec loses, each way, is part of the reference: cells are
-// proved bit for bit, and the errors stand in the result, within what the codec promises
-// (guards 3, 23; O17). A codec that loses nothing has the reference of none. So it is
-// where another build runs the blocks, and where every round has its own workers.
+// TestCodecsAreProved: the reference includes a codec's losses in each direction, so cells are proved bit for bit. The
+// result has the errors, which are within the codec's bound (guards 3, 23; O17). A lossless codec has the same
+// reference as none. All of this also holds if another build runs the blocks, and with fresh workers for every round.
 func TestCodecsAreProved(t *testing.T) {
 	skip.Long(t)
 	codecs := []string{"none", "int8", "topk=1%", "sparse", "bf16", "kc=8", "stc=1%", "skc", "bf16+sparse"}
 	for _, how := range []string{"", " scenario=sync", " respawn", "against"} {
 		var cells []string
 		for i, codec := range codecs {
-			if i < 3 || how == "" || how == " scenario=sync" { // the first are without a version before, and with one
+			if i < 3 || how == "" || how == " scenario=sync" { // the first three cover codecs with and without a base
 				cells = append(cells, "pickle:codec="+codec+" cnn workers=2 clients=3 change=2% values=normal"+strings.TrimPrefix(how, "against"))
 			}
 		}
@@ -95,9 +94,9 @@ func TestCodecsAreProved(t *testing.T) {
 	}
 }
 
-// TestUnlike: cells of one model and different updates are measured apart, each with
-// its control, its reference and its floors; the payload is what goes down and
-// what comes up (guard 5); a run with what is like the model says nothing of that.
+// TestUnlike: cells of one model and different updates are measured apart, each with its own control, reference and
+// floors. The payload is the model plus the update (guard 5). Results with updates like the model have no keys about
+// updates.
 func TestUnlike(t *testing.T) {
 	const size = " workers=2 clients=3"
 	o := options(t, short(t, 4, 1), "pickle cnn up=model"+size, "pickle cnn up=lora"+size, "pickle cnn up=uniform:64KiB/1"+size)
@@ -141,15 +140,14 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// TestUnfit: what a transport, or a value that is nested, cannot carry is refused by the
-// flag: a codec that sends what is new wants a client for every worker, and what has no Go
-// values is not nested.
+// TestUnfit: settings that a transport or nested values do not support are rejected, and the error names the flag. A
+// codec with a base needs a client for every worker; tensors without Go values cannot be nested.
 func TestUnfit(t *testing.T) {
 	rows := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "rows", DType: tensor.F32, Shape: []int{4, 2}, Var: true}}))(t)
 	const few = "choose --workers 1 or --clients 2"
 	for text, want := range map[string]string{
 		"pickle cnn workers=2": "", "pickle:codec=int8 cnn workers=2": "", "pickle:codec=sparse cnn workers=2": few,
-		"pickle cnn nested language=python": "--nested: workers in python", "pickle uniform:4KiB/1 nested": "--nested: tensors whose lengths vary",
+		"pickle cnn nested language=python": "--nested: workers in python", "pickle uniform:4KiB/1 nested": "--nested: tensors of varying length",
 	} {
 		s := options(t, short(t, 1, 1), text).Cells[0]
 		if s.Model.Name != "cnn" {
@@ -163,7 +161,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestValuesOf: what a user asks for is what a spec holds, the same for the same.
+// TestValuesOf: the names of values become their form in a Spec, which is empty for uniform values, the default.
 func TestValuesOf(t *testing.T) {
 	cnn := check.Value(models.Parse("cnn"))(t)
 	for name, want := range map[string]string{"": "", "uniform": "", "normal": "normal"} {
@@ -171,7 +169,7 @@ func TestValuesOf(t *testing.T) {
 		check.OK(t, err, name)
 		check.Equal(t, got, want, name)
 	}
-	for name, want := range map[string]string{"file": "model cnn comes from no file", "zeros": "want uniform, normal or file"} {
+	for name, want := range map[string]string{"file": "model cnn does not come from a file", "zeros": "must be uniform, normal or file"} {
 		check.Fails(t, check.Err(bench.ValuesOf(cnn, name)), want, name)
 	}
 }

@@ -27,29 +27,27 @@ func (a *app) agentCommand() *cobra.Command {
 	var join string
 	var o agent.Options
 	cmd := &cobra.Command{
-		Use:   "agent",
-		Short: "Start worker processes on this host for a run on another one",
-		Long:  help("agent"),
-		Args:  noArgs,
+		Use:  "agent",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return interruptible(func(ctx context.Context) error { return a.agent(ctx, join, o, os.Stdin) })
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&join, "join", "", "join the run of this `LINE`; - reads it from stdin")
-	fs.StringVar(&o.Name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
+	fs.StringVar(&join, "join", "", "join the run of this join `LINE`; - reads it from stdin")
+	fs.StringVar(&o.Name, "name", "", "`NAME` of this host in the run and its result (default its host name)")
 	addDirs(fs, &o.Dirs)
 	addWait(fs, &o.Wait)
 	return cmd
 }
 
 func addDirs(fs *pflag.FlagSet, dirs *[]string) {
-	fs.StringArrayVar(dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
-	note(fs, harmful, "lets another host write files", "allow-dir")
+	fs.StringArrayVar(dirs, "allow-dir", nil, "let the run keep files below `DIR`, for storage:dir=DIR")
 }
 
-// allowed returns the folders that --allow-dir names as servers name them: absolute.
+// allowed returns the directories of --allow-dir as absolute paths, as servers name them. It
+// is an error if one does not exist.
 func allowed(dirs []string) (all []string, err error) {
 	for _, dir := range dirs {
 		full, err := filepath.Abs(dir)
@@ -57,30 +55,30 @@ func allowed(dirs []string) (all []string, err error) {
 			return nil, err
 		}
 		if info, err := os.Stat(full); err != nil || !info.IsDir() {
-			return nil, usagef("--allow-dir %s: want a folder that exists", dir)
+			return nil, usagef("--allow-dir %s: must be an existing directory", dir)
 		}
 		all = append(all, full)
 	}
 	return all, nil
 }
 
-// addWait adds how long agents and their server wait for each other: engines start
-// processes at different times, and people copy join lines.
+// addWait adds --join-timeout. Agents and their server must wait for each other, because
+// engines start processes at different times, and people copy join lines.
 func addWait(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "join-timeout", 2*time.Minute, "agents and their server wait for each other for this `TIME`")
+	fs.DurationVar(wait, "join-timeout", 2*time.Minute, "`TIME` that agents and their server wait for each other")
 }
 
 func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os.File) error {
 	switch {
 	case text == "":
-		return hinted{usagef("--join is missing: want the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
+		return hinted{usagef("--join is missing: it must be the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
 	case text == "-":
 		if term.IsTerminal(int(stdin.Fd())) {
 			fmt.Fprintln(a.err, "paste the join line of the run, and press Enter:")
 		}
 		lines := make(chan string, 1)
-		go func() { // waits for somebody who may rather press Ctrl-C
-			line, _ := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n') // an error leaves a part of a line, or nothing
+		go func() { // cannot be interrupted, so Ctrl-C must not wait for it
+			line, _ := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n') // after an error, the line is incomplete or empty
 			lines <- line
 		}()
 		select {
@@ -89,7 +87,7 @@ func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os
 			return context.Cause(ctx)
 		}
 		if text == "" {
-			return usagef("--join -: no line comes from stdin")
+			return usagef("--join -: there is no line on stdin")
 		}
 	}
 	line, err := agent.ParseLine(text)
@@ -104,7 +102,7 @@ func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os
 	return a.serve(ctx, line, o)
 }
 
-// serve is an agent's life. It ends with the run's exit code.
+// serve joins the run at l as an agent and returns when the run ends, with its exit code.
 func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 	var err error
 	if o.Dirs, err = allowed(o.Dirs); err != nil {
@@ -112,25 +110,25 @@ func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 	}
 	joined := false
 	o.Joined = func() {
-		if joined = true; a.rank == nil { // an engine's ranks end together
+		if joined = true; a.rank == nil { // ranks get no such line: their engine ends them together
 			fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
 		}
 	}
 	code, err := agent.Join(ctx, l, o)
 	switch {
 	case !joined && errors.As(err, new(*net.OpError)):
-		err = hinted{err, "is that run still waiting for agents? a firewall has to let TCP to " + l.Addr + " through"}
-	case ctx.Err() != nil: // whatever the run has made of that
+		err = hinted{err, "is that run still waiting for agents? a firewall must allow TCP to " + l.Addr + ""}
+	case ctx.Err() != nil: // the signal is the cause, whichever error followed
 		err = context.Cause(ctx)
 	case err == nil && code > 128:
 		err = codeError{errors.New("the run was interrupted at its server"), code}
 	case err == nil && code != 0:
-		err = codeError{errors.New("the run has failed: its server says why"), code}
+		err = codeError{errors.New("the run has failed: see the output of its server"), code}
 	}
 	return err
 }
 
-// gathering says whether the workers of a run are on other hosts, and how these join.
+// gathering has the flags for workers on other hosts.
 type gathering struct {
 	agent.Config
 	ports portRange
@@ -138,15 +136,15 @@ type gathering struct {
 }
 
 func (g *gathering) add(fs *pflag.FlagSet) {
-	fs.IntVar(&g.Agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent; one on each, unless --workers says how many")
+	fs.IntVar(&g.Agents, "agents", 0, "run workers on the hosts of `N` agents, which join at --listen")
 	addWait(fs, &g.Wait)
-	fs.Var(&g.ports, "data-ports", "with --agents: workers reach servers at `FIRST-LAST`, ports of --listen's address (default any)")
+	fs.Var(&g.ports, "data-ports", "let workers connect to ports `FIRST-LAST` only (default any)")
 	g.place.given = []string{"spread"}
-	fs.Var(&g.place, "place", "with --agents: a `LIST` of where workers are: server|fill|spread, this host too; a host's processors first, or each host in turn")
+	fs.Var(&g.place, "place", "`LIST` of spread or fill, and server: hosts of the workers")
 }
 
-// crew gives each host a worker, and each worker a client, unless flags say how many.
-func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
+// defaultCounts sets one worker per host, and one client per worker, unless flags say otherwise.
+func (g *gathering) defaultCounts(f *cellFlags, given func(flag string) bool) {
 	if g.Agents == 0 || given("workers") {
 		return
 	}
@@ -160,7 +158,8 @@ func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
 	}
 }
 
-// gather waits for the agents of a run.
+// gather waits until all agents of the run have joined at address at. A nil fleet comes with
+// an error.
 func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agent.Fleet, error) {
 	g := f.gather
 	if g.Announce == nil {
@@ -170,14 +169,14 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 		}
 	}
 	p := newProgress(a.err, f.quiet)
-	if a.rank != nil && p != nil && p.width == nil { // what world it is stands in the first line
+	if a.rank != nil && p != nil && p.width == nil { // the first line of a world's run, from joined, names its ranks
 		p = nil
 	}
 	g.Listen, g.Joined = at, func(names []string, left time.Duration) { p.gathering(names, g.Agents, left) }
 	g.Refused = func(err error) {
 		if p != nil && a.rank == nil {
 			p.clear()
-			fmt.Fprintf(a.err, "ipcbench: an agent is refused: %s\n", doc.Lines(err.Error()))
+			fmt.Fprintf(a.err, "ipcbench: rejected an agent: %s\n", doc.Lines(err.Error()))
 		}
 	}
 	fleet, err := agent.Gather(ctx, g.Config)
@@ -185,7 +184,7 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	if err != nil && a.rank == nil {
 		err = fmt.Errorf("--agents: %w", err)
 		if errors.As(err, new(agent.Late)) {
-			err = hinted{err, "each other host takes the join line: ipcbench agent --join -; a firewall has to let TCP to --listen's port through"}
+			err = hinted{err, "run ipcbench agent --join - on each other host, with the join line; a firewall must allow TCP to the port of --listen"}
 		}
 	}
 	if err != nil {
@@ -194,10 +193,11 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	return fleet, nil
 }
 
-// placed settles where the workers of a run are, now that its agents have joined: cells
-// that cannot be there are skipped or refused, and workers will get to the servers.
-func placed(ctx context.Context, o *bench.Options, asked []bench.Spec, whole bool) (err error) {
-	if o.Cells, o.Skipped, err = fitting(asked, whole, *o); err != nil {
+// placeWorkers skips or rejects asked cells that the hosts of the joined agents cannot run, and
+// checks that agents can connect to the address of the servers. With strict, it rejects instead
+// of skipping.
+func placeWorkers(ctx context.Context, o *bench.Options, asked []bench.Spec, strict bool) (err error) {
+	if o.Cells, o.Skipped, err = fitting(asked, strict, *o); err != nil {
 		return usageError{err}
 	}
 	hosts, err := o.Hosts()
@@ -205,8 +205,8 @@ func placed(ctx context.Context, o *bench.Options, asked []bench.Spec, whole boo
 		err = hosts.Dial(ctx, *o)
 	}
 	if err != nil && ctx.Err() == nil {
-		return hinted{usagef("--listen: agents do not get to %v, as their workers have to: %w", o.Listen.Addr(), err),
-			"listen at an address that they reach, and let TCP to its ports through, or to those of --data-ports"}
+		return hinted{usagef("--listen: agents cannot reach %v, which their workers need: %w", o.Listen.Addr(), err),
+			"listen at an address that they can reach, and allow TCP to its ports or to --data-ports"}
 	}
 	return cmp.Or(context.Cause(ctx), err)
 }

@@ -21,7 +21,7 @@ import (
 	"ipcbench/transports"
 )
 
-// cellFlags say what to measure.
+// cellFlags are the flags that determine the cells.
 type cellFlags struct {
 	transports, models, ups []string
 	workers, clients        []string
@@ -38,69 +38,66 @@ type cellFlags struct {
 	trainMS                 int
 	respawn, nested         bool
 
-	parts []cellFlags // what each of the questions asks for; nil without --questions
+	parts []cellFlags // the flags of each question; nil without --questions
 }
 
 func (f *cellFlags) add(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
-	fs.StringArrayVar(&f.peers, "peer", nil, "measure a program of yours too, `NAME='COMMAND'`, which runs whole blocks itself; may be repeated")
-	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
-	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports with settings")
+	fs.StringArrayVar(&f.peers, "peer", nil, "also measure this program: `NAME=COMMAND`; repeatable")
+	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models or files")
+	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of updates: model, lora or a name")
 	offer(fs, "model", modelWords)
 	offer(fs, "up", modelWords)
-	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of the words that a round changes: 2%, or 2%/rows for whole rows")
-	fs.StringVar(&f.values, "values", "", "`WHAT` the words hold at first: uniform|normal|file (default what the model's file has, or uniform)")
-	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHICH`: clients change the model (fedavg), or the server does (sync), which they answer with "+answerOfSync+" if --up is not given")
+	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of elements changed")
+	fs.StringVar(&f.values, "values", "", "`KIND` of initial values: uniform|normal|file (default file for files, else uniform)")
+	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`NAME`: fedavg, or sync (the server changes the model)")
 	offer(fs, "scenario", func() []string { return []string{bench.FedAvg, bench.Sync} })
-	fs.StringVar(&f.questions, "questions", "", "measure the cells that answer what a project claims: `PROJECT` or PROJECT/PART of ipcbench list questions")
+	fs.StringVar(&f.questions, "questions", "", "test a project's claims: `PROJECT` or PROJECT/PART")
 	offer(fs, "questions", questionNames)
-	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs that make models and updates smaller on their way")
-	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "refuse codecs that lose bits of tensors whose names match `GLOB`, such as *.bias; a list of them")
-	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
-	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
-	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network that is made for the run: 100Mbit, 1Gbit, unshaped, none")
-	fs.StringVar(&f.listen, "listen", "", "servers listen at `ADDR` of this machine, with or without a port, over TCP and with tls=mutual")
-	fs.BoolVar(&f.insecure, "insecure-network", false, "let --listen leave this machine without tls=mutual")
-	note(fs, harmful, "gives up encryption", "insecure-network")
-	fs.StringSliceVar(&f.languages, "language", []string{"go"}, "`LIST` of what workers are written in: go, python, or python:PATH of an interpreter")
-	note(fs, harmful, "may name a program", "language")
-	fs.StringVar(&f.train, "train", "", "clients train with a function of yours in Python, `MODULE:FUNCTION`, and not with the one that is measured")
-	note(fs, harmful, "runs a program", "peer", "train")
-	fs.IntVar(&f.trainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
-	fs.BoolVar(&f.respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
-	fs.BoolVar(&f.nested, "nested", false, "model and updates are values with tensors nested in them, which are taken apart and put together again")
-	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
-	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
+	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs for models and updates")
+	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "reject codecs that alter tensors named like `GLOB`; a list")
+	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST` of worker counts, such as 1..8:x2")
+	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST` of client counts per round")
+	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network: 1Gbit, unshaped, none")
+	fs.StringVar(&f.listen, "listen", "", "listen over TCP at `ADDR` of this machine, with tls=mutual")
+	fs.BoolVar(&f.insecure, "insecure-network", false, "allow --listen beyond this machine without tls=mutual")
+	fs.StringSliceVar(&f.languages, "language", []string{"go"}, "`LIST` of go, python or python:PATH")
+	fs.StringVar(&f.train, "train", "", "train with your Python function `MODULE:FUNCTION`")
+	fs.IntVar(&f.trainMS, "train-ms", 0, "add `N` milliseconds of CPU time to each training")
+	fs.BoolVar(&f.respawn, "respawn", false, "start fresh worker processes every round, and time that")
+	fs.BoolVar(&f.nested, "nested", false, "send Go values with nested tensors, and time packing them")
+	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into each process")
+	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates per worker, the unfinished one included")
 }
 
-// chosen reports whether a flag says what to measure.
+// chosen reports whether a flag determines what to measure.
 func chosen(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "questions", "codec", "workers", "clients", "link", "language", "train"}, cmd.Flags().Changed)
 }
 
-// firstCells are those of a run without any flag: one worker and one client, so that
-// bandwidths and floors are shown too.
+// firstCells sets one worker and one client, for a run without flags: with them, bandwidths
+// and floors are shown too.
 func (f *cellFlags) firstCells() { f.workers, f.clients = []string{"1"}, []string{"1"} }
 
-// mostCells are more than anyone waits for: each takes a second at least. Ranges of all
-// flags together stand for thousands of millions.
+// mostCells limits the cells of a run. Each cell takes at least a second, and ranges in
+// several flags can make billions of them.
 const mostCells = 10_000
 
-// An axis is a flag whose list makes cells.
+// An axis is a flag whose list multiplies the cells.
 type axis struct {
-	flag    string // as its errors begin
+	flag    string // prefix of its errors; without ":" if the errors add none
 	entries []string
-	set     making
+	set     expander
 }
 
-// A making returns what an entry makes of a cell: several of a range, and none where it
-// does not apply.
-type making func(c bench.Spec, entry string) ([]bench.Spec, error)
+// An expander returns the cells that an entry of a list makes of c: several for a range, none if
+// the entry does not apply to c.
+type expander func(c bench.Spec, entry string) ([]bench.Spec, error)
 
-// matrix returns all combinations of what the flags list. Models of one name are one, in
-// all matrices that know them: cells of one model are compared.
+// matrix returns all combinations of the lists in f. Models with the same name become the same
+// pointer, also across the matrices that share known, because cells of one model are compared.
 func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
-	variants, err := a.rivals(&f)
+	variants, err := a.chosenVariants(&f)
 	if err := cmp.Or(err, f.functionOf()); err != nil {
 		return nil, err
 	}
@@ -113,7 +110,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 	}
 	cells := []bench.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
 		Scenario: map[string]string{bench.Sync: bench.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
-	for _, x := range []axis{ // each sees what those before it have set
+	for _, x := range []axis{ // an axis sees the fields that earlier ones have set
 		{"--model:", f.models, f.modelAxis(known)},
 		{"--up:", f.ups, updateAxis(known)},
 		{"--change", f.changes, one(func(c *bench.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
@@ -131,7 +128,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 	return cells, cmp.Or(f.overLink(cells), lossless(f.lossless, cells))
 }
 
-// across returns the cells with each of the axis's entries.
+// across returns the cells combined with each entry of the axis. Duplicate cells are an error.
 func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
 	flag := strings.TrimSuffix(x.flag, ":")
 	if err := filled(flag, x.entries); err != nil {
@@ -141,7 +138,7 @@ func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
 		first := len(all)
 		for _, entry := range x.entries {
 			made, err := x.set(c, entry)
-			if err != nil && !errors.As(err, new(usageError)) { // which names a flag
+			if err != nil && !errors.As(err, new(usageError)) { // a usageError names its flag already
 				err = usagef("%s %w", x.flag, err)
 			}
 			if err != nil {
@@ -149,10 +146,10 @@ func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
 			}
 			for _, m := range made {
 				if slices.ContainsFunc(all[first:], func(o bench.Spec) bool { return reflect.DeepEqual(o, m) }) {
-					return nil, usagef("%s: %s is listed twice: leave one out", flag, entry)
+					return nil, usagef("%s: %s is listed twice: remove one", flag, entry)
 				}
 				if all = append(all, m); len(all) > mostCells {
-					return nil, usagef("%s: all flags together ask for more than %d cells: choose less of them, or larger steps", flag, mostCells)
+					return nil, usagef("%s: all flags together make more than %d cells: use shorter lists or larger steps", flag, mostCells)
 				}
 			}
 		}
@@ -160,29 +157,29 @@ func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
 	return all, nil
 }
 
-// filled reports an entry that is missing.
+// filled returns an error if the list of a flag is empty or has an empty entry.
 func filled(flag string, list []string) error {
 	if len(list) == 0 || slices.Contains(list, "") {
-		return usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
+		return usagef("%s %q: an entry of the list is empty: separate names or numbers by single commas", flag, strings.Join(list, ","))
 	}
 	return nil
 }
 
-// one is an axis each of whose entries makes one cell.
-func one(set func(c *bench.Spec, text string) error) making {
+// one is an axis whose entries make one cell each.
+func one(set func(c *bench.Spec, text string) error) expander {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		err := set(&c, text)
 		return []bench.Spec{c}, err
 	}
 }
 
-// numbers is an axis of whole numbers and ranges of them.
-func numbers(at func(c *bench.Spec) *int) making {
+// numbers is an axis of positive integers and ranges of them. at returns the field to set.
+func numbers(at func(c *bench.Spec) *int) expander {
 	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
 		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
-				return 0, fmt.Errorf("%s: want a whole number of at least 1", text)
+				return 0, fmt.Errorf("%s: must be a whole number of at least 1", text)
 			}
 			return n, nil
 		})
@@ -193,13 +190,14 @@ func numbers(at func(c *bench.Spec) *int) making {
 	}
 }
 
-// names is an axis of models: set takes each of a range's names.
-func names(set func(c *bench.Spec, name string) error) making {
+// names is an axis of models and ranges of their sizes. set stores the model of one name in
+// the cell.
+func names(set func(c *bench.Spec, name string) error) expander {
 	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
 		names, err := models.Expand(text)
 		for _, name := range names {
 			err := set(&c, name)
-			if err != nil && !strings.HasSuffix(name, ".safetensors") && !errors.As(err, new(usageError)) { // whose errors say what is wrong
+			if err != nil && !strings.HasSuffix(name, ".safetensors") && !errors.As(err, new(usageError)) { // errors about files are clear without a hint
 				err = hinted{err, "ipcbench list models"}
 			}
 			if err != nil {
@@ -211,7 +209,7 @@ func names(set func(c *bench.Spec, name string) error) making {
 	}
 }
 
-func (f *cellFlags) modelAxis(known map[string]*models.Model) making {
+func (f *cellFlags) modelAxis(known map[string]*models.Model) expander {
 	return names(func(c *bench.Spec, name string) error {
 		m, err := models.Parse(name)
 		if err != nil {
@@ -225,7 +223,7 @@ func (f *cellFlags) modelAxis(known map[string]*models.Model) making {
 	})
 }
 
-func updateAxis(known map[string]*models.Model) making {
+func updateAxis(known map[string]*models.Model) expander {
 	return names(func(c *bench.Spec, name string) (err error) {
 		c.Up, err = models.Update(name, c.Model)
 		if err == nil && c.Up != c.Model {
@@ -235,8 +233,8 @@ func updateAxis(known map[string]*models.Model) making {
 	})
 }
 
-// once returns m, or the same model if it is known, which is an update of another one or
-// of none.
+// once returns m, or the equal model in known. Updates are equal only if they belong to the
+// same model, which of names; of is empty for models.
 func once(known map[string]*models.Model, of string, m *models.Model) *models.Model {
 	name := of + " " + m.Name + " " + m.File()
 	if known[name] == nil {
@@ -245,14 +243,14 @@ func once(known map[string]*models.Model, of string, m *models.Model) *models.Mo
 	return known[name]
 }
 
-// answerOfSync is what clients answer to a server that changes the model itself, unless
-// --up says what.
+// answerOfSync is the default of --up with --scenario sync, whose clients only acknowledge the
+// model.
 const answerOfSync = "uniform:64KiB/1"
 
-// fitting returns the cells that can be measured here, or on the hosts of the run's
-// agents, and the others. One that was named alone has to fit, and at least one of
-// several; of a whole, all do.
-func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+// fitting splits cells into those that this machine, or the hosts of the agents, can run and
+// cells to skip. It is an error if none can run, if the only named variant cannot, or
+// if strict is set and any cell cannot.
+func fitting(cells []bench.Spec, strict bool, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
 	hosts, err := o.Hosts()
 	if err != nil {
 		return nil, nil, err
@@ -266,8 +264,8 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 			fit = append(fit, c)
 		case alone || !errors.As(e, &unfit):
 			return nil, nil, e
-		case whole:
-			return nil, nil, hinted{e, "ipcbench list questions has parts of it; flags such as --model, --workers and --clients hold for all of them"}
+		case strict:
+			return nil, nil, hinted{e, "choose single questions from ipcbench list questions, or change all of them with --model, --workers or --clients"}
 		default:
 			err = errors.Join(err, e)
 			skipped = append(skipped, unfit.Skipped())

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +15,7 @@ func (a *app) cleanCommand() *cobra.Command {
 	var dirs []string
 	var dry bool
 	cmd := &cobra.Command{
-		Use:   "clean [LEFTOVER...]",
-		Short: "Remove what killed runs have left behind",
-		Long:  fmt.Sprintf(help("clean"), strings.Join(scratch.Roots(), " and ")),
+		Use: "clean [LEFTOVER...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			left, err := leftovers(args, append(scratch.Roots(), dirs...))
 			for _, l := range left {
@@ -37,12 +34,12 @@ func (a *app) cleanCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also look in `DIR`, as given to a transport's dir= setting")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "list what would be removed, and remove nothing")
+	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also search `DIR`, as in a transport's setting dir=DIR")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only list what would be removed")
 	return cmd
 }
 
-// leftovers returns those that were named, or all under the roots.
+// leftovers returns the named leftovers, or all below the roots if none is named.
 func leftovers(named, roots []string) (left []scratch.Leftover, err error) {
 	if len(named) == 0 {
 		return scratch.Leftovers(roots...)

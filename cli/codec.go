@@ -13,19 +13,20 @@ import (
 	"ipcbench/transports"
 )
 
-// codecAxis gives cells each of the codecs. The usual one alone leaves them theirs.
-func codecAxis(codecs []string) making {
+// codecAxis combines cells with the codecs. If the default codec is the only entry, variants
+// keep the codec of their own setting.
+func codecAxis(codecs []string) expander {
 	usual := transports.CodecSetting().Default
 	return one(func(c *bench.Spec, text string) error {
 		if len(codecs) == 1 && text == usual {
 			return nil
 		}
 		if c.Variant.Codec() != nil {
-			return fmt.Errorf("%s: %s of --transport has a codec already: want one of the two", text, c.Variant)
+			return fmt.Errorf("%s: %s of --transport already has a codec: remove one of the two", text, c.Variant)
 		}
 		p, err := codec.Parse(text)
 		if err != nil {
-			return misspelt(text, usagef("--%w", err)) // which begins with "codec: "
+			return suggestStage(text, usagef("--%w", err)) // the error begins with "codec: "
 		}
 		settings := maps.Clone(c.Variant.Settings)
 		settings[transports.CodecSetting().Name] = p.String()
@@ -34,9 +35,9 @@ func codecAxis(codecs []string) making {
 	})
 }
 
-// misspelt adds to the error of a codec's text the stage that was meant, if the first that
-// is no name nearly is one.
-func misspelt(text string, err error) error {
+// suggestStage adds a hint to the error of a codec: the name that its first unknown stage
+// resembles.
+func suggestStage(text string, err error) error {
 	names := each(codec.Names(), stageOf)
 	for stage := range strings.SplitSeq(text, "+") {
 		if name := stageOf(stage); !slices.Contains(names, name) {
@@ -46,14 +47,14 @@ func misspelt(text string, err error) error {
 	return hinted{err, "ipcbench list transports"}
 }
 
-// stageOf returns the name of a stage, NAME or NAME=VALUE.
+// stageOf returns the stage's name, the part of text before =.
 func stageOf(text string) string {
 	name, _, _ := strings.Cut(text, "=")
 	return name
 }
 
-// lossless checks that no codec of the cells loses anything of a tensor whose name
-// matches one of the patterns.
+// lossless returns an error if a codec of the cells can alter a tensor whose name matches a
+// pattern, or if no tensor matches a pattern.
 func lossless(patterns []string, cells []bench.Spec) error {
 	for _, pattern := range patterns {
 		found := false
@@ -62,18 +63,18 @@ func lossless(patterns []string, cells []bench.Spec) error {
 				for _, s := range l.Specs() {
 					ok, err := path.Match(pattern, s.Name)
 					if err != nil {
-						return usagef("--require-lossless %s: %w: want a pattern such as *.bias", pattern, err)
+						return usagef("--require-lossless %s: %w: must be a pattern such as *.bias", pattern, err)
 					}
 					found = found || ok
 					if p := c.Variant.Codec(); ok && p.Lossy() && p.Takes(s) == nil {
-						return hinted{usagef("--require-lossless %s: codec %s of %s loses bits of tensor %s of %s", pattern, p, c.Variant, s.Name, c.Model.Name),
-							"choose another pattern, or a codec that loses nothing"}
+						return hinted{usagef("--require-lossless %s: codec %s of %s alters tensor %s of %s", pattern, p, c.Variant, s.Name, c.Model.Name),
+							"choose another pattern, or an exact codec: see ipcbench help codecs"}
 					}
 				}
 			}
 		}
 		if !found {
-			return usagef("--require-lossless %s: no tensor has such a name", pattern)
+			return usagef("--require-lossless %s: no tensor name matches", pattern)
 		}
 	}
 	return nil

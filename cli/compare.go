@@ -14,24 +14,22 @@ import (
 	"ipcbench/report/doc"
 )
 
-// compareFlags are what `ipcbench compare` was asked for.
+// compareFlags are the flags of ipcbench compare.
 type compareFlags struct {
 	report.CompareOptions
 	report.ComparisonOptions
 	failAbove percent
-	gate      bool // failAbove was given
+	gate      bool // --fail-above is given
 	format    string
 }
 
 func (a *app) compareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare FILE | BASE NEW",
-		Short: "Say what changed between two builds or two runs",
-		Long:  help("compare"),
+		Use: "compare FILE | BASE NEW",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return hinted{usagef("compare: %d files: want one result of run --against, or two results", len(args)), "ipcbench run writes them"}
+				return hinted{usagef("compare needs one result of run --against, or two results, not %d files", len(args)), "ipcbench run writes them"}
 			}
 			return nil
 		},
@@ -42,20 +40,20 @@ func (a *app) compareCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this `SHARE`, such as 5%")
-	fs.Lookup("fail-above").DefValue = "" // without it there is no gate, and not one at 0 %
-	fs.BoolVar(&f.Separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
-	fs.StringSliceVar(&f.Metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
+	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is slower by more than `SHARE`, such as 5%")
+	fs.Lookup("fail-above").DefValue = "" // hides 0%: without the flag there is no gate
+	fs.BoolVar(&f.Separate, "allow-separate", false, "let the gate judge two separate runs")
+	fs.StringSliceVar(&f.Metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, except percentiles: see ipcbench list metrics")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
 	offer(fs, "metric", metricWords)
 	offer(fs, "format", report.ComparisonFormats)
-	fs.BoolVar(&f.Details, "details", false, "with --format text: print intervals, p and blocks of every cell too")
+	fs.BoolVar(&f.Details, "details", false, "with --format text: also print intervals, p and blocks")
 	return cmd
 }
 
 func (a *app) compare(f compareFlags, files []string) error {
 	if !slices.Contains(report.ComparisonFormats(), f.format) {
-		return usagef("--format %s: want %s", f.format, strings.Join(report.ComparisonFormats(), "|"))
+		return usagef("--format must be %[2]s, not %[1]s", f.format, strings.Join(report.ComparisonFormats(), "|"))
 	}
 	if err := a.readable(f.format); err != nil {
 		return err
@@ -72,12 +70,12 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if f.gate { // before anything is printed: its refusals are about the question
+	if f.gate { // before printing, because a refusal makes the output meaningless
 		decision, err := c.Gate(float64(f.failAbove))
 		if err != nil {
 			err = usagef("gate: %w", err)
 			if !c.Interleaved && !f.Separate {
-				err = hinted{err, "compare --allow-separate judges separate runs all the same"}
+				err = hinted{err, "compare --allow-separate judges separate runs anyway"}
 			}
 			return err
 		}
@@ -87,7 +85,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 				continue
 			}
 			if slow := percent(r.Canary.Slowdown); slow <= f.failAbove {
-				return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, slow)
+				return usagef("--fail-above must be below the canary's slowdown, %[2]s, not %[1]s", f.failAbove, slow)
 			}
 			trial, err := c.Canary(r, float64(f.failAbove))
 			if err != nil {
@@ -105,13 +103,14 @@ func (a *app) compare(f compareFlags, files []string) error {
 	return a.decide(c.Decision, f.failAbove)
 }
 
-// decide says what the gate has found, and fails if it has to.
+// decide prints the result of the gate and returns an error if the gate, or its test with the
+// canary, failed.
 func (a *app) decide(gate *report.Gate, above percent) error {
 	if gate.Trial != nil {
 		if !gate.Trial.Works {
 			return gate.Trial.Broken
 		}
-		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
+		fmt.Fprintf(a.err, "gate: tested: it passes a copy of %s and fails a copy slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
 	}
 	for _, reason := range gate.Reasons {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)

@@ -11,32 +11,33 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// offer has shells complete the value of a flag. Of a list, that is its first entry.
-// Words are NAME, or NAME, a tab and what it means.
+// offer makes shells complete the value of a flag, or the first entry of its list. A word is
+// NAME, or NAME, a tab and a description.
 func offer(fs *pflag.FlagSet, flag string, words func() []string) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if _, list := fs.Lookup(flag).Value.(pflag.SliceValue); list {
-		directive |= cobra.ShellCompDirectiveNoSpace // because a comma or a setting may follow
+		directive |= cobra.ShellCompDirectiveNoSpace // a comma or a setting may follow
 	}
-	of := &cobra.Command{} // cobra keeps functions by flag, and still needs a command
+	of := &cobra.Command{} // cobra stores the function by flag, but needs some command
 	of.Flags().AddFlag(fs.Lookup(flag))
 	err := of.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return words(), directive
 	})
 	if err != nil {
-		panic(err) // the flag has it already
+		panic(err) // the flag already has a function
 	}
 }
 
-// files completes arguments.
+// files completes arguments with files that have one of the endings.
 func files(endings ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(endings, cobra.ShellCompDirectiveFilterFileExt)
 }
 
-// words are those of tables: the name in the first column, and what the others say.
+// words returns the rows of tables as completions: the first column, and the others as
+// description.
 func words(tables ...[][]string) (all []string) {
 	for _, row := range slices.Concat(tables...) {
-		if !strings.Contains(row[0], ":") { // which is of a family: uniform:SIZE/COUNT
+		if !strings.Contains(row[0], ":") { // a pattern for names, such as uniform:SIZE/COUNT
 			all = append(all, row[0]+"\t"+strings.Join(row[1:], " "))
 		}
 	}

@@ -14,28 +14,28 @@ import (
 	"ipcbench/internal/legible"
 )
 
-// largestConfig is for a file of settings, in bytes: all of them take two thousand.
+// largestConfig is the size limit of a settings file in bytes. A file with all settings has
+// 2,000.
 const largestConfig = 64 << 10
 
-// An entry is a key of a file of settings, with its value.
+// An entry is a key of a settings file, with its value.
 type entry struct {
 	key   string
-	place string // the file and the line
+	place string // FILE:LINE
 	value *yaml.Node
 }
 
-// readConfig reads a file of settings. It is untrusted: who runs a benchmark in a
-// checkout of somebody's branch may take that branch's settings. Its errors begin
-// with the file.
+// readConfig reads a settings file. The file is untrusted, because it may come from another
+// person's branch. Errors begin with the path.
 func readConfig(path string) ([]entry, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
-	case !info.Mode().IsRegular(): // a pipe would wait for a writer
-		return nil, fmt.Errorf("%s: no regular file", path)
+	case !info.Mode().IsRegular(): // reading a pipe would wait for a writer
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	case info.Size() > largestConfig:
-		return nil, fmt.Errorf("%s: larger than %d bytes: no file of settings", path, largestConfig)
+		return nil, fmt.Errorf("%s: larger than %d bytes: not a settings file", path, largestConfig)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -44,19 +44,19 @@ func readConfig(path string) ([]entry, error) {
 	return parseConfig(path, text)
 }
 
-// parseConfig reads settings: one mapping of names to values and lists of values, and
-// nothing else of what YAML has.
+// parseConfig reads settings: a single YAML mapping from names to values and lists of values.
+// It rejects all other YAML.
 func parseConfig(path string, text []byte) ([]entry, error) {
 	var doc, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := d.Decode(&doc); {
-	case err == io.EOF: // nothing but comments
+	case err == io.EOF: // only comments
 		return nil, nil
 	case err != nil:
 		return nil, syntaxError(path, err)
 	}
 	if err := d.Decode(&second); err == nil {
-		return nil, fmt.Errorf("%s:%d: a second document: want one", path, second.Line)
+		return nil, fmt.Errorf("%s:%d: a second document: only one is allowed", path, second.Line)
 	} else if err != io.EOF {
 		return nil, syntaxError(path, err)
 	}
@@ -66,17 +66,17 @@ func parseConfig(path string, text []byte) ([]entry, error) {
 		return nil, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s: want lines such as transport: http", place(root))
+		return nil, fmt.Errorf("%s: must have lines such as transport: http", place(root))
 	}
 	var entries []entry
 	seen := map[string]int{}
 	for i := 0; i < len(root.Content); i += 2 {
 		k, v := root.Content[i], root.Content[i+1]
 		if k.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("%s: a key that is no name", place(k))
+			return nil, fmt.Errorf("%s: a key must be a name", place(k))
 		}
 		if first, again := seen[k.Value]; again {
-			return nil, fmt.Errorf("%s: %s: stands in line %d already", place(k), k.Value, first)
+			return nil, fmt.Errorf("%s: %s: already set in line %d", place(k), k.Value, first)
 		}
 		seen[k.Value] = k.Line
 		entries = append(entries, entry{k.Value, place(k), v})
@@ -84,7 +84,7 @@ func parseConfig(path string, text []byte) ([]entry, error) {
 	return entries, nil
 }
 
-// syntaxError puts a file before what yaml says, and the line at its usual place.
+// syntaxError returns the error of package yaml as PATH:LINE: MESSAGE.
 func syntaxError(path string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(text, "line "); ok {
@@ -93,21 +93,21 @@ func syntaxError(path string, err error) error {
 	return fmt.Errorf("%s: %s", path, text)
 }
 
-// set gives a flag the value of the entry.
+// set sets the flag to the value of the entry.
 func (e entry) set(fs *pflag.FlagSet, f *pflag.Flag) error {
 	if e.value.Kind != yaml.SequenceNode {
 		text, err := scalarText(e.value)
 		if err != nil {
 			return err
 		}
-		if f.Value.Type() == "bool" && text != "true" && text != "false" { // older YAML has yes and on
-			return fmt.Errorf("%s: want true or false", text)
+		if f.Value.Type() == "bool" && text != "true" && text != "false" { // YAML 1.1 also had yes and on
+			return fmt.Errorf("must be true or false, not %s", text)
 		}
 		return fs.Set(f.Name, text)
 	}
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {
-		return errors.New("a list, where one value belongs")
+		return errors.New("must be one value, not a list")
 	}
 	texts := []string{}
 	for _, n := range e.value.Content {
@@ -121,27 +121,27 @@ func (e entry) set(fs *pflag.FlagSet, f *pflag.Flag) error {
 	return list.Replace(texts)
 }
 
-// scalarText returns a value as the command line would have it, whatever type YAML
-// sees in it.
+// scalarText returns the value as text for the command line, whichever type YAML assigns to
+// it.
 func scalarText(n *yaml.Node) (string, error) {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0:
-		return "", errors.New("want a plain value, or a list of them with [ ]")
+		return "", errors.New("must be a plain value, or a list of plain values in [ ]")
 	case n.ShortTag() == "!!null":
 		return "", errors.New("no value")
 	case strings.ContainsFunc(n.Value, func(r rune) bool { return !legible.Rune(r) }):
-		return "", errors.New("holds what cannot be printed")
+		return "", errors.New("has characters that cannot be printed")
 	}
 	return n.Value, nil
 }
 
-// write prints all settings as a file of them, with where each value comes from. It
-// is called when values are settled. What nobody gave stands as a comment: another flag,
-// or a later version, may mean another default.
+// write prints all settings as a settings file, with the source of each value. It must be
+// called after defaults are settled. Defaults are commented out, because another flag or a
+// later version may change them.
 func (s *settings) write(out io.Writer) error {
 	var failed error
 	s.flags.VisitAll(func(f *pflag.Flag) {
-		if noted(f, ownLine) || f.Name == "help" {
+		if !inFiles(f) {
 			return
 		}
 		source := "default"
@@ -167,7 +167,7 @@ func (s *settings) write(out io.Writer) error {
 	return failed
 }
 
-// unset reports whether a value is that of a flag which stands for nothing.
+// unset reports whether text is the zero value of a flag.
 func unset(text string) bool {
 	switch text {
 	case "", "[]", "0", "0s", "0%":
@@ -188,7 +188,7 @@ func valueNode(f *pflag.Flag) *yaml.Node {
 	return n
 }
 
-// scalar returns a value that reads back as that text.
+// scalar returns a YAML value that is read back as text.
 func scalar(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if n.ShortTag() == "!!null" {

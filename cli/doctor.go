@@ -13,8 +13,8 @@ import (
 	"ipcbench/report/doc"
 )
 
-// How long the processors are watched for stolen time and other programs. The kernel
-// counts in steps of 10 ms.
+// Durations for which the processors are watched for stolen time and other programs. The
+// kernel counts in steps of 10 ms.
 const (
 	watchLong  = 300 * time.Millisecond
 	watchShort = 100 * time.Millisecond // before a run
@@ -24,10 +24,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var f cellFlags
 	var format string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what this machine would spoil of a run, and what fixes it",
-		Long:  help("doctor"),
-		Args:  noArgs,
+		Use:  "doctor",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(cmd); err != nil {
 				return err
@@ -43,14 +41,14 @@ func (a *app) doctorCommand() *cobra.Command {
 	f.add(fs)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
 	offer(fs, "format", func() []string { return []string{"text", "json"} })
-	note(fs, ownLine, "", "format") // in a file, it is that of a run, which has others
+	onlyOnLine(fs, "format") // a file's format is for ipcbench run, which has others
 	a.configurable(cmd)
 	return cmd
 }
 
 func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 	if format != "text" && format != "json" {
-		return usagef("--format %s: want text or json", format)
+		return usagef("--format must be text or json, not %s", format)
 	}
 	cells, err := a.cells(f)
 	if err == nil {
@@ -60,8 +58,7 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 		return err
 	}
 	for _, c := range cells {
-		unfit := (*bench.Unfit)(nil)
-		if err := c.Check(); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
+		if err := c.Check(); err != nil && !errors.As(err, new(*bench.Unfit)) { // the checks report unfit cells
 			return usageError{err}
 		}
 	}
@@ -78,10 +75,11 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 	return err
 }
 
-// tones of the statuses.
+// tones are the display styles of statuses.
 var tones = map[doctor.Status]doc.Tone{doctor.OK: doc.Plain, doctor.Warn: doc.Strong, doctor.Fail: doc.Bad}
 
-// diagnosis is a line for each check, then what to know of those that are not ok.
+// diagnosis returns a table of all checks, followed by the reason and fix of each check that
+// is not ok.
 func diagnosis(checks []doctor.Check) doc.Document {
 	t := doc.Table{Keys: 2, Columns: []doc.Column{{}, {Name: "check"}, {Name: "found", Wrap: true}}}
 	d := doc.Document{Sections: []doc.Section{{}}}
@@ -94,12 +92,12 @@ func diagnosis(checks []doctor.Check) doc.Document {
 		}
 	}
 	d.Sections[0].Tables = []doc.Table{t}
-	verdict, tone := "nothing here spoils the run", doc.Good
+	verdict, tone := "nothing here distorts the run", doc.Good
 	switch {
 	case n[doctor.Fail] > 0:
-		verdict, tone = "fix what fails before the run", doc.Bad
+		verdict, tone = "fix the failed checks before the run", doc.Bad
 	case n[doctor.Warn] > 0:
-		verdict, tone = "the run works; its times may be longer or noisier than need be", doc.Strong
+		verdict, tone = "the run works, but its times may be longer or noisier than necessary", doc.Strong
 	}
 	d.Sections = append(d.Sections, doc.Section{Lead: []doc.Paragraph{{
 		Text: fmt.Sprintf("%d ok, %d warn, %d fail: %s", n[doctor.OK], n[doctor.Warn], n[doctor.Fail], verdict), Tone: tone,
@@ -107,8 +105,8 @@ func diagnosis(checks []doctor.Check) doc.Document {
 	return d
 }
 
-// examine does the checks before a run, and says which have failed, and what earlier
-// runs have left.
+// examine runs the checks before a run. It warns of failed checks and of leftovers of earlier
+// runs.
 func (a *app) examine(n doctor.Needs) []doctor.Check {
 	checks := doctor.Examine(n, watchShort)
 	for _, c := range checks {

@@ -172,34 +172,3 @@ func TestDoctorScreen(t *testing.T) {
 		check.That(t, code == exitUsage && says != "", "%v: exit code %d: %s", args, code, says)
 	}
 }
-
-// TestDoctorPage: the page has a row for each check, in their order, and what it says of jq is true.
-func TestDoctorPage(t *testing.T) {
-	if _, err := exec.LookPath("jq"); err != nil {
-		skip.Missing(t, "jq (Debian: jq)")
-	}
-	page := check.Value(os.ReadFile("../docs/doctor.md"))(t)
-	out, _, _ := doctorHere(t, "", nil, "doctor", "--transport", "all", "--workers", "2", "--clients", "4", "--format", "json")
-	var checks []doctor.Check
-	check.Must(t, json.Unmarshal([]byte(out), &checks))
-	var names, rows []string
-	for _, c := range checks {
-		names = append(names, c.Name)
-	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
-		rows = append(rows, string(row[1]))
-	}
-	diff := cmp.Diff(names, rows)
-	check.That(t, diff == "", "the rows of the page (-checks +rows):\n%s", diff)
-	file := filepath.Join(t.TempDir(), "doctor.json")
-	check.Must(t, os.WriteFile(file, []byte(out), 0o644))
-	examples := regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```").FindAllSubmatch(page, -1)
-	check.Need(t, len(examples) >= 2, "%d examples", len(examples))
-	for _, e := range examples {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", string(e[1]))
-		cmd.Dir = filepath.Dir(file)
-		got, err := cmd.CombinedOutput()
-		diff := cmp.Diff(string(e[2]), string(got))
-		check.That(t, err == nil && diff == "", "%s%v (-the page +jq):\n%s", e[1], err, diff)
-	}
-}

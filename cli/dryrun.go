@@ -11,8 +11,8 @@ import (
 	"ipcbench/report/doc"
 )
 
-// dryRun prints all settings, and what the run would do, with a guess at what it takes.
-// The whole is a file of settings.
+// dryRun prints all settings and the plan with estimated durations, measuring nothing. The
+// output is a valid settings file.
 func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 	plan, err := bench.Describe(ctx, o)
 	if err != nil {
@@ -64,7 +64,7 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }
 
-// ends says when a cell needs no more blocks.
+// ends describes when a cell needs no more blocks.
 func ends(p bench.Plan) string {
 	if p.Rounds > 0 {
 		return fmt.Sprintf("after %d timed rounds in %d blocks", p.Rounds, p.Blocks)
@@ -75,7 +75,7 @@ func ends(p bench.Plan) string {
 	return fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
 }
 
-// rough drops the digits that a guess does not have.
+// rough rounds an estimate to its significant digits.
 func rough(d time.Duration) time.Duration {
 	switch {
 	case d < time.Second:

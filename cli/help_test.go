@@ -2,34 +2,58 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/report/doc/doctest"
 	"ipcbench/transports/all"
 )
 
-// TestHelp: every command's help fits a terminal of 80 columns, begins with what
-// the command does, and shows it by an example.
+var _ = flag.Bool("update", false, "rewrite docs/reference/flags.md") // doctest.Golden reads it
+
+// TestHelp: the help of each command and topic fits a terminal of 80 columns and few pages,
+// and has an example. Each flag of run is in its help or in a topic, but not in two topics.
+// docs/reference/flags.md lists all flags.
 func TestHelp(t *testing.T) {
-	root := newApp(io.Discard, io.Discard, all.Transports()).rootCommand()
-	var try func(c *cobra.Command)
-	try = func(c *cobra.Command) {
+	print := func(most int, args ...string) string {
 		var out bytes.Buffer
-		c.SetOut(&out)
-		check.Must(t, c.Help())
+		code := newApp(&out, io.Discard, all.Transports()).main(args)
+		check.That(t, code == 0 && strings.Count(out.String(), "\n") <= most, "%v: code %d, and more than %d lines:\n%s", args, code, most, &out)
 		for line := range strings.Lines(out.String()) {
-			n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
-			check.That(t, n <= 80, "%s --help has a line of %d columns: %s", c.CommandPath(), n, line)
+			check.That(t, utf8.RuneCountInString(line) <= 81, "%v has a line of more than 80 columns: %s", args, line)
 		}
-		check.That(t, c.Long == "" || strings.Contains(c.Long, "\n  "+root.Name()+" "), "%s --help has no example", c.CommandPath())
-		for _, sub := range c.Commands() {
-			try(sub)
+		return out.String()
+	}
+	everyCommand(func(c *cobra.Command) {
+		most := map[bool]int{true: 90, false: 50}[c.Name() == "run"]
+		if path := strings.Fields(c.CommandPath())[1:]; c.Runnable() && !c.Hidden {
+			check.That(t, strings.Contains(print(most, append(path, "--help")...), "  ipcbench "), "%s --help has no example", c.CommandPath())
+		}
+	})
+	short, every, topic := print(90, "run", "--help"), print(200, "run", "--help=all"), map[string]string{}
+	for _, name := range topics {
+		print(60, "help", name)
+		for flag := range strings.FieldsSeq(strings.Join(flagLine.FindAllString(readText("help/"+name+".txt"), -1), " ")) {
+			check.That(t, topic[flag] == "" || flag == "FLAGS", "--%s is in two topics", flag)
+			topic[flag] = name
 		}
 	}
-	try(root)
+	page := "# Flags of ipcbench run\n\nThis page is generated from the program. `ipcbench help TOPIC` prints a topic.\n\n| flag | | topic |\n| --- | --- | --- |\n"
+	newApp(io.Discard, io.Discard, all.Transports()).runCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		in := topic[f.Name]
+		check.That(t, in != "" || strings.Contains(short, " --"+f.Name+" "), "--%s is in no topic", f.Name)
+		check.That(t, strings.Contains(every, " --"+f.Name+" "), "run --help=all lacks --%s", f.Name)
+		of, usage := pflag.UnquoteUsage(f)
+		page += fmt.Sprintf("| `--%s` | %s | [%s](../../cli/help/%[3]s.txt) |\n", strings.TrimSpace(f.Name+" "+of), strings.ReplaceAll(usage, "|", "\\|"), cmp.Or(in, "run"))
+	})
+	doctest.Golden(t, "../../docs/reference/flags.md", page)
 }

@@ -20,35 +20,35 @@ import (
 	"ipcbench/transports"
 )
 
-// A job is a run of measurements, step by step.
+// A job is one execution of ipcbench run.
 type job struct {
 	*app
 	f        *runFlags
 	format   report.Format
-	asked    []bench.Spec // before those are left out that cannot be measured
+	asked    []bench.Spec // all requested cells, also if they will be skipped
 	o        bench.Options
 	out      string // path of the result
 	progress *progress
-	forget   func() // removes what workers in Python run
+	forget   func() // removes the unpacked Python files
 }
 
-// check settles what was asked for, and reports mistakes in it. It goes where the links of
-// the run are, if it has any.
+// check validates the flags and stores the requested cells. If cells use links, it continues
+// in the namespaces of the links: see enter.
 func (j *job) check(cmd *cobra.Command) (err error) {
 	f := j.f
 	if j.rank != nil { // first, so that an error ends all ranks
-		if err := j.rank.enlist(f, cmd.Flags().Changed); err != nil {
+		if err := j.rank.setUp(f, cmd.Flags().Changed); err != nil {
 			return err
 		}
 	}
-	has := given(cmd.Flags()) // before choose settles the mode
-	if err := cmp.Or(f.complete(cmd), j.single(), j.choose(cmd)); err != nil {
+	has := given(cmd.Flags()) // before choose sets defaults of the mode
+	if err := cmp.Or(f.complete(cmd), j.checkSingle(), j.choose(cmd)); err != nil {
 		return err
 	}
 	if f.gather.Agents < 0 {
 		return usagef("--agents must be at least 1, not %d", f.gather.Agents)
 	}
-	f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
+	f.gather.defaultCounts(&f.cellFlags, cmd.Flags().Changed)
 	if j.format, err = j.app.format(f.printing); err != nil {
 		return err
 	}
@@ -70,45 +70,46 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 	return enter(j.asked)
 }
 
-// run does all that a signal may interrupt.
+// run executes the job; a signal ends ctx.
 func (j *job) run(ctx context.Context) (err error) {
 	if err := j.plan(ctx); err != nil {
 		return err
 	}
 	defer j.forget()
 	if j.f.dry {
-		return misfit(j.dryRun(ctx, j.f.settings, j.o))
+		return asUsageError(j.dryRun(ctx, j.f.settings, j.o))
 	}
 	if err := j.files(); err != nil {
 		return err
 	}
-	defer os.Remove(j.o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
+	defer os.Remove(j.o.Profiling.Dir) // removes an empty folder only
 	if j.f.gather.Agents > 0 {
-		whole := ctx
+		outer := ctx
 		if j.o.Fleet, err = j.gather(ctx, j.f, j.o.Listen); err != nil {
 			return err
 		}
-		defer func() { err = j.dismiss(whole, err) }()
+		defer func() { err = j.dismiss(outer, err) }()
 		if j.rank != nil {
 			j.rank.joined(j.o.Fleet)
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = j.o.Fleet.Context(ctx)
 		defer cancel()
-		j.o.Listen = netip.AddrPortFrom(j.o.Listen.Addr(), 0) // at whose port the agents have joined
-		if err := placed(ctx, &j.o, j.asked, j.f.parts != nil); err != nil {
+		j.o.Listen = netip.AddrPortFrom(j.o.Listen.Addr(), 0) // its port was for agents; servers choose their own
+		if err := placeWorkers(ctx, &j.o, j.asked, j.f.parts != nil); err != nil {
 			return err
 		}
 	}
 	r, err := j.measure(ctx)
 	defer j.progress.clear()
 	if r == nil {
-		return misfit(err)
+		return asUsageError(err)
 	}
 	return j.present(ctx, r, err)
 }
 
-// plan settles the options of the run: which cells can be measured, and what they need.
+// plan completes the options of the run: the cells to measure or skip, and the files and
+// programs that they need.
 func (j *job) plan(ctx context.Context) (err error) {
 	f, o := j.f, &j.o
 	if o.Control, err = transports.NewVariant(j.host.Transports[0], nil); err != nil {
@@ -128,28 +129,28 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
 		return err
 	}
-	if err := scratch.Try(os.TempDir()); err != nil { // where sessions make their directories
-		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
+	if err := scratch.Try(os.TempDir()); err != nil { // sessions create their directories there
+		return hinted{usageError{err}, "set TMPDIR to a writable directory with a short name"}
 	}
 	j.forget, err = unpack(ctx, o, f.dry)
 	return err
 }
 
-// files tries whether all files of the run can be written.
+// files checks that all output files of the run can be written.
 func (j *job) files() (err error) {
 	f := j.f
 	if j.out, err = outFile(f.out); err != nil {
 		return err
 	}
 	if f.html == "-" {
-		return hinted{usagef("--html -: the page goes to a file"), "--format html prints it"}
+		return hinted{usagef("--html must be a file, not -"), "--format html prints it"}
 	}
 	if f.html != "" {
 		if f.html, err = writable("--html", f.html); err != nil {
 			return err
 		}
 		if same(f.html, j.out) {
-			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
+			return hinted{usagef("--html %s: that is the file of the result", f.html), "choose another file with --html"}
 		}
 	}
 	if len(j.o.Profiling.Kinds) > 0 {
@@ -158,16 +159,17 @@ func (j *job) files() (err error) {
 	return err
 }
 
-// dismiss ends the agents of a run that ends with err.
+// dismiss ends the agents of the run with the exit code of err, and returns err with errors of
+// closing.
 func (j *job) dismiss(ctx context.Context, err error) error {
 	why := err
-	if cause := context.Cause(ctx); err != nil && errors.As(cause, new(interrupted)) { // whatever broke on the way out
+	if cause := context.Cause(ctx); err != nil && errors.As(cause, new(interrupted)) { // the signal is the cause, whichever error followed
 		why = cause
 	}
 	return errors.Join(err, j.o.Fleet.Close(j.code(why)))
 }
 
-// measure runs all blocks.
+// measure runs the checks of the machine and then all blocks.
 func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 	j.o.Doctor = j.examine(bench.Needs(j.asked))
 	if j.progress = newProgress(j.app.err, j.f.quiet); j.progress != nil {
@@ -177,8 +179,8 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 	return bench.Run(ctx, j.o)
 }
 
-// present writes what a run has found. The table comes even if the file cannot be written,
-// and the other way round: what was measured is not thrown away.
+// present writes the result file and prints the report. Each is done even if the other fails,
+// so that measurements are not lost.
 func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error {
 	if len(r.Cells) > 0 {
 		j.progress.step("writing the result")
@@ -187,7 +189,7 @@ func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error 
 		var text bytes.Buffer
 		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out, Call: called(os.Args[0]), Text: j.terminal()})
 		j.progress.clear()
-		j.forget() // whoever reads the answer may be gone, which ends this process
+		j.forget() // before writing to stdout: a closed pipe ends this process
 		if err == nil && !j.f.quiet {
 			fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", j.out)
 		}
@@ -200,26 +202,26 @@ func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error 
 	return runErr
 }
 
-// misfit is the error of a run that did not begin: that a cell does not fit is the
-// user's to change. It may be the control, which is always measured, or what a peer
-// refuses. So is a file that is no build of ipcbench.
-func misfit(err error) error {
-	if unfit := (*bench.Unfit)(nil); errors.As(err, &unfit) {
+// asUsageError turns an error before the first block into a usageError if the user can fix it: a
+// cell that cannot run (also the control, or one that a peer rejects), or an --against file
+// that is not a build of ipcbench.
+func asUsageError(err error) error {
+	if errors.As(err, new(*bench.Unfit)) {
 		return usageError{err}
 	}
-	if build := (*bench.BuildError)(nil); errors.As(err, &build) {
+	if errors.As(err, new(*bench.BuildError)) {
 		return hinted{usageError{err}, "go build -ldflags=-randlayout=N -o FILE ./cmd/ipcbench makes a layout, in a checkout of the commit"}
 	}
 	return err
 }
 
-// page writes the page of a result if one was asked for.
+// page writes the file of --html, if given.
 func (j *job) page(r *bench.Result) error {
 	f := j.f
 	if f.html == "" {
 		return nil
 	}
-	html, _ := report.FormatNamed("html") // there is one
+	html, _ := report.FormatNamed("html") // html always exists
 	if err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}

@@ -12,13 +12,14 @@ import (
 	"ipcbench/python"
 )
 
-// languageAxis gives cells each of the languages. A peer has one of its own.
-func languageAxis(languages []string) making {
+// languageAxis combines cells with the languages. A peer has its own language, so it is
+// measured once.
+func languageAxis(languages []string) expander {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		name, path, named := strings.Cut(text, ":")
 		language, ok := map[string]string{"go": "", bench.InPython: bench.InPython}[name]
 		if !ok || named && (path == "" || name != bench.InPython) {
-			return nil, fmt.Errorf("%q: want go, python, or python:PATH of an interpreter", text)
+			return nil, fmt.Errorf("must be go, python, or python:PATH of an interpreter, not %q", text)
 		}
 		if _, peer := c.Variant.Transport.(*bench.Peer); !peer {
 			c.Language = language
@@ -29,18 +30,19 @@ func languageAxis(languages []string) making {
 	}
 }
 
-// aFunction is a function of a module as users write it.
-var aFunction = regexp.MustCompile(`^[\pL_][\pL\pN_.]*:[\pL_][\pL\pN_.]*$`)
+// functionName matches MODULE:FUNCTION in Python.
+var functionName = regexp.MustCompile(`^[\pL_][\pL\pN_.]*:[\pL_][\pL\pN_.]*$`)
 
-// functionOf reports a --train that names no function.
+// functionOf returns an error if --train is not MODULE:FUNCTION.
 func (f *cellFlags) functionOf() error {
-	if f.train != "" && !aFunction.MatchString(f.train) {
-		return hinted{usagef("--train %q: want MODULE:FUNCTION", f.train), "mymodule:train is the function train of mymodule.py in this directory"}
+	if f.train != "" && !functionName.MatchString(f.train) {
+		return hinted{usagef("--train must be MODULE:FUNCTION, not %q", f.train), "mymodule:train is the function train in mymodule.py in this directory"}
 	}
 	return nil
 }
 
-// findPython returns the interpreter for the cells with workers in Python, if there are any.
+// findPython returns the interpreter for cells with workers in Python, or nothing if there are
+// none. It fails if a required module is missing.
 func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found python.Interpreter, err error) {
 	var transports []string
 	for _, c := range cells {
@@ -62,13 +64,13 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 		return found, err
 	}
 	if found, err = python.Find(ctx, path, modules...); err != nil {
-		return found, hinted{usagef("--language python: %w", err), "install that, or choose an interpreter with python:PATH"}
+		return found, hinted{usagef("--language python: %w", err), "install it, or choose an interpreter with --language python:PATH"}
 	}
 	return found, nil
 }
 
-// unpack writes what a run needs in Python, if anything, to a directory of its own, which
-// remove removes. It may be called twice.
+// unpack writes the Python files that the cells need to a temporary directory and sets
+// o.Python.Dir. remove deletes the directory; it may be called twice.
 func unpack(ctx context.Context, o *bench.Options, dry bool) (remove func(), err error) {
 	if (dry || !bench.HasPython(o.Cells)) && !bench.HasRows(o.Cells) {
 		return func() {}, nil
@@ -81,5 +83,5 @@ func unpack(ctx context.Context, o *bench.Options, dry bool) (remove func(), err
 		return nil, errors.Join(err, d.Close())
 	}
 	o.Python.Dir = d.Path()
-	return func() { _ = d.Close() }, nil // ipcbench clean finds what is left
+	return func() { _ = d.Close() }, nil // ipcbench clean removes leftovers
 }

@@ -10,9 +10,9 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// linkAxis gives cells each of the rates: over TCP, if they have a network, and once,
-// without a link, if they have none.
-func linkAxis(rates []string) making {
+// linkAxis combines cells with the link rates. Cells that can use TCP get one cell per rate;
+// others are measured once, without a link.
+func linkAxis(rates []string) expander {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		r, err := link.Parse(text)
 		switch {
@@ -27,16 +27,17 @@ func linkAxis(rates []string) making {
 	}
 }
 
-// overLink reports why --link has no effect on the cells.
+// overLink returns an error if --link has no effect on any cell.
 func (f *cellFlags) overLink(cells []bench.Spec) error {
 	if !slices.ContainsFunc(f.links, func(text string) bool { return text != link.Rate{}.String() }) {
 		return nil
 	}
-	return overTCP("--link", "a Unix socket is on no link", f.transports, slices.ContainsFunc(cells, func(c bench.Spec) bool { return bench.Networked(c.Variant) }))
+	return overTCP("--link", "network=unix cannot be combined with --link", f.transports, slices.ContainsFunc(cells, func(c bench.Spec) bool { return bench.Networked(c.Variant) }))
 }
 
-// enter has the program run again where it has a network of its own, if cells are on
-// links and that has not happened, and ends this process with that one.
+// enter restarts the program in its own network namespace, if cells are on links and it is not
+// inside one yet. Then this process ends with the exit code of the new one. Inside, it tries
+// all rates.
 func enter(cells []bench.Spec) error {
 	rates := bench.Links(cells)
 	if len(rates) > 0 && !link.Inside() {
@@ -46,7 +47,7 @@ func enter(cells []bench.Spec) error {
 		}
 		os.Exit(code)
 	}
-	for _, r := range rates { // all can be made before the first is measured
+	for _, r := range rates { // fail before measuring if a rate is impossible
 		if err := link.Set(r); err != nil {
 			return linkError(err)
 		}
@@ -54,7 +55,7 @@ func enter(cells []bench.Spec) error {
 	return nil
 }
 
-// linkError says what to try.
+// linkError adds the fix that package link suggests.
 func linkError(err error) error {
 	if refused := (*link.Error)(nil); errors.As(err, &refused) {
 		return hinted{usagef("--link: %w", err), refused.Mend}

@@ -16,7 +16,7 @@ import (
 	"ipcbench/transports"
 )
 
-// A listing is a table of names and texts.
+// A listing is a table that ipcbench list prints.
 type listing struct {
 	name, title string
 	columns     []doc.Column
@@ -24,36 +24,37 @@ type listing struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	about := doc.Column{Name: "about", Wrap: true}
-	meaning := doc.Column{Name: "meaning", Wrap: true}
+	words := func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} }
 	lists := []listing{
-		{"transports", "", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, meaning}, a.transportRows},
-		{"peers", "Names for --transport, not part of all. With --peer, any program can be one.", []doc.Column{{Name: "peer"}, {Name: "what it does", Wrap: true}, {Name: "here", Wrap: true}}, a.peerRows},
-		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, modelRows},
-		{"questions", "For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, questionRows},
-		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, meaning}, metricRows},
-		{"formats", "", []doc.Column{{Name: "format"}, {Name: "what it is", Wrap: true}}, formatRows},
-		{"views", "", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, viewRows},
+		{"transports", "", []doc.Column{{Name: "transport"}, words("setting"), {Name: "default"}, words("meaning")}, a.transportRows},
+		{"peers", "Names for --transport, which all does not include. --peer adds any other program.", []doc.Column{{Name: "peer"}, words("how it moves tensors"), words("on this machine")}, a.peerRows},
+		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, words("description")}, modelRows},
+		{"questions", "For --questions, which also accepts a project without /NAME: all of its questions.", []doc.Column{{Name: "question"}, words("text")}, func() [][]string {
+			return each(questions(), func(q question) []string { return []string{q.name, q.text} })
+		}},
+		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, words("meaning")}, metricRows},
+		{"formats", "", []doc.Column{{Name: "format"}, words("description")}, func() [][]string {
+			return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
+		}},
+		{"views", "", []doc.Column{{Name: "view"}, words("contents")}, viewRows},
 	}
 	names := each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
-		Short:     "List what can be measured and how it can be printed",
-		Long:      help("list"),
 		ValidArgs: names,
 		Args:      oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := a.list(lists[slices.Index(names, args[0])])
 			if args[0] == "models" {
 				fmt.Fprintln(a.out)
-				err = errors.Join(err, a.list(listing{"", "What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, updateRows}))
+				err = errors.Join(err, a.list(listing{"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, words("description")}, updateRows}))
 			}
 			return err
 		},
 	}
 }
 
-// oneName refuses all arguments except one of those that the command offers.
+// oneName accepts exactly one argument, one of cmd.ValidArgs.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && slices.Contains(cmd.ValidArgs, args[0]) {
 		return nil
@@ -61,12 +62,10 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return usagef("%s: must be one of %s, not %q", cmd.Name(), strings.Join(cmd.ValidArgs, "|"), strings.Join(args, " "))
 }
 
-// schemaCommand prints what the JSON of ipcbench can be checked against.
+// schemaCommand prints the JSON Schema of a file format.
 func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "schema answer|result",
-		Short:     "Print a JSON Schema of answers or of results",
-		Long:      help("schema"),
 		ValidArgs: []string{"answer", "result"},
 		Args:      oneName,
 		RunE:      func(cmd *cobra.Command, args []string) error { return report.WriteSchema(a.out, args[0]) },
@@ -105,7 +104,7 @@ func each[T, U any](all []T, made func(T) U) (of []U) {
 
 func modelRows() [][]string {
 	return each(models.List(), func(m models.Info) []string {
-		if m.Tensors == 0 { // a family
+		if m.Tensors == 0 { // a pattern for names
 			return []string{m.Name, "", "", m.About}
 		}
 		return []string{m.Name, fmt.Sprint(m.Tensors), doc.Quantity("B", float64(m.Bytes)), m.About}
@@ -122,12 +121,4 @@ func viewRows() [][]string {
 
 func updateRows() [][]string {
 	return each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
-}
-
-func formatRows() [][]string {
-	return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
-}
-
-func questionRows() [][]string {
-	return each(questions(), func(q question) []string { return []string{q.name, q.text} })
 }

@@ -14,8 +14,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// listens returns where --listen has servers listen; the zero address if it is not
-// there.
+// listens returns the address of --listen, with port 0 if it has none, or the zero address
+// without the flag.
 func (f *cellFlags) listens() (at netip.AddrPort, err error) {
 	if f.listen == "" {
 		return at, nil
@@ -27,39 +27,38 @@ func (f *cellFlags) listens() (at netip.AddrPort, err error) {
 		at = netip.AddrPortFrom(ip, 0)
 	}
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	ours := ourAddresses()
-	for _, of := range []struct {
-		wrong bool
-		why   string
-	}{
-		{err != nil, "want an IP address of this machine, with or without a port"},
-		{at.Addr().IsUnspecified(), "workers could not dial it: want one address of this machine"},
-		{at.Addr().Zone() != "", "an address of one interface alone: want one without %"},
-		{!at.Addr().IsLoopback() && !slices.Contains(ours, at.Addr().String()), "no address of this machine"},
-	} {
-		if of.wrong {
-			return at, hinted{usagef("--listen %s: %s", f.listen, of.why), "addresses are " + strings.Join(ours, ", ") + "; ADDR:PORT, or [ADDR]:PORT of IPv6, names a port, too"}
-		}
+	ours, why := ourAddresses(), ""
+	switch {
+	case err != nil:
+		why = "not an IP address"
+	case at.Addr().IsUnspecified():
+		why = "workers cannot connect to it"
+	case at.Addr().Zone() != "":
+		why = "the zone after % is not supported"
+	case !at.Addr().IsLoopback() && !slices.Contains(ours, at.Addr().String()):
+		why = "not an address of this machine"
+	default:
+		return at, nil
 	}
-	return at, nil
+	return at, hinted{usagef("--listen %s: %s: must be an address of this machine, with or without a port", f.listen, why), "its addresses are " + strings.Join(ours, ", ") + "; with a port, ADDR:PORT or [ADDR]:PORT"}
 }
 
-// tryListen reports why servers could not listen at the address.
+// tryListen returns an error if servers cannot listen at the address.
 func (f *cellFlags) tryListen(at netip.AddrPort) error {
 	l, err := net.Listen("tcp", at.String())
 	if err == nil {
 		return l.Close()
 	}
-	if errno := syscall.Errno(0); errors.As(err, &errno) { // without the address, which stands there
+	if errno := syscall.Errno(0); errors.As(err, &errno) { // drops the address, which the message has already
 		err = errno
 	}
-	return hinted{usagef("--listen %s: %w", f.listen, err), "choose another port, or leave it out: any free one is taken then"}
+	return hinted{usagef("--listen %s: %w", f.listen, err), "choose another port, or leave it out to use any free one"}
 }
 
-// ourAddresses returns those of this machine at which others reach it, and the usual
-// one at which they do not.
+// ourAddresses returns the addresses at which other machines can reach this one, followed by
+// 127.0.0.1.
 func ourAddresses() (all []string) {
-	addrs, _ := net.InterfaceAddrs() // an address that is not found is refused
+	addrs, _ := net.InterfaceAddrs() // an address that is missing here is rejected
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() && !p.Addr().IsLoopback() {
 			all = append(all, p.Addr().String())
@@ -68,11 +67,11 @@ func ourAddresses() (all []string) {
 	return append(all, "127.0.0.1")
 }
 
-// secured are the settings of servers that may listen off the loopback interface.
+// secured are the default settings with --listen.
 var secured = driver.Settings{"network": "tcp", "tls": "mutual"}
 
-// with returns v, which was made of text, with those of the settings that it has and
-// that text does not name.
+// with returns v with the given settings, except settings that v lacks or text, the text
+// that v was parsed from, sets.
 func with(v transports.Variant, text string, settings driver.Settings) transports.Variant {
 	v.Settings = maps.Clone(v.Settings)
 	for name, value := range settings {
@@ -83,7 +82,8 @@ func with(v transports.Variant, text string, settings driver.Settings) transport
 	return v
 }
 
-// listening reports why the variants cannot listen where --listen says.
+// listening returns an error if variants cannot listen at the address of --listen, or only
+// without mutual TLS and --insecure-network is missing.
 func (f *cellFlags) listening(variants []transports.Variant) error {
 	at, err := f.listens()
 	if err != nil || f.listen == "" {
@@ -93,31 +93,31 @@ func (f *cellFlags) listening(variants []transports.Variant) error {
 		return err
 	}
 	has := slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Settings["network"] != "" })
-	if err := overTCP("--listen", "a Unix socket has no address", f.transports, has); err != nil || at.Addr().IsLoopback() || f.insecure {
+	if err := overTCP("--listen", "network=unix cannot be combined with --listen", f.transports, has); err != nil || at.Addr().IsLoopback() || f.insecure {
 		return err
 	}
 	for _, v := range variants {
 		if mode := v.Settings["tls"]; v.Settings["network"] != "" && mode != secured["tls"] {
-			what := "strangers could read what goes over the network"
+			what := "others could read the data on the network"
 			if mode == "on" {
-				what = "workers could not prove who they are"
+				what = "workers could not prove their identity"
 			}
-			return hinted{usagef("--listen %s: with %s, %s", f.listen, v, what), fmt.Sprintf("leave tls=%s out: with --listen it is %s; or allow it with --insecure-network", mode, secured["tls"])}
+			return hinted{usagef("--listen %s: with %s, %s", f.listen, v, what), fmt.Sprintf("remove tls=%s, because the default with --listen is %s; or allow it with --insecure-network", mode, secured["tls"])}
 		}
 	}
 	return nil
 }
 
-// overTCP reports why a flag that puts transports on TCP cannot: texts are those of
-// --transport, and has says that one of them has a network.
+// overTCP returns an error if flag, which needs TCP, cannot apply: a text of --transport has
+// network=unix, or no variant uses a network, as has reports.
 func overTCP(flag, unix string, texts []string, has bool) error {
 	for _, text := range texts {
 		if strings.Contains(text+":", ":network=unix:") {
-			return hinted{usagef("--transport %s: %s", text, unix), fmt.Sprintf("leave network=unix out: with %s it is tcp; or measure it without %[1]s", flag)}
+			return hinted{usagef("--transport %s: %s", text, unix), fmt.Sprintf("remove network=unix, because the default with %s is tcp; or measure it without %[1]s", flag)}
 		}
 	}
 	if !has {
-		return hinted{usagef("%s: nothing of --transport %s goes over a network", flag, strings.Join(texts, ",")), "ipcbench list transports shows which have the setting network"}
+		return hinted{usagef("%s: no transport of --transport %s uses a network", flag, strings.Join(texts, ",")), "ipcbench list transports shows which transports have the setting network"}
 	}
 	return nil
 }

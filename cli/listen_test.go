@@ -24,7 +24,7 @@ import (
 const offLoopback = "192.0.2.1"
 
 // networkEnv has a program of this package give itself that address before it begins.
-const networkEnv = testPrefix + "NETWORK"
+const networkEnv = "IPCBENCH_TEST_" + "NETWORK"
 
 // maybeNetwork does that. It is called in a network that the process may change.
 func maybeNetwork() {
@@ -62,8 +62,8 @@ func networked(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, 
 // It does not say where that was.
 func TestListenOffLoopback(t *testing.T) {
 	for _, tt := range []struct{ name, transports, refused string }{
-		{"tls=off", "http,grpc-stream:tls=off", "--listen 192.0.2.1: with grpc-stream:network=tcp, strangers could read what goes over the network\nhint: leave tls=off out: with --listen it is mutual; or allow it with --insecure-network"},
-		{"tls=on", "http:tls=on", "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove who they are\nhint: leave tls=on out"},
+		{"tls=off", "http,grpc-stream:tls=off", "--listen 192.0.2.1: with grpc-stream:network=tcp, others could read the data on the network\nhint: leave tls=off out: with --listen it is mutual; or allow it with --insecure-network"},
+		{"tls=on", "http:tls=on", "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove their identity\nhint: leave tls=on out"},
 		{"mutual", "pickle,storage,grpc-tensor,grpc-batch,grpc-stream,http,http-shm,shm-slab", ""},
 		{"insecure", "pickle:tls=off,grpc-stream:tls=on,http", ""},
 	} {
@@ -89,7 +89,7 @@ func TestListenOffLoopback(t *testing.T) {
 				}
 			}
 			words := strings.Join(strings.Fields(c.Stdout.String()+c.Stderr.String()), " ")
-			read, unproven := strings.Contains(words, "could be read and changed on the way"), strings.Contains(words, "asked workers for no certificate")
+			read, unproven := strings.Contains(words, "data on the network could be read and changed"), strings.Contains(words, "without asking workers for certificates")
 			if insecure := tt.name == "insecure"; read != insecure || unproven != insecure || r.Environment.Listen != map[bool]string{false: "off loopback", true: "off loopback, insecure"}[insecure] {
 				t.Errorf("it has listened %s, and said %s", r.Environment.Listen, words)
 			}

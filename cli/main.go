@@ -1,8 +1,9 @@
-// Package cli is the command line of ipcbench: flags and words, nothing else.
-// Package bench measures, package report presents.
+// Package cli implements the command line of ipcbench: commands, flags, help and errors.
+// Package bench measures, and package report formats results.
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,9 @@ import (
 	"ipcbench/transports/inproc"
 )
 
-// Main runs the program with the given transports, and the control, inproc, if it is
-// not among them, and ends the process. A program with transports of its own calls it
-// first thing in main: server and workers are processes of the same program.
+// Main runs the ipcbench command with the given transports, adds the control, inproc, if it is
+// missing, and exits the process. A program with its own transports must call it first in
+// main, because server and workers are processes of the same program.
 func Main(all ...driver.Transport) {
 	control := inproc.New()
 	if !slices.ContainsFunc(all, func(t driver.Transport) bool { return t.Name() == control.Name() }) {
@@ -39,26 +40,26 @@ func Main(all ...driver.Transport) {
 	}
 	link.MaybeInside()
 	app := newApp(os.Stdout, os.Stderr, all)
-	reexec.MaybeKeeper()   // a keeper never gets past this,
-	floors.MaybePeer()     // a process of a floor's measurement never gets past this,
-	app.host.MaybeWorker() // nor a worker past this
+	reexec.MaybeKeeper()   // does not return in a keeper,
+	floors.MaybePeer()     // nor this in a process that measures a floor,
+	app.host.MaybeWorker() // nor this in a worker
 	os.Exit(app.main(os.Args[1:]))
 }
 
-// app is what the subcommands share.
+// app is the state that the commands share.
 type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
 	rows []*bench.Peer // the reference rows
-	rank *rank         // of a world, in which this process is one
+	rank *rank         // of this process in a world; nil outside
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
 	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
 }
 
-// Exit codes, besides 0, and 128 + n for signal n.
+// Exit codes other than 0, and 128 + n for signal n.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -66,14 +67,14 @@ const (
 	exitPipe   = 128 + int(syscall.SIGPIPE)
 )
 
-// usageError is a mistake in what the user asked for.
+// usageError is a mistake of the user, with exit code 2.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// hinted adds what to try next to an error.
+// hinted adds a hint to an error: what the user can try.
 type hinted struct {
 	error
 	hint string
@@ -81,17 +82,16 @@ type hinted struct {
 
 func (h hinted) Unwrap() error { return h.error }
 
-// codeError ends the program with a code of its own.
+// codeError is an error with its own exit code.
 type codeError struct {
 	error
 	code int
 }
 
-// main runs the command line and returns the exit code. What goes to stderr has
-// the program's name in front, and a hint below if there is one.
+// main runs the command line and returns the exit code. It prints the error, prefixed with the
+// program name, and its hint to stderr.
 func (a *app) main(args []string) int {
-	// A reader that closes its end of stdout or stderr ends nothing: what cannot
-	// be written is an error of its own.
+	// Without SIGPIPE, writing to a closed stdout or stderr returns an error instead.
 	signal.Ignore(syscall.SIGPIPE)
 	root := a.rootCommand()
 	root.SetArgs(args)
@@ -101,7 +101,7 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		err = a.out.err
 	}
-	if err != nil && err.Error() != "" { // a rank of a world leaves words to rank 0
+	if err != nil && err.Error() != "" { // only rank 0 of a world prints errors
 		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(agent.Redacted(err.Error())))
 		if hint := hintFor(err); hint != "" {
 			fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
@@ -110,7 +110,7 @@ func (a *app) main(args []string) int {
 	return a.code(err)
 }
 
-// code returns the exit code of a command that ends with err.
+// code returns the exit code for err, the error of a command.
 func (a *app) code(err error) int {
 	var code codeError
 	var signal interrupted
@@ -129,15 +129,17 @@ func (a *app) code(err error) int {
 	return exitFailed
 }
 
-// hintFor returns what to try next, or nothing.
+// hintFor returns a hint for err, or an empty string.
 func hintFor(err error) string {
 	var h hinted
 	var files syscall.Rlimit
 	switch {
 	case errors.As(err, &h):
 		return h.hint
-	case strings.Contains(err.Error(), syscall.EMFILE.Error()) && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil: // a worker's too
-		return fmt.Sprintf("a process may have %d open files here: ulimit -n raises that, or use fewer --workers", files.Cur)
+	case strings.Contains(err.Error(), syscall.EMFILE.Error()) && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil: // also in the error of a worker
+		return fmt.Sprintf("each process may have %d open files: raise that with ulimit -n, or use fewer --workers", files.Cur)
+	case errors.As(err, new(usageError)):
+		return topicOf(err.Error())
 	}
 	return ""
 }
@@ -145,8 +147,6 @@ func hintFor(err error) string {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ipcbench",
-		Short:         "Measure how a training server and its workers exchange tensors",
-		Long:          help("ipcbench"),
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -154,20 +154,38 @@ func (a *app) rootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		name, names := "", []string(nil)
-		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			name = unknown.GetSpecifiedName()
-			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if strings.HasPrefix(err.Error(), `invalid argument "all" for "-h, --help" flag`) { // --help=all
+			cmd.Long = ""
+			cmd.SetUsageTemplate("") // restores the parent's, which has all flags
+			return pflag.ErrHelp
 		}
-		return hinted{usageError{err}, meant("--", name, names, cmd.CommandPath()+" --help lists the flags")}
+		hint := cmp.Or(topicOf(err.Error()), cmd.CommandPath()+" --help lists the flags")
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			hint = meant("--", unknown.GetSpecifiedName(), names, hint)
+			hint = strings.TrimSpace(hint + " " + topicOf(hint))
+		}
+		return hinted{usageError{err}, hint}
 	})
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.schemaCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
+	root.SetUsageTemplate(strings.NewReplacer(
+		".FlagUsages", ".FlagUsagesWrapped 80",
+		"Additional help topics:", "Topics, for ipcbench help TOPIC:", ".CommandPath .CommandPathPadding", ".Name .NamePadding",
+	).Replace(root.UsageTemplate()))
+	run := a.runCommand()
+	root.AddCommand(run, a.listCommand(), a.reportCommand(), a.schemaCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.worldCommand())
+	for _, topic := range topics {
+		root.AddCommand(&cobra.Command{Use: topic})
+	}
+	for _, cmd := range append(root.Commands(), root) {
+		explain(cmd, run)
+	}
+	root.AddCommand(a.blockCommand())
 	return root
 }
 
-// meant is the hint for a name that is none of names: the one that it nearly is, behind
-// what stands before names, or otherwise.
+// meant suggests the one of names that resembles name, with before as prefix. Without one, it
+// returns otherwise.
 func meant(before, name string, names []string, otherwise string) string {
 	if n := near.Name(name, names); n != "" {
 		return "did you mean " + before + n + "?"
@@ -175,7 +193,7 @@ func meant(before, name string, names []string, otherwise string) string {
 	return otherwise
 }
 
-// refuse refuses arguments: what says of the first one what is wrong.
+// refuse rejects all arguments. The format what describes the first one.
 func refuse(what, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -185,7 +203,7 @@ func refuse(what, hint string) cobra.PositionalArgs {
 	}
 }
 
-// noArgs refuses arguments, which are most often flags without their dashes.
+// noArgs rejects arguments, which are usually flags without dashes.
 func noArgs(cmd *cobra.Command, args []string) error {
-	return refuse(cmd.CommandPath()+" takes no argument %q", cmd.CommandPath()+" --help lists the flags")(cmd, args)
+	return refuse(cmd.CommandPath()+" accepts no argument %q", cmd.CommandPath()+" --help lists the flags")(cmd, args)
 }

@@ -12,19 +12,18 @@ import (
 	"ipcbench/bench/result"
 )
 
-// outFile returns the path of the result: the one that the user named, or one with the
-// time in its name, to the millisecond, so that it is new. Whether it can be written is
-// tried before anything is measured; nothing stands there until the result does, so that
-// a run that is killed leaves nothing that looks like one.
+// outFile returns the path of the result: the given one, or a new name with the time in
+// milliseconds. It checks that the path is writable but creates nothing, so that a killed run
+// leaves no incomplete file.
 func outFile(path string) (string, error) {
 	if path == "-" {
-		return "", hinted{usagef("--out -: the result goes to a file"), "--format result prints it, too"}
+		return "", hinted{usagef("--out must be a file, not -"), "--format result also prints the result"}
 	}
 	return writable("--out", cmp.Or(path, time.Now().Format("ipcbench-20060102-150405.000.json")))
 }
 
-// writable tries whether a file can be written that a flag names, and returns its
-// path: what a link leads to is replaced, not the link.
+// writable checks that the file of a flag can be written, and returns its path with symbolic
+// links resolved: the target is replaced, not the link.
 func writable(flag, path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -32,7 +31,7 @@ func writable(flag, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	case err == nil:
 		var old *os.File
 		if old, err = os.OpenFile(path, os.O_WRONLY, 0); err == nil {
@@ -44,7 +43,7 @@ func writable(flag, path string) (string, error) {
 	if err == nil {
 		err = result.TryWrite(path)
 	}
-	if p := (*fs.PathError)(nil); errors.As(err, &p) { // the name of the try means nothing to the user
+	if p := (*fs.PathError)(nil); errors.As(err, &p) { // hides the name of the temporary file
 		err = &fs.PathError{Op: p.Op, Path: path, Err: p.Err}
 	}
 	if err != nil {
@@ -53,8 +52,8 @@ func writable(flag, path string) (string, error) {
 	return path, nil
 }
 
-// same reports whether two paths lead to one file, which need not exist yet, in folders
-// that do.
+// same reports whether two paths name the same file. The files need not exist, but their
+// directories must.
 func same(a, b string) bool {
 	folderA, errA := os.Stat(filepath.Dir(a))
 	folderB, errB := os.Stat(filepath.Dir(b))

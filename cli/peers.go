@@ -11,36 +11,36 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// ofUsers returns the peers that --peer asks for.
-func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, err error) {
+// userPeers returns the peers of --peer. taken are the transports whose names they must not use.
+func (f *cellFlags) userPeers(taken []driver.Transport) (all []driver.Transport, err error) {
 	for _, text := range f.peers {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, usagef("--peer %s: want NAME='COMMAND'", text)
+			return nil, usagef("--peer must be NAME='COMMAND', not %s", text)
 		}
 		p, err := bench.NewPeer(name, command)
 		if err != nil {
 			return nil, usagef("--peer %w", err)
 		}
 		if name == "all" || slices.ContainsFunc(slices.Concat(taken, all), func(t driver.Transport) bool { return t.Name() == name }) {
-			return nil, usagef("--peer %s: the name is taken: choose another", name)
+			return nil, usagef("--peer %s: a transport has this name: choose another", name)
 		}
 		all = append(all, p)
 	}
 	return all, nil
 }
 
-// rivals returns the variants that the flags ask for: ours, reference rows, which are not
-// part of all, and the peers of users, which need not be named. Those that stand in the
-// list with a minus are left out of it; a list of nothing else is of all.
-func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
+// chosenVariants returns the variants to measure: from --transport, and all peers of --peer. An
+// entry with a leading minus excludes variants; if there are no other entries, it excludes
+// them from all. Reference rows are not part of all.
+func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err error) {
 	known := slices.Concat(a.host.Transports, each(a.rows, func(p *bench.Peer) driver.Transport { return p }))
-	peers, err := f.ofUsers(known)
+	peers, err := f.userPeers(known)
 	if err := cmp.Or(filled("--transport", f.transports), err); err != nil {
 		return nil, err
 	}
 	known = append(known, peers...)
-	settings := driver.Settings{} // of those that have them and whose text names none
+	settings := driver.Settings{} // defaults for settings that a text does not set
 	if f.listen != "" {
 		settings = secured
 	}
@@ -86,14 +86,14 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 		}
 		n := len(variants)
 		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
-			return w.String() == v.String() || text == w.Transport.Name() // with all settings
+			return w.String() == v.String() || text == w.Transport.Name() // a bare name excludes all its settings
 		})
 		if len(variants) == n {
-			return nil, usagef("--transport -%s: nothing to leave out: %[1]s is not in the list", text)
+			return nil, usagef("cannot exclude %s: it is not in --transport", text)
 		}
 	}
 	if len(variants) == 0 {
-		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(f.transports, ","))
+		return nil, usagef("--transport %s excludes every transport: keep at least one", strings.Join(f.transports, ","))
 	}
 	for _, p := range peers {
 		if !slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
@@ -105,7 +105,8 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 	return variants, f.listening(variants)
 }
 
-// peerRows say of each reference row whether it can run here, and what it lacks.
+// peerRows describes each reference row, and whether it can run here or which modules are
+// missing.
 func (a *app) peerRows() [][]string {
 	rows := make([][]string, len(a.rows))
 	var all sync.WaitGroup

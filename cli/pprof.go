@@ -26,9 +26,7 @@ import (
 func (a *app) pprofCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                   "pprof FLAG... FILE...",
-		Short:                 "Show which code a profiled run spent its time in",
-		Long:                  help("pprof"),
-		DisableFlagParsing:    true, // a dash before a whole word is pprof's way
+		DisableFlagParsing:    true, // pprof has long flags with a single dash
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     files("gz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +38,7 @@ func (a *app) pprofCommand() *cobra.Command {
 	}
 }
 
-// pprof runs google/pprof's driver, which prints its reports on stdout itself.
+// pprof runs the driver of google/pprof, which prints reports to stdout itself.
 func (a *app) pprof(args []string) error {
 	ui := &pprofUI{to: a.err, in: bufio.NewReader(os.Stdin)}
 	flags := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError), args: args, ui: ui, help: a.out}
@@ -48,12 +46,12 @@ func (a *app) pprof(args []string) error {
 	switch {
 	case errors.Is(flags.err, flag.ErrHelp):
 		return nil
-	case flags.err != nil: // pprof knows only that there is no profile
+	case flags.err != nil: // pprof would only report that there is no profile
 		return flags.err
 	case errors.Is(err, syscall.EPIPE):
 		a.out.closed = true
 		return nil
-	case errors.As(err, new(*fs.PathError)): // what cannot be written
+	case errors.As(err, new(*fs.PathError)): // an output file cannot be written
 		return fmt.Errorf("pprof: %w", err)
 	case err != nil:
 		return hinted{usagef("pprof: %w", err), pprofHint}
@@ -63,7 +61,8 @@ func (a *app) pprof(args []string) error {
 
 const pprofHint = "ipcbench pprof --help has examples"
 
-// pprofFlags parse pprof's command line. Those of package pprof would end the program.
+// pprofFlags parses pprof's command line. The parser of package pprof would exit the program
+// on errors.
 type pprofFlags struct {
 	*flag.FlagSet
 	args  []string
@@ -86,7 +85,7 @@ func (f *pprofFlags) StringList(name, _, usage string) *[]*string {
 func (f *pprofFlags) AddExtraUsage(text string) { f.extra += text }
 func (f *pprofFlags) ExtraUsage() string        { return f.extra }
 
-// Parse returns the files, or nothing if there is an error, which it keeps.
+// Parse returns the files, or nil after an error, which it stores in f.err.
 func (f *pprofFlags) Parse(usage func()) []string {
 	f.SetOutput(io.Discard)
 	f.err = f.FlagSet.Parse(f.args)
@@ -97,7 +96,7 @@ func (f *pprofFlags) Parse(usage func()) []string {
 	case f.err != nil:
 		f.err = hinted{usagef("pprof: %w", f.err), "ipcbench pprof -help lists the flags"}
 	case len(files) == 0:
-		f.err = hinted{usagef("pprof: no profile is named"), pprofHint}
+		f.err = hinted{usagef("pprof: no profile is given"), pprofHint}
 	default:
 		for _, path := range append(files, f.bases...) {
 			f.err = errors.Join(f.err, isProfile(path))
@@ -106,25 +105,25 @@ func (f *pprofFlags) Parse(usage func()) []string {
 	if f.err != nil {
 		return nil
 	}
-	// pprof opens the page at the port that it was given: without one it chooses one.
+	// With an empty port, pprof chooses one; with 0, it would open the page at port 0.
 	if host, ok := strings.CutSuffix(f.Lookup("http").Value.String(), ":0"); ok {
 		f.err = f.Set("http", host+":")
 	}
 	return f.Args()
 }
 
-// isProfile says what is wrong with a source of a profile, of which pprof would take
-// as many as it can. It reads files itself.
+// isProfile returns an error if path is not a source of a profile. It checks files itself,
+// because pprof skips files that it cannot read.
 func isProfile(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && strings.HasPrefix(path, "-"):
-		return hinted{usagef("pprof: %s stands behind a file", path), "pprof's flags go before files"}
+		return hinted{usagef("pprof: %s follows a file", path), "pprof's flags must precede files"}
 	case err != nil && strings.Contains(path, ":"): // an address
 		return nil
 	case err != nil:
 		return hinted{usagef("pprof: %w", err), pprofHint}
-	case !info.Mode().IsRegular() && !info.IsDir(): // a pipe can be read only once
+	case !info.Mode().IsRegular() && !info.IsDir(): // reading from a pipe would consume it
 		return nil
 	}
 	switch head, err := result.Peek(path); {
@@ -135,10 +134,10 @@ func isProfile(path string) error {
 	case !bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")):
 		return nil
 	}
-	return hinted{usagef("pprof: %s is a result: want one of its profiles", path), "they are in " + result.Stem(path) + ".profiles, if the run had --profile"}
+	return hinted{usagef("pprof: %s is a result, not a profile", path), "its profiles are in " + result.Stem(path) + ".profiles, if the run had --profile"}
 }
 
-// pprofUI is where pprof talks to the user. Reports alone go to stdout.
+// pprofUI prints messages of pprof to stderr, or help to stdout, and reads its commands.
 type pprofUI struct {
 	to io.Writer
 	in *bufio.Reader
@@ -146,7 +145,7 @@ type pprofUI struct {
 
 func (u *pprofUI) ReadLine(prompt string) (string, error) {
 	if term.IsTerminal(int(os.Stdin.Fd())) && !u.IsTerminal() {
-		return "", errors.New("nobody sees what it asks: stdout is no terminal, and no report such as -top is named")
+		return "", errors.New("cannot ask for commands, because stdout is not a terminal: name a report such as -top")
 	}
 	fmt.Fprint(u.to, prompt)
 	return u.in.ReadString('\n')
@@ -164,8 +163,8 @@ func kindNames() []string {
 	return each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
 }
 
-// profileFolder makes the folder for the profiles of the result at path, before anything
-// is measured.
+// profileFolder creates the directory for the profiles of the result at path. It is called
+// before measuring, so that a failure costs nothing.
 func profileFolder(path string) (string, error) {
 	dir := result.Stem(path) + ".profiles"
 	err := os.Mkdir(dir, 0o755)
@@ -173,7 +172,7 @@ func profileFolder(path string) (string, error) {
 		err = result.TryWrite(filepath.Join(dir, "try"))
 	}
 	if err != nil {
-		return "", hinted{usagef("--profile: %w", err), "the profiles go beside the result: choose another place with --out"}
+		return "", hinted{usagef("--profile: %w", err), "profiles are stored beside the result: choose another directory with --out"}
 	}
 	return dir, nil
 }

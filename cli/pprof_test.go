@@ -85,7 +85,7 @@ func TestPprofShell(t *testing.T) {
 	master, slave := terminal(t)
 	hidden := runPprof(t)
 	hidden.Stdin = slave
-	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is no terminal")
+	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is not a terminal")
 	cmd := runPprof(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	check.Must(t, check.Err(master.WriteString("top\nquit\n")))

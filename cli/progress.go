@@ -14,23 +14,23 @@ import (
 	"ipcbench/report/doc"
 )
 
-// progress shows how far a run is: one line that is drawn over on a terminal,
-// plain lines now and then elsewhere. It is called between rounds only and
-// starts nothing of its own, so that it never draws while something is timed.
+// progress shows the progress of a run: on a terminal one line that is redrawn, otherwise a
+// line every few seconds. It has no goroutine and is called between rounds only, so it never
+// draws during timed rounds.
 type progress struct {
 	w       io.Writer
-	width   func() int // of the terminal; nil elsewhere
+	width   func() int // width of the terminal; nil if there is none
 	state   bench.Progress
-	at      time.Time // of state
+	at      time.Time // time of state
 	drawn   time.Time
-	percent int // that was shown; it goes back only when more is planned
-	joined  int // agents that were shown
+	percent int // as last shown; decreases only if the plan grows
+	joined  int // number of agents, as last shown
 }
 
-// How often it draws.
+// Shortest time between drawings.
 const liveEvery = 100 * time.Millisecond
 
-var plainEvery = 5 * time.Second // less in tests that wait for what it shows
+var plainEvery = 5 * time.Second // shorter in tests that wait for a line
 
 func newProgress(w io.Writer, quiet bool) *progress {
 	if quiet {
@@ -64,7 +64,7 @@ func (p *progress) show(s bench.Progress) {
 	}
 }
 
-// step shows what comes after the measuring.
+// step shows a step after measuring.
 func (p *progress) step(what string) {
 	if p == nil {
 		return
@@ -78,7 +78,7 @@ func (p *progress) step(what string) {
 	}
 }
 
-// gathering shows which agents have joined, and for how long the others are waited for.
+// gathering shows which agents have joined, and the time left for the others.
 func (p *progress) gathering(have []string, want int, left time.Duration) {
 	if p == nil {
 		return
@@ -87,7 +87,7 @@ func (p *progress) gathering(have []string, want int, left time.Duration) {
 	if len(have) > 0 {
 		line += " (" + strings.Join(have, ", ") + ")"
 	}
-	line += fmt.Sprintf(", %d s left", int(left.Round(time.Second).Seconds()))
+	line += fmt.Sprintf(", %v left", left.Round(time.Second))
 	if now := time.Now(); p.width != nil || len(have) != p.joined || now.Sub(p.drawn) >= plainEvery {
 		p.drawn, p.joined = now, len(have)
 		p.put(doc.Visible(line))
@@ -99,19 +99,19 @@ func (p *progress) draw(now time.Time) {
 	p.put(p.line())
 }
 
-// put shows a line.
+// put prints a line, in place of the previous one on a terminal.
 func (p *progress) put(line string) {
 	if p.width == nil {
 		fmt.Fprintln(p.w, line)
 		return
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", twwidth.Truncate(line, p.width()-1)) // some terminals begin a new line behind the last column
+	fmt.Fprintf(p.w, "\r\x1b[K%s", twwidth.Truncate(line, p.width()-1)) // some terminals wrap after the last column
 }
 
 func (p *progress) line() string {
 	s := p.state
 	seconds := func(d time.Duration) string { return d.Round(time.Second).String() }
-	measured := s.Elapsed - s.Prepared // a share of the whole would not begin at 0
+	measured := s.Elapsed - s.Prepared // the percentage must begin at 0 after preparations
 	if all := measured + s.Left; all > 0 {
 		p.percent = max(p.percent, min(99, int(100*measured/all)))
 	}

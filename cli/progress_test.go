@@ -93,9 +93,9 @@ func TestGathering(t *testing.T) {
 	p.gathering([]string{"h1", "h\x1b[2J"}, 3, 400*time.Millisecond)
 	p.width = func() int { return 30 }
 	p.gathering([]string{"h1"}, 3, 56*time.Second)
-	want := `waiting for agents: 0 of 3, 60 s left
-waiting for agents: 1 of 3 (h1), 58 s left
-waiting for agents: 2 of 3 (h1, h\x1b[2J), 0 s left
+	want := `waiting for agents: 0 of 3, 1m0s left
+waiting for agents: 1 of 3 (h1), 58s left
+waiting for agents: 2 of 3 (h1, h\x1b[2J), 0s left
 ` + "\r\x1b[Kwaiting for agents: 1 of 3 (h"
 	got := out.String()
 	check.That(t, got == want, "got  %q\nwant %q", got, want)

@@ -13,16 +13,16 @@ import (
 	"ipcbench/tensor/models"
 )
 
-// A question is answered by the cells that settings ask for.
+// A question is a claim of a project, with the settings of the cells that test it.
 type question struct {
-	name, text string // PROJECT/NAME, and what is asked
+	name, text string // PROJECT/NAME, and the question in words
 	settings   []entry
 }
 
-// questions returns those about all projects. A test reads all files, so an error in
-// one of them is a mistake in the program.
+// questions returns the questions of all projects. It panics if a file is invalid; a test
+// reads all of them.
 func questions() (all []question) {
-	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is well-formed
+	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is valid
 	for _, file := range files {
 		project := strings.TrimSuffix(path.Base(file), ".yaml")
 		for _, text := range strings.Split(readText(file), "---\n")[1:] {
@@ -43,8 +43,7 @@ func questions() (all []question) {
 	return all
 }
 
-// named returns the questions of that name, which is PROJECT or PROJECT/NAME, and what
-// else could be named.
+// named returns the questions of a name, PROJECT or PROJECT/NAME, and all valid names.
 func named(name string) (found []question, names []string) {
 	for _, q := range questions() {
 		project, _, _ := strings.Cut(q.name, "/")
@@ -63,10 +62,11 @@ func questionNames() []string {
 	return names
 }
 
-// complete settles what depends on other flags. What was given holds for all questions.
+// complete checks --scenario and --questions and sets the flags that depend on them. Flags
+// that are given apply to all questions.
 func (f *cellFlags) complete(cmd *cobra.Command) error {
 	if f.scenario != bench.FedAvg && f.scenario != bench.Sync {
-		err := usagef("--scenario %q: want fedavg or sync", f.scenario)
+		err := usagef("--scenario must be fedavg or sync, not %q", f.scenario)
 		if found, _ := named(f.scenario); len(found) > 0 {
 			err = hinted{err, "did you mean --questions " + f.scenario + "?"}
 		}
@@ -80,7 +80,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	}
 	found, names := named(f.questions)
 	if len(found) == 0 {
-		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), meant("", f.questions, names, "ipcbench list questions")}
+		return hinted{usagef("--questions %q: no such project or PROJECT/PART", f.questions), meant("", f.questions, names, "ipcbench list questions")}
 	}
 	var links []string
 	for _, q := range found {
@@ -95,12 +95,12 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	}
 	if len(links) > 0 {
 		slices.Sort(links)
-		f.links = slices.Compact(links) // where the whole run is
+		f.links = slices.Compact(links) // the namespaces of the run need the links of all questions
 	}
 	return nil
 }
 
-// asks returns what the question asks for, where given says nothing else.
+// asks returns the flags for the cells of the question. given overrides its settings.
 func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 	fs := pflag.NewFlagSet(q.name, pflag.ContinueOnError)
 	f.add(fs)
@@ -110,7 +110,7 @@ func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 			all = append(all, entry{from.Name, "--" + from.Name, valueNode(from)})
 		}
 	})
-	for _, e := range all { // what is given comes last, and replaces
+	for _, e := range all { // given flags are last, so they override
 		if err := e.set(fs, fs.Lookup(e.key)); err != nil {
 			return f, usagef("%s: %w", e.place, err)
 		}
@@ -118,15 +118,15 @@ func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 	return f, nil
 }
 
-// cells returns what the flags ask for: one matrix, or those of all questions, each cell
-// once.
+// cells returns the cells that the flags request: one matrix, or the matrices of all questions
+// without duplicates. Cells that are compared must agree in lanes per process and depth.
 func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	parts := f.parts
 	if parts == nil {
 		parts = []cellFlags{f}
 	}
 	var all []bench.Spec
-	type work struct { // what is compared
+	type work struct { // cells with the same work are compared
 		model, up        *models.Model
 		workers, clients int
 	}
@@ -142,7 +142,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			w := work{c.Model, c.Up, c.Workers, c.Clients}
 			other, ok := last[w]
 			if here, there := min(c.PerProcess, c.Workers), min(other.PerProcess, c.Workers); ok && (here != there || c.Depth != other.Depth) {
-				return nil, usagef("--questions %s: %s would have %d and %d workers in a process, at depth %d and %d, in parts that are compared: give --lanes-per-process and --depth",
+				return nil, usagef("--questions %s: %s would have %d and %d workers per process, at depth %d and %d, in questions that are compared: set --lanes-per-process and --depth",
 					f.questions, c, there, here, other.Depth, c.Depth)
 			}
 			last[w] = c

@@ -18,15 +18,13 @@ func (a *app) reportCommand() *cobra.Command {
 	var o printing
 	var check, update bool
 	cmd := &cobra.Command{
-		Use:   "report FILE... | --check DIR | --update DIR",
-		Short: "Print a result again, in any format",
-		Long:  help("report"),
+		Use: "report FILE... | --check DIR | --update DIR",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check && update:
-				return usagef("report: --check and --update are given: want one of them")
+				return usagef("report: --check and --update cannot be combined")
 			case (check || update) && len(args) != 1:
-				return usagef("report: %d directories: --check and --update want one", len(args))
+				return usagef("report: --check and --update need one directory, not %d", len(args))
 			case len(args) == 0:
 				return hinted{usagef("report: no result file"), "ipcbench run writes one"}
 			}
@@ -45,7 +43,7 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	o.add(cmd.Flags(), formatNames()...)
 	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
-	cmd.Flags().BoolVar(&update, "update", false, "write the tables below DIR anew")
+	cmd.Flags().BoolVar(&update, "update", false, "rewrite the tables below DIR")
 	return cmd
 }
 
@@ -54,11 +52,8 @@ func (a *app) report(o printing, paths []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.format == "html" && len(paths) > 1:
-		return hinted{usagef("report: %d files: --format html makes a page of one", len(paths)), "call it once for each file; ipcbench compare BASE NEW --format html has two side by side"}
-	case o.format == perfetto && len(paths) > 1:
-		return usagef("report: %d files: --format perfetto makes a trace of one", len(paths))
+	if len(paths) > 1 && (o.format == "html" || o.format == perfetto) {
+		return hinted{usagef("report: --format %s accepts one file, not %d", o.format, len(paths)), "run it once per file; ipcbench compare BASE NEW --format html compares two"}
 	}
 	for _, path := range paths {
 		result, err := result.ReadFile(path)
@@ -76,8 +71,8 @@ func (a *app) report(o printing, paths []string) error {
 	return nil
 }
 
-// plausible returns an error if the result says what cannot be: then ipcbench has
-// a bug, and no number of it is to be believed.
+// plausible returns an error if the result contradicts itself: this is a bug in ipcbench, and
+// its numbers cannot be trusted.
 func plausible(r *bench.Result) error {
 	var errs error
 	for _, f := range report.Findings(metrics.New(r)) {
@@ -86,7 +81,7 @@ func plausible(r *bench.Result) error {
 		}
 	}
 	if errs != nil {
-		return hinted{errs, "this is a bug of ipcbench: please report it, with the result file"}
+		return hinted{errs, "this is a bug in ipcbench: please report it, with the result file"}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"ipcbench/bench"
 )
 
-// runFlags are what `ipcbench run` was asked for, before it was understood.
+// runFlags are the flags of ipcbench run, as given.
 type runFlags struct {
 	cellFlags
 	quick, thorough bool
@@ -33,10 +33,8 @@ func (a *app) runCommand() *cobra.Command {
 		panic(err) // the default mode exists
 	}
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Measure transports and say which one to use",
-		Long:  help("run"),
-		Args:  noArgs,
+		Use:  "run",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := j.check(cmd); err != nil {
 				return err
@@ -45,47 +43,40 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.SortFlags = false // what to measure comes first
+	fs.SortFlags = false // flags are listed in this order
 	f.cellFlags.add(fs)
 	f.tls.add(fs)
 	f.gather.add(fs)
-	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
+	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks per cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
-	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
-	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
-	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
-	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
-	fs.Var((*percent)(&plan.Precision), "precision", "a cell may end early once its median round is known to this `SHARE`")
+	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell")
+	fs.IntVar(&plan.Rounds, "rounds", 0, "measure `N` rounds per cell instead of for --time")
+	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks per cell; each has fresh processes")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "`N` untimed rounds per block, after the first two")
+	fs.Var((*percent)(&plan.Precision), "precision", "end a cell early if its median is known to this `SHARE`")
 	f.printing.add(fs, slices.DeleteFunc(formatNames(), func(n string) bool { return n == perfetto })...)
-	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
-	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
-	fs.BoolVar(&f.dry, "dry-run", false, "print all settings, what would be measured, and how long it may take, and end")
-	fs.StringSliceVar(&o.Against, "against", nil, "measure another build of ipcbench in turn with this one; several `FILES` are layouts of it, of which each block takes the next")
-	fs.StringSliceVar(&o.Layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
-	fs.Var((*percent)(&o.Canary), "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
+	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
+	fs.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no names of written files")
+	fs.BoolVar(&f.dry, "dry-run", false, "print settings, plan and duration; measure nothing")
+	fs.StringSliceVar(&o.Against, "against", nil, "measure another build in turn: `FILES` are its layouts")
+	fs.StringSliceVar(&o.Layouts, "layouts", nil, "more layouts of this build: `FILES`, for --against")
+	fs.Var((*percent)(&o.Canary), "canary", "test the gate with a copy of a cell slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
-	fs.StringSliceVar(&o.Profiling.Kinds, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+strings.Join(kindNames(), "|"))
+	fs.StringSliceVar(&o.Profiling.Kinds, "profile", nil, "take profiles in extra blocks: `LIST` of "+strings.Join(kindNames(), "|"))
 	offer(fs, "profile", kindNames)
-	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
-	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
-	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
-	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data are made")
-	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` from which the order of blocks is made (default one that is drawn for each run)")
-	note(fs, insteadOf, "thorough", "quick")
-	note(fs, insteadOf, "quick", "thorough")
-	note(fs, insteadOf, "time", "rounds")
-	note(fs, insteadOf, "rounds", "time")
-	note(fs, harmful, "runs a program", "against", "layouts")
-	note(fs, harmful, "replaces a file", "out", "html") // by a text that a shell may be made to read
-	note(fs, ownLine, "", "dry-run")
+	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker their own processors")
+	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check data in `WHICH` rounds: sample (1 in 8), all (1 in 2)")
+	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after `TIME` without progress in a round (default 1m, or 100 times the slowest round)")
+	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` that determines the data")
+	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` that determines the order of blocks (default random)")
+	onlyOnLine(fs, "dry-run")
 	f.settings = a.configurable(cmd)
 	return cmd
 }
 
-// choose settles what the flags leave open: without any flag that says what to
-// run or how long, a quick run of a few cells; flags that were given beat the
-// mode's defaults.
+// choose sets the mode and its defaults for flags that are not given. Without a flag that says
+// what to measure or for how long, the run is quick, with one worker and one client.
 func (j *job) choose(cmd *cobra.Command) error {
 	f, plan, given := j.f, &j.o.Plan, cmd.Flags().Changed
 	choice := !chosen(cmd)
@@ -93,7 +84,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	switch {
 	case f.thorough:
 		mode = bench.Thorough
-	case f.quick, choice && !given("quick") && !given("time") && !given("rounds") && !given("precision"):
+	case f.quick, choice && !slices.ContainsFunc([]string{"quick", "time", "rounds", "precision"}, given):
 		mode = bench.Quick
 	}
 	if mode == bench.Quick && choice {
@@ -115,7 +106,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	if !given("blocks") {
 		plan.Blocks = defaults.Blocks
 		if plan.Rounds > 0 {
-			plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // a block has at least one
+			plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // each block needs a round
 		}
 		if len(j.o.Against) > 0 {
 			plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(j.o.Against), 1+len(j.o.Layouts)))
@@ -124,20 +115,20 @@ func (j *job) choose(cmd *cobra.Command) error {
 	if !given("precision") {
 		plan.Precision = defaults.Precision
 		if len(j.o.Against)+len(j.o.Layouts) > 1 {
-			plan.Precision = 0 // more blocks would share layouts
+			plan.Precision = 0 // additional blocks would use a layout twice
 		}
 	} else if plan.Precision == 0 {
-		return usagef("--precision 0: want a positive number")
+		return usagef("--precision must be positive, not 0")
 	}
 	if given("rounds") && plan.Rounds < 1 {
-		return usagef("--rounds %d: want at least 1", plan.Rounds)
+		return usagef("--rounds must be at least 1, not %d", plan.Rounds)
 	}
 	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
 	return nil
 }
 
-// blockCommand is what another build of ipcbench calls, not a user: see
-// run --against.
+// blockCommand runs one block for another build of ipcbench, which calls it: see run
+// --against.
 func (a *app) blockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    bench.BlockCommand,

@@ -15,79 +15,83 @@ import (
 	"ipcbench/report/doc"
 )
 
-// settings are the values of a command's flags, and where they come from: the
-// command line, else the file of --config, else the default. A flag that has a value
-// from either of the two was given.
+// settings gives the flags of a command their values: from the command line, else from the
+// file of --config, else the default.
 type settings struct {
 	flags   *pflag.FlagSet
 	file    string
 	trusted bool              // --allow-commands
-	origins map[string]string // of flags that the file sets: its name and the line
+	origins map[string]string // FILE:LINE of each flag that the file sets
 }
 
-// What a flag's annotations say: where its value may come from.
+// harmful maps flags to the reason why a settings file may set them only with --allow-
+// commands. Replacing a file is harmful because the text could be run by a shell.
+var harmful = map[string]string{
+	"against": runsProgram, "layouts": runsProgram, "peer": runsProgram, "train": runsProgram, "language": runsProgram,
+	"out": "replaces a file", "html": "replaces a file", "insecure-network": "gives up encryption",
+}
+
+const runsProgram = "runs a program"
+
+// insteadOf maps a flag to the flag whose value from a file it replaces.
+var insteadOf = map[string]string{"thorough": "quick", "quick": "thorough", "time": "rounds", "rounds": "time"}
+
+// Environment variables that have an effect. Only a variable may have the token, because
+// all users can read command lines.
 const (
-	ownLine   = "only on the command line" // a key of no file
-	harmful   = "what it does"             // a key only of files that are trusted
-	insteadOf = "given instead of"         // replaces these, if they come from further away
+	configVariable = "IPCBENCH_CONFIG" // name of a settings file
+	tokenVariable  = "IPCBENCH_TOKEN"  // secret that the ranks of a world share
+	addrVariable   = "IPCBENCH_ADDR"   // address of rank 0
 )
 
-// The variables that count: the file of --config, and what ranks of a world need. No
-// flag has the token, since everybody can read command lines.
-const (
-	configVariable = envPrefix + "CONFIG"
-	tokenVariable  = envPrefix + "TOKEN"
-	addrVariable   = envPrefix + "ADDR"
+// onLine annotates flags that can be set only on the command line, not in a file.
+const onLine = "only on the command line"
 
-	envPrefix  = "IPCBENCH_"
-	testPrefix = envPrefix + "TEST_" // of our tests
-)
-
-// note adds an annotation to flags.
-func note(fs *pflag.FlagSet, annotation, value string, flags ...string) {
+func onlyOnLine(fs *pflag.FlagSet, flags ...string) {
 	for _, flag := range flags {
-		if err := fs.SetAnnotation(flag, annotation, []string{value}); err != nil {
+		if err := fs.SetAnnotation(flag, onLine, nil); err != nil {
 			panic(err) // no such flag
 		}
 	}
 }
 
-func noted(f *pflag.Flag, annotation string) bool {
-	_, ok := f.Annotations[annotation]
-	return ok
+// inFiles reports whether a settings file may have f.
+func inFiles(f *pflag.Flag) bool {
+	_, ok := f.Annotations[onLine]
+	return !ok && f.Name != "help"
 }
 
-// configurable lets the flags of cmd, which has all of them, come from a file, too. It
-// is called last.
+// configurable lets the flags of cmd come from a settings file. It must be called after all
+// flags are added.
 func (a *app) configurable(cmd *cobra.Command) *settings {
 	fs := cmd.Flags()
 	s := &settings{flags: fs, origins: map[string]string{}}
-	fs.StringVar(&s.file, "config", "", "take what is not given here from `FILE`, in YAML, whose keys are flags")
-	fs.BoolVar(&s.trusted, "allow-commands", false, "trust the file of --config: let it name programs to run, and files to write")
+	fs.StringVar(&s.file, "config", "", "read flags that are not given from `FILE`, in YAML")
+	fs.BoolVar(&s.trusted, "allow-commands", false, "let --config name programs to run and files to write")
 	offer(fs, "transport", a.transportWords)
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
 		panic(err) // no such flag
 	}
-	note(fs, ownLine, "", "config", "allow-commands")
+	onlyOnLine(fs, "config", "allow-commands")
 	run := cmd.RunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error { return s.settle(a, cmd.Root()) }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.placed(run(cmd, args)) }
 	return s
 }
 
-// keys returns what may stand in a file: the flags of run, which has all that others have,
-// so that one file serves them all.
+// keys returns the valid keys of a settings file: the flags of run, which include those of all
+// configurable commands. So one file serves all.
 func keys(root *cobra.Command) (names []string) {
-	run, _, _ := root.Find([]string{"run"}) // it is there
+	run, _, _ := root.Find([]string{"run"}) // run exists
 	run.Flags().VisitAll(func(f *pflag.Flag) {
-		if !noted(f, ownLine) && f.Name != "help" {
+		if inFiles(f) {
 			names = append(names, f.Name)
 		}
 	})
 	return names
 }
 
-// settle gives flags the values that the file has for them.
+// settle sets the flags that are not given to the values in the file.
 func (s *settings) settle(a *app, root *cobra.Command) error {
 	for _, line := range s.stray(os.Environ()) {
 		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(line))
@@ -103,14 +107,14 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 	for _, e := range entries {
 		f := s.flags.Lookup(e.key)
 		switch {
-		case f != nil && noted(f, ownLine) && !slices.Contains(known, e.key):
-			return usagef("--config %s: %s: stands only on the command line", e.place, e.key)
+		case f != nil && !inFiles(f) && !slices.Contains(known, e.key):
+			return usagef("--config %s: %s: can only be set on the command line", e.place, e.key)
 		case !slices.Contains(known, e.key):
-			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), meant("", e.key, known, "ipcbench run --dry-run prints all")}
-		case f == nil || noted(f, ownLine): // another command's
+			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), meant("", e.key, known, "ipcbench run --dry-run prints all settings")}
+		case f == nil || !inFiles(f): // a key for another command
 			continue
-		case noted(f, harmful) && !s.trusted:
-			return hinted{usagef("--config %s: %s: %s, which no file may", e.place, e.key, f.Annotations[harmful][0]), "if you trust the file: --allow-commands, on the command line"}
+		case harmful[e.key] != "" && !s.trusted:
+			return hinted{usagef("--config %s: %s: %s, so it needs --allow-commands", e.place, e.key, harmful[e.key]), "if you trust the file, add --allow-commands on the command line"}
 		case given[e.key]:
 			continue
 		}
@@ -122,33 +126,31 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 	return nil
 }
 
-// given returns the flags that have a value, and those that such a flag replaces.
+// given returns the flags that are set, and the flags that these replace.
 func (s *settings) given() map[string]bool {
 	all := map[string]bool{}
 	s.flags.Visit(func(f *pflag.Flag) {
 		all[f.Name] = true
 		if f.Value.String() != "false" {
-			for _, other := range f.Annotations[insteadOf] {
-				all[other] = true
-			}
+			all[insteadOf[f.Name]] = true // "" if there is none: not a flag
 		}
 	})
 	return all
 }
 
-// stray names the variables that look like ours and have no effect: once, each flag had
-// one.
+// stray returns a warning for each variable IPCBENCH_* without effect. In earlier versions,
+// each flag had a variable.
 func (s *settings) stray(environ []string) (lines []string) {
-	count := []string{configVariable, tokenVariable, addrVariable, envPrefix + "RANK", envPrefix + "WORLD"}
+	known := []string{configVariable, tokenVariable, addrVariable, "IPCBENCH_RANK", "IPCBENCH_WORLD"}
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
-		rest, ours := strings.CutPrefix(name, envPrefix)
-		if !ours || value == "" || strings.HasPrefix(name, testPrefix) || slices.Contains(count, name) {
+		rest, ours := strings.CutPrefix(name, "IPCBENCH_")
+		if !ours || value == "" || strings.HasPrefix(rest, "TEST_") || slices.Contains(known, name) {
 			continue
 		}
-		line := name + " is set and has no effect"
+		line := name + " is set but has no effect"
 		if flag := strings.ToLower(strings.ReplaceAll(rest, "_", "-")); s.flags.Lookup(flag) != nil {
-			line += ": use --" + flag + ", or name a file of settings in " + configVariable
+			line += ": use --" + flag + ", or name a settings file in " + configVariable
 		}
 		lines = append(lines, line)
 	}
@@ -158,7 +160,7 @@ func (s *settings) stray(environ []string) (lines []string) {
 
 var leadingFlag = regexp.MustCompile(`^--([a-z-]+)`)
 
-// placed says where the value comes from that a mistake is in.
+// placed prefixes an error about a flag with FILE:LINE if its value is from a file.
 func (s *settings) placed(err error) error {
 	var mistake usageError
 	if !errors.As(err, &mistake) {
@@ -172,14 +174,15 @@ func (s *settings) placed(err error) error {
 	return err
 }
 
-// command returns the command line, and behind it what came from a file: files change.
+// command returns the command line for the result, followed by the values from the file,
+// because the file may change.
 func (s *settings) command(args []string) []string {
-	all := append([]string{"ipcbench"}, args...) // not by what path it was called
+	all := append([]string{"ipcbench"}, args...) // without the path of the program
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if _, ok := s.origins[f.Name]; ok {
 			text := f.Value.String()
 			if _, list := f.Value.(pflag.SliceValue); list {
-				text = text[1 : len(text)-1] // pflag puts brackets round lists
+				text = text[1 : len(text)-1] // pflag encloses lists in brackets
 			}
 			all = append(all, "--"+f.Name+"="+text)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,33 +45,33 @@ func TestHarmfulInFiles(t *testing.T) {
 			return
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if noted(f, ownLine) || !strings.HasPrefix(f.Value.Type(), "string") {
+			if !inFiles(f) || !strings.HasPrefix(f.Value.Type(), "string") {
 				return
 			}
 			checked++
 			if does, ok := harms[f.Name]; !ok {
-				t.Errorf("%s --%s: does it name a program to run, or a file to write? Say so here, and with note(fs, %q, harmful, …) if it does", c.CommandPath(), f.Name, f.Name)
-			} else if does != noted(f, harmful) {
-				t.Errorf("%s --%s: can do harm: %v, and it is noted: %v", c.CommandPath(), f.Name, does, !does)
+				t.Errorf("%s --%s: does it name a program to run, or a file to write? Say so here, and in harmful if it does", c.CommandPath(), f.Name)
+			} else if does != (harmful[f.Name] != "") {
+				t.Errorf("%s --%s: can do harm: %v, and harmful has it: %v", c.CommandPath(), f.Name, does, !does)
 			}
 		})
 	})
 	check.That(t, checked >= len(harms), "only %d flags were looked at", checked)
 }
 
-// TestReadmeSettings: the file of settings in README is one.
-func TestReadmeSettings(t *testing.T) {
-	text := check.Value(os.ReadFile("../README.md"))(t)
-	_, rest, _ := strings.Cut(string(text), "```yaml\n")
-	file, _, found := strings.Cut(rest, "```")
+// TestSettingsExample: the file of settings in ipcbench help files is valid.
+func TestSettingsExample(t *testing.T) {
+	var file string
+	for _, line := range regexp.MustCompile(`(?m)^    [a-z]+: .*`).FindAllString(readText("help/files.txt"), -1) {
+		file += line[4:] + "\n"
+	}
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	err := os.WriteFile(path, []byte(file), 0o644)
-	check.Need(t, err == nil && found, "README has no example: %v", err)
+	check.Must(t, os.WriteFile(path, []byte(file), 0o644))
 	var out, stderr bytes.Buffer
 	code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"})
 	check.Need(t, code == 0, "exit code %d: %s", code, stderr.String())
 	n := strings.Count(out.String(), "# file\n")
-	check.That(t, n == 5, "%d settings come from the file, want 5:\n%s", n, out.String())
+	check.That(t, n == 4, "%d settings come from the file, want 4:\n%s", n, out.String())
 }
 
 // TestQuestions: the cells of every question can be made.
@@ -107,7 +108,7 @@ func FuzzConfig(f *testing.F) {
 			return "", err
 		}
 		for _, e := range entries {
-			if f := s.flags.Lookup(e.key); f != nil && !noted(f, ownLine) && f.Name != "help" {
+			if f := s.flags.Lookup(e.key); f != nil && inFiles(f) {
 				if err := e.set(s.flags, f); err != nil {
 					return "", err
 				}

@@ -113,7 +113,7 @@ func TestSecondSignal(t *testing.T) {
 	c.Wait()
 	check.Equal(t, c.ProcessState.String(), "signal: interrupt", "it ended with")
 	took := time.Since(began)
-	check.That(t, took >= hasty, "ended after %v, want it to have at least %v", took, hasty)
+	check.That(t, took >= graceTime, "ended after %v, want it to have at least %v", took, graceTime)
 }
 
 // TestJoinInterrupted: an agent that waits for its join line on stdin ends when it is

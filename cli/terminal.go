@@ -16,12 +16,11 @@ import (
 	"ipcbench/report/doc"
 )
 
-// sink remembers that something could not be written: what prints to it need
-// not look.
+// sink is a writer that stores its first error, so callers need not check for errors.
 type sink struct {
 	io.Writer
-	err    error // the first, besides closed
-	closed bool  // the reader has closed its end of a pipe, as head does: no error
+	err    error // the first error, except a closed pipe
+	closed bool  // the reader has closed the pipe, as head does; not an error
 }
 
 func (o *sink) Write(text []byte) (int, error) {
@@ -39,15 +38,15 @@ func (o *sink) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// pageWidth is how wide text is where there is no terminal.
+// pageWidth is the width of text without a terminal, in columns.
 const pageWidth = 100
 
-// terminal says what stdout can show: the width and colours of a terminal, and
-// other signs than ASCII where the locale has them.
+// terminal returns the abilities of stdout: width and colours of a terminal, and Unicode if
+// the locale has it.
 func (a *app) terminal() doc.TextOptions {
 	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
 	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 { // what mpirun gives ranks has none, and may be a file in the end
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 { // the terminal that mpirun gives to ranks has no width, and may be redirected to a file
 			o.Width = width
 			o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		}
@@ -55,16 +54,16 @@ func (a *app) terminal() doc.TextOptions {
 	return o
 }
 
-// readable refuses to fill a terminal with a page that only a browser can show.
+// readable returns an error if format is a page for a browser and stdout is a terminal.
 func (a *app) readable(format string) error {
 	if f, ok := a.out.Writer.(*os.File); ok && format == "html" && term.IsTerminal(int(f.Fd())) {
-		return hinted{usagef("--format html: a page of half a megabyte, and stdout is a terminal"), "send it to a file: > page.html"}
+		return hinted{usagef("--format html: stdout is a terminal, and the page has half a megabyte"), "redirect it to a file: > page.html"}
 	}
 	return nil
 }
 
-// called is how the program was called, for hints that can be typed again: by a path,
-// by its name, or with go run, which runs a file that is gone afterwards.
+// called returns the command for hints that users can type: arg, the path or name of the
+// program, or the go run command, whose program is deleted afterwards.
 func called(arg string) string {
 	switch {
 	case strings.Contains(arg, "/go-build"):
@@ -81,7 +80,7 @@ func unicodeLocale(env func(string) string) bool {
 	return strings.HasSuffix(locale, "utf-8") || strings.HasSuffix(locale, "utf8")
 }
 
-// printing says how results are written: the flags --format and --view.
+// printing has the flags for printing results, --format and --view.
 type printing struct {
 	format  string
 	formats []string
@@ -91,22 +90,22 @@ type printing struct {
 func (o *printing) add(fs *pflag.FlagSet, formats ...string) {
 	o.formats = formats
 	fs.StringVar(&o.format, "format", "text", "print as `FORMAT`: "+strings.Join(formats, "|"))
-	fs.StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
+	fs.StringSliceVar(&o.views, "view", nil, "print these `VIEWS` instead: see ipcbench list views")
 	offer(fs, "format", func() []string { return formats })
 	offer(fs, "view", viewWords)
 }
 
-// format returns the format that o asks for, if stdout can show it.
+// format returns the requested format, if stdout can show it.
 func (a *app) format(o printing) (report.Format, error) {
 	f, ok := report.FormatNamed(o.format)
 	if !ok || !slices.Contains(o.formats, f.Name) {
-		return f, usagef("--format %s: want %s", o.format, strings.Join(o.formats, "|"))
+		return f, usagef("--format must be %[2]s, not %[1]s", o.format, strings.Join(o.formats, "|"))
 	}
 	if err := a.readable(f.Name); err != nil {
 		return f, err
 	}
 	if len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html" {
-		return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
+		return f, usagef("--view: --format %s always has everything: only text, md and html have views", f.Name)
 	}
 	if err := report.CheckViews(o.views); err != nil {
 		return f, hinted{usagef("--view: %w", err), "ipcbench list views"}
@@ -114,7 +113,7 @@ func (a *app) format(o printing) (report.Format, error) {
 	return f, nil
 }
 
-// perfetto is a format of report alone: a run prints its answer.
+// perfetto is a format of ipcbench report only.
 const perfetto = "perfetto"
 
 func formatNames() []string {

@@ -36,7 +36,7 @@ func TestReadable(t *testing.T) {
 	for _, args := range [][]string{{"report", file, "--format", "html"}, {"compare", file, "--format", "html"}, {"run", "--format", "html"}} {
 		master, slave := terminal(t)
 		var stderr bytes.Buffer
-		if code := newApp(slave, &stderr, all.Transports()).main(args); code != exitUsage || !strings.Contains(stderr.String(), "hint: send it to a file: > page.html") {
+		if code := newApp(slave, &stderr, all.Transports()).main(args); code != exitUsage || !strings.Contains(stderr.String(), "hint: redirect it to a file: > page.html") {
 			t.Errorf("%v: got code %d, want 2, and %q", args, code, stderr.String())
 		}
 		slave.Close()

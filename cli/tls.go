@@ -12,18 +12,19 @@ import (
 	"ipcbench/identity"
 )
 
-// tlsFlags name keys and certificates that the user has. Each is a field of
+// tlsFlags are the flags for certificates and keys of the user. Each is a field of
 // [identity.Files].
 type tlsFlags struct{ identity.Files }
 
 func (f *tlsFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.CA, "tls-ca", "", "for tls=on and tls=mutual: trust the authorities in `FILE` instead of one that each session makes")
-	fs.StringSliceVar(&f.Cert, "tls-cert", nil, "`LIST` of files of certificates: the server's, then those of worker processes, which take them in turn")
-	fs.StringSliceVar(&f.Key, "tls-key", nil, "`LIST` of files: the key of each certificate")
-	fs.StringSliceVar(&f.Names, "tls-names", nil, "`LIST` of the common names in worker processes' certificates, in the same order")
+	fs.StringVar(&f.CA, "tls-ca", "", "trust the certificate authorities in `FILE`")
+	fs.StringSliceVar(&f.Cert, "tls-cert", nil, "`LIST` of certificate files: the server's, then the workers'")
+	fs.StringSliceVar(&f.Key, "tls-key", nil, "`LIST` of key files, one per certificate")
+	fs.StringSliceVar(&f.Names, "tls-names", nil, "`LIST` of common names in the workers' certificates")
 }
 
-// files returns what the flags name, if they do and all of it will be accepted.
+// files returns the files that the flags name, with absolute paths, after checking that they
+// are valid for the cells. It returns nil without these flags.
 func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 	if f.Zero() {
 		return nil, nil
@@ -34,9 +35,9 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 	paths := [][]string{{f.CA}, slices.Clone(f.Cert), slices.Clone(f.Key)}
 	for i, flag := range []string{"--tls-ca", "--tls-cert", "--tls-key"} {
 		if len(paths[i]) == 0 || slices.Contains(paths[i], "") {
-			return nil, hinted{usagef("%s: a file is missing: --tls-ca, --tls-cert and --tls-key belong together", flag), "docs/tls.md shows how to make them with openssl"}
+			return nil, hinted{usagef("%s is missing: --tls-ca, --tls-cert and --tls-key must be given together", flag), "docs/network.md shows how to make them with openssl"}
 		}
-		for k, path := range paths[i] { // worker processes open them from anywhere
+		for k, path := range paths[i] { // worker processes have other working directories
 			var err error
 			if paths[i][k], err = filepath.Abs(path); err != nil {
 				return nil, err
@@ -44,12 +45,12 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 		}
 	}
 	if !uses("on", "mutual") {
-		return nil, hinted{usagef("--tls-ca: none of these transports uses TLS"), "add a setting, as in --transport http:tls=mutual, or leave --tls-* out"}
+		return nil, hinted{usagef("--tls-ca: none of the transports uses TLS"), "add a setting, as in --transport http:tls=mutual, or remove --tls-*"}
 	}
 	files := &identity.Files{CA: paths[0][0], Cert: paths[1], Key: paths[2], Names: f.Names}
 	if err := files.Check(uses("mutual")); err != nil {
 		if wrong := (*identity.Error)(nil); errors.As(err, &wrong) {
-			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), "docs/tls.md says what to try"}
+			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), "docs/network.md explains certificates"}
 		}
 		return nil, err
 	}

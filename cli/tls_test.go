@@ -12,16 +12,16 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// certificates makes a folder with the files that docs/tls.md tells users to make, by
+// certificates makes a folder with the files that docs/network.md tells users to make, by
 // its very commands, and some that are wrong.
 func certificates(t *testing.T) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		skip.Missing(t, "openssl 3 (Debian: openssl)")
 	}
-	page := check.Value(os.ReadFile("../docs/tls.md"))(t)
+	page := check.Value(os.ReadFile("../docs/network.md"))(t)
 	commands := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
-	check.Need(t, commands != nil, "docs/tls.md has no commands")
+	check.Need(t, commands != nil, "docs/network.md has no commands")
 	cmd := exec.Command("bash", "-ec", string(commands[1])+`
 		openssl pkey -in clinic.key -aes256 -passout pass:word -out encrypted.key
 		openssl ec -in clinic.key -aes256 -passout pass:word -out encrypted-before.key`)
@@ -71,17 +71,17 @@ func TestTLSFiles(t *testing.T) {
 		args []string
 		want string // what stderr begins with, as a regular expression
 	}{
-		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*openssl pkey -in .*\nhint: docs/tls.md `},
+		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*openssl pkey -in .*\nhint: docs/network.md `},
 		{"encrypted as before PKCS #8", given(mutual, "ca.crt", certs, "server.key,encrypted-before.key,clinic.key", names), `--tls-key: .*/encrypted-before.key: the key is encrypted`},
 		{"no file", given(mutual, "ca.crt", certs, "server.key,missing.key,clinic.key", names), `--tls-key: .*/missing.key: no such file`},
 		{"another's key", given(mutual, "ca.crt", certs, "server.key,clinic.key,hospital.key", names), `--tls-cert: .*/hospital.crt, with the key in .*/clinic.key: tls: private key does not match public key`},
 		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-cert: .*/server.crt: x509: certificate signed by unknown authority`},
-		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", and at its place in the list is "clinic"`},
+		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", but the list has "clinic" in its place`},
 		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: there are 0 names for 2 certificates of worker processes`},
 		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key: a file is missing`},
 		{"names alone", given(mutual, "", "", "", names), `--tls-ca: a file is missing`},
 		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert: a file is missing`},
-		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of these transports uses TLS\nhint: .*http:tls=mutual`},
+		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of the transports uses TLS\nhint: .*http:tls=mutual`},
 	} {
 		_, says, code := in(t, dir, append(test.args, "--dry-run")...)
 		check.That(t, code == exitUsage && regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) && strings.Count(says, "\n") <= 2,

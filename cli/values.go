@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// percent is a flag's value: a share of 1, written as 5% or 0.05.
+// percent is the value of a flag for a fraction of 1, such as 5% or 0.05.
 type percent float64
 
 func (p *percent) Set(text string) error {
@@ -22,9 +23,9 @@ func (p *percent) Set(text string) error {
 	}
 	switch {
 	case err != nil || !(x >= 0) || x > 100:
-		return fmt.Errorf("want a share such as 5%% or 0.05")
+		return fmt.Errorf("must be a share such as 5%% or 0.05")
 	case !isPercent && x >= 1:
-		return fmt.Errorf("%s is a share of %g %%: write %s%% if that is meant", text, x*100, text)
+		return fmt.Errorf("%s is a share of %g %%: write %s%% if you mean that", text, x*100, text)
 	}
 	*p = percent(x)
 	return nil
@@ -42,25 +43,19 @@ type placeList struct {
 func (p *placeList) Type() string   { return "LIST" }
 func (p *placeList) String() string { return strings.Join(p.given, ",") }
 
-// Set implements pflag.Value.
+// places matches valid values of --place.
+var places = regexp.MustCompile(`^(server|(server,)?(fill|spread)|(fill|spread),server)$`)
+
 func (p *placeList) Set(text string) error {
-	*p = placeList{given: strings.Split(text, ",")}
-	for i, word := range p.given {
-		switch {
-		case word != "server" && word != "fill" && word != "spread":
-			return fmt.Errorf("%q: want server, fill or spread", word)
-		case slices.Contains(p.given[:i], word):
-			return fmt.Errorf("%s stands there twice", word)
-		}
+	if !places.MatchString(text) {
+		return fmt.Errorf("must be spread or fill, with or without server, not %q", text)
 	}
+	p.given = strings.Split(text, ",")
 	p.Server, p.Fill = slices.Contains(p.given, "server"), slices.Contains(p.given, "fill")
-	if p.Fill && slices.Contains(p.given, "spread") {
-		return errors.New("fill and spread are given: want one of them")
-	}
 	return nil
 }
 
-// portRange is the value of a flag that names ports: 7000-7010, or 7000.
+// portRange is the value of a flag for ports, such as 7000-7010 or 7000.
 type portRange struct{ driver.Ports }
 
 func (p *portRange) String() string {
@@ -80,7 +75,7 @@ func (p *portRange) Set(text string) error {
 	a, errA := strconv.ParseUint(first, 10, 16)
 	b, errB := strconv.ParseUint(last, 10, 16)
 	if errA != nil || errB != nil || a == 0 || b < a {
-		return errors.New("want two ports from 1 to 65535 with a - between them, the lower one first")
+		return errors.New("must be FIRST-LAST, two ports from 1 to 65535, the lower one first")
 	}
 	p.Ports = driver.Ports{First: uint16(a), Last: uint16(b)}
 	return nil

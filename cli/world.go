@@ -24,21 +24,19 @@ func (a *app) worldCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "world [flags] run FLAGS",
 		ValidArgs: []string{"run"},
-		Short:     "Run over the hosts on which mpirun, srun or Kubernetes starts this",
-		Long:      help("world"),
-		Args:      refuse("world: want run, and not %q", "ipcbench world run FLAGS, with the flags of ipcbench run"),
+		Args:      refuse("world: the argument must be run, not %q", "ipcbench world run FLAGS, with the flags of ipcbench run"),
 		RunE:      func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	fs := cmd.PersistentFlags()
 	fs.SortFlags = false
-	fs.StringVar(&r.file, "rendezvous", "", "the ranks meet in `FILE`, which they all can reach, and nobody else")
-	fs.StringVar(&r.addr, "addr", "", "with IPCBENCH_TOKEN: rank 0 is joined at `HOST:PORT`")
+	fs.StringVar(&r.file, "rendezvous", "", "pass the join line in `FILE`, in a folder that all ranks share")
+	fs.StringVar(&r.addr, "addr", "", "address of rank 0, `HOST:PORT`, with IPCBENCH_TOKEN")
 	addDirs(fs, &r.dirs)
 	cmd.AddCommand(r.command())
 	return cmd
 }
 
-// A rank is this process, as one of a world.
+// A rank is this process as a member of a world.
 type rank struct {
 	*world.World
 	app        *app
@@ -47,19 +45,20 @@ type rank struct {
 	token      string
 	host       string
 
-	asked  *runFlags    // of rank 0, while no other one may join it
-	remove func() error // the file in which the ranks meet
+	asked  *runFlags    // flags of rank 0; nil once the others can join
+	remove func() error // removes the file of --rendezvous
 }
 
-// command returns the run of a world: rank 0 does it, and the others are its agents.
+// command returns the run command of a world: rank 0 measures, the other ranks are its agents.
 func (r *rank) command() *cobra.Command {
 	run := r.app.runCommand()
-	run.Hidden = true // its page is that of ipcbench run
+	run.Hidden = true // ipcbench run has the same help
+	explain(run, run)
 	of := run.RunE
 	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
 	w, err := world.Find(os.Getenv)
 	if w == nil {
-		run.Args = func(*cobra.Command, []string) error { return outside(err) }
+		run.Args = func(*cobra.Command, []string) error { return errNoRank(err) }
 		return run
 	}
 	r.World, r.host = w, cmp.Or(w.Host, agent.HostName())
@@ -73,55 +72,54 @@ func (r *rank) command() *cobra.Command {
 	return run
 }
 
-// outside says why this process has no rank.
-func outside(err error) error {
+// errNoRank returns the error for a process without a rank. err is the reason, if known.
+func errNoRank(err error) error {
 	if err != nil {
 		return usageError{err}
 	}
 	hint := "mpirun -np 3 ipcbench world run … starts three ranks; ipcbench world --help says more"
 	if os.Getenv("SLURM_JOB_ID") != "" {
-		hint = "this is a job of Slurm and no step: srun ipcbench world run …"
+		hint = "this is a Slurm job, not a step: use srun ipcbench world run …"
 	}
-	return hinted{usagef("world: no engine has started this process, so that it has no rank"), hint}
+	return hinted{usagef("world: no engine has started this process, so it has no rank"), hint}
 }
 
-// agent makes an agent of a run. All ranks have the same flags, and rank 0 alone judges
-// them. The others only have to know how long to wait, and whether there is nothing to
-// wait for.
+// agent turns run into an agent. All ranks have the same flags, but only rank 0 validates
+// them. An agent needs only --join-timeout and --dry-run, with which there is no run to join.
 func (r *rank) agent(run *cobra.Command) {
 	run.Flags().VisitAll(func(f *pflag.Flag) { f.Value = lenient{f.Value} })
 	run.FParseErrWhitelist.UnknownFlags = true
 	run.Args, run.PreRunE = cobra.ArbitraryArgs, nil
 	run.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.app.rank = r
-		dry, _ := cmd.Flags().GetBool("dry-run") // it has that flag
+		dry, _ := cmd.Flags().GetBool("dry-run") // the flag exists
 		if dry {
 			return nil
 		}
-		wait, _ := cmd.Flags().GetDuration("join-timeout") // and this one
+		wait, _ := cmd.Flags().GetDuration("join-timeout") // the flag exists
 		err := interruptible(func(ctx context.Context) error { return r.serve(ctx, wait) })
-		if errors.As(err, new(codeError)) || errors.As(err, new(interrupted)) { // rank 0 says why, or a signal came to all
+		if errors.As(err, new(codeError)) || errors.As(err, new(interrupted)) { // rank 0 prints the reason, or a signal reached all ranks
 			err = codeError{errors.New(""), r.app.code(err)}
 		} else if err != nil {
-			err = codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)} // hints are left to rank 0
+			err = codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)} // only rank 0 prints hints
 		}
 		return err
 	}
 }
 
-// lenient is a flag's value that refuses nothing.
+// lenient is a flag's value that accepts any text.
 type lenient struct{ pflag.Value }
 
 func (l lenient) Set(text string) error {
-	_ = l.Value.Set(text) // rank 0 says what is wrong
+	_ = l.Value.Set(text) // rank 0 reports errors
 	return nil
 }
 
-// single keeps a run alone that an engine has started several times: those of one host
-// would disturb each other, and be read as one result.
-func (a *app) single() error {
+// checkSingle returns an error if an engine has started ipcbench run several times on one host. The
+// runs would disturb each other and look like one result. On several hosts, it warns.
+func (a *app) checkSingle() error {
 	w, err := world.Find(os.Getenv)
-	if a.rank != nil || err != nil || w == nil { // what does not look like a world is none
+	if a.rank != nil || err != nil || w == nil { // only a complete description of a world counts
 		return nil
 	}
 	what := fmt.Sprintf("%s: this was started %d times, and each would be a run of its own", w.By, w.Size)
@@ -133,8 +131,9 @@ func (a *app) single() error {
 	return nil
 }
 
-// enlist makes the ranks' run of what rank 0 was asked for.
-func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
+// setUp prepares rank 0: it determines how the other ranks join, and sets the run's flags for
+// agents.
+func (r *rank) setUp(f *runFlags, given func(flag string) bool) error {
 	if err := r.meet(); err != nil {
 		return err
 	}
@@ -143,15 +142,15 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 	r.asked = f
 	err := r.listen(f)
 	if err == nil && given("agents") {
-		err = usagef("--agents: %s says how many there are: %d besides rank 0", r.By, r.Size-1)
+		err = usagef("--agents must not be given: %s has already started %d in addition to rank 0", r.By, r.Size-1)
 	}
 	return err
 }
 
-// meet settles how ranks find rank 0: by a file, or by a token and an address.
+// meet determines how ranks find rank 0: with a file, or with a token and an address.
 func (r *rank) meet() error {
 	r.token = os.Getenv(tokenVariable)
-	os.Unsetenv(tokenVariable) // no business of worker processes
+	os.Unsetenv(tokenVariable) // worker processes must not get it
 	r.addr = cmp.Or(r.addr, os.Getenv(addrVariable))
 	if host, port := os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"); r.addr == "" && host != "" && port != "" {
 		r.addr = net.JoinHostPort(host, port)
@@ -163,46 +162,47 @@ func (r *rank) meet() error {
 	}
 	switch where := cmp.Or(r.First, "HOST") + ":7117"; {
 	case r.token != "" && r.file != "":
-		return usagef("--rendezvous and %s are given: want one of them", tokenVariable)
+		return usagef("--rendezvous and %s cannot be combined", tokenVariable)
 	case r.token != "" && r.addr == "":
-		return hinted{usagef("%s: nothing says where rank 0 is joined", tokenVariable), "add --addr " + where + ", with the host of rank 0 and a port that is free there"}
+		return hinted{usagef("%s: the address of rank 0 is missing", tokenVariable), "add --addr " + where + ", with the host of rank 0 and a port that is free there"}
 	case r.token != "":
 		if err := agent.CheckToken(r.token); err != nil {
 			return usagef("%s: %w", tokenVariable, err)
 		}
 	case r.file != "" && r.Job == "":
-		return hinted{usagef("--rendezvous: %s has no name for a job, so that two might meet in one file", r.By), r.addToken(where)}
+		return hinted{usagef("--rendezvous: %s does not name jobs, so two jobs could use the same file", r.By), r.addToken(where)}
 	case r.file != "":
 	case r.OneHost() && r.Job != "":
 		r.file = world.Private(r.Job)
 	case r.Job == "":
-		return hinted{usagef("world: nothing says how ranks find rank 0, and prove that they belong to it"), r.addToken(where)}
+		return hinted{usagef("world: ranks have no way to find rank 0 and to prove that they belong to it"), r.addToken(where)}
 	default:
-		return hinted{usagef("world: nothing says how ranks on several hosts find rank 0, and prove that they belong to it"),
-			"ipcbench world --rendezvous FILE run …, with a FILE that all hosts can reach; or " + r.addToken(where)}
+		return hinted{usagef("world: ranks on several hosts have no way to find rank 0 and to prove that they belong to it"),
+			"ipcbench world --rendezvous FILE run …, with a FILE in a folder that all hosts share; or " + r.addToken(where)}
 	}
 	return nil
 }
 
-// addToken says how to give all ranks a token.
+// addToken returns the hint for giving all ranks a token.
 func (r *rank) addToken(where string) string {
-	if r.By == "Open MPI" { // ssh takes no variables along
+	if r.By == "Open MPI" { // ssh does not pass variables on
 		return fmt.Sprintf("export %s=$(openssl rand -hex 16), and mpirun -x %[1]s -x %s=%s …", tokenVariable, addrVariable, where)
 	}
 	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s, for all ranks", tokenVariable, addrVariable, where)
 }
 
-// listen settles at which address of this host rank 0 is joined, and serves.
+// listen sets --listen of the run, if not given, to the address at which rank 0 listens for
+// agents and workers.
 func (r *rank) listen(f *runFlags) error {
-	host, port, _ := net.SplitHostPort(r.addr) // which was checked, if it is there
+	host, port, _ := net.SplitHostPort(r.addr) // valid if not empty
 	all := ourAddresses()
 	outer := all[:len(all)-1] // the last one is 127.0.0.1
 	only := slices.DeleteFunc(slices.Clone(outer), func(a string) bool { return strings.Contains(a, ":") })
-	if len(only) == 0 { // a host may have several addresses of IPv6 for each of IPv4
+	if len(only) == 0 { // prefer IPv4: a host may have several IPv6 addresses for each IPv4 address
 		only = outer
 	}
 	if !r.OneHost() && host != "localhost" && host != "127.0.0.1" {
-		all = outer // some hosts know their own name as that of the loopback interface
+		all = outer // some hosts resolve their own name to a loopback address
 	}
 	f.listen = cmp.Or(f.listen, ownAddress(host, all))
 	if r.OneHost() {
@@ -212,8 +212,8 @@ func (r *rank) listen(f *runFlags) error {
 		f.listen = only[0]
 	}
 	if f.listen == "" {
-		return hinted{usagef("--listen is missing: %s, the host of rank 0, has not one address, and others have to reach it", r.host),
-			"behind run, --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
+		return hinted{usagef("--listen is missing: %s, the host of rank 0, does not have exactly one address that other hosts can reach", r.host),
+			"after run, add --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
 	}
 	at, err := f.listens()
 	if err == nil && at.Port() == 0 && port != "" {
@@ -222,14 +222,14 @@ func (r *rank) listen(f *runFlags) error {
 	return err
 }
 
-// ownAddress returns that one of the addresses which host has, if it has one.
+// ownAddress returns the first address of host that is in addresses, or an empty string.
 func ownAddress(host string, addresses []string) string {
 	if host == "" {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a name that nobody knows has none
+	found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // an unknown name has no address
 	for _, ip := range found {
 		if text := ip.Unmap().String(); slices.Contains(addresses, text) {
 			return text
@@ -238,10 +238,10 @@ func ownAddress(host string, addresses []string) string {
 	return ""
 }
 
-// announce tells the other ranks how to join.
+// announce writes the join line for the other ranks, if they meet in a file.
 func (r *rank) announce(l agent.Line) error {
 	r.asked = nil
-	if r.file == "" { // they know
+	if r.file == "" { // the ranks already have token and address
 		return nil
 	}
 	remove, err := world.Offer(r.file, r.Job, l.String())
@@ -252,9 +252,9 @@ func (r *rank) announce(l agent.Line) error {
 	return nil
 }
 
-// joined says what the world is, before anything else is said.
+// joined prints the ranks and hosts of the world, before other output.
 func (r *rank) joined(fleet *agent.Fleet) {
-	_ = r.remove() // it is of no use any more: who finds it is refused
+	_ = r.remove() // the file is useless now, because the fleet is complete
 	hosts, names := map[string]bool{r.host: true}, ""
 	for _, a := range fleet.Agents() {
 		hosts[strings.TrimSuffix(a.Name(), fmt.Sprintf(".%d", a.Self().Rank))] = true
@@ -263,7 +263,7 @@ func (r *rank) joined(fleet *agent.Fleet) {
 	fmt.Fprintf(r.app.err, "%d ranks on %s: %s (server)%s (%s)\n", r.Size, doc.Plural(len(hosts), "host"), r.host, names, r.By)
 }
 
-// serve is what an agent does.
+// serve runs an agent of the world: it waits for rank 0, for at most wait, and joins its run.
 func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 	deadline := time.Now().Add(wait)
 	if err := r.meet(); err != nil {
@@ -288,19 +288,19 @@ func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 	return r.app.serve(ctx, line, o)
 }
 
-// dismissal is how long a rank 0 that fails before the others have joined waits for
-// them, to tell them so. Most engines would have them wait for nothing.
-const dismissal = 3 * time.Second
+// farewellTime is how long a failing rank 0 waits for ranks that have not joined, to tell them
+// its exit code. With most engines, they would otherwise wait until --join-timeout.
+const farewellTime = 3 * time.Second
 
-// end is how rank 0 ends: no rank goes on without it.
+// end returns the error of rank 0 after ending all other ranks.
 func (r *rank) end(err error) error {
 	if f := r.asked; err != nil && f != nil && !errors.As(err, new(interrupted)) {
 		ctx, stop := untilSignal(context.Background())
 		defer stop()
-		f.gather.Wait = min(f.gather.Wait, dismissal)
+		f.gather.Wait = min(f.gather.Wait, farewellTime)
 		if at, e := f.listens(); e == nil {
 			if fleet, e := r.app.gather(ctx, f, at); e == nil {
-				_ = fleet.Close(r.app.code(err)) // who does not hear it, has gone
+				_ = fleet.Close(r.app.code(err)) // a rank that cannot be reached has ended
 			}
 		}
 	}

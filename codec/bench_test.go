@@ -11,10 +11,9 @@ import (
 	"ipcbench/tensor"
 )
 
-// The benchmarks pack and unpack 64 MiB of a model of which 2 % of the words changed,
-// on one core. Copy is what they are beside. wire-% is what travels.
+// The benchmarks pack and unpack a model of 64 MiB of which 2 % of the elements changed, on one core. BenchmarkCopy
+// is the baseline. wire-% is the ratio in percent.
 
-// BenchmarkCopy copies as much.
 func BenchmarkCopy(b *testing.B) {
 	from, to := models()[tensor.F32].base, make([]byte, benchSize)
 	b.SetBytes(benchSize)
@@ -23,7 +22,6 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// BenchmarkStage takes each stage by itself.
 func BenchmarkStage(b *testing.B) {
 	for _, s := range steps() {
 		benchmark(b, "stage="+s.String(), func(b *testing.B, d tensor.DType) (pack, unpack packer) {
@@ -38,7 +36,6 @@ func BenchmarkStage(b *testing.B) {
 	}
 }
 
-// BenchmarkPipeline takes some pipelines whole.
 func BenchmarkPipeline(b *testing.B) {
 	for _, text := range []string{"shuffle+zstd", "xor+shuffle+zstd", "gaps+zstd"} {
 		benchmark(b, "codec="+text, func(b *testing.B, d tensor.DType) (pack, unpack packer) {
@@ -59,10 +56,10 @@ const benchSize = 64 << 20
 
 type packer func(dst, base, src []byte) (int, error)
 
-// A model is one as it was, and as it is.
+// A model is one version of a tensor and the next one.
 type model struct{ base, cur []byte }
 
-// models are those that all benchmarks use: to make one takes as long as to pack ten.
+// models returns the models of all benchmarks, cached because making one takes as long as packing ten.
 var models = sync.OnceValue(func() map[tensor.DType]model {
 	m := map[tensor.DType]model{}
 	for _, d := range []tensor.DType{tensor.F32, tensor.BF16} {
@@ -94,7 +91,7 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 	}
 }
 
-// altered returns n bytes of weights, and the same with 2 % of the words changed.
+// altered returns n bytes of weights, and a copy with 2 % of the elements changed.
 func altered(d tensor.DType, n int) (base, cur []byte) {
 	base = weights(d, n)
 	cur = slices.Clone(base)
@@ -107,8 +104,7 @@ func altered(d tensor.DType, n int) (base, cur []byte) {
 	return base, cur
 }
 
-// weights returns n bytes of numbers that look like weights: normal, with a
-// deviation of 0.02.
+// weights returns n bytes of normally distributed floats with a deviation of 0.02, as weights often have.
 func weights(d tensor.DType, n int) []byte {
 	r := rand.New(rand.NewPCG(1, 1))
 	data, floats := make([]byte, n), make([]float32, n/d.Size())

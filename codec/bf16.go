@@ -7,8 +7,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// bf16 sends the upper half of each f32, rounded to nearest even; of an f64 what
-// the nearest such word is. Its words may be followed by any stage.
+// bf16 sends each f32 or f64 as the nearest bf16 (the upper half of an f32), ties to
+// even. An f64 is rounded once.
 type bf16 struct{}
 
 func (bf16) takes(in words) (words, error) {
@@ -42,19 +42,18 @@ func (bf16) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// A bf16 is the upper half of an f32, rounded. Four are made at a time of two
-// loads: as long as no word is above most, rounding is an addition that carries
-// into no other word.
+// Four f32 are rounded at a time, from two 64-bit loads. If no magnitude exceeds most,
+// rounding is an addition that carries into no other element.
 const (
-	inf32  = 0x7f800000 // of an f32's bits without the sign: what is above is a NaN
-	most   = 0x7f7f7fff // what is above and finite rounds to an infinity
+	inf32  = 0x7f800000 // bits of infinity; larger magnitudes are NaNs
+	most   = 0x7f7f7fff // largest magnitude that does not round to infinity
 	signs  = 0x8000000080000000
-	beyond = (1<<31 - 1 - most) * 0x0000000100000001 // lifts what is above most to the sign
+	beyond = (1<<31 - 1 - most) * 0x0000000100000001 // adding it to a magnitude above most sets the sign bit
 )
 
-// narrow rounds src's floats, f32 or f64, to bf16 in dst, to nearest even. An
-// infinity stays one, and a NaN a NaN with the upper bits that it had. It reports
-// whether no finite value became an infinity.
+// narrow rounds src's elements (d is F32 or F64) to bf16 in dst, ties to even. Infinities
+// stay infinities. A NaN stays a NaN and keeps its upper bits. It returns false if a
+// finite value became an infinity.
 func narrow(dst, src []byte, d tensor.DType) bool {
 	fits := true
 	if d == tensor.F64 {
@@ -92,25 +91,25 @@ func narrowEach(dst, src []byte) bool {
 	return fits
 }
 
-// nearest returns the bf16 nearest to the f32 of bits b, and whether it is one that
-// stands for it: not an infinity for a finite value.
+// nearest returns the bf16 nearest to the f32 with bits b, ties to even, and false if a
+// finite value became an infinity.
 func nearest(b uint32) (uint16, bool) {
 	h, m := uint16(b>>16), b&^(1<<31)
 	switch {
 	case m > inf32 && h&0x7f == 0:
-		return h | 0x40, true // its bits were all below: it would be an infinity
+		return h | 0x40, true // a NaN with only lower bits would become an infinity
 	case m >= inf32:
 		return h, true
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16), m <= most
 }
 
-// odd returns the bits of an f32 that rounds to the same bf16 as the f64 of bits b:
-// cut off, with its last bit set if anything was. Rounding to nearest twice would
-// go wrong next to a tie.
+// odd returns the bits of an f32 that rounds to the same bf16 as the f64 with bits b. The
+// f64 is truncated, and the last bit is set if anything was cut off. Rounding to nearest
+// twice would give a wrong result near a tie.
 func odd(b uint64) uint32 {
 	sign := uint32(b>>32) & (1 << 31)
-	if b<<1 > 0x7ff<<53 { // NaN: processors do not agree about its bits
+	if b<<1 > 0x7ff<<53 { // a NaN: processors convert its bits differently
 		return sign | inf32 | uint32(b>>29)&0x7fffff | 1
 	}
 	x := math.Float64frombits(b &^ (1 << 63))
@@ -125,13 +124,13 @@ func odd(b uint64) uint32 {
 	return sign | m
 }
 
-// widen writes src's bf16s to dst as f32s or f64s, exactly.
+// widen writes src's bf16 elements to dst as elements of type d (F32 or F64), exactly.
 func widen(dst, src []byte, d tensor.DType) {
 	if d == tensor.F64 {
 		for ; len(src) >= 2; dst, src = dst[8:], src[2:] {
 			h := little.Uint16(src)
 			x := math.Float64bits(float64(math.Float32frombits(uint32(h) << 16)))
-			if h&0x7f80 == 0x7f80 { // as above
+			if h&0x7f80 == 0x7f80 { // infinities and NaNs, for the same reason as in odd
 				x = uint64(h&0x8000)<<48 | 0x7ff<<52 | uint64(h&0x7f)<<45
 			}
 			little.PutUint64(dst, x)
@@ -148,12 +147,12 @@ func widen(dst, src []byte, d tensor.DType) {
 	}
 }
 
-// near is how many bytes stay in a processor's first cache while it works on them.
+// near is the number of bytes that stay in the first-level cache during the work on them.
 const near = 16 << 10
 
-// ahead reads a byte of each line of b's memory, many of which then come at the same
-// time. A loop that does much with each word asks for few at once, and waits: with
-// this bf16 is a quarter faster.
+// ahead reads one byte per cache line of b, so that the processor fetches many lines at
+// once. A loop with much work per element requests few lines at a time and waits for
+// them. ahead makes bf16 a quarter faster.
 //
 //go:noinline
 func ahead(b []byte) (sum byte) {

@@ -6,13 +6,12 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Bound says how far a value that arrives is from the one that was sent, at most:
-// Relative × the value's magnitude, or × the largest magnitude of the Block values
-// that it was sent with, and Absolute more, which matters next to 0 only. The zero
-// Bound is that of what arrives bit for bit.
+// A Bound is the largest error of a value that arrives: Relative × M + Absolute. M is the
+// magnitude of the value sent or, if Block is not 0, the largest magnitude in its block.
+// Absolute matters only near 0. The zero Bound means that values arrive bit for bit.
 type Bound struct {
 	Relative, Absolute float64
-	Block              int // 0: of the value itself
+	Block              int // values per block
 }
 
 func (b Bound) String() string {
@@ -25,9 +24,8 @@ func (b Bound) String() string {
 	return fmt.Sprintf("1/%.0f of the largest of %d values", 1/b.Relative, b.Block)
 }
 
-// Bound returns the bound of tensors of type d, and false if there is none: of
-// topk, kc, stc and skc nobody can say what they leave out. It holds for whatever
-// is sent, NaNs and infinities too: they arrive as such.
+// Bound returns the error bound for tensors of type d, or false if there is none: topk,
+// kc, stc and skc may lose any amount. NaNs and infinities arrive as such.
 func (p *Pipeline) Bound(d tensor.DType) (Bound, bool) {
 	var b Bound
 	if p == nil {
@@ -37,7 +35,7 @@ func (p *Pipeline) Bound(d tensor.DType) (Bound, bool) {
 	for _, s := range p.steps {
 		out, err := s.make(s.value).takes(in)
 		switch {
-		case err != nil: // goes plain
+		case err != nil: // sent plain
 			return Bound{}, true
 		case s.bound != nil:
 			b = s.bound(in.dtype)
@@ -49,11 +47,12 @@ func (p *Pipeline) Bound(d tensor.DType) (Bound, bool) {
 	return b, true
 }
 
-// boundBF16 is half of the last of 8 bits, and half of the smallest number.
+// boundBF16 returns half a unit in the last of 8 significant bits, plus half of the
+// smallest denormal.
 func boundBF16(tensor.DType) Bound { return Bound{Relative: 1. / 256, Absolute: 0x1p-134} }
 
-// boundInt8 is half a step of 127, a little more for the rounding of the scale; and
-// of 2-byte floats what they round themselves.
+// boundInt8 returns half of one of 127 steps, and a little more for the rounding of the
+// scale. For f16 and bf16, it includes the rounding to that type.
 func boundInt8(d tensor.DType) Bound {
 	switch d {
 	case tensor.F16:

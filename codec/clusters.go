@@ -2,15 +2,14 @@ package codec
 
 import "math"
 
-// clusters finds the numbers that stand best for many values: k-means in one
-// dimension, by Lloyd's algorithm on a histogram, so that each value is read only
-// three times. Nothing in it is left to chance: the same values give the same bits
-// on every machine.
+// clusters is k-means in one dimension by Lloyd's algorithm ("Least squares quantization
+// in PCM", 1957). It works on a histogram, so that fit reads each value only three times.
+// The same values give the same bits on every machine.
 type clusters struct {
 	low, scale float64 // a value's bin is (value - low) × scale
 	bins       [binCount]bin
-	numbers    [binCount]uint8 // of each bin: the number of its centre
-	centres    [256]float64    // in rising order
+	numbers    [binCount]uint8 // for each bin, the index of its centre
+	centres    [256]float64    // ascending
 }
 
 type bin struct {
@@ -20,11 +19,11 @@ type bin struct {
 
 const (
 	binCount = 4096
-	rounds   = 10 // of Lloyd's algorithm
+	rounds   = 10 // iterations of Lloyd's algorithm
 )
 
-// fit finds the table of b, and reports whether it could: for NaNs, infinities and no
-// values at all there is none.
+// fit writes the centres of values to b.table. It returns false if values is empty or
+// contains a NaN or an infinity.
 func (c *clusters) fit(values []float32, b *book) bool {
 	if len(values) == 0 || magnitude(values) >= inf32 {
 		return false
@@ -41,7 +40,7 @@ func (c *clusters) fit(values []float32, b *book) bool {
 	bins := c.bins[:min(binCount, len(values))]
 	clear(bins)
 	c.low, c.scale = float64(low), 0
-	if high > low { // a little less than all bins, so that the highest value is in the last
+	if high > low { // slightly less, so that the highest value is in the last bin
 		c.scale = float64(len(bins)) * (1 - 0x1p-40) / (float64(high) - float64(low))
 	}
 	for _, v := range values {
@@ -59,7 +58,8 @@ func (c *clusters) fit(values []float32, b *book) bool {
 	return true
 }
 
-// number writes the numbers of the values that were fitted, whose bits are 0.
+// number writes the index of each value's centre, in width bits. values must be those of
+// the last fit, and dst must be 0.
 func (c *clusters) number(dst []byte, values []float32, width int) {
 	for i, v := range values {
 		at := uint(i * width)
@@ -67,13 +67,12 @@ func (c *clusters) number(dst []byte, values []float32, width int) {
 	}
 }
 
-// bin returns which bin a value is in.
 func (c *clusters) bin(v float32) int {
-	return int((float64(v)-c.low)*c.scale) & (binCount - 1) // the mask is for the compiler
+	return int((float64(v)-c.low)*c.scale) & (binCount - 1) // the mask only saves a bounds check
 }
 
-// spread puts n centres where they begin: the closer, the more values there are, by
-// the square root of their number, so that rare values have some too.
+// spread chooses n initial centres, denser where there are more values. A bin counts by
+// the square root of its values, so that rare values get centres too.
 func (c *clusters) spread(bins []bin, n int) {
 	total := 0.0
 	for i := range bins {
@@ -93,8 +92,8 @@ func (c *clusters) spread(bins []bin, n int) {
 	}
 }
 
-// move gives every bin to the centre that is nearest to its mean, and puts every
-// centre that has some into their middle.
+// move assigns each bin to the centre nearest to the bin's mean, and moves each centre to
+// the mean of its values.
 func (c *clusters) move(bins []bin, n int) {
 	var sums, counts [len(c.centres)]float64
 	k := 0

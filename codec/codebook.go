@@ -9,15 +9,14 @@ import (
 	"ipcbench/tensor"
 )
 
-// A book is how kc, stc and skc send values: a table of f32s, then for each value
-// its number in the table. A number takes 1, 2, 4 or 8 bits, as few as can be; the
-// first of a byte is in its lowest bits.
+// A book is the format in which kc, stc and skc send values: a table of f32, then each
+// value's index in the table. An index has 1, 2, 4 or 8 bits, the fewest that suffice;
+// the first index of a byte is in its lowest bits.
 type book struct {
-	size  int // of the table
+	size  int // entries of table in use
 	table [256]float32
 }
 
-// width returns how many bits a number takes.
 func (b *book) width() int {
 	w := 1
 	for 1<<w < b.size {
@@ -26,10 +25,10 @@ func (b *book) width() int {
 	return w
 }
 
-// bytes returns how long n values are.
+// bytes returns the encoded length of n values.
 func (b *book) bytes(n int) int { return 4*b.size + (n*b.width()+7)/8 }
 
-// begin writes the table and returns the place of the numbers, all of them 0.
+// begin writes the table and returns the rest of dst, set to 0, for the indices.
 func (b *book) begin(dst []byte) []byte {
 	for i, x := range b.table[:b.size] {
 		little.PutUint32(dst[4*i:], math.Float32bits(x))
@@ -38,7 +37,7 @@ func (b *book) begin(dst []byte) []byte {
 	return dst[4*b.size:]
 }
 
-// open reads the table, of anything, and returns the numbers.
+// open reads the table, which is untrusted, and returns the rest of src: the indices.
 func (b *book) open(src []byte) ([]byte, error) {
 	for i := range b.size {
 		x := math.Float32frombits(little.Uint32(src[4*i:]))
@@ -50,7 +49,7 @@ func (b *book) open(src []byte) ([]byte, error) {
 	return src[4*b.size:], nil
 }
 
-// look writes the values to dst, whose numbers may be anything.
+// look writes the values to dst whose indices, which are untrusted, are in numbers.
 func (b *book) look(dst []float32, numbers []byte) error {
 	width, most := uint(b.width()), uint8(0)
 	mask := uint8(1<<width - 1)
@@ -66,7 +65,7 @@ func (b *book) look(dst []float32, numbers []byte) error {
 	return nil
 }
 
-// kc is k-means clusters of the values.
+// kc sends the centre of each value's cluster.
 type kc struct {
 	book
 	clusters
@@ -107,23 +106,24 @@ func (k *kc) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// changes sends the words that differ most from the base, each by its difference's
-// number in a book. Before the book stands how many there are, and behind it, for
-// each, how many words lie between it and the one before: varints.
+// changes implements stc and skc: it sends the differences of the elements that differ
+// most from the base. The encoding is their number, a book of the differences, and the
+// number of elements skipped before each. Numbers outside the book are varints.
 type changes struct {
 	selector
 	book
 	clusters
 	percent float64
-	ternary bool      // stc: the table is minus and plus the mean magnitude; else skc: clusters
-	diffs   []float32 // of the words that are sent
+	ternary bool      // stc: the table is ± the mean magnitude; else skc: cluster centres
+	diffs   []float32 // differences of the elements that are sent
 }
 
 func newSTC(percent float64) stage {
 	return &changes{percent: percent, ternary: true, book: book{size: 2}}
 }
 
-// newSKC has the number of clusters that OpenFL has by default.
+// newSKC uses OpenFL's six clusters and 10 %, the default share of OpenFL's STCPipeline.
+// Its SKCPipeline has 1 %.
 func newSKC(float64) stage { return &changes{percent: 10, book: book{size: 6}} }
 
 func (*changes) takes(in words) (words, error) { return opaque(in.bytes), countedFloats(in) }
@@ -156,7 +156,8 @@ func (c *changes) encode(dst, base, cur []byte, in words) (int, error) {
 	return end, nil
 }
 
-// fill writes the book of diffs, and reports whether all of them are numbers.
+// fill writes the book of c.diffs. It returns false if there are none or one is not
+// finite.
 func (c *changes) fill(dst []byte) bool {
 	if !c.ternary {
 		if !c.fit(c.diffs, &c.book) {
@@ -221,7 +222,6 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// add adds x to the float in word.
 func add(word []byte, x float32, d tensor.DType) {
 	switch d {
 	case tensor.F32:

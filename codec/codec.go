@@ -1,19 +1,19 @@
-// Package codec makes tensors smaller for the way from one process to another.
+// Package codec compresses tensors before they travel between processes, and restores
+// them.
 //
-//   - A [Pipeline] says how: stages joined with "+", such as "xor+shuffle+zstd".
-//     [Parse] reads one, and knows which orders make sense.
-//   - A [Coder] does it, tensor by tensor: [Coder.Pack] and [Coder.Unpack]. It keeps
-//     its scratch memory, so that steady use allocates nothing that grows.
-//   - Some stages send only what differs from a base, the tensor that the receiver
-//     has of the version before. Two words differ if their bits do, so that NaNs, the
-//     two zeros and denormals arrive as they were sent.
+//   - A [Pipeline] lists the stages to apply, joined with "+", such as
+//     "xor+shuffle+zstd". [Parse] reads one.
+//   - A [Coder] applies a pipeline to one tensor at a time: [Coder.Pack] and
+//     [Coder.Unpack]. It reuses its scratch memory.
+//   - Some stages send only elements that differ from a base: an earlier version of the
+//     tensor, which the receiver has. Elements are compared by their bits, so NaNs, both
+//     zeros and denormals arrive as they were sent.
 //
-// A packed tensor is never larger than the plain one: what a pipeline does not
-// take or cannot shrink goes plain. What is unpacked is untrusted.
+// A packed tensor is never larger than the original: it is sent plain if the pipeline
+// does not accept it or cannot shrink it. Unpack does not trust its input.
 //
-// The package knows nothing of versions, packages and peers: package transports
-// keeps the bases and says on the wire what was done. docs/codecs.md describes the
-// stages and their bytes.
+// Package transports keeps the bases and sends the mode of each tensor. docs/codecs.md
+// describes the stages, and docs/reference/codec-formats.md their bytes and sources.
 package codec
 
 import (
@@ -25,13 +25,12 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Pipeline is a list of stages. The nil Pipeline is "none": every tensor goes
-// plain.
+// A Pipeline is a list of stages. The nil Pipeline is "none": it sends every tensor
+// plain. It is immutable.
 type Pipeline struct {
 	steps []step
 }
 
-// A step is one stage of a pipeline, with its parameter.
 type step struct {
 	*kind
 	value float64
@@ -48,8 +47,8 @@ func (s step) String() string {
 	}
 }
 
-// Names returns what a pipeline is made of, in the order of help: "none", then
-// the name of each stage, with "=P" or "=N" where it has a parameter.
+// Names returns "none" and then each stage, with "=P" (a percentage) or "=N" (a whole
+// number) if it has a parameter.
 func Names() []string {
 	all := []string{"none"}
 	for _, k := range kinds {
@@ -58,9 +57,10 @@ func Names() []string {
 	return all
 }
 
-// Parse reads a pipeline such as "sparse" or "bf16+gaps+zstd". "none" gives nil.
-// A stage that makes nothing smaller by itself gets the one that does: "xor" is
-// "xor+zstd".
+// Parse reads a pipeline such as "sparse" or "bf16+gaps+zstd"; "none" returns nil. Parse
+// completes stages that need a later one to pay: "xor" means "xor+zstd", and "topk=1%"
+// means "topk=1%+gaps". Unknown stages, wrong parameters and stages in the wrong order
+// are errors.
 func Parse(text string) (*Pipeline, error) {
 	if text == "none" {
 		return nil, nil
@@ -95,8 +95,8 @@ func Parse(text string) (*Pipeline, error) {
 	return p, nil
 }
 
-// finish puts the stage called name in its place, if there is a name and no stage
-// there.
+// finish inserts the stage called name at its place, unless name is empty or a stage is
+// already there.
 func (p *Pipeline) finish(name string) {
 	k := kindOf(name)
 	if k == nil {
@@ -108,7 +108,7 @@ func (p *Pipeline) finish(name string) {
 	}
 }
 
-// String returns the pipeline as Parse reads it.
+// String returns the text that [Parse] reads as p, with the stages that Parse added.
 func (p *Pipeline) String() string {
 	if p == nil {
 		return "none"
@@ -116,7 +116,8 @@ func (p *Pipeline) String() string {
 	return strings.Join(p.Steps(), "+")
 }
 
-// Steps returns each stage, with its parameter, in the order of encoding.
+// Steps returns the stages with their parameters, such as "kc=8", in the order of
+// encoding.
 func (p *Pipeline) Steps() (all []string) {
 	if p == nil {
 		return nil
@@ -127,18 +128,18 @@ func (p *Pipeline) Steps() (all []string) {
 	return all
 }
 
-// Lossy reports whether what arrives may differ from what was sent.
+// Lossy reports whether values may arrive changed.
 func (p *Pipeline) Lossy() bool {
 	return p != nil && slices.ContainsFunc(p.steps, func(s step) bool { return s.lossy })
 }
 
-// Base reports whether the pipeline needs the tensor of the version before.
+// Base reports whether the pipeline needs a base: the tensor's previous version.
 func (p *Pipeline) Base() bool {
 	return p != nil && slices.ContainsFunc(p.steps, func(s step) bool { return s.base })
 }
 
-// Takes says why tensors of spec s go plain, whatever is in them. Nil: they do
-// not.
+// Takes returns nil if p can encode tensors of spec s. Otherwise every such tensor is
+// sent plain, and the error gives the reason. An invalid s is also an error.
 func (p *Pipeline) Takes(s tensor.Spec) error {
 	if p == nil {
 		return fmt.Errorf("codec: %q: there is no codec", s.Name)

@@ -13,7 +13,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// lossless are pipelines whose tensors arrive bit for bit.
+// lossless are pipelines whose tensors arrive unchanged, bit for bit.
 var lossless = []string{
 	"sparse", "gaps", "xor+shuffle+zstd", "zstd", "shuffle+zstd", "xor+zstd", "sparse+zstd", "gaps+zstd",
 }
@@ -23,16 +23,15 @@ func mustParse(t testing.TB, text string) *Pipeline {
 	return check.Value(Parse(text))(t)
 }
 
-// specials are bits that arithmetic does not keep: NaNs with payloads, quiet and
-// not, both zeros, infinities and denormals of each float, and the ends of
-// integers.
+// specials are bit patterns that arithmetic does not preserve: NaNs with payloads, quiet and signalling, both zeros,
+// infinities and denormals of each float type, and the extremes of integers.
 var specials = []uint64{
 	0, 1, 0x7f, 0x80, 0xff, 0x8000, 0x7fff, 0x7f81, 0xff80, 0x7c01, 0xfe55, 0x0001, 0xffff,
 	0x80000000, 0x7f800001, 0xffc12345, 0x00000001, 0x7f800000,
 	0x8000000000000000, 0x7ff0000000000001, 0xfff8000000abcdef, 0x000fffffffffffff, 0x7ff0000000000000,
 }
 
-// pair returns a tensor of n words in which the share of them differs from base.
+// pair returns a tensor of n elements, and its base, from which about the given share of elements differs.
 func pair(r *rand.Rand, d tensor.DType, n int, share float64) (base, cur []byte, s tensor.Spec) {
 	size := d.Size()
 	base = make([]byte, n*size)
@@ -58,10 +57,9 @@ func put8(dst []byte, v uint64, size int) {
 	copy(dst[:size], b[:])
 }
 
-// TestRoundTrip: what a lossless pipeline unpacks is what was packed, bit for
-// bit, into fresh memory and over the base (O16: the receiver's result equals
-// the full model), of all types and of sizes around those that the code treats
-// apart. Unchanged tensors cost nothing.
+// TestRoundTrip: a lossless pipeline restores the packed tensor bit for bit, in fresh memory and over the base (O16:
+// the receiver's result equals the full model). It does so for all types, and for sizes around the special cases of the
+// code. Unchanged tensors cost nothing.
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 2, 3, 7, 8, 9, 31, 511, 512, 513, 1023, 4095, 4096, 4097, 5000, 3*4096 + 5}
@@ -82,7 +80,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// trip is arrives for what has to arrive as it was.
+// trip is arrives for lossless pipelines: it also checks that the tensor arrives unchanged.
 func trip(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) (Mode, int) {
 	t.Helper()
 	got, m, n := arrives(t, c, base, cur, s)
@@ -92,8 +90,8 @@ func trip(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) (Mode, int) {
 	return m, n
 }
 
-// TestParse: pipelines are selected by name (O14), and an order that makes no
-// sense is refused with those that do.
+// TestParse: pipelines are selected by name (O14). If stages are in an impossible order, the error lists the possible
+// ones.
 func TestParse(t *testing.T) {
 	for _, text := range lossless {
 		p := mustParse(t, text)
@@ -126,9 +124,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestSizes: what a delta is worth (O14, O16): of bf16 of which 2 %
-// of the words changed, sparse sends 6.0 % and gaps at most 3.5 %, and a tensor that
-// did not change costs nothing.
+// TestSizes: differences are small (O14, O16). If 2 % of a bf16 tensor's elements changed, sparse sends 6.0 % of its
+// bytes and gaps at most 3.5 %. An unchanged tensor costs nothing.
 func TestSizes(t *testing.T) {
 	base, cur := altered(tensor.BF16, 1<<20)
 	s := specOf(tensor.BF16, 1<<19)
@@ -150,7 +147,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestGapsForm: gaps takes the shorter of its forms.
+// TestGapsForm: gaps uses the shorter of its two forms.
 func TestGapsForm(t *testing.T) {
 	const count = 8000
 	for every, form := range map[int]byte{1: byBitmap, 7: byBitmap, 8: byGaps, 100: byGaps, 200: byGaps} {
@@ -168,8 +165,8 @@ func TestGapsForm(t *testing.T) {
 	}
 }
 
-// TestSteady: a Coder that has seen a model allocates nothing that grows with it, and a
-// lossy one nothing at all.
+// TestSteady: once a Coder has coded a model, it allocates no memory in proportion to the model, and a lossy one none
+// at all.
 func TestSteady(t *testing.T) {
 	for _, p := range pipelines(t) {
 		for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
@@ -196,7 +193,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// steps returns one of each stage.
+// steps returns one step of each kind of stage.
 func steps() (all []step) {
 	for _, k := range kinds {
 		s := step{kind: k, value: 1}
@@ -208,7 +205,7 @@ func steps() (all []step) {
 	return all
 }
 
-// pipelines returns one of each stage, and all that are lossless.
+// pipelines returns a pipeline for each stage, and all lossless pipelines.
 func pipelines(t testing.TB) (all []*Pipeline) {
 	for _, s := range steps() {
 		all = append(all, mustParse(t, s.String()))
@@ -219,9 +216,8 @@ func pipelines(t testing.TB) (all []*Pipeline) {
 	return all
 }
 
-// TestSameBytes: what a Coder makes of a tensor does not depend on what it packed
-// before. So two processes that lose bits lose the same ones, whatever each has
-// packed: also whether a tensor goes plain is the same.
+// TestSameBytes: the bytes that a Coder makes of a tensor, and whether it sends the tensor plain, do not depend on
+// earlier tensors. So two processes with a lossy codec lose the same bits, whatever each has packed before.
 func TestSameBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	used := map[string]*Coder{}

@@ -8,14 +8,14 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Mode says how one tensor was packed.
+// A Mode is how one tensor was packed.
 type Mode uint8
 
-// Their numbers travel.
+// The numbers are sent.
 const (
 	Plain     Mode = iota // the tensor's own bytes
-	Unchanged             // nothing: it is the base
-	Coded                 // what the pipeline made of it
+	Unchanged             // no bytes: the tensor equals its base
+	Coded                 // the output of the pipeline's last stage
 )
 
 func (m Mode) String() string {
@@ -30,16 +30,16 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
-// A Coder packs and unpacks tensors with one pipeline. It grows with the largest
-// tensor and keeps what it has. One goroutine at a time uses it.
+// A Coder packs and unpacks tensors with one pipeline. It keeps scratch memory for the
+// largest tensor so far. Only one goroutine may use it at a time.
 type Coder struct {
 	stages []stage
 	kinds  []*kind
-	base   int     // so many stages, from the first, may see a base
-	forms  []words // before each stage and after the last, of the tensor at hand
+	base   int     // number of stages up to the last that needs a base; 0 if none does
+	forms  []words // forms of the current tensor: before each stage and after the last
 
-	cur   [][]byte // scratch: what each stage but the last makes of the tensor
-	bases [][]byte // and of the base
+	cur   [][]byte // scratch: output of each stage except the last, for the tensor
+	bases [][]byte // the same for the base
 }
 
 // NewCoder returns a Coder for p.
@@ -65,12 +65,12 @@ func (p *Pipeline) NewCoder() *Coder {
 	return c
 }
 
-// Pack writes cur, a tensor of spec s, to dst, which must have room for len(cur)
-// bytes, and returns how and how many bytes that took.
+// Pack packs cur, a tensor of spec s, into dst, and returns the mode and the number of
+// bytes written. dst must have room for len(cur) bytes and must not overlap cur or base.
 //
-// Base is what the receiver will unpack with, or nil if there is none: then a
-// pipeline that needs one sends the tensor plain. Pipelines that need none ignore
-// it. Nothing is kept of the arguments.
+// base must be the tensor that the receiver will pass to [Coder.Unpack], or nil. If it is
+// nil and the pipeline needs a base, the tensor is sent plain. Other pipelines ignore
+// base. Pack keeps none of its arguments. It fails if their lengths do not fit s.
 func (c *Coder) Pack(dst, base, cur []byte, s tensor.Spec) (Mode, int, error) {
 	if err := c.check(base, cur, s); err != nil {
 		return Plain, 0, err
@@ -95,8 +95,10 @@ func (c *Coder) Pack(dst, base, cur []byte, s tensor.Spec) (Mode, int, error) {
 	return Plain, copy(dst, cur), nil
 }
 
-// Unpack is the inverse: it writes the tensor that src holds to dst, which has
-// its size and may be base. Src is untrusted. On an error dst may be written in
+// Unpack restores to dst the tensor of spec s that [Coder.Pack] packed into src. dst must
+// have the tensor's size and may be base. base must equal the one that Pack had.
+//
+// src is untrusted: malformed content is an error. Then dst may have been written in
 // part.
 func (c *Coder) Unpack(m Mode, dst, base, src []byte, s tensor.Spec) error {
 	if err := c.check(base, dst, s); err != nil {
@@ -126,8 +128,7 @@ func (c *Coder) Unpack(m Mode, dst, base, src []byte, s tensor.Spec) error {
 	return nil
 }
 
-// check compares the lengths of a tensor and its base, if there is one, with the
-// spec.
+// check compares the lengths of data and, unless it is nil, base with s.
 func (c *Coder) check(base, data []byte, s tensor.Spec) error {
 	n, err := s.Bytes()
 	if err != nil {
@@ -153,7 +154,7 @@ func (c *Coder) shape(d tensor.DType, n int) (err error) {
 	return nil
 }
 
-// encode runs the stages one after another, the last one to dst.
+// encode runs all stages; the last one writes to dst.
 func (c *Coder) encode(dst, base, cur []byte) (n int, err error) {
 	last := len(c.stages) - 1
 	for i, st := range c.stages {
@@ -172,10 +173,10 @@ func (c *Coder) encode(dst, base, cur []byte) (n int, err error) {
 	return n, nil
 }
 
-// decode undoes the stages from i on, whose words come to dst, and returns how
-// many bytes those are: all of dst, but for what is opaque.
+// decode undoes stage i and all later ones. It writes the restored input of stage i to
+// dst and returns its length: len(dst), or less if that input is opaque.
 func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
-	if c.kinds[i].place == pick { // the receiver need not know that words were picked
+	if c.kinds[i].place == pick { // only the sender chooses elements
 		return c.decode(i+1, dst, base, src)
 	}
 	if i+1 < len(c.stages) {
@@ -201,7 +202,7 @@ func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
 	return n, nil
 }
 
-// seen returns the base for stage i.
+// seen returns base if stage i uses one.
 func (c *Coder) seen(i int, base []byte) []byte {
 	if c.kinds[i].base {
 		return base
@@ -209,7 +210,8 @@ func (c *Coder) seen(i int, base []byte) []byte {
 	return nil
 }
 
-// next returns the base for the stage after i: what stage i makes of its own.
+// next returns the base for the stage after i: stage i's encoding of its own base; nil if
+// no later stage needs one.
 func (c *Coder) next(i int, base []byte) ([]byte, error) {
 	if i+1 >= c.base {
 		return nil, nil
@@ -222,8 +224,8 @@ func (c *Coder) next(i int, base []byte) ([]byte, error) {
 	return out, err
 }
 
-// grow returns n bytes of the scratch memory *b, and makes it larger if need be.
-// They are aligned for all types.
+// grow returns n bytes of scratch memory *b, which it replaces if too small. They are
+// aligned for every type.
 func grow(b *[]byte, n int) []byte {
 	if cap(*b) < n {
 		*b = make([]byte, max(n, 64))

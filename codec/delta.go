@@ -9,13 +9,12 @@ import (
 
 var little = binary.LittleEndian
 
-// sparse sends the index and the value of each word that changed: all indices as
-// u32, then all values.
+// sparse sends the indices of all changed elements (u32), then their values.
 type sparse struct{ differ }
 
 func (*sparse) takes(in words) (words, error) { return opaque(in.bytes), few(in) }
 
-// few says whether u32 can number the words.
+// few returns an error if u32 cannot number the elements.
 func few(in words) error {
 	if uint64(in.bytes/in.dtype.Size()) > math.MaxUint32 {
 		return fmt.Errorf("numbers words with 32 bits, and there are %d", in.bytes/in.dtype.Size())
@@ -64,19 +63,19 @@ func (*sparse) decode(dst, base, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// block is how many bytes are compared at a time.
+// block is the number of bytes that are compared at a time.
 const block = 4096
 
-// A differ finds the words that differ between two blocks. It writes down what may
-// differ before it knows, and goes on by one if it does: a branch would be
-// guessed wrong each time that something changed.
+// A differ finds the elements that differ between two blocks. It stores each candidate
+// and then adds 1 to the count if it differs: a branch would be mispredicted at each
+// change.
 type differ struct {
-	groups [block/8 + 1]uint16 // of 8 bytes that differ: where they start
+	groups [block/8 + 1]uint16 // offsets of groups of 8 bytes that differ
 	found  [block + 8]uint16
 }
 
-// words returns the indices of the words of size bytes that differ between a and
-// b, at most a block. The next call overwrites them.
+// words returns the indices of the elements of size bytes that differ between a and b,
+// which are equally long, at most a block. The next call overwrites the result.
 func (d *differ) words(a, b []byte, size int) []uint16 {
 	if bytes.Equal(a, b) {
 		return nil
@@ -145,7 +144,6 @@ func (d *differ) words(a, b []byte, size int) []uint16 {
 	return d.found[:n]
 }
 
-// differs returns 1 if x is not 0.
 func differs(x uint64) (n int) {
 	if x != 0 {
 		n = 1
@@ -153,14 +151,13 @@ func differs(x uint64) (n int) {
 	return n
 }
 
-// gather writes the words of src that are at the given indices to dst.
+// gather copies the elements at the given indices of src to dst.
 func gather(dst, src []byte, at []uint16, size int) {
 	for i, w := range at {
 		put(dst[i*size:], src[int(w)*size:], size)
 	}
 }
 
-// put copies the first word of src to dst.
 func put(dst, src []byte, size int) {
 	switch size {
 	case 1:

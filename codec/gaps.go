@@ -7,18 +7,18 @@ import (
 	"math/bits"
 )
 
-// gaps sends where words changed as the distances from one to the next, in
-// varints, or as a bitmap, whichever is shorter, and then their values. Before
-// that stand the form, one byte, and the number of changed words, u32.
+// gaps sends a byte for the form of positions, the number of changed elements (u32),
+// their positions and their values. Positions are the numbers of unchanged elements
+// between changed ones, as varints, or a bitmap, whichever is shorter.
 type gaps struct{ differ }
 
-// The forms of positions.
+// Forms of positions; the numbers are sent.
 const (
 	byGaps = iota
 	byBitmap
 )
 
-// headLen is how many bytes the form and the number take.
+// headLen is the length of the form and the number, in bytes.
 const headLen = 5
 
 var errLonger = errors.New("gaps are longer than a bitmap")
@@ -33,8 +33,8 @@ func (g *gaps) encode(dst, base, cur []byte, in words) (int, error) {
 	return n, err
 }
 
-// write encodes in the given form. Positions get the room of a bitmap, so that
-// values have their place while the number of both is not known.
+// write encodes positions in the given form. It first puts the values behind room for a
+// bitmap, because the length of the positions is not known yet.
 func (g *gaps) write(dst, base, cur []byte, in words, form byte) (int, error) {
 	size := in.dtype.Size()
 	room := headLen + (in.bytes/size+7)/8

@@ -13,8 +13,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// hostile are bytes that no coder made, for a tensor like hostileSpec: what a
-// pipeline makes of each is an error that says why. They are where fuzzing starts.
+// hostile are bytes that no coder makes, for a tensor like hostileSpec. A pipeline rejects each with an error that
+// gives the reason. They are also seeds for fuzzing.
 var hostile = []struct {
 	codec, name string
 	src         []byte
@@ -59,7 +59,7 @@ var hostile = []struct {
 
 var hostileSpec = tensor.Spec{Name: "layer.1", DType: tensor.BF16, Shape: []int{41}}
 
-// sparseOf returns what sparse makes of changes at the given words.
+// sparseOf returns the output of sparse for changes of the given elements.
 func sparseOf(at ...uint32) (b []byte) {
 	for _, i := range at {
 		b = little.AppendUint32(b, i)
@@ -67,14 +67,12 @@ func sparseOf(at ...uint32) (b []byte) {
 	return append(b, make([]byte, 2*len(at))...)
 }
 
-// gapsOf returns what gaps makes of that many changes, with as many values as are
-// asked for.
+// gapsOf returns an output of gaps that claims n changes, with the given positions and number of values.
 func gapsOf(form byte, n uint32, at []byte, values int) []byte {
 	return slices.Concat([]byte{form}, little.AppendUint32(nil, n), at, make([]byte, 2*values))
 }
 
-// run returns a frame of zstd without its size: one byte n times, up to 128 KiB at
-// a time.
+// run returns a zstd frame that does not state its size: one byte n times, in blocks of up to 128 KiB.
 func run(n int) []byte {
 	const most = 128 << 10
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x40} // no flags; a window of 256 KiB
@@ -92,17 +90,16 @@ func run(n int) []byte {
 	}
 }
 
-// bomb is 2 MiB in 70 bytes.
+// bomb expands from 70 bytes to 2 MiB.
 var bomb = run(2 << 20)
 
-// TestHostile: what no coder made is an error that names the tensor, the stage
-// and the reason. Nothing is written beyond the tensor, and a bomb takes little
-// memory.
+// TestHostile: bytes that no coder makes are rejected with an error that names the tensor, the stage and the reason.
+// Nothing is written beyond the tensor, and a bomb uses little memory.
 func TestHostile(t *testing.T) {
 	base := bytes.Repeat([]byte{1, 2}, 41)
 	for _, h := range hostile {
 		c := mustParse(t, h.codec).NewCoder()
-		if h.name == "a bomb" { // what a decoder needs for anything
+		if h.name == "a bomb" { // warm up: memory that any decoder needs
 			check.Must(t, check.Err(unpack(t, c, Coded, hostileSpec, base, run(82), false)))
 		}
 		var before, after runtime.MemStats
@@ -116,8 +113,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestModes: a mode and a length that do not belong together are errors, and so
-// is a base that is missing (O16).
+// TestModes: a length that does not fit the mode is an error, and so is a missing base (O16).
 func TestModes(t *testing.T) {
 	base := make([]byte, 82)
 	for _, c := range []struct {
@@ -142,8 +138,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// unpack unpacks into memory with a guard on both sides, and over the base if
-// told so.
+// unpack unpacks into memory with a guard on both sides, and over the base if over is set.
 func unpack(t *testing.T, c *Coder, m Mode, s tensor.Spec, base, src []byte, over bool) ([]byte, error) {
 	t.Helper()
 	guard := bytes.Repeat([]byte{0xa5}, 64)
@@ -161,7 +156,7 @@ func unpack(t *testing.T, c *Coder, m Mode, s tensor.Spec, base, src []byte, ove
 	return dst, err
 }
 
-// fuzzUnpack starts from what the pipeline made, and from what it did not.
+// fuzzUnpack fuzzes unpacking. Seeds are outputs of the pipeline and the inputs in hostile.
 func fuzzUnpack(f *testing.F, text string) { fuzzPipeline(f, mustParse(f, text)) }
 
 func fuzzPipeline(f *testing.F, p *Pipeline) {
@@ -174,7 +169,7 @@ func fuzzPipeline(f *testing.F, p *Pipeline) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, d := range tensor.DTypes() {
 		base, cur, s := pair(r, d, 300, 0.1)
-		if p.Lossy() && d.Float() { // which refuses NaNs
+		if p.Lossy() && d.Float() { // lossy stages do not accept NaNs
 			base, cur = drift(d, 300, 0.1)
 		}
 		dst := make([]byte, len(cur))
@@ -212,8 +207,8 @@ func FuzzXor(f *testing.F)        { fuzzUnpack(f, "xor+zstd") }
 func FuzzShuffle(f *testing.F)    { fuzzUnpack(f, "shuffle+zstd") }
 func FuzzZstd(f *testing.F)       { fuzzUnpack(f, "zstd") }
 
-// FuzzPack: whatever two tensors hold, the second one arrives. Without zstd: which
-// code that runs depends on what it did before, and fuzzing would never settle.
+// FuzzPack: whatever two tensors hold, the second one arrives. Pipelines with zstd are left out: which code zstd runs
+// depends on earlier calls, so fuzzing would never settle.
 func FuzzPack(f *testing.F) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, d := range tensor.DTypes() {
@@ -237,7 +232,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// FuzzParse: what is read is written so that it is read the same.
+// FuzzParse: the text of a parsed pipeline parses to the same pipeline.
 func FuzzParse(f *testing.F) {
 	f.Add("none")
 	f.Add(strings.Join(Names(), "+"))

@@ -7,14 +7,15 @@ import (
 	"ipcbench/tensor"
 )
 
-// absmax is int8: of each block of values a scale, an f32, and then a byte for each
-// value, which counts scales. The scale is the block's largest magnitude through
-// 127. A tensor with a NaN, an infinity, or what overflows f32 goes plain.
+// absmax is int8. For each block of values, it sends a scale (f32, the largest magnitude
+// ÷ 127), then a byte per value, the nearest multiple of the scale. A tensor with a NaN,
+// an infinity or a value beyond f32 is sent plain. Blocks are as in Dettmers et al.,
+// "8-bit Optimizers via Block-wise Quantization", 2021, but steps are equal.
 type absmax struct {
 	scratch []float32
 }
 
-// scaled is how many values share a scale.
+// scaled is the number of values per scale.
 const scaled = 4096
 
 func (*absmax) takes(in words) (words, error) {
@@ -39,7 +40,7 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 			return 0, errPlain
 		}
 		little.PutUint32(dst, math.Float32bits(scale))
-		steps := 0.0 // in one unit
+		steps := 0.0 // steps per unit
 		if top > 0 {
 			steps = 127 / absmax
 		}
@@ -49,10 +50,10 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 	return out.bytes, nil
 }
 
-// count writes how many steps each value is from 0.
+// count writes each value of x as the nearest multiple of 1/steps.
 func count(dst []byte, x []float32, steps float64) {
 	i := 0
-	for ; i+4 <= len(x); i += 4 { // half as fast again as one at a time
+	for ; i+4 <= len(x); i += 4 { // 1.5 times as fast as one at a time
 		v, q := (*[4]float32)(x[i:]), (*[4]byte)(dst[i:])
 		q[0], q[1], q[2], q[3] = whole(v[0], steps), whole(v[1], steps), whole(v[2], steps), whole(v[3], steps)
 	}
@@ -61,14 +62,14 @@ func count(dst []byte, x []float32, steps float64) {
 	}
 }
 
-// whole rounds v × steps to nearest even. An f64 as large as 3<<51 has no room for a
-// fraction, so that the addition does it; its last byte is the number's.
+// whole rounds v × steps to nearest, ties to even. An f64 near 3<<51 has no bits for a
+// fraction, so the addition rounds, and the last byte of the sum is the integer's.
 func whole(v float32, steps float64) byte {
 	return byte(math.Float64bits(float64(float64(v)*steps) + 3<<51))
 }
 
-// magnitude returns the largest magnitude of x, in its bits, whose order is the
-// same: if it is not below inf32, there is an infinity or a NaN.
+// magnitude returns the bits of the largest magnitude in x: inf32 or more if there is an
+// infinity or a NaN.
 func magnitude(x []float32) uint32 {
 	var a, b, c, d uint32 // four, which do not wait for one another
 	for ; len(x) >= 4; x = x[4:] {
@@ -105,7 +106,6 @@ func (a *absmax) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// wantFloats is why a stage that takes floats does not take in.
 func wantFloats(in words) error {
 	if !in.dtype.Float() {
 		return fmt.Errorf("wants floats, not %v", in.dtype)
@@ -113,13 +113,13 @@ func wantFloats(in words) error {
 	return nil
 }
 
-// scaleOK reports whether 127 steps are a length: not negative, and finite.
+// scaleOK reports whether scale is not negative and 127 × scale is finite.
 func scaleOK(scale float32) bool {
 	return math.Float32bits(127*scale) < inf32
 }
 
-// floats returns src's elements, of type d, as float32s: a view of f32, and for
-// others a copy in scratch, which it makes larger if it has to.
+// floats returns src's elements, of type d, as float32: for f32 a view of src, otherwise
+// a copy in *scratch, which it replaces if too small.
 func floats(scratch *[]float32, src []byte, d tensor.DType) []float32 {
 	x := room(scratch, src, d)
 	if d != tensor.F32 {
@@ -128,7 +128,7 @@ func floats(scratch *[]float32, src []byte, d tensor.DType) []float32 {
 	return x
 }
 
-// room returns memory for the elements of b as float32s: b's own, if it is f32.
+// room returns memory for the elements of b as float32: b itself for f32, else *scratch.
 func room(scratch *[]float32, b []byte, d tensor.DType) []float32 {
 	if d == tensor.F32 {
 		return tensor.Slice[float32](b)

@@ -20,14 +20,14 @@ var lossy = []string{"bf16", "int8", "topk=1%", "kc=8", "stc=1%", "skc"}
 
 var floatTypes = []tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
 
-// TestPipelinesByName: "each pipeline selectable by name; ratio and max error
-// reported; lossy flag correct" (O14). Of 64 Ki weights, 2 % changed.
+// TestPipelinesByName: "each pipeline selectable by name; ratio and max error reported; lossy flag correct" (O14). The
+// tensor has 64 Ki weights, 2 % of them changed.
 func TestPipelinesByName(t *testing.T) {
 	for _, test := range []struct {
 		text, whole string
 		d           tensor.DType
-		least, most float64 // bytes that travel, in percent
-		wrong       float64 // the largest error, in deviations of a weight
+		least, most float64 // ratio, in percent
+		wrong       float64 // largest error, in standard deviations of the weights
 	}{
 		{"bf16", "bf16", tensor.F32, 50, 50, 0.01},
 		{"bf16", "bf16", tensor.F64, 25, 25, 0.01},
@@ -56,7 +56,7 @@ func TestPipelinesByName(t *testing.T) {
 	}
 }
 
-// TestRefusals: what a stage does not take is refused by its name, and goes plain.
+// TestRefusals: a tensor that a stage does not support is rejected by Takes and sent plain.
 func TestRefusals(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, text := range lossy {
@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGoPlain: what a stage has no number for goes plain, bit for bit.
+// TestGoPlain: tensors with values that a stage cannot represent are sent plain, bit for bit.
 func TestGoPlain(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, test := range []struct {
@@ -101,8 +101,7 @@ func TestGoPlain(t *testing.T) {
 	}
 }
 
-// TestBound: nothing arrives further from what was sent than its bound says,
-// whatever it is.
+// TestBound: no value arrives with an error above its codec's bound, whatever the value is.
 func TestBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, text := range []string{"bf16", "int8", "bf16+gaps", "int8+zstd"} {
@@ -135,8 +134,8 @@ func TestBound(t *testing.T) {
 	check.That(t, ok && b.String() == "exact", "sparse has bound %v, %v", b, ok)
 }
 
-// awkward fills data with floats: of all sizes, of one size, next to 0, in the
-// middle between two steps of int8, or any bits.
+// awkward fills data with floats: of one or many magnitudes, close to 0, halfway between two steps of int8, or any
+// bits.
 func awkward(r *rand.Rand, data []byte, d tensor.DType, trial int) {
 	n := len(data) / d.Size()
 	scale := math.Ldexp(1+r.Float64(), r.IntN(274)-148)
@@ -187,9 +186,8 @@ func within(b Bound, got, sent []float64) error {
 	return nil
 }
 
-// TestBF16Nearest: every bf16, and what lies between it and the next, in the
-// middle and beside, becomes the nearest, and of two the even one. What is a bf16
-// already stays what it is, each NaN too.
+// TestBF16Nearest: each float becomes the nearest bf16, of two the even one. Tried are bf16s, which are unchanged, even
+// NaNs, and floats between, halfway between and beside them.
 func TestBF16Nearest(t *testing.T) {
 	float := func(h uint32) float64 { return float64(math.Float32frombits(h << 16)) }
 	all := make([]byte, 2<<16)
@@ -207,14 +205,14 @@ func TestBF16Nearest(t *testing.T) {
 				want++
 			}
 			got, narrowed := bf16Of(t, x, tensor.F64), bf16Of(t, x, tensor.F32)
-			if x == x && float64(float32(x)) != x { // which no float32 is
+			if x == x && float64(float32(x)) != x { // x is not exact as a float32
 				narrowed = got
 			}
 			switch {
 			case x != x:
 				check.Need(t, float(uint32(got)) != float(uint32(got)) && float(uint32(narrowed)) != float(uint32(narrowed)),
 					"NaN %x becomes %04x, and from f32 %04x", math.Float64bits(x), got, narrowed)
-			case !math.IsInf(next, 0) || math.Abs(x) < math.Abs(here)*(1+1./512): // else it goes plain: TestGoPlain
+			case !math.IsInf(next, 0) || math.Abs(x) < math.Abs(here)*(1+1./512): // otherwise it is sent plain, see TestGoPlain
 				check.Need(t, got == want && narrowed == want, "%v becomes %04x, and from f32 %04x, want %04x", x, got, narrowed, want)
 			}
 		}
@@ -226,7 +224,7 @@ func TestBF16Nearest(t *testing.T) {
 	}
 }
 
-// bf16Of narrows x alone and among others, which must be the same.
+// bf16Of narrows x, and checks that its position among other values does not matter.
 func bf16Of(t *testing.T, x float64, d tensor.DType) uint16 {
 	t.Helper()
 	src, dst := little.AppendUint64(nil, math.Float64bits(x)), make([]byte, 14)
@@ -238,8 +236,8 @@ func bf16Of(t *testing.T, x float64, d tensor.DType) uint16 {
 	return little.Uint16(dst)
 }
 
-// TestTopKSelects: the words that are kept are those that a sort would choose, the
-// first ones of equals; the others are the base's.
+// TestTopKSelects: topk keeps the elements that a sort would select, the first ones of equals. Other elements keep the
+// base's values.
 func TestTopKSelects(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, d := range floatTypes {
@@ -265,7 +263,7 @@ func TestTopKSelects(t *testing.T) {
 	}
 }
 
-// sorted returns the k indices of the largest differences, in their order.
+// sorted returns the k indices of the largest differences, in increasing order.
 func sorted(base, cur []byte, d tensor.DType, k int) []int {
 	old, now := elements(base, d), elements(cur, d)
 	var at []int
@@ -277,7 +275,7 @@ func sorted(base, cur []byte, d tensor.DType, k int) []int {
 	}
 	slices.SortStableFunc(at, func(i, j int) int {
 		a, b := size(i), size(j)
-		if a != a || b != b { // cmp has NaNs first
+		if a != a || b != b { // cmp orders NaNs first
 			return cmp.Compare(a, b)
 		}
 		return cmp.Compare(b, a)
@@ -287,8 +285,7 @@ func sorted(base, cur []byte, d tensor.DType, k int) []int {
 	return at
 }
 
-// TestTernary: stc moves the words that changed most by one magnitude, which is
-// their mean, and no others.
+// TestTernary: stc moves the elements that changed most by the mean of their changes, and no others.
 func TestTernary(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
 		base, cur := drift(d, 30000, 0.1)
@@ -309,14 +306,13 @@ func TestTernary(t *testing.T) {
 	}
 }
 
-// TestClusters: the error of kc for normal values is within a fifth of the least
-// that any N numbers can have: J. Max, "Quantizing for Minimum Distortion", 1960,
-// table I. What has few values arrives as it was.
+// TestClusters: for normal values, the error of kc is within a fifth of the smallest that any N values can have (J.
+// Max, "Quantizing for Minimum Distortion", 1960, table I). A tensor with few distinct values arrives unchanged.
 func TestClusters(t *testing.T) {
 	_, cur := drift(tensor.F32, 100000, 0)
 	for _, test := range []struct {
 		n     int
-		least float64 // mean square error, of a variance
+		least float64 // mean square error, as a share of the variance
 	}{{2, 0.3634}, {4, 0.1175}, {8, 0.03454}, {16, 0.009497}, {32, 0.002499}} {
 		got, _, _ := arrives(t, mustParse(t, fmt.Sprintf("kc=%d", test.n)).NewCoder(), nil, cur, specOf(tensor.F32, 100000))
 		sum, values, sent := 0.0, map[float64]bool{}, elements(cur, tensor.F32)
@@ -336,8 +332,8 @@ func TestClusters(t *testing.T) {
 	check.That(t, m == Coded && bytes.Equal(got, few), "four values do not arrive as they were, %v", m)
 }
 
-// TestSameBits: server, workers and the reference get the same bits, and so do other
-// builds: nothing depends on the order of a map or on how a compiler rounds.
+// TestSameBits: server, workers, reference chain and other builds get the same bits, because nothing depends on map
+// order or on a compiler's rounding.
 func TestSameBits(t *testing.T) {
 	want := map[string]uint64{
 		"bf16": 0xcc9371651777d5f2, "int8": 0x0dd6d23442761234, "topk=1%": 0x9ec2e1708a4d93fd, "kc=8": 0x9587a85b96941fed,
@@ -354,7 +350,7 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestBadInput: what a peer may say wrong is an error with its reason.
+// TestBadInput: invalid input from a peer is an error that gives the reason.
 func TestBadInput(t *testing.T) {
 	f32 := func(x ...float32) (b []byte) {
 		for _, x := range x {
@@ -366,7 +362,7 @@ func TestBadInput(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		st         stage
-		src        []byte // for 10 f32s
+		src        []byte // for 10 elements of f32
 	}{
 		{"cut", "19 bytes, want 20", bf16{}, make([]byte, 19)},
 		{"long", "21 bytes, want 20", bf16{}, make([]byte, 21)},
@@ -395,8 +391,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The stages by themselves: what zstd lets through depends on more than they can
-// change.
+// fuzzStage fuzzes a stage without the zstd after it, because fuzzed bytes rarely pass zstd.
 func fuzzStage(f *testing.F, name string, value float64) {
 	fuzzPipeline(f, &Pipeline{steps: []step{{kindOf(name), value}}})
 }
@@ -408,7 +403,7 @@ func FuzzKC(f *testing.F)   { fuzzStage(f, "kc", 3) }
 func FuzzSTC(f *testing.F)  { fuzzStage(f, "stc", 5) }
 func FuzzSKC(f *testing.F)  { fuzzStage(f, "skc", 0) }
 
-// arrives packs cur and returns what is unpacked, also over the base.
+// arrives packs cur, and returns the tensor unpacked from it, also over the base.
 func arrives(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) ([]byte, Mode, int) {
 	t.Helper()
 	guard := bytes.Repeat([]byte{0xa5}, 16)
@@ -430,7 +425,7 @@ func specOf(d tensor.DType, n int) tensor.Spec {
 	return tensor.Spec{Name: "w", DType: d, Shape: []int{n}}
 }
 
-// elements returns data's floats, exactly.
+// elements returns data's floats as exact float64s.
 func elements(data []byte, d tensor.DType) []float64 {
 	if d == tensor.F64 {
 		return slices.Clone(tensor.Slice[float64](data))
@@ -444,8 +439,8 @@ func elements(data []byte, d tensor.DType) []float64 {
 	return all
 }
 
-// drift returns n floats like weights, with a deviation of 0.05, and the same after
-// a step that moved the share of them a little.
+// drift returns n floats like weights, with a deviation of 0.05, and the same after a small change of the given share
+// of them.
 func drift(d tensor.DType, n int, share float64) (base, cur []byte) {
 	r := rand.New(rand.NewPCG(3, 4))
 	old, now := make([]float32, n), make([]float32, n)

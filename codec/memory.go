@@ -2,8 +2,8 @@ package codec
 
 import "ipcbench/tensor"
 
-// Memory returns about how many bytes a Coder keeps that packs tensors like s, and
-// how many one that unpacks them.
+// Memory estimates the scratch memory, in bytes, that a [Coder] keeps to pack tensors of
+// spec s, and to unpack them. Both are 0 if such tensors are sent plain.
 func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 	n, err := s.Bytes()
 	if err != nil || p.Takes(s) != nil {
@@ -25,11 +25,11 @@ func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 		if in, _ = st.takes(in); i == last {
 			break
 		}
-		made := int64(in.bytes) // and the next stage takes it
+		made := int64(in.bytes) // kept as input of the next stage
 		pack += made
 		if step.place != pick {
 			unpack += made
-			if i < base { // of the base, too
+			if i < base { // the base is encoded as well
 				pack += made
 			}
 		}
@@ -37,8 +37,8 @@ func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 	return pack, unpack
 }
 
-// A keeper is a stage whose scratch memory is worth counting: keeps says how much it
-// has to encode words like in, and to decode them.
+// A keeper is a stage with considerable scratch memory. keeps returns its bytes for
+// encoding and for decoding elements of form in.
 type keeper interface {
 	keeps(in words) (encode, decode int64)
 }
@@ -52,8 +52,7 @@ func (c *changes) keeps(in words) (encode, decode int64) {
 	return keptChanges(c.percent, in) + diffs, diffs
 }
 
-// keptChanges returns how many bytes a selector's changes have, before some are
-// dropped.
+// keptChanges returns the bytes of a selector's longest list of changes.
 func keptChanges(percent float64, in words) int64 {
 	all := in.bytes / in.dtype.Size()
 	return 8 * int64(min(all, 2*share(percent, all)+slack))

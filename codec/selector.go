@@ -7,35 +7,34 @@ import (
 	"ipcbench/tensor"
 )
 
-// A selector finds the words of a tensor of floats that differ most from the base's.
-// It sorts nothing: while it reads the tensor it keeps the largest differences that
-// it saw, and when it has too many, it counts them by their bits to find where the
-// largest end.
+// A selector finds the elements of a float tensor that differ most from the base. It does
+// not sort. It keeps the largest differences so far. When there are too many, it counts
+// them by their bits (a radix select) to find the smallest to keep.
 type selector struct {
 	differ
-	found []change // by their words
-	least uint32   // smaller keys, and this one, are not wanted any more
+	found []change // candidates, ascending by word
+	least uint32   // changes with this key, or a smaller one, are too small
 	count [1 << 11]int
 
-	old, now   [block]byte // scratch: the words of a block that differ,
+	old, now   [block]byte // scratch: elements of a block that differ
 	from, wide [block / 2]float32
 }
 
-// A change is a word's difference from the base.
+// A change is the difference of the element with index word from the base.
 type change struct {
 	word uint32
 	diff float32
 }
 
-// key rises with the size of the change. That of a NaN is the largest; 0 is none.
+// key rises with the magnitude of the change. NaNs have the largest; 0 means no change.
 func (c change) key() uint32 { return math.Float32bits(c.diff) &^ (1 << 31) }
 
-// slack is how many changes are kept at least before some are dropped.
+// largest drops the smallest candidates whenever it has 2k + slack or more.
 const slack = 8192
 
-// largest returns the k words that differ most, the first ones of those that differ
-// as much, in the order of the tensor: fewer, if fewer differ. A difference that f32
-// cannot tell from 0 is none. The next call overwrites them.
+// largest returns the k elements that differ most from the base, or fewer if fewer
+// differ, in the order of the tensor. Of equal differences, the first are chosen.
+// Differences that are 0 in f32 are ignored. The next call overwrites the result.
 func (s *selector) largest(base, cur []byte, d tensor.DType, k int) []change {
 	size := d.Size()
 	s.found, s.least = s.found[:0], 0
@@ -58,7 +57,7 @@ func (s *selector) largest(base, cur []byte, d tensor.DType, k int) []change {
 	return s.found
 }
 
-// differences returns those of the given words.
+// differences returns cur - base for the elements at the given indices.
 func (s *selector) differences(base, cur []byte, at []uint16, d tensor.DType) []float32 {
 	old, now, diff := s.old[:len(at)*d.Size()], s.now[:len(at)*d.Size()], s.wide[:len(at)]
 	gather(old, base, at, d.Size())
@@ -79,10 +78,9 @@ func (s *selector) differences(base, cur []byte, at []uint16, d tensor.DType) []
 	return diff
 }
 
-// drop leaves the k largest of more changes, and sets least to the key of the last
-// that is left.
+// drop keeps the k largest of more changes, and sets least to the smallest key kept.
 func (s *selector) drop(k int) {
-	edge, ties := uint32(0), k // the upper bits of its key, and how many changes with them stay
+	edge, ties := uint32(0), k // the upper bits of that key, and how many changes with these bits to keep
 	for _, level := range []struct{ shift, bits int }{{20, 11}, {10, 10}, {0, 10}} {
 		clear(s.count[:])
 		mask := uint32(1)<<level.bits - 1
@@ -107,8 +105,9 @@ func (s *selector) drop(k int) {
 	})
 }
 
-// topk keeps the share of a tensor's words that differ most from the base, and sets
-// the others to the base's. What follows finds them by that.
+// topk keeps the percentage of elements that differ most from the base and sets the
+// others to the base's values. The next stage sends the differences. See Aji and
+// Heafield, "Sparse Communication for Distributed Gradient Descent", 2017.
 type topk struct {
 	selector
 	percent float64
@@ -133,12 +132,11 @@ func (t *topk) encode(dst, base, cur []byte, in words) (int, error) {
 
 func (*topk) decode(dst, _, src []byte, _ words) (int, error) { return copy(dst, src), nil }
 
-// share returns so many percent of n words, rounded up.
+// share returns percent % of n, rounded up.
 func share(percent float64, n int) int {
 	return min(int(math.Ceil(percent*float64(n)/100)), n)
 }
 
-// countedFloats is why a stage that selects words does not take in.
 func countedFloats(in words) error {
 	if err := wantFloats(in); err != nil {
 		return err

@@ -11,67 +11,65 @@ import (
 	"ipcbench/tensor"
 )
 
-// A stage turns words into others and back. One goroutine at a time uses it, and
-// its scratch memory is its own.
+// A stage encodes and decodes elements. It owns scratch memory: only one goroutine may
+// use it at a time.
 type stage interface {
-	// takes returns what the stage makes of words like in, or why it takes none of
-	// them. The error continues "kc=8 ", as in "wants floats, not i64".
+	// takes returns the form of the stage's output for input of form in, or an error if
+	// the stage does not accept such input. The error continues a text such as "kc=8 ".
 	takes(in words) (out words, err error)
 
-	// encode writes what it makes of cur, words like in, to dst and returns how many
-	// bytes that is. It must not write beyond dst: if dst is too small, or these
-	// numbers are better sent plain, it returns errPlain, as soon as it knows. Base is
-	// as long as cur if the stage has kind.base, and else nil.
+	// encode writes the encoding of cur, which has form in, to dst, and returns its
+	// bytes. If it does not fit, or the values are better sent plain, encode returns
+	// errPlain as early as possible. base is as long as cur if kind.base is set, else
+	// nil.
 	encode(dst, base, cur []byte, in words) (int, error)
 
-	// decode is the inverse: it writes words like in to dst and returns how many bytes
-	// that is. src is untrusted. Dst has in.bytes bytes and may be base. On an error
-	// dst may be written in part.
+	// decode writes the elements of form in that src encodes to dst, and returns their
+	// bytes. dst has in.bytes bytes and may be base. src is untrusted. An error may leave
+	// dst written in part.
 	decode(dst, base, src []byte, in words) (int, error)
 }
 
-// Words are what a stage takes or makes: so many bytes of elements of one type.
-// If no stage may follow but zstd, the type is U8 and bytes is a limit.
+// words is the form of a stage's input or output: bytes of elements of one type. If only
+// zstd may follow, the type is U8 and bytes is an upper limit.
 type words struct {
 	dtype tensor.DType
 	bytes int
 }
 
-// opaque are at most n bytes, made from words of n bytes: a larger encoding is
-// not wanted.
+// opaque returns the form of an encoding of n bytes. Longer ones are not used.
 func opaque(n int) words { return words{tensor.U8, n} }
 
-// errPlain says that a tensor is better sent plain.
+// errPlain means that a tensor should be sent plain.
 var errPlain = errors.New("does not get smaller")
 
-// A place is where a stage may stand: they come in this order, one of each at
-// most.
+// A place is a position in a pipeline. Stages must have ascending places.
 type place int
 
 const (
-	pick  place = iota // of some words: the others are those of the base
-	round              // to fewer bits
-	delta              // from the base
-	plane              // of bytes
-	pack               // of bytes in general
+	pick  place = iota // chooses elements and sets the others to the base's values
+	round              // reduces the bits per value
+	delta              // encodes the difference from the base
+	plane              // groups the bytes of all elements by significance
+	pack               // compresses any bytes
 )
 
-// A kind is what is known of a stage before there is one.
+// A kind describes a stage and makes instances of it.
 type kind struct {
 	name  string
-	arg   string  // of its parameter: "" has none, P is a percentage, N a whole number
-	least float64 // parameter
+	arg   string  // the parameter: "" for none, P for a percentage, N for a whole number
+	least float64 // smallest and largest N
 	most  float64
 	place place
 	lossy bool
-	base  bool                     // uses the base
-	ends  bool                     // makes bytes of which only zstd makes sense
-	then  string                   // the stage that follows if none stands in that one's place
-	bound func(tensor.DType) Bound // of the error, if it is lossy and has one
+	base  bool                     // encode and decode need the base
+	ends  bool                     // only zstd may follow, because the output is not elements
+	then  string                   // the stage that Parse adds if its place is empty; "" for none
+	bound func(tensor.DType) Bound // largest error for elements of a type; nil if the stage is lossless or has no bound
 	make  func(value float64) stage
 }
 
-// kinds are all stages, in the order of help.
+// kinds lists all stages, in the order of help.
 var kinds = []*kind{
 	{name: "sparse", place: delta, base: true, ends: true, make: func(float64) stage { return &sparse{} }},
 	{name: "gaps", place: delta, base: true, ends: true, make: func(float64) stage { return &gaps{} }},
@@ -86,7 +84,7 @@ var kinds = []*kind{
 	{name: "skc", place: round, lossy: true, base: true, ends: true, then: "zstd", make: newSKC},
 }
 
-// kindOf returns the kind of that name, or nil.
+// kindOf returns nil if there is no such kind.
 func kindOf(name string) *kind {
 	i := slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })
 	if i < 0 {
@@ -100,7 +98,7 @@ func (k *kind) leads(next *kind) bool {
 	return k.place < next.place && (!k.ends || next.place == pack)
 }
 
-// order says where stages may stand, for errors.
+// order lists the permitted order of stages, for errors.
 func order() string {
 	var at [pack + 1][]string
 	for _, k := range kinds {
@@ -113,7 +111,7 @@ func order() string {
 	return strings.Join(all, ", then ")
 }
 
-// usage returns how the stage is written: "kc=N".
+// usage returns the stage as help shows it, such as "kc=N".
 func (k *kind) usage() string {
 	if k.arg == "" {
 		return k.name
@@ -121,7 +119,6 @@ func (k *kind) usage() string {
 	return k.name + "=" + k.arg
 }
 
-// parse reads the parameter.
 func (k *kind) parse(arg string) (float64, error) {
 	number, percent := strings.CutSuffix(arg, "%")
 	v, err := strconv.ParseFloat(number, 64)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// xor sends which bits changed: words of the same size, most of them 0.
+// xor sends the exclusive or of tensor and base: elements of the same size, most of them
+// 0.
 type xor struct{}
 
 func (xor) takes(in words) (words, error) { return in, nil }
@@ -24,8 +25,8 @@ func (xor) decode(dst, base, src []byte, _ words) (int, error) {
 	return subtle.XORBytes(dst, base, src), nil
 }
 
-// shuffle sends the first byte of all words, then the second of all, and so on:
-// like comes to like.
+// shuffle sends byte 0 of all elements, then byte 1 of all, and so on, so that similar
+// bytes are adjacent. HDF5 and Blosc have the same filter.
 type shuffle struct{}
 
 func (shuffle) takes(in words) (words, error) { return in, nil }
@@ -76,9 +77,8 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// planes2 moves words of 2 bytes to the planes in dst, and returns how many: it
-// leaves a few. planes4 does so with words of 4 bytes. words2 and words4 move them
-// back.
+// planes2 and planes4 move n elements of 2 or 4 bytes to the byte planes in dst, except
+// the last n % 8, and return the number moved. words2 and words4 are their inverses.
 func planes2(dst, src []byte, n int) (i int) {
 	for ; i+8 <= n; i += 8 {
 		b := (*[16]byte)(src[2*i:])
@@ -99,8 +99,8 @@ func words2(dst, src []byte, n int) (i int) {
 	return i
 }
 
-// Two words lie in 8 bytes. Zipped, those are 4 pairs, one for each plane; four
-// times 4 pairs are transposed.
+// In planes4, each 8 bytes hold two elements. zip turns them into four pairs of bytes,
+// one pair per plane. The pairs of four such groups are then transposed.
 func planes4(dst, src []byte, n int) (i int) {
 	for ; i+8 <= n; i += 8 {
 		b := (*[32]byte)(src[4*i:])
@@ -133,19 +133,19 @@ func words4(dst, src []byte, n int) (i int) {
 	return i
 }
 
-// What the lower half of 64 bits is, and of each 32.
+// Masks of the lower half of 64 bits, and of the lower half of each 32 bits.
 const (
 	halves   = 0x00000000ffffffff
 	quarters = 0x0000ffff0000ffff
 )
 
-// swap exchanges the upper parts of a and the lower parts of b.
+// swap exchanges the bits lower<<shift of a with the bits lower of b.
 func swap(a, b uint64, shift int, lower uint64) (uint64, uint64) {
 	t := (a>>shift ^ b) & lower
 	return a ^ t<<shift, b ^ t
 }
 
-// unzip moves the even bytes of x to its lower half and the odd ones to its upper.
+// unzip moves the even bytes of x to its lower half and the odd bytes to its upper half.
 func unzip(x uint64) uint64 {
 	t := (x>>8 ^ x) & 0x0000ff000000ff00
 	x ^= t ^ t<<8

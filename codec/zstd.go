@@ -7,10 +7,10 @@ import (
 	zst "github.com/klauspost/compress/zstd"
 )
 
-// zstd compresses bytes: frames of at most 256 KiB, one after another, so that it
-// needs little memory and ends early if it does not help.
+// zstd compresses bytes (Zstandard, RFC 8878) into consecutive frames of at most 256 KiB
+// of input. So it needs little memory and stops early if the input does not shrink.
 type zstd struct {
-	bytes bool // after a stage that makes bytes: some are frequent, also where nothing repeats
+	bytes bool // after a stage that makes bytes: some are frequent, even if nothing repeats
 
 	enc *zst.Encoder
 	dec *zst.Decoder

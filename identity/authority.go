@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// ServerName is what the certificate of a session's server is for: OpenFL's word
-	// for it. A name rather than an address, since it is the same on every network.
+	// ServerName is the name in a server's certificate, after OpenFL's aggregator. A
+	// name is the same on every network, unlike an address.
 	ServerName = "aggregator"
 
-	// lifetime is longer than any run; the keys end with the session anyway.
+	// lifetime is longer than any run. Keys end with the session anyway.
 	lifetime = 30 * 24 * time.Hour
 
-	// skew is how far the clocks of two hosts may be apart.
+	// skew is the largest tolerated difference between the clocks of two hosts.
 	skew = time.Minute
 
-	// longest is how long a request or a certificate may be. Those that are made
-	// here have a quarter of it.
+	// longest is the largest size of a request or certificate in bytes, four times that
+	// of this package's own.
 	longest = 2048
 )
 
-// An Authority signs the certificates of one session. Its key is in this process's
-// memory alone.
+// An Authority signs the certificates of one session. Its key exists only in this
+// process's memory.
 type Authority struct {
 	session string
 	key     *ecdsa.PrivateKey
 	cert    *x509.Certificate
 }
 
-// NewAuthority makes the authority of a session, whose name is public: in certificates it
-// is the host of a URI.
+// NewAuthority makes the authority of a session. The session's name is public:
+// certificates have it as the host of a URI.
 func NewAuthority(session string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -55,30 +55,30 @@ func NewAuthority(session string) (*Authority, error) {
 	return a, err
 }
 
-// Certificate returns the authority's own certificate in DER, for whoever is to trust
-// what it signs.
+// Certificate returns the authority's own certificate in DER. Peers that have it trust
+// certificates that the authority signs.
 func (a *Authority) Certificate() []byte { return a.cert.Raw }
 
-// Sign returns a certificate, in DER, for the process that hosts l and made the request,
-// which comes from another process and may hold anything. It must be signed with the
-// key that it is for. Of all it says, only that key is taken.
+// Sign returns a certificate, in DER, for the process that hosts l. request comes from
+// that process, may hold anything, and must be signed with the key that it names. The
+// certificate uses nothing from it except that key.
 func (a *Authority) Sign(request []byte, l Lanes) ([]byte, error) {
 	if !l.valid() {
-		return nil, fmt.Errorf("lanes %d to %d: there are none such", l.First, l.Last)
+		return nil, fmt.Errorf("lanes %d to %d: must be 0 or more, in ascending order", l.First, l.Last)
 	}
 	if len(request) > longest {
-		return nil, fmt.Errorf("a request for a certificate has %d bytes: want at most %d", len(request), longest)
+		return nil, fmt.Errorf("certificate request has %d bytes, must have at most %d", len(request), longest)
 	}
 	r, err := x509.ParseCertificateRequest(request)
 	if err != nil {
-		return nil, fmt.Errorf("a request for a certificate: %w", err)
+		return nil, fmt.Errorf("certificate request: %w", err)
 	}
 	public, ok := r.PublicKey.(*ecdsa.PublicKey)
 	if !ok || public.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("a request for a certificate has a key of type %s: want ECDSA on P-256", r.PublicKeyAlgorithm)
+		return nil, fmt.Errorf("certificate request has a key of type %s, must be ECDSA on P-256", r.PublicKeyAlgorithm)
 	}
 	if err := r.CheckSignature(); err != nil {
-		return nil, fmt.Errorf("a request for a certificate is not signed with its own key: %w", err)
+		return nil, fmt.Errorf("certificate request is not signed with its own key: %w", err)
 	}
 	return a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "lanes " + l.String()}, URIs: []*url.URL{l.uri(a.session)},
@@ -86,8 +86,8 @@ func (a *Authority) Sign(request []byte, l Lanes) ([]byte, error) {
 	}, public)
 }
 
-// sign fills in what all certificates have: when they hold, and a random number. The
-// authority's own, which is made first, it signs with itself.
+// sign sets the validity period of c and signs it. The authority's own certificate, made
+// first, is signed with itself.
 func (a *Authority) sign(c *x509.Certificate, public *ecdsa.PublicKey) ([]byte, error) {
 	now := time.Now()
 	c.NotBefore, c.NotAfter = now.Add(-skew), now.Add(lifetime)
@@ -95,11 +95,12 @@ func (a *Authority) sign(c *x509.Certificate, public *ecdsa.PublicKey) ([]byte, 
 	if parent == nil {
 		parent = c
 	}
-	return x509.CreateCertificate(rand.Reader, c, parent, public, a.key) // without a number it takes a random one
+	return x509.CreateCertificate(rand.Reader, c, parent, public, a.key) // it adds a random serial number
 }
 
-// Server makes a key and a certificate for the session's server, and returns how it
-// accepts connections: mutual demands a certificate of the other end, too.
+// Server makes a key and a certificate for the session's server, and returns its TLS
+// configuration. If mutual is set, peers must show a certificate signed by this
+// authority.
 func (a *Authority) Server(mutual bool) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -117,8 +118,8 @@ func (a *Authority) Server(mutual bool) (*tls.Config, error) {
 	return server(tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool, mutual), nil
 }
 
-// config has what both ends of all connections have in common. Records are as large as
-// they may be from the first byte on: nobody waits for the first line of a page here.
+// config returns the settings of both ends of all connections. Records have full size
+// from the start: small first records speed up web pages, but only slow down tensors.
 func config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS13,

@@ -12,19 +12,19 @@ import (
 	"syscall"
 )
 
-// Files name keys and certificates that the user has, in PEM, as an OpenFL federation
-// has them. A file of a certificate may hold those that lead from it to the authority,
-// behind it.
+// Files are paths of the user's own keys and certificates in PEM, as in an OpenFL
+// federation. A certificate may be followed, in the same file, by the intermediate
+// certificates between it and the authority.
 type Files struct {
-	CA    string   `json:"ca"`    // one or more authorities that are trusted
-	Cert  []string `json:"cert"`  // the server's first, then those of worker processes
-	Key   []string `json:"key"`   // of each certificate
-	Names []string `json:"names"` // the common name of each worker process's certificate
+	CA    string   `json:"ca"`    // one or more trusted authorities
+	Cert  []string `json:"cert"`  // the server's certificate, then the worker processes' certificates
+	Key   []string `json:"key"`   // keys, one per certificate
+	Names []string `json:"names"` // common names of the certificates for worker processes
 }
 
-// An Error says what is wrong with one of the [Files].
+// An Error describes a problem with one of the [Files].
 type Error struct {
-	Field string // the field of Files that names the file
+	Field string // name of the field of Files
 	What  string
 }
 
@@ -34,13 +34,13 @@ func wrong(field, format string, args ...any) error {
 	return &Error{field, fmt.Sprintf(format, args...)}
 }
 
-// Zero reports whether there are none.
+// Zero reports whether f is nil or names no files.
 func (f *Files) Zero() bool {
 	return f == nil || f.CA == "" && len(f.Cert) == 0 && len(f.Key) == 0 && len(f.Names) == 0
 }
 
-// Check reads all files and returns an [*Error] unless each is what its place demands.
-// For mutual there must be a certificate for worker processes.
+// Check reads all files and returns an [*Error] if one is missing or invalid, or if a
+// common name differs from the list. mutual requires a certificate for worker processes.
 func (f *Files) Check(mutual bool) error {
 	if _, err := f.Server(mutual); err != nil {
 		return err
@@ -51,29 +51,30 @@ func (f *Files) Check(mutual bool) error {
 			return err
 		}
 		if cn := w.own.Leaf.Subject.CommonName; cn != name || name == "" {
-			return wrong("Names", "%s: its common name is %q, and at its place in the list is %q", f.Cert[1+process], cn, name)
+			return wrong("Names", "%s: its common name is %q, but the list has %q in its place", f.Cert[1+process], cn, name)
 		}
 	}
 	return nil
 }
 
-// complete returns what is missing, without a look into any file.
+// complete returns an error if files or names are missing. It reads no file.
 func (f *Files) complete(mutual bool) error {
 	switch workers := len(f.Cert) - 1; {
 	case workers < 0:
 		return wrong("Cert", "there is no certificate: the server's comes first, then those of worker processes")
 	case len(f.Key) != len(f.Cert):
-		return wrong("Key", "there are %d keys for %d certificates: each needs its own, in the same order", len(f.Key), len(f.Cert))
+		return wrong("Key", "there are %d keys for %d certificates: each certificate needs its own key, in the same order", len(f.Key), len(f.Cert))
 	case mutual && workers == 0:
-		return wrong("Cert", "there is only the server's certificate, and with tls=mutual worker processes need one, too")
+		return wrong("Cert", "there is only the server's certificate, but with tls=mutual worker processes need one, too")
 	case len(f.Names) != workers:
 		return wrong("Names", "there are %d names for %d certificates of worker processes: each needs its common name (CN), in the same order", len(f.Names), workers)
 	}
 	return nil
 }
 
-// Server returns how the session's server accepts connections. ServerName is the name in
-// its certificate that worker processes look for, and are told on the control channel.
+// Server returns the TLS configuration of the session's server. Its ServerName is the
+// name in the server's certificate that worker processes must check. They get it on the
+// control channel.
 func (f *Files) Server(mutual bool) (*tls.Config, error) {
 	if err := f.complete(mutual); err != nil {
 		return nil, err
@@ -91,16 +92,17 @@ func (f *Files) Server(mutual bool) (*tls.Config, error) {
 	for _, ip := range own.Leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
-	i := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "*") }) // of a whole domain: nobody can be asked for by that
+	i := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "*") }) // *.example.org names no single server
 	if i < 0 {
-		return nil, wrong("Cert", "%s: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count: sign it again with -addext subjectAltName=DNS:%s", f.Cert[0], ServerName)
+		return nil, wrong("Cert", "%s: its subjectAltName has no DNS name without * and no address, and a common name alone is not enough: sign it again with -addext subjectAltName=DNS:%s", f.Cert[0], ServerName)
 	}
 	c.ServerName = names[i]
 	return c, nil
 }
 
-// Worker returns the side of a worker process: processes have the certificates behind
-// the server's in turn. It trusts the server of that name.
+// Worker returns the settings of a worker process that trusts the server of that name.
+// Processes use the certificates after the server's in turn, again from the first after
+// the last.
 func (f *Files) Worker(process int, serverName string) (*Worker, error) {
 	authorities, err := f.authorities()
 	if err != nil {
@@ -113,8 +115,8 @@ func (f *Files) Worker(process int, serverName string) (*Worker, error) {
 	return w, err
 }
 
-// Speaks returns nil if the other end of a connection may speak for this process: the
-// common name of its certificate is the one at the process's place in the list.
+// Speaks returns nil if the peer may act for the given process: the common name of its
+// certificate must be at the process's place in the list.
 func (f *Files) Speaks(state tls.ConnectionState, process int) error {
 	c, err := verified(state)
 	if err != nil {
@@ -130,17 +132,17 @@ func (f *Files) Speaks(state tls.ConnectionState, process int) error {
 	return nil
 }
 
-// authorities returns those that are trusted.
 func (f *Files) authorities() (*x509.CertPool, error) {
 	text, err := read("CA", f.CA)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = wrong("CA", "%s: there is no certificate in PEM in it", f.CA)
+		err = wrong("CA", "%s: there is no PEM certificate in it", f.CA)
 	}
 	return pool, err
 }
 
-// pair returns certificate i with its key, if it will be accepted.
+// pair returns certificate i with its key, after checking that peers will accept it for
+// the given usage.
 func (f *Files) pair(i int, authorities *x509.CertPool, usage x509.ExtKeyUsage) (own tls.Certificate, err error) {
 	cert, err := read("Cert", f.Cert[i])
 	if err != nil {
@@ -150,8 +152,8 @@ func (f *Files) pair(i int, authorities *x509.CertPool, usage x509.ExtKeyUsage) 
 	if err != nil {
 		return own, err
 	}
-	if bytes.Contains(key, []byte("ENCRYPTED")) { // crypto/tls does not say so
-		return own, wrong("Key", "%s: the key is encrypted, and nobody is asked for its password: openssl pkey -in %[1]s -out NEW writes it without", f.Key[i])
+	if bytes.Contains(key, []byte("ENCRYPTED")) { // crypto/tls would report another error
+		return own, wrong("Key", "%s: the key is encrypted, but there is no way to enter its password: decrypt it with openssl pkey -in %[1]s -out NEW", f.Key[i])
 	}
 	if own, err = tls.X509KeyPair(cert, key); err != nil {
 		return own, wrong("Cert", "%s, with the key in %s: %v", f.Cert[i], f.Key[i], err)
@@ -165,11 +167,11 @@ func (f *Files) pair(i int, authorities *x509.CertPool, usage x509.ExtKeyUsage) 
 	return own, nil
 }
 
-// read reads a file. A key must not be there for others to read, as OpenSSH and
-// PostgreSQL demand; a group may read it, as Debian's ssl-cert does.
+// read reads a file. A key must not be accessible to all users, as OpenSSH and
+// PostgreSQL demand. A group may read it, as in Debian's ssl-cert.
 func read(field, file string) ([]byte, error) {
 	const most = 1 << 20
-	r, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to blocks nothing
+	r, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // so that opening a pipe without a writer does not block
 	if err != nil {
 		return nil, wrong(field, "%v", err)
 	}
@@ -179,9 +181,9 @@ func read(field, file string) ([]byte, error) {
 	case err != nil:
 		return nil, wrong(field, "%v", err)
 	case !info.Mode().IsRegular() || info.Size() > most:
-		return nil, wrong(field, "%s: no regular file of at most %d bytes", file, most)
+		return nil, wrong(field, "%s: must be a regular file of at most %d bytes", file, most)
 	case field == "Key" && info.Mode().Perm()&0o007 != 0:
-		return nil, wrong(field, "%s: others on this machine may read or change the key: chmod 600 %[1]s", file)
+		return nil, wrong(field, "%s: all users of this machine can read or change the key: use chmod 600 %[1]s", file)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, most))
 	if err != nil {

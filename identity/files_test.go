@@ -20,7 +20,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A ca makes files as openssl does.
+// A ca is an authority that makes files as openssl does.
 type ca struct {
 	t    *testing.T
 	dir  string
@@ -28,7 +28,7 @@ type ca struct {
 	cert *x509.Certificate
 }
 
-// newCA makes an authority that above has certified, or nobody else.
+// newCA makes an authority that above, or itself if above is nil, has certified.
 func newCA(t *testing.T, dir, name string, above *ca) *ca {
 	c := &ca{t: t, dir: dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), cert: template(name)}
 	c.cert.IsCA, c.cert.KeyUsage = true, x509.KeyUsageCertSign
@@ -47,7 +47,6 @@ func template(name string) *x509.Certificate {
 	}
 }
 
-// path returns where a file is.
 func (c *ca) path(name string) string { return filepath.Join(c.dir, name) }
 
 func (c *ca) write(name, kind string, der []byte) {
@@ -67,7 +66,7 @@ func (c *ca) issue(name string, usage x509.ExtKeyUsage, change func(*x509.Certif
 	c.write(name+".key", "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(key)))
 }
 
-// federation makes the files of a server and two collaborators.
+// federation makes the files of a server and two workers.
 func federation(t *testing.T) (*ca, *Files) {
 	c := newCA(t, t.TempDir(), "root", nil)
 	c.issue("server", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.DNSNames = []string{"*.example.org", "agg.example.org"} })
@@ -84,8 +83,7 @@ func (c *ca) files(names ...string) *Files {
 	return f
 }
 
-// TestFiles: O21: processes have the certificates in turn, and each speaks for its own place
-// in the list of names.
+// TestFiles (O21): processes get the certificates in turn, and each speaks only for its own place in the list of names.
 func TestFiles(t *testing.T) {
 	c, f := federation(t)
 	check.Must(t, f.Check(true))
@@ -123,8 +121,7 @@ func TestFiles(t *testing.T) {
 	check.OK(t, errors.Join(err, atClient), "by its address")
 }
 
-// TestChain: what lies between a certificate and the authority stands behind it in its
-// file.
+// TestChain: intermediate certificates follow a certificate in its file.
 func TestChain(t *testing.T) {
 	c, f := federation(t)
 	between := newCA(t, c.dir, "between", c)
@@ -138,7 +135,7 @@ func TestChain(t *testing.T) {
 	check.OK(t, errors.Join(err, f.Speaks(state, 0)), "with it")
 }
 
-// TestWrongFiles: whatever is wrong is said in one line, with the file that it is in.
+// TestWrongFiles: each defect is reported in one line that names the file or the field.
 func TestWrongFiles(t *testing.T) {
 	write := func(name, text string) func(*ca, *Files) {
 		return func(c *ca, _ *Files) {
@@ -156,17 +153,17 @@ func TestWrongFiles(t *testing.T) {
 		field, want string
 	}{
 		{"no file", func(c *ca, f *Files) { f.CA = c.path("absent") }, "CA", "absent: no such file or directory"},
-		{"a folder", func(c *ca, f *Files) { f.Cert[0] = c.dir }, "Cert", "no regular file"},
-		{"a pipe", func(c *ca, f *Files) { f.Key[0] = c.path("pipe"); _ = syscall.Mkfifo(f.Key[0], 0o600) }, "Key", "no regular file"},
+		{"a folder", func(c *ca, f *Files) { f.Cert[0] = c.dir }, "Cert", "must be a regular file"},
+		{"a pipe", func(c *ca, f *Files) { f.Key[0] = c.path("pipe"); _ = syscall.Mkfifo(f.Key[0], 0o600) }, "Key", "must be a regular file"},
 		{"empty", write("hospital.crt", ""), "Cert", "hospital.key: tls: failed to find any PEM data in certificate input"},
 		{"not PEM", write("server.key", "\x30\x82"), "Cert", "server.key: tls: failed to find any PEM data in key input"},
-		{"not a certificate", write("root.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "CA", "root.crt: there is no certificate"},
+		{"not a certificate", write("root.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "CA", "root.crt: there is no PEM certificate"},
 		{"not a key", write("server.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "Cert", "server.key: tls: failed to parse private key"},
 		{"too large", write("root.crt", strings.Repeat("a", 1<<20+1)), "CA", "at most 1048576 bytes"},
 		{"certificate and key have changed places", func(_ *ca, f *Files) { f.Cert, f.Key = f.Key, f.Cert }, "Cert", "server.key, with the key in "},
 		{"encrypted", write("clinic.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "Key", "clinic.key: the key is encrypted"},
 		{"encrypted in the old way", write("clinic.key", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"), "Key", "clinic.key: the key is encrypted"},
-		{"a key for others to read", func(_ *ca, f *Files) { _ = os.Chmod(f.Key[1], 0o644) }, "Key", "others on this machine may read"},
+		{"a key for others to read", func(_ *ca, f *Files) { _ = os.Chmod(f.Key[1], 0o644) }, "Key", "all users of this machine can read"},
 		{"another's key", func(_ *ca, f *Files) { f.Key[1], f.Key[2] = f.Key[2], f.Key[1] }, "Cert", "clinic.key: tls: private key does not match public key"},
 		{"another authority", func(c *ca, f *Files) { newCA(t, c.dir, "other", nil); f.CA = c.path("other.crt") }, "Cert", "server.crt: x509: certificate signed by unknown authority"},
 		{"no authority", func(c *ca, f *Files) { f.CA = c.path("clinic.crt") }, "Cert", "signed by unknown authority"},
@@ -175,7 +172,7 @@ func TestWrongFiles(t *testing.T) {
 		{"a worker's is for servers", issue("clinic", server, agg), "Cert", "clinic.crt: x509: certificate specifies an incompatible key usage"},
 		{"expired", issue("clinic", client, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), "Cert", "clinic.crt: x509: certificate has expired"},
 		{"not yet valid", issue("server", server, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }), "Cert", "not yet valid"},
-		{"another common name", func(_ *ca, f *Files) { f.Names = []string{"hospital", "surgery"} }, "Names", `clinic.crt: its common name is "clinic", and at its place in the list is "surgery"`},
+		{"another common name", func(_ *ca, f *Files) { f.Names = []string{"hospital", "surgery"} }, "Names", `clinic.crt: its common name is "clinic", but the list has "surgery" in its place`},
 		{"other order", func(_ *ca, f *Files) { f.Names = []string{"clinic", "hospital"} }, "Names", "hospital.crt: its common name"},
 		{"no common name", func(c *ca, f *Files) {
 			c.issue("clinic", client, func(c *x509.Certificate) { c.Subject = pkix.Name{}; agg(c) })

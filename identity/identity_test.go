@@ -31,14 +31,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// certified returns a worker process that hosts l, as a session makes it.
+// certified returns a worker process that hosts lanes l, certified as in a session.
 func certified(a *Authority, l Lanes) *Worker {
 	w := must(NewWorker(a.Certificate()))
 	must(0, w.Certify(must(a.Sign(must(w.Request()), l))))
 	return w
 }
 
-// forged returns a worker with a certificate that a has signed and would not have made.
+// forged returns a worker with a certificate that a would not issue, although its signature is a's.
 func forged(a *Authority, change func(c *x509.Certificate)) *Worker {
 	w := certified(a, Lanes{4, 7})
 	c := *w.own.Leaf
@@ -47,9 +47,8 @@ func forged(a *Authority, change func(c *x509.Certificate)) *Worker {
 	return w
 }
 
-// shake connects a server and a client and returns what the server knows of the
-// client, and the error of each. A client of TLS 1.3 learns that it was refused when
-// it reads.
+// shake connects a server and a client. It returns the server's connection state and the error of each end. A client of
+// TLS 1.3 learns that it was rejected when it reads.
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	l := must(net.Listen("unix", t.TempDir()+"/s"))
@@ -76,8 +75,7 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	return conn.ConnectionState(), serverErr, clientErr
 }
 
-// TestWrong: O21: who is not what the server wants is refused, with a reason at both ends
-// where both look.
+// TestWrong (O21): a client with a wrong certificate is rejected, and the errors of both ends give a reason.
 func TestWrong(t *testing.T) {
 	a, other := must(NewAuthority(session)), must(NewAuthority(session))
 	right := func() *tls.Config { return certified(a, Lanes{4, 7}).Config() }
@@ -85,7 +83,7 @@ func TestWrong(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		client         *tls.Config
-		server, reason string // what the error at the server, and at the client, holds
+		server, reason string // texts in the errors of the server and of the client
 	}{
 		{"right", right(), "", ""},
 		{"another authority", func() *tls.Config {
@@ -121,8 +119,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestOf: a certificate that counts speaks for its lanes in its session, and for nothing
-// else.
+// TestOf: a valid certificate speaks for its lanes in its session, and for nothing else.
 func TestOf(t *testing.T) {
 	a := must(NewAuthority(session))
 	named := func(texts ...string) *Worker {
@@ -140,11 +137,11 @@ func TestOf(t *testing.T) {
 	}{
 		{"its own", certified(a, Lanes{0, 0}), "0"},
 		{"several lanes", certified(a, Lanes{12, 15}), "12-15"},
-		{"another session", named("ipcbench://ab/lanes/3"), `"ipcbench://ab/lanes/3": want lanes of this session, such as ipcbench://5e55/lanes/4-7`},
+		{"another session", named("ipcbench://ab/lanes/3"), `"ipcbench://ab/lanes/3", must name lanes of this session, such as ipcbench://5e55/lanes/4-7`},
 		{"no name", named(), "0 names"},
 		{"two names", named("ipcbench://5e55/lanes/3", "ipcbench://5e55/lanes/4"), "2 names"},
-		{"another kind of name", named("spiffe://5e55/lanes/3"), "want lanes of this session"},
-		{"no lanes", named("ipcbench://5e55/lanes/"), "want lanes of this session"},
+		{"another kind of name", named("spiffe://5e55/lanes/3"), "must name lanes of this session"},
+		{"no lanes", named("ipcbench://5e55/lanes/"), "must name lanes of this session"},
 	} {
 		state, err, _ := shake(t, must(a.Server(true)), test.w.Config())
 		l, of := Of(state, session)
@@ -162,8 +159,8 @@ func TestOf(t *testing.T) {
 	check.That(t, err != nil, "a server that asked for no certificate lets one speak for %v", l)
 }
 
-// TestConnection: TLS 1.3, with what was decided about it, and no ticket for a shorter
-// handshake.
+// TestConnection: connections use TLS 1.3, certificates have the decided lifetimes and serial numbers, and no session
+// is resumed.
 func TestConnection(t *testing.T) {
 	a := must(NewAuthority(session))
 	client := certified(a, Lanes{3, 3}).Config()
@@ -184,13 +181,12 @@ func request(key crypto.Signer, c *x509.CertificateRequest) []byte {
 	return must(x509.CreateCertificateRequest(rand.Reader, c, key))
 }
 
-// speaksFor reports whether a certificate has that name and no other.
+// speaksFor reports whether a certificate has this name and no other.
 func speaksFor(c *x509.Certificate, name string) bool {
 	return len(c.URIs) == 1 && c.URIs[0].String() == name && len(c.DNSNames) == 0 && !c.IsCA
 }
 
-// TestSign: of a request for a certificate only the key is taken, and only one that the
-// other end has.
+// TestSign: of a certificate request, only the key is used, and only if the request proves possession of it.
 func TestSign(t *testing.T) {
 	a := must(NewAuthority(session))
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
@@ -204,16 +200,16 @@ func TestSign(t *testing.T) {
 		lanes   Lanes
 		want    string
 	}{
-		{"RSA", request(must(rsa.GenerateKey(rand.Reader, 2048)), &x509.CertificateRequest{}), Lanes{}, "type RSA: want ECDSA on P-256"},
-		{"Ed25519", request(edwards, &x509.CertificateRequest{}), Lanes{}, "type Ed25519: want"},
-		{"P-384", request(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), &x509.CertificateRequest{}), Lanes{}, "want ECDSA on P-256"},
-		{"too long", request(key, &x509.CertificateRequest{DNSNames: []string{strings.Repeat("a", 3000)}}), Lanes{}, "want at most 2048"},
+		{"RSA", request(must(rsa.GenerateKey(rand.Reader, 2048)), &x509.CertificateRequest{}), Lanes{}, "type RSA, must be ECDSA on P-256"},
+		{"Ed25519", request(edwards, &x509.CertificateRequest{}), Lanes{}, "type Ed25519, must be"},
+		{"P-384", request(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), &x509.CertificateRequest{}), Lanes{}, "must be ECDSA on P-256"},
+		{"too long", request(key, &x509.CertificateRequest{DNSNames: []string{strings.Repeat("a", 3000)}}), Lanes{}, "must have at most 2048"},
 		{"bad signature", forged, Lanes{}, "not signed with its own key"},
-		{"garbage", []byte("-----BEGIN CERTIFICATE REQUEST-----"), Lanes{}, "a request for a certificate: "},
-		{"empty", nil, Lanes{}, "a request for a certificate: "},
+		{"garbage", []byte("-----BEGIN CERTIFICATE REQUEST-----"), Lanes{}, "certificate request: "},
+		{"empty", nil, Lanes{}, "certificate request: "},
 		{"trailing bytes", append(good[:len(good):len(good)], 0), Lanes{}, "trailing data"},
-		{"no lanes", good, Lanes{3, 2}, "there are none such"},
-		{"lanes below 0", good, Lanes{-1, 2}, "there are none such"},
+		{"no lanes", good, Lanes{3, 2}, "must be 0 or more"},
+		{"lanes below 0", good, Lanes{-1, 2}, "must be 0 or more"},
 	} {
 		check.Fails(t, check.Err(a.Sign(test.request, test.lanes)), test.want, test.name)
 	}
@@ -225,7 +221,7 @@ func TestSign(t *testing.T) {
 	check.That(t, speaksFor(c, "ipcbench://5e55/lanes/2") && c.Subject.CommonName == "lanes 2", "a request gave itself names: %v %v %v", c.Subject, c.DNSNames, c.URIs)
 }
 
-// TestCertify: a worker takes no certificate but the one that it asked for.
+// TestCertify: a worker accepts only the certificate that it requested.
 func TestCertify(t *testing.T) {
 	a, other := must(NewAuthority(session)), must(NewAuthority(session))
 	w := must(NewWorker(a.Certificate()))
@@ -240,7 +236,7 @@ func TestCertify(t *testing.T) {
 		{"of another authority", must(other.Sign(mine, Lanes{})), "unknown authority"},
 		{"garbage", []byte("certificate"), "the signed certificate: "},
 		{"empty", nil, "the signed certificate: "},
-		{"too long", make([]byte, longest+1), "want at most"},
+		{"too long", make([]byte, longest+1), "must have at most"},
 	} {
 		check.Fails(t, w.Certify(test.cert), test.want, test.name)
 		check.Need(t, w.Config().GetClientCertificate == nil, "%s: it has a certificate", test.name)
@@ -251,7 +247,7 @@ func TestCertify(t *testing.T) {
 	}
 }
 
-// FuzzURI: a name has one form.
+// FuzzURI: a name of lanes is accepted in one form only.
 func FuzzURI(f *testing.F) {
 	for _, seed := range []string{"ipcbench://5e55/lanes/3", "ipcbench://u@5e55:80/lanes/3?q#f", "ipcbench:5e55/lanes/3", "ipcbench://5e55//lanes/3", "ipcbench://5e55/lanes/%33", "IPCBENCH://5E55/lanes/3-4"} {
 		f.Add(seed)
@@ -266,7 +262,7 @@ func FuzzURI(f *testing.F) {
 	})
 }
 
-// FuzzSign: what is signed is for the key of the request and the lanes of the process.
+// FuzzSign: a signed certificate is for the key of the request and the lanes of the process.
 func FuzzSign(f *testing.F) {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	f.Add(request(key, &x509.CertificateRequest{}))

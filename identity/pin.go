@@ -8,14 +8,14 @@ import (
 	"errors"
 )
 
-// Hash returns the SHA-256 of the authority's certificate, by which [Pinned] knows it.
+// Hash returns the SHA-256 of the authority's certificate, as [Pinned] needs it.
 func (a *Authority) Hash() []byte {
 	h := sha256.Sum256(a.cert.Raw)
 	return h[:]
 }
 
-// Shown returns how the session's server accepts connections of ends that know no more
-// of the authority than its hash: it shows the authority's certificate with its own.
+// Shown returns the TLS configuration of a server whose peers have only the authority's
+// hash: it sends the authority's certificate together with its own.
 func (a *Authority) Shown() (*tls.Config, error) {
 	c, err := a.Server(false)
 	if err == nil {
@@ -24,16 +24,17 @@ func (a *Authority) Shown() (*tls.Config, error) {
 	return c, err
 }
 
-// ErrAuthority says that the server is another one than who was told of.
-var ErrAuthority = errors.New("the server's certificate leads to another authority")
+// ErrAuthority means that the server's certificate was not signed by the authority with
+// the expected hash.
+var ErrAuthority = errors.New("the server's certificate was signed by another authority")
 
-// Pinned returns how an end dials that trusts the authority with this hash, and its
-// server. Without a hash it trusts whoever answers: the other end has to prove in
-// another way, over this very connection, who it is.
+// Pinned returns the TLS configuration of an end that trusts only the server of the
+// authority with this hash. Without a hash it accepts any server, which must then be
+// authenticated over the connection by other means.
 func Pinned(hash []byte) *tls.Config {
 	c := config()
 	c.ServerName = ServerName
-	c.InsecureSkipVerify = true // crypto/tls knows authorities by themselves, and not by their hashes
+	c.InsecureSkipVerify = true // crypto/tls cannot verify by hash: VerifyConnection does
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(hash) == 0 {
 			return nil
@@ -44,7 +45,7 @@ func Pinned(hash []byte) *tls.Config {
 			}
 			roots := x509.NewCertPool()
 			roots.AddCert(shown)
-			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: ServerName}) // for a server, by default
+			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: ServerName}) // for server use, by default
 			return err
 		}
 		return ErrAuthority

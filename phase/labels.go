@@ -5,31 +5,30 @@ import (
 	"runtime/pprof"
 )
 
-// The keys of the labels that profiles carry.
+// Keys of the labels in profiles.
 const (
-	LabelTransport = "transport" // the variant
+	LabelTransport = "transport" // transport with its settings
 	LabelModel     = "model"
-	LabelProcess   = "process" // server, or process-0, process-1 and so on
-	LabelPhase     = "phase"   // of the innermost span that is open on the goroutine
-	LabelWindow    = "window"  // OutsideRound on what a process does between the rounds of a profile
+	LabelProcess   = "process" // ServerProcess, or process-0, process-1 and so on
+	LabelPhase     = "phase"   // name of the goroutine's innermost open span
+	LabelWindow    = "window"  // OutsideRound for work between the rounds of a profile; else absent
 )
 
-// OutsideRound is the value of LabelWindow.
+// OutsideRound is a value of LabelWindow.
 const OutsideRound = "outside"
 
 // ServerProcess is the value of LabelProcess in the server's process.
 const ServerProcess = "server"
 
-// profiling are the labels that a recorder puts on goroutines.
+// profiling holds the labels that a recorder sets on goroutines.
 type profiling struct {
-	phases  [lastPhase + 1]labels // None: all but the phase
+	phases  [lastPhase + 1]labels // index None: all labels except the phase
 	outside labels
 }
 
-// Label makes the recorder label each goroutine that records with its phase, so
-// that CPU profiles can be read by phase, and with the names given here. It is
-// called before anybody records. Without it, spans touch no label and cost what
-// they did.
+// Label makes the recorder label each goroutine that records with the current phase and
+// the given names, so that CPU profiles can be divided among phases. It must be called
+// before recording starts. Without it, spans set no labels.
 func (r *Recorder) Label(transport, model, process string) {
 	if r == nil {
 		return
@@ -44,7 +43,7 @@ func (r *Recorder) Label(transport, model, process string) {
 	r.profiling = p
 }
 
-// made returns the labels of ctx.
+// made returns the labels of ctx in the form that the runtime keeps.
 func made(ctx context.Context) labels {
 	before := goroutineLabels()
 	defer setGoroutineLabels(before)
@@ -52,8 +51,8 @@ func made(ctx context.Context) labels {
 	return goroutineLabels()
 }
 
-// Mark is a span that is not recorded: it labels the goroutine until its End, for
-// work whose times are taken by other means.
+// Mark labels the goroutine with phase p until the span ends, and records nothing. It is
+// for work that is timed by other means.
 func (r *Recorder) Mark(p Phase) Span {
 	if r == nil || r.profiling == nil {
 		return Span{}
@@ -63,8 +62,8 @@ func (r *Recorder) Mark(p Phase) Span {
 	return s
 }
 
-// Outside labels the calling goroutine until the span's End as one that does
-// what belongs to no round, and whose samples are left out.
+// Outside labels the calling goroutine, until the span ends, as working outside of
+// rounds. Reports leave out its profile samples.
 func (r *Recorder) Outside() Span {
 	if r == nil || r.profiling == nil {
 		return Span{}

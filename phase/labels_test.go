@@ -16,10 +16,9 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// current returns the phase with which the calling goroutine is labelled.
+// current returns the profiler labels of the calling goroutine: process, phase and window.
 func current() string {
-	// The labels of a goroutine cannot be asked for, but its children inherit
-	// them, and a profile of goroutines shows those.
+	// A goroutine's labels cannot be read, but its children inherit them, and a goroutine profile shows these.
 	var wg sync.WaitGroup
 	park, parked := make(chan struct{}), make(chan struct{})
 	wg.Go(func() { parkHere(parked, park) })
@@ -49,8 +48,8 @@ func parkHere(parked chan<- struct{}, until <-chan struct{}) {
 	<-until
 }
 
-// TestLabelsNest: the innermost open span labels its goroutine, and no other; a
-// span that was never ended is forgotten with the one around it.
+// TestLabelsNest: the innermost open span labels its own goroutine only. A span that was never ended ends with the one
+// around it.
 func TestLabelsNest(t *testing.T) {
 	r := NewRecorder(100)
 	r.Label("pickle", "cnn", "worker-1")
@@ -65,7 +64,7 @@ func TestLabelsNest(t *testing.T) {
 	send := r.Begin(Send, ID{})
 	want("three deep", "worker-1 send")
 	done := make(chan struct{})
-	go func() { // a handler of a library, at the same time, for the same lane
+	go func() { // like a library's handler that runs at the same time for the same lane
 		defer close(done)
 		read := r.Begin(Read, ID{})
 		want("elsewhere", "worker-1 read")
@@ -90,7 +89,7 @@ func TestLabelsNest(t *testing.T) {
 	check.Equal(t, r.Len(), 4, "samples, without the mark")
 }
 
-// TestLabelsKeepOthers: labels that the program had set come back.
+// TestLabelsKeepOthers: after a span, labels that the program had set are restored.
 func TestLabelsKeepOthers(t *testing.T) {
 	r := NewRecorder(1)
 	r.Label("pickle", "cnn", "server")
@@ -100,8 +99,7 @@ func TestLabelsKeepOthers(t *testing.T) {
 	})
 }
 
-// TestProfileShowsPhases: what burns CPU time in a span is found under its
-// phase.
+// TestProfileShowsPhases: CPU time that is used in a span is labelled with the span's phase.
 func TestProfileShowsPhases(t *testing.T) {
 	r := NewRecorder(1)
 	r.Label("shm-slab", "histology", "server")

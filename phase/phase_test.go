@@ -11,7 +11,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestMain: with clockEnv set, this process prints what time it is.
+// TestMain prints the clock's reading instead of running tests if clockEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(clockEnv) != "" {
 		os.Stdout.WriteString(strconv.FormatInt(Now(), 10))
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 const clockEnv = "PHASE_TEST_CLOCK"
 
-// TestClockIsShared: a reading of another process lies between two of ours.
+// TestClockIsShared: another process's reading of the clock is between two of ours.
 func TestClockIsShared(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), clockEnv+"=1")
@@ -52,8 +52,8 @@ func TestRecorder(t *testing.T) {
 	check.That(t, len(samples) == 0 && lost == 0, "after a drain: %d samples, %d lost", len(samples), lost)
 }
 
-// TestRounds: samples are kept by the round that they name, however late they
-// come, and what is not of interest takes no room.
+// TestRounds: samples are kept or dropped by the round that they name, however late they are recorded. Dropped samples
+// use no room.
 func TestRounds(t *testing.T) {
 	r := NewRecorder(4)
 	record := func(rounds ...int) {
@@ -67,7 +67,7 @@ func TestRounds(t *testing.T) {
 	r.From(5)
 	record(4, 5)
 	r.Until(6)
-	record(6, -1, 5) // the last one belongs to a round that is over
+	record(6, -1, 5) // the last 5 is of a round that is over
 	samples, lost := r.Drain()
 	var got []int32
 	for _, s := range samples {
@@ -77,7 +77,7 @@ func TestRounds(t *testing.T) {
 	check.Equal(t, lost, 0, "lost")
 }
 
-// TestConcurrent: any goroutine records, and no sample is lost or torn.
+// TestConcurrent: all goroutines may record at once, and no sample is lost or torn.
 func TestConcurrent(t *testing.T) {
 	const goroutines, each = 8, 200
 	r := NewRecorder(goroutines * each)
@@ -103,8 +103,8 @@ func TestConcurrent(t *testing.T) {
 	check.Equal(t, r.Counts()["n"], goroutines*each, "counted")
 }
 
-// TestNothingAllocated: recording allocates nothing, whether it is labelled or not, and
-// neither does a recorder that is off (guard 7).
+// TestNothingAllocated: recording allocates nothing, with or without labels, and neither does a nil recorder
+// (guard 7).
 func TestNothingAllocated(t *testing.T) {
 	on, labelled := NewRecorder(10_000), NewRecorder(10_000)
 	labelled.Label("pickle", "cnn", "server")
@@ -120,7 +120,7 @@ func TestNothingAllocated(t *testing.T) {
 	}
 }
 
-// TestOff: a nil recorder takes every call.
+// TestOff: a nil recorder accepts every call.
 func TestOff(t *testing.T) {
 	var r *Recorder
 	r.Label("pickle", "cnn", "server")

@@ -6,44 +6,43 @@ import (
 	"sync/atomic"
 )
 
-// A Recorder collects the samples and counters of one process. Any goroutine
-// may record; a slot is claimed by one atomic add, and nothing is allocated.
-// When the recorder is full, further samples are dropped and counted. A nil
-// Recorder records nothing and costs next to nothing.
+// A Recorder collects the samples and counters of one process. Any goroutine may record;
+// an atomic add reserves the slot, and nothing is allocated. If the recorder is full,
+// further samples are dropped and counted. A nil Recorder records nothing at almost no
+// cost.
 type Recorder struct {
 	samples []Sample
-	next    atomic.Int64 // slots claimed, may exceed len(samples)
+	next    atomic.Int64 // reserved slots; may exceed len(samples)
 
-	from, until atomic.Int64 // the rounds whose samples are kept, until excluded; all of them at first
+	from, until atomic.Int64 // samples of rounds from ≤ round < until are kept; at first all
 
-	profiling *profiling // nil unless goroutines are labelled; set before anybody records
+	profiling *profiling // nil unless goroutines are labelled; set before recording starts
 
-	mu       sync.Mutex // guards counters, which are looked up while setting up
+	mu       sync.Mutex // guards counters; transports look them up during set-up only
 	counters map[string]*Counter
 }
 
-// NewRecorder returns a recorder with room for n samples, its memory touched.
+// NewRecorder returns a recorder with room for n samples. It touches their memory.
 func NewRecorder(n int) *Recorder {
 	r := &Recorder{samples: make([]Sample, n), counters: map[string]*Counter{}}
 	r.From(0)
 	for i := range r.samples {
-		r.samples[i].Phase = None // the first touch of a page belongs to set-up
+		r.samples[i].Phase = None // touches the page now instead of in a round
 	}
 	return r
 }
 
-// A Span is a running measurement. It is a value: starting one allocates
-// nothing.
+// A Span is a measurement in progress. It is a value, so starting one allocates nothing.
 type Span struct {
 	r     *Recorder
 	id    ID
 	start int64
 	phase Phase
-	mark  bool   // labels only: nothing is recorded
-	outer labels // of the goroutine before the span, where goroutines are labelled
+	mark  bool   // only labels the goroutine, records nothing
+	outer labels // the goroutine's labels before the span, if goroutines are labelled
 }
 
-// Begin starts a span of phase p.
+// Begin starts a span of phase p that belongs to id.
 func (r *Recorder) Begin(p Phase, id ID) Span {
 	if r == nil {
 		return Span{}
@@ -56,8 +55,8 @@ func (r *Recorder) Begin(p Phase, id ID) Span {
 	return s
 }
 
-// End records the span. A span may be ended once, by the goroutine that began
-// it, which then is in the phase again in which it was before.
+// End records the span, and restores the goroutine's labels. It may only be called once,
+// by the goroutine that called Begin.
 func (s Span) End() {
 	if s.r == nil {
 		return
@@ -71,17 +70,17 @@ func (s Span) End() {
 	s.r.Add(s.phase, s.id, s.start, Now())
 }
 
-// EndAs is End for work that turned out to be id's only after it had begun.
+// EndAs records the span as part of id, for work whose ID is only known at its end.
 func (s Span) EndAs(id ID) {
 	s.id = id
 	s.End()
 }
 
-// Add records a span that was timed by other means.
+// Add records a span with the given times, which are readings of [Now].
 func (r *Recorder) Add(p Phase, id ID, start, end int64) { r.add(Timed(p, id, start, end)) }
 
-// AddSum records the sum of the laps that work of phase p took between start and
-// now, with other phases between them. See [Sample.Summed].
+// AddSum records sum nanoseconds of phase p as one sample. They were spent in several
+// spans since start, with other phases in between. See [Sample.Summed].
 func (r *Recorder) AddSum(p Phase, id ID, start, sum int64) {
 	s := Timed(p, id, start, start+sum)
 	s.Summed = true
@@ -105,8 +104,8 @@ func (r *Recorder) keeps(round int64) bool {
 	return round < until && round >= r.from.Load()
 }
 
-// Drain returns a copy of all samples and how many were lost, and empties r.
-// The caller makes sure that nobody is recording.
+// Drain returns a copy of all samples and the number of dropped ones, and empties r.
+// Nothing may be recorded meanwhile.
 func (r *Recorder) Drain() (samples []Sample, lost int) {
 	if r == nil {
 		return nil, 0
@@ -118,7 +117,7 @@ func (r *Recorder) Drain() (samples []Sample, lost int) {
 	return samples, lost
 }
 
-// From keeps the samples of the rounds from round on, and those of no round.
+// From keeps samples of the given and later rounds, and samples that belong to no round.
 func (r *Recorder) From(round int) {
 	if r != nil {
 		r.from.Store(int64(round))
@@ -126,21 +125,22 @@ func (r *Recorder) From(round int) {
 	}
 }
 
-// Until drops the samples of the rounds from round on, and those of no round, as
-// they come: what is not of interest takes no room. A sample of an earlier round
-// is kept, however late it comes.
+// Until drops samples of the given and later rounds, and samples that belong to no
+// round, so that they use no room. Samples of earlier rounds are kept, even if they are
+// recorded later.
 func (r *Recorder) Until(round int) {
 	if r != nil {
 		r.until.Store(int64(round))
 	}
 }
 
-// Full reports whether more than the given share of the room is taken.
+// Full reports whether more than the given share of the room is used. share is between 0
+// and 1.
 func (r *Recorder) Full(share float64) bool {
 	return r != nil && float64(r.Len()) > share*float64(len(r.samples))
 }
 
-// Len returns how many samples are held, none in a nil Recorder.
+// Len returns the number of samples; 0 for a nil Recorder.
 func (r *Recorder) Len() int {
 	if r == nil {
 		return 0
@@ -148,20 +148,20 @@ func (r *Recorder) Len() int {
 	return int(min(r.next.Load(), int64(len(r.samples))))
 }
 
-// A Counter counts calls, bytes or events of one kind in one process. A nil
-// Counter, which is what a nil Recorder gives, counts nothing.
+// A Counter counts calls, bytes or events of one kind in one process. A nil Counter, as
+// a nil Recorder returns it, counts nothing.
 type Counter struct{ n atomic.Int64 }
 
-// Add adds n.
+// Add adds n, which may be negative.
 func (c *Counter) Add(n int) {
 	if c != nil {
 		c.n.Add(int64(n))
 	}
 }
 
-// Counter returns the counter called name, made on first use. Transports look
-// their counters up in Listen and Dial, not in a round. The names in use are
-// constants of this package.
+// Counter returns the counter with the given name, and makes it if needed. Transports
+// should call it in Listen and Dial, not in a round. Names are constants of this
+// package.
 func (r *Recorder) Counter(name string) *Counter {
 	if r == nil {
 		return nil
@@ -176,7 +176,7 @@ func (r *Recorder) Counter(name string) *Counter {
 	return c
 }
 
-// Counts returns the value of every counter.
+// Counts returns the values of all counters by name.
 func (r *Recorder) Counts() map[string]int64 {
 	counts := map[string]int64{}
 	if r == nil {
@@ -190,49 +190,49 @@ func (r *Recorder) Counts() map[string]int64 {
 	return counts
 }
 
-// Names of counters that mean the same in every transport. Names that end in a
-// dot are prefixes.
+// Names of counters with the same meaning in every transport. Names that end in a dot
+// are prefixes.
 const (
-	WireSent      = "wire.sent"      // bytes handed to a socket or file
-	WireReceived  = "wire.received"  // bytes taken from a socket or file
+	WireSent      = "wire.sent"      // bytes written to a socket or file
+	WireReceived  = "wire.received"  // bytes read from a socket or file
 	Calls         = "calls."         // + method: requests made, counted by the client
 	Served        = "served."        // + method: requests answered, counted by the server
-	HandleTensors = "handle.tensors" // tensors that travelled as a handle to memory that the receiver maps
-	HandleBytes   = "handle.bytes"   // their bytes
+	HandleTensors = "handle.tensors" // tensors passed as a handle to memory that the receiver maps
+	HandleBytes   = "handle.bytes"   // bytes of these tensors
 	BodyTensors   = "body.tensors"   // tensors whose bytes were moved
-	BodyBytes     = "body.bytes"     // their bytes
-	Fallback      = "fallback."      // + reason: tensors that did not go the way the transport is named for
-	Copied        = "copied"         // tensor bytes copied in user space by our own code
-	CacheHits     = "cache.hits"     // tensors that a worker had fetched before and kept
-	CacheBytes    = "cache.bytes"    // bytes that workers keep now: goes up and down
+	BodyBytes     = "body.bytes"     // bytes of these tensors
+	Fallback      = "fallback."      // + reason: tensors sent as bodies although the transport uses shared memory
+	Copied        = "copied"         // bytes of tensors copied in user space by ipcbench itself
+	CacheHits     = "cache.hits"     // tensors that a worker found in its cache
+	CacheBytes    = "cache.bytes"    // bytes in workers' caches now: goes up and down
 
 	Dialled  = "connections.dialled"  // connections that workers opened
 	Accepted = "connections.accepted" // connections that the server accepted
-	DialTime = "connections.ns"       // nanoseconds that workers waited for connections of single calls
-	Refused  = "connections.refused"  // connections that the server refused
-	Retries  = "retries"              // calls that workers made again, and that are no calls until they succeed
+	DialTime = "connections.ns"       // nanoseconds that workers waited for connections used by a single call
+	Refused  = "connections.refused"  // connections that the server rejected
+	Retries  = "retries"              // failed attempts at calls; Calls counts a call once, when it succeeds
 
-	InService = "service." // + number: requests by how many the server worked on when it began with them, themselves included
-	Queued    = "queued"   // requests that waited for a thread of a server that bounds them
+	InService = "service." // + number: requests by the number in progress when each began, itself included
+	Queued    = "queued"   // requests that waited because the server limits requests in progress
 
 	Handshakes    = "tls.handshakes" // TLS handshakes that workers made
-	HandshakeTime = "tls.ns"         // nanoseconds that they took
+	HandshakeTime = "tls.ns"         // nanoseconds spent in these handshakes
 
-	// What codecs do, counted by the server. Wire holds what travels besides tensors,
-	// such as their lengths.
-	CodecDownPayload = "codec.down.payload" // bytes of models that went encoded, before that
-	CodecDownWire    = "codec.down.wire"    // and after it
-	CodecUpPayload   = "codec.up.payload"   // bytes of updates, before encoding
-	CodecUpWire      = "codec.up.wire"      // and after it
-	CodecFull        = "codec.full."        // + reason, first or missed: models that went whole, to lanes without the version to go from
-	CodecFullBytes   = CodecFull + "bytes"  // their bytes
-	CodecSame        = "codec.same"         // jobs without a model, to lanes that have it
-	CodecPlain       = "codec.plain"        // tensors that went as they are, both ways
-	CodecUnchanged   = "codec.unchanged"    // tensors of which nothing went, both ways
+	// Counters of codecs, counted by the server. Names with Wire count everything sent,
+	// including lengths of tensors.
+	CodecDownPayload = "codec.down.payload" // bytes of models before encoding
+	CodecDownWire    = "codec.down.wire"    // bytes of the same models after encoding
+	CodecUpPayload   = "codec.up.payload"   // bytes of updates before encoding
+	CodecUpWire      = "codec.up.wire"      // bytes of the same updates after encoding
+	CodecFull        = "codec.full."        // + reason (first or missed): full versions of models, for lanes without the base
+	CodecFullBytes   = CodecFull + "bytes"  // bytes of these models
+	CodecSame        = "codec.same"         // jobs without a model, for lanes that have it already
+	CodecPlain       = "codec.plain"        // tensors sent without encoding, in either direction
+	CodecUnchanged   = "codec.unchanged"    // unchanged tensors, of which nothing was sent, in either direction
 )
 
-// Fetches reports whether calls of a method, as it stands after [Calls], bring tensors
-// of the model to a worker.
+// Fetches reports whether a call of method fetches tensors of the model. method is the
+// part of a counter's name after [Calls].
 func Fetches(method string) bool {
 	switch method {
 	case "GetAggregatedTensor", "GetAggregatedTensors", "StreamAggregatedTensors", "batch":

@@ -19,16 +19,16 @@ import (
 	"ipcbench/trainer"
 )
 
-// rounds are what Go and Python make models of.
+// rounds is the input of computations in Go and Python.
 type rounds struct {
 	Down    []tensor.Spec `json:"down"`
-	Up      []tensor.Spec `json:"up"` // none for updates like the model
+	Up      []tensor.Spec `json:"up"` // nil if updates have the model's layout
 	Seed    uint64        `json:"seed"`
 	Weights []float64     `json:"weights"`
 	Rounds  int           `json:"rounds"`
 }
 
-// hashes returns the running hashes of the models.
+// hashes returns the running hashes of the first model and of each round's model.
 func (r rounds) hashes(t *testing.T) (all [][]string) {
 	t.Helper()
 	layout := func(specs []tensor.Spec) *tensor.Layout {
@@ -60,18 +60,18 @@ func running(p *tensor.Package) (all []string) {
 	return all
 }
 
-// mixed has every data type, at sizes around the steps of all loops, and scalars.
+// mixed has scalars of all data types, and tensors with sizes around the steps of all loops.
 func mixed() (specs []tensor.Spec) {
 	for _, d := range tensor.DTypes() {
 		specs = append(specs, tensor.Spec{Name: "one " + d.String(), DType: d})
-		for _, n := range []int{0, 1, 7, 8, 9, 33, 1025, 1<<18/d.Size() + 3} { // the last is more than a block
+		for _, n := range []int{0, 1, 7, 8, 9, 33, 1025, 1<<18/d.Size() + 3} { // the last exceeds a block
 			specs = append(specs, tensor.Spec{Name: fmt.Sprint("ä", d, n), DType: d, Shape: []int{n, 1}})
 		}
 	}
 	return specs
 }
 
-// TestArithmetic: Python makes the models that Go does, bit for bit, in C and in numpy.
+// TestArithmetic: Python computes the same models as Go, bit for bit, in C and in numpy.
 func TestArithmetic(t *testing.T) {
 	interpreter, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package python holds what ipcbench runs in Python, and finds the interpreter for it:
-// workers (ipcbench_worker) and reference rows (peers). The files are part of the
-// program, which writes them where it needs them.
+// Package python embeds ipcbench's programs in Python, and finds an interpreter for them:
+// workers (ipcbench_worker) and reference rows (peers). [Unpack] writes their files to a
+// directory.
 package python
 
 import (
@@ -16,9 +16,9 @@ import (
 //go:embed ipcbench_worker/*.py ipcbench_worker/*.c peers/*.py
 var files embed.FS
 
-// Unpack writes the files below dir, which is the caller's alone, and builds the kernel
-// of the worker function if there is a C compiler that can. Otherwise it is numpy's, and
-// what ran says so.
+// Unpack writes the files below dir, which only the caller may use, and compiles the
+// kernel of the worker function. If that fails, for example without a C compiler, the
+// programs use numpy instead, and their reports say so.
 func Unpack(ctx context.Context, dir string) error {
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -41,15 +41,15 @@ func Unpack(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-// build makes kernel.so of kernel.c in dir, for the processor that it runs on, unless cc is
-// missing, or has no headers of C, as without libc6-dev.
+// build compiles kernel.c in dir to kernel.so, for this machine's processor. It ignores
+// failures: cc, or C headers (libc6-dev), may be missing.
 func build(ctx context.Context, dir string) {
 	_ = exec.CommandContext(ctx, "cc", "-O3", "-march=native", "-falign-loops=64", "-shared", "-fPIC",
 		"-o", filepath.Join(dir, "kernel.so"), filepath.Join(dir, "kernel.c")).Run()
 }
 
-// Worker returns what an interpreter runs as a worker process, where Unpack wrote to dir.
+// Worker returns the path that an interpreter runs as a worker process, after Unpack to dir.
 func Worker(dir string) string { return filepath.Join(dir, "ipcbench_worker") }
 
-// In returns the file of a reference row, where Unpack wrote to dir.
+// In returns the path of the row's program, after Unpack to dir.
 func (r Row) In(dir string) string { return filepath.Join(dir, "peers", r.File) }

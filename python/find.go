@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// A Module is what a program in Python imports, and the Debian package that has it.
+// A Module is a Python module and the Debian package that contains it.
 type Module struct{ Name, Debian string }
 
-// An Interpreter is a Python to run.
+// An Interpreter is a Python executable and its version, such as 3.11.2.
 type Interpreter struct{ Path, Version string }
 
-// oldest is the minor version of Python 3 that all of this needs at least.
+// oldest is the oldest minor version of Python 3 that the programs support.
 const oldest = 9
 
-// patience is how long an interpreter may take to say what it has.
+// patience is the most time that an interpreter may take to answer question.
 const patience = 20 * time.Second
 
-// Find returns the interpreter want, or the first of PATH's and /usr/bin's python3
-// if it is empty, that is new enough and has all of the modules. The error says of
-// each what it lacks.
+// Find returns the interpreter want or, if it is empty, the first suitable python3 of PATH
+// and /usr/bin. It must be new enough and have all modules. The error lists each one's
+// problem.
 func Find(ctx context.Context, want string, modules ...Module) (Interpreter, error) {
 	candidates := []string{want}
 	if want == "" {
@@ -57,10 +57,9 @@ func Find(ctx context.Context, want string, modules ...Module) (Interpreter, err
 	return Interpreter{}, errors.New("no python3 in PATH or /usr/bin; Debian: python3")
 }
 
-// question has an interpreter say its version, and which of the modules that
-// its arguments name it has not. It imports none of them: torch would take seconds. With -c,
-// Python looks in the current folder first, whose files are anybody's: neither worker nor
-// reference row does.
+// question prints the interpreter's version and the arguments that are missing modules. It
+// imports none of them, because torch would take seconds. With -c, Python would search the
+// current directory first, whose files are not trusted: workers and rows do not search it.
 const question = `
 import sys
 sys.path = [p for p in sys.path if p]
@@ -73,7 +72,7 @@ def lacks(name):
 print(json.dumps({"version": list(sys.version_info[:3]), "lacks": [m for m in sys.argv[1:] if lacks(m)]}))
 `
 
-// try returns the version of an interpreter, or what it lacks.
+// try returns the version of an interpreter, or an error that says what it lacks.
 func try(ctx context.Context, path string, modules []Module) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -92,14 +91,14 @@ func try(ctx context.Context, path string, modules []Module) (string, error) {
 		err = json.Unmarshal(out, &got)
 	}
 	if err == nil && len(got.Version) != 3 {
-		err = errors.New("it says no version")
+		err = errors.New("it prints no version")
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s is no Python 3: %w", path, err)
+		return "", fmt.Errorf("%s is not Python 3: %w", path, err)
 	}
 	version := fmt.Sprintf("%d.%d.%d", got.Version[0], got.Version[1], got.Version[2])
 	if got.Version[0] != 3 || got.Version[1] < oldest {
-		return "", fmt.Errorf("%s is Python %s: want 3.%d or newer", path, version, oldest)
+		return "", fmt.Errorf("%s is Python %s, must be 3.%d or newer", path, version, oldest)
 	}
 	var packages []string
 	for _, m := range modules {

@@ -11,21 +11,21 @@ import (
 	"ipcbench/python"
 )
 
-// script makes an executable that stands in PATH as python3.
+// script writes a shell script to dir, as the executable python3.
 func script(t *testing.T, dir, text string) {
 	t.Helper()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
-// TestFind: an interpreter that is too old, is none, or lacks a module is passed over, and
-// the error says what each lacks.
+// TestFind: an interpreter that is too old, is not Python or lacks a module is skipped, and
+// the error says what it lacks.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ text, want string }{
-		{`echo '{"version": [2, 7, 18], "lacks": []}'`, "is Python 2.7.18: want 3.9 or newer"},
-		{`echo '{"version": [3, 8, 1], "lacks": []}'`, "is Python 3.8.1: want 3.9 or newer"},
-		{`echo hello`, "is no Python 3"},
-		{`exit 1`, "is no Python 3: exit status 1"},
+		{`echo '{"version": [2, 7, 18], "lacks": []}'`, "is Python 2.7.18, must be 3.9 or newer"},
+		{`echo '{"version": [3, 8, 1], "lacks": []}'`, "is Python 3.8.1, must be 3.9 or newer"},
+		{`echo hello`, "is not Python 3"},
+		{`exit 1`, "is not Python 3: exit status 1"},
 		{`echo '{"version": [3, 11, 2], "lacks": ["torch"]}'`, "no module torch in " + dir + "/python3; Debian: python3-torch"},
 	} {
 		script(t, dir, c.text)
@@ -35,12 +35,12 @@ func TestFind(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), "no interpreter "+dir+"/none"), "%v", err)
 	script(t, dir, `echo '{"version": [3, 8, 1], "lacks": []}'`)
 	t.Setenv("PATH", dir)
-	found, err := python.Find(t.Context(), "") // not the one in PATH
-	check.That(t, (err != nil || found.Path == "/usr/bin/python3") && (err == nil || strings.Contains(err.Error(), "want 3.9")),
+	found, err := python.Find(t.Context(), "") // skips the one in PATH
+	check.That(t, (err != nil || found.Path == "/usr/bin/python3") && (err == nil || strings.Contains(err.Error(), "must be 3.9")),
 		"%v %v", found, err)
 }
 
-// TestFindElsewhere: what lies in the current folder is neither run nor taken for a module.
+// TestFindElsewhere: files in the current directory are neither run nor found as modules.
 func TestFindElsewhere(t *testing.T) {
 	here, err := python.Find(t.Context(), "")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFindElsewhere(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), "no module nothing_has_this"), "%v", err)
 }
 
-// TestUnpackWithoutHeaders: a compiler that cannot make the kernel is like none.
+// TestUnpackWithoutHeaders: it is not an error if the compiler cannot build the kernel.
 func TestUnpackWithoutHeaders(t *testing.T) {
 	bin, dir := t.TempDir(), t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexit 1\n"), 0o755))

@@ -12,8 +12,8 @@ import (
 	"ipcbench/python"
 )
 
-// TestFunction: a user's function gets views of the tensors; whatever is wrong with one is
-// an error that says so.
+// TestFunction: a user's function gets views of the tensors, and a wrong function causes an
+// error that describes the mistake.
 func TestFunction(t *testing.T) {
 	found, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
 	if err != nil {
@@ -24,18 +24,18 @@ func TestFunction(t *testing.T) {
 		{"trainings:one_missing", "lane 1: trainings:one_missing has not written element 139999 of tensor w: "},
 		{"trainings:half", "has not written element 0 of tensor f16"},
 		{"trainings:no_number", "has written nothing of tensor steps"},
-		{"trainings:adds", "has computed with element 0 of tensor w: update holds anything at first"},
+		{"trainings:adds", "has computed with element 0 of tensor w: write all of update"},
 		{"trainings:nothing", "has not written element 0 of tensor w"},
-		{"trainings:returns", "trainings:returns returned a dict: want None, and all of update written"},
+		{"trainings:returns", "trainings:returns returned a dict: it must return None and write all of update"},
 		{"trainings:raises", `lane 1: trainings:raises: ValueError: no data for client 2\n  File "`},
 		{"trainings:raises", "in raises\\n    inner(job)\\n"},
 		{"trainings:leaves", "trainings:leaves: SystemExit"},
 		{"trainings:writes_model", "ValueError: assignment destination is read-only"},
-		{"trainings:misspells", `no tensor \'W\': want one of w, bf16, f16, f64, empty, flags, steps`},
+		{"trainings:misspells", `no tensor \'W\': must be one of w, bf16, f16, f64, empty, flags, steps`},
 		{"trainings:two", "trainings:two cannot be called as two(model, update, job): too many positional arguments"},
-		{"trainings:NO_FUNCTION", "trainings:NO_FUNCTION is no function: its type is int"},
+		{"trainings:NO_FUNCTION", "trainings:NO_FUNCTION must be a function, not of type int"},
 		{"trainings:missing", "trainings:missing: no missing in "},
-		{"nowhere:train", "nowhere:train: no module nowhere: neither in "},
+		{"nowhere:train", "nowhere:train: no module nowhere in "},
 		{"broken:train", `broken.py, line 1)`},
 	}
 	from := check.Value(filepath.Abs("."))(t)
@@ -45,7 +45,7 @@ func TestFunction(t *testing.T) {
 	}
 	c.Env = append(os.Environ(), "PYTHONPATH="+from, "PYTHONDONTWRITEBYTECODE=1")
 	c.Dir = filepath.Join(from, "testdata")
-	out, err := c.CombinedOutput() // what functions print goes to stderr, as stdout does
+	out, err := c.CombinedOutput() // functions print to stderr, even with print
 	check.Need(t, err == nil, "%v\n%s", err, out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	check.Need(t, len(lines) == len(cases), "%d lines of %d functions:\n%s", len(lines), len(cases), out)

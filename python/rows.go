@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The modules that workers and reference rows import.
+// Modules that workers and reference rows import.
 func Numpy() Module    { return Module{"numpy", "python3-numpy"} }
 func Xxhash() Module   { return Module{"xxhash", "python3-xxhash"} }
 func Grpc() Module     { return Module{"grpc", "python3-grpcio"} }
@@ -15,9 +15,9 @@ func Protobuf() Module { return Module{"google.protobuf", "python3-protobuf"} }
 func Requests() Module { return Module{"requests", "python3-requests"} }
 func Torch() Module    { return Module{"torch", "python3-torch"} }
 
-// ForWorkers returns what workers import for these transports, or of which they cannot use
-// one, and why. The digests of layouts, which a lane shows, and proofs of what was sent take
-// xxhash.
+// ForWorkers returns the modules that workers need for these transports. The error names a
+// transport that Python workers do not support, and the reason. All workers need xxhash,
+// for the digests of layouts and the hashes in proofs.
 func ForWorkers(transports ...string) (all []Module, err error) {
 	for _, name := range transports {
 		modules := []Module{Numpy(), Xxhash()}
@@ -26,9 +26,9 @@ func ForWorkers(transports ...string) (all []Module, err error) {
 		case "grpc-tensor", "grpc-batch", "grpc-stream":
 			modules = append(modules, Grpc(), Protobuf())
 		case "pickle", "storage":
-			err = errors.New("gob is Go's; for Python's pickle see py-pickle5")
+			err = errors.New("it uses Go's gob; for Python's pickle choose py-pickle5")
 		default:
-			err = errors.New("no worker in Python knows it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
+			err = errors.New("workers in Python do not support it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -42,8 +42,7 @@ func ForWorkers(transports ...string) (all []Module, err error) {
 	return all, nil
 }
 
-// A Row is a reference row: a peer that exchanges models as one of the projects does
-// that are written in Python.
+// A Row is a reference row: a peer that exchanges models as a Python project does.
 type Row struct {
 	Name    string // such as py-pickle
 	File    string // in the folder peers
@@ -51,7 +50,7 @@ type Row struct {
 	Modules []Module
 }
 
-// Rows returns the reference rows, those first that projects were found to have.
+// Rows returns the reference rows. The ones that are modelled on known projects are first.
 func Rows() []Row {
 	row := func(name, help string, modules ...Module) Row {
 		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...)}

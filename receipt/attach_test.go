@@ -15,7 +15,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// Concrete types inside interfaces are found by name, if they are known.
+// TestAttachKnowsTypes: concrete types inside interfaces are found by name if they are known.
 func TestAttachKnowsTypes(t *testing.T) {
 	type unknown struct{ N int }
 	type other struct{ N int }
@@ -23,14 +23,14 @@ func TestAttachKnowsTypes(t *testing.T) {
 		name  string
 		v     any
 		known []any
-		want  string // in the error
+		want  string // text in the error
 	}{
 		{"predeclared", []any{int8(1), []string{"a"}, map[string]any{"b": []float32{1}}, Tensor{}, []byte{1}}, nil, ""},
 		{"given", []any{unknown{1}, &unknown{2}}, []any{unknown{}}, ""},
 		{"given by a container", []any{unknown{1}, &unknown{2}}, []any{[]map[string]unknown{}}, ""},
-		{"not given", []any{unknown{1}}, nil, `[0]: type "receipt.unknown" is not known here`},
-		{"given another", []any{unknown{1}}, []any{other{}, nil}, `type "receipt.unknown" is not known here`},
-		{"not a listed composite", []any{[][]int{{1}}}, nil, `type "[][]int" is not known here`},
+		{"not given", []any{unknown{1}}, nil, `[0]: type "receipt.unknown" is unknown`},
+		{"given another", []any{unknown{1}}, []any{other{}, nil}, `type "receipt.unknown" is unknown`},
+		{"not a listed composite", []any{[][]int{{1}}}, nil, `type "[][]int" is unknown`},
 		{"error value", []any{fmt.Stringer(time.Second)}, []any{time.Second}, ""},
 	}
 	for _, test := range tests {
@@ -47,13 +47,13 @@ func TestAttachKnowsTypes(t *testing.T) {
 	}
 }
 
-// Two types of one name, as functions may declare them, are not guessed between.
+// TestAttachRefusesAmbiguousNames: if two types declared in functions have one name, Attach rejects the name.
 func TestAttachRefusesAmbiguousNames(t *testing.T) {
 	a := func() any { type local struct{ A int }; return local{1} }()
 	b := func() any { type local struct{ A int }; return local{1} }()
 	d := mustDetach(t, []any{a}, DefaultDepth)
 	var out []any
-	check.Fails(t, Attach(d.Receipt, packed(t, d), &out, a, b), "or there are two")
+	check.Fails(t, Attach(d.Receipt, packed(t, d), &out, a, b), "or is ambiguous")
 	check.OK(t, Attach(d.Receipt, packed(t, d), &out, a))
 }
 
@@ -70,21 +70,21 @@ func TestAttachChecksTheVariable(t *testing.T) {
 		into any
 		want string
 	}{
-		{"nil", nil, "want a pointer"},
-		{"no pointer", v, "want a pointer"},
-		{"nil pointer", (*network)(nil), "want a pointer"},
-		{"another type", new(layer), `type "receipt.network" is not known here`},
-		{"pointer to a pointer", new(*network), "a receipt.network where a *receipt.network stands"},
-		{"interface without its methods", new(error), "is not known here"},
-		{"the same name, other fields", changed, "not the same"},
+		{"nil", nil, "must be a pointer"},
+		{"no pointer", v, "must be a pointer"},
+		{"nil pointer", (*network)(nil), "must be a pointer"},
+		{"another type", new(layer), `type "receipt.network" is unknown`},
+		{"pointer to a pointer", new(*network), "found a receipt.network, must be a *receipt.network"},
+		{"interface without its methods", new(error), "is unknown"},
+		{"the same name, other fields", changed, "differs"},
 	}
 	for _, test := range tests {
 		check.Fails(t, Attach(d.Receipt, p, test.into), test.want, test.name)
 	}
 }
 
-// A receipt for another package, or one that was cut or changed, is refused, and
-// the variable stays as it was.
+// TestLyingReceipts: a receipt for another package, or one that was cut or changed, is rejected, and the variable is
+// unchanged.
 func TestLyingReceipts(t *testing.T) {
 	type value struct {
 		W, V *Tensor
@@ -109,7 +109,7 @@ func TestLyingReceipts(t *testing.T) {
 	for i := range d.Receipt {
 		refuse(fmt.Sprint("cut after ", i), "", d.Receipt[:i], whole)
 	}
-	refuse("longer", "1 bytes behind the end", append(bytes.Clone(d.Receipt), 0), whole)
+	refuse("longer", "1 bytes after the end", append(bytes.Clone(d.Receipt), 0), whole)
 	refuse("version", "not a receipt of version 2", append([]byte{1}, d.Receipt[1:]...), whole)
 
 	spec := tensor.Spec{DType: tensor.U8, Shape: []int{4}}
@@ -123,11 +123,11 @@ func TestLyingReceipts(t *testing.T) {
 		refuse(name, "tensor ", d.Receipt, tensor.Alloc(mustLayout(t, specs)))
 	}
 
-	// The parts of the receipt behind the header: two pointers with a tensor each,
-	// flag, number, map, list, pointers, string, list.
+	// The parts of the receipt after the header: two pointers with a tensor each, flag, number, map, list, two
+	// pointers, string, list.
 	const tail = 2*(1+1+handleSize) + 1 + 1 + (1 + 1 + 4) + 1 + (1 + 1) + 1 + 1 + 1
 	head := d.Receipt[:len(d.Receipt)-tail]
-	// A second W would leave V's tensor without a place.
+	// A second W leaves V's tensor without a place.
 	twice := bytes.Clone(d.Receipt)
 	copy(twice[len(head)+2+handleSize:], twice[len(head):][:2+handleSize])
 	refuse("handle twice", "tensor 1 of the package (\"V\") has no place", twice, whole)
@@ -147,23 +147,23 @@ func TestLyingReceipts(t *testing.T) {
 		receipt    []byte
 	}{
 		{"bool", "Flag: bool is 2", join([]byte{0, 0, 2}, valid[3:])},
-		{"uint8", "N: 256 is no uint8", join([]byte{0, 0, 1, 0x80, 2}, valid[4:])},
+		{"uint8", "N: 256 is not a valid uint8", join([]byte{0, 0, 1, 0x80, 2}, valid[4:])},
 		{"varint of 11 bytes", "N: ", join([]byte{0, 0, 1}, bytes.Repeat([]byte{0xff}, 11))},
 		{"map too long", "Map: length 4611686018427387904: the receipt is cut off", join([]byte{0, 0, 1, 7, refNew}, huge)},
-		{"map keys in disorder", "Map: map key 1 does not follow 2", join([]byte{0, 0, 1, 7, refNew, 2, 4, 0, 2, 0}, valid[5:])},
-		{"map key twice", "Map: map key 1 does not follow 1", join([]byte{0, 0, 1, 7, refNew, 2, 2, 0, 2, 0}, valid[5:])},
-		{"map key too large", "Map: 128 is no int8", join([]byte{0, 0, 1, 7, refNew, 1, 0x80, 2, 0}, valid[5:])},
+		{"map keys in disorder", "Map: map key 1 is out of order after 2", join([]byte{0, 0, 1, 7, refNew, 2, 4, 0, 2, 0}, valid[5:])},
+		{"map key twice", "Map: map key 1 is out of order after 1", join([]byte{0, 0, 1, 7, refNew, 2, 2, 0, 2, 0}, valid[5:])},
+		{"map key too large", "Map: 128 is not a valid int8", join([]byte{0, 0, 1, 7, refNew, 1, 0x80, 2, 0}, valid[5:])},
 		{"list too long", "List: length 4611686018427387904", join([]byte{0, 0, 1, 7, 0, refNew}, huge)},
 		{"list beyond int", "List: length 18446744073709551615", join([]byte{0, 0, 1, 7, 0, refNew}, binary.AppendUvarint(nil, 1<<64-1))},
-		{"reference to what was not met", "P: refers to object 0 of 0", join([]byte{0, 0, 1, 7, 0, 0, refFirst, 0, 0, 0})},
-		{"reference beyond int", "P: refers to object 18446744073709551613 of 0", join([]byte{0, 0, 1, 7, 0, 0}, binary.AppendUvarint(nil, 1<<64-1))},
-		{"reference to another type", "S: refers to a *int where a *string stands", join([]byte{0, 0, 1, 7, 0, 0, refNew, 2, 0, refFirst, 0})},
+		{"reference to what was not met", "P: refers to unknown object 0 of 0", join([]byte{0, 0, 1, 7, 0, 0, refFirst, 0, 0, 0})},
+		{"reference beyond int", "P: refers to unknown object 18446744073709551613 of 0", join([]byte{0, 0, 1, 7, 0, 0}, binary.AppendUvarint(nil, 1<<64-1))},
+		{"reference to another type", "S: refers to a *int, must be a *string", join([]byte{0, 0, 1, 7, 0, 0, refNew, 2, 0, refFirst, 0})},
 		{"string too long", "S: the receipt is cut off", join([]byte{0, 0, 1, 7, 0, 0, 0, 0, refNew}, huge)},
-		{"type that was not met", "Any[0]: type 7 of 1", join(valid[:9], []byte{refNew, 1, 9})},
+		{"type that was not met", "Any[0]: unknown type 7 of 1", join(valid[:9], []byte{refNew, 1, 9})},
 		{"type that contains the variable", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refFirst})},
 		{"type name too long", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refNew}, huge)},
-		{"interface type", `Any[0]: type "interface {}" is not known`, join(valid[:9], []byte{refNew, 1, refNew, 12}, []byte("interface {}"), make([]byte, 8))},
-		{"fingerprint", `Any[0]: type "int" is not known here, or not the same`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
+		{"interface type", `Any[0]: type "interface {}" is unknown`, join(valid[:9], []byte{refNew, 1, refNew, 12}, []byte("interface {}"), make([]byte, 8))},
+		{"fingerprint", `Any[0]: type "int" is unknown, differs`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
 		{"tensor of no type", `W: tensor: "tensor": invalid dtype(0)`, inline(0, 0, 0)},
 		{"tensor of another type", "W: tensor: \"tensor\": invalid dtype(11)", inline(11, 0, 0)},
 		{"tensor without its data", "W: 0 bytes of data for u8 [4611686018427387904]", inline(tensor.U8, append([]byte{refNew, 1}, append(large, refNil)...)...)},
@@ -171,14 +171,14 @@ func TestLyingReceipts(t *testing.T) {
 		{"tensor that overflows", "overflow", inline(tensor.F64, append([]byte{refNew, 1}, append(large, refNil)...)...)},
 		{"tensor of many dimensions", "W.Shape: length 4611686018427387904", inline(tensor.U8, append([]byte{refNew}, huge...)...)},
 		{"negative dimension", "W: tensor: \"tensor\": negative dimension", inline(tensor.U8, refNew, 1, 1, refNil)},
-		{"tensor of no kind", "W: 3 stands for no tensor", join([]byte{refNew, 3}, valid[1:])},
+		{"tensor of no kind", "W: 3 is not a kind of tensor", join([]byte{refNew, 3}, valid[1:])},
 	}
 	for _, test := range tests {
 		refuse(test.name, test.want, test.receipt, none)
 	}
 }
 
-// tree is drawn at random, with tensors and sharing at every level.
+// tree is the type of random values, with tensors and sharing at every level.
 type tree struct {
 	Name  string
 	W     *Tensor
@@ -234,8 +234,8 @@ func drawTree(r *rapid.T) *tree {
 	return grow(rapid.IntRange(0, 4).Draw(r, "depth"))
 }
 
-// Any value, with cycles and sharing, comes back equal at any limit, with the
-// same tensors, and what comes back detaches to the same receipt.
+// TestRoundTripOfAnyValue: any value, even with cycles and sharing, comes back equal at any depth limit, with the same
+// tensors. Detaching it again gives the same receipt.
 func TestRoundTripOfAnyValue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v := drawTree(r)
@@ -256,8 +256,7 @@ func TestRoundTripOfAnyValue(t *testing.T) {
 	})
 }
 
-// FuzzAttach attaches receipts that are not to be trusted. What is accepted must
-// be a value that travels on.
+// FuzzAttach: an untrusted receipt is rejected, or gives a value that can be detached and attached again.
 func FuzzAttach(f *testing.F) {
 	type value struct {
 		K kinds

@@ -12,9 +12,9 @@ import (
 	"ipcbench/tensor"
 )
 
-// A coder writes a value to a receipt, or reads one from it. Both are one walk
-// over the value, so that they cannot disagree: each method writes what is
-// there, or makes what it reads be there. The encoding, by the kind of a value:
+// A coder writes a value to a receipt, or reads one from it. Each of its methods does both:
+// it writes a part of the value, or reads it and stores it there. So writing and reading
+// cannot disagree. The encoding depends on the kind of a value:
 //
 //	bool                 a byte, 0 or 1
 //	int, uint            a varint
@@ -22,45 +22,44 @@ import (
 //	string, own encoding its length and bytes
 //	array, struct        its elements, its exported fields; 0 if there are none
 //	pointer, map, slice  a reference: 0 for nil; 1 and its content for a new one;
-//	                     n+2 for the one that was the n-th new one
+//	                     n+2 for the n-th new one
 //	interface            a type (0 for nil; 1, name and fingerprint for a new one;
 //	                     n+2 for the n-th new one) and the value
 //	Tensor               0 for none; 1 and a handle; 2 and the Tensor as a struct,
 //	                     if it stays in the receipt
 //
-// The whole is a version and the value as an interface would hold it. Every value
-// takes a byte at least, which bounds what a length in a receipt can ask for.
+// A receipt is a version and the value, encoded as if it were in an interface. Every value
+// has at least one byte, so the receipt's size bounds the lengths in it.
 //
-// What is wrong with a value or a receipt ends the walk by a panic with a
-// failure, which [coder.run] turns into an error.
+// An error ends the walk by a panic with a failure, which [coder.run] turns into an error.
 type coder struct {
 	types   types
-	buf     []byte         // written so far or, when reading, not read yet
-	named   []reflect.Type // those that interfaces held so far
+	buf     []byte         // written so far; when reading, the rest to read
+	named   []reflect.Type // types that interfaces held so far
 	nesting int
 	path    path
 	reading bool
 
-	// Of writing.
+	// For writing.
 	limit   int
-	near    map[block]bool    // the tensors at a depth of at most limit
-	handles map[block]uint32  // of those that were met
+	near    map[block]bool    // tensors at a depth of at most limit
+	handles map[block]uint32  // indexes of the detached tensors
 	objects map[object]uint64 // numbers of the pointers, slices and maps that were met
-	refs    uint64            // how many they are; objects lacks empty slices
+	refs    uint64            // how many were met; objects lacks empty slices
 	d       *Detached
 
-	// Of reading.
+	// For reading.
 	p     *tensor.Package
-	used  []bool          // tensors of p that have a place
-	met   []reflect.Value // pointers, slices and maps, each in the place where it was met first
-	outer reflect.Type    // of the variable
+	used  []bool          // one per tensor of p: whether the value refers to it
+	met   []reflect.Value // pointers, slices and maps, each stored where it was met first
+	outer reflect.Type    // type of the variable
 	known []any
 }
 
 const version = 2
 
-// What stands before references, types and tensors. Greater numbers mean an
-// earlier reference or type.
+// Codes before references, types and tensors. From refFirst on they refer to an earlier
+// object or type.
 const (
 	refNil, refNew, refFirst                = 0, 1, 2
 	tensorNone, tensorHandle, tensorInlined = 0, 1, 2
@@ -72,7 +71,7 @@ func fail(format string, a ...any) { panic(failure{fmt.Errorf(format, a...)}) }
 
 var errShort = errors.New("the receipt is cut off")
 
-// run does f, and says where in the value it failed.
+// run calls f, and adds the path to its failure.
 func (c *coder) run(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -87,7 +86,7 @@ func (c *coder) run(f func()) (err error) {
 	return nil
 }
 
-// take reads n bytes. They are the receipt's memory.
+// take reads n bytes. They are a part of the receipt's memory.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.buf)) {
 		panic(failure{errShort})
@@ -115,7 +114,6 @@ func (c *coder) varint(n int64) int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// fixed is a number of size bytes.
 func (c *coder) fixed(n uint64, size int) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], n)
@@ -131,7 +129,8 @@ func (c *coder) bytes(b []byte) {
 	}
 }
 
-// counted is a length and as many bytes; when reading, they are the receipt's.
+// counted codes a length and that many bytes; when reading, they are the receipt's
+// memory.
 func (c *coder) counted(b []byte) []byte {
 	n := c.uvarint(uint64(len(b)))
 	if c.reading {
@@ -141,9 +140,8 @@ func (c *coder) counted(b []byte) []byte {
 	return b
 }
 
-// length is that of a slice or map whose elements take min bytes each at least.
-// One for which the receipt is too short is refused before any memory is asked
-// for.
+// length codes the length of a slice or map with at least min bytes per element. When
+// reading, it checks that the receipt is long enough before any memory is allocated.
 func (c *coder) length(n, min int) int {
 	m := c.uvarint(uint64(n))
 	if c.reading && m > uint64(len(c.buf)/min) {
@@ -152,28 +150,29 @@ func (c *coder) length(n, min int) int {
 	return int(m)
 }
 
-// room does the same for memory of a type.
+// room fails if the receipt is too short for a value of type t.
 func (c *coder) room(t reflect.Type) {
 	if len(c.buf) < c.types.minSize(t) {
 		panic(failure{errShort})
 	}
 }
 
-// root is the whole receipt of v. When reading, it returns a value for a variable
-// of type c.outer.
+// root codes the whole receipt of v. When reading, it returns a value for a variable of
+// type c.outer.
 func (c *coder) root(v reflect.Value) reflect.Value {
 	if (len(c.buf) == 0 && c.reading) || c.fixed(version, 1) != version {
 		fail("not a receipt of version %d", version)
 	}
 	v = c.dynamic(v, c.outer, 0)
 	if c.reading && len(c.buf) > 0 {
-		fail("%d bytes behind the end of the value", len(c.buf))
+		fail("%d bytes after the end of the value", len(c.buf))
 	}
 	return v
 }
 
-// dynamic is a value in an interface, and its type; v is not valid when reading,
-// or if the interface is nil. When reading, it is for a place of type t.
+// dynamic codes the type and the value of an interface, and returns the value. v is
+// invalid when reading, or if the interface is nil. When reading, the value must fit a
+// variable of type t.
 func (c *coder) dynamic(v reflect.Value, t reflect.Type, depth int) reflect.Value {
 	n := uint64(refNil)
 	if v.IsValid() {
@@ -188,19 +187,19 @@ func (c *coder) dynamic(v reflect.Value, t reflect.Type, depth int) reflect.Valu
 			return v
 		}
 		if t.Kind() != reflect.Interface {
-			fail("the receipt holds nil, the variable is a %v", t)
+			fail("the receipt holds nil, but the variable is a %v", t)
 		}
 		return reflect.Zero(t)
 	case n == refNew:
 		n = refFirst + uint64(len(c.named))
 		c.named = append(c.named, c.newType(v, t))
 	case n-refFirst >= uint64(len(c.named)):
-		fail("type %d of %d", n-refFirst, len(c.named))
+		fail("unknown type %d of %d", n-refFirst, len(c.named))
 	}
 	if c.reading {
 		concrete := c.named[n-refFirst]
 		if !concrete.AssignableTo(t) {
-			fail("a %v where a %v stands", concrete, t)
+			fail("found a %v, must be a %v", concrete, t)
 		}
 		c.room(concrete)
 		v = reflect.New(concrete).Elem()
@@ -209,8 +208,8 @@ func (c *coder) dynamic(v reflect.Value, t reflect.Type, depth int) reflect.Valu
 	return v
 }
 
-// newType is the name and the fingerprint of v's type. When reading, it is for a
-// place of type t.
+// newType codes the name and fingerprint of v's type, and returns the type. When
+// reading, the type is for a variable of type t.
 func (c *coder) newType(v reflect.Value, t reflect.Type) reflect.Type {
 	if !c.reading {
 		c.counted([]byte(v.Type().String()))
@@ -232,22 +231,22 @@ func (c *coder) newType(v reflect.Value, t reflect.Type) reflect.Type {
 		}
 	}
 	if len(found) != 1 {
-		fail("type %q is not known here, or not the same, or there are two: give Attach a value of it", name)
+		fail("type %q is unknown, differs, or is ambiguous: pass a value of it to Attach", name)
 	}
 	return found[0]
 }
 
-// at is v, which stands at s inside the value that the walk is in.
+// at codes v, which is at step s inside the current value.
 func (c *coder) at(s step, v reflect.Value, depth int) {
 	c.path = append(c.path, s)
 	c.value(v, depth)
-	c.path = c.path[:len(c.path)-1] // but for a failure: run reports the path
+	c.path = c.path[:len(c.path)-1] // kept after a failure, because run reports the path
 }
 
-// value is v which, when reading, is settable and zero.
+// value codes v. When reading, v must be settable and zero.
 func (c *coder) value(v reflect.Value, depth int) {
 	if c.nesting++; c.nesting > maxNesting {
-		fail("nested more than %d deep", maxNesting)
+		fail("nested more than %d levels deep", maxNesting)
 	}
 	switch k := v.Kind(); {
 	case isScalar(k):
@@ -268,7 +267,7 @@ func (c *coder) value(v reflect.Value, depth int) {
 			c.content(v, depth)
 		}
 	default:
-		fail("a %v cannot travel", v.Type())
+		fail("a %v cannot be sent", v.Type())
 	}
 	c.nesting--
 }
@@ -281,7 +280,7 @@ func (c *coder) scalar(v reflect.Value) {
 			n = 1
 		}
 		if n = c.fixed(n, 1); n > 1 {
-			fail("bool is %d, want 0 or 1", n)
+			fail("bool is %d, must be 0 or 1", n)
 		}
 		if c.reading {
 			v.SetBool(n == 1)
@@ -289,7 +288,7 @@ func (c *coder) scalar(v reflect.Value) {
 	case v.CanInt():
 		n := c.varint(v.Int())
 		if v.OverflowInt(n) {
-			fail("%d is no %v", n, v.Type())
+			fail("%d is not a valid %v", n, v.Type())
 		}
 		if c.reading {
 			v.SetInt(n)
@@ -297,7 +296,7 @@ func (c *coder) scalar(v reflect.Value) {
 	case v.CanUint():
 		n := c.uvarint(v.Uint())
 		if v.OverflowUint(n) {
-			fail("%d is no %v", n, v.Type())
+			fail("%d is not a valid %v", n, v.Type())
 		}
 		if c.reading {
 			v.SetUint(n)
@@ -322,14 +321,15 @@ func (c *coder) float(f float64, size int) float64 {
 	return math.Float64frombits(c.fixed(math.Float64bits(f), 8))
 }
 
-// An object is something that several places in a value can refer to.
+// An object identifies a pointer, map or slice, to which several places in a value can
+// refer.
 type object struct {
 	t     reflect.Type
 	start uintptr
 	len   int
 }
 
-// objectOf returns the identity of a pointer, map or slice that is not nil.
+// objectOf returns the identity of v, a pointer, map or slice that is not nil.
 func objectOf(v reflect.Value) object {
 	o := object{t: v.Type(), start: v.Pointer()}
 	if v.Kind() == reflect.Slice {
@@ -338,8 +338,8 @@ func objectOf(v reflect.Value) object {
 	return o
 }
 
-// reference is what v, a pointer, slice or map, refers to. It reports whether
-// that is new: then its content follows.
+// reference codes the reference v, a pointer, slice or map. It returns true if the
+// object is new: then its content follows.
 func (c *coder) reference(v reflect.Value) bool {
 	n := uint64(refNil)
 	if !c.reading && !v.IsNil() {
@@ -348,7 +348,7 @@ func (c *coder) reference(v reflect.Value) bool {
 			n = refFirst + i
 		} else {
 			n = refNew
-			if v.Kind() != reflect.Slice || v.Len() > 0 { // empty slices may lie anywhere
+			if v.Kind() != reflect.Slice || v.Len() > 0 { // empty slices may have the same address
 				c.objects[o] = c.refs
 			}
 			c.refs++
@@ -359,18 +359,18 @@ func (c *coder) reference(v reflect.Value) bool {
 		return n == refNew
 	}
 	if n-refFirst >= uint64(len(c.met)) {
-		fail("refers to object %d of %d", n-refFirst, len(c.met))
+		fail("refers to unknown object %d of %d", n-refFirst, len(c.met))
 	}
 	o := c.met[n-refFirst]
 	if o.Type() != v.Type() {
-		fail("refers to a %v where a %v stands", o.Type(), v.Type())
+		fail("refers to a %v, must be a %v", o.Type(), v.Type())
 	}
 	v.Set(o)
 	return false
 }
 
-// content is that of a new pointer, slice or map. When reading, the object is
-// remembered before its content is read, so that it may contain itself.
+// content codes the content of a new pointer, slice or map. When reading, it stores the
+// object before it reads the content, so that the object may contain itself.
 func (c *coder) content(v reflect.Value, depth int) {
 	t := v.Type()
 	set := func(o reflect.Value) {
@@ -392,7 +392,7 @@ func (c *coder) content(v reflect.Value, depth int) {
 		c.elements(v, depth)
 	case reflect.Map:
 		if k := t.Key().Kind(); k != reflect.String && (k < reflect.Int || k > reflect.Uint64) {
-			fail("a map key cannot be a %v: want integers or strings", t.Key())
+			fail("a map key cannot be a %v: must be an integer or a string", t.Key())
 		}
 		n := c.length(v.Len(), c.types.minSize(t.Key())+c.types.minSize(t.Elem()))
 		if c.reading {
@@ -401,7 +401,7 @@ func (c *coder) content(v reflect.Value, depth int) {
 			return
 		}
 		keys := v.MapKeys()
-		slices.SortFunc(keys, compareKeys) // so that a value always gives the same receipt
+		slices.SortFunc(keys, compareKeys) // so that a value always has the same receipt
 		for _, key := range keys {
 			c.scalar(key)
 			c.at(keyStep(key), v.MapIndex(key), depth+1)
@@ -415,7 +415,7 @@ func (c *coder) readItems(v reflect.Value, n, depth int) {
 		key, item := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		c.scalar(key)
 		if last.IsValid() && compareKeys(last, key) >= 0 {
-			fail("map key %v does not follow %v", key, last)
+			fail("map key %v is out of order after %v", key, last)
 		}
 		c.at(keyStep(key), item, depth+1)
 		v.SetMapIndex(key, item)
@@ -423,7 +423,6 @@ func (c *coder) readItems(v reflect.Value, n, depth int) {
 	}
 }
 
-// elements are those of a slice or an array.
 func (c *coder) elements(v reflect.Value, depth int) {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		if v.Kind() == reflect.Array {
@@ -440,7 +439,7 @@ func (c *coder) elements(v reflect.Value, depth int) {
 	}
 }
 
-// addressable returns v or a copy of it that has an address.
+// addressable returns v, or a copy of it if v has no address.
 func addressable(v reflect.Value) reflect.Value {
 	if v.CanAddr() {
 		return v
@@ -458,7 +457,7 @@ func (c *coder) structure(v reflect.Value, depth int) {
 		return
 	case s.refused != "":
 		c.path = append(c.path, step{name: s.refused, index: -1})
-		fail("the field is unexported, and %v is no encoding.BinaryMarshaler and BinaryUnmarshaler", v.Type())
+		fail("the field is unexported, and %v does not implement encoding.BinaryMarshaler and BinaryUnmarshaler", v.Type())
 	case len(s.fields) == 0:
 		c.fixed(0, 1)
 	}
@@ -467,7 +466,7 @@ func (c *coder) structure(v reflect.Value, depth int) {
 	}
 }
 
-// custom is a struct that knows how to marshal itself, by a pointer to it.
+// custom codes a struct that marshals itself; pointer is its address.
 func (c *coder) custom(pointer any) {
 	var b []byte
 	var err error

@@ -8,8 +8,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// A result with tensors in it is taken apart, its tensors are written where a
-// transport wants them, and it is put together again at the other end.
+// A result with tensors is detached, its tensors are written into a package's memory, and the other end attaches it.
 func ExampleDetach() {
 	type Result struct {
 		Loss   float64

@@ -67,7 +67,7 @@ func sampleKinds() kinds {
 	}
 }
 
-// Everything that is not a tensor comes back as it was.
+// TestKinds: values of every kind other than tensors come back unchanged.
 func TestKinds(t *testing.T) {
 	v := sampleKinds()
 	check.Same(t, cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{})))
@@ -82,7 +82,7 @@ func TestRoots(t *testing.T) {
 	check.Equal(t, trip[any](t, list, 0), any(list), "a list")
 }
 
-// Keys of every kind are in the order of their values.
+// TestMapKeys: tensors in maps are in the order of their keys, of every kind.
 func TestMapKeys(t *testing.T) {
 	type name string
 	one := func() *Tensor { return numbers(1, 1) }
@@ -116,19 +116,19 @@ func TestDetachNamesWhatCannotTravel(t *testing.T) {
 		name, want string
 		v          any
 	}{
-		{"function", "Extra: a func() cannot travel", network{Extra: func() {}}},
-		{"nil function", "f: a func() cannot travel", map[string]func(){"f": nil}},
-		{"channel", "[1]: a chan int cannot travel", []any{1, make(chan int)}},
-		{"uintptr", "[0]: a uintptr cannot travel", pair{uintptr(1)}},
+		{"function", "Extra: a func() cannot be sent", network{Extra: func() {}}},
+		{"nil function", "f: a func() cannot be sent", map[string]func(){"f": nil}},
+		{"channel", "[1]: a chan int cannot be sent", []any{1, make(chan int)}},
+		{"uintptr", "[0]: a uintptr cannot be sent", pair{uintptr(1)}},
 		{"unexported field", "a.b[0].lock: the field is unexported", map[string]map[string][]*hidden{"a": {"b": {{lock: 1}}}}},
-		{"root", "value: a func() cannot travel", func() {}},
+		{"root", "value: a func() cannot be sent", func() {}},
 		{"pointer key", "Extra: a map key cannot be a *int", network{Extra: map[*int]bool{}}},
 		{"interface key", "Extra: a map key cannot be a interface {}", network{Extra: map[any]bool{}}},
 		{"array key", "a map key cannot be a [1]int", map[[1]int]bool{}},
 		{"key that marshals itself", "a map key cannot be a time.Time", map[time.Time]bool{}},
-		{"float key", "a map key cannot be a float64: want integers or strings", map[float64]bool{math.NaN(): true}},
-		{"complex number", "value: a complex128 cannot travel", 1i},
-		{"short data", "Layers[0].Bias: 3 bytes of data for f32 [1], want 4", network{Layers: []layer{{Bias: Tensor{tensor.F32, []int{1}, make([]byte, 3)}}}}},
+		{"float key", "a map key cannot be a float64: must be an integer or a string", map[float64]bool{math.NaN(): true}},
+		{"complex number", "value: a complex128 cannot be sent", 1i},
+		{"short data", "Layers[0].Bias: 3 bytes of data for f32 [1], must be 4", network{Layers: []layer{{Bias: Tensor{tensor.F32, []int{1}, make([]byte, 3)}}}}},
 		{"no dtype", "invalid dtype(0)", []Tensor{{Data: []byte{}}}},
 		{"negative shape", "negative dimension", []Tensor{{DType: tensor.U8, Shape: []int{-1}}}},
 	}
@@ -137,7 +137,7 @@ func TestDetachNamesWhatCannotTravel(t *testing.T) {
 	}
 }
 
-// Too deep is an error that can be read, at both ends.
+// TestNestingHasALimit: too deep nesting is a short error, both when detaching and when attaching.
 func TestNestingHasALimit(t *testing.T) {
 	var list *ring
 	for range maxNesting {
@@ -158,7 +158,7 @@ func TestReceiptsDependOnTheValueAlone(t *testing.T) {
 	first := mustDetach(t, sampleNetwork(), DefaultDepth)
 	for range 20 {
 		v := sampleNetwork()
-		for i := range 50 { // in another order, for maps that have grown differently
+		for i := range 50 { // adding and removing keys changes the map's internal order
 			v.ByName[fmt.Sprint(i)] = nil
 		}
 		for i := range 50 {
@@ -183,8 +183,8 @@ func TestCopyToChecksThePackage(t *testing.T) {
 	}
 }
 
-// Tensors of a package that changed places, or lie across its tensors, are copied
-// as they were before.
+// TestCopyToOverlaps: tensors that swapped places in the package, or overlap several of its tensors, are copied
+// correctly.
 func TestCopyToOverlaps(t *testing.T) {
 	d := mustDetach(t, []*Tensor{numbers(4, 1), numbers(4, 9)}, 1)
 	p := packed(t, d)

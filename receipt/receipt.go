@@ -1,10 +1,9 @@
-// Package receipt takes any Go value with tensors nested in it apart, into a
-// receipt and tensors, and puts it together again in another process.
+// Package receipt splits a Go value that contains tensors into a receipt and tensors,
+// and rebuilds the value in another process.
 //
-// [Detach] finds the tensors and writes everything else to the receipt, with a
-// handle in the place of each tensor. [Detached.CopyTo] puts both into a package,
-// which a transport carries. [Attach] makes the value again; its tensors are
-// views of the package.
+// [Detach] finds the tensors, and writes everything else to the receipt, with a handle
+// in place of each tensor. [Detached.CopyTo] stores both in a package, which a transport
+// carries. [Attach] rebuilds the value; its tensors are views of the package.
 package receipt
 
 import (
@@ -18,53 +17,52 @@ import (
 	"ipcbench/tensor"
 )
 
-// DefaultDepth is how deep Detach looks for tensors unless the user says
-// otherwise.
+// DefaultDepth is the default of the depth to which Detach looks for tensors.
 const DefaultDepth = 10
 
-// maxNesting is how deep a value may be nested at all, counting every pointer
-// and interface. It bounds the stack, whoever made the receipt.
+// maxNesting limits the nesting of any value, counting every pointer and interface. It
+// bounds the stack, because receipts may come from hostile processes.
 const maxNesting = 10_000
 
-// Detached is a value taken apart: a receipt and tensors.
+// Detached is a value that was split into a receipt and tensors.
 type Detached struct {
-	// Receipt is everything that is not a tensor, with a handle where each tensor
-	// was.
+	// Receipt holds everything that is not a tensor, with a handle in place of each
+	// tensor.
 	Receipt []byte
 
-	// Specs are the tensors in the order of their handles, named after the path
-	// at which each was found first, such as "layers[3].weight".
+	// Specs describe the tensors in the order of their handles. Each is named after the
+	// path at which it was found first, such as "layers[3].weight".
 	Specs []tensor.Spec
 
-	// Data is the memory of the tensors: the value's own, not a copy.
+	// Data is the memory of the tensors. It is the value's own memory, not a copy.
 	Data [][]byte
 
-	// Untouched are the paths of tensors that lie deeper than the limit. They
-	// travel inside the receipt.
+	// Untouched are the paths of tensors below the depth limit. They stay inside the
+	// receipt.
 	Untouched []string
 }
 
-// Detach takes v apart. It looks for values of type [Tensor] in structs, maps,
-// slices, arrays, pointers and interfaces, and does not change v.
+// Detach splits v. It looks for values of type [Tensor] in structs, maps, slices,
+// arrays, pointers and interfaces, and does not change v.
 //
-// A tensor at depth at most depth becomes a tensor of its own; a deeper one
-// stays in the receipt and is reported. v itself is at depth 0, and each struct,
-// map, slice and array around a tensor adds one; pointers and interfaces add
-// nothing. A tensor that is found in several places counts where it is least deep.
+// A tensor at or above the given depth is detached; a deeper one stays in the receipt
+// and is listed in Untouched. v itself is at depth 0. Each struct, map, slice and array
+// around a tensor adds one; pointers and interfaces add nothing. A tensor found in
+// several places has the smallest of their depths.
 //
-// What is shared in v is shared again after [Attach]: pointers, maps and slices
-// that are the same, and tensors with the same memory, type and shape, which
-// travel once. So v may contain itself. Pointers to a part of something else in
-// v become pointers to a copy of that part.
+// [Attach] restores sharing within v: pointers, maps and slices that are the same, and
+// tensors with the same memory, type and shape, which travel once. So v may contain
+// itself. A pointer to a part of something else in v becomes a pointer to a copy of that
+// part.
 //
 // A value always gives the same receipt: maps are sorted by key.
 //
-// Detach fails, naming the path, on what cannot be put together again in another
-// process: functions, channels, uintptrs, unsafe pointers, and unexported fields,
-// unless their struct implements [encoding.BinaryMarshaler] and
-// [encoding.BinaryUnmarshaler], which then say what travels. Neither do complex
-// numbers travel, nor maps whose keys are not integers or strings. Blank fields are
-// left out.
+// Detach fails on values that cannot be rebuilt in another process, and the error has
+// the path. Such values are functions, channels, uintptrs, unsafe pointers, complex
+// numbers, and maps whose keys are not integers or strings. Structs with unexported
+// fields fail, too, unless they implement [encoding.BinaryMarshaler] and
+// [encoding.BinaryUnmarshaler], which then replace the encoding of all fields. Blank
+// fields are omitted.
 func Detach(v any, depth int) (*Detached, error) {
 	c := &coder{
 		types: newTypes(), limit: depth, handles: map[block]uint32{}, objects: map[object]uint64{}, d: &Detached{},
@@ -77,19 +75,19 @@ func Detach(v any, depth int) (*Detached, error) {
 	return c.d, nil
 }
 
-// CopyTo copies the tensors to p and sets p's receipt. p must have tensors of the
-// same types and shapes in the same order; its layout's names do not matter. A
-// tensor that already lies in its place is left alone: a value that was attached
-// to p, and changed in place, is not copied.
+// CopyTo copies the tensors to p and sets p's receipt. p must have tensors of the same
+// types and shapes in the same order; their names may differ. A tensor that is in its
+// place in p already is not copied, as in a value that was attached to p and changed in
+// place.
 func (d *Detached) CopyTo(p *tensor.Package) error {
 	if len(d.Specs) != p.Len() {
 		return fmt.Errorf("receipt: copy %d tensors to a package of %d", len(d.Specs), p.Len())
 	}
-	low, high := uintptr(math.MaxUint), uintptr(0) // where p's tensors lie
+	low, high := uintptr(math.MaxUint), uintptr(0) // address range of p's tensors
 	for i, s := range d.Specs {
 		want := p.Layout().Spec(i)
 		if s.DType != want.DType || want.Var || !slices.Equal(s.Shape, want.Shape) {
-			return fmt.Errorf("receipt: copy %s: it is %v %v, the package has %v %v at %d",
+			return fmt.Errorf("receipt: copy %s: it is %v %v, but the package has %v %v at %d",
 				s.Name, s.DType, s.Shape, want.DType, want.Shape, i)
 		}
 		if start := address(p.View(i)); start != 0 {
@@ -102,7 +100,7 @@ func (d *Detached) CopyTo(p *tensor.Package) error {
 		case start == address(p.View(i)):
 			data[i] = nil
 		case start < high && start+uintptr(len(b)) > low:
-			data[i] = bytes.Clone(b) // it may lie in another one's place
+			data[i] = bytes.Clone(b) // it may overlap another tensor's place
 		}
 	}
 	for i, b := range data {
@@ -112,8 +110,8 @@ func (d *Detached) CopyTo(p *tensor.Package) error {
 	return nil
 }
 
-// address returns where b starts, as a number to compare with others, and 0 if b
-// is empty. Numbers do not keep memory alive: the caller holds b.
+// address returns the address of b's first byte, for comparisons only, and 0 if b is
+// empty. It does not keep b alive: the caller must.
 func address(b []byte) uintptr {
 	if len(b) == 0 {
 		return 0
@@ -121,23 +119,23 @@ func address(b []byte) uintptr {
 	return reflect.ValueOf(&b[0]).Pointer()
 }
 
-// Attach puts together what [Detach] took apart, and stores it where into points
-// to: a pointer to a variable of the type that Detach was given, or of an
-// interface type that it implements. The tensors are views of p's memory, not
-// copies: they are valid as long as p is.
+// Attach rebuilds the value that [Detach] split, and stores it in the variable that into
+// points to. The variable must have the type of Detach's value, or an interface type that
+// this type implements. The tensors are views of p's memory, not copies, so they are valid
+// as long as p is.
 //
-// Receipts come from other processes: everything in them is checked. On an error
-// the variable is left as it was.
+// Receipts come from other processes, so everything in them is checked. If Attach fails, it
+// does not change the variable.
 //
-// An interface may hold:
-//   - any predeclared type that can travel, slices of them, and maps from string to them,
+// An interface in the value may hold:
+//   - any predeclared type that can be detached, slices of them, and maps from string to them,
 //   - tensors,
-//   - the types that occur in the variable's type, and pointers to those,
+//   - the types that occur in the variable's type, and pointers to them,
 //   - the types of the values in known.
 func Attach(receipt []byte, p *tensor.Package, into any, known ...any) error {
 	variable := reflect.ValueOf(into)
 	if variable.Kind() != reflect.Pointer || variable.IsNil() {
-		return fmt.Errorf("receipt: attach: a %T is no place to store a value: want a pointer", into)
+		return fmt.Errorf("receipt: attach: cannot store a value in a %T: must be a pointer", into)
 	}
 	variable = variable.Elem()
 	c := &coder{
@@ -155,17 +153,16 @@ func Attach(receipt []byte, p *tensor.Package, into any, known ...any) error {
 	return nil
 }
 
-// A path says where in a value something stands.
+// A path is the location of an item in a value.
 type path []step
 
-// A step is a field, a key or an index.
+// A step is one field, key or index of a path.
 type step struct {
-	name  string // of a field or, as text, a key
+	name  string // name of a field or, as text, a key
 	index int    // of an element; -1 if the step has a name
 }
 
-// keyStep returns the step to the item with key k: a string key looks like a
-// field.
+// keyStep returns the step to the item with key k. A string key is written like a field.
 func keyStep(k reflect.Value) step {
 	if k.Kind() == reflect.String {
 		return step{name: k.String(), index: -1}
@@ -173,12 +170,12 @@ func keyStep(k reflect.Value) step {
 	return step{name: fmt.Sprintf("[%v]", k), index: -1}
 }
 
-// String writes a path such as "layers[3].weight".
+// String returns a path such as "layers[3].weight".
 func (p path) String() string {
 	if len(p) == 0 {
 		return "value"
 	}
-	const ends = 8 // steps to show at each end of a path too long to read
+	const ends = 8 // steps shown at each end of a path that is too long to read
 	var b strings.Builder
 	for i, s := range p {
 		switch {

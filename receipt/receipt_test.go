@@ -17,7 +17,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// numbers returns a tensor of n bytes that hold the numbers from first on.
+// numbers returns a tensor of n bytes: first, first+1 and so on.
 func numbers(n int, first byte) *Tensor {
 	t := &Tensor{DType: tensor.U8, Shape: []int{n}, Data: make([]byte, n)}
 	for i := range t.Data {
@@ -36,7 +36,7 @@ func mustLayout(t testing.TB, specs []tensor.Spec) *tensor.Layout {
 	return check.Value(tensor.NewLayout(specs))(t)
 }
 
-// packed returns what d took apart in a package of its own memory.
+// packed returns d's tensors and receipt in a package with its own memory.
 func packed(t testing.TB, d *Detached) *tensor.Package {
 	t.Helper()
 	p := tensor.Alloc(mustLayout(t, d.Specs))
@@ -49,7 +49,7 @@ func mustAttach(t testing.TB, p *tensor.Package, into any, known ...any) {
 	check.Must(t, Attach(p.Receipt, p, into, known...))
 }
 
-// trip sends v through a package and returns what arrives.
+// trip sends v through a package and returns the value that arrives.
 func trip[T any](t testing.TB, v T, depth int, known ...any) T {
 	t.Helper()
 	var out T
@@ -90,8 +90,8 @@ func sampleNetwork() *network {
 	}
 }
 
-// B5, B10: tensors in structs, maps, slices, arrays, pointers and interfaces,
-// more than three deep, are each taken out once and put back.
+// TestDetachFindsTensorsEverywhere (B5, B10): tensors in structs, maps, slices, arrays, pointers and interfaces, more
+// than three levels deep, are each detached once and attached again.
 func TestDetachFindsTensorsEverywhere(t *testing.T) {
 	v := sampleNetwork()
 	d := mustDetach(t, v, DefaultDepth)
@@ -108,8 +108,8 @@ func TestDetachFindsTensorsEverywhere(t *testing.T) {
 	check.That(t, out.Layers[1].Weight == out.ByName["head.weight"], "a shared tensor is not shared any more")
 }
 
-// B5: once a value lies in a package, packing it again moves nothing: its memory
-// is read-only here, so a write would crash.
+// TestCopyToLeavesWhatIsInPlace (B5): if a value's tensors are in the package already, packing it again moves nothing.
+// The memory is read-only here, so a write would crash.
 func TestCopyToLeavesWhatIsInPlace(t *testing.T) {
 	d := mustDetach(t, sampleNetwork(), DefaultDepth)
 	l := mustLayout(t, d.Specs)
@@ -125,8 +125,8 @@ func TestCopyToLeavesWhatIsInPlace(t *testing.T) {
 	check.That(t, bytes.Equal(again.Receipt, d.Receipt), "the receipt of the attached value is another one")
 }
 
-// B7: the receipt has no tensor bytes, and its size does not depend on theirs;
-// the value does not change. The gigabyte is address space that nobody touches.
+// TestReceiptHasNoTensorBytes (B7): the receipt has no tensor bytes, its size does not depend on theirs, and the value
+// does not change. The gigabyte is address space that is never touched.
 func TestReceiptHasNoTensorBytes(t *testing.T) {
 	type update struct {
 		ID     int
@@ -152,8 +152,8 @@ func TestReceiptHasNoTensorBytes(t *testing.T) {
 	check.That(t, !bytes.Contains(d.Receipt, pattern[:4]), "tensor bytes in the receipt")
 }
 
-// B8, B9: what a worker changed arrives: fields from the receipt, numbers from
-// the buffer. The tensors are views of the buffer, and no handle is left.
+// TestAttachJoinsReceiptAndBuffer (B8, B9): a worker's changes arrive, fields in the receipt and numbers in the buffer.
+// The tensors are views of the buffer, and no handle is left.
 func TestAttachJoinsReceiptAndBuffer(t *testing.T) {
 	type result struct {
 		ID    int
@@ -162,7 +162,7 @@ func TestAttachJoinsReceiptAndBuffer(t *testing.T) {
 	}
 	model := packed(t, mustDetach(t, result{Model: sampleNetwork()}, DefaultDepth))
 
-	// The worker attaches, changes, and writes its numbers in place.
+	// The worker attaches the value, changes fields, and writes numbers in place.
 	update := tensor.Alloc(model.Layout())
 	update.CopyFrom(model)
 	var work result
@@ -193,8 +193,8 @@ func nest(t *Tensor, n int) any {
 	return v
 }
 
-// B11, B12: a tensor at the limit is processed; one below is not, is reported,
-// and arrives all the same. DefaultDepth is 10, which the documentation says.
+// TestDepth (B11, B12): a tensor at the limit is detached. A deeper one is reported, and arrives in the receipt.
+// DefaultDepth is 10, as documented.
 func TestDepth(t *testing.T) {
 	check.That(t, DefaultDepth == 10, "default depth is %d; DESIGN and help say 10", DefaultDepth)
 	for _, limit := range []int{0, 1, 3, DefaultDepth} {
@@ -209,7 +209,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// Pointers and interfaces are not levels; structs, maps, slices and arrays are.
+// TestDepthCountsContainers: structs, maps, slices and arrays count as levels; pointers and interfaces do not.
 func TestDepthCountsContainers(t *testing.T) {
 	type box struct{ V any }
 	w := numbers(3, 1)
@@ -231,11 +231,11 @@ func TestDepthCountsContainers(t *testing.T) {
 	}
 }
 
-// A tensor in several places counts where it is least deep, however the walk
-// gets there first, and stays one tensor.
+// TestDepthOfSharedTensors: a tensor in several places counts at its smallest depth, whichever place is walked first,
+// and remains one tensor.
 func TestDepthOfSharedTensors(t *testing.T) {
 	w := numbers(8, 1)
-	alias := *w // another struct, the same memory
+	alias := *w // another struct with the same memory
 	shared := &layer{Weight: w}
 	type value struct {
 		First  any // walked first
@@ -252,8 +252,8 @@ func TestDepthOfSharedTensors(t *testing.T) {
 	}
 }
 
-// Two tensors with the same memory share it again, also when they were left in
-// the receipt. With another shape or type they travel one by one.
+// TestSharedMemory: two tensors with the same memory share memory again, even if they were left in the receipt. With
+// another shape or type, they travel separately.
 func TestSharedMemory(t *testing.T) {
 	a := numbers(8, 1)
 	same, other := *a, Tensor{DType: tensor.I32, Shape: []int{2}, Data: a.Data}
@@ -278,8 +278,8 @@ type ring struct {
 	Map  map[string]any
 }
 
-// B13: values that contain themselves, by pointer, slice, map and interface, end
-// in all three operations and come back the same.
+// TestCycles (B13): values that contain themselves, by pointer, slice, map or interface, pass all three operations and
+// come back the same.
 func TestCycles(t *testing.T) {
 	waiting.Promise(t, "B13", 10*time.Second, func() {
 		a, b := &ring{Name: "a", W: numbers(4, 1)}, &ring{Name: "b"}
@@ -313,8 +313,7 @@ func TestCycles(t *testing.T) {
 	})
 }
 
-// B14: a handle takes less than 64 bytes, whatever the tensor, and comes back
-// equal.
+// TestHandle (B14): a handle has less than 64 bytes, whatever the tensor, and comes back equal.
 func TestHandle(t *testing.T) {
 	for _, s := range []tensor.Spec{{DType: tensor.U8}, {DType: tensor.F64, Shape: slices.Repeat([]int{math.MaxInt}, 50)}} {
 		h := handle{math.MaxUint32, checkOf(s)}

@@ -11,8 +11,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Tensor is an array of numbers inside a Go value. Its zero value stands for
-// no tensor.
+// A Tensor is an array of numbers inside a Go value. Its zero value means no tensor.
 type Tensor struct {
 	DType tensor.DType
 	Shape []int  // as in tensor.Spec
@@ -28,27 +27,26 @@ func NewTensor(d tensor.DType, shape ...int) (*Tensor, error) {
 	return &Tensor{DType: d, Shape: slices.Clone(shape), Data: make([]byte, n)}, nil
 }
 
-// check reports whether the data are as long as type and shape say.
+// check returns an error unless Data has the size that type and shape require.
 func (t *Tensor) check() error {
 	n, err := tensor.Spec{Name: "tensor", DType: t.DType, Shape: t.Shape}.Bytes()
 	if err == nil && len(t.Data) != n {
-		err = fmt.Errorf("%d bytes of data for %v %v, want %d", len(t.Data), t.DType, t.Shape, n)
+		err = fmt.Errorf("%d bytes of data for %v %v, must be %d", len(t.Data), t.DType, t.Shape, n)
 	}
 	return err
 }
 
-// A handle stands in a receipt where a tensor was. Its size does not depend on
-// the tensor's.
+// A handle replaces a tensor in a receipt. Its encoded size is always the same.
 type handle struct {
-	index uint32 // of the tensor in its package
+	index uint32 // index of the tensor in its package
 	check uint64 // a digest of the tensor's type and shape
 }
 
-// checkOf returns what a handle has to match.
+// checkOf returns the check of a handle to a tensor with spec s.
 func checkOf(s tensor.Spec) uint64 {
 	b := []byte{byte(s.DType)}
 	if s.Var {
-		b[0] |= 0x80 // Detach makes no such tensors
+		b[0] |= 0x80 // never the case for tensors that Detach finds
 	}
 	for _, d := range s.Shape {
 		b = binary.AppendUvarint(b, uint64(d))
@@ -56,9 +54,9 @@ func checkOf(s tensor.Spec) uint64 {
 	return xxh3.Hash(b)
 }
 
-// A block is the memory of a tensor and how it is to be read.
+// A block identifies a tensor by its memory, type and shape.
 type block struct {
-	start *byte // nil if there are no bytes; such tensors are never the same
+	start *byte // nil if there are no bytes; tensors without bytes are always different ones
 	len   int
 	check uint64
 }
@@ -88,19 +86,19 @@ func (c *coder) tensor(v reflect.Value, depth int) {
 		t := v.Interface().(Tensor)
 		c.sound(&t)
 	default:
-		fail("%d stands for no tensor", kind)
+		fail("%d is not a kind of tensor", kind)
 	}
 }
 
-// sound fails unless t's data are as long as its type and shape say.
+// sound fails unless t's data has the size that type and shape require.
 func (c *coder) sound(t *Tensor) {
 	if err := t.check(); err != nil {
 		panic(failure{err})
 	}
 }
 
-// place decides what becomes of a tensor that is written, and returns its handle
-// if it travels by itself.
+// place decides how a tensor is written: inlined in the receipt, or as a handle, which
+// it returns.
 func (c *coder) place(t Tensor, depth int) (kind uint64, h handle) {
 	c.sound(&t)
 	b := t.block()
@@ -122,22 +120,22 @@ func (c *coder) handle(h handle) handle {
 	return handle{uint32(c.fixed(uint64(h.index), 4)), c.fixed(h.check, 8)}
 }
 
-// view returns the tensor of a handle that was read: a view of the package.
+// view returns the tensor that h names, as a view of the package.
 func (c *coder) view(h handle) Tensor {
 	if uint64(h.index) >= uint64(c.p.Len()) {
-		fail("tensor %d of a package of %d", h.index, c.p.Len())
+		fail("tensor %d does not exist in a package of %d", h.index, c.p.Len())
 	}
 	i := int(h.index)
 	s := c.p.Layout().Spec(i)
 	if h.check != checkOf(s) {
-		fail("tensor %d is %v %v in the package, and not what the receipt was made for", i, s.DType, s.Shape)
+		fail("tensor %d is %v %v in the package, which is not what the receipt was made for", i, s.DType, s.Shape)
 	}
 	c.used[i] = true
 	return Tensor{DType: s.DType, Shape: slices.Clone(s.Shape), Data: c.p.View(i)}
 }
 
-// reach returns the tensors of v at a depth of at most the limit. It goes level
-// by level, so that it meets everything where it is least deep.
+// reach returns the tensors of v at or above the depth limit. It searches level by
+// level, so that it meets everything at its smallest depth.
 func (c *coder) reach(v any) map[block]bool {
 	near, seen := map[block]bool{}, map[object]bool{}
 	level := []reflect.Value{reflect.ValueOf(v)}
@@ -151,7 +149,7 @@ func (c *coder) reach(v any) map[block]bool {
 	return near
 }
 
-// visit adds v to near if it is a tensor, else what is directly in it to next.
+// visit adds v to near if it is a tensor. Otherwise it appends v's direct items to next.
 func (c *coder) visit(v reflect.Value, near map[block]bool, seen map[object]bool, next []reflect.Value) []reflect.Value {
 	first := func(v reflect.Value) bool {
 		o := objectOf(v)

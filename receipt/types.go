@@ -10,9 +10,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A receipt is written and read by types that both sides have compiled in; it
-// holds no descriptions of them. Where a value's type is not known from its
-// place, at the root and in interfaces, it has the type's name and fingerprint.
+// Writer and reader of a receipt must have the same types compiled in, because a receipt
+// does not describe types. It has a type's name and fingerprint only at the root and in
+// interfaces, where the type is not known from the context.
 
 var (
 	tensorType      = reflect.TypeFor[Tensor]()
@@ -20,20 +20,20 @@ var (
 	unmarshalerType = reflect.TypeFor[encoding.BinaryUnmarshaler]()
 )
 
-// types remembers what was found out about types in one Detach or Attach.
+// types caches facts about types during one Detach or Attach.
 type types struct {
 	structures map[reflect.Type]*structure
-	catalog    map[string][]reflect.Type // made by list
+	catalog    map[string][]reflect.Type // set by list
 }
 
 func newTypes() types { return types{structures: map[reflect.Type]*structure{}} }
 
-// A structure is what there is to know about a struct type.
+// A structure is the encoding of a struct type.
 type structure struct {
 	fields  []field
 	custom  bool   // it has unexported fields and marshals itself
-	refused string // an unexported field, if it does not
-	size    int    // of its smallest encoding
+	refused string // an unexported field, if it has one and does not marshal itself
+	size    int    // of its smallest encoding, in bytes
 }
 
 type field struct {
@@ -41,7 +41,7 @@ type field struct {
 	index int
 }
 
-// structure returns what there is to know about the struct type t.
+// structure returns the encoding of the struct type t.
 func (x *types) structure(t reflect.Type) *structure {
 	if s := x.structures[t]; s != nil {
 		return s
@@ -65,8 +65,8 @@ func (x *types) structure(t reflect.Type) *structure {
 	return s
 }
 
-// minSize returns the size of the smallest encoding of a value of type t. It
-// bounds the memory that a receipt can ask for.
+// minSize returns the size of the smallest encoding of a value of type t. It limits the
+// memory that a receipt can make the reader allocate.
 func (x *types) minSize(t reflect.Type) int {
 	switch k := t.Kind(); {
 	case k == reflect.Float32, k == reflect.Float64:
@@ -79,12 +79,12 @@ func (x *types) minSize(t reflect.Type) int {
 	return 1
 }
 
-// isScalar reports whether values of kind k are written without looking further.
+// isScalar reports whether values of kind k contain no other values.
 func isScalar(k reflect.Kind) bool {
 	return k >= reflect.Bool && k <= reflect.Float64 && k != reflect.Uintptr || k == reflect.String
 }
 
-// compareKeys orders keys, which are integers or strings of one type.
+// compareKeys orders map keys, which must be integers or strings of one type.
 func compareKeys(a, b reflect.Value) int {
 	switch {
 	case a.CanInt():
@@ -95,9 +95,9 @@ func compareKeys(a, b reflect.Value) int {
 	return cmp.Compare(a.String(), b.String())
 }
 
-// fingerprint returns a digest of everything that decides how values of type t
-// are written, except what interfaces hold. Two programs with the same
-// fingerprint read each other's values.
+// fingerprint returns a digest of everything that determines the encoding of type t,
+// except the contents of interfaces. Two programs with the same fingerprint can read
+// each other's values.
 func (x *types) fingerprint(t reflect.Type) uint64 {
 	var b strings.Builder
 	x.describe(&b, t, map[reflect.Type]int{})
@@ -131,8 +131,8 @@ func (x *types) describe(b *strings.Builder, t reflect.Type, seen map[reflect.Ty
 	}
 }
 
-// list makes the catalog: the types that an interface inside a value of type root
-// may hold, by name.
+// list sets the catalog: by name, the types that an interface inside a value of type
+// root may hold.
 func (x *types) list(root reflect.Type, known []any) {
 	x.catalog = map[string][]reflect.Type{}
 	seen := map[reflect.Type]bool{}

@@ -19,7 +19,7 @@ import (
 	"ipcbench/report/metrics"
 )
 
-const answerPage = "../docs/answer.md"
+const answerPage = "../docs/reference/answer.md"
 
 // answerExample is a command of the page and what it prints.
 var answerExample = regexp.MustCompile("(?s)(```sh\n(jq [^`]*)```\n+```text\n)([^`]*)```")
@@ -28,11 +28,12 @@ var answerExample = regexp.MustCompile("(?s)(```sh\n(jq [^`]*)```\n+```text\n)([
 // but for those that name a cell.
 func answerTables() string {
 	var b strings.Builder
-	d := heads()
+	b.WriteString("\n| column | unit | meaning |\n| --- | --- | --- |\n")
+	d := programTables()
 	d.Sections = append(d.Sections, doc.Section{Tables: []doc.Table{differenceTable(new(Comparison))}})
 	for _, s := range d.Sections {
 		for _, table := range s.Tables {
-			fmt.Fprintf(&b, "\n### %s\n\nA row is %s.\n\n| column | unit | |\n| --- | --- | --- |\n", table.Key, table.Help)
+			fmt.Fprintf(&b, "| **%s** |  | a row is %s |\n", table.Key, table.Help)
 			metric := false
 			for _, col := range table.Columns {
 				name := gocmp.Or(col.Key, strings.ReplaceAll(col.Name, " ", "_"))
@@ -46,7 +47,7 @@ func answerTables() string {
 				}
 			}
 			if metric {
-				b.WriteString("\nThe other columns are the metrics of `ipcbench list metrics`, estimates.\n")
+				b.WriteString("| every metric |  | an estimate; `ipcbench list metrics` defines them |\n")
 			}
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A benchUnit is a metric that goes into benchfmt, by its name there.
+// A benchUnit is a metric and the name of its unit in benchfmt.
 type benchUnit struct{ metric, unit string }
 
-// benchUnits are measurements of a block: what is derived from several cells is left to
-// whoever compares them.
+// benchUnits are the metrics that each block measures. Metrics that combine several cells are
+// left out, because benchstat compares cells itself.
 var benchUnits = []benchUnit{
-	{"round", "sec/op"}, // the first: goodput is made of it
+	{"round", "sec/op"}, // must be first: goodput is computed from it
 	{"transfer", "transfer-sec/op"},
 	{"down", "down-sec/op"},
 	{"up", "up-sec/op"},
@@ -41,14 +41,13 @@ var benchUnits = []benchUnit{
 	{"handshake", "handshake-sec"},
 }
 
-// goodput is the payload over the round. B/s alone would be read as a bandwidth, which
-// what hands over has none of (guard 1).
+// goodput is the payload ÷ the round. Its unit is not plain B/s, because that would look like
+// a bandwidth, and a transport that hands over has none (guard 1).
 var goodput = benchUnit{"goodput", "goodput-B/s"}
 
-// writeBenchfmt writes a line for each block of each cell, so that what benchstat
-// sees vary is what varies between sessions. It holds only those lines against each
-// other whose configuration is the same: so that is what a cell does and the
-// machine, and the build stands in comments.
+// writeBenchfmt writes a line for each block of each cell, so that benchstat sees the
+// variation between sessions. benchstat compares only lines with equal configuration. So the
+// configuration describes the cell and the machine, and the build is in comments.
 func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 	v := metrics.New(r)
 	e := r.Environment
@@ -102,7 +101,8 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 	return nil
 }
 
-// benchName is the name that the benchmark of the same cell has.
+// benchName returns the name of a cell as a benchmark. Cells of two results that did the same
+// have the same name.
 func benchName(c *metrics.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
 	if c.Model.Up != "" {
@@ -120,7 +120,7 @@ func benchName(c *metrics.Cell) benchfmt.Name {
 	return benchfmt.Name(name)
 }
 
-// word writes what stands between the slashes of a benchmark's name.
+// word returns text as one part of a benchmark's name, without slashes and spaces.
 func word(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '/' || unicode.IsSpace(r) {
@@ -132,7 +132,7 @@ func word(text string) string {
 
 func unitLine(unit, better string) *benchfmt.UnitMetadata {
 	u := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit, Key: "better"}, OrigUnit: unit, Value: better}
-	if better == "" { // what is neither: benchstat only wants to know how it spreads
+	if better == "" { // neither direction is better
 		u.Key, u.Value = "assume", "nothing"
 	}
 	return u

@@ -13,51 +13,51 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// Rate returns the rate of a cell's link in bit/s; ok is false if it has none, or has
-// a delay besides.
+// Rate returns the rate of a link in bit/s. ok is false if the link has no rate, or has a
+// delay as well.
 func Rate(l link.Rate) (bits float64, ok bool) {
 	return float64(l.Bits()), l.Bits() > 0 && l.Delay() == 0
 }
 
-// Pays is on which links a codec saves time.
+// Pays is the kind of links on which a codec saves time. It is empty if that is unknown.
 type Pays string
 
-// The answers.
+// The values of Pays.
 const (
 	Below   Pays = "below"    // on links below the break-even
-	AnyLink Pays = "any link" // where bytes cost nothing, a round takes no longer
-	Never   Pays = "never"    // nothing is saved, or it takes a link that nobody has
+	AnyLink Pays = "any link" // a round takes no longer even if bytes cost nothing
+	Never   Pays = "never"    // no bytes are saved, or only on links below leastRate do they save time
 )
 
-// leastRate is that of the slowest link that anybody trains over, in bit/s.
+// leastRate is the rate of the slowest link that training is expected to use, in bit/s.
 const leastRate = 1e6
 
-// A BreakEven compares a codec with none, over the same transport and in the same
-// work. At its rate, bytes that need not travel save as much time as the codec takes:
+// A BreakEven compares a codec with none, over the same transport and with the same work. It
+// is the link rate at which sending the saved bytes would take as long as the codec:
 //
-//	bits saved a round ÷ seconds added to a round
+//	bits saved per round ÷ seconds added per round
 //
-// Both are measured where bytes cost least: with one client on one worker, over TCP
-// without a rate. There the way down, codecs, training and the way up follow upon each
-// other, so that bytes of both ways add up. Nothing is assumed to overlap.
+// Both are measured where bytes cost least: with one client on one worker, over TCP without a
+// rate. There, downlink, codecs, training and uplink follow each other without overlap, so
+// bytes of both directions add up.
 type BreakEven struct {
-	pair                // a cell with a codec, without a rate if it was measured so, or else on any link; against none
-	Pays  Pays          // empty if it is not known
-	Saved float64       // bytes a round, both ways
-	Added stat.Interval // seconds a round
-	At    stat.Interval // bit/s; a bound, or all, is infinite where it may be that nothing is added
+	pair                // a cell with a codec, without a rate if possible, against the cell without a codec
+	Pays  Pays          // empty if unknown
+	Saved float64       // bytes per round, both directions
+	Added stat.Interval // seconds per round
+	At    stat.Interval // bit/s; infinite if the codec may add no time
 }
 
-// pathsOf returns the cells of each transport in each work that was measured with codecs, on
-// all links and without one: those over TCP, or all others. There, no link is in question, and
-// nothing breaks even.
+// pathsOf returns the cells of each transport and work that was measured with codecs, on all
+// links and on none. It returns cells over TCP, or all others. The others are on no link and
+// have no break-even.
 func pathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
 	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP })
 	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
 	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
-// workTitle says what the cells of a path do, on whatever link.
+// workTitle names the work of a path, without its link.
 func workTitle(path []*metrics.Cell) string { return groupTitle(path[0].Work()) }
 
 // on returns the cell of a codec on a link, or nil.
@@ -65,19 +65,19 @@ func on(path []*metrics.Cell, codec string, l link.Rate) *metrics.Cell {
 	return find(path, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
 }
 
-// base returns the cell of a codec whose bytes cost least: on a link without a rate, or
-// outside of any; nil if there is none.
-func base(path []*metrics.Cell, codec string) *metrics.Cell {
+// cheapest returns the cell of a codec whose bytes cost least: on a link without a rate, or else
+// on no link. It is nil if there is neither.
+func cheapest(path []*metrics.Cell, codec string) *metrics.Cell {
 	return cmp.Or(on(path, codec, link.Unshaped), on(path, codec, link.Rate{}))
 }
 
-// breakEvensOf returns those of all codecs of paths.
+// breakEvensOf returns the break-evens of all codecs of paths, including unknown ones.
 func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
 	for _, path := range paths {
 		for _, cells := range metrics.GroupBy(path, (*metrics.Cell).Codec) {
-			if c := cmp.Or(base(path, cells[0].Codec()), cells[0]); c.Encoded() {
+			if c := cmp.Or(cheapest(path, cells[0].Codec()), cells[0]); c.Encoded() {
 				b := &BreakEven{pair: pair{c.Codec(), c, on(path, metrics.NoCodec, c.Link)}, Added: stat.None(), At: stat.None()}
-				b.reckon()
+				b.compute()
 				all = append(all, b)
 			}
 		}
@@ -85,12 +85,13 @@ func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
 	return all
 }
 
-// reckon finds where the codec breaks even.
-func (b *BreakEven) reckon() {
+// compute finds the break-even. It stays unknown if no cell without a codec was measured, or
+// on a link with a rate. It also needs one worker and one client, and workers that stay.
+func (b *BreakEven) compute() {
 	if b.against == nil || b.cell.Link.Shaped() || !b.cell.Alone() || b.cell.Respawn {
 		return
 	}
-	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // bytes of tensors in a round
+	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // wire bytes per round
 	b.Saved, b.Added = travels(b.against)-travels(b.cell), b.cell.More("round", b.against)
 	b.At = b.Added.Map(func(s float64) float64 {
 		if s <= 0 {
@@ -112,7 +113,8 @@ func (b *BreakEven) reckon() {
 	}
 }
 
-// breakEvens says below which rate of a network each codec pays.
+// breakEvens is the view break-even: the link rate below which each codec pays, and tables of
+// codecs.
 func breakEvens(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink)}
 	paths := pathsOf(r, true)
@@ -133,13 +135,13 @@ func breakEvens(r *metrics.Result) doc.Section {
 	return s
 }
 
-// breakEvenTable has a row for each codec over each transport, for programs. Saved and added
-// are of a round.
+// breakEvenTable has a row for each codec over each transport, for programs. Its columns saved
+// and added are per round.
 func breakEvenTable(all []*BreakEven) doc.Table {
-	t := keyed("break_even", "a codec over a transport, and the links on which it pays", axes(),
-		doc.Column{Name: "pays", Help: "below, any link or never; absent if it is not known"},
-		doc.Column{Name: "at", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without; what is null may be infinite"},
-		doc.Column{Name: "saved", Unit: "B", Help: "bytes that a round does not move"}, doc.Column{Name: "added", Unit: "s", Help: "what a round takes more"})
+	t := keyed("break_even", "a codec with a transport, and the link rates at which it saves time", axes(),
+		doc.Column{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
+		doc.Column{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
+		doc.Column{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, doc.Column{Name: "added", Unit: "s", Help: "time that the codec adds to a round"})
 	for _, b := range all {
 		row := append(axisCells(axes(), b.cell), doc.Words(string(b.Pays)), doc.Estimate(b.At))
 		if b.against != nil {
@@ -150,21 +152,21 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 	return t
 }
 
-// noLink is said of a result in which codecs are measured, but not over TCP.
-const noLink = "Nothing went over TCP, so there is no rate below which a codec pays: add --link unshaped --workers 1 --clients 1."
+// noLink is the hint for a result in which codecs were measured, but not over TCP.
+const noLink = "Break-evens need TCP, and nothing was measured over it: add --link unshaped --workers 1 --clients 1."
 
-// breakEvenNotes say what the tables rest on.
+// breakEvenNotes explains how break-evens are computed, and why some are missing.
 func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
-	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
+	texts := []string{"A codec pays on links below this rate: bits saved per round ÷ seconds added per round. Both are relative to no codec over the same transport, with one client on one worker, over TCP without a rate limit."}
 	for _, of := range []struct {
 		holds func(b *BreakEven) bool
 		text  string
 	}{
 		{func(b *BreakEven) bool { return b.Pays != "" && b.cell.Link == link.Rate{} },
-			"Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
-		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have nothing to go from: all models were full versions."},
-		{func(b *BreakEven) bool { return b.against == nil }, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
-		{func(b *BreakEven) bool { return !b.cell.Alone() }, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
+			"The rounds without a rate limit were measured outside of a link, where packets have another size: add --link unshaped."},
+		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have no base, so all models were full versions."},
+		{func(b *BreakEven) bool { return b.against == nil }, "A codec has a break-even only if codec none was measured with it: add none to --codec."},
+		{func(b *BreakEven) bool { return !b.cell.Alone() }, "A break-even needs one worker and one client, because transfers of several overlap on a link."},
 	} {
 		if slices.ContainsFunc(all, of.holds) {
 			texts = append(texts, of.text)
@@ -173,7 +175,7 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 	return doc.Say(texts...)
 }
 
-// payCell is where a codec pays in a column of rates.
+// payCell returns where a codec pays, for a column of link rates.
 func payCell(b *BreakEven) doc.Cell {
 	switch {
 	case b.Pays != Below:
@@ -184,40 +186,41 @@ func payCell(b *BreakEven) doc.Cell {
 	return doc.Estimate(b.At)
 }
 
-// pathTables say of the codecs of a path what they do, after what happens without one.
+// pathTables returns the tables of the codecs of a path. The first row is the cell without a
+// codec.
 func pathTables(path []*metrics.Cell) []doc.Table {
 	var cells []*metrics.Cell
 	var notes []string
-	if c := base(path, metrics.NoCodec); c != nil {
+	if c := cheapest(path, metrics.NoCodec); c != nil {
 		cells = append(cells, c)
 	}
 	pays := map[*metrics.Cell]doc.Cell{}
 	for _, b := range breakEvensOf(path) {
 		cells, pays[b.cell] = append(cells, b.cell), payCell(b)
 		if command := halfAndTwice(b); command != "" {
-			notes = append(notes, b.name+" at half and at twice its break-even: "+command)
+			notes = append(notes, "To measure "+b.name+" at half and at twice its break-even: "+command)
 		}
 	}
-	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"},
+	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without"},
 		func(c *metrics.Cell) doc.Cell { return pays[c] }}
 	all := codecTables(plainVariant(path[0])+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
 	all[0].Notes = notes
 	return all
 }
 
-// codecTables say of cells, with a name of their own in rows, what their codecs save and take, and more; what travels, and how
-// much of the data changed; and what is lost.
+// codecTables returns up to three tables with a row for each cell, named by of. They show
+// ratios and times, with the fields more; wire bytes and density; and losses.
 func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
 	keys := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(of(c))} }
 	price := columns("ratio_down%=down | ratio_up%=up | -phase.compress=compress | -phase.expand=expand | -round")
-	price[0].Help, price[1].Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
+	price[0].Help, price[1].Help = "wire bytes ÷ payload of models, without full versions", "wire bytes ÷ payload of updates"
 	for _, part := range []struct {
 		caption string
 		fields  []field
 	}{
 		{"", append(price, more...)},
 		{": the data", columns(`wire_down | -wire_up | density_down% | -density_up% | !full_versions | !same_jobs | !plain_tensors | !unchanged_tensors`)},
-		{": what is lost", columns(`error_down_max%=error down | error_down_rms%=RMS | -error_up_max%=error up | -error_up_rms%=RMS | error_bound%=bound`)},
+		{": losses", columns(`error_down_max%=error down | error_down_rms%=RMS | -error_up_max%=error up | -error_up_rms%=RMS | error_bound%=bound`)},
 	} {
 		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
 		t.Caption = title + part.caption
@@ -226,13 +229,13 @@ func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*me
 	return all
 }
 
-// The rates between which a break-even can be checked, in bit/s: slower links take too
-// long to measure, and on faster ones, computing and sending overlap.
+// A break-even can be checked between these rates, in bit/s. Slower links take too long to
+// measure; on faster links, computing and sending overlap.
 const checkedFrom, checkedTo = 50e6, 2.5e9
 
-// halfAndTwice is the command that measures a codec, and none, at half its break-even,
-// where it should be faster, and at twice that, where it should be slower; empty if the
-// break-even is out of range.
+// halfAndTwice returns the command that measures a codec, and none, at half and at twice its
+// break-even. It should be faster at half of it and slower at twice. The command is empty if
+// the break-even is out of range.
 func halfAndTwice(b *BreakEven) string {
 	rate := b.At.Center / 1e6
 	if b.Pays != Below || !(b.At.Center >= checkedFrom && b.At.Center <= checkedTo) {
@@ -250,7 +253,7 @@ func halfAndTwice(b *BreakEven) string {
 			value = fmt.Sprintf("%s,%.0fMbit,%.0fMbit", link.Unshaped.String(), rate/2, 2*rate)
 		case value == a.Usual || a.Name == "build":
 			continue
-		case value == "on": // nested
+		case value == "on": // --nested is a boolean flag
 			value = "true"
 		}
 		command += " --" + a.Name + "=" + quoted(value)
@@ -258,14 +261,14 @@ func halfAndTwice(b *BreakEven) string {
 	return command
 }
 
-// payLines say of each path where its codecs pay, as far as that is known.
+// payLines returns a sentence for each path: where its codecs pay, if that is known.
 func payLines(paths [][]*metrics.Cell) (lines []string) {
 	for _, path := range paths {
 		var parts []string
 		for _, b := range breakEvensOf(path) {
 			switch {
 			case b.Pays == Below && math.IsInf(b.At.High, 1):
-				parts = append(parts, b.name+" pays at least below "+doc.Quantity("bit/s", b.At.Low))
+				parts = append(parts, b.name+" pays below at least "+doc.Quantity("bit/s", b.At.Low))
 			case b.Pays == Below:
 				parts = append(parts, b.name+" pays below "+doc.Bounded("bit/s", b.At))
 			case b.Pays == AnyLink:
@@ -275,23 +278,23 @@ func payLines(paths [][]*metrics.Cell) (lines []string) {
 			}
 		}
 		if parts != nil {
-			lines = append(lines, "Over "+plainVariant(path[0])+" "+doc.List(parts)+".")
+			lines = append(lines, "Over "+plainVariant(path[0])+", "+doc.List(parts)+".")
 		}
 	}
 	return lines
 }
 
-// linkSection is what a screen shows of work that was measured on several links: a row
-// for each, with what is best there and what is best without a codec. It takes the
-// place of a table for each link.
+// linkSection returns a table of work that was measured on several links, which replaces a
+// table per link on a screen. Each row has the best cell on one link, with and without a
+// codec.
 func linkSection(groups [][]*metrics.Cell) doc.Section {
 	round := column("±-round")
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
 		v, _ := metrics.Decide(cells)
-		best := either(v.Fastest(), variant)
+		best := fewNames(v.Fastest(), variant)
 		if v.Unclear() || v.Unproved {
-			best = variant(v.Best()) + ", not proved"
+			best = variant(v.Best()) + ", too few blocks"
 		}
 		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
 		if plain := find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {

@@ -186,9 +186,9 @@ func TestFloorsOfWork(t *testing.T) {
 func TestCodecsWithoutTCP(t *testing.T) {
 	r := everyCell(benchtest.Linked(map[string]float64{"": 0}), unix)
 	check.Must(t, r.Validate())
-	const why = "Nothing went over TCP, so there is no rate below which a codec pays"
+	const why = "Break-evens need TCP, and nothing was measured over it"
 	view, first := shown(t, r, "break-even"), shown(t, r)
-	holds(t, view, "1 client, change 2%, not over TCP\n", "\nhttp with sparse 6.0 6.0 ", ": the data\n", ": what is lost\n", why)
+	holds(t, view, "1 client, change 2%, not over TCP\n", "\nhttp with sparse 6.0 6.0 ", ": the data\n", ": losses\n", why)
 	holds(t, first, why, "--view break-even,")
 	for _, never := range []string{"pays below", "Gbit/s"} {
 		check.That(t, !strings.Contains(first+view, never), "%q where no codec pays:\n%s\n%s", never, first, view)
@@ -206,13 +206,13 @@ func unix(c *result.Cell) {
 func TestCodecsAlone(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Settings["codec"] == "none" })
-	holds(t, shown(t, r, "break-even"), "name none in --codec too")
+	holds(t, shown(t, r, "break-even"), "add none to --codec")
 }
 
 // TestLinkVerdict: with one link, the verdict is that of any table; it names rate and
 // codec.
 func TestLinkVerdict(t *testing.T) {
-	holds(t, shown(t, benchtest.Linked(map[string]float64{"100Mbit": 100e6}), "verdict"), "At 100 Mbit/s grpc-stream with sparse is best, 829 ms a round.")
+	holds(t, shown(t, benchtest.Linked(map[string]float64{"100Mbit": 100e6}), "verdict"), "At 100 Mbit/s, grpc-stream with sparse is the fastest, 829 ms per round.")
 }
 
 // TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
@@ -229,17 +229,17 @@ func TestCodecFindings(t *testing.T) {
 	}{
 		"as it should be": {func(cells) {}, ""},
 		"plain tensors": {func(of cells) { of.sparse.Coding.Plain = []string{"a", "b"} },
-			"warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec does not take some tensors, which travel as they are: a, b"},
-		"full versions": {func(of cells) { benchtest.Count(*of.sparse, "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
-		"density":       {func(of cells) { of.sparse.Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
-		"density up":    {func(of cells) { of.sparse.Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
+			"warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec cannot encode some tensors, which are sent unchanged: a, b"},
+		"full versions": {func(of cells) { benchtest.Count(*of.sparse, "codec.full.missed", 1) }, "timed rounds include 0.500 full versions per round"},
+		"density":       {func(of cells) { of.sparse.Coding.DensityDown = 0.0225 }, "2.2 % of the elements of models changed, but 2 % were expected"},
+		"density up":    {func(of cells) { of.sparse.Coding.DensityUp = 0.4 }, "40 % of the elements of updates changed, but 2 % were expected"},
 		"no base up":    {func(of cells) { of.sparse.Scenario, of.sparse.Coding.DensityUp = "sync", 0.4 }, ""},
 		"rows": {func(of cells) {
 			of.sparse.Change, of.sparse.Coding.DensityDown = benchtest.Text[tensor.Change]("2%/rows"), 0.05
 		}, ""},
 		"more clients change more": {func(of cells) {
 			everyCell(of.r, func(c *result.Cell) { *c = withClients(*c, 4) })
-		}, "2 % of the words of models changed, and 7.8 % were expected"},
+		}, "2 % of the elements of models changed, but 7.8 % were expected"},
 		"dropped": {func(of cells) {
 			of.plain.Blocks[2].Link = &result.LinkCount{Dropped: 7, Overlimits: 100}
 		}, "the link dropped 7 packets"},

@@ -13,12 +13,11 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// groupSection is the table of a group, without what its columns mean.
 func groupSection(cells []*metrics.Cell) doc.Section {
 	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{unexplained(groupTable(cells))}}
 }
 
-// unexplained is a table without what its columns mean.
+// unexplained returns t without the explanations of its columns. It changes t.Columns.
 func unexplained(t doc.Table) doc.Table {
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
@@ -26,8 +25,8 @@ func unexplained(t doc.Table) doc.Table {
 	return t
 }
 
-// inOrder returns the cells of a verdict: ours, then peers, each the fastest first and what
-// is not ranked after it, and the control last.
+// inOrder returns the cells in the order of a table: transports of ipcbench, then peers, then
+// the control. In each part, the fastest is first, and unproved cells are last.
 func inOrder(cells []*metrics.Cell, v metrics.Verdict) []*metrics.Cell {
 	others := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return slices.Contains(v.Ranked, c) })
 	unproved := func(c *metrics.Cell) float64 {
@@ -44,22 +43,22 @@ func inOrder(cells []*metrics.Cell, v metrics.Verdict) []*metrics.Cell {
 	return all
 }
 
-// controlNote says what the control is.
-const controlNote = "the same work without leaving the process"
+const controlNote = "the same round inside one process"
 
-// groupTable is the table of a group, the fastest first, then peers and the control below
-// rules. Those that may be the fastest stand out. Below it are remarks.
+// groupTable returns the table of a group: the fastest transport first, then peers and the
+// control below rules. Transports that may be the fastest are highlighted. Its notes are
+// remarks about the cells.
 func groupTable(cells []*metrics.Cell) doc.Table {
 	v, ok := metrics.Decide(cells)
 	ranks, cpu := column("±"+v.By), column("cpu_per_gb=CPU")
 	bandwidth := column("bandwidth")
-	bandwidth.Name = ""       // its unit says what it is
-	if cells[0].Train != "" { // whose CPU time is that of a training of the user's
+	bandwidth.Name = ""       // the unit is enough
+	if cells[0].Train != "" { // CPU time would include the user's training
 		cpu = column("±communication%")
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
-	if c := cells[0].Control; c != nil && cells[0].Link != (link.Rate{}) { // which is on none
+	if c := cells[0].Control; c != nil && cells[0].Link != (link.Rate{}) { // the control is on no link: show it in every link's table
 		cells = append(slices.Clip(cells), c)
 	}
 	t.Notes = remarks(cells)
@@ -93,19 +92,21 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 	return t
 }
 
-// legend explains the intervals of tables, and rounds that are not usual ones.
+// legend explains the intervals of tables, and rounds with a user's own training or with fresh
+// workers.
 func legend(r *metrics.Result) []doc.Paragraph {
 	lines := doc.Say(confidence(r.Cells))
 	if i := slices.IndexFunc(r.Cells, func(c *metrics.Cell) bool { return c.Train != "" }); i >= 0 {
-		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". What that computes is not known; what was sent is proved, by hashes.")...)
+		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". Hashes prove what was sent, not what the training computed.")...)
 	}
 	if slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return c.Respawn }) {
-		lines = append(lines, doc.Say("A round with fresh workers includes the time to start them and to end them.")...)
+		lines = append(lines, doc.Say("A round with fresh workers includes starting and ending them.")...)
 	}
 	return lines
 }
 
-// cellTables are the tables of all groups, with what the marks say of each cell.
+// cellTables is the view cells: the tables of all groups, with the marks of each cell in
+// words.
 func cellTables(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Round trips", Tail: legend(r)}
 	for _, cells := range r.Groups() {
@@ -123,7 +124,7 @@ func cellTables(r *metrics.Result) doc.Section {
 	return s
 }
 
-// details says what the marks of a cell mean for it.
+// details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) (all []string) {
 	found := c.Marks()
 	for _, text := range markTexts(c, found) {
@@ -137,17 +138,17 @@ func details(c *metrics.Cell, plan result.Plan) (all []string) {
 	return all
 }
 
-// effort says how much was measured in the cells.
+// effort returns the numbers of blocks and of rounds per cell, as ranges.
 func effort(cells []*metrics.Cell) string {
 	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
 	for i, c := range cells {
 		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()
 	}
 	return between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
-		between(slices.Min(rounds), slices.Max(rounds), "round") + " a cell"
+		between(slices.Min(rounds), slices.Max(rounds), "round") + " per cell"
 }
 
-// The kinds of marks: of what a reader must know about a cell's numbers.
+// Kinds of marks. A mark is a warning about the numbers of a cell.
 const (
 	astray = iota
 	bimodal
@@ -157,20 +158,21 @@ const (
 	notProved
 )
 
-// markHelp says what each kind of mark is, as the beginning of a sentence.
+// markHelp describes each kind of mark, as the beginning of a sentence.
 var markHelp = [...]string{
-	astray:      "Some tensors did not go the way that the transport is named for",
+	astray:      "Some tensors did not use the transport's own mechanism",
 	bimodal:     "Rounds fall into two groups",
 	drifted:     "Rounds became slower or faster",
-	scattered:   "Over a tenth of the rounds lie far from the median",
+	scattered:   "Over a tenth of the rounds are far from the median",
 	interrupted: "The measurement was interrupted",
 	notProved:   "The data was not proved",
 }
 
-// markTexts returns what the marks m say of a cell: a text for each kind that it has.
+// markTexts returns a text for each kind of mark that m has; the texts of other kinds are
+// empty.
 func markTexts(c *metrics.Cell, m metrics.Marks) (texts [len(markHelp)]string) {
 	if m.Astray {
-		texts[astray] = "only " + doc.Percent(m.Attested) + " of the tensors went the way that the transport is named for"
+		texts[astray] = "only " + doc.Percent(m.Attested) + " of the tensors used the transport's own mechanism"
 		sep := ": "
 		for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
 			texts[astray] += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
@@ -189,17 +191,18 @@ func markTexts(c *metrics.Cell, m metrics.Marks) (texts [len(markHelp)]string) {
 		texts[drifted] = "rounds changed by " + doc.Signed(m.Drift.Within) + " % within a block"
 	}
 	if m.Outliers != 0 {
-		texts[scattered] = fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
+		texts[scattered] = fmt.Sprintf("%d of %s far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}
 	texts[interrupted] = unless(!m.Interrupted, "the measurement was interrupted")
-	texts[notProved] = unless(c.Proved() || c.Unproved != "", "the data was not proved") // or its name says it
+	texts[notProved] = unless(c.Proved() || c.Unproved != "", "the data was not proved") // the name of an unproved peer says so
 	return texts
 }
 
-// mostRemarks is how many sentences stand below a table of the first screen.
+// mostRemarks is the largest number of sentences below a table of the first screen.
 const mostRemarks = 3
 
-// remarks are the marks of cells: one sentence for each kind, with the cells that have it.
+// remarks returns one sentence for each kind of mark, with the names of the cells that have
+// it.
 func remarks(cells []*metrics.Cell) []string {
 	var all []string
 	for kind, help := range markHelp {

@@ -17,38 +17,38 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// Tables in Markdown files are rendered from results that stand beside them:
+// Tables in Markdown files are rendered from results, between markers:
 //
 //	<!-- ipcbench: begin results/main.json cells model=cnn workers=1 -->
 //	…
 //	<!-- ipcbench: end -->
 //
-// The file is relative to the Markdown file and lies below its folder; then come a view
-// and what cells to take, by the axes of [metrics.Axes], or a claim:
+// The path of the result is relative to the Markdown file, in its folder or below. Then follow
+// a view and choices of cells, by the axes of [metrics.Axes], or a claim:
 //
-//	claim METRIC CHOICE… against CHOICE…	how the metric of one cell compares with another's
-//	claim METRIC CHOICE…			what it is
-//	claim METRIC/METRIC2 CHOICE…		how much of another metric of the cell it is
+//	claim METRIC CHOICE… against CHOICE…	compares the metric of two cells
+//	claim METRIC CHOICE…			the metric of one cell
+//	claim METRIC/METRIC2 CHOICE…		the metric as a share of another one
 //
-// The choices of a claim leave one cell. Those behind against stand in for the ones with
-// the same key. Nothing is made of a run that ended early.
+// The choices of a claim must leave one cell. For the second cell, the choices after against
+// replace those with the same key. The result of a run that ended early is rejected.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"
 	closeMark = " -->"
 )
 
-// A Drift is a committed table that its result no longer gives.
+// A Drift is a marked table that differs from what its result gives now.
 type Drift struct {
-	File string // the Markdown file
-	Line int    // of the marker
-	View string // as the marker has it
-	Got  string // what the file holds
-	Want string // what the result gives
+	File string // path of the Markdown file
+	Line int    // line of the marker
+	View string // text of the marker: result, view and choices
+	Got  string // table in the file
+	Want string // table from the result
 }
 
-// Check renders every marked table below dir again and returns those that have
-// changed. It is an error if a marker cannot be followed.
+// Check renders every marked table in Markdown files below dir, and returns the tables that
+// differ. It returns an error if a marker or its result is invalid.
 func Check(dir string) ([]Drift, error) {
 	var all []Drift
 	err := eachDrifted(dir, func(_ string, _ []byte, drifts []Drift) error {
@@ -58,8 +58,8 @@ func Check(dir string) ([]Drift, error) {
 	return all, err
 }
 
-// Rewrite writes every marked table below dir anew and returns the files that it
-// changed.
+// Rewrite renders every marked table in Markdown files below dir, and replaces the files whose
+// tables differ. It returns their paths.
 func Rewrite(dir string) ([]string, error) {
 	var changed []string
 	err := eachDrifted(dir, func(path string, renewed []byte, _ []Drift) error {
@@ -72,8 +72,8 @@ func Rewrite(dir string) ([]string, error) {
 	return changed, err
 }
 
-// eachDrifted calls f for every Markdown file below dir of which marked tables have
-// changed, with what it should hold. Folders that are hidden or hold test data are left out.
+// eachDrifted calls f for every Markdown file below dir whose marked tables differ, with its
+// new text. It skips hidden folders and folders with test data.
 func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift) error) error {
 	var errs []error
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -100,25 +100,24 @@ func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift)
 	return errors.Join(append(errs, err)...)
 }
 
-// marked matches a block of code, in which markers are but examples; a view and a
-// table between markers; and a marker that has no other.
+// marked matches a code block, in which markers are only examples; two markers with the table
+// between them; or a marker without its counterpart.
 var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~~" +
 	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
 	"|(" + beginMark + "|" + endMark + "))")
 
-// rerender returns text with all marked tables as their results give them, and
-// those that have changed.
+// rerender returns text with all marked tables rendered again, and the tables that differ.
 func rerender(path string, text []byte) ([]byte, []Drift, error) {
 	var out []byte
 	var drifts []Drift
 	results := map[string]*result.Result{}
-	done := 0 // of text, that out holds
+	done := 0 // bytes of text that out covers
 	for _, at := range marked.FindAllSubmatchIndex(text, -1) {
 		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
 		if at[6] >= 0 || at[2] >= 0 && bytes.Contains(text[at[4]:at[5]], []byte(beginMark)) {
-			return nil, nil, fmt.Errorf("%s:%d: want %sFILE VIEW%s alone in its line, then the table, then %s alone in its line", path, line, beginMark, closeMark, endMark)
+			return nil, nil, fmt.Errorf("%s:%d: must be %sFILE VIEW%s alone on its line, then the table, then %s alone on its line", path, line, beginMark, closeMark, endMark)
 		}
-		if at[2] < 0 { // code
+		if at[2] < 0 { // a code block
 			continue
 		}
 		d := Drift{File: path, Line: line, View: string(text[at[2]:at[3]]), Got: string(text[at[4]:at[5]])}
@@ -135,18 +134,19 @@ func rerender(path string, text []byte) ([]byte, []Drift, error) {
 	return append(out, text[done:]...), drifts, nil
 }
 
-// render returns what a marker asks for: FILE VIEW [CHOICE…], or FILE and a claim.
+// render returns the text for a marker: FILE VIEW [CHOICE…], or FILE and a claim. results
+// caches the files that were read.
 func render(dir, spec string, results map[string]*result.Result) (string, error) {
 	words := strings.Fields(spec)
 	if len(words) < 2 {
-		return "", fmt.Errorf("marker %q: want FILE.json VIEW", spec)
+		return "", fmt.Errorf("marker %q: must be FILE.json VIEW", spec)
 	}
 	file := filepath.FromSlash(words[0])
 	if !filepath.IsLocal(file) {
-		return "", fmt.Errorf("marker %q: the result must lie in the same folder or below", spec)
+		return "", fmt.Errorf("marker %q: the result must be in the same folder or below", spec)
 	}
 	if err := CheckViews(words[1:2]); words[1] != claimView && (err != nil || words[1] == "all") {
-		return "", cmp.Or(err, fmt.Errorf("marker %q: name one view", spec))
+		return "", cmp.Or(err, fmt.Errorf("marker %q: must name one view", spec))
 	}
 	var err error
 	r := results[file]
@@ -157,7 +157,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 		results[file] = r
 	}
 	if r.Partial != "" {
-		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and nothing is made of a part of one: run it again, to its end", spec, words[0], r.Partial)
+		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and tables are made of complete runs only: run it again", spec, words[0], r.Partial)
 	}
 	v := metrics.New(r)
 	var s doc.Section

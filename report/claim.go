@@ -13,29 +13,29 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A claim is what one number of a cell is, or how it compares with that of another cell.
-// All of its intervals are of 95 %.
+// A claim is one metric of a cell, or its ratio to the same metric of another cell. All
+// intervals are 95 % confidence intervals.
 type claim struct {
 	name   string // METRIC or METRIC/METRIC2
 	metric metrics.Metric
-	whole  *metrics.Metric // of which the metric is a share; nil if of none
+	whole  *metrics.Metric // the metric is a share of this one; nil if it is no share
 	own    side
-	other  *side // nil if there is none; then neither are the others
+	other  *side // nil for a claim about one cell; then the fields below are unset
 
-	ratio      stat.Interval // of the metric of own to that of other
-	shown      bool          // they differ by the rule of [metrics.Decide]: the Mann-Whitney test, and the interval of the ratio agrees
-	detectable float64       // a ratio that these blocks would have shown, and no smaller than what its interval leaves open
+	ratio      stat.Interval // own ÷ other
+	shown      bool          // the Mann-Whitney test shows a difference, as in [metrics.Decide], and the interval of the ratio agrees
+	detectable float64       // a ratio above 1 that these blocks would have shown, no smaller than the bounds of the ratio allow
 }
 
-// A side is what is claimed of one cell.
+// A side is the part of a claim that is about one cell.
 type side struct {
 	cell  *metrics.Cell
-	value stat.Interval // the metric of the cell, or the share
-	even  bool          // it is the same in all blocks
+	value stat.Interval // the metric or the share
+	even  bool          // the value is the same in all blocks
 }
 
-// pick returns the one cell that passes all filters, which are those of
-// [metrics.Result.Narrow].
+// pick returns the one cell that passes all filters, as in [metrics.Result.Narrow]. It returns
+// an error if they leave none or several.
 func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	left := *r
 	left.Cells = slices.Clone(r.Cells)
@@ -44,15 +44,14 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	}
 	if n := len(left.Cells); n != 1 {
 		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)
-		return nil, fmt.Errorf("%q: %d cells are left, want one: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
+		return nil, fmt.Errorf("%q: must leave one cell, not %d: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
 	}
 	return left.Cells[0], nil
 }
 
-// newClaim returns what a metric of the one cell of choices is, as a share if name is
-// METRIC/METRIC2. Choices of against replace those with the same key, and so choose the
-// cell that is compared with the first. There is no claim without an interval of 95 %,
-// or about what is not proved or was interrupted.
+// newClaim returns a claim about a metric of the one cell of choices, or about a share if name
+// is METRIC/METRIC2. For the second cell, choices in against replace those with the same key.
+// It returns an error if a cell has no 95 % interval, is not proved or was interrupted.
 func newClaim(r *metrics.Result, name string, choices, against []string) (c claim, err error) {
 	part, whole, isShare := strings.Cut(name, "/")
 	c.name = name
@@ -65,11 +64,11 @@ func newClaim(r *metrics.Result, name string, choices, against []string) (c clai
 		case err != nil:
 			return c, err
 		case !c.metric.Sampled() || !of.Sampled():
-			return c, fmt.Errorf("%s: want a share of two metrics that blocks measure", name)
+			return c, fmt.Errorf("%s: both metrics of a share must be measured per block", name)
 		case strings.TrimSuffix(c.metric.Unit, "/round") != strings.TrimSuffix(of.Unit, "/round"):
-			return c, fmt.Errorf("%s: a share of %s (%s) in %s (%s): want one unit", name, part, c.metric.Unit, whole, of.Unit)
+			return c, fmt.Errorf("%s: both metrics of a share must have one unit: %s is in %s, %s in %s", name, part, c.metric.Unit, whole, of.Unit)
 		case len(against) > 0:
-			return c, fmt.Errorf("%s: a share is of one cell, so it has no against", name)
+			return c, fmt.Errorf("%s: a share is about one cell, so it cannot have against", name)
 		}
 		c.whole = &of
 	}
@@ -79,7 +78,7 @@ func newClaim(r *metrics.Result, name string, choices, against []string) (c clai
 	return c, c.compare(r, choices, against)
 }
 
-// of returns what is claimed of the one cell of choices.
+// of returns the side of the one cell of choices.
 func (c *claim) of(r *metrics.Result, choices []string) (made side, err error) {
 	if made.cell, err = pick(r, choices); err != nil {
 		return made, err
@@ -91,19 +90,19 @@ func (c *claim) of(r *metrics.Result, choices []string) (made side, err error) {
 			blocks = shares(blocks, made.cell.Samples(c.whole.Name))
 		}
 		medians := stat.Medians(blocks)
-		made.value, made.even = stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts may be
+		made.value, made.even = stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts often are
 	}
 	if c.whole != nil && made.value.High > 1 {
-		return made, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s",
+		return made, fmt.Errorf("%s of %s is above 1: %s is a sum over workers or requests, not a part of %s",
 			c.name, made.cell.Name(), c.metric.Name, c.whole.Name)
 	}
-	return made, upholds(made.cell, c.name, made.value)
+	return made, checkSupport(made.cell, c.name, made.value)
 }
 
-// compare adds the cell that is compared with the first.
+// compare adds the second cell and its ratio to the first.
 func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	if !c.metric.Sampled() {
-		return fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round", c.name)
+		return fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round", c.name)
 	}
 	all := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
@@ -114,31 +113,30 @@ func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	case err != nil:
 		return fmt.Errorf("against: %w", err)
 	case other.cell == c.own.cell:
-		return errors.New("against: that is the same cell")
+		return errors.New("against: must choose another cell")
 	}
 	c.other, c.ratio = &other, c.own.cell.Ratio(c.name, other.cell)
 	if !c.ratio.Known() {
-		return fmt.Errorf("%s is not above zero in all blocks, so there is no ratio: claim each cell by itself", c.name)
+		return fmt.Errorf("%s is not above 0 in every block, so there is no ratio: make a claim about each cell alone", c.name)
 	}
 	const alpha = 1 - stat.Confidence
 	a, b := c.own.cell.Medians(c.name), other.cell.Medians(c.name)
 	c.shown = stat.Test(a, b) <= alpha && c.ratio.Excludes(1)
-	// Of counts, most blocks are equal, and the test alone would tell a trifle.
+	// Most blocks of counts are equal, so the test alone would detect tiny ratios.
 	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low)
 	return nil
 }
 
-// claimable returns the metric of a name that a user wrote.
 func claimable(name string) (metrics.Metric, error) {
 	m, ok := metrics.MetricNamed(name)
 	if !ok {
-		return m, fmt.Errorf("unknown metric %q: ipcbench list metrics has all", name)
+		return m, fmt.Errorf("unknown metric %q: see ipcbench list metrics", name)
 	}
 	return m, nil
 }
 
-// upholds returns an error if nothing may be side from an estimate of the cell.
-func upholds(c *metrics.Cell, metric string, i stat.Interval) error {
+// checkSupport returns an error if the estimate i of a metric of c cannot support a claim.
+func checkSupport(c *metrics.Cell, metric string, i stat.Interval) error {
 	switch {
 	case c.Unproved != "":
 		return fmt.Errorf("%s is not proved: %s", c.Name(), c.Unproved)
@@ -151,13 +149,14 @@ func upholds(c *metrics.Cell, metric string, i stat.Interval) error {
 	case i.Sure():
 		return nil
 	case len(c.Timed()) >= stat.Blocks && i.Confidence == 0:
-		return fmt.Errorf("%s is a number without an interval", metric)
+		return fmt.Errorf("%s has no interval", metric)
 	}
-	return fmt.Errorf("no 95 %% interval of %s: %d blocks, want %d (%s)", metric, i.Blocks, stat.Blocks, c.Name())
+	return fmt.Errorf("too few blocks for a 95 %% interval of %s: must be at least %d, not %d (%s)", metric, stat.Blocks, i.Blocks, c.Name())
 }
 
-// shares returns parts as shares of wholes, by block: the mean of the one over the mean of
-// the other. Where both are of whole rounds, that is the ratio of their sums.
+// shares returns parts as shares of wholes, by block: the mean of the one over the mean of the
+// other. If both are about whole rounds, that is the ratio of their sums. It returns nil if a
+// whole is not above 0.
 func shares(parts, wholes [][]float64) (shares [][]float64) {
 	for i := range parts {
 		if len(parts[i]) == 0 || len(wholes[i]) == 0 {
@@ -180,11 +179,12 @@ func mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// claimView is the name of the view that a marker alone can ask for.
+// claimView is the name of a view that only markers can ask for.
 const claimView = "claim"
 
-// claimSection is one sentence about a result, which can be quoted as it is. Its words are
-// METRIC[/METRIC2] CHOICE… [against CHOICE…].
+// claimSection returns one sentence about a result, which can be quoted as it is. words are
+// METRIC[/METRIC2] CHOICE… [against CHOICE…]. It returns an error if a finding says that the
+// numbers cannot be used.
 func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	at := slices.Index(words, "against")
 	choices, against := words, []string(nil)
@@ -192,7 +192,7 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 		choices, against = words[:at], words[at+1:]
 	}
 	if len(choices) < 2 || at >= 0 && len(against) == 0 {
-		return doc.Section{}, errors.New("want claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
+		return doc.Section{}, errors.New("must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
 	}
 	c, err := newClaim(r, choices[0], choices[1:], against)
 	if err != nil {
@@ -202,7 +202,7 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	if c.other != nil {
 		cells = append(cells, c.other.cell)
 	}
-	for _, f := range Findings(r) { // what cannot be is no claim
+	for _, f := range Findings(r) { // a contradictory result supports no claim
 		if f.Severity == Error && (f.Measured == nil || slices.Contains(cells, f.Measured)) {
 			return doc.Section{}, errors.New(FindingLine(f))
 		}
@@ -210,7 +210,7 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	s := doc.Section{Lead: []doc.Paragraph{{Text: c.sentence(), Tone: doc.Strong}}}
 	for _, of := range cells {
 		found := of.Marks()
-		found.Outliers = 0 // which a median bears, and its interval shows
+		found.Outliers = 0 // a median tolerates them, and its interval shows them
 		for _, text := range markTexts(of, found) {
 			if text != "" {
 				s.Lead = append(s.Lead, doc.Say(of.Name()+": "+text+".")...)
@@ -220,47 +220,57 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	return s, nil
 }
 
-// sentence says how much it is, or how it compares.
+// sentence returns the claim in words. If it compares two cells, the first one is the faster,
+// or has the higher number, so that the ratio is at least 1.
 func (c *claim) sentence() string {
 	const kind = "95 % interval "
 	verb, noun := nounOf(c.metric)
 	unit, own := strings.TrimSuffix(c.metric.Unit, "/round"), c.own
-	if c.other == nil { // the transport alone sets the cell apart
+	if c.other == nil {
 		share := ""
 		if c.whole != nil {
 			_, whole := nounOf(*c.whole)
 			unit, share = "%", " of "+whole
 		}
 		return fmt.Sprintf("With %s, %s %s %s%s%s, %s.", own.cell.Uncoded(), noun, verb, own.amount(unit, kind), share,
-			said("", namingOf([]*metrics.Cell{own.cell}, "transport").common, own.cell), doc.Plural(own.value.Blocks, "block"))
+			described("", namingOf([]*metrics.Cell{own.cell}, "transport").common, own.cell), doc.Plural(own.value.Blocks, "block"))
 	}
-	other := *c.other
+	other, ratio := *c.other, c.ratio
+	if (verb == "takes") == (ratio.Center > 1) { // the faster one, or the higher number, is first
+		own, other = other, own
+	}
+	if ratio.Center < 1 {
+		ratio = ratio.Map(func(x float64) float64 { return 1 / x })
+	}
 	of := namingOf([]*metrics.Cell{own.cell, other.cell})
-	have, lack := phrases(of.apart, own.cell), phrases(of.apart, other.cell)
-	if len(have) == 0 { // in what no axis tells
-		have, lack = []string{own.cell.Name()}, []string{other.cell.Name()}
-	}
-	behind := said("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
+	behind := described("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
 	if a, b := own.value.Blocks, other.value.Blocks; a != b {
-		behind = said("", of.common, own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
+		behind = described("", of.common, own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
 	}
-	exact, text := own.even && other.even, doc.List(have)+", "+noun+" "
+	exact, and, per := own.even && other.even, " and ", ""
+	if c.metric.Name == "round" && (of.apart == nil || of.apart[0].Name == "transport") {
+		and, per = " with ", " per round" // shm-slab with workers in Python
+	}
+	text, than := strings.Join(phrases(of.apart, own.cell), and), " "+strings.Join(phrases(of.apart, other.cell), and)
+	if per == "" {
+		text, than = "With "+text+", "+noun, " with"+than
+	}
 	if exact && own.value.Center == other.value.Center {
-		return "With " + text + verbs[verb].same + " with " + doc.List(lack) + ": " + own.amount(unit, "") + behind + "."
+		return text + " " + verbs[verb].same + than + ": " + own.amount(unit, "") + behind + "."
 	}
-	text += fmt.Sprintf(verbs[verb].times, doc.Quantity("1", c.ratio.Center)) + " with " + doc.List(lack)
+	text += " " + fmt.Sprintf(verbs[verb].times, doc.Quantity("1", ratio.Center)) + than
 	if !exact {
-		text += fmt.Sprintf(" (%s%s to %s)", kind, doc.Quantity("1", c.ratio.Low), doc.Quantity("1", c.ratio.High))
+		text += fmt.Sprintf(" (%s%s to %s)", kind, doc.Quantity("1", ratio.Low), doc.Quantity("1", ratio.High))
 	}
-	text += ": " + own.amount(unit, "") + " against " + other.amount(unit, "") + behind
+	text += ": " + own.amount(unit, "") + per + " instead of " + other.amount(unit, "") + behind
 	if c.shown {
-		return "With " + text + "."
+		return text + "."
 	}
-	return "Too close to call: with " + text + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
+	return "Too close to call: " + strings.Replace(text, "With ", "with ", 1) + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
 }
 
-// amount writes an estimate; what its bounds are stands before them. What is the same in
-// all blocks has none.
+// amount writes an estimate, with kind before its bounds. A value that is the same in all
+// blocks has no bounds.
 func (c side) amount(unit, kind string) string {
 	switch x := c.value.Center; {
 	case c.even && x == 0:
@@ -274,16 +284,16 @@ func (c side) amount(unit, kind string) string {
 	}
 }
 
-// A naming has the axes on which cells differ, and those on which they are alike and not
-// as usual.
+// A naming has the axes on which cells differ, and the axes on which they have the same value,
+// other than the usual one.
 type naming struct{ apart, common []metrics.Axis }
 
-// told are the axes that a cell's label tells, and the build.
-var told = []string{"transport", "codec", "language", "build"}
+// labelAxes are the axes that a cell's label names, and the build.
+var labelAxes = []string{"transport", "codec", "language", "build"}
 
-// namingOf tells cells apart on all axes but some.
-func namingOf(cells []*metrics.Cell, but ...string) (n naming) {
-	for _, a := range axes(but...) {
+// namingOf compares cells on all axes except some.
+func namingOf(cells []*metrics.Cell, except ...string) (n naming) {
+	for _, a := range axes(except...) {
 		switch kinds := metrics.GroupBy(cells, func(c *metrics.Cell) string { return phrase(a, c) }); {
 		case len(kinds) > 1:
 			n.apart = append(n.apart, a)
@@ -294,12 +304,12 @@ func namingOf(cells []*metrics.Cell, but ...string) (n naming) {
 	return n
 }
 
-// said writes first, and then what a cell is on axes.
-func said(first string, of []metrics.Axis, c *metrics.Cell) string {
+// described returns first and the phrases of a cell on axes, separated by commas.
+func described(first string, of []metrics.Axis, c *metrics.Cell) string {
 	return strings.Join(append([]string{first}, phrases(of, c)...), ", ")
 }
 
-// phrases say what a cell is on axes.
+// phrases describe a cell on axes. Axes without a phrase are left out.
 func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
 	for _, a := range of {
 		if text := phrase(a, c); text != "" {
@@ -309,10 +319,11 @@ func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
 	return all
 }
 
-// phrase says what a cell is on an axis; nothing where it is not on it.
+// phrase describes a cell on an axis, for example as "2 workers". It is empty if the axis does
+// not apply to the cell.
 func phrase(a metrics.Axis, c *metrics.Cell) string {
 	switch value := a.Of(c); {
-	case a.Name == "language" && c.Peer != "": // its name says all that is known
+	case a.Name == "language" && c.Peer != "": // the language of a peer is unknown
 		return ""
 	case a.Name == "transport":
 		return c.Uncoded()
@@ -325,24 +336,25 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 	}
 }
 
-// verbs compare: as often as %s says, or equal. The word with follows.
+// verbs are the predicates of comparisons, by the verb of nounOf: with a ratio for %s, and for
+// equal numbers.
 var verbs = map[string]struct{ times, same string }{
-	"takes": {"takes %s times as long as", "takes as long as"},
-	"is":    {"is %s times what it is", "is the same as"},
-	"are":   {"are %s times what they are", "are the same as"},
+	"takes": {"is %s times as fast as", "takes as long as"},
+	"is":    {"is %s times as high as", "is the same as"},
+	"are":   {"are %s times as many as", "are the same as"},
 }
 
-// nounOf returns how any metric stands in a sentence, and the verb before an amount of it.
-// Units a round are as the noun says, and need not be said again.
+// nounOf returns a metric as a noun in a sentence, and the verb between it and an amount. If
+// the metric is per round, the noun says so, and the unit need not.
 func nounOf(m metrics.Metric) (verb, text string) {
 	if known := map[string]string{
 		"round": "takes a round", "cold_round": "takes the first round of a session", "spawn": "takes starting the workers",
 		"transfer": "takes a client's transfer", "rtt": "takes a client's round trip", "train": "takes a client's training",
-		"reconstruct": "takes putting a client's update together", "restart": "is the share of a round in which its workers start and end",
-		"down": "takes a client's way down", "uplink": "takes a client's way up", "up": "takes a client's way up with its training",
-		"cpu_per_round": "is the CPU time of a round", "cpu_server": "is the server's CPU time of a round",
-		"cpu_per_gb": "is the CPU time of what is delivered", "rpcs": "are requests of a round",
-		"rpcs_tensors": "are requests of a round that bring tensors", "connections": "are connections that a round opens",
+		"reconstruct": "takes reassembling a client's update", "restart": "is the share of a round in which its workers start and end",
+		"down": "takes a client's downlink", "uplink": "takes a client's uplink", "up": "takes a client's training and uplink",
+		"cpu_per_round": "is the CPU time per round", "cpu_server": "is the server's CPU time per round",
+		"cpu_per_gb": "is the CPU time of delivered data", "rpcs": "are requests per round",
+		"rpcs_tensors": "are requests per round that carry tensors", "connections": "are connections opened per round",
 		"connecting":      "takes waiting for connections in a round, added up over workers,",
 		"handshaking":     "takes waiting for handshakes in a round, added up over workers,",
 		"in_service":      "is the mean number of requests in service",
@@ -350,12 +362,12 @@ func nounOf(m metrics.Metric) (verb, text string) {
 		"queued_share":    "is the share of requests that wait for a thread of the server",
 		"phase.queue":     "takes waiting for threads of the server in a round, added up over requests,",
 		"queue_wait":      "takes waiting for a processor in a round, added up over threads,",
-		"attested":        "is the share of tensors that went the transport's own way",
-		"cache_growth":    "is the growth of the workers' caches in a round",
-		"communication":   "is the share of a client's round trip that is not training", "overhead": "is the overhead of a round",
+		"attested":        "is the share of tensors that used the transport's own mechanism",
+		"cache_growth":    "is the growth of the workers' caches per round",
+		"communication":   "is the share of a client's round trip that is not training", "overhead": "is the overhead per round",
 		"peak_rss": "is the peak memory of all processes", "peak_rss_server": "is the server's peak memory",
 		"peak_rss_workers": "is the largest worker's peak memory",
-		"queued":           "takes waiting of one client's requests for threads of the server", "cold_work": "takes a cold round without starting the workers",
+		"queued":           "takes one client's waiting for threads of the server", "cold_work": "takes a cold round without starting the workers",
 		"speedup_round": "is the speed-up of a round", "speedup_transfer": "is the speed-up of a client's transfer",
 		"moving_share": "is the share of a round that moving tensors takes",
 		"start_ratio":  "is the ratio of starting the workers to a cold round",
@@ -369,7 +381,7 @@ func nounOf(m metrics.Metric) (verb, text string) {
 	}
 	unit, perRound := strings.CutSuffix(m.Unit, "/round")
 	if perRound {
-		text += " of a round"
+		text += " per round"
 	}
 	if unit == "s" {
 		verb = "takes"

@@ -73,44 +73,44 @@ func TestClaim(t *testing.T) {
 	r.Cells[1].Peer = "fast --always" // which is in no language that anybody knows
 	got, err := claimed(r, "round transport=few against transport=fast language=go")
 	check.OK(t, err)
-	holds(t, got, "With few and workers in Python, a round takes 2.00 times as long as with fast (95 %")
+	holds(t, got, "fast is 2.00 times as fast as few with workers in Python (95 %")
 }
 
 // TestNoClaim: what has no interval of 95 %, is not proved or not one cell is no claim.
 func TestNoClaim(t *testing.T) {
 	for words, want := range map[string]string{
-		"":                                                        "want claim METRIC[/METRIC2] CHOICE... [against CHOICE...]",
-		"round transport=slow against":                            "want claim METRIC",
-		"against transport=slow":                                  "want claim METRIC",
+		"":                                                        "must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]",
+		"round transport=slow against":                            "must be claim METRIC",
+		"against transport=slow":                                  "must be claim METRIC",
 		"transport=slow round":                                    `unknown metric "transport=slow"`,
-		"rounds transport=slow":                                   `unknown metric "rounds": ipcbench list metrics has all`,
+		"rounds transport=slow":                                   `unknown metric "rounds": see ipcbench list metrics`,
 		"round/ transport=slow":                                   `unknown metric ""`,
-		"round colour=red":                                        `"colour=red": want transport=`,
-		"round transport":                                         `"transport": want transport=`,
-		"round transport=gone":                                    `"transport=gone": no cell is left: there are slow, fast, near, many`,
-		"round transport=near":                                    `"transport=near": 3 cells are left, want one: near even workers=1 clients=1; near even workers=2 clients=4; near`,
-		"round transport=short":                                   "no 95 % interval of round: 5 blocks, want 6 (short even workers=1 clients=1)",
+		"round colour=red":                                        `"colour=red" must be transport=`,
+		"round transport":                                         `"transport" must be transport=`,
+		"round transport=gone":                                    `"transport=gone" leaves no cell: use one of slow, fast, near, many`,
+		"round transport=near":                                    `"transport=near": must leave one cell, not 3: near even workers=1 clients=1; near even workers=2 clients=4; near`,
+		"round transport=short":                                   "too few blocks for a 95 % interval of round: must be at least 6, not 5 (short even workers=1 clients=1)",
 		"round_p90 transport=slow":                                "has no round_p90",
-		"round_mad transport=slow":                                "round_mad is a number without an interval",
+		"round_mad transport=slow":                                "round_mad has no interval",
 		"bandwidth transport=slow":                                "has no bandwidth",
 		"round transport=stopped":                                 "stopped even workers=1 clients=1 was interrupted",
 		"round transport=peer":                                    "peer even workers=1 clients=1 is not proved: it has no hashes",
 		"round transport=unchecked":                               "unchecked even workers=1 clients=1 is not proved",
 		"round transport=wrong":                                   "trained for",
-		"rpcs/round transport=many":                               "a share of rpcs (1/round) in round (s): want one unit",
-		"round_mad/round transport=many":                          "want a share of two metrics that blocks measure",
-		"train/retries transport=many":                            "want one unit",
+		"rpcs/round transport=many":                               "both metrics of a share must have one unit: rpcs is in 1/round, round in s",
+		"round_mad/round transport=many":                          "both metrics of a share must be measured per block",
+		"train/retries transport=many":                            "must have one unit",
 		"connections/rpcs transport=many":                         "has no connections/rpcs",
-		"train/rtt transport=slow against transport=fast":         "a share is of one cell",
-		"round transport=slow against transport=slow":             "against: that is the same cell",
-		"round transport=slow against transport=near":             `against: "transport=near": 3 cells are left`,
+		"train/rtt transport=slow against transport=fast":         "a share is about one cell",
+		"round transport=slow against transport=slow":             "against: must choose another cell",
+		"round transport=slow against transport=near":             `against: "transport=near": must leave one cell, not 3`,
 		"round transport=slow against transport=peer":             "is not proved",
-		"round transport=slow against transport=short":            "no 95 % interval of round: 5 blocks, want 6",
-		"rpcs transport=many against transport=part":              "rpcs is not above zero in all blocks, so there is no ratio",
+		"round transport=slow against transport=short":            "too few blocks for a 95 % interval of round: must be at least 6, not 5",
+		"rpcs transport=many against transport=part":              "rpcs is not above 0 in every block, so there is no ratio",
 		"rpcs transport=many against transport=slow":              "has no rpcs",
-		"round_mad transport=slow against transport=fast":         "number without an interval",
+		"round_mad transport=slow against transport=fast":         "round_mad has no interval",
 		"goodput transport=slow against transport=fast":           `metric "goodput" cannot be compared`,
-		"round transport=slow against transport=fast against x=y": `"against": want transport=`,
+		"round transport=slow against transport=fast against x=y": `"against" must be transport=`,
 	} {
 		_, err := claimed(claims(), words)
 		check.Fails(t, err, want, words)

@@ -9,25 +9,22 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A field is a column of a table that has a row for each cell.
+// A field is a column of a table that has a row for each cell, and the function that fills it.
 type field struct {
 	doc.Column
 	of func(c *metrics.Cell) doc.Cell
 }
 
-// columns are those of metrics, in a spec such as "±round | cpu_per_gb=CPU | !retries".
-func columns(spec string) (all []field) {
-	for entry := range strings.SplitSeq(spec, "|") {
-		all = append(all, column(strings.TrimSpace(entry)))
-	}
-	return all
-}
+// columns returns the columns of a spec, such as "±round | cpu_per_gb=CPU | !retries". Its
+// entries are explained at column.
+func columns(spec string) []field { return each(strings.Split(spec, "|"), column) }
 
-// column is that of a metric, as an entry says: ± before its name is with its interval, ! is
-// without zeros, so that a column of nothing else vanishes, and - is without its definition,
-// where another column has it. % behind the name shows it in percent, and =NAME is another
-// name than the metric's.
+// column returns the column of an entry: marks, the name of a metric, then % and =NAME if
+// needed. ± shows the interval. ! leaves out zeros, and so a column without other numbers. -
+// leaves out the explanation, if another column has it. % shows percent, and NAME replaces the
+// metric's name. An unknown metric panics.
 func column(entry string) field {
+	entry = strings.TrimSpace(entry)
 	name := strings.TrimLeft(entry, "±!-")
 	marks := strings.TrimSuffix(entry, name)
 	name, label, _ := strings.Cut(name, "=")
@@ -53,13 +50,13 @@ func column(entry string) field {
 	}}
 }
 
-// perGroup is a section with a table for each group, of the columns of a spec.
+// perGroup returns a section with a table for each group, with the columns of a spec.
 func perGroup(r *metrics.Result, title, spec string) doc.Section {
 	return doc.Section{Title: title, Tables: groupTables(r, "", columns(spec)...)}
 }
 
-// groupTables returns a table for each group, with a row for each of its cells of
-// which a field knows something. What stands before the group's title is caption.
+// groupTables returns a table for each group, with a row for each cell that has a value in
+// some field. Its caption is the parameter caption and the group's title.
 func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.Table) {
 	for _, cells := range r.Groups() {
 		row := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }
@@ -70,7 +67,8 @@ func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.
 	return all
 }
 
-// oneTable is a section with a row for each cell of several groups, or an empty one if there is none.
+// oneTable returns a section with one table for cells of several groups, or an empty section
+// if there are no cells.
 func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section {
 	if len(cells) == 0 {
 		return doc.Section{}
@@ -86,13 +84,12 @@ func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section 
 	}, cells, fields...)}}
 }
 
-// filled adds those of the tables that have rows.
 func filled(all []doc.Table, tables ...doc.Table) []doc.Table {
 	return append(all, slices.DeleteFunc(tables, func(t doc.Table) bool { return len(t.Rows) == 0 })...)
 }
 
-// cellTable returns a table with a row for each of the cells of which a field knows
-// something, behind its keys.
+// cellTable returns a table with a row for each cell that has a value in some field. keysOf
+// returns the first columns of a row, as described by keys.
 func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, fields ...field) doc.Table {
 	t := doc.Table{Keys: len(keys), Columns: keys}
 	for _, f := range fields {

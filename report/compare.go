@@ -16,68 +16,68 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// CompareOptions say what is compared and how sure it must be.
+// CompareOptions choose the metrics of a comparison and the certainty of its verdicts.
 type CompareOptions struct {
-	Metrics  []string // sampled ones, by name; round alone if empty
-	Alpha    float64  // the probability of any false claim; 0.05 if zero
+	Metrics  []string // names of metrics measured per block; empty means round
+	Alpha    float64  // probability of any false claim; zero means 0.05
 	Separate bool     // let the gate judge runs that were not interleaved
 }
 
-// A Comparison compares a base with a head, cell by cell. The format json begins with its
-// keys.
+// A Comparison compares a base with a head, cell by cell. Its JSON keys are the first keys of
+// the format json.
 type Comparison struct {
 	Base        Source  `json:"base"`
 	Head        Source  `json:"head"`
-	Interleaved bool    `json:"interleaved"` // blocks of both took turns
-	Alpha       float64 `json:"alpha"`       // the probability of any false claim
+	Interleaved bool    `json:"interleaved"` // blocks of both builds took turns
+	Alpha       float64 `json:"alpha"`       // probability of any false claim
 	Verdict     struct {
-		Worse    int    `json:"worse"` // rows
+		Worse    int    `json:"worse"` // number of rows
 		Better   int    `json:"better"`
 		NotShown int    `json:"none_shown"`
-		Text     string `json:"text"` // what changed, by how much at most, and how sure that is
+		Text     string `json:"text"` // the verdict in words
 	} `json:"verdict"`
-	Decision *Gate    `json:"gate,omitempty"` // what a gate made of it; nil without one
+	Decision *Gate    `json:"gate,omitempty"` // decision of the gate; nil without one
 	OnlyBase []string `json:"only_base"`      // cells that the head lacks
 	OnlyHead []string `json:"only_head"`      // cells that the base lacks
 
-	Differences []Difference `json:"-"` // besides the build: they may explain any change
-	Rows        []Row        `json:"-"` // of cells that both have
-	Findings    []Finding    `json:"-"` // about either
+	Differences []Difference `json:"-"` // other than the build; they may explain any change
+	Rows        []Row        `json:"-"` // metrics of cells that both have
+	Findings    []Finding    `json:"-"` // about base or head
 
 	separate bool
-	canary   bool   // one was measured, so that a gate can be tried
-	rules    [2]int // versions of the rules for blocks, of both
+	canary   bool   // a canary was measured, so the gate can be tested
+	rules    [2]int // versions of the rules for blocks, of base and head
 }
 
-// A Source is what was measured.
+// A Source identifies the base or the head of a comparison.
 type Source struct {
-	Commit  string    `json:"commit,omitempty"` // the first 12 digits
-	Dirty   bool      `json:"dirty,omitempty"`  // with changes that are not in the commit
-	Build   string    `json:"build,omitempty"`  // instead of the commit: base or head, of an interleaved run that does not know its commits
-	Started time.Time `json:"started,omitzero"` // of a separate run
+	Commit  string    `json:"commit,omitempty"` // first 12 digits
+	Dirty   bool      `json:"dirty,omitempty"`  // has changes that are not in the commit
+	Build   string    `json:"build,omitempty"`  // base or head, if an interleaved run lacks its commits
+	Started time.Time `json:"started,omitzero"` // zero for an interleaved run
 }
 
-// A Difference is one between two results: of the environment, of the plan, or of
-// the settings of the cells that are named.
+// A Difference is a property in which two results differ: of the environment, of the plan, or
+// of the settings of some cells. Without Cells, it is about the whole results.
 type Difference struct {
 	machine.Difference
 	Cells []string
 }
 
-// A Row is one metric of a cell in both.
+// A Row compares one metric of one cell.
 type Row struct {
-	Cell        *metrics.Cell // that of the head
+	Cell        *metrics.Cell // the cell of the head
 	Metric      metrics.Metric
 	Base, Head  stat.Interval
-	Ratio       stat.Interval // head over base
-	P           float64       // Mann-Whitney, corrected by Holm for the number of rows
-	Significant bool          // P is at most alpha
-	Detectable  float64       // the smallest ratio that these blocks would have shown; infinite if none
+	Ratio       stat.Interval // head ÷ base
+	P           float64       // of the Mann-Whitney test, corrected by Holm for the number of rows
+	Significant bool          // P is at most Alpha
+	Detectable  float64       // smallest ratio that these blocks would have shown; infinite if none
 
 	blocks [2][]float64 // medians of blocks, of base and of head
 }
 
-// Worse reports by which factor the head is worse: above 1 if it is.
+// Worse returns the factor by which the head is worse: above 1 if it is.
 func (r Row) Worse() float64 {
 	if r.Metric.Better == metrics.Higher {
 		return 1 / r.Ratio.Center
@@ -88,7 +88,7 @@ func (r Row) Worse() float64 {
 // worseBy reports whether the head is shown to be worse by more than a share.
 func (r Row) worseBy(share float64) bool { return r.Significant && r.Worse() > 1+share }
 
-// verdict says in a word what the row shows.
+// verdict returns "worse", "better" or "none shown".
 func (r Row) verdict() string {
 	switch {
 	case !r.Significant:
@@ -99,15 +99,16 @@ func (r Row) verdict() string {
 	return "better"
 }
 
-// Compare compares head with base. Where head is nil, base is the result of an
-// interleaved run, and its two builds are compared.
+// Compare compares head with base. If head is nil, base must be the result of an interleaved
+// run, and its two builds are compared. It returns an error if the results cannot be compared,
+// or not by one of the metrics.
 func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{Alpha: cmp.Or(o.Alpha, 0.05), separate: o.Separate, OnlyBase: []string{}, OnlyHead: []string{}}
 	runs := []*metrics.Result{metrics.New(base)}
 	before, after := cellsOf(runs[0], "base"), cellsOf(runs[0], "head")
 	switch {
 	case head != nil && (base.Plan.Interleaved || head.Plan.Interleaved):
-		return nil, errors.New("an interleaved result holds both builds: compare it alone")
+		return nil, errors.New("an interleaved result holds both builds: compare it without a second result")
 	case head != nil:
 		runs = append(runs, metrics.New(head))
 		before, after = runs[0].Cells, runs[1].Cells
@@ -116,7 +117,7 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		c.runs(base, head)
 		c.rules = [2]int{base.Plan.Rules, head.Plan.Rules}
 	case len(before) == 0 || len(after) == 0:
-		return nil, errors.New("this result holds one build only: name a second one to compare it with")
+		return nil, errors.New("this result holds one build only: name a second result to compare it with")
 	default:
 		c.Base, c.Head, c.Interleaved = Source{Build: "base"}, Source{Build: "head"}, base.Plan.Interleaved
 		if base.Against != nil {
@@ -145,14 +146,14 @@ func source(e machine.Environment) Source {
 	return Source{Commit: e.Commit[:min(len(e.Commit), 12)], Dirty: e.Dirty}
 }
 
-// A fact is something in which two plans, hosts or cells may differ.
+// A fact is a property that may differ between two plans, hosts or cells.
 type fact struct {
 	what string
-	is   any // a map has a fact for each of its keys
+	is   any // a map is one fact per key
 }
 
-// differ adds the differences between two lists of the same facts, of the cells that are
-// named or of the whole results.
+// differ notes the differences between two lists of the same facts. They are about the named
+// cells, or about the whole results.
 func (c *Comparison) differ(base, head []fact, cells ...string) {
 	for i, of := range base {
 		x, isMap := of.is.(map[string]string)
@@ -169,7 +170,8 @@ func (c *Comparison) differ(base, head []fact, cells ...string) {
 	}
 }
 
-// note adds a difference, or the cells to the same difference of others.
+// note adds a difference. If the same difference is known of other cells, it adds the cells to
+// it.
 func (c *Comparison) note(what, base, head string, cells ...string) {
 	if base == head {
 		return
@@ -183,15 +185,15 @@ func (c *Comparison) note(what, base, head string, cells ...string) {
 	c.Differences[i].Cells = slices.Concat(c.Differences[i].Cells, cells)
 }
 
-// environments adds in what two environments differ.
+// environments notes the differences between two environments. of is appended to their names.
 func (c *Comparison) environments(base, head machine.Environment, of string) {
 	for _, d := range machine.Diff(base, head) {
 		c.note(d.What+of, d.Base, d.Head)
 	}
 }
 
-// runs adds in what two runs differ, besides their cells. Hosts of one name are held
-// against each other. The server's stands in the environment.
+// runs notes the differences between two runs outside their cells. Hosts are matched by name.
+// The server's host is skipped, because its environment is compared already.
 func (c *Comparison) runs(base, head *result.Result) {
 	c.environments(base.Environment, head.Environment, "")
 	name := func(h result.Host) string { return h.Name }
@@ -207,13 +209,13 @@ func (c *Comparison) runs(base, head *result.Result) {
 	c.differ(planFacts(base.Plan), planFacts(head.Plan))
 }
 
-// planFacts are the settings of a plan that change what a cell measures.
+// planFacts returns the settings of a plan that affect measurements.
 func planFacts(p result.Plan) []fact {
 	return []fact{{"seed", p.Seed}, {"pinning", p.Pin}, {"warm-up rounds", p.Warmup}, {"warm-up time", p.WarmTime},
-		{"rules by which a block is measured, their version", p.Rules}, {"verify", p.Verify}}
+		{"version of the rules for measuring blocks", p.Rules}, {"verify", p.Verify}}
 }
 
-// cellFacts are what a cell's name does not tell: defaults may have changed between two
+// cellFacts returns the facts that a cell's name omits: defaults may have changed between two
 // builds (guard 17).
 func cellFacts(c *metrics.Cell) []fact {
 	return []fact{{"tensors", c.Model.Tensors}, {"bytes", c.Model.Bytes}, {"tensors of an update", c.UpTensors},
@@ -223,8 +225,8 @@ func cellFacts(c *metrics.Cell) []fact {
 		{"software", c.Software}, {"file system", c.FileSystem}}
 }
 
-// sampledMetrics returns the metrics of these names: round alone if there is
-// none.
+// sampledMetrics returns the named metrics, or round alone if there are no names. It returns
+// an error for a metric that is not measured per block.
 func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 	if len(names) == 0 {
 		names = []string{"round"}
@@ -232,14 +234,15 @@ func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 	for _, name := range names {
 		m, ok := metrics.MetricNamed(name)
 		if !ok || !m.Sampled() {
-			return nil, fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round or cpu_per_gb", name)
+			return nil, fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round or cpu_per_gb", name)
 		}
 		made = append(made, m)
 	}
 	return made, nil
 }
 
-// pair adds the rows of cells that both have, and in what those differ.
+// pair adds a row for each wanted metric of each cell that both have. It notes the differences
+// between the two cells, and the cells that only one has.
 func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
 	byID := map[string]*metrics.Cell{}
 	for _, h := range after {
@@ -254,7 +257,7 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 		delete(byID, b.ID())
 		c.differ(cellFacts(b), cellFacts(h), b.ID())
 		for _, m := range wanted {
-			// Without a ratio, one of them lacks the metric, or it is a count of nothing.
+			// Without a ratio, one of the cells lacks the metric, or counts zero.
 			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" {
 				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
 					blocks: [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}})
@@ -268,13 +271,13 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 	}
 }
 
-// judge tests all rows at once, and draws the verdict.
+// judge tests all rows together and sets the verdict.
 func (c *Comparison) judge() {
 	ps := each(c.Rows, func(r Row) float64 { return stat.Test(r.blocks[0], r.blocks[1]) })
 	for i, p := range stat.Holm(ps) {
 		r := &c.Rows[i]
 		r.P, r.Significant = p, p <= c.Alpha
-		// The level is that which Holm's method asks of the first of all rows.
+		// Holm's method tests the smallest p at this level.
 		r.Detectable = stat.Detectable(r.blocks[0], r.blocks[1], c.Alpha/float64(len(ps)))
 	}
 	v := &c.Verdict
@@ -298,12 +301,12 @@ func (c *Comparison) shown(verdict string) []Row {
 	return rows
 }
 
-// neededBlocks returns how many blocks of each it takes to show any change in so
-// many rows.
+// neededBlocks returns the number of blocks of each build that can show a change in this many
+// rows.
 func (c *Comparison) neededBlocks() int { return stat.Needed(c.Alpha / float64(len(c.Rows))) }
 
-// detectable returns the median of the ratios that the rows would have shown:
-// infinite if half of them would have shown none. There must be a row.
+// detectable returns the median of Detectable over all rows: infinite if half of them could
+// show nothing. There must be a row.
 func (c *Comparison) detectable() float64 {
 	all := each(c.Rows, func(r Row) float64 { return r.Detectable })
 	slices.Sort(all)

@@ -61,7 +61,7 @@ func TestGateRefuses(t *testing.T) {
 	}{
 		{a, a, false, "not interleaved"},
 		{a, b, true, "no cell in common"},
-		{few, few, true, "comparing 1 cell takes 4 blocks of each"},
+		{few, few, true, "comparing 1 cell needs 4 blocks of each"},
 		{older, a, true, "different rules"},
 	} {
 		check.Fails(t, check.Err(compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05)), tt.want)
@@ -70,7 +70,7 @@ func TestGateRefuses(t *testing.T) {
 	check.That(t, err == nil && g.Failed && len(g.failures) == 1, "got %+v, %v", g, err)
 	g, err = compare(t, benchtest.Result(eight("a", 20), eight("b", 20)), a, CompareOptions{Separate: true}).Gate(0.05)
 	check.That(t, err == nil && !g.Failed, "got %+v, %v", g, err)
-	check.Equal(t, g.limits, []string{"could not see b cnn workers=1 clients=1, which is not measured any more", "could not see whether it works, as no canary was measured (run --canary)"})
+	check.Equal(t, g.limits, []string{"could not judge b cnn workers=1 clients=1, which only base has", "was not tested, because no canary was measured (add --canary)"})
 }
 
 func write(t testing.TB, c *Comparison, format string) string {
@@ -156,9 +156,9 @@ func TestNoDifference(t *testing.T) {
 		base, head *result.Result
 		want       string
 	}{
-		{few, few, "No difference shown, and there are too few blocks to show one: to compare 1 cell takes 4 blocks of each."},
-		{same, same, "No difference shown in 1 cell; half of them would have shown a change of "},
-		{same, benchtest.Result(eight("b", 10)), "Nothing can be compared: the two have no cell in common."},
+		{few, few, "No difference shown, but there are too few blocks to show one: comparing 1 cell needs 4 blocks of each."},
+		{same, same, "No difference shown in 1 cell; a change of 1.6 % would have shown in half of them."},
+		{same, benchtest.Result(eight("b", 10)), "Nothing can be compared: base and head have no cell in common."},
 	} {
 		c := compare(t, tt.base, tt.head, CompareOptions{})
 		check.That(t, strings.HasPrefix(comparisonSentence(c), tt.want), "got %q, want %q", comparisonSentence(c), tt.want)
@@ -182,7 +182,7 @@ func TestGate(t *testing.T) {
 		{"A/A", 1, 0.05, false, ""},
 		{"slower, but not by so much", 1.10, 0.25, false, ""},
 		{"faster", 0.5, 0.05, false, ""},
-		{"too small to be seen", 1, 0.001, false, "could not see a change of 0.10 % in 3 of 3: inproc, cnn"},
+		{"too small to be seen", 1, 0.001, false, "could not detect a change of 0.10 % in 3 of 3 rows: inproc, cnn"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Interleaved(tt.slow)
@@ -201,14 +201,14 @@ func TestBuilds(t *testing.T) {
 	both, one := benchtest.Interleaved(1), benchtest.Result(eight("a", 20))
 	check.Must(t, both.Validate())
 	check.Fails(t, check.Err(Compare(one, nil, CompareOptions{})), "one build only")
-	check.Fails(t, check.Err(Compare(both, one, CompareOptions{})), "compare it alone")
+	check.Fails(t, check.Err(Compare(both, one, CompareOptions{})), "compare it without a second result")
 	check.That(t, hasLine(format(t, "csv", both), "metrics a cnn head round"), "CSV does not tell the builds apart")
 	apart := benchtest.Interleaved(1)
 	everyCell(apart, func(c *result.Cell) { c.Model.Name += " of " + c.Build })
 	for _, name := range []string{"md", "html", "csv", "json"} {
 		format(t, name, apart)
 	}
-	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: the two have no cell in common.")
+	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: base and head have no cell in common.")
 	// Each build has its own control.
 	o := metrics.New(both).Cells[4].Of("overhead")
 	check.That(t, near(o.Center, 15.015e-3, 1e-9), "got overhead %v", o.Center)
@@ -231,9 +231,9 @@ func TestCanary(t *testing.T) {
 		want       string
 	}{
 		{"works", 1, 1.10, 0.05, ""},
-		{"cannot fail", 1, 1.001, 0.05, "gate is broken: it passes a slowdown of 10 %: No difference shown"},
-		{"fails for nothing", 1.2, 1.10, 0.05, "gate is broken: it fails for a cell that is the same again: Of 1 cell: 1 slower"},
-		{"too small a canary", 1, 1.10, 0.15, "canary: a slowdown of 10 % is not above the 15 % at which the gate fails"},
+		{"cannot fail", 1, 1.001, 0.05, "gate is broken: it missed its canary, a slowdown of 10 %: No difference shown"},
+		{"fails for nothing", 1.2, 1.10, 0.05, "gate is broken: it failed an unchanged copy of a cell: Of 1 cell: 1 slower"},
+		{"too small a canary", 1, 1.10, 0.15, "canary: its slowdown must be above the gate's 15 %, not 10 %"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Interleaved(1)

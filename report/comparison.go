@@ -13,17 +13,17 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// ComparisonFormats returns the names of the formats that a comparison can be
-// written in.
+// ComparisonFormats returns the names of the formats of WriteComparison.
 func ComparisonFormats() []string { return []string{"text", "md", "html", "csv", "json"} }
 
-// ComparisonOptions say how a comparison is written.
+// ComparisonOptions apply to the format text.
 type ComparisonOptions struct {
-	Details bool            // in text: everything, as the other formats have it
-	Text    doc.TextOptions // of text: what the terminal can show
+	Details bool            // write everything, as the other formats do
+	Text    doc.TextOptions // abilities of the terminal
 }
 
-// WriteComparison writes a comparison in one of them.
+// WriteComparison writes a comparison in one of [ComparisonFormats]. Another format is an
+// error.
 func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOptions) error {
 	d := c.document()
 	switch format {
@@ -41,17 +41,17 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 		return c.data().CSV(w, axisNames(axes("build"))...)
 	case "json":
 		head := struct {
-			Answer int    `json:"answer"` // the version
+			Answer int    `json:"answer"` // answerVersion
 			Kind   string `json:"kind"`
 			*Comparison
 		}{answerVersion, "comparison", c}
 		return c.data().JSON(w, head, "changes", "differences", "findings")
 	}
-	return fmt.Errorf("unknown format %q: want one of %s", format, doc.List(ComparisonFormats()))
+	return fmt.Errorf("unknown format %q: must be one of %s", format, doc.List(ComparisonFormats()))
 }
 
-// document is the verdict, the gate's decision, and what a reader must know before any
-// number; then the table of changes, and all details.
+// document returns the verdict, the gate's decision and warnings, then the table of changes
+// and all details.
 func (c *Comparison) document() doc.Document {
 	d := doc.Document{Lead: []doc.Paragraph{{Text: c.Verdict.Text, Tone: doc.Strong}}}
 	if c.Decision != nil {
@@ -64,20 +64,19 @@ func (c *Comparison) document() doc.Document {
 	if len(c.Rows) > 0 {
 		d.Sections = append(d.Sections, changeSection(c))
 	}
-	d.Sections = append(d.Sections, detailSection(c)) // the last, which text may leave out
+	d.Sections = append(d.Sections, detailSection(c)) // must be last: text may leave it out
 	return d
 }
 
-// data is what programs get of a comparison.
 func (c *Comparison) data() doc.Document {
 	return doc.Document{Sections: []doc.Section{{Tables: append(c.tables(), differenceTable(c), findingTable(c.Findings))}}}
 }
 
-// changes compares the two builds of an interleaved result.
+// changes is the view change, which compares the two builds of an interleaved result.
 func changes(v *metrics.Result) doc.Section {
 	c, err := Compare(v.Result, nil, CompareOptions{})
 	if err != nil {
-		return doc.Section{} // it holds one build only
+		return doc.Section{} // the result has one build only
 	}
 	made := changeSection(c)
 	made.Lead, made.Title = c.document().Lead, "What changed"
@@ -88,11 +87,11 @@ func changes(v *metrics.Result) doc.Section {
 	return made
 }
 
-// mostRows is how many rows of a table are looked at. The details have all.
+// mostRows is the largest number of rows in the table of changes. The details have all rows.
 const mostRows = 40
 
-// changeSection is what changed, the largest changes first, and then the cells in
-// which no difference is shown, if there are few enough.
+// changeSection returns the changes, largest first, then the cells without a shown difference,
+// if there are few enough.
 func changeSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "change"}
 	rows := slices.Concat(c.Worse(), c.Better())
@@ -118,7 +117,7 @@ func changeSection(c *Comparison) doc.Section {
 			if r.Significant {
 				change = signedChange(r.Ratio)
 			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(said(r.Cell.Label(), of.apart, r.Cell)),
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(described(r.Cell.Label(), of.apart, r.Cell)),
 				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), finite(r.Detectable - 1)}})
 		}
 		s.Tables = append(s.Tables, t)
@@ -126,25 +125,25 @@ func changeSection(c *Comparison) doc.Section {
 	return s
 }
 
-// changeTable is the table of a metric in this unit, without rows.
+// changeTable returns the table of a metric in this unit, without rows.
 func changeTable(unit string) doc.Table {
 	keys := axes("build")
-	t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", Keys: len(keys) + 2}
+	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
 	t.Columns = append(axisColumns(keys),
 		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
-		doc.Column{Name: "better", For: doc.Programs, Help: "lower, higher, or absent where neither is"},
+		doc.Column{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
 		doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
 		doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "change, %", For: doc.People},
 		doc.Column{Name: "ratio", For: doc.Programs, Unit: "1", Help: "head over base"},
 		doc.Column{Name: "p", For: doc.People, Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
 		doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
 		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
-		doc.Column{Name: "blocks", For: doc.People, Help: "those of base and of head"},
-		doc.Column{Name: "gate", For: doc.Programs, Help: "failed, where it did"})
+		doc.Column{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
+		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"})
 	return t
 }
 
-// tables have all rows with all that is known of them, a table for each metric.
+// tables returns a table for each metric, with all rows and columns.
 func (c *Comparison) tables() (all []doc.Table) {
 	for _, same := range byMetric(c.Rows) {
 		of, t := c.naming(), changeTable(same[0].Metric.Unit)
@@ -155,7 +154,7 @@ func (c *Comparison) tables() (all []doc.Table) {
 				gate = "failed"
 			}
 			t.Add(append(axisCells(axes("build"), r.Cell),
-				doc.Words(r.Metric.Name), doc.Words(said(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
+				doc.Words(r.Metric.Name), doc.Words(described(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
 				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
 				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)
 		}
@@ -168,9 +167,8 @@ func byMetric(rows []Row) [][]Row {
 	return metrics.GroupBy(rows, func(r Row) string { return r.Metric.Name })
 }
 
-// differenceTable says in what else the two differ, and in which cells.
 func differenceTable(c *Comparison) doc.Table {
-	t := doc.Table{Key: "differences", Help: "in what else the two differ, which may explain a change", Caption: "Besides the build, these differ.", Columns: []doc.Column{
+	t := doc.Table{Key: "differences", Help: "another difference between base and head, which may explain a change", Caption: "Differences in addition to the build", Columns: []doc.Column{
 		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs, List: true}}}
 	for _, d := range c.Differences {
 		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))), words(d.Cells))
@@ -178,10 +176,10 @@ func differenceTable(c *Comparison) doc.Table {
 	return t
 }
 
-// detailSection has all rows with all that is known of them, and in what else the
-// two differ.
+// detailSection returns all rows with all columns, the other differences, and the cells that
+// only one of the two has.
 func detailSection(c *Comparison) doc.Section {
-	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true}
+	s := doc.Section{Name: "details", Title: "All cells, and other differences", Folded: true}
 	s.Tables = append(filled(nil, differenceTable(c)), c.tables()...)
 	for i, cells := range [][]string{c.OnlyBase, c.OnlyHead} {
 		if len(cells) > 0 {
@@ -191,24 +189,24 @@ func detailSection(c *Comparison) doc.Section {
 	return s
 }
 
-// naming tells the cells of all rows apart.
+// naming compares the cells of all rows.
 func (c *Comparison) naming() naming {
-	return namingOf(each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), told...)
+	return namingOf(each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), labelAxes...)
 }
 
-// title says what all rows of a metric have in common.
+// title names the metric of r and the settings that all rows have in common.
 func (n naming) title(r Row) string {
 	what := r.Metric.Name
 	if what == "round" {
-		what = "A round's median time"
+		what = "Median round"
 	}
-	return said(what, n.common, r.Cell)
+	return described(what, n.common, r.Cell)
 }
 
 // signedChange writes a ratio as a change in a column of percent.
 func signedChange(i stat.Interval) string { return strings.Replace(doc.Change(i), " %", "", 1) }
 
-// finite is a cell with a number, or an empty one.
+// finite returns a table cell with x, or an empty one if x is infinite.
 func finite(x float64) doc.Cell {
 	if math.IsInf(x, 1) {
 		return doc.Cell{}
@@ -216,7 +214,7 @@ func finite(x float64) doc.Cell {
 	return doc.Number(x)
 }
 
-// changeHelp says how sure the bounds of changes are.
+// changeHelp explains the column of changes and the confidence of its bounds.
 func changeHelp(c *Comparison) string {
 	sure := 1.0
 	for _, r := range c.Rows {
@@ -224,39 +222,37 @@ func changeHelp(c *Comparison) string {
 			sure = min(sure, r.Ratio.Confidence)
 		}
 	}
-	text := "head against base, with a 95 % confidence interval for each row by itself"
+	text := "head relative to base, with a 95 % confidence interval for each row alone"
 	if sure < stat.Confidence {
-		text = "head against base, with a confidence interval of only " + doc.Percent(sure) + " for each row by itself, as there are few blocks"
+		text = "head relative to base, with a confidence interval of only " + doc.Percent(sure) + " for each row alone, because there are few blocks"
 	}
-	return text + fmt.Sprintf("; a change is shown where the probability of any false claim in the table is at most %s", doc.Percent(c.Alpha))
+	return text + fmt.Sprintf("; a change is shown only if the probability of any false claim in the table is at most %s", doc.Percent(c.Alpha))
 }
 
-// warnings are what a reader must know before any number.
+// warnings returns sentences that a reader must know before any number.
 func warnings(c *Comparison) []string {
 	var all []string
 	if !c.Interleaved {
-		all = append(all, "The two were not measured in turn: what else the machine did meanwhile looks like a change.")
+		all = append(all, "Base and head were not measured in turn, so anything else that changed on the machine can look like a change of the build.")
 	}
 	if len(c.Differences) > 0 {
 		texts := each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
-		all = append(all, "These differ too, and may explain a change: "+doc.List(clip(texts, 4))+".")
+		all = append(all, "These also differ and may explain a change: "+doc.List(clip(texts, 4))+".")
 	}
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
-		all = append(all, fmt.Sprintf("%s in one of the two only: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
+		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
 	return append(all, clip(each(c.Findings, FindingLine), 6)...)
 }
 
-// rowName says whose row it is.
 func rowName(r Row) string {
-	n := said(r.Cell.Label(), namingOf([]*metrics.Cell{r.Cell}, told...).common, r.Cell)
+	n := described(r.Cell.Label(), namingOf([]*metrics.Cell{r.Cell}, labelAxes...).common, r.Cell)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
 	}
 	return n
 }
 
-// sourceText names what was measured.
 func sourceText(s Source) string {
 	name := cmp.Or(s.Build, s.Commit, "unknown")
 	if s.Dirty {
@@ -268,11 +264,12 @@ func sourceText(s Source) string {
 	return name
 }
 
-// comparisonSentence says what changed, by how much at most, and how sure that is.
+// comparisonSentence returns the verdict: the number of changes, the largest ones, and what
+// would have shown.
 func comparisonSentence(c *Comparison) string {
 	n := len(c.Rows)
 	if n == 0 {
-		return "Nothing can be compared: the two have no cell in common."
+		return "Nothing can be compared: base and head have no cell in common."
 	}
 	what, kinds := "cell", [2]string{"slower", "faster"}
 	if slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Metric.Name != "round" }) {
@@ -292,17 +289,17 @@ func comparisonSentence(c *Comparison) string {
 	}
 	switch {
 	case len(parts) == 0 && math.IsInf(c.detectable(), 1):
-		return fmt.Sprintf("No difference shown, and there are too few blocks to show one: to compare %s takes %s of each.",
+		return fmt.Sprintf("No difference shown, but there are too few blocks to show one: comparing %s needs %s of each.",
 			doc.Plural(n, what), doc.Plural(c.neededBlocks(), "block"))
 	case len(parts) == 0:
-		return fmt.Sprintf("No difference shown in %s; half of them would have shown a change of %s.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
+		return fmt.Sprintf("No difference shown in %s; a change of %s would have shown in half of them.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
 	case c.Verdict.NotShown > 0:
 		parts = append(parts, fmt.Sprintf("no difference shown in %d", c.Verdict.NotShown))
 	}
 	return fmt.Sprintf("Of %s: %s.", doc.Plural(n, what), strings.Join(parts, "; "))
 }
 
-// each returns what of makes of each item.
+// each returns of(x) for each item x.
 func each[T, U any](items []T, of func(T) U) (all []U) {
 	for _, x := range items {
 		all = append(all, of(x))
@@ -310,7 +307,7 @@ func each[T, U any](items []T, of func(T) U) (all []U) {
 	return all
 }
 
-// clip cuts a list that nobody would read to its end.
+// clip returns the first most items, and the number of the others.
 func clip(items []string, most int) []string {
 	if len(items) <= most {
 		return items

@@ -7,34 +7,33 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A crossing is where two transports of a sweep change places: one is shown to be
-// faster on one side of it, and the other on the other side or at the sweep's end.
+// A crossing is the point of a sweep where two transports swap ranks. One is shown to be
+// faster on one side of it. On the other side, the other one is, or the sweep ends.
 //
-// The interval is the set of values at which neither is shown to be faster: those
-// at which the interval of the ratio of the rounds holds 1. It inverts a test that is
-// made at each value, as Fieller's theorem does for a ratio of means ("Some problems
-// in interval estimation", 1954). Between two steps, the ratio and its bounds are
-// lines in the logarithms of ratio and value: exact where both rounds are powers of
-// the value, and near it where a fixed part meets one in proportion. The interval
-// holds for one crossing by itself, at the confidence of its ratios, and
-// not for all crossings of a sweep together.
+// Its interval is the set of values at which neither is shown to be faster: there, the
+// interval of the ratio of the rounds contains 1. It inverts a test that is made at each
+// value, as Fieller's theorem does for a ratio of means ("Some problems in interval
+// estimation", 1954). Between two steps, the ratio and its bounds are lines in the logarithms
+// of ratio and value. That is exact if both rounds are powers of the value. It is close if a
+// fixed part meets one in proportion. The interval holds for one crossing by itself, at the
+// confidence of its ratios, and not for all crossings of a sweep together.
 type crossing struct {
-	Before, After *line         // the faster one below and above
-	At            stat.Interval // infinite where neither is shown to be faster up to the end of the sweep
-	Steps         [2]int        // the nearest steps at which one is shown to be faster, or the sweep's ends
+	Before, After *line         // the faster line below and above the crossing
+	At            stat.Interval // a bound is infinite if neither is shown to be faster up to the end of the sweep
+	Steps         [2]int        // nearest steps at which one is shown to be faster, or ends of the sweep
 }
 
 // A meeting is a step at which two transports were measured.
 type meeting struct {
 	step       int
-	x          float64    // logarithms, as the others are
-	ratio      [3]float64 // low, center and high, of the rounds: above 0 where the first transport is faster
+	x          float64    // logarithm of the quantity
+	ratio      [3]float64 // logarithms of low, center and high: above 0 if the first transport is faster
 	confidence float64
 	blocks     int
 }
 
-// winner is 1 where the first transport is shown to be faster, -1 where the second
-// is, and 0 where neither is.
+// winner returns 1 if the first transport is shown to be faster, -1 if the second is, and 0 if
+// neither is.
 func (m meeting) winner() int {
 	switch {
 	case m.ratio[0] > 0:
@@ -45,8 +44,8 @@ func (m meeting) winner() int {
 	return 0
 }
 
-// unknown stands for the logarithm of a bound that is not known: a ratio that no
-// transports have.
+// unknown replaces the logarithm of a bound that is not known. No ratio of transports is as
+// large.
 const unknown = 1e3
 
 func (s *sweep) meetings(a, b *line) []meeting {
@@ -68,8 +67,8 @@ func (s *sweep) meetings(a, b *line) []meeting {
 	return all
 }
 
-// cross returns the crossings of a pair: there may be one between any two meetings in a
-// row that have a winner, and between the first or the last of them and the sweep's end.
+// cross returns the crossings of a pair. There may be one between two consecutive meetings
+// with a winner, and between the first or last of them and the sweep's end.
 func (s *sweep) cross(a, b *line) []crossing {
 	met := s.meetings(a, b)
 	var all []crossing
@@ -91,10 +90,10 @@ func (s *sweep) cross(a, b *line) []crossing {
 	return all
 }
 
-// crossed returns where the ratio passes 1 between two meetings with a winner, all
-// between which have none; from may be before the first and to behind the last. It
-// reports false if the same transport is faster at both, or if the ratio does not
-// pass 1.
+// crossed returns where the ratio passes 1 between two meetings with a winner, if no meeting
+// between them has one. from is -1 for the beginning of the sweep, and to is len(met) for its
+// end. It returns false if the same transport is faster at both, or if the ratio does not pass
+// 1.
 func crossed(met []meeting, from, to int) (stat.Interval, bool) {
 	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1), Confidence: 1, Blocks: math.MaxInt}
 	first, end := max(from, 0), min(to, len(met)-1)
@@ -109,7 +108,7 @@ func crossed(met []meeting, from, to int) (stat.Interval, bool) {
 		return i, false
 	}
 	i.Center = math.Exp(middle[len(middle)/2])
-	if from >= 0 { // the bound that says who wins: the low one if the first transport does
+	if from >= 0 { // the bound that decides: the low one if the first transport wins
 		i.Low = math.Exp(zero(met[from], met[from+1], 1-met[from].winner()))
 	}
 	if to < len(met) {
@@ -118,16 +117,18 @@ func crossed(met []meeting, from, to int) (stat.Interval, bool) {
 	return i, true
 }
 
-// zero returns where the line through the low, center or high ratio of two meetings is 0.
+// zero returns where the line through the ratios of two meetings is 0. which selects the low
+// (0), center (1) or high (2) ratio.
 func zero(a, b meeting, which int) float64 {
 	y, z := a.ratio[which], b.ratio[which]
 	return a.x + (b.x-a.x)*y/(y-z)
 }
 
-// round returns the round of a transport, or what ranks instead, at any value of the sweep,
-// on a line in logarithms, or 0 where it was not measured.
+// round returns the round of a transport, or the metric that ranks instead, at any value of
+// the sweep. Between steps, it is on a line in logarithms. It is 0 outside of the measured
+// steps.
 func (s *sweep) round(l *line, at float64) float64 {
-	var x, y []float64 // the steps at which it was, and its rounds
+	var x, y []float64 // measured values and their rounds
 	for i, c := range l.Cells {
 		if c != nil {
 			x, y = append(x, s.At[i]), append(y, c.Of(s.By).Center)

@@ -16,15 +16,15 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// answerVersion is that of what the format json writes. Keys are added to it; it changes
-// where one goes or means something else.
+// answerVersion is the version of the format json. It changes if a key is removed or changes
+// its meaning, not if keys are added.
 const answerVersion = 3
 
-// An answer is what the format json begins with; the tables of all views that have a key
-// follow. No samples are in it. Keys that the result file has too hold the same.
+// An answer has the first keys of the format json. The tables of all views that have a key
+// follow. It has no samples. Keys that the result file also has hold the same values.
 type answer struct {
-	Answer      int                  `json:"answer"` // the version; a result file has a schema instead, so that nobody takes one for the other
-	Kind        string               `json:"kind"`   // result
+	Answer      int                  `json:"answer"` // the version; a result file has the key schema instead, which prevents confusion
+	Kind        string               `json:"kind"`   // always result
 	Command     []string             `json:"command"`
 	Started     time.Time            `json:"started"`
 	Elapsed     float64              `json:"elapsed_s"`
@@ -32,25 +32,24 @@ type answer struct {
 	Plan        result.Plan          `json:"plan"`
 	Environment machine.Environment  `json:"environment"`
 	Doctor      []machine.Check      `json:"doctor,omitempty"`
-	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
+	Against     *machine.Environment `json:"against,omitempty"` // environment of the build base, of an interleaved run
 	Hosts       []result.Host        `json:"hosts,omitempty"`
 }
 
-// writeJSON writes what a result says for programs.
 func writeJSON(w io.Writer, r *result.Result, _ Options) error {
 	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Against, r.Hosts}
 	return data(metrics.New(r)).JSON(w, head, everyAnswer...)
 }
 
-// everyAnswer are the keys of the tables that each answer has, also without rows.
+// everyAnswer are the keys of the tables that each answer has, even without rows.
 var everyAnswer = []string{"verdict", "ranking", "findings", "crossings", "floors", "metrics"}
 
-// writeCSV writes the same tables, a line for each number.
+// writeCSV writes the tables of the answer, with a line for each number.
 func writeCSV(w io.Writer, r *result.Result, _ Options) error {
 	return data(metrics.New(r)).CSV(w, axisNames(axes())...)
 }
 
-// data is a document of all views and of all metrics.
+// data returns a document with the tables of all views and of all metrics.
 func data(r *metrics.Result) doc.Document {
 	var d doc.Document
 	for _, v := range Views() {
@@ -60,15 +59,15 @@ func data(r *metrics.Result) doc.Document {
 	return d
 }
 
-// axes are the dimensions of cells, but for some.
-func axes(but ...string) []metrics.Axis {
-	return slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool { return slices.Contains(but, a.Name) })
+// axes returns the dimensions of cells, except some.
+func axes(except ...string) []metrics.Axis {
+	return slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool { return slices.Contains(except, a.Name) })
 }
 
-// groupAxes are the dimensions of cells that did the same work.
+// groupAxes returns the dimensions in which cells that did the same work are equal.
 func groupAxes() []metrics.Axis { return axes("transport", "codec", "language") }
 
-// keyed is a table for programs: its rows begin with what a cell is on these axes.
+// keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
 func keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table {
 	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(axisColumns(of), columns...)}
 }
@@ -83,16 +82,16 @@ func axisNames(of []metrics.Axis) []string {
 	return each(of, func(a metrics.Axis) string { return axisName(a.Name) })
 }
 
-// axisName is what programs call a dimension of cells. Two have a name that is not that of
-// a metric: up and train are times too.
+// axisName returns the name of an axis for programs. Two axes are renamed, because up and
+// train are also names of metrics.
 func axisName(name string) string {
 	return cmp.Or(map[string]string{"up": "update", "train": "function"}[name], strings.ReplaceAll(name, "-", "_"))
 }
 
-// counted are the axes on which programs get a number, with its unit.
+// counted are the axes whose values are numbers for programs, with their units.
 var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
 
-// axisCells say what a cell is on these axes.
+// axisCells returns the values of a cell on these axes.
 func axisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
 	for _, a := range of {
 		all = append(all, axisCell(a.Name, a.Of(c)))
@@ -100,7 +99,7 @@ func axisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
 	return all
 }
 
-// axisCell is a value of a dimension, as a number if it counts something.
+// axisCell returns a value of an axis, as a number if the axis counts something.
 func axisCell(name, value string) doc.Cell {
 	if n, err := strconv.Atoi(value); err == nil && counted[name] != "" {
 		return doc.Number(float64(n))
@@ -108,7 +107,7 @@ func axisCell(name, value string) doc.Cell {
 	return doc.Words(value)
 }
 
-// words is a cell with a list, or an empty one.
+// words returns a table cell with a list, or an empty one.
 func words(all []string) doc.Cell {
 	if len(all) == 0 {
 		return doc.Cell{}
@@ -116,7 +115,7 @@ func words(all []string) doc.Cell {
 	return doc.Cell{List: all}
 }
 
-// settings are key=value, sorted.
+// settings returns the entries as key=value, sorted.
 func settings(of map[string]string) (all []string) {
 	for _, k := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, k+"="+of[k])
@@ -124,7 +123,8 @@ func settings(of map[string]string) (all []string) {
 	return all
 }
 
-// allMetrics are all that is known of each cell, for programs.
+// allMetrics returns the table metrics, for programs: the settings and all metrics of each
+// cell.
 func allMetrics(r *metrics.Result) doc.Section {
 	text := func(name, help string, of func(c *metrics.Cell) string) field {
 		return field{doc.Column{Name: name, Help: help}, func(c *metrics.Cell) doc.Cell { return doc.Words(of(c)) }}
@@ -133,40 +133,40 @@ func allMetrics(r *metrics.Result) doc.Section {
 		return field{doc.Column{Name: name, Unit: unit, Help: help}, func(c *metrics.Cell) doc.Cell { return doc.Number(float64(of(c))) }}
 	}
 	fields := []field{
-		{doc.Column{Name: "settings", List: true, Help: "of the transport, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Settings)) }},
-		text("hosts", "of a run with agents: how many processes were on each", func(c *metrics.Cell) string { return c.Hosts }),
-		text("place", "how they were placed", func(c *metrics.Cell) string { return c.Place }),
+		{doc.Column{Name: "settings", List: true, Help: "settings of the transport, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Settings)) }},
+		text("hosts", "number of processes on each host, in a run with agents", func(c *metrics.Cell) string { return c.Hosts }),
+		text("place", "how the processes were placed on hosts", func(c *metrics.Cell) string { return c.Place }),
 		count("model_tensors", "1", "tensors of the model", func(c *metrics.Cell) int64 { return int64(c.Model.Tensors) }),
-		count("model_bytes", "B", "bytes in them", func(c *metrics.Cell) int64 { return c.Model.Bytes }),
-		count("payload_bytes", "B", "what a round delivers: down and up, of all clients", (*metrics.Cell).Payload),
-		{doc.Column{Name: "software", List: true, Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
+		count("model_bytes", "B", "bytes of these tensors", func(c *metrics.Cell) int64 { return c.Model.Bytes }),
+		count("payload_bytes", "B", "payload of a round: models and updates of all clients", (*metrics.Cell).Payload),
+		{doc.Column{Name: "software", List: true, Help: "versions of the software that workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
 		text("peer", "the command of a peer", func(c *metrics.Cell) string { return c.Peer }),
-		text("unproved", "why a peer could not prove its rounds: then it is in no verdict, and has no overhead", func(c *metrics.Cell) string { return c.Unproved }),
-		text("tensors", "moved or handed over: what hands over has no bandwidth", func(c *metrics.Cell) string {
+		text("unproved", "why the rounds of a peer are not proved; such a peer is in no verdict and has no overhead", func(c *metrics.Cell) string { return c.Unproved }),
+		text("tensors", "moved or handed over; a transport that hands over has no bandwidth", func(c *metrics.Cell) string {
 			if c.HandsOver() {
 				return "handed over"
 			}
 			return "moved"
 		}),
-		text("bound", "the floor of the metric floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return name }),
-		text("stopped", "why the cell was measured no longer", func(c *metrics.Cell) string { return c.Stopped }),
-		{doc.Column{Name: "marks", List: true, Help: "what to know about the numbers"}, func(c *metrics.Cell) doc.Cell { return words(details(c, r.Plan)) }},
+		text("bound", "the floor that the metric floor_ratio compares with", func(c *metrics.Cell) string { name, _ := c.Bound(); return name }),
+		text("stopped", "why the measurement of the cell ended", func(c *metrics.Cell) string { return c.Stopped }),
+		{doc.Column{Name: "marks", List: true, Help: "remarks about the numbers"}, func(c *metrics.Cell) doc.Cell { return words(details(c, r.Plan)) }},
 		callsByKind,
 	}
 	for _, m := range metrics.Metrics() {
 		fields = append(fields, field{doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help}, func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.Of(m.Name)) }})
 	}
-	t := keyed("metrics", "a cell: what was measured, and all that is known of it", axes())
+	t := keyed("metrics", "a cell, with all of its metrics", axes())
 	made := cellTable(t.Columns, func(c *metrics.Cell) []doc.Cell { return axisCells(axes(), c) }, r.Cells, fields...)
 	t.Columns, t.Rows = made.Columns, made.Rows
 	return doc.Section{Tables: []doc.Table{t}}
 }
 
-// floorTable has the floors for programs, a table for each unit.
+// floorTable returns the floors of one unit, for programs.
 func floorTable(unit string, floors []result.Floor) doc.Table {
-	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "in which it was measured, where there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients", Unit: "1"}, {Name: "transport"},
-		{Name: "host", Help: "the other end, of a floor between hosts"}, {Name: "bytes", Unit: "B", Help: "at once"}, {Name: "gap", Unit: "s", Help: "other work before it"}}
-	t := doc.Table{Key: "floors", Help: "what this machine could do between the blocks, without any transport. Only what a floor depends on is there",
+	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "condition of the measurement, if there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients", Unit: "1"}, {Name: "transport"},
+		{Name: "host", Help: "the other host, if the floor is between hosts"}, {Name: "bytes", Unit: "B", Help: "bytes moved at once"}, {Name: "gap", Unit: "s", Help: "time of other work before it"}}
+	t := doc.Table{Key: "floors", Help: "a limit of this machine without any transport, measured between blocks. It has only the columns that the floor depends on",
 		For: doc.Programs, Keys: len(keys) + len(result.Dims),
 		Columns: slices.Concat(keys, each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key), Unit: counted[d.Key]} }),
 			[]doc.Column{{Name: "help", Help: "what was measured"}, {Name: "value", Unit: unit, Help: "in the floor's own unit"}})}

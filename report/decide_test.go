@@ -23,25 +23,25 @@ func TestVerdict(t *testing.T) {
 		want  string
 	}{
 		{"one is best", []result.Cell{six("inproc", 5), six("pickle", 30), six("shm-slab", 10), six("http", 15)},
-			"shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) more a round; the worst, pickle, 20.0 ms (19.5 to 20.5)."},
+			"shm-slab is the fastest, 10.0 ms per round. The next, http, takes 5.00 ms (4.75 to 5.25) longer; the slowest, pickle, 20.0 ms (19.5 to 20.5)."},
 		{"two", []result.Cell{six("pickle", 30), six("shm-slab", 10)},
-			"shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) more a round."},
+			"shm-slab is the fastest, 10.0 ms per round. The next, pickle, takes 20.0 ms (19.5 to 20.5) longer."},
 		{"too close", []result.Cell{six("a", 10), six("b", 10.05), six("c", 20)},
-			"a or b: too close to call, 10.0 ms a round. The worst, c, costs 10.0 ms (9.70 to 10.3) more a round."},
+			"a and b are too close to call, at 10.0 ms per round. The slowest, c, takes 10.0 ms (9.70 to 10.3) longer."},
 		{"one block is far off", []result.Cell{cnn("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
-			"a looks best, 10.0 ms a round, but 6 blocks cannot separate it from b or c (run with --blocks 12)."},
+			"a has the lowest median, 10.0 ms per round, but there are too few blocks (6) to tell it from b and c (use --blocks 12)."},
 		{"all too close", []result.Cell{six("a", 10), six("b", 10.01)},
-			"a or b: too close to call, 10.0 ms a round."},
+			"a and b are too close to call, at 10.0 ms per round."},
 		{"three blocks", []result.Cell{cnn("a", 9, 10, 11), cnn("b", 19, 20, 21)},
-			"a looks best, 10.0 ms a round, but 3 blocks cannot prove it (run with --blocks 6). The runner-up, b, costs 10.0 ms (8.00 to 12.0) more a round."},
+			"a has the lowest median, 10.0 ms per round, but there are too few blocks (3) to show that it is the fastest (use --blocks 6). The next, b, takes 10.0 ms (8.00 to 12.0) longer."},
 		{"one block", []result.Cell{cnn("a", 9), cnn("b", 19)},
-			"a looks best, 9.00 ms a round, but 1 block cannot separate it from b (run with --blocks 6)."},
+			"a has the lowest median, 9.00 ms per round, but there are too few blocks (1) to tell it from b (use --blocks 6)."},
 		{"many too close", []result.Cell{
 			six("a", 10), six("b", 10), six("c", 10),
 			six("d", 10), six("e", 10), six("f", 10)},
-			"a, b, c, d or 2 others: too close to call, 10.0 ms a round."},
+			"a, b, c, d and 2 more are too close to call, at 10.0 ms per round."},
 		{"alone", []result.Cell{six("inproc", 5), six("pickle", 30)},
-			"pickle takes 30.0 ms a round; there is nothing to compare it with."},
+			"pickle takes 30.0 ms per round; there is nothing to compare it with."},
 	} {
 		r := benchtest.Result(tt.cells...)
 		wantLines(t, shown(t, r), tt.want)
@@ -77,7 +77,7 @@ func TestVerdictTable(t *testing.T) {
 		}
 	}
 	wantLines(t, shown(t, benchtest.Result(cells...), "verdict"),
-		"model workers clients best round, ms runner-up costs, ms CPU, ms worst costs, ms CPU, ms",
+		"model workers clients best round, ms next longer by, ms CPU, ms slowest longer by, ms CPU, ms",
 		"cnn 1 1 a 10.0 ± 0.2 b 10.0 ± 0.3 15.0 ± 0.5 c 30.0 ± 0.6 −7.50 ± 0.23")
 }
 
@@ -113,7 +113,7 @@ func TestSummary(t *testing.T) {
 		return built(build, []result.Cell{six("a", 10), six("b", 20), benchtest.Cell("a", resnet18, 1, 1, 9, 10, 11), benchtest.Cell("b", resnet18, 1, 1, 19, 20, 21),
 			benchtest.Cell("a", benchtest.Models["histology"], 1, 1, benchtest.Six(10)...), benchtest.Cell("a", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...), benchtest.Cell("b", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...)})
 	}
-	const all = "Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."
+	const all = "Of 3 comparisons: a is the fastest in 1 and no transport is shown to be the fastest in 2."
 	for want, cells := range map[string][]result.Cell{all: cells(""), "base: " + all + "\nhead: " + all: append(cells("base"), cells("head")...), "": cells("")[4:]} {
 		check.Equal(t, strings.Join(summaries(metrics.New(benchtest.Result(cells...)).Verdicts()), "\n"), want)
 	}
@@ -155,7 +155,7 @@ func TestCommunication(t *testing.T) {
 	first := shown(t, r)
 	wantLines(t, first, "transport transfer, ms × best communication, %",
 		"pickle (python) 9.00 ± 0.18 1 ████████████████████████████████████████ 47 ± 0", // 9 ms of 19
-		"communication: share of a client's round trip that is not training by mymodule:train. What that computes is not known; what was sent is proved, by hashes.")
+		"communication: share of a client's round trip that is not training by mymodule:train. Hashes prove what was sent, not what the training computed.")
 	check.That(t, !strings.Contains(first, "the data was not proved"), "it was:\n%s", first)
 	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %")
 }
@@ -183,12 +183,12 @@ func TestWorkers(t *testing.T) {
 	}
 	few, many := start(six("a", 40)), start(benchtest.Cell("a", model, 1, 4, benchtest.Six(80)...))
 	for want, cells := range map[string][]result.Cell{
-		"Starting and ending them takes most of every round.":                {few},
-		"Starting and ending them is nowhere shown to take most of a round.": {many, start(cnn("b", 35))},
-		"Starting and ending them takes most of the rounds of a (cnn, 248 kB in 10 tensors, 1 worker, 1 client, fresh workers for each round). Elsewhere that is not shown.": {few, many},
+		"Starting and ending them takes most of every round.":                        {few},
+		"Starting and ending them is not shown to take most of a round in any cell.": {many, start(cnn("b", 35))},
+		"Starting and ending them takes most of the rounds of a (cnn, 248 kB in 10 tensors, 1 worker, 1 client, fresh workers for each round). For the other cells, that is not shown.": {few, many},
 	} {
 		wantLines(t, shown(t, benchtest.Result(cells...), "workers"),
-			"Where each round has fresh workers, the cold round is the round without starting them. "+want)
+			"If each round has fresh workers, the cold round is the round without starting them. "+want)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestCrossover(t *testing.T) {
 		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.
 		"crosses": {[][2]float64{{5, 20}, {10, 20}, {40, 20}, {160, 20}}, []string{"from to best round next takes over at",
 			"1 MiB 4 MiB http 5.00 ms to 10.0 ms http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm 20.0 ms http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)"}},
-		"to the end": {[][2]float64{{5, 20}, {10, 20}, {20, 19.9}}, []string{"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the best",
+		"to the end": {[][2]float64{{5, 20}, {10, 20}, {20, 19.9}}, []string{"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the fastest",
 			"1 MiB 16 MiB http 5.00 ms to 20.0 ms http-shm, 0.995 to 4.00 times"}},
 		"from the beginning":     {[][2]float64{{19.9, 20}, {40, 20}, {60, 20}}, []string{"1 MiB 16 MiB http-shm 20.0 ms http, 0.995 to 3.00 times"}},
 		"two sizes are no curve": {[][2]float64{{5, 20}, {40, 20}}, []string{"crossover: this result has nothing to show."}},

@@ -1,14 +1,14 @@
-// Package report says what a result means: results in; text, Markdown, HTML, CSV, JSON and
-// benchfmt out. It measures nothing and knows no transport. What is known of a cell comes
-// from package metrics, and package doc writes documents.
+// Package report turns results into reports: text, Markdown, HTML, CSV, JSON and benchfmt. It
+// measures nothing and depends on no transport. Package metrics computes the numbers of cells,
+// and package doc writes documents.
 //
 // A feature is one file, with its numbers first and its sentences below.
 //
-//   - [Formats] is the one list of what a result can be written as.
-//   - [Views] are the parts of the report of a result, by name. A Markdown file may
-//     hold one, or one sentence: [Check] reports whether it still does.
-//   - [Findings] are the rules of plausibility: what a result says that cannot be, or that
-//     puts it in doubt.
-//   - [Compare] compares two results, or the two builds in one, and [Comparison.Gate]
-//     decides whether to fail.
+//   - [Formats] lists the output formats.
+//   - [Views] lists the parts of a report, by name. A Markdown file can hold a view, or one
+//     sentence, between markers; [Check] finds those that their results no longer give.
+//   - [Findings] applies rules of plausibility. They find contradictions in a result, and
+//     reasons to doubt it.
+//   - [Compare] compares two results, or the two builds in one, and [Comparison.Gate] decides
+//     whether the comparison fails.
 package report

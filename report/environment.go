@@ -12,10 +12,10 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// environment says where and how the result was made.
+// environment is the view of the machine, the build and the settings of a result.
 func environment(r *metrics.Result) doc.Section {
 	e, p := r.Environment, r.Plan
-	t := doc.Table{Key: "about", Help: "machine, build and settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
+	t := doc.Table{Key: "about", Help: "a fact about the machine, the build or the settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
 	add("machine", facts(e))
 	for _, h := range r.Hosts {
@@ -43,11 +43,11 @@ func environment(r *metrics.Result) doc.Section {
 	}
 	add("run", fmt.Sprintf("%s, %s, %s, data of seed %d, order of seed %d, %s of memory available",
 		r.Started.UTC().Format("2006-01-02 15:04 UTC"), r.Elapsed.Round(100*time.Millisecond), p.Mode, p.Seed, p.OrderSeed, size(e.MemAvailable)))
-	settings := doc.Plural(p.Blocks, "block") + " a cell"
+	settings := doc.Plural(p.Blocks, "block") + " per cell"
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
 	}
-	warmup := doc.Plural(p.Warmup, "warm-up round") // besides the first two rounds of each block, which never count
+	warmup := doc.Plural(p.Warmup, "warm-up round") // in addition to the first two rounds of each block, which never count
 	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
 		warmup = fmt.Sprintf("at least %s and %v", warmup, p.WarmTime)
 	}
@@ -62,7 +62,6 @@ func environment(r *metrics.Result) doc.Section {
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
 }
 
-// buildText names what a build was made of, for readers.
 func buildText(commit string, dirty bool) string {
 	if dirty {
 		return commit + ", changed since"
@@ -70,7 +69,7 @@ func buildText(commit string, dirty bool) string {
 	return commit
 }
 
-// softwareText says what workers in Python, or a peer, run on.
+// softwareText returns the versions that workers in Python, or a peer, run on.
 func softwareText(c *metrics.Cell) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(c.Software)) {
@@ -79,9 +78,8 @@ func softwareText(c *metrics.Cell) string {
 	return strings.Join(all, "; ")
 }
 
-// facts are all that is known of a machine.
 func facts(e machine.Environment) string {
-	nothing := machine.Environment{SocketBuffer: 1} // known of a machine: all that is differs
+	nothing := machine.Environment{SocketBuffer: 1} // differs from e in every known property
 	if e.Loops != "" {
 		nothing.Loops = "unknown"
 	}
@@ -95,7 +93,6 @@ func facts(e machine.Environment) string {
 	return strings.Join(all, "; ")
 }
 
-// commandLine writes a command with the directory of the program left out.
 func commandLine(command []string) string {
 	line := lastOf(command[0])
 	for _, word := range command[1:] {

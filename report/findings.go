@@ -17,44 +17,43 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A Severity says what a finding means for a result.
+// A Severity is the consequence of a finding.
 type Severity string
 
 // The severities.
 const (
 	Error   Severity = "error"   // a bug in the measurement: do not use the result
-	Warning Severity = "warning" // use it with care
-	Skipped Severity = "skipped" // what is not in it
+	Warning Severity = "warning" // use the result with care
+	Skipped Severity = "skipped" // a cell was not measured
 )
 
-// The rules that others know by name.
+// Rules that other code refers to.
 const (
 	NotMeasured   = "not_measured"   // a cell was skipped
-	Unencrypted   = "unencrypted"    // bytes that could leave the machine were not encrypted
-	Unproven      = "unproven"       // workers that could be elsewhere showed no certificates
-	OneMachine    = "one_machine"    // hosts were on one machine
+	Unencrypted   = "unencrypted"    // data that could leave the machine was not encrypted
+	Unproven      = "unproven"       // workers that could be on other hosts showed no certificates
+	OneMachine    = "one_machine"    // hosts are one machine
 	UnequalHosts  = "unequal_hosts"  // hosts with lanes differ
 	OtherTraining = "other_training" // training took another time than the control's
 )
 
-// A Finding is something that a result says and that cannot be, or that puts it
-// in doubt.
+// A Finding is a contradiction in a result, or a reason to doubt it.
 type Finding struct {
 	Severity Severity
 	Rule     string
-	Cell     string        // the name of the cell that it is about; empty for the whole result
-	Measured *metrics.Cell // that cell; nil if it was not measured, or there is none
+	Cell     string        // name of the cell; empty for the whole result
+	Measured *metrics.Cell // the cell; nil if it was not measured or there is none
 	Text     string        // a sentence without the cell's name
-	Values   []Value       // the numbers in it
+	Values   []Value       // numbers in Text
 }
 
-// A Value is a number of a finding. It has bounds where the rule looks at them.
+// A Value is a number of a finding. It has bounds if its rule uses them.
 type Value struct {
 	Name, Unit string
 	stat.Interval
 }
 
-// String writes the number in the unit that suits it.
+// String writes the number in a suitable unit.
 func (v Value) String() string {
 	if v.Unit == "%" {
 		return doc.Percent(v.Center)
@@ -64,12 +63,12 @@ func (v Value) String() string {
 
 func value(name, unit string, x float64) Value { return Value{name, unit, metrics.Exactly(x, 0, 1)} }
 
-// warn is a warning. The values stand in the text too.
+// warn returns a warning. Its text contains the values.
 func warn(rule, text string, values ...Value) *Finding {
 	return &Finding{Severity: Warning, Rule: rule, Text: text, Values: values}
 }
 
-// warnIf is a warning if something holds, else none.
+// warnIf returns a warning if holds is true, else nil.
 func warnIf(holds bool, rule, text string, values ...Value) *Finding {
 	if !holds {
 		return nil
@@ -77,24 +76,23 @@ func warnIf(holds bool, rule, text string, values ...Value) *Finding {
 	return warn(rule, text, values...)
 }
 
-// wrong is an error.
 func wrong(rule, text string, values ...Value) *Finding {
 	return &Finding{Severity: Error, Rule: rule, Text: text, Values: values}
 }
 
-// What the rules allow.
+// Limits of the rules.
 const (
-	controlRatio  = 1.05   // of the control's round over the same work called directly
-	controlSlack  = 100e-6 // seconds of a round below which a ratio says nothing about the control
-	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
-	recorderShare = 0.01   // of a round that recording may take
-	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
-	densitySlack  = 0.002  // by which the share of changed words may be off
-	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
+	controlRatio  = 1.05   // largest ratio of the control's round to the same work called directly
+	controlSlack  = 100e-6 // seconds per round; a smaller excess of the control is accepted
+	controlPart   = 0.1    // share of the smallest overhead that the control may add to the work
+	recorderShare = 0.01   // share of a round that recording may take
+	recorderTime  = 5e-6   // seconds per round that recording may always take, because shares of short rounds mean little
+	densitySlack  = 0.002  // largest error of the share of changed elements
+	quietTime     = 0.5    // seconds of processor time, the least that the kernel's 10 ms ticks can measure
 )
 
-// Findings applies all rules to the result: those of the whole result first. The caller
-// must not change them.
+// Findings applies all rules to the result. Findings about the whole result come first. The
+// caller must not change them.
 func Findings(r *metrics.Result) []Finding {
 	return metrics.Keep(r, "findings", func() []Finding { return findingsOf(r) })
 }
@@ -125,23 +123,21 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 	return all
 }
 
-// ofResult applies the rules of the whole result.
 func ofResult(r *metrics.Result) []*Finding {
 	all := []*Finding{
-		warnIf(r.Environment.Race, "race_detector", "built with the race detector: no time means anything"),
+		warnIf(r.Environment.Race, "race_detector", "built with the race detector, which makes all times meaningless"),
 		warnIf(r.Partial != "", "partial", "the run ended early ("+r.Partial+"): cells and blocks are missing"),
 	}
 	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
-		all = append(all, warnIf(c.Name != doctor.Build, "spoiled_machine", "doctor: "+c.Name+": "+c.What)) // of the build, the race detector says it
+		all = append(all, warnIf(c.Name != doctor.Build, "spoiled_machine", "doctor: "+c.Name+": "+c.What)) // the rule race_detector covers the build
 	}
 	stale := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { // a peak that may be another cell's is not shown
 		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.Server.StalePeak })
 	})
 	return append(all, smallSocketBuffer(r), warnIf(stale, "stale_peak",
-		"the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs"), sharedLayouts(r))
+		"the server's peak RSS is not known: each block must reset it, which needs write access to /proc/self/clear_refs"), sharedLayouts(r))
 }
 
-// ofCell applies the rules of a cell.
 func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 	full, plain := Value{"models", "1/round", c.Of("full_versions")}, []string(nil)
 	if c.Coding != nil {
@@ -149,45 +145,45 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 	}
 	return []*Finding{
 		fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c),
-		warnIf(c.Control == nil && c.Train == "", "no_control", "no cell of "+metrics.Control+" did the same work: the overhead is not known"),
+		warnIf(c.Control == nil && c.Train == "", "no_control", "no "+metrics.Control+" cell did the same work, so the overhead is unknown"),
 		slowControl(r, c),
 		warnIf(c.Unproved != "", "not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved),
 		warnIf(c.Unproved == "" && !c.Proved(), "not_proved", "its data was not proved"),
 		recorderCost(c), stolenTime(c),
 		warnIf(c.FileSystem == "tmpfs" || c.FileSystem == "ramfs", "files_in_memory",
-			"its files are in memory ("+c.FileSystem+"), and not on a disk: choose another directory with the setting dir=DIR"),
+			"its files are on "+c.FileSystem+", so no disk was measured; set dir=DIR to a directory on a disk"),
 		insecure(r, c),
-		// What is not encoded, or goes whole, is in no ratio that anybody expects. Fresh workers get whole models alone.
-		warnIf(len(plain) > 0, "codec_refuses", "the codec does not take some tensors, which travel as they are: "+strings.Join(plain, ", ")),
+		// Users of a codec expect neither plain tensors nor full versions. Fresh workers get full versions only.
+		warnIf(len(plain) > 0, "codec_refuses", "the codec cannot encode some tensors, which are sent unchanged: "+strings.Join(plain, ", ")),
 		warnIf(full.Known() && full.High > 0 && !c.Respawn, "full_versions",
-			"timed rounds hold full versions, "+doc.Quantity("1", full.Center)+" a round: these are in its times, and not in its ratios", full),
+			"timed rounds include "+doc.Quantity("1", full.Center)+" full versions per round, which count in times but not in ratios", full),
 		otherDensity(c), droppedPackets(c), otherTraining(c),
 	}
 }
 
-// insecure: off the loopback interface both ends have to show certificates, unless
-// the user does without.
+// insecure warns about a server that listened beyond the loopback interface without TLS, or
+// without certificates of workers. Only --insecure-network allows that.
 func insecure(r *metrics.Result, c *metrics.Cell) *Finding {
 	bare := r.Environment.Listen == machine.Insecure && c.OverTCP()
 	if bare && c.TLS() == metrics.NoTLS {
-		return warn(Unencrypted, "its server listened off the loopback interface without TLS (--insecure-network): "+
-			"what crossed a network could be read and changed on the way")
+		return warn(Unencrypted, "its server listened beyond the loopback interface without TLS (--insecure-network): "+
+			"data on the network could be read and changed")
 	}
-	return warnIf(bare && c.TLS() != metrics.MutualTLS, Unproven, "its server listened off the loopback interface and asked workers for no certificate "+
-		"(--insecure-network): whoever had the session's secret could take part")
+	return warnIf(bare && c.TLS() != metrics.MutualTLS, Unproven, "its server listened beyond the loopback interface without asking workers for certificates "+
+		"(--insecure-network): any process with the session's secret could join")
 }
 
-// smallSocketBuffer: a sender with a small socket buffer waits for its reader. Most
-// distributions grant less than the transports ask for.
+// smallSocketBuffer warns about small socket buffers, because a sender waits for its reader.
+// Most distributions grant less than the transports ask for.
 func smallSocketBuffer(r *metrics.Result) *Finding {
 	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
 	small := granted.Center > 0 && granted.Center < wanted.Center && slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes)
-	return warnIf(small, "small_socket_buffer", fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. "+
-		"To change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
+	return warnIf(small, "small_socket_buffer", fmt.Sprintf("socket buffers hold %s instead of the %s that transports ask for, which slows transports that use sockets; "+
+		"to change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
 }
 
-// sharedLayouts: blocks that share a layout have in common what its linker did, which looks
-// as if the builds differed.
+// sharedLayouts warns about blocks that share a layout of a build. They also share the effects
+// of that layout, which look like a difference between the builds.
 func sharedLayouts(r *metrics.Result) *Finding {
 	if r.Against == nil {
 		return nil
@@ -199,22 +195,22 @@ func sharedLayouts(r *metrics.Result) *Finding {
 		for _, c := range cellsOf(r, build) {
 			most = max(most, len(c.Blocks))
 		}
-		if n := max(1, len(r.Layouts.Of(build))); most > n { // files had none before there were several
+		if n := max(1, len(r.Layouts.Of(build))); most > n { // older files have no layouts
 			builds, blocks, layouts = append(builds, build), max(blocks, most), min(layouts, n)
 		}
 	}
 	if builds == nil {
 		return nil
 	}
-	return warn("shared_layouts", fmt.Sprintf("up to %s of a cell share %s of %s: where a linker has put functions may look like a change. "+
-		"For a layout a block, name as many as blocks with --against and --layouts (go build -ldflags=-randlayout=N)",
+	return warn("shared_layouts", fmt.Sprintf("up to %s of a cell share %s of %s, and a difference between layouts can look like a change. "+
+		"For one layout per block, name as many layouts as blocks with --against and --layouts (go build -ldflags=-randlayout=N)",
 		doc.Plural(blocks, "block"), doc.Plural(layouts, "layout"), strings.Join(builds, " and ")), value("blocks", "1", float64(blocks)), value("layouts", "1", float64(layouts)))
 }
 
-// fasterThanFloor: bytes that were moved faster than this machine can move bytes
-// were not moved. Nothing is faster than a link with a rate, or than encrypting.
+// fasterThanFloor returns an error if bytes moved faster than this machine can move bytes. On
+// a link with a rate, and with TLS, a copy in memory is no limit.
 func fasterThanFloor(r *metrics.Result, c *metrics.Cell) *Finding {
-	name, floor := "", stat.None() // the fastest that moves bytes
+	name, floor := "", stat.None() // the fastest floor that moves bytes
 	for _, of := range []string{c.Stream(), metrics.FloorCopy} {
 		if of == metrics.FloorCopy && (c.Link.Shaped() || c.Stream() == "tls-stream") {
 			continue
@@ -233,8 +229,8 @@ func fasterThanFloor(r *metrics.Result, c *metrics.Cell) *Finding {
 	return nil
 }
 
-// leeway is the share by which a link may be faster than it was measured: it lets a burst
-// pass at once each way, after a pause, and how much of one differs between transfers.
+// leeway returns the share by which a link may be faster than its floor. After a pause, a link
+// lets one burst pass at once in each direction. Transfers differ in how much of it they use.
 func leeway(r *metrics.Result, c *metrics.Cell) float64 {
 	l := r.Environment.Link
 	if l == nil || !c.Link.Shaped() {
@@ -244,7 +240,7 @@ func leeway(r *metrics.Result, c *metrics.Cell) float64 {
 	return 2 * float64(l.Bursts[c.Link.String()]) / max(1, down+up)
 }
 
-// pace returns how fast the bytes that travel must have moved, where that is known.
+// pace returns the rate at which wire bytes must have moved, in B/s, if that is known.
 func pace(c *metrics.Cell) stat.Interval {
 	down, up := c.Wire()
 	switch {
@@ -255,14 +251,15 @@ func pace(c *metrics.Cell) stat.Interval {
 	case c.Alone():
 		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
 	}
-	return c.Of("round").Map(func(s float64) float64 { return max(down, up) * float64(c.Clients) / s }) // the ways may overlap
+	return c.Of("round").Map(func(s float64) float64 { return max(down, up) * float64(c.Clients) / s }) // downlink and uplink may overlap
 }
 
-// shorterThanParts: a round holds the training of its clients.
+// shorterThanParts returns an error if the rounds of a block were shorter than the training in
+// them.
 func shorterThanParts(c *metrics.Cell) *Finding {
 	for _, b := range c.Timed() {
 		train, round := float64(b.Phases[phase.Train.String()]), float64(b.RoundTime()) // of all clients
-		listed := 0.0                                                                   // of those whose times are kept
+		listed := 0.0                                                                   // of the clients whose times are kept
 		for _, ns := range b.Train {
 			listed += float64(ns)
 		}
@@ -276,40 +273,40 @@ func shorterThanParts(c *metrics.Cell) *Finding {
 	return nil
 }
 
-// fasterThanControl: leaving the process cannot save time, so the control is in
-// doubt: unless others trained, by other means.
+// fasterThanControl warns about a cell that is faster than its control. Leaving the process
+// cannot save time, unless training is done by other means.
 func fasterThanControl(c *metrics.Cell) *Finding {
 	o := c.Of("overhead")
 	less := o.Map(func(s float64) float64 { return -s })
 	return warnIf(o.Excludes(0) && o.Center < 0 && !c.Elsewhere(), "faster_than_control",
-		fmt.Sprintf("faster than %s by %s a round: the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
+		fmt.Sprintf("faster than %s by %s per round, so the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
 }
 
-// slowControl: what the control adds to the work itself is missing in every
-// overhead. It must be small beside the round, and beside the overheads.
+// slowControl warns if the control adds much to the work itself, because that time is missing
+// in every overhead. It must be small relative to the round and to the overheads.
 func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
 	floor, ratio := c.Bound()
 	if floor != metrics.FloorWork {
 		return nil
 	}
 	excess := stat.Shift(stat.Medians(c.Floor(metrics.FloorWork).Blocks), c.Medians("round"))
-	if !excess.Excludes(0) || excess.Center <= 0 { // or noise
+	if !excess.Excludes(0) || excess.Center <= 0 { // none, or noise
 		return nil
 	}
 	if ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
-		return warn("slow_control", fmt.Sprintf("takes %s the time of the same work called directly, and at most %g× is allowed: all overheads are too small by the difference",
+		return warn("slow_control", fmt.Sprintf("takes %s the time of the same work called directly, more than the allowed %g×: all overheads are too small by the difference",
 			doc.Times(ratio), controlRatio), Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
 	}
 	if least := leastOverhead(r, c); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
 		more, overhead := Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")}
-		return warn("slow_control_beside", fmt.Sprintf("%s slower than the same work called directly: overheads as small as that of %s (%s) are too small by this time",
+		return warn("slow_control_beside", fmt.Sprintf("%s slower than the same work called directly: small overheads, such as the one of %s (%s), are too small by this time",
 			more, least.Label(), overhead), more, overhead)
 	}
 	return nil
 }
 
-// leastOverhead returns the cell of the same work with the smallest overhead
-// whose interval lies above zero, or nil.
+// leastOverhead returns the cell with the same control and the smallest overhead whose
+// interval is above zero, or nil.
 func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
 	above := slices.DeleteFunc(slices.Clone(r.Cells), func(o *metrics.Cell) bool {
 		i := o.Of("overhead")
@@ -325,10 +322,10 @@ func recorderCost(c *metrics.Cell) *Finding {
 	i := c.Of("recorder_share")
 	share, each := Value{"share", "%", i}, value("each", "s", i.Center*c.Of("round").Center)
 	return warnIf(share.Center > recorderShare && each.Center > recorderTime, "recorder_cost",
-		fmt.Sprintf("recording took %s of its rounds, %s each", share, each), share, each)
+		fmt.Sprintf("recording spans took %s of its rounds, %s per round", share, each), share, each)
 }
 
-// stolenTime: other virtual machines on the same host took time.
+// stolenTime warns if other virtual machines on the same hardware took processor time.
 func stolenTime(c *metrics.Cell) *Finding {
 	var shares []float64
 	for _, b := range c.Timed() {
@@ -343,14 +340,14 @@ func stolenTime(c *metrics.Cell) *Finding {
 	return warnIf(share.Center > doctor.StolenShare, "stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
 }
 
-// otherDensity: the workload was to change a share of the words, of which the average
-// of several clients changes more: each of them chooses its own.
+// otherDensity warns if the share of changed elements is not the share of --change. The
+// average of several clients changes more elements, because each client chooses its own.
 func otherDensity(c *metrics.Cell) *Finding {
 	share := c.Change.Share()
-	if share == 1 || c.Change.Rows() || c.Coding == nil || c.Coding.ErrorDown != nil { // rows are of many lengths, and what is lost changes words too
+	if share == 1 || c.Change.Rows() || c.Coding == nil || c.Coding.ErrorDown != nil { // rows have many lengths, and lossy codecs also change elements
 		return nil
 	}
-	expected := map[string]float64{"down": share} // where the server changes the model, and updates have no base
+	expected := map[string]float64{"down": share} // if the server changes the model and updates have no base
 	if c.Scenario == "" && c.Model.Up == "" {
 		expected["down"], expected["up"] = 1-math.Pow(1-share, float64(c.Clients)), share
 	}
@@ -358,13 +355,14 @@ func otherDensity(c *metrics.Cell) *Finding {
 		want, ok := expected[w[0]]
 		found, expected := Value{"found", "%", c.Of("density_" + w[0])}, value("expected", "%", want)
 		if ok && math.Abs(found.Center-want) > densitySlack {
-			return warn("other_density", fmt.Sprintf("%s of the words of %s changed, and %s were expected", found, w[1], expected), found, expected)
+			return warn("other_density", fmt.Sprintf("%s of the elements of %s changed, but %s were expected", found, w[1], expected), found, expected)
 		}
 	}
 	return nil
 }
 
-// droppedPackets: what was dropped was sent again, later.
+// droppedPackets warns about packets that the link dropped, because they were sent again
+// later.
 func droppedPackets(c *metrics.Cell) *Finding {
 	n := int64(0)
 	for _, b := range c.Timed() {
@@ -372,37 +370,37 @@ func droppedPackets(c *metrics.Cell) *Finding {
 			n += b.Link.Dropped
 		}
 	}
-	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("the link dropped %d packets, which were sent again: its queues are too short", n), value("packets", "1", float64(n)))
+	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("the link dropped %d packets, which had to be sent again: its queues are too short", n), value("packets", "1", float64(n)))
 }
 
-// neverPays: a codec that costs time on any link.
+// neverPays warns about a codec that costs time on any link.
 func neverPays(b *BreakEven) *Finding {
 	saved := value("saved", "B", b.Saved)
-	text := fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved)
+	text := fmt.Sprintf("the codec saves %s per round but takes longer than a link of 1 Mbit/s needs to send them: it never pays", saved)
 	if b.Saved <= 0 {
-		text = "the codec makes nothing smaller: it never pays"
+		text = "the codec makes nothing smaller, so it never pays"
 	}
 	return warnIf(b.Pays == Never, "codec_never_pays", text, saved)
 }
 
-// FindingLine writes a finding as one line, in which nothing acts on a terminal.
+// FindingLine writes a finding on one line that is safe for a terminal.
 func FindingLine(f Finding) string { return findingLine(f, f.Cell) }
 
 func findingLine(f Finding, of string) string {
 	return doc.Visible(string(f.Severity) + ": " + unless(of == "", of+": ") + f.Text)
 }
 
-// findings are all findings of a result, errors first.
+// findings is the view of all findings, errors first.
 func findings(r *metrics.Result) doc.Section {
 	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...), Tables: []doc.Table{findingTable(Findings(r))}}
 }
 
-// errorLines are the findings for which a result must not be used.
+// errorLines returns the findings that make a result unusable.
 func errorLines(r *metrics.Result) []doc.Paragraph {
 	return findingLines(r, func(f Finding) bool { return f.Severity == Error }, doc.Bad)
 }
 
-// otherLines are the first of the other findings, and how many more there are.
+// otherLines returns the first of the other findings, and the number of the rest.
 func otherLines(r *metrics.Result, most int) []doc.Paragraph {
 	lines := findingLines(r, func(f Finding) bool { return f.Severity != Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {
@@ -411,8 +409,7 @@ func otherLines(r *metrics.Result, most int) []doc.Paragraph {
 	return lines
 }
 
-// findingLines are some of the findings. What holds of several cells is one
-// line.
+// findingLines returns the wanted findings. The same finding about several cells is one line.
 func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
 	all := slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) })
 	var lines []doc.Paragraph
@@ -426,7 +423,7 @@ func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) [
 	return lines
 }
 
-// commonEnd is what the names of all cells end with, in words: cnn workers=1.
+// commonEnd returns the last words that all cells' names have in common: cnn workers=1.
 func commonEnd(all []Finding) string {
 	end := strings.Fields(all[0].Cell)
 	for _, f := range all[1:] {
@@ -437,11 +434,11 @@ func commonEnd(all []Finding) string {
 	return strings.Join(end, " ")
 }
 
-// findingTable has a column for each number of a finding.
+// findingTable has a column for each kind of number in findings.
 func findingTable(all []Finding) doc.Table {
-	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, More: true, Keys: 3, Columns: []doc.Column{
-		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
-		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
+	t := doc.Table{Key: "findings", Help: "a contradiction in a result, or a reason to doubt it; the other columns are numbers that its rule looks at", For: doc.Programs, More: true, Keys: 3, Columns: []doc.Column{
+		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (a cell that was not measured)"},
+		{Name: "rule"}, {Name: "cell", Help: "the name of the cell; absent if the finding is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
 	for _, f := range all {
 		row := []doc.Cell{doc.Words(string(f.Severity)), doc.Words(f.Rule), doc.Words(f.Cell), doc.Words(f.Text)}
 		for _, v := range f.Values {

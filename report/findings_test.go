@@ -91,23 +91,23 @@ func TestFindings(t *testing.T) {
 		"not encrypted":                    {with("off"), nil},
 		"faster than it can be encrypted":  {with("on"), []string{"error: " + pickle + "moves bytes at 1.72 GB/s (1.68 to 1.78), faster than the floor tls-stream (1.50 GB/s)"}}, // slower than copies
 		"handles are as fast as they like": {cells(control, handles(benchtest.Six(150)...)), nil},
-		"faster than the control":          {cells(control, bodies(80)), []string{"warning: " + pickle + "faster than inproc by 24.0 ms (22.2 to 25.8) a round"}},
+		"faster than the control":          {cells(control, bodies(80)), []string{"warning: " + pickle + "faster than inproc by 24.0 ms (22.2 to 25.8) per round"}},
 		"slow control":                     {cells(inproc(benchtest.Six(110)...)), []string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
 		"perhaps a slow control":           {cells(inproc(60, 80, 110, 110, 150, 160)), nil},
 		"slow beside a small overhead": {cells(steady, handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), // 4 ms more than the work
-			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the same work called directly: overheads as small as that of shm-slab (20.3 ms) are too small"}},
+			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the same work called directly: small overheads, such as the one of shm-slab (20.3 ms), are too small"}},
 		"control slow by noise":     {cells(inproc(90, 96, 102, 104, 110, 115), handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), nil},
 		"overhead that may be none": {cells(steady, handles(100, 102, 104, 105, 107, 108)), nil},
-		"no control":                {cells(bodies(200)), []string{"warning: " + pickle + "no cell of inproc"}},
+		"no control":                {cells(bodies(200)), []string{"warning: " + pickle + "no inproc cell"}},
 		"shorter than its parts":    {edit(func(b *result.Block) { b.Train[0] *= 5 }), []string{"error: " + pickle + "block 0: its rounds took 392 ms, but each worker trained for"}},
 		"not proved":                {edit(func(b *result.Block) { b.Proof = result.Proof{} }), []string{"warning: " + pickle + "its data was not proved"}},
-		"costly recorder":           {edit(func(b *result.Block) { b.Spans = 1e5 }), []string{"warning: " + pickle + "recording took 2 % of its rounds, 4.00 ms each"}}, // guard 7
-		"recorder of a short round": {cells(inproc(0.1, 0.1, 0.1, 0.1)), nil},                                                                                           // 4 µs of 100
-		"costly in a short round":   {edited(cells(inproc(0.1, 0.1, 0.1, 0.1)), func(b *result.Block) { b.Spans = 200 }), []string{"warning: inproc even workers=1 clients=1: recording took 8 % of its rounds, 8.00 µs each"}},
+		"costly recorder":           {edit(func(b *result.Block) { b.Spans = 1e5 }), []string{"warning: " + pickle + "recording spans took 2 % of its rounds, 4.00 ms per round"}}, // guard 7
+		"recorder of a short round": {cells(inproc(0.1, 0.1, 0.1, 0.1)), nil},                                                                                                      // 4 µs of 100
+		"costly in a short round":   {edited(cells(inproc(0.1, 0.1, 0.1, 0.1)), func(b *result.Block) { b.Spans = 200 }), []string{"warning: inproc even workers=1 clients=1: recording spans took 8 % of its rounds, 8.00 µs per round"}},
 		"stolen time":               {edit(func(b *result.Block) { b.System = &usage.System{Busy: 1e9, Idle: 1e9, Steal: 2e9} }), []string{"warning: " + pickle + "other virtual machines took 50 % of the processors' time"}},
-		"files in memory":           {on("tmpfs"), []string{"warning: " + pickle + "its files are in memory (tmpfs)"}},
+		"files in memory":           {on("tmpfs"), []string{"warning: " + pickle + "its files are on tmpfs, so no disk was measured"}},
 		"files on a disk":           {on("ext4"), nil},
-		"small sockets":             {small, []string{"warning: sockets hold 213 kB, and transports ask for 1.05 MB"}},
+		"small sockets":             {small, []string{"warning: socket buffers hold 213 kB instead of the 1.05 MB that transports ask for"}},
 		"a peak of somebody else":   {edited(cells(inproc(benchtest.Six(104)...)), func(b *result.Block) { b.Server.StalePeak = true }), []string{"warning: the server's peak RSS is not known"}},
 		"race detector":             {race, []string{"warning: built with the race detector"}},
 		"interrupted":               {partial, []string{"warning: the run ended early (interrupted)"}},
@@ -122,8 +122,8 @@ func TestSharedLayouts(t *testing.T) {
 	both.Against = &both.Environment
 	eight := make([]result.Layout, 8)
 	for want, layouts := range map[string]*result.Layouts{
-		"warning: up to 8 blocks of a cell share 1 layout of base and head: ": nil,
-		"warning: up to 8 blocks of a cell share 3 layouts of head: ":         {Base: eight, Head: eight[:3]},
+		"warning: up to 8 blocks of a cell share 1 layout of base and head, ": nil,
+		"warning: up to 8 blocks of a cell share 3 layouts of head, ":         {Base: eight, Head: eight[:3]},
 		"": {Base: eight, Head: eight},
 	} {
 		both.Layouts = layouts
@@ -143,7 +143,7 @@ func TestInsecure(t *testing.T) {
 	r := benchtest.Encrypted(map[string]float64{"http": 1.8})
 	r.Environment.Race = true // two more warnings
 	r.Environment.Listen = machine.Insecure
-	holds(t, shown(t, r), "without TLS (--insecure-network)", "asked workers for no certificate (--insecure-network)", "off the loopback interface")
+	holds(t, shown(t, r), "without TLS (--insecure-network)", "without asking workers for certificates (--insecure-network)", "beyond the loopback interface")
 	for listen, want := range map[string]string{"": "", machine.OffLoopback: "", machine.Insecure: " http:network=tcp unencrypted http:network=tcp:tls=on unproven"} {
 		r.Environment.Listen = listen
 		got := ""
@@ -164,5 +164,5 @@ func TestFindingLines(t *testing.T) {
 		r.Skipped = append(r.Skipped, result.Skipped{Transport: of[0], Variant: of[0], Model: "large", Workers: 1, Clients: 1, Why: of[1]})
 	}
 	wantLines(t, shown(t, r, "findings"), "skipped: large workers=1 clients=1, 2 cells: too large", "skipped: c large workers=1 clients=1: too slow",
-		"warning: 3 cells: no cell of inproc did the same work: the overhead is not known")
+		"warning: 3 cells: no inproc cell did the same work, so the overhead is unknown")
 }

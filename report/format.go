@@ -10,11 +10,11 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// Options say how a result is written for people. Formats for programs ignore them.
+// Options apply to the formats for people. Formats for programs ignore them.
 type Options struct {
-	Views []string // by name, or all; if empty, what fits a screen or a pull request. See CheckViews.
-	File  string   // of the result, for hints
-	Call  string   // how the program is called, for hints; ipcbench if empty
+	Views []string // names of views, or all; if empty, a selection for a screen or a pull request. See CheckViews.
+	File  string   // path of the result, for hints
+	Call  string   // how the program is called, for hints; empty means ipcbench
 	Text  doc.TextOptions
 }
 
@@ -30,16 +30,16 @@ func Formats() []Format {
 	return []Format{
 		{"text", "the verdict and a table for each model, for a terminal; --view shows more", writeText},
 		{"md", "Markdown for a pull request, under GitHub's limit of 65,536 characters", writeMarkdown},
-		{"html", "one page with pictures and all tables, which opens without a network", writeHTML},
-		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes a second", writeCSV},
+		{"html", "one page with charts and all tables, which needs no network", writeHTML},
+		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes per second", writeCSV},
 		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
-		{"result", "the result file itself, with all samples; a file of an older version becomes one of the current version", writeResult},
-		{"perfetto", "which process did what when, of a run with --profile, as a trace for ui.perfetto.dev", writePerfetto},
+		{"result", "the result file itself, with all samples; an older file is converted to the current version", writeResult},
+		{"perfetto", "a timeline of the processes of a run with --profile, as a trace for ui.perfetto.dev", writePerfetto},
 	}
 }
 
-// FormatNamed returns the format of that name.
+// FormatNamed returns the format with this name, and whether there is one.
 func FormatNamed(name string) (Format, bool) {
 	for _, f := range Formats() {
 		if f.Name == name {
@@ -69,12 +69,11 @@ func writeHTML(w io.Writer, r *result.Result, o Options) error {
 	return page(metrics.New(r), o.Views).HTML(w)
 }
 
-// viewed is a document of views.
 func viewed(r *metrics.Result, names []string) doc.Document {
 	return doc.Document{Lead: doc.Say(machineLine(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
 }
 
-// writeResult writes the result file again, in the current schema.
+// writeResult writes the result file in the current schema.
 func writeResult(w io.Writer, r *result.Result, _ Options) error {
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {

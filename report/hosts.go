@@ -14,16 +14,15 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A fleetHost is what is known of a host of a run whose workers were not all on the
-// server's.
+// A fleetHost is a host of a run with workers on other hosts than the server's.
 type fleetHost struct {
 	*result.Host
-	Lanes, Processes [2]int // the fewest and the most that a cell had here
+	Lanes, Processes [2]int // fewest and most of a cell on this host
 	OtherClock       bool   // its processes read another clock than the server
 }
 
-// fleetOf returns the hosts of the result, the server's first, or nil if all workers were
-// on it.
+// fleetOf returns the hosts of the result, the server's first. It returns nil if all workers
+// were on that host.
 func fleetOf(r *metrics.Result) []fleetHost {
 	var all []fleetHost
 	for i := range r.Hosts {
@@ -47,14 +46,10 @@ func fleetOf(r *metrics.Result) []fleetHost {
 }
 
 func hostNames(hosts []fleetHost) []string {
-	var all []string
-	for _, h := range hosts {
-		all = append(all, h.Name)
-	}
-	return all
+	return each(hosts, func(h fleetHost) string { return h.Name })
 }
 
-// lanesOn returns how many of the cell's lanes and processes were on a host, and whether a
+// lanesOn returns the numbers of the cell's lanes and processes on a host, and whether a
 // process there read another clock than the server.
 func lanesOn(c *metrics.Cell, h *result.Host) (lanes, processes int, otherClock bool) {
 	if len(c.Timed()) == 0 {
@@ -74,8 +69,8 @@ func ranOn(p result.Process, h *result.Host) bool {
 	return p.Host == h.Name || p.Host == "" && h.Server
 }
 
-// spent returns what the cell's worker processes on a host took: CPU time of a round,
-// and peak resident memory, added up over them.
+// spent returns the cost of the cell's worker processes on a host, added up over them: CPU
+// time per round in seconds, and peak resident memory in bytes.
 func spent(c *metrics.Cell, h *result.Host) (cpu, peak stat.Interval) {
 	var cpus, peaks [][]float64
 	for i := range c.Timed() {
@@ -93,7 +88,8 @@ func spent(c *metrics.Cell, h *result.Host) (cpu, peak stat.Interval) {
 	return stat.Of(cpus), stat.Of(peaks)
 }
 
-// linkFloor returns the named floor of the link to a host, of the most bytes at once.
+// linkFloor returns the named floor of the link to a host, for the largest number of bytes at
+// once.
 func linkFloor(r *metrics.Result, name, host string) stat.Interval {
 	of := slices.DeleteFunc(slices.Clone(r.Floors), func(f result.Floor) bool { return f.Name != name || f.Host != host })
 	if len(of) == 0 {
@@ -102,8 +98,8 @@ func linkFloor(r *metrics.Result, name, host string) stat.Interval {
 	return stat.Of(slices.MaxFunc(of, func(a, b result.Floor) int { return cmp.Compare(a.Bytes, b.Bytes) }).Blocks)
 }
 
-// unequal says in what the machines of lanes differ: what it is, and the values with the
-// names of their hosts.
+// unequal returns the differences between the machines of lanes, each with the values and
+// their hosts.
 func unequal(hosts []fleetHost) []string {
 	var all []machine.Difference
 	with := slices.DeleteFunc(slices.Clone(hosts), func(h fleetHost) bool { return h.Lanes[1] == 0 })
@@ -125,38 +121,39 @@ func unequal(hosts []fleetHost) []string {
 	return texts
 }
 
-// fleetFindings are what a result says of its hosts: which are on one machine with others,
-// and in what those with lanes differ.
+// fleetFindings warns about hosts that are the same machine, and about differences between
+// hosts with lanes.
 func fleetFindings(r *metrics.Result) (all []*Finding) {
 	f := fleetOf(r)
 	for _, same := range metrics.GroupBy(f, func(h fleetHost) string { return cmp.Or(h.SameMachine, h.Name) }) {
 		if len(same) == 1 {
 			continue
 		}
-		why := "a rig, and no result about hosts or the network between them"
+		why := "this says nothing about separate hosts or their network"
 		if len(same) < len(f) {
-			why = "they share its processors and its memory"
+			why = "they share its processors and memory"
 		}
-		text := strings.Join(hostNames(same), ", ") + " are one machine: " + why
+		text := strings.Join(hostNames(same), ", ") + " are one machine, so " + why
 		all = append(all, warn(OneMachine, text, value("hosts", "1", float64(len(same))), value("all", "1", float64(len(f)))))
 	}
 	if texts := unequal(f); len(texts) > 0 {
-		all = append(all, warn(UnequalHosts, "lanes are unequal, as their hosts differ: "+strings.Join(texts, "; ")))
+		all = append(all, warn(UnequalHosts, "lanes are unequal because their hosts differ: "+strings.Join(texts, "; ")))
 	}
 	return all
 }
 
-// otherTraining: without the control's training, nothing tells what a transport costs.
+// otherTraining warns if training took another time than the control's, because the cost of
+// the transport is unknown then.
 func otherTraining(c *metrics.Cell) *Finding {
 	own, control := c.Training()
 	if _, ok := c.TrainsLike(); ok || !control.Known() || c.Unproved != "" {
 		return nil
 	}
 	training, of := Value{"training", "s", own}, Value{"control", "s", control}
-	return warn(OtherTraining, fmt.Sprintf("a training took %s, and %s with %s: overhead and bandwidth are not known, and transfer ranks", training, of, metrics.Control), training, of)
+	return warn(OtherTraining, fmt.Sprintf("training took %s here but %s in %s, so cells are ranked by transfer, and overhead and bandwidth are omitted", training, of, metrics.Control), training, of)
 }
 
-// hosts says what ran where, in a run with agents, and what is known of the machines and
+// hosts is the view of a run with agents: the placement of processes, and the machines and
 // links.
 func hosts(r *metrics.Result) doc.Section {
 	f := fleetOf(r)
@@ -176,19 +173,16 @@ func hosts(r *metrics.Result) doc.Section {
 // hostTable has a row for each host, the server's first.
 func hostTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	t := doc.Table{Key: "fleet", Help: "a host of a run with agents, the server's first", Columns: []doc.Column{
-		{Name: "host"}, {Name: "workers", Help: "that a cell had there, the fewest and the most"}, {Name: "processes", Help: "likewise"},
-		{Name: "TLS", Unit: "B/s", Help: "bytes through one connection with TLS between the server's host and this one (floor tls-stream)"},
+		{Name: "host"}, {Name: "workers", Help: "workers of a cell on this host, the fewest and the most"}, {Name: "processes", Help: "processes of a cell on this host, the fewest and the most"},
+		{Name: "TLS", Unit: "B/s", Help: "bandwidth of one TLS connection between the server's host and this one (floor tls-stream)"},
 		{Name: "TCP", Unit: "B/s", Help: "the same without TLS (floor tcp-stream)"},
-		{Name: "ping", Unit: "s", Help: "one byte there and one back (floor tcp-pingpong)"},
-		{Name: "clock", Help: "which one its processes read"}, {Name: "same machine as", Key: "same_machine"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
+		{Name: "ping", Unit: "s", Help: "round trip of one byte (floor tcp-pingpong)"},
+		{Name: "clock", Help: "the clock that its processes read"}, {Name: "same machine as", Key: "same_machine"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
 	}}
 	for _, h := range hosts {
 		e := h.Environment
 		floor := func(name string) doc.Cell { return doc.Estimate(linkFloor(r, name, h.Name)) }
-		clock := "the server's"
-		if h.OtherClock {
-			clock = "its own"
-		}
+		clock := unless(h.OtherClock, "the server's") + unless(!h.OtherClock, "its own")
 		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes[0], h.Lanes[1])), doc.Words(span(h.Processes[0], h.Processes[1])),
 			floor("tls-stream"), floor("tcp-stream"), floor("tcp-pingpong"), doc.Words(clock), doc.Words(h.SameMachine),
 			doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU),
@@ -197,11 +191,11 @@ func hostTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	return t
 }
 
-// spentTable says, for programs, what each cell had and took on each host, without the
-// server: CPU time of a round, and peak memory.
+// spentTable lists, for programs, the lanes, processes, CPU time per round and peak memory of
+// each cell on each host, without the server.
 func spentTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	of := axes()
-	t := keyed("spent", "what a cell had and took on a host, without the server", of,
+	t := keyed("spent", "what a cell used on a host, without the server", of,
 		doc.Column{Name: "host"}, doc.Column{Name: "lanes", Unit: "1"}, doc.Column{Name: "processes", Unit: "1"},
 		doc.Column{Name: "cpu_per_round", Unit: "s/round", Help: "CPU time of a round"},
 		doc.Column{Name: "peak_rss", Unit: "B", Help: "peak resident memory, added up over processes"})
@@ -219,7 +213,7 @@ func spentTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	return t
 }
 
-// span writes the least and the most of something, or its beginning and its end.
+// span writes the first and the last of something, or only one if they are equal.
 func span[T comparable](from, to T) string {
 	if from == to {
 		return fmt.Sprint(from)
@@ -227,7 +221,7 @@ func span[T comparable](from, to T) string {
 	return fmt.Sprintf("%v to %v", from, to)
 }
 
-// placeTable says where the processes of cells were, by their number of workers.
+// placeTable shows the placement of processes on hosts, for each number of workers.
 func placeTable(r *metrics.Result) doc.Table {
 	t := doc.Table{Caption: "Processes on each host", Keys: 2, Columns: []doc.Column{{Name: "workers", Unit: "1"}, {Name: "placed"}, {Name: "hosts", Wrap: true}, {Name: "cells", Unit: "1"}}}
 	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Remote() })
@@ -239,7 +233,6 @@ func placeTable(r *metrics.Result) doc.Table {
 	return t
 }
 
-// linkPlot shows the links of the hosts side by side.
 func linkPlot(r *metrics.Result, hosts []fleetHost) doc.Plot {
 	p := doc.Plot{Caption: "Between the server's host and the others", Kind: doc.Dots, Value: doc.Axis{Name: "bandwidth of one connection", Unit: "B/s"}}
 	for _, of := range [][2]string{{"with TLS", "tls-stream"}, {"without TLS", "tcp-stream"}} {
@@ -256,21 +249,21 @@ func linkPlot(r *metrics.Result, hosts []fleetHost) doc.Plot {
 	return p
 }
 
-// clockNotes say what cells do not have that have workers with a clock of their own.
+// clockNotes explains which metrics are missing because workers read another clock.
 func clockNotes(hosts []fleetHost) []string {
 	names := hostNames(slices.DeleteFunc(slices.Clone(hosts), func(h fleetHost) bool { return !h.OtherClock }))
 	if names == nil {
 		return nil
 	}
-	return []string{"down, up, uplink, unattributed and the phases receive and wait take one clock. With workers on " + strings.Join(names, ", ") +
-		" there are two, so they are not known, and a timeline has no spans of workers."}
+	return []string{"down, up, uplink, unattributed and the phases receive and wait need one clock. Workers on " + strings.Join(names, ", ") +
+		" read another clock than the server, so these are unknown, and a timeline has no spans of workers."}
 }
 
-// mostHosts is how many hosts a line names.
+// mostHosts is the largest number of hosts that a line names.
 const mostHosts = 4
 
-// fleetLines say in a line where workers were, and over what they spoke with the server.
-// There are none in a run without agents.
+// fleetLines returns one line with the hosts of the workers and the kind of connection. It
+// returns none for a run without agents.
 func fleetLines(r *metrics.Result) []string {
 	var workers []string
 	for _, h := range fleetOf(r) {
@@ -287,7 +280,7 @@ func fleetLines(r *metrics.Result) []string {
 	return []string{"workers on " + strings.Join(workers, ", ") + overText(r)}
 }
 
-// overText says over what the tensors of workers on other hosts went.
+// overText returns the kind of connection to workers on other hosts.
 func overText(r *metrics.Result) string {
 	var with []string
 	for _, c := range r.Cells {
@@ -302,5 +295,5 @@ func overText(r *metrics.Result) string {
 	case 1:
 		return ": over TCP " + cmp.Or(words[with[0]], "with TLS")
 	}
-	return ": over TCP, of which some with TLS"
+	return ": over TCP, some of them with TLS"
 }

@@ -115,7 +115,7 @@ func TestFleet(t *testing.T) {
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	r.Cells[5].PerProcess, r.Cells[5].Workers = 3, 10 // of four processes with 3, 3, 3 and 1 lane
 	got := fleetFindings(metrics.New(r))
-	check.That(t, len(got) == 1 && got[0].Rule == OneMachine && strings.HasPrefix(got[0].Text, "h1, h2 are one machine: "), "findings: %+v", got)
+	check.That(t, len(got) == 1 && got[0].Rule == OneMachine && strings.HasPrefix(got[0].Text, "h1, h2 are one machine, so "), "findings: %+v", got)
 	f := fleetOf(metrics.New(r))
 	check.That(t, f[1].Lanes == [2]int{1, 6} && f[2].Lanes == [2]int{0, 4}, "lanes %v and %v", f[1].Lanes, f[2].Lanes)
 }
@@ -169,7 +169,7 @@ func TestHostsView(t *testing.T) {
 		},
 		"json":     {`"ranked_by":"transfer"`, `"transfer_more":{`, `"clock":"its own"`, `"same_machine":"server"`, `"host":"h2"`},
 		"benchfmt": {"\nhosts: h1:2,h2:2\nplace: spread\n", "\nhosts: none\nplace: none\n"},
-		"md":       {"\nworkers on h1 (2), h2 (2): over TCP with mutual TLS\n", "a training took 120 ms with http, and 65.0 ms with inproc", "| server |"},
+		"md":       {"\nworkers on h1 (2), h2 (2): over TCP with mutual TLS\n", "training took 120 ms with http but 65.0 ms with inproc", "| server |"},
 		"html":     {"workers on h1 (2), h2 (2): over TCP with mutual TLS"},
 	})
 }
@@ -187,9 +187,9 @@ func TestFleetLine(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(r *result.Result){
-		both + mutual:                               func(*result.Result) {},
-		both + ": over TCP without TLS":             tls("off"),
-		both + ": over TCP, of which some with TLS": tls("off", "on"),
+		both + mutual:                              func(*result.Result) {},
+		both + ": over TCP without TLS":            tls("off"),
+		both + ": over TCP, some of them with TLS": tls("off", "on"),
 		"workers on server (1), h1 (2), h2 (2)" + mutual: func(r *result.Result) {
 			for _, b := range r.Cells[5].Blocks {
 				b.Processes[0].Host = ""
@@ -210,11 +210,11 @@ func TestFleetLine(t *testing.T) {
 
 // TestRig: what ran on one machine is a rig, and no result, as the first screen says.
 func TestRig(t *testing.T) {
-	const rig = "warning: server, h1, h2 are one machine: a rig, and no result about hosts or the network between them"
+	const rig = "warning: server, h1, h2 are one machine, so this says nothing about separate hosts or their network"
 	r := benchtest.Fleet()
 	wantLines(t, shown(t, r), rig)
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
-	wantLines(t, shown(t, r), "warning: h1, h2 are one machine: they share its processors and its memory")
+	wantLines(t, shown(t, r), "warning: h1, h2 are one machine, so they share its processors and memory")
 	r.Hosts[2].SameMachine = ""
 	check.That(t, !strings.Contains(shown(t, r), "one machine"), "one machine is told of several")
 }

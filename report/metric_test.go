@@ -72,7 +72,7 @@ func TestAnswer(t *testing.T) {
 	}
 	holds(t, answer+"\n", "\nverdict 0: [shm-slab http] too close to call cnn 1\n", "\nranking 0: 1 shm-slab\nranking 1: 2 http\nranking 2: 3 pickle\n",
 		"\nfindings 0: partial <nil> the run ended early (interrupted): cells and blocks are missing\nfindings 1: not_measured storage cnn workers=1 clients=1 the disk is full\n"+
-			"findings 2: files_in_memory pickle cnn workers=1 clients=1 its files are in memory (tmpfs), and not on a disk: choose another directory with the setting dir=DIR\n")
+			"findings 2: files_in_memory pickle cnn workers=1 clients=1 its files are on tmpfs, so no disk was measured; set dir=DIR to a directory on a disk\n")
 	more := rowsOf(t, r, "ranking")[2]["round_more"].(map[string]any)
 	check.That(t, near(more["median"].(float64), 0.02, 1e-9) && more["unit"] == "s" && more["blocks"] == 6.0, "pickle costs %v more", more)
 	check.Equal(t, rowsOf(t, r, "metrics")[1]["round"], any(map[string]any{"unit": "s", "median": 0.03, "low": 0.0294, "high": 0.0306, "confidence": 0.96875, "blocks": 6.0, "n": 12.0}))
@@ -105,12 +105,12 @@ func TestMarks(t *testing.T) {
 	}
 	r.Cells = append(r.Cells, cnn("slow", 8, 12, 9, 11, 10, 10), cnn("stopped", 10, 10, 10))
 	r.Cells[6].Stopped = "interrupted"
-	remarks := map[string]string{"http-shm": "Some tensors did not go the way that the transport is named for", "modes": "Rounds fall into two groups", "slow": "More",
-		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds lie far from the median", "stopped": "The measurement was interrupted"}
+	remarks := map[string]string{"http-shm": "Some tensors did not use the transport's own mechanism", "modes": "Rounds fall into two groups", "slow": "More",
+		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds are far from the median", "stopped": "The measurement was interrupted"}
 	for _, c := range r.Cells {
 		holds(t, shown(t, benchtest.Result(c)), "\n"+remarks[c.Variant]+": ")
 	}
-	holds(t, shown(t, r, "cells"), "\nhttp-shm: only 75 % of the tensors went the way that the transport is named for: dtype 12, full 18",
+	holds(t, shown(t, r, "cells"), "\nhttp-shm: only 75 % of the tensors used the transport's own mechanism: dtype 12, full 18",
 		"\nmodes: rounds fall into two groups: 4.02 ms (50 %) and 16.0 ms (50 %)", "\nwithin: rounds changed by +32 % within a block", "\nacross: rounds changed by +40 %",
-		"\nfar: 18 of 120 rounds lie far from the median", "\nslow: time ran out at ±20 %, before ±5 % was reached", "\nstopped: the measurement was interrupted")
+		"\nfar: 18 of 120 rounds far from the median", "\nslow: time ran out at ±20 %, before ±5 % was reached", "\nstopped: the measurement was interrupted")
 }

@@ -8,11 +8,11 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// mostOpen is how many comparisons a pull request, or a page, shows unfolded.
+// mostOpen is the largest number of comparisons that a pull request or a page shows unfolded.
 const mostOpen = 4
 
-// request is what a pull request shows of a result: sweeps, the verdict, what puts it
-// in doubt, and the tables, the largest model first. All else is folded.
+// request returns a result for a pull request: errors, sweeps, the verdict with warnings, and
+// the tables, the largest model first. All else is folded.
 func request(r *metrics.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, inSweep := sweptOf(r)
@@ -24,7 +24,7 @@ func request(r *metrics.Result) doc.Document {
 		s := v.section(r)
 		if v.Name == "verdict" {
 			if !slices.ContainsFunc(r.Groups(), func(cells []*metrics.Cell) bool { return !inSweep(cells[0].Group()) }) {
-				s.Tables = nil // the sweeps say it
+				s.Tables = nil // the sweeps say the same
 			}
 			s.Lead = slices.Concat(s.Lead, doc.Say(fleetLines(r)...), otherLines(r, 20))
 		}
@@ -45,9 +45,9 @@ func request(r *metrics.Result) doc.Document {
 	return d
 }
 
-// page is a result as a page of HTML: what to use and how sure that is, then pictures
-// with the tables that hold their numbers, the largest model first; all else is
-// folded. Names of views, if there are any, choose among them.
+// page returns a result as a page of HTML: the verdict, then pictures with the tables of their
+// numbers, the largest model first. All else is folded. names selects views; if it is empty,
+// all are shown.
 func page(r *metrics.Result, names []string) doc.Document {
 	var cells []*metrics.Cell
 	for _, of := range bySize(r, -1) {
@@ -68,8 +68,8 @@ func page(r *metrics.Result, names []string) doc.Document {
 	}
 }
 
-// pictured returns a view with its pictures: in two sections, of which the second one
-// is folded, if it has more groups than a reader looks at.
+// pictured returns a view with its pictures. If it has more than mostOpen groups, the rest is
+// in a second, folded section.
 func (v View) pictured(r *metrics.Result) (all []doc.Section) {
 	groups := r.Groups()
 	parts := [][][]*metrics.Cell{groups}
@@ -87,28 +87,28 @@ func (v View) pictured(r *metrics.Result) (all []doc.Section) {
 		}
 		if i > 0 && !s.Empty() {
 			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
-			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // of all groups
+			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // these are about all groups
 		}
 		all = append(all, s)
 	}
 	return all
 }
 
-// briefVerdicts has a table in the place of many sentences, below what a sweep says.
+// briefVerdicts replaces many sentences by a table, below the sentences of a sweep.
 func briefVerdicts(r *metrics.Result, s doc.Section) doc.Section {
 	if len(r.Groups()) <= mostOpen {
 		return s
 	}
 	brief := verdictSection(r, 0)
 	s.Lead, s.Tables = brief.Lead, brief.Tables
-	if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
+	if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps is the shortest summary
 		lines := envelopeLines(swept[0])
 		s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
 	}
 	return s
 }
 
-// briefFindings are folded if they are many: errors stand above all sections too.
+// briefFindings folds many findings. Errors are also above all sections.
 func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
 	if len(s.Lead) > mostOpen {
 		s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
@@ -116,7 +116,6 @@ func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
 	return s
 }
 
-// terms are the glossary as a page has it.
 func terms() []doc.Term {
 	return each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
 }

@@ -10,17 +10,17 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// tripParts are the parts of a client's round trip, which add up to it: until the worker
-// has the model, from then until it reserves the memory of its update, the worker
-// function, and the update's way with the reserving of its memory.
+// tripParts are the parts of a client's round trip, which add up to it. They are the time
+// until the worker has the model, until it reserves the memory of its update, the worker
+// function, and sending the update with reserving its memory.
 var tripParts = [4]string{"down", "between", "train", "uplink"}
 
-// tripOf returns the mean of each part, in seconds, over the middle half of all round
-// trips by their length, and whether there are any, all on one clock. Medians would not
-// add up, and a mean over all would be that of the outliers.
+// tripOf returns the mean of each part in seconds, over the middle half of all round trips by
+// their length. Medians would not add up, and outliers would dominate a mean over all trips.
+// ok is false if there are no round trips, or their times are from two clocks.
 func tripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
 	const down, between, train, uplink = 0, 1, 2, 3
-	var trips [][len(tripParts)]int64 // with the whole in the place of between
+	var trips [][len(tripParts)]int64 // with the whole trip at between
 	for i := range c.Timed() {
 		b := &c.Timed()[i]
 		if !b.OneClock() {
@@ -38,15 +38,15 @@ func tripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
 		}
 	}
 	mean[between] = mean[between] - mean[down] - mean[train] - mean[uplink]
-	const rounding = 1e-9 // of floating point, and no more: an edited file may hold parts that are longer than the whole
+	const rounding = 1e-9 // of floating point only: in an edited file, parts may be longer than the whole
 	possible := min(mean[down], mean[train], mean[uplink]) >= 0 && mean[between] >= -rounding
 	mean[between] = max(mean[between], 0)
 	return mean, len(middle) > 0 && possible
 }
 
-// distribution returns the empirical distribution of the cell's rounds, the shortest
-// first: which part of them took at most so long. It has at most that many steps, at even
-// distances, the first and the last among them.
+// distribution returns the empirical distribution of the cell's rounds: the share of rounds
+// that took at most a time, for ascending times. It has at most most steps, at even distances,
+// with the first and the last.
 func distribution(c *metrics.Cell, most int) []doc.Point {
 	rounds := stat.Pool(c.Samples("round"))
 	slices.Sort(rounds)
@@ -57,10 +57,9 @@ func distribution(c *metrics.Cell, most int) []doc.Point {
 	return all
 }
 
-// course returns the medians of the cell's blocks in the order in which they were
-// measured, at the seconds since the run began or, if those are not known, at their
-// numbers. Each has at most that many of its rounds: the fastest, the slowest, and of the
-// others some at even distances.
+// course returns the medians of the cell's blocks in the order of measurement. If timed, they
+// are at seconds since the run began, else at the numbers of blocks. Each has at most most of
+// its rounds: the fastest, the slowest, and others at even distances.
 func course(c *metrics.Cell, most int, timed bool) []doc.Point {
 	var all []doc.Point
 	for i, rounds := range c.Samples("round") {
@@ -83,8 +82,7 @@ func course(c *metrics.Cell, most int, timed bool) []doc.Point {
 	return all
 }
 
-// spread returns at most that many of the indices below n, at even distances, the
-// first and the last among them.
+// spread returns at most most indices below n, at even distances, with the first and the last.
 func spread(n, most int) []int {
 	var all []int
 	most = min(n, most)

@@ -11,16 +11,16 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// wide is from which ratio on values stand on a logarithmic axis.
+// wide is the ratio of values above which an axis is logarithmic.
 const wide = 10
 
-// logarithmic reports whether the values need such an axis.
+// logarithmic reports whether the values need a logarithmic axis.
 func logarithmic(values []float64) bool {
 	return len(values) > 1 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > wide
 }
 
-// dots is a plot with a row for each cell in which a metric is known, in the colour of
-// its transport. row names them.
+// dots returns a plot with a row for each cell that has the metric, in the colour of its
+// transport. row names a row.
 func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *metrics.Cell) string) doc.Plot {
 	m, _ := metrics.MetricNamed(metric)
 	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
@@ -35,31 +35,28 @@ func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *m
 	return p
 }
 
-// roundPlots are the rounds of each group side by side.
 func roundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, func(c *metrics.Cell) string { return variant(c) }))
+		all = drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, variant))
 	}
 	return all
 }
 
-// floorPlots are how far the cells of each group are from the floors that bound them.
+// floorPlots shows how near the cells of each group are to the floors that bound them.
 func floorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
-		limit := 1.0
-		p.Rule, p.Value.Name = &limit, "× floor"
+		p.Rule, p.Value.Name = new(1.0), "× floor"
 		all = drawn(all, p)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. Of streams, which are bandwidths, a share is shown: left of the line is slower. Of the others, which are times, a multiple: right of it is slower.")
+		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. If the floor is a bandwidth (streams), left of the line is slower. If it is a time, right of the line is slower.")
 	}
 	return all
 }
 
-// drawn adds a plot that has points.
 func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
 	if !slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 }) {
 		return all
@@ -67,7 +64,6 @@ func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
 	return append(all, p)
 }
 
-// tripPlots are the parts of a client's round trip, which add up to it.
 func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
@@ -86,13 +82,13 @@ func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	}
 	if len(all) > 0 {
 		all[len(all)-1].Notes = []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. Tables hold medians, which need not add up. " +
-			"between: the worker has the model, and has not yet reserved the memory of its update. What the server does before and after, such as folding, is in no client's round trip."}
+			"between: from when the worker has the model until it reserves the memory of its update. No client's round trip includes the server's work before and after, such as folding."}
 	}
 	return all
 }
 
-// What pictures of rounds may hold on one page, in points, and in one curve: more
-// would not be seen, and take longer to open.
+// Limits of the pictures of rounds: points per page, and per curve or block. More could not be
+// distinguished, and would take longer to open.
 const (
 	mostShares, leastShares   = 6_000, 15
 	mostSamples, leastSamples = 6_000, 3
@@ -100,7 +96,7 @@ const (
 	samplesOfBlock            = 24
 )
 
-// spreadPlots are the distribution of rounds, and their course in time.
+// spreadPlots shows the distribution of rounds, and the rounds in the course of the run.
 func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	blocks := 0
 	for _, c := range r.Cells {
@@ -112,7 +108,7 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	timed := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool {
 		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.At > 0 })
 	})
-	if !timed { // in a file that does not know when
+	if !timed { // the file has no times of blocks
 		since = doc.Axis{Name: "block", Unit: "1"}
 	}
 	var all []doc.Plot
@@ -135,25 +131,25 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		all = drawn(drawn(all, parts), times)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a distribution. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
-			"the fastest, the slowest, and of the others some at even distances. Each panel has a scale of its own.", shares, samples)}
+		all[len(all)-1].Notes = []string{fmt.Sprintf("The curve of a distribution has at most %d steps. A line joins the medians of blocks. Small dots are rounds, at most %d per block: "+
+			"the fastest, the slowest, and others at even distances. Each panel has its own scale.", shares, samples)}
 	}
 	return all
 }
 
-// changePlots are, for each metric of rows, base and head side by side, and by how much
-// they differ.
+// changePlots shows, for each metric of rows, base and head side by side, and their
+// difference.
 func changePlots(of naming, rows []Row) []doc.Plot {
 	var made []doc.Plot
 	for _, same := range byMetric(rows) {
-		m, none := same[0].Metric, 0.0
+		m := same[0].Metric
 		both := doc.Plot{Caption: of.title(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
 			Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: said("Change of "+m.Name, of.common, same[0].Cell), Kind: doc.Dots, Rule: &none,
-			Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		change := doc.Plot{Caption: described("Change of "+m.Name, of.common, same[0].Cell), Kind: doc.Dots, Rule: new(0.0),
+			Value: doc.Axis{Name: "head relative to base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
 		var values []float64
 		for _, r := range same {
-			name := said(r.Cell.Variant, of.apart, r.Cell)
+			name := described(r.Cell.Variant, of.apart, r.Cell)
 			values = append(values, r.Base.Center, r.Head.Center)
 			for i, x := range []stat.Interval{r.Base, r.Head} {
 				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})

@@ -67,9 +67,9 @@ func TestProfileTables(t *testing.T) {
 		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 30 30",
 		"b.generic[...] 20 7.5 15",
 		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100 100",
-		"A round while it is profiled ÷ a round that is not, even, 100 MB in 4 tensors, 1 worker, 1 client",
+		"A profiled round ÷ a round that is not profiled, even, 100 MB in 4 tensors, 1 worker, 1 client",
 		"transport cpu allocs (90 % sure)", "pickle 1.03 ± 0.01 0.999 ± 0.001",
-		"Profiles are taken in blocks of their own, whose times do not count.",
+		"Profiles are taken in separate blocks, whose times do not count.",
 	)
 	plain := everyCell(profiledResult(), func(c *result.Cell) { c.Profiles = nil })
 	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")

@@ -10,8 +10,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// profiles say where the CPU time of each transport goes, where memory is allocated,
-// and what the profiles cost.
+// profiles is the view of profiles: CPU time by phase, the heaviest functions, allocations,
+// and the cost of profiling.
 func profiles(r *metrics.Result) doc.Section {
 	split := columns("-profile_cpu_per_gb=CPU | profile_server%=server | profile_sampled%=sampled | profile_attributed%=attributed")
 	var slowdowns []field
@@ -24,17 +24,17 @@ func profiles(r *metrics.Result) doc.Section {
 			doc.Column{Name: "of the phase", Unit: "%"}, metrics.HeaviestPhase),
 		functionTables(r, "Where memory is allocated, ", capture.Allocs,
 			doc.Column{Name: "allocated ÷ delivered bytes", Unit: "1"}, allocations),
-		groupTables(r, "A round while it is profiled ÷ a round that is not, ", slowdowns...))}
+		groupTables(r, "A profiled round ÷ a round that is not profiled, ", slowdowns...))}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Tail = doc.Say("Profiles are taken in blocks of their own, whose times do not count.",
-		"A sample belongs to the innermost phase that was open; samples of a library's own goroutines are given a phase by a table of rules. "+
-			"Training and folding are the work itself, the same with every transport.")
+	s.Tail = doc.Say("Profiles are taken in separate blocks, whose times do not count.",
+		"A sample belongs to the innermost open phase. A table of rules assigns samples of a library's own goroutines to phases. "+
+			"Training and folding are the same with every transport.")
 	return s
 }
 
-// splitPhases are the phases that take most of the CPU time.
+// splitPhases lists the phases with at least half a percent of the CPU time.
 var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.Cell) doc.Cell {
 	s, parts := c.Summary(capture.CPU), []string{}
 	if s == nil {
@@ -48,9 +48,9 @@ var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.
 	return doc.Words(strings.Join(parts, ", "))
 }}
 
-// functionTables are the heaviest functions of profiles of a kind: a table for each
-// group that has any. of takes them from a summary, with the total that the column
-// part is a share of.
+// functionTables returns a table for each group with the heaviest functions in profiles of a
+// kind. of selects the functions from a summary, and the total that the column part is a share
+// of.
 func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of func(s *result.Summary) result.Split) (all []doc.Table) {
 	for _, cells := range r.Groups() {
 		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
@@ -78,16 +78,16 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 	return all
 }
 
-// allocations are those of all phases, as a share of what was delivered.
+// allocations returns the functions of all phases, with the bytes delivered as their total.
 func allocations(s *result.Summary) result.Split {
 	return result.Split{Flat: s.Delivered, Functions: s.Functions}
 }
 
-// shortened leaves out the folders of the functions' packages.
+// shortened removes the folders of packages from the names of functions.
 func shortened(names string) string {
 	parts := strings.Split(names, " in ")
 	for i, name := range parts {
-		if front, _, ok := strings.Cut(name, "["); ok { // of a generic one, whose types have folders too
+		if front, _, ok := strings.Cut(name, "["); ok { // type arguments have folders, too
 			name = front + "[...]"
 		}
 		parts[i] = lastOf(name)
@@ -95,12 +95,12 @@ func shortened(names string) string {
 	return strings.Join(parts, " in ")
 }
 
-// copyTables say how often a byte is copied on its way.
+// copyTables is the view of copies per delivered byte.
 func copyTables(r *metrics.Result) doc.Section {
 	fields := columns("copies=by our code | kernel_copies=by the kernel | memmove_copies=by memmove | !copied_bytes=bytes by our code")
 	ours := fields[0].of
 	fields[0].of = func(c *metrics.Cell) doc.Cell {
-		if !c.Of("kernel_copies").Known() { // half the truth would look like more of it
+		if !c.Of("kernel_copies").Known() { // without the kernel's copies, the number would mislead
 			return doc.Cell{}
 		}
 		return ours(c)
@@ -110,15 +110,14 @@ func copyTables(r *metrics.Result) doc.Section {
 }
 
 const (
-	// uncopied is how much of the bytes may be copied if none of the tensors is:
-	// jobs, receipts, and the harness's own reads of /proc.
+	// uncopied is the share of bytes that may be copied if no tensor is: jobs, receipts, and
+	// ipcbench's own reads of /proc.
 	uncopied = 0.02
-	// copyTolerance is how well the estimate of copies is expected to agree with the
-	// count, as a share of it.
+	// copyTolerance is the accepted error of the estimate of copies, as a share of the count.
 	copyTolerance = 0.25
 )
 
-// copyNote says what the numbers mean together: nothing follows from those that are not known.
+// copyNote interprets the numbers of copies together. Unknown numbers imply nothing.
 func copyNote(c *metrics.Cell) string {
 	ours, kernel, memmove := c.Of("copies").Center, c.Of("kernel_copies").Center, c.Of("memmove_copies").Center
 	var notes []string

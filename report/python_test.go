@@ -137,7 +137,7 @@ func TestTrain(t *testing.T) {
 	alone.Cells = slices.DeleteFunc(alone.Cells, func(c result.Cell) bool { return c.Language == "" })
 	text := shown(t, everyCell(alone, own))
 	holds(t, text, "histology, 66.6 MB in 20 tensors, 1 worker, 1 client, training by m:f\n",
-		"Ranked by transfer (a client's round trip without its training): a training of your own has no control.")
+		"Ranked by transfer (a client's round trip without its training), because --train runs have no control.")
 	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
 }
 
@@ -248,24 +248,24 @@ func TestPythonView(t *testing.T) {
 // TestPeerIsBest: a peer that is proved and faster than ours says so, where it stands.
 func TestPeerIsBest(t *testing.T) {
 	r := everyCell(benchtest.Python(), func(c *result.Cell) { c.Unproved = "" })
-	holds(t, shown(t, r), "mine is best, 100 µs a transfer. The runner-up, shm-slab, costs ", "\nmine 0.100 ± 0.002 1.00 ▏ — 0.609\n")
+	holds(t, shown(t, r), "mine is the fastest, 100 µs per transfer. The next, shm-slab, takes ", "\nmine 0.100 ± 0.002 1.00 ▏ — 0.609\n")
 }
 
 // TestGainSentences: what is said of a gain is as sure as the blocks are.
 func TestGainSentences(t *testing.T) {
 	all := benchtest.Python().Cells
 	for want, edit := range map[string]func(c *result.Cell){
-		"is 5.71 (5.60 to 5.83) times as fast: a client's transfer takes 70.0 ms rather than 400 ms.": func(*result.Cell) {},
-		"is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast: a client's transfer takes 70.0 ms rather than 70.0 ms.": func(c *result.Cell) {
+		"is 5.71 (5.60 to 5.83) times as fast with grpc-stream as with py-grpc: 70.0 ms instead of 400 ms.": func(*result.Cell) {},
+		"is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast with grpc-stream as with py-grpc: 70.0 ms instead of 70.0 ms.": func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Blocks = all[slices.IndexFunc(all, func(of result.Cell) bool {
 					return of.Language != "" && of.Transport == "grpc-stream" && of.Model == c.Model
 				})].Blocks
 			}
 		},
-		"seems to be 5.71 (5.66 to 5.77) times as fast, but 2 blocks cannot prove it (run with --blocks 6): a client's transfer takes 69.0 ms rather than 394 ms.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
+		"seems to be 5.71 (5.66 to 5.77) times as fast with grpc-stream as with py-grpc, but there are too few blocks (2) to show it (use --blocks 6): 69.0 ms instead of 394 ms.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL, Flower: grpc-stream in the place of py-grpc "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL, Flower: a client's transfer "+want)
 	}
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }

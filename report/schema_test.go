@@ -58,7 +58,7 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range heads().Sections {
+	for _, s := range programTables().Sections {
 		for _, table := range s.Tables {
 			check.That(t, tables[table.Key], "no result has a row of the table %s", table.Key)
 		}

@@ -10,16 +10,17 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// mostBrief is how many sweeps a screen has words for, besides the one of which it has the table.
+// mostBrief is the largest number of sweeps that a screen describes in sentences, in addition
+// to the sweep with a table.
 const mostBrief = 2
 
-// mostPays is for how many transports a screen says where codecs pay, and what TLS costs.
+// mostPays is the largest number of transports for which a screen shows break-evens and the
+// cost of TLS.
 const mostPays = 3
 
-// screen is what a terminal shows of a result: for each group of cells the verdict
-// and a table, the largest model last, next to the prompt. A sweep takes the place of
-// its groups, the one with the most steps as a table. again is the command that shows
-// the result once more.
+// screen returns a result for a terminal: for each group a verdict and a table, the largest
+// model last, next to the prompt. A sweep replaces its groups; the one with the most steps is
+// a table. again is the command that shows the result once more.
 func screen(r *metrics.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, _ := sweptOf(r)
@@ -53,8 +54,8 @@ func screen(r *metrics.Result, again string) doc.Document {
 	return d
 }
 
-// shownGroups are the groups that a screen has a table for, the smallest first. Those that
-// differ in their link alone stand together, if a verdict is possible on several of them.
+// shownGroups returns the groups that a screen has a table for, the smallest first. Groups
+// that differ only in their link are together, if a verdict is possible on several of them.
 func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
 	_, inSweep := sweptOf(r)
 	for _, links := range metrics.GroupBy(bySize(r, 1), func(cells []*metrics.Cell) metrics.Group { return cells[0].Work() }) {
@@ -75,8 +76,8 @@ func tablesLeftOut(r *metrics.Result) bool {
 	return len(sweepsOf(r)) > 0 || slices.ContainsFunc(shownGroups(r), func(links [][]*metrics.Cell) bool { return len(links) > 1 })
 }
 
-// sweepSections are what a screen shows of sweeps: the one with the most steps is last, as
-// a table.
+// sweepSections returns the sweeps for a screen. The one with the most steps is last, as a
+// table.
 func sweepSections(swept []*sweep) (all []doc.Section) {
 	if left := len(swept) - 1 - mostBrief; left > 0 {
 		all = append(all, doc.Section{Lead: doc.Say(doc.Plural(left, "more sweep") + ": --view crossover")})
@@ -90,7 +91,7 @@ func sweepSections(swept []*sweep) (all []doc.Section) {
 	return all
 }
 
-// paysOnScreen says of a few transports where codecs pay.
+// paysOnScreen returns the break-evens of at most mostPays transports.
 func paysOnScreen(r *metrics.Result) (lines []string) {
 	paths := pathsOf(r, true)
 	lines = payLines(paths)
@@ -103,7 +104,7 @@ func paysOnScreen(r *metrics.Result) (lines []string) {
 	return lines
 }
 
-// tlsOnScreen says of a few transports what TLS costs, or what to run to see it.
+// tlsOnScreen returns the cost of TLS for at most mostPays transports, or how to measure it.
 func tlsOnScreen(r *metrics.Result) []string {
 	if lines := tlsLines(r, mostPays); len(lines) > 0 {
 		return lines
@@ -111,8 +112,8 @@ func tlsOnScreen(r *metrics.Result) []string {
 	return inTheClear(r)
 }
 
-// doubts are what was left out, who could have read or taken part, whether hosts are
-// any, and how many other warnings there are: they are too long for a screen.
+// doubts returns skipped cells, insecure networks and hosts on one machine. Of several other
+// warnings, which are too long for a screen, it returns the number.
 func doubts(r *metrics.Result, again string) []doc.Paragraph {
 	lines := findingLines(r, func(f Finding) bool { return f.Severity == Skipped }, doc.Plain)
 	if len(lines) > 2 {
@@ -122,7 +123,7 @@ func doubts(r *metrics.Result, again string) []doc.Paragraph {
 		return f.Rule == Unencrypted || f.Rule == Unproven || f.Rule == OneMachine
 	}
 	lines = append(lines, findingLines(r, open, doc.Bad)...)
-	said := func(f Finding) bool { // by the verdict, of all rows in Python at once
+	said := func(f Finding) bool { // the verdict covers all rows in Python
 		return f.Rule == OtherTraining && !f.Measured.Remote()
 	}
 	warnings := findingLines(r, func(f Finding) bool { return f.Severity == Warning && !open(f) && !said(f) }, doc.Plain)
@@ -132,8 +133,8 @@ func doubts(r *metrics.Result, again string) []doc.Paragraph {
 	return append(lines, warnings...)
 }
 
-// bySize returns the groups of a result: the smallest model first, or last if order
-// is -1.
+// bySize returns the groups of a result by the size of their models: the smallest first if
+// order is 1, last if it is -1.
 func bySize(r *metrics.Result, order int) [][]*metrics.Cell {
 	groups := r.Groups()
 	slices.SortStableFunc(groups, func(a, b []*metrics.Cell) int {
@@ -142,7 +143,6 @@ func bySize(r *metrics.Result, order int) [][]*metrics.Cell {
 	return groups
 }
 
-// machineLine says on what a result was measured.
 func machineLine(r *metrics.Result) string {
 	e := r.Environment
 	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go)

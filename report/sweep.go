@@ -12,16 +12,15 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A quantity is what the cells of a sweep differ in.
+// A quantity is the dimension of cells that a sweep varies.
 type quantity struct {
-	name  string // as titles and tables have it
-	axis  string // the dimension of cells that it varies
+	name  string // in titles and tables
+	axis  string // the dimension of cells
 	unit  string
-	of    func(metrics.Group) float64 // how much of it a group has; 0 if it has none that could be swept
-	clear func(*metrics.Group)        // leaves of a group what all of a sweep have in common
+	of    func(metrics.Group) float64 // its value in a group; 0 if it cannot be swept
+	clear func(*metrics.Group)        // makes all groups of a sweep equal
 }
 
-// quantities are all of them.
 var quantities = []*quantity{
 	{"size", "model", "iB", func(g metrics.Group) float64 { return uniformBytes(g.Model.Name, g.Model.Bytes) }, func(g *metrics.Group) {
 		g.Model = result.Model{Name: "uniform", Tensors: g.Model.Tensors, Up: g.Model.Up}
@@ -33,8 +32,8 @@ var quantities = []*quantity{
 	{"workers", "workers", "1", func(g metrics.Group) float64 { return float64(g.Workers) }, func(g *metrics.Group) { g.Workers = 0 }},
 }
 
-// uniformBytes returns the size of a model or an update that is named uniform, and 0 of
-// others, which differ in more than their size.
+// uniformBytes returns the size of a model or an update that is named uniform. It returns 0
+// for others, which differ in more than their size.
 func uniformBytes(name string, bytes int64) float64 {
 	if !strings.HasPrefix(name, "uniform:") {
 		return 0
@@ -42,39 +41,38 @@ func uniformBytes(name string, bytes int64) float64 {
 	return float64(bytes)
 }
 
-// without returns what the sweep of a group has in common.
+// without returns g without the quantity, which is equal for all groups of a sweep.
 func (q *quantity) without(g metrics.Group) metrics.Group {
 	q.clear(&g)
 	return g
 }
 
-// leastSteps is how many values make a curve.
+// leastSteps is the smallest number of values that make a curve.
 const leastSteps = 3
 
-// A sweep is cells that share everything but one quantity.
+// A sweep is cells that differ in one quantity only.
 type sweep struct {
 	metrics.Yardstick
 	Over  *quantity
 	Group metrics.Group // of all cells, without the quantity
-	At    []float64     // the steps: values of the quantity, in ascending order
+	At    []float64     // values of the quantity, ascending: the steps
 	Lines []*line       // in the order of the result
 }
 
-// A line is the cells of one transport in a sweep.
 type line struct {
-	Variant string          // as Cell.Label has it
-	Cells   []*metrics.Cell // one for each step; nil where no round was timed
+	Variant string          // the cells' label
+	Cells   []*metrics.Cell // one per step; nil if no round was timed
 }
 
 func (l *line) name() string { return l.Variant }
 
-// TakesPart reports whether the line is one of those of which one is the fastest, and
-// which have crossings.
+// TakesPart reports whether the line can be the fastest and can have crossings. The control
+// and unproved lines cannot.
 func (l *line) TakesPart() bool {
 	return !slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && !c.TakesPart() })
 }
 
-// sweepsOf returns all sweeps of the result, those with the most steps first.
+// sweepsOf returns all sweeps of the result, the ones with the most steps first.
 func sweepsOf(r *metrics.Result) []*sweep {
 	var all []*sweep
 	for _, q := range quantities {
@@ -91,8 +89,8 @@ func sweepsOf(r *metrics.Result) []*sweep {
 	return all
 }
 
-// newSweep returns the sweep of the cells, which may have too few steps for one. The
-// control alone makes no step.
+// newSweep returns the sweep of the cells, which may have fewer than leastSteps steps. A value
+// with the control alone is no step.
 func newSweep(q *quantity, cells []*metrics.Cell) *sweep {
 	s := &sweep{Yardstick: metrics.YardstickOf(cells), Over: q, Group: q.without(cells[0].Group())}
 	for _, c := range cells {
@@ -114,31 +112,26 @@ func newSweep(q *quantity, cells []*metrics.Cell) *sweep {
 	return s
 }
 
-// cells returns those of a step.
 func (s *sweep) cells(step int) []*metrics.Cell {
-	var all []*metrics.Cell
-	for _, l := range s.Lines {
-		all = append(all, l.Cells[step])
-	}
+	all := each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[step] })
 	return slices.DeleteFunc(all, func(c *metrics.Cell) bool { return c == nil })
 }
 
-// A stretch is neighbouring steps at all of which the same transports may be the
-// fastest.
+// A stretch is consecutive steps of a sweep at which the same transports may be the fastest.
 type stretch struct {
-	From, To int       // steps
-	Best     []*line   // the one with the fastest rounds first
-	Since    *crossing // with the stretch before; nil if there is none, or if it cannot be told
-	Next     *line     // the fastest of the others at all of these steps; nil if there is none
-	NextLow  float64   // the least and the most that its round is of that of the best, as a multiple
+	From, To int       // first and last step
+	Best     []*line   // the fastest first
+	Since    *crossing // crossing with the stretch before; nil if there is none or it is unknown
+	Next     *line     // the fastest other line with a cell at all of these steps; nil if none
+	NextLow  float64   // smallest and largest ratio of its times to the best
 	NextHigh float64
 }
 
-// Envelope returns which transports are the fastest from where on, in as few
-// stretches as the verdicts of the steps allow.
+// Envelope returns the fastest transports along the sweep, in as few stretches as the verdicts
+// of the steps allow.
 func (s *sweep) Envelope() []*stretch {
 	var all []*stretch
-	last := &stretch{} // of no transport
+	last := &stretch{} // without transports
 	for i := range s.At {
 		v, ok := metrics.DecideBy(s.cells(i), s.Yardstick)
 		if !ok {
@@ -163,8 +156,8 @@ func (s *sweep) Envelope() []*stretch {
 	return all
 }
 
-// order puts the best of a stretch in order, and finds who comes next. A line's level is
-// the sum of the logarithms of its times in the stretch.
+// order sorts the best of a stretch and finds the next transport. A line's level is the sum of
+// the logarithms of its times in the stretch.
 func (s *sweep) order(of *stretch) {
 	level := func(l *line) (sum float64) {
 		for _, c := range l.Cells[of.From : of.To+1] {
@@ -187,8 +180,8 @@ func (s *sweep) order(of *stretch) {
 	}
 }
 
-// between returns the crossing of two neighbouring stretches, that of their fastest
-// if these have one.
+// between returns the crossing of two neighbouring stretches, of their fastest lines if
+// possible, or nil.
 func (s *sweep) between(a, b *stretch) *crossing {
 	for _, before := range a.Best {
 		for _, after := range b.Best {
@@ -202,11 +195,11 @@ func (s *sweep) between(a, b *stretch) *crossing {
 	return nil
 }
 
-// mostSweeps is how many a view shows. The format json has all.
+// mostSweeps is the largest number of sweeps that a view shows. The format json has all.
 const mostSweeps = 6
 
-// sweeps shows how rounds depend on what a run varied, and where transports change
-// places.
+// sweeps is the view crossover: rounds as a function of the quantity, and where transports
+// swap ranks.
 func sweeps(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Crossings"}
 	for i, of := range sweepsOf(r) {
@@ -219,12 +212,13 @@ func sweeps(r *metrics.Result) doc.Section {
 		s.Tables = append(s.Tables, t)
 	}
 	if left := len(s.Tables) - mostSweeps; left > 0 {
-		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": report --format json has all.")
+		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": ipcbench report --format json has all.")
 	}
 	return s
 }
 
-// sweepTitle says what the cells of a sweep have in common, and what they differ in.
+// sweepTitle names the settings that the cells of a sweep have in common, and the range of the
+// quantity.
 func sweepTitle(s *sweep) string {
 	m := s.Group.Model
 	of := map[string]string{
@@ -247,7 +241,6 @@ func step(s *sweep, i int) string {
 	return strconv.Itoa(int(s.At[i]))
 }
 
-// steps names neighbouring steps.
 func steps(s *sweep, from, to int) string {
 	if s.Over.unit == "iB" {
 		return span(step(s, from), step(s, to))
@@ -255,8 +248,7 @@ func steps(s *sweep, from, to int) string {
 	return between(int(s.At[from]), int(s.At[to]), strings.TrimSuffix(s.Over.name, "s"))
 }
 
-// curves draws the rounds of all transports, with marks where another one becomes the
-// fastest.
+// curves plots the rounds of all transports, with marks where another one becomes the fastest.
 func curves(s *sweep) doc.Plot {
 	p := doc.Plot{
 		Caption: sweepTitle(s), Kind: doc.Curves,
@@ -288,30 +280,30 @@ func curves(s *sweep) doc.Plot {
 	return p
 }
 
-// crossingTable is a table of sweeps over q, without rows.
+// crossingTable returns a table of sweeps over q, without rows. by is the metric that ranks.
 func crossingTable(q *quantity, by string) doc.Table {
 	shared := axes("transport", "codec", "language", q.axis)
 	return doc.Table{
-		Key: "crossings", Help: "steps of a sweep at all of which the same transports may be the fastest",
+		Key: "crossings", Help: "a stretch of a sweep: steps in a row with the same fastest transports",
 		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, axisColumns(shared), []doc.Column{
-			{Name: "over", For: doc.Programs, Help: "what the cells differ in: size, update size, clients or workers"},
-			{Name: "best", For: doc.People, Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
-			{Name: by, For: doc.People, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
-			{Name: "next", For: doc.People, Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
-			{Name: "takes over at", For: doc.People, Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
-			{Name: "best", For: doc.Programs, List: true, Help: "what no other transport is shown to beat at any of these steps, the fastest first"},
+			{Name: "over", For: doc.Programs, Help: "the quantity that varies: size, update size, clients or workers"},
+			{Name: "best", For: doc.People, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
+			{Name: by, For: doc.People, Wrap: true, Help: "the time of the first of the best, at the first and at the last of these steps"},
+			{Name: "next", For: doc.People, Wrap: true, Help: "the fastest of the others, and its time as a multiple of the best"},
+			{Name: "takes over at", For: doc.People, Wrap: true, Help: "where both take equally long, interpolated between steps on logarithmic scales; and the range in which neither is shown to be faster"},
+			{Name: "best", For: doc.Programs, List: true, Help: "the transports that no other is shown to beat at any of these steps, the fastest first"},
 			{Name: "next", For: doc.Programs, Help: "the fastest of the others"},
-			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the least that it takes, as a multiple of the best"},
-			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the most"},
-			{Name: "overtakes", For: doc.Programs, Help: "the best of the steps before"},
-			{Name: "at", For: doc.Programs, Unit: q.unit, Help: "where both take as long; a bound is null beyond the end of the sweep"},
+			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
+			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the largest of them"},
+			{Name: "overtakes", For: doc.Programs, Help: "the best transport of the steps before"},
+			{Name: "at", For: doc.Programs, Unit: q.unit, Help: "where both take equally long; a bound beyond the end of the sweep is null"},
 		})}
 }
 
-// envelope says who is the fastest from where on.
+// envelope returns a table of the fastest transports along a sweep.
 func envelope(s *sweep) doc.Table {
 	t, work := crossingTable(s.Over, s.By), axisCells(axes("transport", "codec", "language", s.Over.axis), s.cells(0)[0])
-	t.Caption = sweepTitle(s) + ": the best"
+	t.Caption = sweepTitle(s) + ": the fastest"
 	for _, of := range s.Envelope() {
 		next, since := make([]doc.Cell, 4), make([]doc.Cell, 3) // first for people, then for programs
 		if l := of.Next; l != nil {
@@ -327,28 +319,27 @@ func envelope(s *sweep) doc.Table {
 	return t
 }
 
-func best(of *stretch) string { return either(of.Best, (*line).name) }
+func best(of *stretch) string { return fewNames(of.Best, (*line).name) }
 
-// bestRounds says how long the best takes at both ends of a stretch.
 func bestRounds(s *sweep, of *stretch) string {
 	round := func(step int) string { return doc.Quantity("s", of.Best[0].Cells[step].Of(s.By).Center) }
 	return span(round(of.From), round(of.To))
 }
 
-// times says how often the fastest round fits into the next one.
+// times returns the range of the ratio of the next transport to the best.
 func times(of *stretch) string {
 	return span(doc.Quantity("1", of.NextLow), doc.Quantity("1", of.NextHigh)) + " times"
 }
 
-// mostStretches is how many a screen names.
+// mostStretches is the largest number of stretches that a screen names.
 const mostStretches = 3
 
-// envelopeLines are the envelope in sentences.
+// envelopeLines returns the envelope in sentences.
 func envelopeLines(s *sweep) []doc.Paragraph {
 	lines := doc.Say(yardstickText(s.Yardstick)...)
 	all := s.Envelope()
 	for _, of := range all[:min(len(all), mostStretches)] {
-		text := steps(s, of.From, of.To) + ": nothing beats " + best(of)
+		text := steps(s, of.From, of.To) + ": nothing is shown to be faster than " + best(of)
 		if of.Next != nil {
 			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
 		}
@@ -360,14 +351,14 @@ func envelopeLines(s *sweep) []doc.Paragraph {
 	return lines
 }
 
-// sweepTable is the envelope of a sweep, without what its columns mean.
 func sweepTable(s *sweep) doc.Section {
 	t := unexplained(envelope(s))
 	t.Caption = ""
 	return doc.Section{Title: sweepTitle(s), Lead: doc.Say(yardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
 }
 
-// sweptOf returns the sweeps of a result, and whether a group is in one of them.
+// sweptOf returns the sweeps of a result, and a function that reports whether a group is in
+// one of them.
 func sweptOf(r *metrics.Result) (all []*sweep, swept func(metrics.Group) bool) {
 	all = sweepsOf(r)
 	return all, func(g metrics.Group) bool {
@@ -375,8 +366,8 @@ func sweptOf(r *metrics.Result) (all []*sweep, swept func(metrics.Group) bool) {
 	}
 }
 
-// crossingText says where a crossing is: as a bound where the sweep ends before one of the
-// two is shown to be faster.
+// crossingText returns the value of a crossing. It is a bound if the sweep ends before one of
+// the two is shown to be faster.
 func crossingText(s *sweep, c *crossing) string {
 	switch {
 	case math.IsInf(c.At.Low, 0):

@@ -254,7 +254,7 @@ func TestSweepScreen(t *testing.T) {
 	holds(t, terminal(t, one, 120), "uniform, 1 KiB to 1 GiB in 20 tensors, 1 worker, 1 client\n", "transport-0", "transport-1, ", "takes over at\n", "More: ipcbench report r.json --view crossover,cells,")
 	holds(t, terminal(t, mixed, 120), "inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "1 KiB to 64 KiB in 20 tensors, 1 worker, 4 clients\n", "4 more sweeps: --view crossover\n")
 	before, after, _ := strings.Cut(format(t, "md", one), "<details>")
-	check.That(t, strings.Contains(before, ": nothing beats transport-0") && !strings.Contains(before, "\n|") && strings.Count(after, "<summary>uniform:") == 11,
+	check.That(t, strings.Contains(before, ": nothing is shown to be faster than transport-0") && !strings.Contains(before, "\n|") && strings.Count(after, "<summary>uniform:") == 11,
 		"a request shows more than the sentences, or lacks a table:\n%s", before)
 	rows := rowsOf(t, one, "crossings")
 	first, second, at := rows[0], rows[1], rows[1]["at"].(map[string]any)

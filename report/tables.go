@@ -15,22 +15,21 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// phases are the parts of a client's round trip side by side, with the speed-up
-// against what a process pool does by default.
+// phases is the view of the parts of a client's round trip, with the speed-up relative to the
+// default of a process pool.
 func phases(r *metrics.Result) doc.Section {
 	return perGroup(r, "Where a client's round trip goes", `±overhead | ±moving_share%=of the round | ±transfer | ±down | ±train | ±uplink |
 		±communication% | ±copy_decode=copy and decode | ±reconstruct |
 		±speedup_transfer=speed-up of the transfer | ±speedup_round=speed-up of the round`)
 }
 
-// spreads say how far the rounds of a cell lie apart.
 func spreads(r *metrics.Result) doc.Section {
 	return perGroup(r, "How rounds spread", `±round | round_mad=distance from the median | round_p90=p90 | round_p99=p99 |
 		round_p99.9=p99.9 | rtt_p99=round trip, p99 | !round_outliers=outliers`)
 }
 
-// costTables hold what a round costs besides time: per delivered GB, so that models
-// can be compared, and the cold first round.
+// costTables is the view of costs other than time, and of the cold first round. Some costs are
+// per delivered GB, so that models can be compared.
 func costTables(r *metrics.Result) doc.Section {
 	return perGroup(r, "Costs", `goodput | cpu_user_per_gb=CPU, user | cpu_system_per_gb=CPU, system | minor_faults=page faults |
 		voluntary_switches=switches | queue_wait=waiting for a processor | wire_ratio=on the wire, × payload |
@@ -38,26 +37,25 @@ func costTables(r *metrics.Result) doc.Section {
 		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
 }
 
-// spans are all phases that were recorded.
 func spans(r *metrics.Result) doc.Section {
 	spec := ""
 	for _, p := range phase.Phases() {
 		spec += "-phase." + p.String() + "=" + p.String() + " | "
 	}
 	s := perGroup(r, "All phases of a round", spec+"unattributed")
-	s.Tail = doc.Say("Each is the sum of all spans of that phase in all processes: with several workers, the sum is more than the round. " +
-		"The phases of a transport, from encode on, lie inside those of the calls that made them.")
+	s.Tail = doc.Say("Each is the sum of all spans of that phase in all processes, so with several workers the sum exceeds the round. " +
+		"The phases of a transport, from encode on, are inside the phases of the calls that made them.")
 	return s
 }
 
-// floors are the limits of the machine, and how far the cells are from them.
+// floors is the view of the limits of the machine, and how near the cells are to them.
 func floors(r *metrics.Result) doc.Section {
 	if len(r.Floors) == 0 {
 		return doc.Section{}
 	}
-	s := doc.Section{Title: "Floors", Lead: doc.Say("What this machine could do between the blocks, without any transport.")}
+	s := doc.Section{Title: "Floors", Lead: doc.Say("Limits of this machine without any transport, measured between blocks.")}
 	helped := map[string]bool{}
-	type kind struct{ unit, name string } // the name is that of a floor of models, which have a table of their own
+	type kind struct{ unit, name string } // floors of models have a table for each name
 	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) kind { return kind{f.Unit, unless(f.Model == "", f.Name)} }) {
 		unit := same[0].Unit
 		value := doc.Column{Name: cmp.Or(map[string]string{"B/s": "bandwidth"}[unit], "time"), Unit: unit}
@@ -76,7 +74,7 @@ func floors(r *metrics.Result) doc.Section {
 	return s
 }
 
-// unless is text where it is not left out.
+// unless returns text, or an empty string if out is true.
 func unless(out bool, text string) string {
 	if out {
 		return ""
@@ -84,7 +82,7 @@ func unless(out bool, text string) string {
 	return text
 }
 
-// floorSubject says whose floor it is.
+// floorSubject names the model, the transport, the host and the conditions of a floor.
 func floorSubject(f result.Floor) string {
 	whose := slices.Concat([]string{f.Variant, unless(f.Model == "", result.Model{Name: f.Model, Up: f.Up}.Label())}, f.Headings(),
 		[]string{unless(f.Host == "", "to "+f.Host)})
@@ -98,8 +96,8 @@ func floorSubject(f result.Floor) string {
 	return strings.Join(slices.DeleteFunc(append(whose, what...), func(part string) bool { return part == "" }), ", ")
 }
 
-// callTable lists the requests of a round, of transports that make any, and what
-// they cost a client that waits and the server.
+// callTable is the view of requests, for transports that make any: their number per round,
+// waiting times, and the cost at the server.
 func callTable(r *metrics.Result) doc.Section {
 	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Of("rpcs").Known() })
 	return oneTable("Requests", calling, append(columns(`rpcs=requests | !connections | !connecting | !handshakes | !handshaking | !retries |
@@ -107,7 +105,7 @@ func callTable(r *metrics.Result) doc.Section {
 		cpu_server=CPU of the server | peak_rss_server=memory of the server`), callsByKind)...)
 }
 
-// callsByKind are the requests of a round, the most frequent first.
+// callsByKind lists the requests of a round by kind, the most frequent first.
 var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: true}, func(c *metrics.Cell) doc.Cell {
 	calls, total, kinds := c.Tally(phase.Calls), int64(0), []string{}
 	for _, n := range calls {
@@ -123,13 +121,13 @@ var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: t
 	return words(kinds)
 }}
 
-// workers shows how the work scales, and what starting the workers costs.
+// workers is the view of clients per second, and of the time to start the workers.
 func workers(r *metrics.Result) doc.Section {
 	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
 	fields := columns(`±-client_rate=clients per second | ±spawn=starting the workers | ±import=of it importing | ±cold_work=cold round |
 		±start_ratio=start ÷ cold round | ±restart%=starting and ending, of the round`)
 	fields[3].Help = column("cold_round").Help
-	fields[4].Help = "where all of the interval is above 1, a session that is started for every round spends most of its time on starting " +
+	fields[4].Help = "if the whole interval is above 1, a session that is started for every round spends most of its time on starting " +
 		"the workers"
 	s := oneTable("Workers", started, fields...)
 	fresh := slices.DeleteFunc(started, func(c *metrics.Cell) bool { return !c.Respawn })
@@ -139,16 +137,16 @@ func workers(r *metrics.Result) doc.Section {
 			most = append(most, variant(c)+" ("+groupTitle(c.Group())+")")
 		}
 	}
-	say := "Where each round has fresh workers, the cold round is the round without starting them. "
+	say := "If each round has fresh workers, the cold round is the round without starting them. "
 	switch {
 	case len(fresh) == 0:
 		return s
 	case most == nil:
-		say += "Starting and ending them is nowhere shown to take most of a round."
+		say += "Starting and ending them is not shown to take most of a round in any cell."
 	case len(most) == len(fresh):
 		say += "Starting and ending them takes most of every round."
 	default:
-		say += "Starting and ending them takes most of the rounds of " + strings.Join(most, "; ") + ". Elsewhere that is not shown."
+		say += "Starting and ending them takes most of the rounds of " + strings.Join(most, "; ") + ". For the other cells, that is not shown."
 	}
 	s.Tail = doc.Say(say)
 	return s

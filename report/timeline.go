@@ -12,29 +12,28 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// An event is one entry of a trace as Chrome's tracing, Perfetto and Speedscope
-// read it. Times are microseconds. A span without dur is lost in Perfetto, so one of
-// 0 ns has it too.
+// An event is one entry of a trace in the format of Chrome, Perfetto and Speedscope. Times are
+// microseconds. Perfetto ignores a span without dur, so a span of 0 ns has it, too.
 type event struct {
 	Name  string         `json:"name"`
 	Type  string         `json:"ph"`
 	Start float64        `json:"ts"`
-	Took  *float64       `json:"dur,omitempty"` // of spans
+	Took  *float64       `json:"dur,omitempty"` // for spans only
 	PID   int            `json:"pid"`
 	TID   int            `json:"tid"`
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// leftOut tells the reader of a trace which spans it lacks.
-const leftOut = "spans that are sums of many short laps, as gRPC's encode, send, read and decode are: their start and end would be invented"
+// leftOut describes the spans that a trace lacks.
+const leftOut = "spans that are sums of many short intervals, such as gRPC's encode, send, read and decode, because they have no single start and end"
 
-// ErrNoTimeline is the error of format perfetto for a result without timelines.
-var ErrNoTimeline = errors.New("the result has no timeline: ipcbench run records one with --profile, for example --profile cpu")
+// ErrNoTimeline is returned by the format perfetto for a result without timelines.
+var ErrNoTimeline = errors.New("the result has no timeline: record one with ipcbench run --profile cpu")
 
-// writePerfetto writes the timelines of all cells as one Chrome trace: a process for
-// each process of each cell, a track for each lane. A span that overlaps another
-// one of its lane without lying in it gets a track of its own: a library's handler
-// works while the lane waits.
+// writePerfetto writes the timelines of all cells as one Chrome trace. Each process of a cell
+// is a process of the trace, and each lane has a track. A span that overlaps another one of
+// its lane without being nested gets its own track: a library's handler works while the lane
+// waits.
 func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
 	var events []event
 	pid := 0
@@ -59,13 +58,12 @@ func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
 	return nil
 }
 
-// lasting is a span; its times are nanoseconds.
+// lasting returns a span. start and end are in nanoseconds.
 func lasting(name string, pid, tid int, start, end int64) event {
 	return event{Name: name, Type: "X", PID: pid, TID: tid, Start: float64(start) / 1e3, Took: new(float64(end-start) / 1e3)}
 }
 
-// named returns the events that name a process or a track, and say at which place
-// it is shown.
+// named returns the events that set the name and the position of a process or a track.
 func named(kind string, pid, tid int, name string) []event {
 	order := tid
 	if kind == "process" {
@@ -77,7 +75,6 @@ func named(kind string, pid, tid int, name string) []event {
 	}
 }
 
-// rounds is the track of the rounds themselves.
 func rounds(t *result.Timeline, cell string, pid int) []event {
 	events := append(named("process", pid, 0, cell), named("thread", pid, 0, "rounds")...)
 	for i, n := range t.Rounds {
@@ -86,7 +83,6 @@ func rounds(t *result.Timeline, cell string, pid int) []event {
 	return events
 }
 
-// tracks are the spans of one process.
 func tracks(t *result.Timeline, process, pid int, name string) []event {
 	events := named("process", pid, 0, name)
 	var spans []int
@@ -95,12 +91,12 @@ func tracks(t *result.Timeline, process, pid int, name string) []event {
 			spans = append(spans, i)
 		}
 	}
-	slices.SortFunc(spans, func(a, b int) int { // a span before those that lie in it
+	slices.SortFunc(spans, func(a, b int) int { // a span before its nested spans
 		return cmp.Or(cmp.Compare(t.Lane[a], t.Lane[b]), cmp.Compare(t.Start[a], t.Start[b]), cmp.Compare(t.End[b], t.End[a]))
 	})
-	first := 0 // the lane's first track: tracks of a lane stand together
+	first := 0 // the lane's first track; its tracks are consecutive
 	for _, lane := range metrics.GroupBy(spans, func(i int) int { return t.Lane[i] }) {
-		var open [][]int64 // by track: the ends of the spans that are open, the innermost last
+		var open [][]int64 // per track: ends of the open spans, the innermost last
 		for _, i := range lane {
 			for k, ends := range open {
 				open[k] = slices.DeleteFunc(ends, func(end int64) bool { return end <= t.Start[i] })
@@ -129,7 +125,7 @@ func trackName(lane, nth int) string {
 		name = fmt.Sprintf("lane %d", lane)
 	}
 	if nth > 0 {
-		name += ", meanwhile"
+		name += ", overlapping"
 	}
 	return name
 }

@@ -10,11 +10,12 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A tunnel is one transport in one work that was measured with TLS: its cells in the clear,
-// with TLS and with mutual TLS, as far as they were measured, each against that in the clear.
+// A tunnel has the cells of one transport and work without TLS, with TLS and with mutual TLS,
+// if measured. Each is paired with the cell without TLS.
 type tunnel []pair
 
-// tunnelsOf returns those of all transports that have a price, or would have one on one host.
+// tunnelsOf returns the tunnels with a cell without TLS, and those on one host, where such a
+// cell could be measured.
 func tunnelsOf(r *metrics.Result) []tunnel {
 	var all []tunnel
 	order := func(c *metrics.Cell) float64 {
@@ -37,23 +38,23 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 	return all
 }
 
-// most is that with certificates at both ends, or else at the server alone.
+// most returns the pair with mutual TLS, or else the one with TLS.
 func (t tunnel) most() pair { return t[len(t)-1] }
 
-// title says what is sent in a tunnel, and over what.
+// title names the work of a tunnel, and the kind of socket.
 func (t tunnel) title() string {
 	c := t.most().cell
 	over := ", over Unix sockets"
 	if c.OverTCP() {
 		over = ", over TCP"
 	}
-	if c.Link != (link.Rate{}) { // which the group names
+	if c.Link != (link.Rate{}) { // the group's title names the link
 		over = ""
 	}
 	return groupTitle(c.Group()) + over
 }
 
-// priced returns what was measured with the most TLS, and in the clear.
+// priced returns, for tunnels with a cell without TLS, the pair with the most TLS.
 func priced(tunnels []tunnel) (all []pair) {
 	for _, t := range tunnels {
 		if p := t.most(); p.against != nil {
@@ -63,7 +64,7 @@ func priced(tunnels []tunnel) (all []pair) {
 	return all
 }
 
-// tlsPrices say what TLS adds to a round: time, CPU time and bytes.
+// tlsPrices is the view of the time, CPU time and bytes that TLS adds to a round.
 func tlsPrices(r *metrics.Result) doc.Section {
 	tunnels := tunnelsOf(r)
 	if len(tunnels) == 0 {
@@ -93,13 +94,13 @@ func tlsPrices(r *metrics.Result) doc.Section {
 	return s
 }
 
-// tunnelled names the transport of a cell where a title says over what it goes, and
-// something else whether with TLS.
+// tunnelled names the transport of a cell without its network and TLS, which are shown
+// elsewhere.
 func tunnelled(c *metrics.Cell) string {
 	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(variant(c))
 }
 
-// withTLS says with which TLS a cell is.
+// withTLS begins a sentence with the TLS of a cell.
 func withTLS(p pair) string {
 	if p.cell.TLS() == metrics.MutualTLS {
 		return "With mutual TLS"
@@ -107,7 +108,7 @@ func withTLS(p pair) string {
 	return "With TLS"
 }
 
-// tlsSentence says what a round takes with TLS, against one without it.
+// tlsSentence compares a round with TLS with one without.
 func tlsSentence(p pair) string {
 	round, cpu, handshake := p.ratio("round"), p.ratio("cpu_per_gb"), p.cell.Of("handshake")
 	long := doc.Bounded("1", round) + " times as long"
@@ -122,16 +123,16 @@ func tlsSentence(p pair) string {
 	return text
 }
 
-// tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
+// tlsTable has a row for each cell of tunnels: without TLS and with it.
 func tlsTable(all []pair, title string) doc.Table {
 	of, round, cpu, handshake := axes("transport"), column("-round"), column("cpu_per_gb=CPU"), column("handshake")
 	cpu.Key = "cpu_per_gb"
 	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{
 		{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
-		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same without TLS, which the ratios are of"},
+		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
 		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
-		{Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire", Middle: true}, handshake.Column,
+		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
 		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
 	})}
 	for _, p := range all {
@@ -147,7 +148,7 @@ func tlsTable(all []pair, title string) doc.Table {
 	return table
 }
 
-// tlsPlot shows what TLS makes of rounds and of CPU time.
+// tlsPlot shows rounds and CPU time as multiples of the same without TLS.
 func tlsPlot(all []pair, title string) doc.Plot {
 	plot := doc.Plot{Caption: "With TLS, " + title, Kind: doc.Dots, Value: doc.Axis{Name: "× without TLS", Unit: "1"}, Rule: new(1.0)}
 	for _, of := range [][2]string{{"round", "round"}, {"cpu_per_gb", "CPU time"}} {
@@ -162,13 +163,13 @@ func tlsPlot(all []pair, title string) doc.Plot {
 	return plot
 }
 
-// tlsNotes say what the prices rest on, and what was not measured.
+// tlsNotes explains the costs of TLS, and what was not measured.
 func tlsNotes(r *metrics.Result, tunnels []tunnel) []doc.Paragraph {
 	var texts, ciphers []string
 	var cells []*metrics.Cell
 	for _, t := range tunnels {
-		if n := len(t); n > 1 && t[n-2].cell.TLS() != metrics.NoTLS && texts == nil { // both on and mutual
-			texts = []string{"Certificates of workers are shown and checked in handshakes alone: what travels after that is encrypted in the same way."}
+		if n := len(t); n > 1 && t[n-2].cell.TLS() != metrics.NoTLS && texts == nil { // both kinds were measured
+			texts = []string{"Mutual TLS also checks the workers' certificates, in handshakes only: after that, data is encrypted in the same way."}
 		}
 		for _, p := range t {
 			cells, ciphers = append(cells, p.cell), append(ciphers, p.cell.Ciphers()...)
@@ -177,13 +178,13 @@ func tlsNotes(r *metrics.Result, tunnels []tunnel) []doc.Paragraph {
 	texts = append(texts, confidence(cells))
 	if slices.Sort(ciphers); len(ciphers) > 0 {
 		texts = append(texts, "Go encrypts in user space, with "+doc.List(slices.Compact(ciphers))+
-			". The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.")
+			". Encryption by the kernel (kTLS), which Go does not use, was not measured.")
 	}
 	return doc.Say(append(texts, inTheClear(r)...)...)
 }
 
-// inTheClear says what to run to see the price of TLS where nothing was measured without;
-// empty if nothing is missing, or if it would cross a network in the clear.
+// inTheClear returns a hint to measure without TLS, if that is missing. It is empty if that
+// would cross a network without TLS.
 func inTheClear(r *metrics.Result) []string {
 	var missing []string
 	for _, t := range tunnelsOf(r) {
@@ -198,13 +199,13 @@ func inTheClear(r *metrics.Result) []string {
 	}
 	where := ""
 	if r.Environment.Listen != "" {
-		where = " --listen 127.0.0.1" // where nothing has to leave the machine bare
+		where = " --listen 127.0.0.1" // unencrypted data stays on this machine
 	}
-	return []string{"What TLS costs is seen beside the same without it: add --transport " + strings.Join(missing, ",") + where + "."}
+	return []string{"To see what TLS costs, also measure without it: add --transport " + strings.Join(missing, ",") + where + "."}
 }
 
-// tlsLines say of the largest model what TLS makes of its rounds, for at most that many
-// transports, in a line or two.
+// tlsLines returns a line or two about the cost of TLS for rounds of the largest model, over
+// at most most transports.
 func tlsLines(r *metrics.Result, most int) (lines []string) {
 	all := priced(tunnelsOf(r))
 	if len(all) == 0 {
@@ -220,7 +221,7 @@ func tlsLines(r *metrics.Result, most int) (lines []string) {
 		long := " times as long over "
 		for _, p := range same[:min(len(same), most)] {
 			ratio := p.ratio("round")
-			parts = append(parts, doc.Bounded("1", ratio)+long+variant(p.against)+judged(ratio, " (not proved)", " (no difference shown)", ""))
+			parts = append(parts, doc.Bounded("1", ratio)+long+variant(p.against)+judged(ratio, " (too few blocks)", " (no difference shown)", ""))
 			long = " over "
 		}
 		line := withTLS(same[0]) + " a round takes " + doc.List(parts) + of + "."

@@ -91,7 +91,7 @@ func TestTLSSentences(t *testing.T) {
 			}
 		})
 	}
-	const hint = "What TLS costs is seen beside the same without it: add --transport http:network=tcp:tls=off"
+	const hint = "To see what TLS costs, also measure without it: add --transport http:network=tcp:tls=off"
 	for name, tt := range map[string]struct {
 		times      float64
 		edit       func(r *result.Result)
@@ -100,8 +100,8 @@ func TestTLSSentences(t *testing.T) {
 		"slower":     {1.8, func(*result.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
 		"on alone":   {1.8, func(r *result.Result) { blocks(r, ":tls=mutual", 0) }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first round.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
 		"the same":   {1, func(*result.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp (no difference shown)."},
-		"one block":  {1.8, func(r *result.Result) { blocks(r, "", 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but 1 block cannot prove it (run with --blocks 6). Handshakes take 2.45 ms before the first round.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (not proved)."},
-		"two blocks": {1.8, func(r *result.Result) { blocks(r, "", 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but 2 blocks cannot prove it (run with --blocks 6). Handshakes take 2.46 ms before the first round.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (not proved)."},
+		"one block":  {1.8, func(r *result.Result) { blocks(r, "", 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but there are too few blocks (1) to show it (use --blocks 6). Handshakes take 2.45 ms before the first round.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (too few blocks)."},
+		"two blocks": {1.8, func(r *result.Result) { blocks(r, "", 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but there are too few blocks (2) to show it (use --blocks 6). Handshakes take 2.46 ms before the first round.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (too few blocks)."},
 		"no plain":   {1.8, func(r *result.Result) { blocks(r, "=tcp", 0) }, hint + ".", hint + "."},
 		"off loopback": {1.8, func(r *result.Result) {
 			blocks(r, "=tcp", 0)

@@ -14,13 +14,13 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// verdictSentence says which transport to use, how sure that is, and what another
-// choice costs; at which rate, on a link that has one; and by what it ranks, where that
-// is not the round.
+// verdictSentence returns a verdict in words: which transport to use, how sure that is, and
+// the cost of other choices. It names the rate of a link, and the metric that ranks if it is
+// not round.
 func verdictSentence(v metrics.Verdict) string {
 	text := choice(v)
 	if rate, ok := Rate(v.Group.Link); ok {
-		text = "At " + rateText(rate) + " " + text
+		text = "At " + rateText(rate) + ", " + text
 	}
 	if among, ok := v.Among(result.InPython); ok {
 		text += " With workers in Python, " + first(among)
@@ -28,84 +28,75 @@ func verdictSentence(v metrics.Verdict) string {
 	return strings.Join(append([]string{text}, yardstickText(v.Yardstick)...), " ")
 }
 
-// yardstickText says in a sentence why not the round ranks; there is none if it does.
+// yardstickText explains why round is not the metric that ranks. It returns nothing if it is.
 func yardstickText(y metrics.Yardstick) []string {
 	switch {
 	case y.Off == nil:
 		return nil
 	case y.Off.Train != "":
-		return []string{"Ranked by " + y.By + " (a client's round trip without its training): a training of your own has no control."}
+		return []string{"Ranked by " + y.By + " (a client's round trip without its training), because --train runs have no control."}
 	case !y.Control.Known():
-		return []string{"Ranked by " + y.By + ": no " + metrics.Control + " did the same work."}
+		return []string{"Ranked by " + y.By + ", because no " + metrics.Control + " cell did the same work."}
 	}
-	return []string{fmt.Sprintf("Ranked by %s (a client's round trip without its training), as overhead is not known: a training took %s with %s, and %s with %s.",
+	return []string{fmt.Sprintf("Ranked by %s (a client's round trip without its training), because training took %s with %s but %s with %s, so overhead is unknown.",
 		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)}
 }
 
-// first says which transport to use, and how sure that is.
+// first returns which transport to use, and how sure that is.
 func first(v metrics.Verdict) string {
 	best := v.Best()
-	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" a "+v.By, doc.Plural(len(best.Timed()), "block")
+	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" per "+v.By, len(best.Timed())
 	switch {
 	case len(v.Ranked) == 1:
 		return variant(best) + " takes " + round + "; there is nothing to compare it with."
 	case v.Unclear():
-		return fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
-			variant(best), round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
+		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s (use --blocks %d).",
+			variant(best), round, blocks, fewNames(v.Tied, variant), max(stat.Blocks, 2*blocks))
 	case v.TooClose():
-		return either(v.Fastest(), variant) + ": too close to call, " + round + "."
+		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + "."
 	case v.Unproved:
-		return fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
+		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to show that it is the fastest (use --blocks %d).",
 			variant(best), round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
 	}
-	return fmt.Sprintf("%s is best, %s.", variant(best), round)
+	return fmt.Sprintf("%s is the fastest, %s.", variant(best), round)
 }
 
-// choice says that, and what another choice costs.
+// choice returns which transport to use, how sure that is, and the cost of other choices.
 func choice(v metrics.Verdict) string {
 	text, worst := first(v), v.Worst()
-	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
+	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " longer" }
 	switch {
 	case len(v.Ranked) == 1:
 		return text
 	case v.TooClose():
 		if !slices.Contains(v.Tied, worst) {
-			text += fmt.Sprintf(" The worst, %s, costs %s.", variant(worst), cost(worst))
+			text += fmt.Sprintf(" The slowest, %s, takes %s.", variant(worst), cost(worst))
 		}
 		return text
 	}
 	second := v.Ranked[1]
-	text += fmt.Sprintf(" The runner-up, %s, costs %s", variant(second), cost(second))
+	text += fmt.Sprintf(" The next, %s, takes %s", variant(second), cost(second))
 	if worst != second {
-		text += fmt.Sprintf("; the worst, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).More))
+		text += fmt.Sprintf("; the slowest, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).More))
 	}
 	return text + "."
 }
 
-// mostNamed is how many transports a verdict names that may be as fast.
+// mostNamed is the largest number of transports that a verdict names as equally fast.
 const mostNamed = 4
 
-// either names cells or lines: a, b or c.
-func either[T any](of []T, name func(T) string) string {
-	names := each(of, name)
-	if more := len(names) - mostNamed; more > 0 {
-		names = append(names[:mostNamed], doc.Plural(more, "other"))
-	}
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+// fewNames lists the names of at most mostNamed cells or lines: a, b and 2 more.
+func fewNames[T any](of []T, name func(T) string) string {
+	return doc.List(clip(each(of, name), mostNamed))
 }
 
-// mostSentences is how many verdicts are written as sentences; of more there is the
-// table alone.
+// mostSentences is the largest number of verdicts that are written as sentences. If there are
+// more, only the table is shown.
 const mostSentences = 8
 
 func verdicts(r *metrics.Result) doc.Section { return verdictSection(r, mostSentences) }
 
-// verdictSection has a sentence for each verdict if there are at most that many, or a
-// table.
+// verdictSection has a sentence for each verdict, or a table if there are more than most.
 func verdictSection(r *metrics.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
 	all := r.Verdicts()
@@ -118,7 +109,7 @@ func verdictSection(r *metrics.Result, most int) doc.Section {
 	s.Tables[0].For = doc.Programs
 	for _, v := range all {
 		g := v.Group
-		if _, ok := Rate(g.Link); ok { // which the sentence says
+		if _, ok := Rate(g.Link); ok { // the sentence names the rate
 			g.Link = link.Rate{}
 		}
 		s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
@@ -126,7 +117,7 @@ func verdictSection(r *metrics.Result, most int) doc.Section {
 	return s
 }
 
-// outcome says how sure the best is.
+// outcome returns how sure the best is, as the key outcome has it.
 func outcome(v metrics.Verdict) string {
 	switch {
 	case len(v.Ranked) == 1:
@@ -142,13 +133,13 @@ func outcome(v metrics.Verdict) string {
 // verdictTable has a row for each verdict.
 func verdictTable(all []metrics.Verdict) doc.Table {
 	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
-	t := doc.Table{Key: "verdict", Help: "cells that did the same work, and which of them are the fastest", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
+	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
 		{Name: "best"}, column("±round").Column,
-		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + metrics.Control},
-		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
+		{Name: "ranked by", Help: "the metric that is compared instead of rounds, if training took another time than with " + metrics.Control},
+		{Name: "next"}, {Name: "longer by", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
-		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
-		{Name: "best", For: doc.Programs, List: true, Help: "the transports that may be the fastest, each with the language of its workers where that is not Go: shm-slab (python)"},
+		{Name: "slowest"}, {Name: "longer by", Unit: "s"}, {Name: "CPU", Unit: "s"},
+		{Name: "best", For: doc.Programs, List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, such as shm-slab (python)"},
 		{Name: "outcome", For: doc.Programs, Help: "proved, too close to call, not proved, or nothing to compare with"},
 		{Name: "text", For: doc.Programs, Help: "the verdict in words"}})}
 	for i := range t.Columns {
@@ -158,7 +149,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 	}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
-		name := variant(best) + unless(!v.TooClose() && !v.Unproved, ", "+outcome(v))
+		name := variant(best) + unless(!v.TooClose(), ", too close to call") + unless(v.TooClose() || !v.Unproved, ", too few blocks")
 		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
 			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(unless(v.Off == nil, v.By))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
@@ -174,12 +165,12 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 	return t
 }
 
-// rankingTable has a row for each transport of each verdict: its place, and what a round
-// takes more than with the best.
+// rankingTable has a row for each transport of each verdict: its rank, and how much more it
+// takes than the best.
 func rankingTable(all []metrics.Verdict) doc.Table {
-	t := keyed("ranking", "a cell of a verdict", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
-		doc.Column{Name: "round_more", Unit: "s", Help: "what a round takes more than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "likewise, of its CPU time"},
-		doc.Column{Name: "transfer_more", Unit: "s", Help: "likewise, of a transfer, where that ranks and not the round"})
+	t := keyed("ranking", "a cell of a verdict, with its rank", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
+		doc.Column{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
+		doc.Column{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"})
 	for _, v := range all {
 		for k, c := range v.Ranked {
 			cost := v.Cost(c)
@@ -193,8 +184,8 @@ func rankingTable(all []metrics.Verdict) doc.Table {
 	return t
 }
 
-// summaries are a sentence for each build over all of its verdicts, where there
-// are more than a reader keeps in mind.
+// summaries returns one sentence for each build about all of its verdicts, if there are at
+// least three.
 func summaries(all []metrics.Verdict) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
@@ -206,16 +197,16 @@ func summaries(all []metrics.Verdict) []string {
 	return texts
 }
 
-// summary is the one sentence over verdicts. What is not proved is no win.
+// summary counts the verdicts that each transport wins. Only a proved verdict is a win.
 func summary(all []metrics.Verdict) string {
 	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Proved() })
 	won := metrics.GroupBy(wins, func(v metrics.Verdict) string { return variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []metrics.Verdict) int { return len(b) - len(a) })
 	parts := each(won, func(of []metrics.Verdict) string {
-		return fmt.Sprintf("%s is fastest in %d", variant(of[0].Best()), len(of))
+		return fmt.Sprintf("%s is the fastest in %d", variant(of[0].Best()), len(of))
 	})
 	if open := len(all) - len(wins); open > 0 {
-		parts = append(parts, fmt.Sprintf("too close to call or not proved in %d", open))
+		parts = append(parts, fmt.Sprintf("no transport is shown to be the fastest in %d", open))
 	}
 	return fmt.Sprintf("Of %d comparisons: %s.", len(all), doc.List(parts))
 }

@@ -10,15 +10,15 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A pair holds a cell against another one that did the same work.
+// A pair compares a cell with another one that did the same work.
 type pair struct {
-	name    string // of what both are, or whose
+	name    string // a codec, a transport or a project
 	cell    *metrics.Cell
 	against *metrics.Cell // nil if there is none
 }
 
-// ratio returns a sampled metric of the cell over that of the other one. It is not Known if
-// there is none.
+// ratio returns the ratio of a sampled metric of the cell to that metric of the other one. It
+// is not Known if there is no other cell.
 func (p pair) ratio(metric string) stat.Interval {
 	if p.against == nil {
 		return stat.None()
@@ -26,8 +26,8 @@ func (p pair) ratio(metric string) stat.Interval {
 	return p.cell.Ratio(metric, p.against)
 }
 
-// alike returns those of the cells whose rounds are known. Cells are together that differ in
-// one setting alone: group says what they do, and variant names their other settings.
+// alike groups the cells whose rounds are known. Cells of a group did the same according to
+// group, have the same other settings according to variant, and the same language.
 func alike(cells []*metrics.Cell, group func(c *metrics.Cell) metrics.Group, variant func(c *metrics.Cell) string) [][]*metrics.Cell {
 	type key struct {
 		metrics.Group
@@ -37,7 +37,6 @@ func alike(cells []*metrics.Cell, group func(c *metrics.Cell) metrics.Group, var
 	return metrics.GroupBy(known, func(c *metrics.Cell) key { return key{group(c), variant(c), c.Language} })
 }
 
-// find returns the first of the cells that is wanted, or nil.
 func find(cells []*metrics.Cell, wanted func(c *metrics.Cell) bool) *metrics.Cell {
 	if i := slices.IndexFunc(cells, wanted); i >= 0 {
 		return cells[i]
@@ -45,15 +44,16 @@ func find(cells []*metrics.Cell, wanted func(c *metrics.Cell) bool) *metrics.Cel
 	return nil
 }
 
-// byGroup returns the pairs by group, and those of the largest model. There must be one.
+// byGroup returns the pairs by group, and the pairs of the largest model. There must be a
+// pair.
 func byGroup(all []pair) (groups [][]pair, largest []pair) {
 	groups = metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
 	payload := func(of []pair) int64 { return of[0].cell.Model.Payload() }
 	return groups, slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(payload(a), payload(b)) })
 }
 
-// judged returns what to say of a ratio: one that the blocks do not prove, one that shows no
-// difference, or one that shows some.
+// judged returns the text for a ratio: unproved if there are too few blocks, same if it shows
+// no difference, or shown.
 func judged(ratio stat.Interval, unproved, same, shown string) string {
 	switch {
 	case !ratio.Sure():
@@ -64,12 +64,11 @@ func judged(ratio stat.Interval, unproved, same, shown string) string {
 	return shown
 }
 
-// cannotProve is what follows where a ratio seems to be something.
+// cannotProve ends a statement for which there are too few blocks.
 func cannotProve(ratio stat.Interval) string {
-	return fmt.Sprintf(", but %s cannot prove it (run with --blocks %d)", doc.Plural(ratio.Blocks, "block"), stat.Blocks)
+	return fmt.Sprintf(", but there are too few blocks (%d) to show it (use --blocks %d)", ratio.Blocks, stat.Blocks)
 }
 
-// strong makes paragraphs of texts that stand out.
 func strong(texts ...string) []doc.Paragraph {
 	all := doc.Say(texts...)
 	for i := range all {

@@ -10,7 +10,7 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// groupTitle says what the cells of a group have in common.
+// groupTitle names the settings that the cells of a group have in common.
 func groupTitle(g metrics.Group) string {
 	t := fmt.Sprintf("%s, %s in %s", g.Model.Name, size(g.Model.Bytes), doc.Plural(g.Model.Tensors, "tensor"))
 	if g.Model.Up != "" {
@@ -19,7 +19,7 @@ func groupTitle(g metrics.Group) string {
 	return strings.Join(append([]string{t, load(g)}, g.Headings()...), ", ")
 }
 
-// rateText writes the rate of a link, in bit/s, without zeros that say nothing.
+// rateText writes the rate of a link, in bit/s, without trailing zeros.
 func rateText(bits float64) string {
 	number, unit, _ := strings.Cut(doc.Quantity("bit/s", bits), " ")
 	if strings.Contains(number, ".") {
@@ -28,7 +28,7 @@ func rateText(bits float64) string {
 	return number + " " + unit
 }
 
-// plainVariant names the transport of a cell without its codec, and without what its
+// plainVariant names the transport of a cell without its codec, and without settings that its
 // link or workers on other hosts imply.
 func plainVariant(c *metrics.Cell) string {
 	if c.Remote() {
@@ -40,8 +40,8 @@ func plainVariant(c *metrics.Cell) string {
 	return c.Uncoded()
 }
 
-// variant is the name of a cell's transport with its codec and the language of its
-// workers, for readers; and whether what it says is not proved.
+// variant names a cell for readers: its transport, its codec, the language of its workers, and
+// that it is unproved.
 func variant(c *metrics.Cell) string {
 	name := plainVariant(c)
 	if c.Encoded() {
@@ -50,7 +50,7 @@ func variant(c *metrics.Cell) string {
 	return metrics.InLanguage(name, c.Language) + unless(c.Unproved == "", " (unproved)")
 }
 
-// load says how many workers and clients a group has, and its build.
+// load returns the numbers of workers and clients of a group, and its build.
 func load(g metrics.Group) string {
 	return doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client") + unless(g.Build == "", ", "+g.Build)
 }
@@ -65,7 +65,7 @@ func between(least, most int, noun string) string {
 	return fmt.Sprintf("%d to %s", least, doc.Plural(most, noun))
 }
 
-// fullCommit names what a build was made of, for other programs.
+// fullCommit names the commit of a build, for other programs.
 func fullCommit(commit string, dirty bool) string {
 	return commit + unless(!dirty, "+dirty")
 }
@@ -80,7 +80,7 @@ func oneIf(yes bool) float64 {
 // lastOf returns the last element of a path.
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// quoted writes a word of a command line so that a shell reads it as one.
+// quoted writes a word so that a shell reads it as one word.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`&;|<>()*?[]{}!~#") {
 		return word
@@ -100,7 +100,7 @@ func confidence(cells []*metrics.Cell) string {
 	case least >= stat.Confidence:
 		return "±: 95 % confidence interval over blocks (each a session of fresh processes)."
 	case most > 0:
-		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), too few of them for 95 %%: run with --blocks %d.", stat.Blocks)
+		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), which are too few for 95 %%: use --blocks %d.", stat.Blocks)
 	}
-	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) says nothing about the next. Run with --blocks %d for 95 %% confidence.", stat.Blocks)
+	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) does not show how much blocks vary. Use --blocks %d for 95 %% confidence.", stat.Blocks)
 }

@@ -18,7 +18,7 @@ import (
 type change struct{ file, old, new string }
 
 // comment changes nothing that is compiled.
-var comment = change{"transports/batched/encode.go", "// encode makes", "// encode, as ever, makes"}
+var comment = change{"transports/batched/encode.go", "// encode returns", "// encode always returns"}
 
 // slower makes gRPC's encoder hash every nth byte of all that it sends. Every ninth adds
 // some 15 % to a round, and all of them more than as much again.
@@ -110,7 +110,7 @@ func TestPullRequest(t *testing.T) {
 		"make exits with %d, and the script with %s:\n%s", code, r.code, r.log)
 	check.That(t, strings.HasPrefix(r.page, marker+"**Of 3 cells: ") || strings.HasPrefix(r.page, marker+"**No difference shown in 3 cells; "),
 		"the page does not begin with the verdict:\n%s", r.page)
-	check.That(t, strings.Contains(beforeTable(r.page), " of a cell share 2 layouts of base and head: "),
+	check.That(t, strings.Contains(beforeTable(r.page), " of a cell share 2 layouts of base and head, "),
 		"it was not measured in two layouts:\n%s", r.page)
 	page, err := os.ReadFile(filepath.Join(clone, "out", "page.html"))
 	check.That(t, err == nil && strings.Contains(string(page), "What changed"), "%v: no page with what changed, of %d bytes", err, len(page))

@@ -7,48 +7,47 @@ import (
 	"ipcbench/internal/kernel"
 )
 
-// An Average folds clients' updates into the next global model: federated
-// averaging (McMahan et al., "Communication-Efficient Learning of Deep Networks
-// from Decentralized Data", 2017), one update at a time.
+// An Average computes the weighted average of clients' updates, which is the next model,
+// one update at a time. This is federated averaging (McMahan et al.,
+// "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017).
 //
-// Updates have to be folded in client order: floating-point addition is not
-// associative, and in a fixed order the model is the same bit for bit whichever
-// client finished first. The rule for each data type:
+// Updates must be folded in client order. Floating-point addition is not associative, so
+// only a fixed order gives the same bits whichever client finished first. The rule for
+// each data type:
 //
 //   - f32 and f64 accumulate in their own precision, in the next model's memory.
-//   - f16 and bf16 accumulate in float32 and are rounded once, to nearest even.
-//   - i8, i16 and u8 accumulate in float32, i32 and i64 in float64. The sum is
-//     divided by the total weight, rounded once, to nearest even, and clamped to
-//     the type's range. So with weights that are whole numbers, such as counts of
-//     samples, the result is exact as long as the sum of all weights times the
-//     largest value is below 2^24 or 2^53: a counter on which the clients agree
-//     does not drift.
-//   - A bool is true if the clients that say so, with any value but 0, hold more
-//     than half the weight, counted in float64.
+//   - f16 and bf16 accumulate in float32 and are rounded once, ties to even.
+//   - i8, i16 and u8 accumulate in float32, i32 and i64 in float64. The sum is divided by
+//     the total weight, rounded once, ties to even, and clamped to the type's range. With
+//     whole weights, such as counts of samples, the result is exact while the total
+//     weight times the largest value is below 2^24 or 2^53. So a counter with the same
+//     value at all clients does not drift.
+//   - A bool is true if the clients with any value but 0 have more than half of the
+//     weight, summed in float64.
 //
 // A NaN stays a NaN, but its other bits depend on the processor.
 //
-// Where few words change, [Average.BeginFrom] makes an average of differences: a word
-// that no client has changed keeps its bits. To f32 and f64, shares of the differences
-// are added one by one. Of the other types, they are summed up as above, added to the
-// model's word, and rounded and clamped once. It is a rule of its own for floats; of
-// integers and bools the result is the same, as long as it is exact.
+// If few elements change, use [Average.BeginFrom]: it averages differences, so an element
+// that no client has changed keeps its bits. For f32 and f64, shares of the differences
+// are added one by one. For other types, differences are summed as above, added to the
+// model's element, and rounded and clamped once. For floats, results differ from the
+// rules above; for integers and bools they are equal as long as they are exact.
 //
-// An Average keeps its scratch memory: after the first round nothing is
-// allocated.
+// An Average keeps its scratch memory, so a round allocates nothing. Only one goroutine
+// may use it at a time.
 type Average struct {
 	layout *Layout
-	narrow [][]float32 // scratch of f16, bf16, i8, i16 and u8 tensors
-	wide   [][]float64 // scratch of i32, i64 and bool tensors
+	narrow [][]float32 // sums of f16, bf16, i8, i16 and u8 tensors
+	wide   [][]float64 // sums of i32, i64 and bool tensors
 
 	next   *Package
-	base   *Package // of differences; nil for none
-	total  float64  // weight of the round
-	weight float64  // folded so far
-	folded int      // updates
+	base   *Package // model to average differences from; nil for none
+	total  float64  // expected weight of all updates
+	weight float64  // weight of the updates folded
+	folded int      // number of updates folded
 }
 
-// NewAverage returns an Average for models of layout l.
+// NewAverage returns an Average for models of layout l, with all scratch memory.
 func NewAverage(l *Layout) *Average {
 	a := &Average{layout: l, narrow: make([][]float32, l.Len()), wide: make([][]float64, l.Len())}
 	for i := range l.Len() {
@@ -63,10 +62,9 @@ func NewAverage(l *Layout) *Average {
 	return a
 }
 
-// Begin starts a round whose result is written to next. Tensors whose lengths
-// vary have no average and are an error. total is the sum of the weights of all
-// updates that will be folded. It must lie between 2^-53 and 2^53, so that no
-// product leaves the range of its type.
+// Begin starts a round whose result will be in next. total is the sum of the weights of
+// all updates; it must be between 2^-53 and 2^53, so that no product leaves its type's
+// range. next must have the Average's layout, without Var tensors.
 func (a *Average) Begin(next *Package, total float64) error {
 	if next.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of models of another layout")
@@ -81,9 +79,8 @@ func (a *Average) Begin(next *Package, total float64) error {
 	return nil
 }
 
-// BeginFrom starts a round whose result is base, but for the words in which an update
-// differs from it: the average of the differences is added to these. base must not
-// change until Finish, and a word that equals its own in all updates keeps its bits.
+// BeginFrom starts a round like [Average.Begin], but averages the differences of updates
+// from base. It copies base to next. base must not change until Finish.
 func (a *Average) BeginFrom(next, base *Package, total float64) error {
 	if err := a.Begin(next, total); err != nil {
 		return err
@@ -100,9 +97,8 @@ func (a *Average) BeginFrom(next, base *Package, total float64) error {
 	return nil
 }
 
-// Fold adds update with the given weight, and keeps nothing of it. Updates of
-// another layout and weights that are negative or not finite are errors. One
-// goroutine folds at a time.
+// Fold adds update with the given weight and keeps no reference to it. It is an error if
+// the layout differs, or if weight is negative or not finite.
 func (a *Average) Fold(update *Package, weight float64) error {
 	if update.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of updates of another layout")
@@ -147,13 +143,13 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	return nil
 }
 
-// Finish completes the next model: it writes what was accumulated in scratch
-// memory. It is an error if nothing was folded, or not all of the total weight.
+// Finish completes the next model. It is an error if nothing was folded, or if the
+// weights folded do not add up to the total.
 func (a *Average) Finish() error {
 	if a.folded == 0 {
 		return fmt.Errorf("tensor: average of no updates")
 	}
-	// The sums may differ in their last bits, if they were made in another order.
+	// Sums made in another order may differ in their last bits.
 	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
 		return fmt.Errorf("tensor: updates of weight %v were folded, of %v in all", a.weight, a.total)
 	}
@@ -181,7 +177,7 @@ func (a *Average) Finish() error {
 	return nil
 }
 
-// finish writes what the sums make, of a model or of what is added to one.
+// finish writes the averages of sums to dst, or adds them if a.base is set.
 func finish[A float32 | float64, T Number](a *Average, r *kernel.Rule[A, T], dst []T, acc []A) {
 	if a.base != nil {
 		r.Add(dst, acc, a.total)
@@ -190,7 +186,7 @@ func finish[A float32 | float64, T Number](a *Average, r *kernel.Rule[A, T], dst
 	r.Finish(dst, acc, a.total)
 }
 
-// foldDifferences adds to the sums what update changes of the base.
+// foldDifferences adds the differences of update from the base.
 func (a *Average) foldDifferences(update *Package, weight float64) {
 	share := weight / a.total
 	for t := range update.Len() {

@@ -37,7 +37,7 @@ var accessors = map[DType]accessor{
 	I8: plain[int8](), I16: plain[int16](), I32: plain[int32](), I64: plain[int64](),
 }
 
-// setElems writes values, which d must be able to hold, to data.
+// setElems writes values, which d must be able to represent, to data.
 func setElems(data []byte, d DType, values []float64) {
 	for i, v := range values {
 		accessors[d].set(data, i, v)
@@ -56,8 +56,8 @@ func vector(t testing.TB, d DType, n int) *Layout {
 	return mustLayout(t, []Spec{{Name: "v", DType: d, Shape: []int{n}}})
 }
 
-// averaged returns what the rules of Average make of one element of clients, which from is
-// in the base. Without a base, it is 0.
+// averaged returns the average of one element of several clients by the rules of Average. From is the element of the
+// base, or 0 without a base.
 func averaged(d DType, weights, values []float64, from float64) float64 {
 	total, trues, sum := 0.0, 0.0, new(big.Rat)
 	for i, w := range weights {
@@ -82,8 +82,8 @@ func averaged(d DType, weights, values []float64, from float64) float64 {
 	return 0
 }
 
-// floats adds products one by one. Each product and each sum is rounded by itself, to
-// float32 except for f64: two roundings of a sum of float32s are as good as one.
+// floats adds products one by one. Each product and each sum is rounded separately, to float32 except for f64. Rounding
+// a sum of float32s twice gives the same result as rounding it once.
 func floats(d DType, weights, values []float64, total, from float64) float64 {
 	round := func(v float64) float64 { return float64(float32(v)) }
 	if d == F64 {
@@ -106,8 +106,8 @@ func floats(d DType, weights, values []float64, total, from float64) float64 {
 	return accessors[d].get(rounded, 0)
 }
 
-// TestAverage: averages, and averages of differences from a base, are what the rules make
-// of each element, at sizes around the steps of all loops.
+// TestAverage: averages, and averages of differences from a base, follow the rules for each element, at sizes around
+// the steps of all loops.
 func TestAverage(t *testing.T) {
 	edges := map[DType][]float64{
 		F16: {-4, 65504, -65504, math.Inf(1)}, BF16: {0, -4, math.Inf(1)}, F32: {0, -4, math.Inf(1)}, F64: {0, -4, math.Inf(1)},
@@ -132,10 +132,10 @@ func TestAverage(t *testing.T) {
 		}
 		for _, n := range []int{0, 1, 7, 8, 33, 513} {
 			l := vector(t, d, n)
-			before, a := Alloc(l), NewAverage(l) // one for all: what is left of a round must not show in the next
+			before, a := Alloc(l), NewAverage(l) // one for all rounds, because leftovers of a round must not affect the next
 			for c, weights := range append(clients, clients...) {
 				base, next, total := Alloc(l), Alloc(l), 0.0
-				Fill(next, 99) // what was there must not show
+				Fill(next, 99) // old contents must not affect the average
 				for _, w := range weights {
 					total += w
 				}
@@ -169,7 +169,7 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// The limits of i64 are not exact as floats; a result beyond them is clamped.
+// TestAverageClampsI64: an average beyond the limits of i64, which are not exact as floats, is clamped.
 func TestAverageClampsI64(t *testing.T) {
 	l := vector(t, I64, 2)
 	p, next, a := Alloc(l), Alloc(l), NewAverage(l)
@@ -182,8 +182,7 @@ func TestAverageClampsI64(t *testing.T) {
 	check.Equal(t, Slice[int64](next.View(0)), []int64{math.MaxInt64, math.MinInt64})
 }
 
-// mixedLayout has every data type at sizes around the steps of all loops, and
-// scalars and empties.
+// mixedLayout has every data type at sizes around the steps of all loops, with scalars and empty tensors.
 func mixedLayout(t testing.TB) *Layout {
 	var specs []Spec
 	for _, d := range DTypes() {
@@ -195,12 +194,12 @@ func mixedLayout(t testing.TB) *Layout {
 	return mustLayout(t, specs)
 }
 
-// round has a client of each weight train its part of the model, and returns the average
-// of the updates. If the key changes a part, it is of differences.
+// round trains one client per weight and returns the average of the updates. If the key changes only a share of the
+// elements, it averages differences from the model.
 func round(t testing.TB, model *Package, key Key, weights ...float64) *Package {
 	t.Helper()
 	a, next, update, total := NewAverage(model.Layout()), Alloc(model.Layout()), Alloc(model.Layout()), 0.0
-	Fill(next, 99) // what was there must not show
+	Fill(next, 99) // old contents must not affect the average
 	for _, w := range weights {
 		total += w
 	}
@@ -219,8 +218,8 @@ func round(t testing.TB, model *Package, key Key, weights ...float64) *Package {
 	return next
 }
 
-// The models of a session are the same on every processor, and in every version
-// whose results are compared, also if their words change in part.
+// TestModelsAreTheSameEverywhere: a session's models are the same on every processor, and in every version whose
+// results are compared, even if only a share of the elements changes.
 func TestModelsAreTheSameEverywhere(t *testing.T) {
 	model, part := Alloc(mixedLayout(t)), Alloc(mixedLayout(t))
 	Fill(model, 1)
@@ -240,7 +239,7 @@ func TestModelsAreTheSameEverywhere(t *testing.T) {
 	check.Equal(t, model.Layout().Digest(), 0x4bbb2919ca0d008d, "digest of the layout")
 }
 
-// Over many rounds nothing becomes a NaN, an infinity or a bool of 2.
+// TestModelsStaySound: in many rounds no element becomes a NaN, an infinity or a bool of 2.
 func TestModelsStaySound(t *testing.T) {
 	model := Alloc(mixedLayout(t))
 	Fill(model, 5)
@@ -250,7 +249,7 @@ func TestModelsStaySound(t *testing.T) {
 	}
 }
 
-// sound checks that floats are near 1 and bools are bools.
+// sound checks that floats are between 0.5 and 4, and bools are 0 or 1.
 func sound(t testing.TB, p *Package) {
 	t.Helper()
 	for i := range p.Len() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// byteUnits are tried in order when parsing, so longer suffixes come first.
+// byteUnits are tried in order, so longer suffixes come first.
 var byteUnits = []struct {
 	suffix string
 	bytes  int
@@ -16,7 +16,8 @@ var byteUnits = []struct {
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
 }
 
-// ParseBytes reads a size such as "64MiB", "1.5GB" or "4096".
+// ParseBytes reads a size such as "64MiB", "1.5GB" or "4096". The result must be a whole
+// number of bytes.
 func ParseBytes(s string) (int, error) {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(s, u.suffix)
@@ -24,7 +25,7 @@ func ParseBytes(s string) (int, error) {
 			continue
 		}
 		if n, err := strconv.Atoi(number); err == nil && n >= 0 && n <= math.MaxInt/u.bytes {
-			return n * u.bytes, nil // exact, where a float would not be
+			return n * u.bytes, nil // exact, unlike a float
 		}
 		f, err := strconv.ParseFloat(number, 64)
 		n := f * float64(u.bytes)
@@ -39,8 +40,8 @@ func ParseBytes(s string) (int, error) {
 	return 0, fmt.Errorf("size %q: want a number with an optional unit: B, KB, MB, GB, KiB, MiB, GiB", s)
 }
 
-// FormatBytes writes n so that ParseBytes reads it back: in the largest binary
-// unit that divides it, else in bytes.
+// FormatBytes returns a text that ParseBytes reads as n: in the largest binary unit that
+// divides n, else in bytes.
 func FormatBytes(n int) string {
 	for _, u := range []struct {
 		suffix string

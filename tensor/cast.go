@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// A Number is a Go type that tensors' elements can be viewed as. f16 and bf16
-// are viewed as uint16.
+// A Number is a Go type for viewing a tensor's elements. f16 and bf16 are viewed as
+// uint16.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Slice returns b viewed as a slice of T: the same memory, not a copy. A
-// remainder of len(b) that fills no element is left out. It panics if b does
-// not start at a multiple of T's size; package memory always does.
+// Slice returns b as a slice of T: a view, not a copy. Bytes at the end that fill no
+// element are left out. Slice panics if b does not start at a multiple of T's size; the
+// memory of packages always does.
 func Slice[T Number](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -32,20 +32,20 @@ func Slice[T Number](b []byte) []T {
 	return unsafe.Slice((*T)(p), len(b)/size)
 }
 
-// Alloc returns a package for l in fresh heap memory, aligned to [Align].
+// Alloc returns a package for l in new heap memory, aligned to [Align] and zeroed.
 func Alloc(l *Layout) *Package {
 	mem := make([]byte, l.size+Align)
 	if l.size == 0 {
 		return NewPackage(l, mem)
 	}
-	// Arithmetic on an integer copy of the address only decides where the slice
-	// starts; the slice expression below is bounds-checked.
+	// An integer copy of the address only chooses where the slice starts; the slice
+	// expression below is bounds-checked.
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (Align - 1))
 	return NewPackage(l, mem[skip:skip+l.size])
 }
 
-// toPage returns how many bytes of b, which is not empty, come before the first
-// that begins a page of memory.
+// toPage returns the number of bytes of b, which must not be empty, before its first page
+// boundary.
 func toPage(b []byte) int {
-	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) % page) // the address is only looked at
+	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) % page) // the address is only read
 }

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// A Change says how much of a tensor is made to differ from the one it comes from:
-// a share of the words, one element each, or a share of whole rows of dimension 0.
-// The zero Change is all of it, by the rule of [Train].
+// A Change is the share of a tensor's elements, or of its whole rows of dimension 0, that
+// a round changes. The zero Change means all elements, by the rule of [Train].
 //
-// Any other chooses as many as its share says, wherever one looks: one in each stretch
-// of 1/share, at a place that depends on the seed. What is chosen always changes, and
-// stays the kind of number that it was.
+// Otherwise one element (or row) is chosen in each stretch of 1/share, at a position that
+// depends on the seed. So the share is the same throughout a tensor. A chosen element
+// always changes, but a number stays a number, an infinity an infinity, and a NaN a NaN.
+// docs/reference/arithmetic.md has the formula.
 type Change struct {
-	parts int // of a million; 0 is all
+	parts int // millionths; 0 means all
 	rows  bool
 }
 
 const million = 1_000_000
 
-// ParseChange reads what String writes: "2%", "0.5%", "2%/rows". All of it is the zero
-// Change.
+// ParseChange reads a share such as "2%", "0.5%" or "2%/rows", from 0.0001% to 100%.
+// "100%" is the zero Change, also with "/rows".
 func ParseChange(text string) (Change, error) {
 	share, rows := strings.CutSuffix(text, "/rows")
 	number, percent := strings.CutSuffix(share, "%")
 	whole, fraction, dot := strings.Cut(number, ".")
-	const digits = 4 // a part of a million is 0.0001 %
+	const digits = 4 // a millionth is 0.0001 %
 	parts, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", max(0, digits-len(fraction))), 10, 32)
 	if !percent || err != nil || len(fraction) > digits || whole == "" || dot && fraction == "" || parts < 1 || parts > million {
 		return Change{}, fmt.Errorf("%q: want a share from 0.0001%% to 100%% of the words, such as 2%% or 0.5%%, or of the rows, such as 2%%/rows", text)
@@ -50,16 +50,14 @@ func (c Change) String() string {
 	return text
 }
 
-// MarshalText returns c as users write it.
 func (c Change) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText makes c what users have written.
 func (c *Change) UnmarshalText(text []byte) (err error) {
 	*c, err = ParseChange(string(text))
 	return err
 }
 
-// Share returns which share of the words changes, on average.
+// Share returns the average share of elements that change: above 0 and at most 1.
 func (c Change) Share() float64 {
 	if c.parts == 0 {
 		return 1
@@ -70,11 +68,11 @@ func (c Change) Share() float64 {
 // Rows reports whether whole rows change.
 func (c Change) Rows() bool { return c.rows }
 
-// runs walks through the ranges of elements that change, of one tensor, in order. In the
-// stretch from j/share to (j+1)/share, the place is a number that depends on j, and moves
-// on by one where it fell on the choice of the stretch before. Of more than half, those
-// that stay are chosen in this way: however large the share is, two clients choose
-// independently.
+// runs iterates over the ranges of elements of one tensor that change, in order. Stretch
+// j is from j/share to (j+1)/share. The position in it is a number that depends on j, or
+// one more if the stretch before chose that element. For shares above one half, the
+// elements that stay are chosen in this way. So two clients choose independently, however
+// large the share is.
 type runs struct {
 	rows, width int
 	share       uint64
@@ -82,10 +80,10 @@ type runs struct {
 	stream      uint64
 
 	j       uint64
-	decided int // rows before this one
+	decided int // rows before this one are done
 }
 
-// runs walks through a tensor of so many rows and elements in use.
+// runs returns the iterator for a tensor with this many rows and elements in use.
 func (c Change) runs(rows, elems int, stream uint64) runs {
 	r := runs{rows: elems, width: 1, share: uint64(c.parts), stream: stream}
 	if c.rows {
@@ -97,8 +95,8 @@ func (c Change) runs(rows, elems int, stream uint64) runs {
 	return r
 }
 
-// next returns the next range, which may be empty. If there is none, that is the end of
-// the tensor.
+// next returns the next range, which may be empty. If more is false, from and to are the
+// end of the tensor.
 func (r *runs) next() (from, to int, more bool) {
 	if r.decided >= r.rows {
 		end := r.rows * r.width
@@ -115,7 +113,7 @@ func (r *runs) next() (from, to int, more bool) {
 	return from * r.width, to * r.width, true
 }
 
-// apply sets tensor t of to, which is as long as that of from, to what becomes of it.
+// apply sets tensor t of to, which is as long as in from, to the changed tensor of from.
 func (c Change) apply(to, from *Package, t int, stream uint64) {
 	if c == (Change{}) {
 		xor(to, from, t, stream)
@@ -149,18 +147,16 @@ func alter[T bitsOf](words []T, d DType, r runs) {
 	}
 }
 
-// altered returns what becomes of element i, which is w: bits of the mask are turned
-// over, one at least. Of an infinity or a NaN it is the sign, as other bits would make
-// one of the other.
+// altered returns w, element i, with some bits of the mask flipped, at least one. For an
+// infinity or a NaN it flips the sign, because other bits would turn one into the other.
 func altered[T bitsOf](w, mask T, stream uint64, i int) T {
-	exponent := ^mask << 1 >> 1 // of a float; 0 of an integer
+	exponent := ^mask << 1 >> 1 // exponent bits of a float; 0 for an integer
 	if exponent != 0 && w&exponent == exponent {
 		return w ^ ^mask ^ exponent
 	}
 	return w ^ max(T(word(stream, i))&mask, 1)
 }
 
-// prove checks what apply writes.
 func (c Change) prove(to, from *Package, t int, stream uint64) error {
 	if c == (Change{}) {
 		return proveXor(to, from, t, stream)

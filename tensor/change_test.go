@@ -17,8 +17,7 @@ func mustChange(t testing.TB, text string) Change {
 	return check.Value(ParseChange(text))(t)
 }
 
-// TestParseChange: what is written is read again, and anything else is an error that
-// says what is possible.
+// TestParseChange: a written change is read again, and any other text is an error that shows the possible forms.
 func TestParseChange(t *testing.T) {
 	for _, text := range append(changes, "0.0001%", "12.3456%") {
 		c := mustChange(t, text)
@@ -35,7 +34,7 @@ func TestParseChange(t *testing.T) {
 	}
 }
 
-// chosen has a 1 for each word that changes.
+// chosen returns a 1 for each element that changes.
 func (c Change) chosen(rows, elems int, stream uint64) []byte {
 	chosen := make([]byte, elems)
 	r := c.runs(rows, elems, stream)
@@ -47,7 +46,7 @@ func (c Change) chosen(rows, elems int, stream uint64) []byte {
 	return chosen
 }
 
-// special returns a model of one tensor, with -0, a denormal, infinities and a NaN in it.
+// special returns a model of one tensor with -0, a denormal, infinities and a NaN in it.
 func special(t testing.TB, d DType, shape ...int) *Package {
 	p := Alloc(mustLayout(t, []Spec{{Name: "x", DType: d, Shape: shape}}))
 	Fill(p, 1)
@@ -62,9 +61,8 @@ func special(t testing.TB, d DType, shape ...int) *Package {
 	return p
 }
 
-// TestChangeDensity: of many words, K clients that choose independently change
-// 1 - (1-P)^K, within 0.2 points, and 0.35 where a stretch is a little more than two
-// words; and one client changes exactly P (guard 23).
+// TestChangeDensity: K clients that choose independently change 1 - (1-P)^K of many elements, within 0.2 percentage
+// points, or 0.35 if runs are slightly longer than two elements. One client changes exactly P (guard 23).
 func TestChangeDensity(t *testing.T) {
 	const n = 1 << 20
 	for _, text := range []string{"0.5%", "1%", "2%", "10%", "30%", "37%", "49%", "50%", "70%", "90%", "99%", "2%/rows", "70%/rows"} {
@@ -92,8 +90,7 @@ func TestChangeDensity(t *testing.T) {
 	}
 }
 
-// TestChangeOfSmallTensors: a tensor with fewer words than one of which is chosen has
-// its share too.
+// TestChangeOfSmallTensors: even tensors that are too small for one chosen element each have their share on average.
 func TestChangeOfSmallTensors(t *testing.T) {
 	for _, text := range []string{"2%", "70%", "2%/rows"} {
 		for _, elems := range []int{1, 3, 64} {
@@ -108,8 +105,8 @@ func TestChangeOfSmallTensors(t *testing.T) {
 	}
 }
 
-// TestChosenWordsChange: exactly what is chosen changes, by Train and by Advance, and
-// remains the kind of number that it was: -0, denormals, infinities and NaNs too.
+// TestChosenWordsChange: Train and Advance change exactly the chosen elements, and each keeps its kind: number,
+// infinity, NaN or bool.
 func TestChosenWordsChange(t *testing.T) {
 	for _, d := range DTypes() {
 		for _, text := range changes[1:] {
@@ -133,12 +130,11 @@ func TestChosenWordsChange(t *testing.T) {
 	}
 }
 
-// element returns the bits of element i.
 func element(data []byte, i int, d DType) uint64 {
 	return binary.LittleEndian.Uint64(append(bytes.Clone(data[i*d.Size():(i+1)*d.Size()]), make([]byte, 8)...))
 }
 
-// kind tells numbers, infinities and NaNs apart; and bools from what is none.
+// kind distinguishes numbers, infinities and NaNs, and bools from invalid bools.
 func kind(d DType, w uint64) string {
 	f := accessors[d].get(binary.LittleEndian.AppendUint64(nil, w), 0)
 	switch {
@@ -152,9 +148,8 @@ func kind(d DType, w uint64) string {
 	return "number"
 }
 
-// TestDifferencesKeepBits: whatever a word is, it stays that if no client changes it;
-// and of f32, nearly all that some client changes are others afterwards: the density of
-// the next version is 1 - (1-P)^K, within 0.2 points (guard 23).
+// TestDifferencesKeepBits: an element that no client changes keeps its bits. For f32, the share of elements that differ
+// in the next version is 1 - (1-P)^K within 0.2 percentage points (guard 23).
 func TestDifferencesKeepBits(t *testing.T) {
 	const n = 1 << 18
 	for _, d := range DTypes() {
@@ -184,8 +179,8 @@ func TestDifferencesKeepBits(t *testing.T) {
 	}
 }
 
-// TestFillNormal: floats have a mean of 0 and a deviation of 0.02, and lie as those of a
-// bell do; few exponents hold most of them, and their other bits are all there.
+// TestFillNormal: floats have a mean of 0 and a deviation of 0.02, and two thirds are within one deviation. Three
+// exponents hold most of them.
 func TestFillNormal(t *testing.T) {
 	for _, d := range []DType{F16, BF16, F32, F64} {
 		const n = 1 << 18
@@ -204,7 +199,7 @@ func TestFillNormal(t *testing.T) {
 		}
 		mean, deviation, within := sum/n, math.Sqrt(squares/n), float64(near)/n
 		check.That(t, math.Abs(mean) <= 0.0002 && math.Abs(deviation-0.0202) <= 0.0001, "%v: mean %v, deviation %v", d, mean, deviation)
-		check.That(t, math.Abs(within-0.67) <= 0.01, "%v: %.3f lie within one deviation", d, within) // of a normal one 0.683
+		check.That(t, math.Abs(within-0.67) <= 0.01, "%v: %.3f lie within one deviation", d, within) // 0.683 for a normal distribution
 		most := exponents[-5] + exponents[-6] + exponents[-7]
 		check.That(t, most >= n*7/10, "%v: three exponents hold %d of %d", d, most, n)
 		other := Alloc(p.Layout())

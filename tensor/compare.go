@@ -7,8 +7,8 @@ import (
 	"ipcbench/internal/kernel"
 )
 
-// Same checks every byte in use of p against want, which has the same layout, and
-// returns an error that names the first tensor and byte that differ.
+// Same returns nil if all bytes in use of p and want, which must have the same layout,
+// are equal. Otherwise the error names the first tensor and element that differ.
 func Same(p, want *Package) error {
 	for t := range want.Len() {
 		a, b := p.View(t), want.View(t)
@@ -27,8 +27,8 @@ func Same(p, want *Package) error {
 	return nil
 }
 
-// Differing returns how many elements of p have other bits than those of q, which has
-// the same layout. Where lengths vary, so do all elements of a tensor that has another.
+// Differing returns the number of elements whose bits differ between p and q, which must
+// have the same layout. If a tensor's rows in use differ, all of its elements in p count.
 func Differing(p, q *Package) int {
 	n := 0
 	for t := range p.Len() {
@@ -58,7 +58,7 @@ func differing[T bitsOf](a, b []T) (n int) {
 	return n
 }
 
-// Elements returns how many p has.
+// Elements returns the number of elements in use of all tensors.
 func (p *Package) Elements() (n int) {
 	for t := range p.Len() {
 		n += len(p.View(t)) / p.Layout().Spec(t).DType.Size()
@@ -66,18 +66,19 @@ func (p *Package) Elements() (n int) {
 	return n
 }
 
-// A Deviation sums up how far numbers are from those that they stand for. Numbers that
-// are not finite, or that stand for such, are left out.
+// A Deviation accumulates the errors of values against the values expected. Pairs with a
+// value that is not finite are left out.
 type Deviation struct {
-	Max float64 // the largest, as a share of the largest number of its tensor
+	Max float64 // largest error, as a share of the largest magnitude in the same tensor
 
 	errors, numbers float64 // sums of squares
 }
 
-// RMS returns the root of the mean square, as a share of that of the numbers.
+// RMS returns the root mean square of the errors, as a share of the root mean square of
+// the values expected.
 func (d Deviation) RMS() float64 { return ratio(math.Sqrt(d.errors), math.Sqrt(d.numbers)) }
 
-// Add adds those of p from want, which has the same layout and lengths.
+// Add adds the errors of p against want, which must have the same layout and rows in use.
 func (d *Deviation) Add(p, want *Package) {
 	for t := range want.Len() {
 		a, b := p.View(t), want.View(t)
@@ -118,7 +119,7 @@ func deviate[T Number](d *Deviation, p, want []T, value func(T) float64) {
 	d.Max = max(d.Max, ratio(most, largest))
 }
 
-// ratio is a finite number, also where there is nothing to divide by.
+// ratio returns a / b, or a finite number if b is 0.
 func ratio(a, b float64) float64 {
 	if a == 0 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestSame: any byte that differs is found and named.
+// TestSame: a difference in any byte is an error that names the tensor.
 func TestSame(t *testing.T) {
 	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: "second", DType: U8, Shape: []int{11}}})
 	p, want := Alloc(l), Alloc(l)
@@ -23,7 +23,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestDiffering: words are counted by their bits, of every type.
+// TestDiffering: elements of every type are compared by their bits and counted once.
 func TestDiffering(t *testing.T) {
 	for _, d := range DTypes() {
 		l := vector(t, d, 100)
@@ -31,7 +31,7 @@ func TestDiffering(t *testing.T) {
 		for _, i := range []int{0, 7, 99} {
 			p.View(0)[i*d.Size()] = 1
 		}
-		p.View(0)[8*d.Size()-1] |= 0x80 // the last byte of a word that differs already
+		p.View(0)[8*d.Size()-1] |= 0x80 // the last byte of an element that differs already
 		check.Equal(t, []int{Differing(p, q), p.Elements()}, []int{3, 100}, d, "differ, of")
 	}
 	l := ragged(t)
@@ -42,8 +42,8 @@ func TestDiffering(t *testing.T) {
 	check.That(t, n != 0 && n < all, "%d of %d words differ, want those of the tensor with other rows", n, all)
 }
 
-// TestDeviation: known answers, of every type that can hold them. What is not finite is
-// left out, and what has nothing to be compared with is finite.
+// TestDeviation: known answers for every type that can represent them. Elements that are not finite are left out, and
+// the deviation from zeros is finite.
 func TestDeviation(t *testing.T) {
 	for _, d := range []DType{F16, BF16, F32, F64, I8, I16, I32, I64, U8} {
 		l := vector(t, d, 4)

@@ -5,8 +5,8 @@ import "fmt"
 // A DType is the type of a tensor's elements.
 type DType uint8
 
-// The ten data types that every transport carries. The zero DType is invalid,
-// so that a forgotten one is noticed.
+// The ten data types that every transport carries. The zero DType is invalid, so that a
+// missing one is noticed.
 const (
 	F16 DType = iota + 1
 	BF16
@@ -21,9 +21,9 @@ const (
 	lastDType = U8
 )
 
-// dtypes has a row for each DType: its name, the bytes of one element, and which
-// bits of an element may change freely. Changing them makes no NaN, no infinity, no
-// number of another sign or magnitude, and no bool other than 0 or 1.
+// dtypes has for each DType its name, the bytes of an element, and the mask of bits that
+// may change freely. Under it, a finite float keeps its sign and exponent, and a bool
+// stays 0 or 1.
 var dtypes = [lastDType + 1]struct {
 	name string
 	size int
@@ -41,7 +41,7 @@ var dtypes = [lastDType + 1]struct {
 	U8:   {"u8", 1, 0xff},
 }
 
-// DTypes returns all data types in their fixed order.
+// DTypes returns all data types in ascending order.
 func DTypes() []DType {
 	all := make([]DType, 0, lastDType)
 	for d := DType(1); d <= lastDType; d++ {
@@ -53,7 +53,7 @@ func DTypes() []DType {
 // Valid reports whether d is one of the ten data types.
 func (d DType) Valid() bool { return d >= 1 && d <= lastDType }
 
-// Size returns the bytes of one element, and 0 if d is invalid.
+// Size returns the bytes of one element, or 0 if d is invalid.
 func (d DType) Size() int {
 	if !d.Valid() {
 		return 0
@@ -72,7 +72,7 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// ParseDType is the inverse of String.
+// ParseDType returns the type whose String is name, or an error if there is none.
 func ParseDType(name string) (DType, error) {
 	for d := DType(1); d <= lastDType; d++ {
 		if dtypes[d].name == name {
@@ -82,16 +82,14 @@ func ParseDType(name string) (DType, error) {
 	return 0, fmt.Errorf("tensor: unknown dtype %q", name)
 }
 
-// MarshalText returns the name of d.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText makes d the type of that name.
 func (d *DType) UnmarshalText(name []byte) (err error) {
 	*d, err = ParseDType(string(name))
 	return err
 }
 
-// wordMask returns the mask of d repeated over the 8 bytes of a word.
+// wordMask returns the mask of d, repeated over 8 bytes.
 func (d DType) wordMask() uint64 {
 	m := dtypes[d].mask
 	for bits := 8 * d.Size(); bits < 64; bits *= 2 {

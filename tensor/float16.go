@@ -6,9 +6,10 @@ import (
 	"ipcbench/internal/kernel"
 )
 
-// Widen writes src's elements, floats of type d, to dst as float32s: exactly, but
-// those of f64, which it rounds to nearest even. A NaN becomes a quiet one. dst has as
-// many elements.
+// Widen writes src's elements, which have type d, to dst as float32. The conversion is
+// exact except for F64, which is rounded to nearest, ties to even. NaNs of other types
+// than F32 become quiet. dst must have as many elements as src. Widen panics if d is not
+// a float type.
 func Widen(dst []float32, src []byte, d DType) {
 	switch d {
 	case F16:
@@ -26,7 +27,8 @@ func Widen(dst []float32, src []byte, d DType) {
 	}
 }
 
-// Narrow is the inverse of Widen, and rounds to nearest even.
+// Narrow is the inverse of Widen: it writes src to dst as elements of type d. F16 and
+// BF16 are rounded to nearest, ties to even. It panics if d is not a float type.
 func Narrow(dst []byte, src []float32, d DType) {
 	switch d {
 	case F16:

@@ -9,23 +9,23 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Align is the alignment, in bytes, of every tensor in a package: one cache
-// line, and enough for any vector load.
+// Align is the alignment of every tensor in a [Layout], in bytes: one cache line, and
+// enough for any vector load.
 const Align = 64
 
-// A Spec names one tensor of a model and says what it is.
+// A Spec is the name, type and shape of one tensor of a model.
 type Spec struct {
 	Name  string `json:"name"`
 	DType DType  `json:"dtype"`
 	Shape []int  `json:"shape,omitempty"` // no entry is a scalar; an entry of 0 is an empty tensor
 
-	// Var makes dimension 0 a capacity: how many of its rows are in use is said
-	// by each package. See [Package.SetRows].
+	// Var makes dimension 0 a capacity: each package sets how many of its rows are in
+	// use. See [Package.SetRows].
 	Var bool `json:"var,omitempty"`
 }
 
-// elems returns the number of elements, and an error if the shape has a
-// negative entry or the count does not fit.
+// elems returns the number of elements, or an error if a dimension is negative or the
+// number overflows.
 func (s Spec) elems() (int, error) {
 	n, zero := 1, false
 	for _, d := range s.Shape {
@@ -46,8 +46,8 @@ func (s Spec) elems() (int, error) {
 	return n, nil
 }
 
-// Bytes returns the size of the tensor's data in bytes: of all rows, if they
-// vary.
+// Bytes returns the size of the tensor in bytes, at capacity if it is Var. An invalid
+// type, a Var scalar, a negative dimension or an overflow is an error.
 func (s Spec) Bytes() (int, error) {
 	if !s.DType.Valid() {
 		return 0, fmt.Errorf("tensor: %q: invalid %v", s.Name, s.DType)
@@ -65,19 +65,19 @@ func (s Spec) Bytes() (int, error) {
 	return n * s.DType.Size(), nil
 }
 
-// A Layout is an ordered list of specs with a place for each one in one block
-// of memory. It is immutable: two packages have the same layout if and only if
-// they have the same *Layout.
+// A Layout is an ordered list of specs with an offset for each in one block of memory. It
+// is immutable. Two packages have the same layout only if they have the same *Layout.
 type Layout struct {
 	specs   []Spec
-	offsets []int // of each tensor in a contiguous block, multiples of Align
-	sizes   []int // of each tensor, bytes
-	size    int   // of the block, a multiple of Align
+	offsets []int // of each tensor in the block, in bytes; multiples of Align
+	sizes   []int // of each tensor, in bytes
+	size    int   // of the block, in bytes; a multiple of Align
 	payload int   // sum of sizes
-	vars    []int // the tensors whose lengths vary
+	vars    []int // indices of the Var tensors
 }
 
-// NewLayout places specs one after another, each at a multiple of [Align].
+// NewLayout places specs in order, each at a multiple of [Align]. It copies specs.
+// Invalid specs and a size that overflows are errors.
 func NewLayout(specs []Spec) (*Layout, error) {
 	l := &Layout{
 		specs:   make([]Spec, len(specs)),
@@ -110,30 +110,28 @@ func (l *Layout) Len() int { return len(l.specs) }
 // Spec returns the spec of tensor i. The caller must not change its shape.
 func (l *Layout) Spec(i int) Spec { return l.specs[i] }
 
-// Specs returns all specs, from which [NewLayout] makes an equal layout in another
-// process. The caller must not change their shapes.
+// Specs returns all specs; [NewLayout] makes an equal layout of them in another process.
+// The caller must not change their shapes.
 func (l *Layout) Specs() []Spec { return slices.Clone(l.specs) }
 
-// Offset returns where tensor i starts in a contiguous block, in bytes.
+// Offset returns the offset of tensor i in the block, in bytes.
 func (l *Layout) Offset(i int) int { return l.offsets[i] }
 
-// Var reports whether the length of any tensor varies. The sizes of a layout are
-// those of all rows, whatever a package uses of them.
+// Var reports whether any tensor is Var. The sizes of a layout are at capacity.
 func (l *Layout) Var() bool { return l.vars != nil }
 
-// Bytes returns the size of tensor i in bytes.
+// Bytes returns the size of tensor i, in bytes.
 func (l *Layout) Bytes(i int) int { return l.sizes[i] }
 
-// Size returns the size of the whole block in bytes, padding included.
+// Size returns the size of the block with padding, in bytes.
 func (l *Layout) Size() int { return l.size }
 
-// Payload returns the sum of the sizes of all tensors, without padding: the
+// Payload returns the sum of the sizes of all tensors, in bytes, without padding: the
 // bytes that count as delivered.
 func (l *Layout) Payload() int { return l.payload }
 
-// Digest returns a hash of all names, dtypes and shapes, and of which lengths
-// vary. Peers compare it to
-// make sure that they speak of the same model.
+// Digest returns a hash (XXH3) of all specs. Peers compare it to check that they have the
+// same layout.
 func (l *Layout) Digest() uint64 {
 	var b []byte
 	for _, s := range l.specs {
@@ -150,7 +148,6 @@ func (l *Layout) Digest() uint64 {
 	return xxh3.Hash(b)
 }
 
-// appendShape appends the dimensions to b.
 func (s Spec) appendShape(b []byte) []byte {
 	for _, d := range s.Shape {
 		b = binary.AppendUvarint(b, uint64(d))

@@ -10,8 +10,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A13: the ten data types, their names and sizes. The numbers are stored in
-// results and on wires, so they do not change.
+// TestDTypes (A13): ten data types, their names, sizes and numbers. Numbers are stored in results and on wires, so they
+// must not change.
 func TestDTypes(t *testing.T) {
 	want := []struct {
 		name string
@@ -38,7 +38,7 @@ func TestDTypes(t *testing.T) {
 	}
 }
 
-// A name may come from a file: an error quotes it, so that it cannot write to a terminal.
+// wild is a name that would control a terminal. Names may come from files, so errors must quote them.
 const wild = "w\x1b[2J\n"
 
 func TestSpecBytes(t *testing.T) {
@@ -76,7 +76,7 @@ func TestSpecBytes(t *testing.T) {
 	}
 }
 
-// A8: offsets increase, are multiples of 64, and no two tensors intersect.
+// TestLayoutPlaces (A8): offsets increase, are multiples of 64, and no two tensors overlap.
 func TestLayoutPlaces(t *testing.T) {
 	sizes := []int{0, 1, 63, 64, 65, 0, 0, 127, 128, 129, 1}
 	var specs []Spec
@@ -111,7 +111,7 @@ func TestLayoutOverflow(t *testing.T) {
 	}
 }
 
-// A layout owns its shapes, and its specs make an equal one.
+// TestLayoutIsImmutable: a layout owns its shapes, and its specs make an equal one.
 func TestLayoutIsImmutable(t *testing.T) {
 	shape := []int{2, 3}
 	specs := []Spec{{Name: "a", DType: F32, Shape: shape}, {Name: "b", DType: I64}}
@@ -125,8 +125,7 @@ func TestLayoutIsImmutable(t *testing.T) {
 	check.That(t, l.Digest() == digest && mustLayout(t, l.Specs()).Digest() == digest, "the same specs have another digest")
 }
 
-// Every part of a layout counts in its digest, and parts do not run into each
-// other.
+// TestDigestTellsLayoutsApart: every part of a layout affects its digest, and adjacent parts cannot be confused.
 func TestDigestTellsLayoutsApart(t *testing.T) {
 	a := Spec{Name: "a", DType: F32, Shape: []int{2, 3}}
 	layouts := [][]Spec{

@@ -2,10 +2,10 @@ package tensor
 
 import "ipcbench/internal/kernel"
 
-// FillNormal writes seeded numbers to every tensor of p. Floats are spread as a bell,
-// around 0 with a standard deviation of 0.02, as trained weights are: their exponents
-// repeat, and their other bits do not. Each is a sum of integers, so that it has the
-// same bits on every machine and in every language. Other types are those of [Fill].
+// FillNormal writes seeded numbers to every tensor of p. Floats are distributed almost
+// normally, with mean 0 and standard deviation 0.02, like trained weights: their
+// exponents repeat, and their other bits do not. Each is a sum of integers, so it has the
+// same bits on every machine and in every language. Other types are as in [Fill].
 func FillNormal(p *Package, seed uint64) {
 	for t := range p.Len() {
 		stream := Key{Seed: seed, Round: -1, Client: -1}.stream(t)
@@ -34,8 +34,8 @@ func fillNormal[T uint16 | float32](words []T, stream uint64, of func(float32) T
 	}
 }
 
-// normal returns number i of a stream: the sum of five integers of 60 bits, less half
-// of the most that it can be, in units that make the deviation 0.0202.
+// normal returns number i of a stream: the sum of five integers of 60 bits, minus half of
+// the largest sum, scaled to a standard deviation of 0.0202.
 func normal(stream uint64, i int) float64 {
 	const terms, size = 5, 60
 	sum := -int64(terms << (size - 1))

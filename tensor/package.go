@@ -7,46 +7,45 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Package is a receipt and the tensors of one layout: a global model on its
-// way down, or a client's update on its way up.
+// A Package is a receipt and the tensors of one layout: a model sent by the server, or an
+// update sent by a client.
 //
-// A package belongs to the transport that made it and is lent to its user. The
-// memory of its tensors may be shared with other processes and, where the
-// contract says so, be read-only. It must not be used after it was released.
+// A package belongs to the transport that made it and is lent to its user. Its memory may
+// be shared with other processes; if the transport's contract says so, it is read-only. A
+// package must not be used after its release.
 type Package struct {
-	// Receipt is everything that is not a tensor. The sender sets it before it
-	// hands the package over and may reuse the slice's memory afterwards; the
-	// receiver must not change it.
+	// Receipt is all data other than tensors. The sender sets it before sending and may
+	// reuse its memory afterwards. The receiver must not change it.
 	Receipt []byte
 
-	// Coding says of each tensor what it is an encoding of, and Plain holds what was
-	// encoded: of a model what it decodes to, for whoever cannot decode. Both are nil of a package
-	// whose tensors are what they are. The sender sets them before it hands the package
-	// over, and leaves what they hold as it is until it has the package back. No receiver
-	// gets them, and a transport that has no words for them ignores them.
+	// Coding describes how each tensor is encoded. Plain is the package that was encoded
+	// (for a model, the decoded one), to serve receivers that cannot decode. Both are nil
+	// if the package is not encoded. The sender sets them before sending, and must not
+	// change their contents until the package is released. They are not sent as such:
+	// transports whose protocol does not describe encodings ignore them.
 	Coding []Coding
 	Plain  *Package
 
 	layout *Layout
-	data   [][]byte // the bytes in use
-	rows   []int    // in use, of every tensor; nil if no length varies
+	data   [][]byte // of each tensor, the rows in use
+	rows   []int    // rows in use of each tensor; nil if no tensor is Var
 
 	lent   atomic.Bool
 	ledger *Ledger
 	free   func(*Package)
 }
 
-// A Coding says what the bytes of an encoded tensor are made of.
+// A Coding describes the encoding of one tensor.
 type Coding struct {
-	Spec     Spec     // of the tensor that they decode to
-	Steps    []string // by name, in the order of encoding; none: they are the tensor's own
-	Lossless bool     // they decode to exactly what the sender had
-	Base     int64    // the version of the model from which they are the difference; -1 if they stand alone
+	Spec     Spec     // of the decoded tensor
+	Steps    []string // codec stages, in the order of encoding; none if the bytes are the tensor's own
+	Lossless bool     // decoding gives exactly the sender's values
+	Base     int64    // version of the model to decode against; -1 for none
 }
 
-// NewPackage returns a package whose tensors lie in mem at the offsets of l. It
-// keeps mem, which must start at a multiple of 8, and panics if mem is smaller
-// than l.Size.
+// NewPackage returns a package whose tensors are parts of mem, at the offsets of l. It
+// keeps mem, which must start at a multiple of 8, and panics if mem is smaller than
+// l.Size.
 func NewPackage(l *Layout, mem []byte) *Package {
 	if len(mem) < l.size {
 		panic(fmt.Sprintf("tensor: %d bytes of memory for a layout of %d", len(mem), l.size))
@@ -59,8 +58,8 @@ func NewPackage(l *Layout, mem []byte) *Package {
 	return p
 }
 
-// NewScattered returns a package whose tensor i is data[i]. It keeps data, whose
-// entries it changes with the rows in use, and panics if its lengths are not those of l.
+// NewScattered returns a package whose tensor i is data[i]. It keeps data and changes its
+// entries if rows in use change. It panics if the lengths are not the sizes in l.
 func NewScattered(l *Layout, data [][]byte) *Package {
 	if len(data) != len(l.specs) {
 		panic(fmt.Sprintf("tensor: %d tensors for a layout of %d", len(data), len(l.specs)))
@@ -75,18 +74,15 @@ func NewScattered(l *Layout, data [][]byte) *Package {
 	return p
 }
 
-// Layout returns the layout that p was made with.
 func (p *Package) Layout() *Layout { return p.layout }
 
-// Len returns the number of tensors.
 func (p *Package) Len() int { return len(p.data) }
 
-// View returns the memory of tensor i: not a copy. Where its length varies, it is
-// that of the rows in use.
+// View returns the memory of tensor i, not a copy: only the rows in use.
 func (p *Package) View(i int) []byte { return p.data[i] }
 
-// CopyFrom copies all tensors, their rows in use and the receipt of q, which must
-// have the same layout, into p.
+// CopyFrom copies all tensors of q, its rows in use and its receipt into p. It panics if
+// their layouts differ.
 func (p *Package) CopyFrom(q *Package) {
 	if p.layout != q.layout {
 		panic("tensor: copy between packages of different layouts")
@@ -100,12 +96,11 @@ func (p *Package) CopyFrom(q *Package) {
 	p.Receipt = append(p.Receipt[:0], q.Receipt...)
 }
 
-// Hash returns a digest of the bytes of all tensors, in order, without padding.
-// Packages with equal tensors have equal hashes wherever their memory lies. Where
-// lengths vary, the rows in use count and how many they are.
+// Hash returns a hash (XXH3) of all tensors in order, without padding. It depends on the
+// bytes and rows in use, not on where they are in memory.
 func (p *Package) Hash() uint64 { return p.hash(func(int, uint64) {}) }
 
-// Hashes returns the hash after each tensor. The last is that of the package.
+// Hashes returns the hash after each tensor; the last one equals [Package.Hash].
 func (p *Package) Hashes() []uint64 {
 	all := make([]uint64, len(p.data))
 	h := p.hash(func(i int, h uint64) { all[i] = h })
@@ -121,13 +116,13 @@ func (p *Package) hash(after func(i int, h uint64)) (h uint64) {
 		after(i, h)
 	}
 	for _, i := range p.layout.vars {
-		h = mix(h, uint64(p.rows[i])) // a row may have no bytes
+		h = mix(h, uint64(p.rows[i])) // rows may have no bytes
 	}
 	return h
 }
 
-// Lend marks p as given out, counted in ledger, until Release calls free. It
-// panics if p is already out: that is a fault of the transport.
+// Lend marks p as lent and counts it in ledger. [Package.Release] will call free, if not
+// nil. Lend panics if p is lent already, which is a bug of the transport.
 func (p *Package) Lend(ledger *Ledger, free func(*Package)) {
 	if !p.lent.CompareAndSwap(false, true) {
 		panic("tensor: package lent twice")
@@ -136,9 +131,8 @@ func (p *Package) Lend(ledger *Ledger, free func(*Package)) {
 	ledger.out.Add(1)
 }
 
-// Release gives a lent package back. Any goroutine may call it, also after the
-// transport was shut down. It panics if p is not out, since somebody else may
-// already be writing to that memory.
+// Release returns a lent package. Any goroutine may call it, even after the transport was
+// shut down. It panics if p is not lent, because its memory may already be in use again.
 func (p *Package) Release() {
 	ledger, free := p.ledger, p.free
 	if !p.lent.CompareAndSwap(true, false) {
@@ -150,8 +144,8 @@ func (p *Package) Release() {
 	ledger.out.Add(-1)
 }
 
-// A Ledger counts packages that are out. The zero Ledger is empty.
+// A Ledger counts lent packages. The zero Ledger is empty.
 type Ledger struct{ out atomic.Int64 }
 
-// Out returns how many packages have been lent and not yet released.
+// Out returns the number of packages that are lent and not released.
 func (l *Ledger) Out() int { return int(l.out.Load()) }

@@ -52,8 +52,8 @@ func TestScatteredPackage(t *testing.T) {
 	panics(t, `"b": 65 bytes, layout says 8`, func() { NewScattered(l, [][]byte{a, a}) })
 }
 
-// Equal tensors have equal hashes wherever they lie; the padding and the receipt
-// do not count; every bit does.
+// TestPackageCopyAndHash: equal tensors have equal hashes wherever they are in memory. Every bit of them counts;
+// padding and the receipt do not.
 func TestPackageCopyAndHash(t *testing.T) {
 	l := mustLayout(t, twoTensors)
 	p, q := Alloc(l), NewScattered(l, [][]byte{make([]byte, 65), make([]byte, 8)})
@@ -79,8 +79,7 @@ func TestPackageCopyAndHash(t *testing.T) {
 	panics(t, "different layouts", func() { p.CopyFrom(Alloc(mustLayout(t, twoTensors))) })
 }
 
-// A byte that moves from the end of one tensor to the start of the next is
-// noticed.
+// TestHashKnowsWhereTensorsEnd: the hash changes if a byte moves from the end of one tensor to the start of the next.
 func TestHashKnowsWhereTensorsEnd(t *testing.T) {
 	hash := func(sizes ...int) uint64 {
 		var specs []Spec
@@ -98,7 +97,7 @@ func TestLendAndRelease(t *testing.T) {
 	p := Alloc(mustLayout(t, twoTensors))
 	panics(t, "package released twice", p.Release)
 	var freed *Package
-	for range 2 { // a package is lent again and again
+	for range 2 { // a package can be lent repeatedly
 		freed = nil
 		p.Lend(&ledger, func(q *Package) {
 			freed = q
@@ -114,7 +113,7 @@ func TestLendAndRelease(t *testing.T) {
 	p.Release()
 }
 
-// However many goroutines release a package at once, one does.
+// TestReleaseOnce: of several goroutines that release a package at once, one succeeds.
 func TestReleaseOnce(t *testing.T) {
 	var ledger Ledger
 	p := Alloc(mustLayout(t, twoTensors))

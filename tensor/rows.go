@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// rows returns the rows of a tensor: its capacity, if its length varies.
+// rows returns the capacity of dimension 0; a scalar has one row.
 func (s Spec) rows() int {
 	if len(s.Shape) == 0 {
 		return 1
@@ -13,8 +13,8 @@ func (s Spec) rows() int {
 	return s.Shape[0]
 }
 
-// Rows returns how many rows of tensor i are in use. A tensor whose length does
-// not vary uses all of dimension 0, and a scalar is one row.
+// Rows returns the number of rows of tensor i that are in use. Without Var, these are all
+// rows; a scalar has one row.
 func (p *Package) Rows(i int) int {
 	if p.rows == nil {
 		return p.layout.specs[i].rows()
@@ -22,8 +22,9 @@ func (p *Package) Rows(i int) int {
 	return p.rows[i]
 }
 
-// SetRows says that the first n rows of tensor i, whose length must vary, are in
-// use. What lies behind them stays in memory and goes nowhere.
+// SetRows sets the rows in use of tensor i to the first n. The tensor must be Var, and n
+// must be between 0 and its capacity. Rows that are not in use keep their memory and are
+// not sent.
 func (p *Package) SetRows(i, n int) error {
 	s := p.layout.specs[i]
 	switch {
@@ -36,7 +37,7 @@ func (p *Package) SetRows(i, n int) error {
 	return nil
 }
 
-// setRows does it for a tensor whose length varies and n in its range.
+// setRows is SetRows without checks.
 func (p *Package) setRows(i, n int) {
 	size, row := p.layout.sizes[i], 0
 	if all := p.layout.specs[i].rows(); all > 0 {
@@ -59,8 +60,7 @@ func (p *Package) ResetRows() {
 	}
 }
 
-// Payload returns the sum of the bytes in use of all tensors: what counts as
-// delivered.
+// Payload returns the bytes of all tensors that are in use, which count as delivered.
 func (p *Package) Payload() int {
 	n := p.layout.payload
 	for _, i := range p.layout.vars {
@@ -69,8 +69,8 @@ func (p *Package) Payload() int {
 	return n
 }
 
-// AppendRows appends the rows in use to b, for [Package.TakeRows] at the other
-// end: a varint for each tensor whose length varies, so nothing if none does.
+// AppendRows appends the rows in use to b, as one varint per Var tensor.
+// [Package.TakeRows] reads them in another process.
 func (p *Package) AppendRows(b []byte) []byte {
 	for _, i := range p.layout.vars {
 		b = binary.AppendUvarint(b, uint64(p.rows[i]))
@@ -78,16 +78,15 @@ func (p *Package) AppendRows(b []byte) []byte {
 	return b
 }
 
-// TakeRows sets the rows in use to those in b, which may come from anywhere: it
-// must hold exactly what AppendRows writes for this layout, and is otherwise an
-// error that changes nothing.
+// TakeRows sets the rows in use from b, which is untrusted. If AppendRows cannot have
+// written b for this layout, TakeRows returns an error and changes nothing.
 func (p *Package) TakeRows(b []byte) error {
 	rest := b
 	for _, i := range p.layout.vars {
 		s := p.layout.specs[i]
 		n, size := binary.Uvarint(rest)
 		switch {
-		case size <= 0 || size > 1 && rest[size-1] == 0: // there is one way to write a number
+		case size <= 0 || size > 1 && rest[size-1] == 0: // only the shortest form of a number is valid
 			return fmt.Errorf("tensor: %q: its rows are not a number", s.Name)
 		case n > uint64(s.rows()):
 			return fmt.Errorf("tensor: %q: %d rows, want 0 to %d", s.Name, n, s.rows())

@@ -8,7 +8,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// ragged has tensors whose lengths vary between two that do not.
+// ragged has tensors of varying length between two of fixed length.
 func ragged(t testing.TB) *Layout {
 	t.Helper()
 	return mustLayout(t, []Spec{
@@ -21,7 +21,7 @@ func ragged(t testing.TB) *Layout {
 	})
 }
 
-// setRows sets the rows of ragged's four tensors whose lengths vary.
+// setRows sets the rows of ragged's four tensors of varying length.
 func setRows(t testing.TB, p *Package, rows ...int) {
 	t.Helper()
 	for i, n := range rows {
@@ -84,8 +84,7 @@ func TestSetRowsRefuses(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), `"s"`), "a scalar whose length varies: error %v", err)
 }
 
-// The rows in use travel with a copy, and count in the hash; what lies behind
-// them does neither.
+// TestCopyAndHashOfRows: the rows in use are copied and count in the hash; the rows after them are not and do not.
 func TestCopyAndHashOfRows(t *testing.T) {
 	l := ragged(t)
 	p, q := Alloc(l), Alloc(l)
@@ -108,7 +107,7 @@ func TestCopyAndHashOfRows(t *testing.T) {
 	check.That(t, q.View(3)[250] == behind, "a row that was not in use was copied")
 
 	p.ResetRows()
-	clear(p.View(3)) // rows count also if they have no bytes, and if all bytes are zero
+	clear(p.View(3)) // rows count even if they have no bytes, or only zeros
 	hashes, digests := map[uint64]bool{}, map[uint64]bool{}
 	for i, rows := range [][]int{{5, 4, 300, 0}, {5, 3, 300, 0}, {4, 4, 300, 0}, {5, 0, 300, 0}, {5, 4, 296, 0}, {5, 4, 297, 0}, {5, 4, 0, 0}, {0, 0, 0, 0}} {
 		setRows(t, p, rows...)
@@ -117,8 +116,7 @@ func TestCopyAndHashOfRows(t *testing.T) {
 	}
 }
 
-// The rows are read as they were written, and anything else is refused and
-// changes nothing.
+// TestTakeRows: written numbers of rows are read again, and any other input is rejected and changes nothing.
 func TestTakeRows(t *testing.T) {
 	l := ragged(t)
 	p, q := Alloc(l), Alloc(l)

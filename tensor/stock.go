@@ -7,22 +7,22 @@ import (
 	"ipcbench/internal/kernel"
 )
 
-// A Key selects the numbers that one client of one round produces.
+// A Key selects the numbers that a client produces in a round.
 type Key struct {
 	Seed          uint64
 	Round, Client int
-	Change        Change // of an update that is like its model
+	Change        Change // share of the update that differs from the model
 }
 
 const golden = kernel.Golden
 
-// stream returns the starting point of the word sequence of tensor t: no seed of
-// one round is that of another.
+// stream returns the seed of the words of tensor t. Every client, round and tensor has
+// its own.
 func (k Key) stream(t int) uint64 {
 	return mix(k.Seed, uint64(k.Round), uint64(k.Client), uint64(t))
 }
 
-// mix returns a number that depends on all parts and their order.
+// mix returns a hash of all parts and their order.
 func mix(parts ...uint64) uint64 {
 	h := uint64(0)
 	for _, v := range parts {
@@ -31,28 +31,27 @@ func mix(parts ...uint64) uint64 {
 	return h
 }
 
-// scatter makes every bit of its result depend on every bit of h, and no two
-// results equal: the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+// scatter makes every bit of its result depend on every bit of h, and is injective: it is
+// the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
 func scatter(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
 }
 
-// word returns word i of a stream: one multiplication and one shift, so that
-// making the numbers costs no more than moving them.
+// word returns word i of a stream. It needs one multiplication and one shift, so
+// computing words is as fast as moving them.
 func word(stream uint64, i int) uint64 { return kernel.Word((stream + uint64(i)) * golden) }
 
-// Fill writes seeded numbers to every tensor of p. They depend on the position,
-// so that neither a swapped nor a shifted tensor goes unnoticed. Floats are
-// finite and have a magnitude in [1, 2); bools are 0 or 1.
+// Fill writes seeded numbers to every tensor of p. They depend on the position, so
+// swapped or shifted tensors are noticed. Floats are in [1, 2), and bools are 0 or 1.
 func Fill(p *Package, seed uint64) {
 	for t := range p.Len() {
 		fill(p, t, Key{Seed: seed, Round: -1, Client: -1}.stream(t))
 	}
 }
 
-// fill writes the words of a stream to tensor t.
+// fill writes the words of stream to tensor t.
 func fill(p *Package, t int, stream uint64) {
 	d := p.Layout().Spec(t).DType
 	mask, base := d.wordMask(), d.wordBase()
@@ -62,8 +61,8 @@ func fill(p *Package, t int, stream uint64) {
 	setTail(data, word(stream, len(words))&mask|base)
 }
 
-// wordBase returns the bits that put a float whose other bits are in wordMask
-// into [1, 2), and 0 for other types.
+// wordBase returns the bits that, with any bits of wordMask, make a float in [1, 2). It
+// is 0 for other types.
 func (d DType) wordBase() uint64 {
 	switch d {
 	case F16:
@@ -94,18 +93,16 @@ func tail(data []byte) (w uint64) {
 	return w
 }
 
-// Train is the stock worker function. It sets every word of update to the same
-// word of model, exclusive-or'ed with a number that depends on the key, the
-// tensor and the position. So it reads every byte of the model and writes every
-// byte of the update, at about the speed of a copy. A stale, broken or misplaced
-// byte in either direction shows in the result. Bits that could make a
-// float a NaN or change its magnitude are left alone. With a [Change], only the words
-// that it chooses are not those of the model.
+// Train is the built-in worker function. It XORs each 8 bytes of model with a number that
+// depends on the key, the tensor and the position, and writes them to update. So it reads
+// every byte of the model and writes every byte of the update, about as fast as a copy. A
+// stale, damaged or misplaced byte in either direction changes the result. Floats keep
+// their sign and exponent. With a [Change], only the elements that it chooses differ from
+// the model.
 //
-// Where the update is of another layout, or lengths vary, no word has a place in
-// the other package. Then the rows of the update that are in use are filled, as
-// [Fill] does it, with numbers that depend on every byte in use of the model too.
-// How many rows these are is up to the caller.
+// If the layouts differ or a tensor is Var, Train instead fills the update's rows in use,
+// as [Fill] does. The numbers then also depend on every byte in use of the model. The
+// caller sets the rows. Two layouts with equal specs are an error.
 func Train(update, model *Package, key Key) error {
 	same, err := alike(update, model)
 	if err != nil {
@@ -124,9 +121,9 @@ func Train(update, model *Package, key Key) error {
 	return nil
 }
 
-// alike reports whether each word of one package has its place in the other. Two
-// layouts with the same specs are an error: whether they are one would depend on
-// the process.
+// alike reports whether the two packages have the same layout without Var tensors. Two
+// layouts with equal specs are an error, because processes could disagree about whether
+// they are the same.
 func alike(p, q *Package) (bool, error) {
 	if p.layout == q.layout {
 		return !p.layout.Var(), nil
@@ -137,8 +134,8 @@ func alike(p, q *Package) (bool, error) {
 	return false, nil
 }
 
-// xor sets tensor t of to, which is as long as that of from, to from's words,
-// exclusive-or'ed with those of a stream.
+// xor sets tensor t of to to tensor t of from, which must be as long, XORed with the
+// masked words of stream.
 func xor(to, from *Package, t int, stream uint64) {
 	mask := from.Layout().Spec(t).DType.wordMask()
 	a, b := from.View(t), to.View(t)
@@ -147,11 +144,11 @@ func xor(to, from *Package, t int, stream uint64) {
 	setTail(b, tail(a)^word(stream, len(src))&mask)
 }
 
-// Advance makes next, which has the layout and rows of model, out of model and
-// the average of updates of another layout: each word of model, exclusive-or'ed
-// with a number that depends on every byte of the average, the tensor and the
-// position, under the same mask as in [Train]. With a [Change], only the words that it
-// chooses are not those of the model.
+// Advance computes the next model from model and the average of updates of another
+// layout. next becomes model, XORed under the mask of [Train] with numbers that depend on
+// every byte of the average, the tensor and the position. With a [Change], only the
+// elements that it chooses differ from model. next gets the rows in use of model, and
+// must have its layout.
 func Advance(next, model, average *Package, c Change) error {
 	if next.Layout() != model.Layout() {
 		return fmt.Errorf("tensor: advance: two models of different layouts")
@@ -166,10 +163,10 @@ func Advance(next, model, average *Package, c Change) error {
 	return nil
 }
 
-// digest returns a number that depends on every byte in use of p, and on where it
-// is. It takes 8 bytes a step: a word, times an odd number that depends on its
-// position. One word that differs always changes the sum, and several do not make up
-// for each other. No step needs the one before it, so that several are done at once.
+// digest returns a hash of the bytes in use of p and their positions. It adds up all
+// words of 8 bytes, each multiplied by an odd number that depends on its position. One
+// wrong word always changes the sum, and several wrong words do not cancel out. No step
+// depends on the one before, so the processor executes several at once.
 func digest(p *Package) uint64 {
 	d := uint64(0)
 	for t := range p.Len() {
@@ -181,8 +178,9 @@ func digest(p *Package) uint64 {
 	return d
 }
 
-// Prove checks every byte in use of update against what [Train] makes of model,
-// and returns an error that names the first tensor and byte that differ.
+// Prove returns nil if every byte in use of update is as [Train] computes it from model.
+// Otherwise the error names the first tensor and element that differ. Like Train, it
+// rejects two layouts with equal specs.
 func Prove(update, model *Package, key Key) error {
 	same, err := alike(update, model)
 	if err != nil {
@@ -205,7 +203,6 @@ func Prove(update, model *Package, key Key) error {
 	return nil
 }
 
-// proveXor checks what xor writes.
 func proveXor(to, from *Package, t int, stream uint64) error {
 	spec := from.Layout().Spec(t)
 	mask := spec.DType.wordMask()
@@ -217,7 +214,6 @@ func proveXor(to, from *Package, t int, stream uint64) error {
 	return proveTail(got, t, spec, tail(src)^word(stream, len(words))&mask)
 }
 
-// proveFill checks what fill writes.
 func proveFill(p *Package, t int, stream uint64) error {
 	spec := p.Layout().Spec(t)
 	mask, base := spec.DType.wordMask(), spec.DType.wordBase()
@@ -229,7 +225,7 @@ func proveFill(p *Package, t int, stream uint64) error {
 	return proveTail(got, t, spec, word(stream, len(words))&mask|base)
 }
 
-// proveTail checks the bytes behind the last whole word against those of want.
+// proveTail compares the last len(got) % 8 bytes with the low bytes of want.
 func proveTail(got []byte, t int, spec Spec, want uint64) error {
 	want &= 1<<(8*(len(got)%8)) - 1
 	if g := tail(got); g != want {
@@ -238,7 +234,8 @@ func proveTail(got []byte, t int, spec Spec, want uint64) error {
 	return nil
 }
 
-// mismatch names what differs: the bytes, as one number, and the first element in them.
+// mismatch returns the error for the bytes from up to to of tensor t. got and want are
+// these bytes as numbers.
 func mismatch(t int, s Spec, from, to int, got, want uint64) error {
 	first := from + bits.TrailingZeros64(got^want)/8
 	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x, want %0*x: element %d",

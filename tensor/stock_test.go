@@ -8,8 +8,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// stockLayouts returns a layout of one tensor for each data type and size in bytes, around
-// the step of the loops and around powers of two.
+// stockLayouts returns layouts of one tensor for each data type and several sizes in bytes, around the step of the
+// loops and around powers of two.
 func stockLayouts(t testing.TB) []*Layout {
 	var all []*Layout
 	for _, d := range DTypes() {
@@ -24,8 +24,8 @@ func stockLayouts(t testing.TB) []*Layout {
 	return all
 }
 
-// Whatever bit of an update is wrong, Prove finds it; and a model that arrived
-// with a wrong bit shows in the update. (Large tensors: every 1021st bit.)
+// TestProveFindsEveryBit: Prove finds any wrong bit of an update, and of the model that it was trained from. (Large
+// tensors: every 1021st bit.)
 func TestProveFindsEveryBit(t *testing.T) {
 	for _, text := range changes {
 		for _, l := range stockLayouts(t) {
@@ -57,7 +57,7 @@ func TestProveFindsEveryBit(t *testing.T) {
 	}
 }
 
-// Train writes every byte, whatever was there, and nothing behind the tensor.
+// TestTrainWritesEveryByteAndNoOther: Train overwrites every byte of the tensor and none after it.
 func TestTrainWritesEveryByteAndNoOther(t *testing.T) {
 	for _, l := range stockLayouts(t) {
 		model := Alloc(l)
@@ -88,8 +88,8 @@ func TestFillAndTrainAreSound(t *testing.T) {
 	}
 }
 
-// Equal keys give equal numbers; another seed, round, client, tensor or position
-// gives others.
+// TestNumbersDependOnTheKey: equal keys give equal numbers; another seed, round, client, tensor or position gives
+// others.
 func TestNumbersDependOnTheKey(t *testing.T) {
 	specs := []Spec{{Name: "a", DType: F32, Shape: []int{1000}}, {Name: "b", DType: F32, Shape: []int{1000}}}
 	l := mustLayout(t, specs)
@@ -119,7 +119,7 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 	check.That(t, len(words) == n, "only %d of %d words are different", len(words), n)
 }
 
-// The error says where the difference is.
+// TestProveNamesTheDifference: the error gives the tensor and the bytes.
 func TestProveNamesTheDifference(t *testing.T) {
 	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: wild, DType: U8, Shape: []int{11}}})
 	model, update := Alloc(l), Alloc(l)
@@ -146,12 +146,12 @@ func TestStockChecksLayouts(t *testing.T) {
 		"two layouts with the same specs pass for one, or for different ones")
 }
 
-// In a session nothing is allocated by the work itself, after the first round.
+// TestWorkAllocatesNothing: after the first round, the work of a round allocates nothing.
 func TestWorkAllocatesNothing(t *testing.T) {
 	l := mixedLayout(t)
 	model, update, next, part, a := Alloc(l), Alloc(l), Alloc(l), mustChange(t, "2%/rows"), NewAverage(l)
 	average := func() error { return errors.Join(a.Fold(update, 1), a.Fold(update, 1), a.Finish()) }
-	for _, c := range []struct { // in this order: an error of Prove is an allocation
+	for _, c := range []struct { // in this order, because an error of Prove would allocate
 		name string
 		f    func() error
 	}{

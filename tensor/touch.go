@@ -11,8 +11,8 @@ import (
 
 const page = 4096
 
-// AllocTouched is Alloc with every page there already, so that first faults do not
-// land in a round.
+// AllocTouched is [Alloc] with all pages already present, so that a round has no page
+// faults.
 func AllocTouched(l *Layout) *Package {
 	p := Alloc(l)
 	for _, d := range p.data {
@@ -21,7 +21,7 @@ func AllocTouched(l *Layout) *Package {
 	return p
 }
 
-// touch makes the pages of d, whose bytes are zeros.
+// touch makes the pages of d present. d must be zeroed.
 func touch(d []byte) {
 	if len(d) == 0 {
 		return
@@ -31,12 +31,13 @@ func touch(d []byte) {
 	d[0], d[len(d)-1] = 0, 0
 }
 
-// leastShare is how much memory is worth a goroutine.
+// leastShare is the smallest amount of memory that is worth a goroutine.
 const leastShare = 1 << 20
 
-// Touch has the kernel make memory that begins with a page, all processors at once, in half
-// the time that faults take: no later write faults. What it holds stays. If it cannot be
-// had, whoever uses it finds out.
+// Touch makes the kernel provide memory for pages, which must start at a page boundary,
+// so that later writes cause no page faults. It uses all processors and needs half the
+// time of the faults. The contents stay. Touch does not report a lack of memory: later
+// writes to the pages fail instead.
 func Touch(pages []byte) {
 	share := len(pages)/runtime.GOMAXPROCS(0)/page*page + page
 	var shares sync.WaitGroup

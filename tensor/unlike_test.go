@@ -8,11 +8,10 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// The arithmetic of updates that are unlike the model: of another layout, or of a
-// length of their own.
+// The tests of this file check the arithmetic of updates unlike the model: with another layout, or with lengths of
+// their own.
 
-// unlike returns a model and an update of another layout, and a model and an
-// update whose lengths vary.
+// unlike returns pairs of a model and an update: with a smaller and a larger layout, and with varying lengths.
 func unlike(t testing.TB) map[string][2]*Package {
 	small := mustLayout(t, []Spec{{Name: "A", DType: F16, Shape: []int{3, 5}}, {Name: "n", DType: I64}, {Name: "e", DType: F32, Shape: []int{0}}})
 	l := ragged(t)
@@ -26,8 +25,8 @@ func unlike(t testing.TB) map[string][2]*Package {
 	}
 }
 
-// Train fills an update that is unlike its model with sound numbers, writes
-// nothing behind the rows in use, and every bit of model and update counts.
+// TestTrainUnlike: Train fills an update unlike its model with sound numbers and writes nothing after the rows in use.
+// Every bit of model and update counts.
 func TestTrainUnlike(t *testing.T) {
 	for name, pair := range unlike(t) {
 		model, update := pair[0], pair[1]
@@ -60,7 +59,7 @@ func TestTrainUnlike(t *testing.T) {
 	}
 }
 
-// flip calls f with each step'th bit of p changed.
+// flip calls f with every step'th bit of p flipped.
 func flip(p *Package, step int, f func(tensor, bit int)) {
 	for i := range p.Len() {
 		data := p.View(i)
@@ -72,8 +71,8 @@ func flip(p *Package, step int, f func(tensor, bit int)) {
 	}
 }
 
-// Two words that change in the same way, trade places or both lose their sign do
-// not make up for each other.
+// TestDigestOfTwoWords: the digest changes if two 64-bit words change in the same bits, swap places or both lose a
+// sign.
 func TestDigestOfTwoWords(t *testing.T) {
 	p := Alloc(vector(t, F64, 64))
 	Fill(p, 1)
@@ -98,8 +97,7 @@ func TestDigestOfTwoWords(t *testing.T) {
 	}
 }
 
-// Advance makes a sound model that depends on every bit of the average, and on
-// the model before.
+// TestAdvance: Advance makes a sound model that depends on every bit of the average and of the previous model.
 func TestAdvance(t *testing.T) {
 	for name, pair := range unlike(t) {
 		model, average := pair[0], pair[1]
@@ -126,7 +124,7 @@ func TestAdvance(t *testing.T) {
 		"models of two layouts pass")
 }
 
-// What other languages have to compute too. docs/arithmetic.md has these numbers.
+// TestUnlikeVectors: the numbers that docs/reference/arithmetic.md gives, which other languages must compute too.
 func TestUnlikeVectors(t *testing.T) {
 	model := Alloc(mustLayout(t, []Spec{{Name: "w", DType: F32, Shape: []int{3}}, {Name: "n", DType: U8, Shape: []int{2}, Var: true}}))
 	copy(Slice[float32](model.View(0)), []float32{1, -2, 0.5})

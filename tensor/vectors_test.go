@@ -1,12 +1,12 @@
 package tensor
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +14,7 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-const arithmeticPage = "../docs/arithmetic.md"
-
-// vectors are a round of two clients, as the page has it: inputs, and what comes of
-// them, tensor by tensor in hex.
+// vectors is a round of two clients as in testdata/vectors.json: the inputs, and the results, tensor by tensor in hex.
 type vectors struct {
 	Seed       uint64      `json:"seed"`
 	Round      int         `json:"round"`
@@ -53,7 +50,7 @@ func vectorLayouts(t *testing.T) (down, up *Layout) {
 		})
 }
 
-// compute fills in what comes of the inputs.
+// compute fills in the results of the inputs.
 func (v *vectors) compute(t *testing.T, down, up *Layout) {
 	t.Helper()
 	model, next, like, update, average := Alloc(down), Alloc(down), Alloc(down), Alloc(up), Alloc(up)
@@ -99,43 +96,28 @@ func specsOf(l *Layout) (all [][3]any) {
 	return all
 }
 
-// blockOf returns the page's code block of a language.
-func blockOf(t *testing.T, language string) string {
-	t.Helper()
-	page := check.Value(os.ReadFile(arithmeticPage))(t)
-	_, rest, ok := strings.Cut(string(page), "```"+language+"\n")
-	block, _, end := strings.Cut(rest, "```")
-	check.Need(t, ok && end, "%s has no block of %s", arithmeticPage, language)
-	return block
-}
-
-// TestVectors: the numbers of docs/arithmetic.md are those that this code makes.
+// TestVectors: the code computes testdata/vectors.json.
 func TestVectors(t *testing.T) {
 	var v vectors
-	page := json.NewDecoder(strings.NewReader(blockOf(t, "json")))
+	page := json.NewDecoder(bytes.NewReader(check.Value(os.ReadFile("testdata/vectors.json"))(t)))
 	page.DisallowUnknownFields()
 	check.Must(t, page.Decode(&v))
 	before := check.Value(json.MarshalIndent(v, "", "  "))(t)
 	down, up := vectorLayouts(t)
 	v.compute(t, down, up)
 	made := check.Value(json.MarshalIndent(v, "", "  "))(t)
-	check.That(t, string(before) == string(made), "the page has\n%s\nand the code makes\n%s", before, made)
+	check.That(t, string(before) == string(made), "the file has\n%s\nand the code makes\n%s", before, made)
 }
 
-// TestVectorsInPython: the program of docs/arithmetic.md makes the same updates of
-// the page's model.
+// TestVectorsInPython: testdata/arithmetic.py computes the same results.
 func TestVectorsInPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		skip.Missing(t, "python3: %v", err)
 	}
-	dir := t.TempDir()
-	for name, text := range map[string]string{"arithmetic.py": blockOf(t, "python"), "vectors.json": blockOf(t, "json")} {
-		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
 	cmd := exec.CommandContext(t.Context(), python, "arithmetic.py", "vectors.json")
-	cmd.Dir = dir
-	var stderr strings.Builder // where shells and interpreters warn of a locale that they do not have
+	cmd.Dir = "testdata"
+	var stderr strings.Builder // separate, because shells and interpreters may warn of a missing locale
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	check.That(t, err == nil && string(out) == "as expected\n", "got %q, error %v, and %s", out, err, stderr.String())

@@ -7,9 +7,9 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// The benchmarks of a round's work are of models of 64 MiB in 20 tensors, or of 16 MiB
-// where nothing else waits for it. Bytes are all that is read and written, sums as well:
-// so a rate is beside that of Copy. `make layouts` runs them in several layouts.
+// The benchmarks of a round's work use models of 64 MiB in 20 tensors, or of 16 MiB for some steps. The rate counts
+// all bytes read and written, sums included, so it can be compared with BenchmarkCopy. `make layouts` runs the
+// benchmarks in several layouts of the build.
 
 const (
 	large = 64 << 20
@@ -37,8 +37,8 @@ func benchModels(b *testing.B, d DType, n, size int) []*Package {
 	return benched[key][:n]
 }
 
-// measure runs work, which reads and writes so many times the bytes of p, and sums of as
-// many elements so many times.
+// measure benchmarks work that moves models times the bytes of p, and sums times the bytes of as many sums as p has
+// elements.
 func measure(b *testing.B, p *Package, models, sums int, work func() error) {
 	b.SetBytes(int64(models*p.Layout().Payload() + sums*sumSize(p.Layout().Spec(0).DType)*p.Elements()))
 	for b.Loop() {
@@ -46,7 +46,7 @@ func measure(b *testing.B, p *Package, models, sums int, work func() error) {
 	}
 }
 
-// sumSize returns the bytes of a sum that is not in the model's memory.
+// sumSize returns the bytes per element of the sums that are kept outside of the model's memory.
 func sumSize(d DType) int {
 	switch d {
 	case F32, F64:
@@ -57,20 +57,20 @@ func sumSize(d DType) int {
 	return 4
 }
 
-// BenchmarkCopy is what the others are beside.
+// BenchmarkCopy is the baseline of the other benchmarks.
 func BenchmarkCopy(b *testing.B) {
 	p := benchModels(b, F32, 2, large)
 	measure(b, p[0], 2, 0, func() error { p[1].CopyFrom(p[0]); return nil })
 }
 
-// BenchmarkWork is of each step of a round. With an update of another layout, Train reads a
-// model for its digest and writes as much, and Advance reads an average and changes a model.
+// BenchmarkWork measures the steps of a round. With an update of another layout, Train reads the model for its digest
+// and writes the update. Advance reads an average and changes a model.
 func BenchmarkWork(b *testing.B) {
 	p, few := benchModels(b, F32, 2, large), benchModels(b, F32, 1, small)[0]
 	specs := p[0].Layout().Specs()
 	specs[0].Name = "another"
 	unlike := Alloc(mustLayout(b, specs))
-	check.Must(b, Train(p[1], p[0], Key{})) // for Prove, which comes before the rest
+	check.Must(b, Train(p[1], p[0], Key{})) // for Prove, which is measured first
 	for _, w := range []struct {
 		name   string
 		p      *Package
@@ -90,7 +90,7 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// Some words change: compare with Copy.
+// BenchmarkTrainChange changes a share of the elements; compare it with BenchmarkCopy.
 func BenchmarkTrainChange(b *testing.B) {
 	for _, d := range []DType{BF16, F32} {
 		for _, change := range []string{"1%", "2%", "10%", "2%/rows"} {
@@ -104,12 +104,12 @@ func BenchmarkTrainChange(b *testing.B) {
 
 var averages = map[*Layout]*Average{} // with sums of up to 512 MiB
 
-// BenchmarkAverage is of each step: Fold sets the sums to the first update, and adds the
-// next ones, which reads two models and writes one. It adds the differences from a base of
-// which 2 % of the words changed. Finish makes a model of sums, or of a base and such sums.
+// BenchmarkAverage measures the steps of an average. Fold sets the sums to the first update, and adds later ones, which
+// reads two models and writes one. It can also add differences from a base, here with 2 % of the elements changed.
+// Finish turns sums, or a base and such sums, into a model.
 func BenchmarkAverage(b *testing.B) {
 	for _, d := range DTypes() {
-		inside := 0 // sums that are a model
+		inside := 0 // sums that are in the model's memory
 		if sumSize(d) == 0 {
 			inside = 1
 		}
@@ -124,7 +124,7 @@ func BenchmarkAverage(b *testing.B) {
 			{"finish", small, 1, 1, true, false}, {"finish differences", small, 2, 1, true, true},
 		} {
 			if step.finish && inside == 1 {
-				continue // it does nothing
+				continue // its Finish does nothing
 			}
 			b.Run("dtype="+d.String()+"/act="+step.name, func(b *testing.B) {
 				p := benchModels(b, d, 3, step.size)

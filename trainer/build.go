@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Build says which program this is: module, version, and, where the version names no
-// commit as it is, a hash of what was built. Server and workers have the same.
+// Build identifies this program by module and version, and also by a hash of the
+// executable's content if the version is unknown or not a clean commit. It is empty without
+// build information. The server and its workers must have the same.
 var Build = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -21,8 +22,8 @@ var Build = sync.OnceValue(func() string {
 	return build
 })
 
-// buildID returns the hash of its content that go build has put into this executable,
-// the last part of the note that go tool buildid prints; nothing if there is none.
+// buildID returns the content hash that go build has put into this executable: the last
+// part of the note that go tool buildid prints. It is empty if there is none.
 func buildID() string {
 	f, err := elf.Open("/proc/self/exe")
 	if err != nil {
@@ -34,7 +35,7 @@ func buildID() string {
 		return ""
 	}
 	b, err := note.Data()
-	if err != nil || len(b) < 16 { // three sizes and the name Go
+	if err != nil || len(b) < 16 { // the header: three sizes and the name Go
 		return ""
 	}
 	id := strings.TrimRight(string(b[16:]), "\x00")

@@ -8,9 +8,8 @@ import (
 	"ipcbench/trainer"
 )
 
-// TestLanesByClient: with a codec, client i of a round is trained by lane i modulo their
-// number, whichever lane is free, and updates are folded in the order of clients; lanes
-// without a client have none.
+// TestLanesByClient: with a codec, client i of a round is trained by lane i modulo the
+// number of lanes, even if another lane is free. Updates are folded in client order.
 func TestLanesByClient(t *testing.T) {
 	for _, lanes := range []int{1, 2, 3, 7} {
 		p := mustOpen(t, "inproc:codec=sparse", trainer.NewGoroutines(host()), func(c *trainer.Config) {

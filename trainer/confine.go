@@ -12,63 +12,64 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Confinement is what a worker process does for a server on another host, which this
-// host's user trusts with computing time and memory, and with nothing else: it opens no
-// file that the server names but below Dirs, and dials TCP addresses alone.
+// A Confinement restricts a worker process whose server is on another host. This host's user
+// grants that server computing time and memory, and nothing else. The process opens a file
+// that the server names only if it is below Dirs, and dials only TCP addresses.
 type Confinement struct {
 	Dirs   driver.Folders `json:"dirs"`
-	Server netip.Addr     `json:"server"` // where the server was reached
+	Server netip.Addr     `json:"server"` // address at which the server was reached
 }
 
-// NewConfined returns the launcher of worker processes that do no more than c allows.
+// NewConfined returns a launcher of worker processes that are restricted by c.
 func NewConfined(c Confinement) Launcher {
-	c.Dirs = append(driver.Folders{}, c.Dirs...) // nil would be anywhere
+	c.Dirs = append(driver.Folders{}, c.Dirs...) // nil would allow every directory
 	return processes{name: "processes", confined: &c}
 }
 
-// CheckAddr reports what a server may not have this host dial. What listens for this host
-// alone trusts who is on it, and so does what hosts find at an address of one link.
+// CheckAddr returns an error if a server must not have this host dial the address IP:PORT.
+// Services at loopback and link-local addresses trust every peer that can reach them. So only
+// global unicast addresses (also private ones) and c.Server itself are allowed.
 func (c Confinement) CheckAddr(text string) error {
 	addr, err := netip.ParseAddrPort(text)
 	if err != nil {
-		return fmt.Errorf("address %.80q: want IP:PORT", text)
+		return fmt.Errorf("address %.80q must be IP:PORT", text)
 	}
 	if ip := addr.Addr().Unmap(); ip != c.Server.Unmap() && !ip.IsGlobalUnicast() {
-		return fmt.Errorf("address %v is of one host or link alone, and the server was reached at %v", addr, c.Server)
+		return fmt.Errorf("address %v is valid on one host or link only, and the server was reached at %v", addr, c.Server)
 	}
 	return nil
 }
 
-// confinedEnv marks a confined worker. It has the confinement, as JSON.
+// confinedEnv marks a confined worker. Its value is the Confinement, as JSON.
 const confinedEnv = "_IPCBENCH_CONFINED"
 
-// env returns what the environment of a worker process has besides.
+// env returns the additional environment of a confined worker process; nil if c is nil.
 func (c *Confinement) env() []string {
 	if c == nil {
 		return nil
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // texts and addresses have a form in JSON
+		panic(err) // strings and addresses can always be marshalled
 	}
 	return []string{confinedEnv + "=" + string(text)}
 }
 
-// confine takes the mark of a confined worker from the environment.
+// confine moves the confinement of a worker from the environment into h, if there is one.
 func (h *Host) confine() error {
 	text, ok := os.LookupEnv(confinedEnv)
 	if !ok {
 		return nil
 	}
-	_ = os.Unsetenv(confinedEnv) // the name is a good one
+	_ = os.Unsetenv(confinedEnv) // fails only for invalid names
 	h.confined = &Confinement{}
 	if err := json.Unmarshal([]byte(text), h.confined); err != nil || h.confined.Dirs == nil {
-		return fmt.Errorf("trainer: %s=%q: want a confinement: %w", confinedEnv, text, err)
+		return fmt.Errorf("trainer: %s=%q: not a confinement: %w", confinedEnv, text, err)
 	}
 	return nil
 }
 
-// folders are those below which the process opens files; nil is anywhere.
+// folders returns the directories below which the process may open files; nil allows all.
 func (h Host) folders() driver.Folders {
 	if h.confined == nil {
 		return nil
@@ -76,13 +77,13 @@ func (h Host) folders() driver.Folders {
 	return h.confined.Dirs
 }
 
-// admit reports what a confined worker does not do for its server.
+// admit returns an error if the confinement does not allow the assignment.
 func (h Host) admit(a *assignment, t driver.Transport) error {
 	if h.confined == nil {
 		return nil
 	}
 	const refused = "refused by the agent's host: "
-	given := driver.Settings{} // that are checked; a transport may have more, as that of a canary
+	given := driver.Settings{} // the settings to check; other transports may have more, such as a canary
 	for _, s := range transports.Settings(t) {
 		if value, ok := a.Settings[s.Name]; ok {
 			given[s.Name] = value
@@ -108,7 +109,7 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 	}
 	at, ok := strings.CutPrefix(a.Addr, "tcp:")
 	if !ok {
-		return fmt.Errorf(refused+"address %.80q: want tcp:IP:PORT", a.Addr)
+		return fmt.Errorf(refused+"address %.80q must be tcp:IP:PORT", a.Addr)
 	}
 	if err := h.confined.CheckAddr(at); err != nil {
 		return fmt.Errorf(refused+"%w", err)

@@ -18,7 +18,7 @@ import (
 	"ipcbench/transports/shm"
 )
 
-// told returns what a confined worker process answers to an assignment.
+// told returns the answer of a confined worker process to an assignment.
 func told(t *testing.T, dirs []string, a assignment) string {
 	t.Helper()
 	p := check.Value(NewConfined(Confinement{dirs, netip.MustParseAddr("127.0.0.1")}).Launch(0))(t)
@@ -40,13 +40,13 @@ func told(t *testing.T, dirs []string, a assignment) string {
 	}
 }
 
-// TestConfined: a worker that was started for a server on another host opens no socket
-// and no file of this one that its server names, but below a folder that was allowed.
+// TestConfined: a worker for a server on another host opens no local socket, and no local
+// file outside an allowed folder, whatever the server names.
 func TestConfined(t *testing.T) {
 	allowed := t.TempDir()
 	outside := t.TempDir()
 	check.Must(t, os.Symlink(outside, filepath.Join(allowed, "out")))
-	closed := "tcp:127.0.0.1:1" // nobody listens there
+	closed := "tcp:127.0.0.1:1" // no listener on this port
 	tcp := driver.Settings{"network": "tcp"}
 	storage := func(dir string) driver.Settings { return driver.Settings{"network": "tcp", "dir": dir} }
 	for name, c := range map[string]struct {
@@ -58,20 +58,20 @@ func TestConfined(t *testing.T) {
 	}{
 		"what it does":          {pickle.New(), tcp, closed, nil, "connection refused"},
 		"in an allowed folder":  {pickle.Storage(), storage(allowed), closed, nil, "connection refused"},
-		"a socket":              {pickle.New(), tcp, "unix:/run/docker.sock", nil, `address "unix:/run/docker.sock": want tcp:IP:PORT`},
-		"a name":                {pickle.New(), tcp, "tcp:localhost:80", nil, `address "localhost:80": want IP:PORT`},
-		"this host alone":       {pickle.New(), tcp, "tcp:127.0.0.2:6379", nil, "address 127.0.0.2:6379 is of one host or link alone, and the server was reached at 127.0.0.1"},
-		"one link alone":        {pickle.New(), tcp, "tcp:169.254.169.254:80", nil, "is of one host or link alone"},
-		"as IPv6":               {pickle.New(), tcp, "tcp:[::ffff:127.0.0.2]:80", nil, "is of one host or link alone"},
-		"no address":            {pickle.New(), tcp, "", nil, `address "": want`},
+		"a socket":              {pickle.New(), tcp, "unix:/run/docker.sock", nil, `address "unix:/run/docker.sock" must be tcp:IP:PORT`},
+		"a name":                {pickle.New(), tcp, "tcp:localhost:80", nil, `address "localhost:80" must be IP:PORT`},
+		"this host alone":       {pickle.New(), tcp, "tcp:127.0.0.2:6379", nil, "address 127.0.0.2:6379 is valid on one host or link only, and the server was reached at 127.0.0.1"},
+		"one link alone":        {pickle.New(), tcp, "tcp:169.254.169.254:80", nil, "is valid on one host or link only"},
+		"as IPv6":               {pickle.New(), tcp, "tcp:[::ffff:127.0.0.2]:80", nil, "is valid on one host or link only"},
+		"no address":            {pickle.New(), tcp, "", nil, `address "" must be`},
 		"a Unix socket":         {pickle.New(), nil, closed, nil, "pickle shares memory or files of one host"},
 		"shared memory":         {shm.Slab(), nil, closed, nil, "shm-slab shares memory"},
 		"certificates":          {http.New(), tcp, closed, &identity.Files{CA: "/etc/shadow"}, "certificates in files"},
 		"a temporary folder":    {pickle.Storage(), tcp, closed, nil, "storage:network=tcp shares memory or files"},
-		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed, only what lies below " + allowed + ": see agent --allow-dir"},
+		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed, it must be in " + allowed + ": see agent --allow-dir"},
 		"the folder above":      {pickle.Storage(), storage(allowed + "/.."), closed, nil, "is not allowed"},
 		"a link out":            {pickle.Storage(), storage(allowed + "/out"), closed, nil, "path escapes from parent"},
-		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "tls": "sudo"}, closed, nil, "tls=sudo: want off|on|mutual"},
+		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "tls": "sudo"}, closed, nil, "tls=sudo: must be off|on|mutual"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestConfined(t *testing.T) {
 				Trust: driver.Trust{Files: c.files}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}},
 			}
 			a.Up = a.Down
-			if v, err := transports.NewVariant(c.of, c.given); err == nil { // with what is left open
+			if v, err := transports.NewVariant(c.of, c.given); err == nil { // adds the defaults of settings that the test leaves out
 				a.Settings = v.Settings
 			}
 			got := told(t, []string{allowed}, a)

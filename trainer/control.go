@@ -17,27 +17,27 @@ import (
 	"ipcbench/internal/frame"
 )
 
-// errProtocol is a message that its sender may not send.
+// errProtocol marks a message that its sender may not send.
 var errProtocol = frame.ErrProtocol
 
-// How large a message may be.
+// Size limits of messages, in bytes.
 const (
-	shortMessage = 512 << 10 // any except an assignment and a report
+	shortMessage = 512 << 10 // every message except assignments and reports
 	longMessage  = 1 << 30
 )
 
-// control is one end of a control socket. Any goroutine may send, one receives.
+// control is one end of a control socket. Any goroutine may send; one goroutine receives.
 type control struct {
 	conn    net.Conn
-	timeout time.Duration // of a send
-	limit   int           // of what is received, except a report
-	report  atomic.Int64  // limit of a report; zero until one is asked for
-	met     bool          // the peer's hello has come
+	timeout time.Duration // for sending one message
+	limit   int           // size limit of received messages, except a report
+	report  atomic.Int64  // size limit of a report; zero until one is requested
+	met     bool          // the peer's hello has been received
 
-	mu sync.Mutex // one frame is written at a time
+	mu sync.Mutex // held while a frame is written
 }
 
-// sendTimeout bounds one message: the peer reads all the time.
+// sendTimeout bounds the sending of one message: the peer always reads.
 const sendTimeout = 10 * time.Second
 
 func (c *control) send(m message) error {
@@ -53,13 +53,13 @@ func (c *control) send(m message) error {
 	return nil
 }
 
-// receive returns the next message. The first one is preceded by the peer's
-// hello, which must be the one that this process would send.
+// receive returns the next message. Before the first one it reads the peer's hello,
+// which must equal this process's own.
 func (c *control) receive() (message, error) {
 	m, err := c.receiveAny()
 	if err == nil && !c.met {
 		if own := newHello(); m.Hello == nil || *m.Hello != *own {
-			err = fmt.Errorf("%w: the peer speaks %v, this process %v", errProtocol, m.Hello, own)
+			err = fmt.Errorf("%w: the peer runs %v, this process %v", errProtocol, m.Hello, own)
 		} else {
 			c.met = true
 			m, err = c.receiveAny()
@@ -77,12 +77,12 @@ func (c *control) receiveAny() (m message, err error) {
 		m, err = parse(text)
 	}
 	if err == nil && m.Report == nil && len(text) > c.limit {
-		err = fmt.Errorf("%w: %s of %d bytes: want at most %d", errProtocol, m.kind, len(text), c.limit)
+		err = fmt.Errorf("%w: %s of %d bytes: must be at most %d", errProtocol, m.kind, len(text), c.limit)
 	}
 	return m, err
 }
 
-// parse returns the message that b is.
+// parse decodes one message from b.
 func parse(b []byte) (m message, err error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -97,12 +97,13 @@ func parse(b []byte) (m message, err error) {
 		}
 	}
 	if _, err := dec.Token(); set != 1 || !errors.Is(err, io.EOF) {
-		return message{}, fmt.Errorf("%w: want one object with one key, which is the type", errProtocol)
+		return message{}, fmt.Errorf("%w: must be one object with one key, the type", errProtocol)
 	}
 	return m, nil
 }
 
-// awaitClosed waits until done is closed, for d at most.
+// awaitClosed waits until done is closed, d has passed or ctx is done. It reports whether done
+// is closed.
 func awaitClosed(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

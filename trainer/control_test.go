@@ -30,7 +30,7 @@ import (
 	"ipcbench/transports/pickle"
 )
 
-// impostors launches peers that speak on a control socket, and not as workers do.
+// impostors launches peers that use a control socket but do not behave as workers.
 type impostors func(conn net.Conn)
 
 func (speak impostors) Name() string { return "impostors" }
@@ -44,7 +44,7 @@ func (speak impostors) Launch(int) (Process, error) {
 		reading := make(chan struct{})
 		go func() {
 			defer close(reading)
-			_, _ = io.Copy(io.Discard, theirs) // until the session closes
+			_, _ = io.Copy(io.Discard, theirs)
 		}()
 		speak(theirs)
 		<-reading
@@ -66,7 +66,7 @@ func socketpair(t *testing.T) (one, other net.Conn) {
 	return ends[0], ends[1]
 }
 
-// framed returns the frames of messages.
+// framed encodes each message as one frame.
 func framed(texts ...string) (b []byte) {
 	for _, text := range texts {
 		b = append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
@@ -86,13 +86,13 @@ func says(messages ...message) func(net.Conn) {
 		c := &control{conn: conn, timeout: time.Minute}
 		for _, m := range append([]message{{Hello: newHello()}}, messages...) {
 			if c.send(m) != nil {
-				return // the session has had enough
+				return
 			}
 		}
 	}
 }
 
-// writes returns an impostor that sends bytes, over and over.
+// writes returns an impostor that writes text several times.
 func writes(text []byte, times int) func(net.Conn) {
 	return func(conn net.Conn) {
 		for range times {
@@ -103,7 +103,7 @@ func writes(text []byte, times int) func(net.Conn) {
 	}
 }
 
-// greets returns an impostor that sends a hello and then one message as it is.
+// greets returns an impostor that sends a hello and then text as one message.
 func greets(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		says()(conn)
@@ -111,8 +111,8 @@ func greets(text string) func(net.Conn) {
 	}
 }
 
-// TestImpostors: whatever is said on a control socket out of turn, or too long,
-// fails the session, names the process, and costs little memory.
+// TestImpostors: a message out of turn or too long on a control socket fails the session.
+// The error names the process, and little memory is allocated.
 func TestImpostors(t *testing.T) {
 	var flood []message
 	for range 100_000 {
@@ -124,25 +124,25 @@ func TestImpostors(t *testing.T) {
 		speak func(net.Conn)
 		want  string
 	}{
-		"garbage":            {writes([]byte("GET / HTTP/1.1\r\n\r\n"), 1000), "spoke out of turn"},
-		"zeros":              {writes(make([]byte, 1<<10), 1<<14), "spoke out of turn"},
+		"garbage":            {writes([]byte("GET / HTTP/1.1\r\n\r\n"), 1000), "sent an invalid message"},
+		"zeros":              {writes(make([]byte, 1<<10), 1<<14), "sent an invalid message"},
 		"a claim of 4 GiB":   {writes([]byte{255, 255, 255, 255}, 1), "one of 4294967295 bytes: want at most 524288"},
 		"a claim of 16 MiB":  {writes([]byte{1, 0, 0, 0}, 1), "one of 16777216 bytes: want at most 524288"},
-		"a claim of 512 KiB": {writes([]byte{0, 8, 0, 0}, 1), "has not answered"}, // and none of it
+		"a claim of 512 KiB": {writes([]byte{0, 8, 0, 0}, 1), "has not answered"}, // the announced bytes never arrive
 		"16 MiB":             {greets(`{"failure":{"text":"` + strings.Repeat("x", 1<<24) + `"}}`), "want at most 524288"},
 		"half a message":     {writes(framed(`{"hello":{}}`)[:9], 1), "has not answered"},
-		"many lanes":         {greets(`{"news":{"lanes":[` + strings.Repeat("{},", 170_000) + `{}]}}`), ": news"},
+		"many lanes":         {greets(`{"news":{"lanes":[` + strings.Repeat("{},", 170_000) + `{}]}}`), "unrequested news"},
 		"depth":              {greets(`{"news":` + strings.Repeat("[", 500_000)), "exceeded max depth"},
 		"no JSON":            {greets("ready"), "invalid character"},
-		"nothing":            {greets("{}"), "want one object with one key"},
-		"null":               {greets(`{"ready":null}`), "want one object with one key"},
-		"two at once":        {greets(`{"ready":{},"news":{}}`), "want one object with one key"},
-		"two in a frame":     {greets(`{"ready":{}} {"ready":{}}`), "want one object with one key"},
+		"nothing":            {greets("{}"), "must be one object with one key"},
+		"null":               {greets(`{"ready":null}`), "must be one object with one key"},
+		"two at once":        {greets(`{"ready":{},"news":{}}`), "must be one object with one key"},
+		"two in a frame":     {greets(`{"ready":{}} {"ready":{}}`), "must be one object with one key"},
 		"an unknown type":    {greets(`{"reboot":{}}`), `unknown field "reboot"`},
 		"an unknown field":   {greets(`{"ready":{"sudo":true}}`), `unknown field "sudo"`},
-		"no hello":           {writes(framed(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 4 of build"},
-		"two hellos":         {says(message{Hello: newHello()}), "hello, which nobody"},
-		"another version":    {writes(framed(fmt.Sprintf(`{"hello":{"protocol":5,"build":%q}}`, own.Build)), 1), "the peer speaks version 5 of build "},
+		"no hello":           {writes(framed(`{"ready":{}}`), 1), "the peer runs an unknown version, this process version 4 of build"},
+		"two hellos":         {says(message{Hello: newHello()}), "unrequested hello"},
+		"another version":    {writes(framed(fmt.Sprintf(`{"hello":{"protocol":5,"build":%q}}`, own.Build)), 1), "the peer runs version 5 of build "},
 		"another build": {func(conn net.Conn) {
 			_ = (&control{conn: conn, timeout: time.Minute}).send(message{Hello: other})
 		}, `ano", this process version 4 of build "` + own.Build},
@@ -151,23 +151,23 @@ func TestImpostors(t *testing.T) {
 		"many handshakes":    {says(message{Ready: &ready{Handshakes: 1 << 40, HandshakeTime: 1, Cipher: "TLS_AES_128_GCM_SHA256"}}), "1099511627776 handshakes"},
 		"an odd cipher":      {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: 1, Cipher: "\x1b[2J"}}), `with cipher "\x1b[2J"`},
 		"no cipher":          {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: 1, Cipher: ""}}), `1 handshakes in 1 ns with cipher ""`},
-		"sign without TLS":   {says(message{Sign: &sign{[]byte("please")}}), "sign, which nobody asked for"},
-		"signed":             {says(message{Signed: &signed{}}), "signed, which nobody asked for"},
+		"sign without TLS":   {says(message{Sign: &sign{[]byte("please")}}), "unrequested sign"},
+		"signed":             {says(message{Signed: &signed{}}), "unrequested signed"},
 		"much software":      {says(message{Ready: &ready{Software: map[string]string{"python": strings.Repeat("3", 200)}}}), "1 names of software"},
 		"a long import":      {says(message{Ready: &ready{Import: 2 * time.Hour}}), "an import of"},
-		"ready twice":        {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "ready, which nobody asked for"},
-		"a flood":            {says(flood...), "ready, which nobody asked for"},
-		"pinged":             {says(message{Pinged: &pinged{}}), "pinged, which nobody"},
-		"marked":             {says(message{Marked: &marked{}}), "marked, which nobody"},
-		"news":               {says(message{News: &news{}}), ": news"},
-		"report":             {says(message{Report: &report{}}), "report, which nobody"},
-		"proof":              {says(message{Proof: &proof{}}), "a proof that nobody asked for"},
-		"a server's":         {says(message{Mark: &mark{}}), "mark, which nobody"},
+		"ready twice":        {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "unrequested ready"},
+		"a flood":            {says(flood...), "unrequested ready"},
+		"pinged":             {says(message{Pinged: &pinged{}}), "unrequested pinged"},
+		"marked":             {says(message{Marked: &marked{}}), "unrequested marked"},
+		"news":               {says(message{News: &news{}}), "unrequested news"},
+		"report":             {says(message{Report: &report{}}), "unrequested report"},
+		"proof":              {says(message{Proof: &proof{}}), "unrequested proof"},
+		"a server's":         {says(message{Mark: &mark{}}), "unrequested mark"},
 		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
 			check.OK(t, c.Close())
-			awaitClosed(context.Background(), nil, deathGrace+time.Second) // it lives on
+			awaitClosed(context.Background(), nil, deathGrace+time.Second) // the goroutine outlives its socket
 		}, "closed its control socket, and it is a goroutine"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,10 +176,10 @@ func TestImpostors(t *testing.T) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				p, err := Open(context.Background(), cfg)
-				if err == nil { // one that said ready has got in, for a moment
+				if err == nil { // an impostor that sent ready is accepted at first
 					waiting.Receive(t, "the end of a session", p.failed.Done())
 					err = p.explain(0, nil)
-					_, _ = p.Close() // it has failed
+					_, _ = p.Close()
 				}
 				runtime.ReadMemStats(&after)
 				check.Fails(t, err, "process 0 ")
@@ -191,8 +191,8 @@ func TestImpostors(t *testing.T) {
 	}
 }
 
-// TestHostilePools: a process ends with an error when a message to it makes no
-// sense, and says what.
+// TestHostilePools: a worker process that gets an invalid message ends with an error that
+// says why.
 func TestHostilePools(t *testing.T) {
 	assign := func(change func(a *assignment)) []byte {
 		a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "none"}
@@ -205,8 +205,8 @@ func TestHostilePools(t *testing.T) {
 	}{
 		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
 		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
-		"another version": {framed(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 4`},
-		"no hello":        {framed(`{"assign":{}}`), "the peer speaks nothing of it, this process version 4 of build"},
+		"another version": {framed(`{"hello":{"protocol":0,"build":"x"}}`), `the peer runs version 0 of build "x", this process version 4`},
+		"no hello":        {framed(`{"assign":{}}`), "the peer runs an unknown version, this process version 4 of build"},
 		"no assignment":   {framed(jsonOf(t, message{Hello: newHello()}), `{"poke":{}}`), "waiting for an assignment"},
 		"no lanes":        {assign(func(a *assignment) { a.Lanes = nil }), "lanes [] of 1"},
 		"another lane":    {assign(func(a *assignment) { a.Lanes[0] = 1 }), "lanes [1] of 1"},
@@ -224,8 +224,8 @@ func TestHostilePools(t *testing.T) {
 	}
 }
 
-// hosted starts what a process of workers does, and returns the session's end of its
-// control socket and how to wait for the process's end.
+// hosted starts a worker process as a goroutine. ended waits for its end and returns its
+// error.
 func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	t.Helper()
 	ours, theirs := socketpair(t)
@@ -239,13 +239,14 @@ func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	}
 }
 
-// TestUnruly: a process that gets a senseless message later on gives up.
+// TestUnruly: a worker process that gets an invalid message after its assignment ends with
+// an error.
 func TestUnruly(t *testing.T) {
 	for name, c := range map[string]struct {
 		text []byte
 		want string
 	}{
-		"signed":            {framed(`{"signed":{}}`), "signed"}, // which it has not asked for
+		"signed":            {framed(`{"signed":{}}`), "signed"}, // the process has not asked for a signature
 		"ping twice":        {framed(`{"ping":{}}`, `{"ping":{}}`), "ping"},
 		"assigned again":    {framed(`{"assign":{}}`), "assign"},
 		"a process's":       {framed(`{"ready":{}}`), "ready"},
@@ -256,7 +257,7 @@ func TestUnruly(t *testing.T) {
 			ours, theirs := socketpair(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := &process{quiet: make(chan struct{}), busy: semaphore.NewWeighted(MaxWorkers)}
-			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
+			go w.listen(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
 			check.Must(t, check.Err(ours.Write(c.text)))
 			waiting.Receive(t, "the end of a process", ctx.Done())
 			check.That(t, errors.Is(context.Cause(ctx), errProtocol), "got error %v", context.Cause(ctx))
@@ -265,7 +266,8 @@ func TestUnruly(t *testing.T) {
 	}
 }
 
-// TestAssignmentIsNotPrinted: what an assignment says stands in no log.
+// TestAssignmentIsNotPrinted: formatting an assignment never prints its contents, so no log
+// gets the secret.
 func TestAssignmentIsNotPrinted(t *testing.T) {
 	a := assignment{Addr: "whispered"}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -274,7 +276,7 @@ func TestAssignmentIsNotPrinted(t *testing.T) {
 	}
 }
 
-// TestPlaces: a process of another machine is never looked for on this one.
+// TestPlaces: the state of a process on another host is never looked up on this host.
 func TestPlaces(t *testing.T) {
 	self := here(os.Getpid())
 	for p, want := range map[Place]string{
@@ -287,8 +289,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever parse takes for a message is one that it would send, and
-// what is made of its samples is in range.
+// FuzzParse: an accepted message encodes to bytes that parse to the same message, and the
+// samples of an accepted report are in range.
 func FuzzParse(f *testing.F) {
 	sent := fullReport(3)
 	sent.Profiles = []phase.Piece{{Kind: "cpu", Data: []byte("a"), Before: []byte("b")}}
@@ -324,8 +326,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestMarkAtTheEnd: a worker that gets a mark while it sums up its costs
-// does both (the race detector looks on).
+// TestMarkAtTheEnd: a worker can get a mark while it computes its totals. The race detector
+// checks the accesses.
 func TestMarkAtTheEnd(t *testing.T) {
 	for range 200 {
 		m := newMeter(nil)
@@ -342,8 +344,8 @@ func TestMarkAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestStartLimit: sixteen lanes with two updates of 3.35 GB each take 71 s to touch
-// at 1.5 GB/s, and may.
+// TestStartLimit: the time limit for starting a session grows with its memory. Sixteen
+// lanes with two updates of 3.35 GB each need 71 s to touch it at 1.5 GB/s.
 func TestStartLimit(t *testing.T) {
 	for need, want := range map[int64]time.Duration{0: time.Minute, 107_200_000_000: time.Minute + 214*time.Second, 1 << 62: startTimeout + 1<<20*time.Second} {
 		check.Equal(t, startLimit(need), want, "a session of", need, "bytes may take to start")

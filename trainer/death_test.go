@@ -16,14 +16,13 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// assassins kills the worker process with the number that is next, some time
-// after it was started.
+// assassins kills worker process 1 some time after its start.
 type assassins struct {
 	trainer.Launcher
 	t     *testing.T
 	after time.Duration
 	mu    sync.Mutex
-	done  bool // guarded by mu, which is held while it kills: who sees the death sees this
+	done  bool // guarded by mu, held during the kill: after an error, done is up to date
 }
 
 func (a *assassins) Launch(n int) (trainer.Process, error) {
@@ -38,9 +37,9 @@ func (a *assassins) Launch(n int) (trainer.Process, error) {
 	return p, err
 }
 
-// TestDeath: a worker that is killed is named, with its cause, whatever the session
-// did when it died: before it was assigned its work, while it connected, before the
-// first round, in one, or in a mark.
+// TestDeath: if a worker process is killed, the error names it and the cause. It may die
+// before its assignment, while it connects, before the first round, in a round, or in a
+// mark.
 func TestDeath(t *testing.T) {
 	seed, tries := uint64(1), 30
 	if testing.Short() {
@@ -68,7 +67,7 @@ func TestDeath(t *testing.T) {
 				}
 			}
 			if p != nil {
-				waiting.Do(t, "close", func() { _, _ = p.Close() }) // it has failed
+				waiting.Do(t, "close", func() { _, _ = p.Close() })
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -1,9 +1,9 @@
 package trainer
 
-// StartError is for the test of limits.
+// StartError makes startError available to TestThreadLimit.
 var StartError = startError
 
-// LaneError returns what a process says of a lane that has failed.
+// LaneError returns the error that a process reports for a failed lane.
 func LaneError(lane, round, client int, err error) error {
 	return &laneError{lane, round, client, err}
 }

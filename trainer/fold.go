@@ -7,8 +7,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// Roster returns n clients. Their weights differ, as those of clients with more and
-// less data do.
+// Roster returns n clients with IDs from 0. Their weights differ (1, 2, 3, 1, …), as if some
+// had more data than others.
 func Roster(n int) []Client {
 	all := make([]Client, n)
 	for id := range all {
@@ -17,32 +17,32 @@ func Roster(n int) []Client {
 	return all
 }
 
-// A Fold makes the next model of a round's updates. It is their average; or, where a
-// Change says that clients change a part of the model, the average of what they have
-// changed. Where updates have a layout of their own, or Sync says so, it is the model,
-// changed by the server and a digest of the average ([tensor.Advance]). A Fold keeps its
-// memory from round to round.
+// A Fold computes the next model from a round's updates. Usually that is their average. With
+// a Change, clients change only a part of the model, and the next model has the average of
+// their changes. If updates have a layout of their own, or Sync is set, the server changes
+// the model itself, using a digest of the average ([tensor.Advance]). A Fold reuses its
+// memory in every round.
 type Fold struct {
 	Change tensor.Change
 	Sync   bool
 
 	average       *tensor.Average
 	up            *tensor.Layout
-	mean          *tensor.Package // the average, where it is not the next model
+	mean          *tensor.Package // the average, if the server changes the model itself
 	trained, next *tensor.Package
-	own           *tensor.Package // the model as the server has it; nil if clients have the same
+	own           *tensor.Package // the server's own model; nil if clients get the same one
 }
 
-// NewFold returns a Fold for models and updates of these layouts.
+// NewFold returns a Fold for models of layout down and updates of layout up.
 func NewFold(down, up *tensor.Layout) *Fold {
 	return &Fold{average: tensor.NewAverage(up), up: up}
 }
 
-// advances reports whether the server changes models of layout l itself.
+// advances reports whether the server itself changes models of layout l.
 func (f *Fold) advances(l *tensor.Layout) bool { return f.Sync || f.up != l }
 
-// Keep makes f remember the first model, where clients get another one because a codec
-// loses something: a server that changes its model itself goes on from its own.
+// Keep copies the first model. It must be called if clients get a different model because
+// a codec loses something: a server that changes its model itself continues from this copy.
 func (f *Fold) Keep(model *tensor.Package) {
 	if f.advances(model.Layout()) {
 		f.own = tensor.Alloc(model.Layout())
@@ -50,7 +50,7 @@ func (f *Fold) Keep(model *tensor.Package) {
 	}
 }
 
-// begin starts a round in which clients train a model, and that makes next.
+// begin starts a round in which clients train on trained. Its result is written to next.
 func (f *Fold) begin(next, trained *tensor.Package, clients []Client) error {
 	total := 0.0
 	for _, c := range clients {
@@ -84,8 +84,9 @@ func (f *Fold) finish() error {
 	return nil
 }
 
-// Fold runs a round in which clients train what Publish returned, and folds their
-// updates into next. see, unless it is nil, gets every update before that.
+// Fold runs a round in which clients train on trained, which Publish returned, and folds
+// their updates into next. It sets r.Each. see, if not nil, is called with every update
+// before that is folded.
 func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, trained *tensor.Package, see func(c Client, update *tensor.Package) error) error {
 	n, clients := r.Number, r.Clients
 	if err := f.begin(next, trained, clients); err != nil {

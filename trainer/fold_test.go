@@ -10,8 +10,8 @@ import (
 	"ipcbench/trainer"
 )
 
-// TestReferenceChanges: where a part of the model changes, by clients or by the server,
-// as many words of the next one are others: the density of a round (guard 23).
+// TestReferenceChanges: the density of a round is the share of the model that clients or
+// the server change (guard 23).
 func TestReferenceChanges(t *testing.T) {
 	l, answer := layoutOf(t, 1<<18), layoutOf(t, 100)
 	change := check.Value(tensor.ParseChange("2%"))(t)
@@ -49,8 +49,9 @@ func TestReferenceChanges(t *testing.T) {
 	}
 }
 
-// TestReference: the next model is the average of updates of its own layout, and one
-// that every bit of the average of others decides; and a round ends with its context.
+// TestReference: if updates have the model's layout, the next model is their average.
+// Otherwise tensor.Advance derives it from the model and the average. A round ends with its
+// context.
 func TestReference(t *testing.T) {
 	up := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.BF16, Shape: []int{7}}}))(t)
 	down := layoutOf(t, 101)

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// host returns the same transports each time: workers of inproc find their server by its own.
+// host returns the same transports each time, because workers of inproc find their server
+// by its transport.
 var host = sync.OnceValue(func() trainer.Host {
 	return trainer.Host{Transports: append(all.Transports(), slows()...), Funcs: map[string]trainer.Func{
 		"burn":    burn,
@@ -41,13 +42,14 @@ var host = sync.OnceValue(func() trainer.Host {
 	}}
 })
 
-// layoutOf returns the layout of a model of n f32s.
+// layoutOf returns the layout of a model of one F32 tensor with n elements.
 func layoutOf(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
 	return check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{n}}}))(t)
 }
 
-// open opens a session of two workers and four clients, who do nothing with a small model.
+// open opens a session of two workers, four clients and a model of three elements. Its
+// worker function does nothing, unless change replaces it.
 func open(t testing.TB, transport string, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
 	t.Helper()
 	v := check.Value(transports.Parse(transport, host().Transports))(t)
@@ -67,7 +69,7 @@ func mustOpen(t testing.TB, transport string, l trainer.Launcher, change func(*t
 	return check.Value(open(t, transport, l, change))(t)
 }
 
-// round publishes a model and runs a round of so many clients. Each releases the update.
+// round publishes model n and runs round n. A nil each only releases the updates.
 func round(ctx context.Context, s *trainer.Session, n, clients int, each func(trainer.Update) error) error {
 	model, err := s.Reserve(n)
 	if err != nil {
@@ -83,7 +85,7 @@ func round(ctx context.Context, s *trainer.Session, n, clients int, each func(tr
 	return s.Round(ctx, trainer.Round{Number: n, Clients: trainer.Roster(clients), Each: each})
 }
 
-// closes checks that a session that has not failed ends in order, and once.
+// closes checks that Close succeeds once, and fails the second time.
 func closes(t testing.TB, s *trainer.Session) trainer.Report {
 	t.Helper()
 	report, err := s.Close()
@@ -92,16 +94,16 @@ func closes(t testing.TB, s *trainer.Session) trainer.Report {
 	return report
 }
 
-// TestOpenFails: a session that cannot start says why, and leaves nothing.
+// TestOpenFails: a session that cannot start returns the reason and leaves nothing behind.
 func TestOpenFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*trainer.Config)
 		want   string
 	}{
-		"no workers":               {func(c *trainer.Config) { c.Workers = 0 }, "0 workers"},
+		"no workers":               {func(c *trainer.Config) { c.Workers = 0 }, "Workers is 0"},
 		"unknown function":         {func(c *trainer.Config) { c.Func = "nonsense" }, `no worker function "nonsense"`},
 		"function's config":        {func(c *trainer.Config) { c.FuncConfig = []byte("rubbish") }, "worker function linger: time: invalid duration"},
-		"negative lanes a process": {func(c *trainer.Config) { c.PerProcess = -1 }, "-1 lanes"},
+		"negative lanes a process": {func(c *trainer.Config) { c.PerProcess = -1 }, "PerProcess is -1"},
 		"unknown kind of profile": {func(c *trainer.Config) {
 			c.Profiling = &trainer.Profiling{Kinds: []string{"goroutine"}}
 		}, `unknown kind of profile "goroutine"`},
@@ -125,7 +127,8 @@ func fork([]byte) (trainer.Train, error) {
 	}, nil
 }
 
-// TestChildrenOfWorkers: what a worker function starts is no worker.
+// TestChildrenOfWorkers: a program that a worker function starts does not become a worker
+// process.
 func TestChildrenOfWorkers(t *testing.T) {
 	s := mustOpen(t, "pickle", trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
 	check.Must(t, round(t.Context(), s, 0, 4, nil))

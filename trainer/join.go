@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// join takes what the process needs to be let in: with mutual TLS a certificate, which
-// the session signs.
+// join gets the credentials that the process needs to connect: with mutual TLS a
+// certificate, which the session signs.
 func (w *process) join(ctx context.Context, c *control) error {
 	err := w.at.Join(w.a.Trust, w.a.Process, func(request []byte) ([]byte, error) {
 		w.signs.Store(true)
@@ -30,8 +30,8 @@ func (w *process) join(ctx context.Context, c *control) error {
 	return nil
 }
 
-// sign has the session's authority sign a request of w, for the lanes that w hosts
-// whatever the request says.
+// sign has the session's authority sign a certificate request of w. The certificate is valid
+// for the lanes that w hosts, whatever the request contains.
 func (s *Session) sign(w *sessionProcess, request []byte) error {
 	var lanes []int
 	for _, l := range w.lanes {
@@ -44,11 +44,11 @@ func (s *Session) sign(w *sessionProcess, request []byte) error {
 	return w.control.send(message{Signed: &signed{certificate}})
 }
 
-// Handshakes are the TLS handshakes with which worker processes have connected.
+// Handshakes sums up the TLS handshakes with which worker processes have connected.
 type Handshakes struct {
-	N       int           // of all processes
-	Longest time.Duration // what all of one process took, where that is most
-	Cipher  string        // as crypto/tls names it; empty without any
+	N       int           // number in all processes
+	Longest time.Duration // time of all handshakes of the process that needed most
+	Cipher  string        // cipher suite as crypto/tls names it; empty without handshakes
 }
 
 func (h *Handshakes) add(r *ready) {
@@ -57,23 +57,23 @@ func (h *Handshakes) add(r *ready) {
 	h.Cipher = cmp.Or(r.Cipher, h.Cipher)
 }
 
-// Handshakes returns those that it took until all workers were connected.
-func (s *Session) Handshakes() Handshakes { return s.shaken }
+// Handshakes returns the handshakes made until all workers were connected.
+func (s *Session) Handshakes() Handshakes { return s.handshakes }
 
-// The most that a process can tell of handshakes.
+// Limits of the handshakes that a process can report.
 const (
 	maxHandshakes    = 1 << 20
 	maxHandshakeTime = int64(24 * time.Hour)
 )
 
-// The most that a process can tell of what it runs on.
+// Limits of the software that a process can report.
 const (
 	MaxSoftware  = 32  // entries
 	longSoftware = 128 // bytes of a name or a version
 )
 
-// check reports what no process has done. The cipher is shown to users; what is said of
-// software bench makes printable.
+// check rejects impossible values. The cipher must be a known one, because it is shown to
+// users. Names of software may be anything: package bench makes them printable.
 func (r *ready) check() error {
 	for name, version := range r.Software {
 		if len(r.Software) > MaxSoftware || len(name) > longSoftware || len(version) > longSoftware {

@@ -17,7 +17,8 @@ import (
 // idle is a worker function that does nothing.
 func idle([]byte) (Train, error) { return func(*Job) error { return nil }, nil }
 
-// configOf returns a configuration of one lane and a small model.
+// configOf returns the configuration of one lane with a model of three elements. A tls of
+// "off" leaves the settings at their defaults.
 func configOf(t *testing.T, of driver.Transport, tls string, l Launcher) Config {
 	t.Helper()
 	layout := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}))(t)
@@ -29,7 +30,7 @@ func configOf(t *testing.T, of driver.Transport, tls string, l Launcher) Config 
 	return Config{Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Func: "idle", Launcher: l}
 }
 
-// request returns what a worker process would ask for.
+// request returns a valid certificate request of a worker process.
 func request(t *testing.T) []byte {
 	t.Helper()
 	a := check.Value(identity.NewAuthority("ab"))(t)
@@ -37,9 +38,9 @@ func request(t *testing.T) []byte {
 	return check.Value(w.Request())(t)
 }
 
-// TestSignImpostors: one certificate is signed for each process of a session whose
-// authority is its own, and only for a proper request, of which package identity knows
-// more. All else fails the session, by the process's name.
+// TestSignImpostors: a session with its own authority signs one certificate per process,
+// for a valid request (package identity tests which are valid). Any other message fails the
+// session with an error that names the process.
 func TestSignImpostors(t *testing.T) {
 	good := message{Sign: &sign{request(t)}}
 	for name, c := range map[string]struct {
@@ -47,10 +48,10 @@ func TestSignImpostors(t *testing.T) {
 		says []message
 		want string
 	}{
-		"twice":        {"mutual", []message{good, good}, "sign, which nobody asked for"},
-		"the server's": {"on", []message{good}, "sign, which nobody asked for"},
-		"garbage":      {"mutual", []message{{Sign: &sign{[]byte("please")}}}, "a request for a certificate: "},
-		"its own":      {"mutual", []message{{Signed: &signed{[]byte("me")}}}, "signed, which nobody asked for"},
+		"twice":        {"mutual", []message{good, good}, "unrequested sign"},
+		"the server's": {"on", []message{good}, "unrequested sign"},
+		"garbage":      {"mutual", []message{{Sign: &sign{[]byte("please")}}}, "certificate request: "},
+		"its own":      {"mutual", []message{{Signed: &signed{[]byte("me")}}}, "unrequested signed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(context.Background(), configOf(t, pickle.New(), c.mode, impostors(says(c.says...))))
@@ -60,9 +61,9 @@ func TestSignImpostors(t *testing.T) {
 	}
 }
 
-// TestBadCertificates: a process takes no certificate but from the authority that it was
-// told of, says what is wrong, and waits for none when the session has gone. What else it
-// refuses, package identity tests.
+// TestBadCertificates: a process accepts only certificates of the assigned authority, and
+// says what is wrong with others. It stops waiting if the session ends. Package identity
+// tests the other refusals.
 func TestBadCertificates(t *testing.T) {
 	authority := check.Value(identity.NewAuthority("ab"))(t)
 	other := check.Value(identity.NewAuthority("ab"))(t)
@@ -72,7 +73,7 @@ func TestBadCertificates(t *testing.T) {
 	}{
 		"garbage": {func([]byte) []byte { return []byte("you") }, "process 0: the signed certificate: "},
 		"another authority": {func(r []byte) []byte {
-			certificate, _ := other.Sign(r, identity.Lanes{}) // without one, the error is another
+			certificate, _ := other.Sign(r, identity.Lanes{}) // without a certificate, the test sees a different error
 			return certificate
 		}, "unknown authority"},
 		"the end": {nil, ""},
@@ -101,7 +102,8 @@ func TestBadCertificates(t *testing.T) {
 	}
 }
 
-// TestHandshakes: a session knows which handshakes it took to connect its lanes.
+// TestHandshakes: a session reports the number of TLS handshakes of its lanes, the longest
+// one and the cipher.
 func TestHandshakes(t *testing.T) {
 	h := Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"idle": idle}}
 	for mode, want := range map[string]int{"off": 0, "on": 3, "mutual": 3} {

@@ -12,53 +12,52 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A Launcher brings worker processes into being. It is all that a session knows of
-// how that happens, so that workers on other hosts need only another Launcher.
+// A Launcher starts worker processes. Sessions know nothing else about where workers run,
+// so workers on other hosts need only another Launcher.
 type Launcher interface {
-	// Name says in results how workers were launched.
+	// Name identifies the launcher in result files, for example "processes".
 	Name() string
 	// Launch starts process n of a session.
 	Launch(n int) (Process, error)
 }
 
-// A Process is a worker process, or what stands in for one.
+// A Process is a worker process, or goroutines that replace one.
 type Process interface {
-	// Conn is the session's end of the control socket. Its peer ends when it closes.
+	// Conn returns the session's end of the control socket. The worker ends when it closes.
 	Conn() net.Conn
-	// Place says where it runs.
+	// Place returns where the process runs.
 	Place() Place
 	// Exited is closed when the process has ended; Err is valid from then on.
 	Exited() <-chan struct{}
 	// Err returns how it ended: nil, or an error such as "signal: killed".
 	Err() error
-	// Stderr returns the end of what the process wrote to stderr.
+	// Stderr returns the last part of the process's stderr.
 	Stderr() string
-	// Stop ends the process if it has not ended by itself: it closes the control
-	// socket, then asks, then kills, and returns when the process is gone.
+	// Stop ends the process if it still runs: it closes the control socket, then asks
+	// the process to end, then kills it. It returns when the process has ended.
 	Stop() error
 }
 
-// NewProcesses returns the launcher of real worker processes: it runs this
-// executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
-// to the processors cpus[n], round and round; without any, none is pinned.
+// NewProcesses returns a launcher that runs this executable again, in which
+// [Host.MaybeWorker] must be called. Process n is pinned to the processors
+// cpus[n%len(cpus)]; without cpus, processes are not pinned.
 func NewProcesses(cpus ...[]int) Launcher { return processes{name: "processes", cpus: cpus} }
 
-// NewCommand returns the launcher of worker processes that are another program, which
-// speaks the protocol of the control socket, and so does not have to be in Go: the
-// executable path with args. It finds the socket as descriptor 3, and in its environment
-// which process it is (_IPCBENCH_WORKER) and the build that its hello has to name
-// (_IPCBENCH_BUILD).
-// name says in results how workers were launched.
+// NewCommand returns a launcher that runs another program, the executable path with args.
+// The program must speak the protocol of the control socket, and need not be in Go. It
+// finds the socket at descriptor 3. Its environment has the number of the process
+// (_IPCBENCH_WORKER) and the build that its hello must name (_IPCBENCH_BUILD). name
+// identifies the launcher in result files. For cpus see [NewProcesses].
 func NewCommand(name, path string, args []string, cpus ...[]int) Launcher {
 	return processes{name: name, path: path, args: args, cpus: cpus}
 }
 
 type processes struct {
 	name     string
-	path     string // of another program, with its args; empty is this one
+	path     string // executable of another program; empty means this one
 	args     []string
 	cpus     [][]int
-	confined *Confinement // nil if they are not
+	confined *Confinement // nil if workers are not confined
 }
 
 func (p processes) Name() string { return p.name }
@@ -69,7 +68,7 @@ func (p processes) Launch(n int) (Process, error) {
 		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
 	}
 	if p.path == "" {
-		c.Args = []string{"(worker)"} // only for ps
+		c.Args = []string{"(worker)"} // shown by ps
 	} else {
 		c.Env = append(c.Env, buildEnv+"="+Build())
 	}
@@ -83,12 +82,12 @@ func (p processes) Launch(n int) (Process, error) {
 	return &child{started, n, c.Stderr, p.path != ""}, nil
 }
 
-// startError names process n, and says what to try if the user's limit of threads keeps
-// it from starting.
+// startError adds the number of the process to err and, if the user's limit of threads has
+// been reached, a remedy.
 func startError(n int, err error) error {
 	var limit unix.Rlimit
 	if errors.Is(err, unix.EAGAIN) && unix.Getrlimit(unix.RLIMIT_NPROC, &limit) == nil {
-		return fmt.Errorf("process %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
+		return fmt.Errorf("process %d: %w: the limit is %d (ulimit -u): raise it, or use fewer workers or more lanes per process",
 			n, err, limit.Cur)
 	}
 	return fmt.Errorf("process %d: %w", n, err)
@@ -111,16 +110,15 @@ func (c *child) Stop() error {
 		return fmt.Errorf("trainer: process %d: %w", c.n, err)
 	}
 	if c.foreign {
-		_ = unix.Kill(-c.PID(), unix.SIGKILL) // what is left of its process group; most often nothing
+		_ = unix.Kill(-c.PID(), unix.SIGKILL) // end the rest of its process group, if there is any
 	}
 	return nil
 }
 
 func indent(text string) string { return "\t" + strings.ReplaceAll(text, "\n", "\n\t") }
 
-// NewGoroutines returns the launcher whose workers are goroutines of this
-// process: the control of what leaving the process costs, and what the race
-// detector can see.
+// NewGoroutines returns a launcher whose workers are goroutines of this process. It is
+// the control for the cost of leaving the process, and lets the race detector see both ends.
 func NewGoroutines(h Host) Launcher { return goroutines{h} }
 
 type goroutines struct{ host Host }
@@ -137,7 +135,7 @@ func (g goroutines) Launch(n int) (Process, error) {
 	return i, nil
 }
 
-// inside stands in for a process, inside this one.
+// inside is goroutines of this process in place of a worker process.
 type inside struct {
 	conn   net.Conn
 	exited chan struct{}
@@ -155,5 +153,5 @@ func (i *inside) Stop() error {
 	if awaitClosed(context.Background(), i.exited, reexec.Grace) {
 		return nil
 	}
-	return errors.New("trainer: a worker goroutine has not ended: a worker function does not return")
+	return errors.New("trainer: a worker goroutine has not ended, because a worker function does not return")
 }

@@ -13,12 +13,12 @@ import (
 	"ipcbench/trainer"
 )
 
-// limitedEnv is for a process of these tests that opens a session under a limit of
-// open files.
+// limitedEnv marks a process of these tests that opens a session under a limit of open
+// files.
 const limitedEnv = "IPCBENCH_TEST_LIMITED"
 
-// TestFileLimit: a limit of open files that keeps workers from starting is an error that
-// names the process and the limit, and nothing is left.
+// TestFileLimit: if a limit of open files keeps workers from starting, the error names the
+// process and the limit, and nothing is left behind.
 func TestFileLimit(t *testing.T) {
 	if os.Getenv(limitedEnv) != "" {
 		check.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 40, Max: 40}))
@@ -40,7 +40,7 @@ func TestFileLimit(t *testing.T) {
 	check.That(t, err == nil && len(left) == 0, "left behind: %v (%v)", left, err)
 }
 
-// TestThreadLimit: a kernel that refuses a process is an error that names the limit.
+// TestThreadLimit: if the kernel refuses a new process, the error names the limit.
 func TestThreadLimit(t *testing.T) {
 	err := trainer.StartError(3, fmt.Errorf("fork: %w", syscall.EAGAIN))
 	contains(t, err, "process 3: fork: ", "(ulimit -u)")

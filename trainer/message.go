@@ -12,14 +12,14 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A message travels on the control socket between the server and a process of workers.
-// A frame is its length in four bytes, the highest first, and one JSON object with
-// one key, the type. Bytes are base64. Durations and times are in nanoseconds, and times
-// are those of CLOCK_MONOTONIC. A lane, round or client of -1 is none.
+// A message is sent on the control socket between the server and a worker process. A frame
+// is the length in four bytes, big-endian, and one JSON object with one key, the type. Bytes
+// are base64. Durations and times are in nanoseconds; times are read from CLOCK_MONOTONIC. A
+// lane, round or client of -1 means none.
 //
-//	type     sender   when it is sent, and what it holds
+//	type     sender   when it is sent, and its content
 //	hello    both     first, without waiting for the other end: protocol and build
-//	assign   server   second: everything that the process needs to know
+//	assign   server   second: the process's lanes and settings
 //	sign     process  after assign, if the session has mutual TLS with its own authority:
 //	                  a request for a certificate
 //	signed   server   answers sign: the certificate
@@ -28,17 +28,17 @@ import (
 //	pinged   process  answers ping: the duration of each empty call
 //	mark     server   between two rounds: the window that begins
 //	marked   process  answers mark, when none of its lanes is in the middle of a job
-//	stop     server   any time: worker functions of the rounds below should end early
-//	poke     server   when the process has been silent for long: asks what it does
-//	news     process  answers poke: what each lane does
-//	proof    process  before an update is submitted, if the worker function is a user's
+//	stop     server   any time: worker functions of earlier rounds should end early
+//	poke     server   when the process has been silent for long: asks for news
+//	news     process  answers poke: the current activity of each lane
+//	proof    process  before an update is submitted, if the worker function is user code
 //	                  and the round is not measured: hashes of model and update
 //	failure  process  any time: a lane has failed, and the process ends
-//	report   process  last, when the transport has ended all lanes: what it has recorded
+//	report   process  last, when the transport has ended all lanes: its recordings
 //
 // After its report, a process waits until the server closes the socket. A process ends
-// whenever the socket closes. A message that nobody asked for, that is too long, or that
-// belongs to another protocol fails the session.
+// whenever the socket closes. A message that is unrequested or too long, or that belongs to
+// another protocol, fails the session.
 type message struct {
 	kind string // the key, set by parse
 
@@ -59,10 +59,10 @@ type message struct {
 	Report  *report     `json:"report,omitempty"`
 }
 
-// protocol is the version of all that is in this file.
+// protocol is the version of the messages in this file.
 const protocol = 4
 
-// hello says what its sender speaks. Both ends of a session are of one build.
+// hello identifies its sender. Both ends of a session must send the same.
 type hello struct {
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
@@ -72,15 +72,15 @@ func newHello() *hello { return &hello{Protocol: protocol, Build: Build()} }
 
 func (h *hello) String() string {
 	if h == nil {
-		return "nothing of it"
+		return "an unknown version"
 	}
 	return fmt.Sprintf("version %d of build %.80q", h.Protocol, h.Build)
 }
 
-// assignment is everything that a worker process needs to know.
+// assignment has everything that a worker process needs to serve its lanes.
 type assignment struct {
 	Process    int             `json:"process"`
-	Lanes      []int           `json:"lanes"` // that this process hosts
+	Lanes      []int           `json:"lanes"` // the lanes of this process
 	Transport  string          `json:"transport"`
 	Settings   driver.Settings `json:"settings"`
 	Down       []tensor.Spec   `json:"down"`
@@ -88,21 +88,21 @@ type assignment struct {
 	TotalLanes int             `json:"total_lanes"`
 	Clients    int             `json:"clients"`
 	Depth      int             `json:"depth"`
-	Addr       string          `json:"addr"`   // where the server listens; empty if it does not
-	Secret     string          `json:"secret"` // of the session
+	Addr       string          `json:"addr"`   // address of the server; empty if it does not listen
+	Secret     string          `json:"secret"` // the secret of the session
 	Trust      driver.Trust    `json:"trust,omitzero"`
 	Func       string          `json:"func"`
 	FuncConfig []byte          `json:"func_config,omitempty"`
 	Samples    int             `json:"samples"` // capacity of the recorder
 	Window     Window          `json:"window"`
-	Pings      int             `json:"pings"` // that lane 0 makes before its first job
+	Pings      int             `json:"pings"` // empty calls to measure on lane 0, before its first job
 	Profiling  *Profiling      `json:"profiling,omitempty"`
 }
 
-// Format keeps what an assignment says out of whatever prints one.
+// Format keeps the content of an assignment, such as the secret, out of logs and errors.
 func (assignment) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an assignment") }
 
-// check reports numbers that no server gives.
+// check rejects numbers that no server sends.
 func (a *assignment) check() error {
 	if len(a.Lanes) == 0 || slices.Min(a.Lanes) < 0 || slices.Max(a.Lanes) >= a.TotalLanes || a.TotalLanes > MaxWorkers ||
 		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Pings < 0 || a.Pings > maxPings {
@@ -122,36 +122,36 @@ type signed struct {
 	Certificate []byte `json:"certificate"`
 }
 
-// ready says which TLS handshakes it took to connect the lanes, and what the process runs
-// on, if it is not this program.
+// ready reports the TLS handshakes made to connect the lanes. A process that runs another
+// program also reports its software.
 type ready struct {
 	Handshakes    int64             `json:"handshakes"`
-	HandshakeTime int64             `json:"handshake_ns"`        // of all of them
-	Cipher        string            `json:"cipher"`              // empty without any
+	HandshakeTime int64             `json:"handshake_ns"`        // sum of all handshakes
+	Cipher        string            `json:"cipher"`              // empty without handshakes
 	Software      map[string]string `json:"software,omitempty"`  // versions, by name
-	Import        time.Duration     `json:"import_ns,omitempty"` // what importing that took
+	Import        time.Duration     `json:"import_ns,omitempty"` // time to import that software
 }
 
 type ping struct{}
 
 type poke struct{}
 
-// pinged holds what each empty call took; none if the transport makes no calls.
+// pinged holds the duration of each empty call; it is empty if the transport makes no calls.
 type pinged struct {
 	Samples []int64 `json:"samples_ns"`
 }
 
-// check reports answers that took no time.
+// check rejects more durations than pings, and durations of 0 or less.
 func (p *pinged) check(pings int) error {
 	if n := len(p.Samples); n > pings || n > 0 && slices.Min(p.Samples) <= 0 {
-		return fmt.Errorf("%w: %d answers to %d pings, or such as took no time", errProtocol, n, pings)
+		return fmt.Errorf("%w: %d answers to %d pings, or an answer that took no time", errProtocol, n, pings)
 	}
 	return nil
 }
 
 type mark struct {
 	Window Window `json:"window"`
-	Round  int    `json:"round"` // the first one that is of the window
+	Round  int    `json:"round"` // the first round of the window
 }
 
 type marked struct {
@@ -159,7 +159,7 @@ type marked struct {
 }
 
 type stop struct {
-	Below int `json:"below"` // the first round that goes on
+	Below int `json:"below"` // the first round whose jobs need not end early
 }
 
 // proof holds hashes ([tensor.Package.Hash]) as 16 hex digits.
@@ -167,8 +167,8 @@ type proof struct {
 	Lane   int    `json:"lane"`
 	Round  int    `json:"round"`
 	Client int    `json:"client"`
-	Model  string `json:"model"`  // as the worker received it
-	Update string `json:"update"` // as it submits it
+	Model  string `json:"model"`  // hash of the model as received
+	Update string `json:"update"` // hash of the update as submitted
 }
 
 type failure struct {
@@ -178,14 +178,14 @@ type failure struct {
 	Text   string `json:"text"`
 }
 
-// longestFailure is how much of a failure's text is sent: all of it could make the
+// longestFailure is the most bytes of a failure's text to send: a longer text could make the
 // message too long, and so hide the failure.
 const longestFailure = 64 << 10
 
-// news says what a process has done, and does.
+// news reports the progress of a process and the current activity of its lanes.
 type news struct {
-	Moves int64      `json:"moves"` // spans and everything counted
-	Lanes []laneNews `json:"lanes"` // all that the process hosts, in order
+	Moves int64      `json:"moves"` // number of spans recorded plus the sum of all counters
+	Lanes []laneNews `json:"lanes"` // all lanes of the process, in order
 }
 
 type laneNews struct {
@@ -195,7 +195,7 @@ type laneNews struct {
 	Doing  step `json:"doing"` // connecting, receiving, training or submitting
 }
 
-// A Window names a part of a session whose costs are summed apart.
+// A Window names a part of a session whose costs are summed separately.
 type Window string
 
 // The windows of a session.
@@ -205,7 +205,7 @@ const (
 	Timed   Window = "timed" // the rounds whose times count
 )
 
-// UnmarshalText makes w the window of that name.
+// UnmarshalText sets w to the window of that name. It fails if there is none.
 func (w *Window) UnmarshalText(name []byte) error {
 	if *w = Window(name); *w != Outside && *w != Cold && *w != Timed {
 		return fmt.Errorf("no window %.20q", name)
@@ -213,7 +213,7 @@ func (w *Window) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// report is all that a process has recorded.
+// report holds the recordings of a process.
 type report struct {
 	Totals
 	Samples  columns       `json:"samples"`
@@ -224,8 +224,8 @@ func newReport(t Totals) *report {
 	return &report{Totals: t, Samples: newColumns(t.Samples), Profiles: t.Profiles}
 }
 
-// complete adds samples and profiles to the totals of a process that hosts the lanes for
-// which hosts says so, unless such a process cannot have recorded them.
+// complete adds samples and profiles to the totals. It fails if they are impossible for
+// a process that hosts exactly the lanes for which hosts returns true.
 func (r *report) complete(c *Config, hosts func(lane int) bool) (err error) {
 	if r.Lost < 0 {
 		return fmt.Errorf("%w: %d lost samples", errProtocol, r.Lost)
@@ -240,10 +240,10 @@ func (r *report) complete(c *Config, hosts func(lane int) bool) (err error) {
 	return err
 }
 
-// columns are samples: the nth one is made of the nth element of each column.
+// columns hold samples: element n of each column belongs to sample n.
 type columns struct {
-	Phases []string `json:"phases"` // the names of phases
-	Phase  []uint16 `json:"phase"`  // by their index in Phases
+	Phases []string `json:"phases"` // names of phases
+	Phase  []uint16 `json:"phase"`  // indices into Phases
 	Lane   []int16  `json:"lane"`
 	Round  []int32  `json:"round"`
 	Client []int32  `json:"client"`
@@ -265,13 +265,13 @@ func newColumns(samples []phase.Sample) (c columns) {
 	return c
 }
 
-// samples returns them: at most so many, of a process that hosts the lanes for which hosts
-// says so.
+// samples returns the samples. It fails if there are more than most, or if one is impossible
+// for a process that hosts exactly the lanes for which hosts returns true.
 func (c *columns) samples(most int, hosts func(lane int) bool) ([]phase.Sample, error) {
 	n := len(c.Phase)
 	for _, other := range [...]int{len(c.Lane), len(c.Round), len(c.Client), len(c.Start), len(c.End), len(c.Summed)} {
 		if other != n || n > most {
-			return nil, fmt.Errorf("%w: columns of %d and %d samples: want as many in each, and at most %d", errProtocol, n, other, most)
+			return nil, fmt.Errorf("%w: columns of %d and %d samples: must be equally long, and at most %d", errProtocol, n, other, most)
 		}
 	}
 	samples := make([]phase.Sample, 0, n)
@@ -294,16 +294,16 @@ func (c *columns) samples(most int, hosts func(lane int) bool) ([]phase.Sample, 
 	return samples, nil
 }
 
-// Totals are what one process recorded over a session.
+// Totals are the recordings of one process over a session.
 type Totals struct {
 	Samples []phase.Sample              `json:"-"`
-	Lost    int                         `json:"lost"` // samples for which there was no room
+	Lost    int                         `json:"lost"` // number of samples for which there was no room
 	Usage   map[Window]usage.Usage      `json:"usage"`
-	Counts  map[Window]map[string]int64 `json:"counts"` // counters
-	Memory  usage.Memory                `json:"memory"` // at the end
-	CPUs    []int                       `json:"cpus"`   // that the process could use
+	Counts  map[Window]map[string]int64 `json:"counts"` // by the names of counters
+	Memory  usage.Memory                `json:"memory"` // after the last timed window
+	CPUs    []int                       `json:"cpus"`   // processors that the process could use
 
-	// What the process said when it was ready.
+	// From the message ready; empty for the server.
 	Software map[string]string `json:"-"`
 	Import   time.Duration     `json:"-"`
 

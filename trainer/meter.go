@@ -10,37 +10,37 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// meter sums usage and counters of one process by window. Any goroutine may call
-// it: a lane may be at its end when the process gets a mark.
+// meter sums the usage and counters of one process per window. Its methods may be called
+// concurrently: a lane may end while the process handles a mark.
 type meter struct {
 	rec     *phase.Recorder
 	capture *capture.Capture // nil unless the process is profiled
 
-	mu         sync.Mutex                  // guards all that follows
+	mu         sync.Mutex                  // guards the fields below
 	usage      map[Window]usage.Usage      // so far
 	counts     map[Window]map[string]int64 // so far
-	window     Window                      // that is open
-	paused     bool                        // its usage is not
+	window     Window                      // the open one
+	paused     bool                        // usage is not added to the open window
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
 	memory     usage.Memory // at the end of the last timed window
-	surveyed   bool         // no timed window has ended since
+	surveyed   bool         // no timed window has ended since memory was read
 }
 
 func newMeter(rec *phase.Recorder) *meter {
 	return &meter{rec: rec, surveyed: true, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
 }
 
-// begin opens the first window with everything that this process has cost since
+// begin opens the first window. It includes everything that this process has used since
 // its start.
 func (m *meter) begin(w Window) {
 	m.window = w
-	// Present, so that their difference from what is read later is present too.
+	// Not nil, so that differences from later readings are not nil either.
 	m.sinceUsage = usage.Usage{Queue: &usage.Queue{}, IO: &usage.IO{}}
 }
 
-// mark moves the process to window w, of which round is the first round, and takes
-// profiles while w is Timed.
+// mark moves the process to window w, whose first round is round. Profiles are taken while
+// w is Timed.
 func (m *meter) mark(w Window, round int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *meter) mark(w Window, round int) error {
 	return nil
 }
 
-// enter ends the window that is open and begins w. m.mu is held.
+// enter ends the open window and begins w. m.mu must be held.
 func (m *meter) enter(w Window, round int) error {
 	if w == m.window {
 		return nil
@@ -86,7 +86,7 @@ func (m *meter) enter(w Window, round int) error {
 			}
 		}
 	}
-	if w == Timed { // only what is recorded of timed rounds is of interest, and takes room
+	if w == Timed { // only samples of timed rounds are of use, and the room for samples is limited
 		m.rec.From(round)
 	} else {
 		m.rec.Until(round)
@@ -95,9 +95,9 @@ func (m *meter) enter(w Window, round int) error {
 	return nil
 }
 
-// pause leaves what the process spends out of the window that is open, until it is
-// called with false. What it counts stays in: the last bytes of a round may come
-// after its end.
+// pause excludes the usage of the process from the open window until it is called with
+// false. Counters are not paused, because the last bytes of a round may be counted after
+// its end.
 func (m *meter) pause(paused bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,9 +115,8 @@ func (m *meter) pause(paused bool) error {
 	return nil
 }
 
-// survey reads what the process has resident, while it has it, after a timed
-// window: at the end of a session the shared memory is gone. It is no part of any
-// window.
+// survey reads the resident memory of the process after a timed window, because the shared
+// memory is gone at the end of a session. Its own cost is not part of any window.
 func (m *meter) survey() (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,16 +7,16 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// A Place says where a process is.
+// A Place is where a process runs.
 type Place struct {
-	Host string // the name of its machine
-	PID  int    // its number there; 0 if it is goroutines of the server's process
-	Here bool   // on this machine, where signals reach it
+	Host string // name of its machine
+	PID  int    // process ID on that machine; 0 for goroutines of the server's process
+	Here bool   // on this machine, so that signals can reach it
 }
 
-// here is the place of a process of this machine.
+// here returns the place of a process on this machine.
 func here(pid int) Place {
-	host, _ := os.Hostname() // for display; a machine without a name is one
+	host, _ := os.Hostname() // only displayed, so it may be empty
 	return Place{Host: host, PID: pid, Here: true}
 }
 
@@ -30,7 +30,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("pid %d on %s", p.PID, p.Host)
 }
 
-// state says what the kernel says of the process.
+// state describes the process, with its state according to the kernel if it is on this machine.
 func (p Place) state() string {
 	if p.PID > 0 && p.Here {
 		return fmt.Sprintf("%v is %s", p, usage.State(p.PID))

@@ -11,51 +11,51 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// sessionProcess is a worker process as the session sees it.
+// sessionProcess is the session's side of a worker process.
 type sessionProcess struct {
 	Process
 	n       int
-	lanes   []*sessionLane // that it hosts
+	lanes   []*sessionLane // the lanes that it hosts
 	control *control
-	answers chan message  // what was asked for, but news; has room for one of each type
-	gone    chan struct{} // closed when nothing more comes from its control socket
+	answers chan message  // requested messages, except news; has room for one of each type
+	gone    chan struct{} // closed when no more messages can come from its control socket
 
-	ready ready // what it said when it was
+	ready ready // its message of that type
 
-	mu    sync.Mutex
-	owed  map[string]bool // guarded by mu: types of messages that were asked for
-	heard int64           // guarded by mu: messages so far
-	moved int64           // guarded by mu: those that showed progress
-	news  *news           // guarded by mu: the last ones
+	mu         sync.Mutex
+	expected   map[string]bool // guarded by mu: types of the messages that w must still send
+	received   int64           // guarded by mu: number of messages
+	progressed int64           // guarded by mu: number of messages that showed progress
+	news       *news           // guarded by mu: the last message of that type
 }
 
-// ask notes that w owes an answer, before it is asked for it. It returns false if
-// w owes it already.
+// ask records that w must send a message of that type. It must be called before the request
+// is sent. It returns false if such a message is expected already.
 func (w *sessionProcess) ask(kind string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owed[kind] {
+	if w.expected[kind] {
 		return false
 	}
-	w.owed[kind] = true
+	w.expected[kind] = true
 	return true
 }
 
-// settle notes that an answer has come, and reports whether it was owed. What an answer to
-// a poke says may be that nothing has moved.
+// settle records a received message, and reports whether it was expected. All messages show
+// progress, except news that nothing has moved.
 func (w *sessionProcess) settle(m message, foreign bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard++
+	w.received++
 	if m.News == nil || m.News.progress(w.news, foreign) {
-		w.moved++
+		w.progressed++
 	}
 	if m.News != nil {
 		w.news = m.News
 	}
-	owed := w.owed[m.kind]
-	delete(w.owed, m.kind)
-	return owed
+	expected := w.expected[m.kind]
+	delete(w.expected, m.kind)
+	return expected
 }
 
 // hosts reports whether the process hosts a lane.
@@ -63,11 +63,10 @@ func (w *sessionProcess) hosts(lane int) bool {
 	return lane >= w.lanes[0].n && lane <= w.lanes[len(w.lanes)-1].n
 }
 
-// processError is what a worker process did that it was not asked for: most often
-// its end.
+// processError is the failure of a worker process, most often its unexpected end.
 type processError struct {
 	n    int
-	host string // if it is not this machine
+	host string // its name, if it is not this machine
 	lane int    // or -1
 	err  error
 }
@@ -80,7 +79,7 @@ func (e *processError) Error() string {
 }
 func (e *processError) Unwrap() error { return e.err }
 
-// failure is what w did that it was not asked for, on a lane or on none (-1).
+// failure makes err a failure of w, on a lane or on none (-1).
 func (w *sessionProcess) failure(lane int, err error) *processError {
 	e := &processError{n: w.n, lane: lane, err: err}
 	if at := w.Place(); !at.Here {
@@ -89,10 +88,10 @@ func (w *sessionProcess) failure(lane int, err error) *processError {
 	return e
 }
 
-// How large a report may be.
+// Parts of the size limit of a report, in bytes.
 const (
-	spareReport  = 2 * shortMessage // besides its samples and profiles
-	sampleSize   = 128              // of a sample, at most
+	spareReport  = 2 * shortMessage // for everything except samples and profiles
+	sampleSize   = 128              // most bytes of a sample, as JSON
 	profilesSize = 1 << 30
 )
 
@@ -113,7 +112,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 	w := &sessionProcess{
 		Process: proc, n: n,
 		control: &control{conn: proc.Conn(), timeout: min(sendTimeout, s.limit), limit: shortMessage},
-		answers: make(chan message, 4), gone: make(chan struct{}), owed: map[string]bool{},
+		answers: make(chan message, 4), gone: make(chan struct{}), expected: map[string]bool{},
 	}
 	s.procs = append(s.procs, w)
 	a := assignment{
@@ -136,15 +135,14 @@ func (s *Session) launch(n int, o driver.Options) error {
 		w.ask("sign")
 	}
 	s.readers.Go(func() { s.listen(w) })
-	if err := s.tell(w, message{Hello: newHello()}); err != nil {
+	if err := s.send(w, message{Hello: newHello()}); err != nil {
 		return err
 	}
-	return s.tell(w, message{Assign: &a})
+	return s.send(w, message{Assign: &a})
 }
 
-// tell sends a message to w. If that fails because w has died, its exit status
-// says why.
-func (s *Session) tell(w *sessionProcess, m message) error {
+// send sends a message to w. If w has died, the error has its exit status.
+func (s *Session) send(w *sessionProcess, m message) error {
 	err := w.control.send(m)
 	if err == nil {
 		return nil
@@ -152,18 +150,18 @@ func (s *Session) tell(w *sessionProcess, m message) error {
 	if dead := s.death(w); dead != nil {
 		return dead
 	}
-	return w.failure(-1, fmt.Errorf("takes no message, and %s: %w", w.Place().state(), err))
+	return w.failure(-1, fmt.Errorf("accepts no messages, and %s: %w", w.Place().state(), err))
 }
 
-// death returns what has failed the session, or nil. What the sockets of a dead
-// process say comes before its exit status, so it waits: for a moment while w
-// seems to live, and for the status if its control socket has closed.
+// death returns the processError that has failed the session, or nil. The sockets of a dead
+// process fail before its exit status is known, so death waits: until that is known if w's
+// control socket has closed, else for exitGrace.
 func (s *Session) death(w *sessionProcess) *processError {
 	timer := time.NewTimer(exitGrace)
 	defer timer.Stop()
 	select {
 	case <-w.gone:
-		<-s.failed.Done() // listen sees to it
+		<-s.failed.Done() // listen fails the session next
 	case <-s.failed.Done():
 	case <-timer.C:
 	}
@@ -172,12 +170,12 @@ func (s *Session) death(w *sessionProcess) *processError {
 	return dead
 }
 
-// listen reads a process's messages until its control socket closes, and sees to
-// it that an end which nobody asked for fails the session.
+// listen reads a process's messages until its control socket closes. Then it fails the
+// session, which has no effect if Close has stopped the process.
 func (s *Session) listen(w *sessionProcess) {
 	m, err := w.control.receive()
 	for err == nil {
-		if err = s.take(w, m); err == nil {
+		if err = s.handle(w, m); err == nil {
 			m, err = w.control.receive()
 		}
 	}
@@ -185,9 +183,9 @@ func (s *Session) listen(w *sessionProcess) {
 	s.fail(w.failure(-1, w.end(err)))
 }
 
-// take does what a message asks for. It never waits: no process can keep the session
-// from reading what another one says.
-func (s *Session) take(w *sessionProcess, m message) error {
+// handle handles a message of w. It never waits, so no process can keep the session from
+// reading the messages of another one.
+func (s *Session) handle(w *sessionProcess, m message) error {
 	if m.Failure != nil {
 		if m.Failure.Lane != -1 && !w.hosts(m.Failure.Lane) {
 			return fmt.Errorf("%w: the failure of lane %d, which it does not host", errProtocol, m.Failure.Lane)
@@ -196,10 +194,10 @@ func (s *Session) take(w *sessionProcess, m message) error {
 		return nil
 	}
 	if m.Proof != nil {
-		return s.hear(w, m.Proof)
+		return s.keepProof(w, m.Proof)
 	}
 	if !w.settle(m, s.cfg.Foreign) {
-		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
+		return fmt.Errorf("%w: unrequested %s", errProtocol, m.kind)
 	}
 	var err error
 	switch {
@@ -223,12 +221,12 @@ func (s *Session) take(w *sessionProcess, m message) error {
 	return err
 }
 
-// end says how w ended, given the error of its control socket. A socket that
-// closes is most often the end of its process, whose status follows.
+// end returns how w ended, given the error of its control socket. A socket most often closes
+// because its process ends, so end waits for the exit status.
 func (w *sessionProcess) end(err error) error {
 	switch {
 	case errors.Is(err, errProtocol):
-		return fmt.Errorf("spoke out of turn: %w", err)
+		return fmt.Errorf("sent an invalid message: %w", err)
 	case !awaitClosed(context.Background(), w.Exited(), deathGrace):
 		return fmt.Errorf("closed its control socket, and %s: %w", w.Place().state(), err)
 	case w.Err() == nil:
@@ -237,7 +235,7 @@ func (w *sessionProcess) end(err error) error {
 	return fmt.Errorf("exited: %w", w.Err())
 }
 
-// await waits for w to answer, for ctx, or for any process to die.
+// await waits for the next answer of w, the end of ctx or the failure of the session.
 func (s *Session) await(ctx context.Context, w *sessionProcess) (message, error) {
 	select {
 	case m := <-w.answers:
@@ -252,7 +250,7 @@ func (s *Session) await(ctx context.Context, w *sessionProcess) (message, error)
 	}
 }
 
-// withStderr adds the end of what a process wrote to stderr, if err is about one.
+// withStderr adds the last part of a process's stderr, if err is about a process.
 func (s *Session) withStderr(err error) error {
 	var about *processError
 	if errors.As(err, &about) {

@@ -5,17 +5,17 @@ import (
 	"ipcbench/phase"
 )
 
-// A Profiling says which profiles are taken of a session's processes while the
-// window [Timed] is open. Whether any are, all goroutines that record are
-// labelled: see [phase.Recorder.Label].
+// A Profiling selects the profiles that are taken of a session's processes while the window
+// [Timed] is open. Goroutines that record are labelled even if no profile is taken: see
+// [phase.Recorder.Label].
 type Profiling struct {
 	Transport string   `json:"transport"` // name for the labels
 	Model     string   `json:"model"`     // name for the labels
-	Kinds     []string `json:"kinds"`     // see package capture; none is labels alone
-	Workers   bool     `json:"-"`         // profile the workers' processes alone: something else profiles this process
+	Kinds     []string `json:"kinds"`     // of package capture; without any, goroutines are only labelled
+	Workers   bool     `json:"-"`         // profile worker processes only, because something else profiles this process
 }
 
-// start makes a process of a session ready to be profiled.
+// start labels the goroutines of a process and prepares its profiles.
 func (p *Profiling) start(rec *phase.Recorder, process string) (*capture.Capture, error) {
 	if p == nil {
 		return nil, nil
@@ -24,7 +24,7 @@ func (p *Profiling) start(rec *phase.Recorder, process string) (*capture.Capture
 	return capture.New(p.Kinds...)
 }
 
-// server returns what this process does.
+// server returns the profiling of the server's process.
 func (p *Profiling) server() *Profiling {
 	if p == nil || !p.Workers {
 		return p
@@ -32,8 +32,8 @@ func (p *Profiling) server() *Profiling {
 	return &Profiling{Transport: p.Transport, Model: p.Model}
 }
 
-// of returns what w does: nothing but labels if it is inside this process, which has
-// one profile.
+// of returns the profiling of w: only labels if it runs inside this process, whose own
+// profile includes it.
 func (p *Profiling) of(w Process) *Profiling {
 	if p == nil || w.Place().PID != 0 {
 		return p

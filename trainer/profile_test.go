@@ -20,15 +20,15 @@ import (
 	"ipcbench/trainer"
 )
 
-// burn is a worker function that takes 30 ms of a processor, however many others
-// want it, and that ends its process if that is what it was made for.
+// burn is a worker function that uses 30 ms of CPU time, however busy the machine is. With
+// the configuration "die" it kills its process in round 1.
 func burn(config []byte) (trainer.Train, error) {
 	return func(c *trainer.Job) error {
 		if string(config) == "die" && c.Round == 1 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
-		runtime.LockOSThread() // the clock is the thread's
+		runtime.LockOSThread() // the clock counts this thread's CPU time only
 		defer runtime.UnlockOSThread()
 		var start, now unix.Timespec
 		err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &start)
@@ -42,7 +42,7 @@ func burn(config []byte) (trainer.Train, error) {
 	}, nil
 }
 
-// profiled runs rounds of a session with profiles, three of them timed.
+// profiled runs five rounds of a profiled session; three are timed.
 func profiled(t *testing.T, l trainer.Launcher, transport, config string, p trainer.Profiling) (trainer.Report, error) {
 	t.Helper()
 	p.Transport, p.Model = transport, "one"
@@ -69,7 +69,8 @@ func profiled(t *testing.T, l trainer.Launcher, transport, config string, p trai
 	return report, err
 }
 
-// labels returns those of phases and processes in CPU profiles, and the kinds of all.
+// labels returns the phase and process labels of all samples in CPU profiles, and the kinds
+// of all profiles.
 func labels(t *testing.T, pieces []phase.Piece) (labels, kinds []string) {
 	t.Helper()
 	for _, piece := range pieces {
@@ -85,9 +86,9 @@ func labels(t *testing.T, pieces []phase.Piece) (labels, kinds []string) {
 	return labels, kinds
 }
 
-// TestProfiles: the server and every worker return their profiles of the timed
-// window, whose samples say which phase of which process they are of; workers
-// inside the server's process are in its profile.
+// TestProfiles: the server and every worker process return their profiles of the timed
+// window, and samples are labelled with their phase and process. Workers in the server's
+// process are part of its profile.
 func TestProfiles(t *testing.T) {
 	skip.Long(t)
 	processes, goroutines := trainer.NewProcesses(), trainer.NewGoroutines(host())
@@ -95,7 +96,7 @@ func TestProfiles(t *testing.T) {
 		name, transport string
 		launcher        trainer.Launcher
 		p               trainer.Profiling
-		server, each    []string // kinds
+		server, each    []string // kinds of profiles
 	}{
 		{"processes", "pickle", processes, trainer.Profiling{Kinds: []string{capture.CPU, capture.Mutex}}, []string{capture.CPU, capture.Mutex}, []string{capture.CPU, capture.Mutex}},
 		{"workers alone", "pickle", processes, trainer.Profiling{Kinds: []string{capture.CPU}, Workers: true}, nil, []string{capture.CPU}},
@@ -118,12 +119,12 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestProfiledWorkerDies: the session fails with the cause, and this process is
-// profiled no longer.
+// TestProfiledWorkerDies: the session fails with the cause, and profiling stops in this
+// process.
 func TestProfiledWorkerDies(t *testing.T) {
 	skip.Long(t)
 	processes := trainer.NewProcesses()
-	for range 2 { // the second time would find the first one's profile in use
+	for range 2 { // if the first run left its profile on, the second fails
 		_, err := profiled(t, processes, "pickle", "die", trainer.Profiling{Kinds: []string{capture.CPU, capture.Allocs}})
 		check.Fails(t, err, "exited: signal: killed")
 	}

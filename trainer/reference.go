@@ -8,39 +8,39 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Reference does the rounds of a session without one: the same arithmetic, by
-// direct calls, and what a codec that loses something makes of models and updates.
+// A Reference computes the rounds of a session by direct calls in this process. The
+// arithmetic is the same, including the losses of a codec.
 type Reference struct {
-	Model *tensor.Package // the current one, whose first values are the caller's to write
-	Fold  *Fold           // whose Change and Sync are the caller's to set
+	Model *tensor.Package // the current model; the caller writes the first one
+	Fold  *Fold           // the caller may set its Change and Sync
 
-	// See, unless it is nil, gets what is sent, down or up, with what came before it: the
-	// version before, or the model of an update. That is nil if there is none, or if it is
-	// of another layout. And it gets what arrives.
+	// See, if not nil, is called with every package that is sent, down or up. base is the
+	// previous model or, for an update, the model trained on; nil if there is none or its
+	// layout differs. arrived is the package after the codec, or sent itself.
 	See func(up bool, base, sent, arrived *tensor.Package)
 
 	next, update *tensor.Package
-	down         [2]*Arrivals // of this round and the one before, in turn
+	down         [2]*Arrivals // of this round and the previous one, alternating
 	up           *Arrivals
-	alone        bool
+	noBase       bool // models are encoded without a base
 	seed         uint64
 	round        int
 }
 
-// NewReference returns a Reference of these layouts, whose clients train with the
-// seed.
+// NewReference returns a Reference for models and updates of these layouts. seed is the
+// seed with which clients train.
 func NewReference(down, up *tensor.Layout, seed uint64) *Reference {
 	return &Reference{Model: tensor.Alloc(down), next: tensor.Alloc(down), update: tensor.Alloc(up), Fold: NewFold(down, up), seed: seed}
 }
 
-// Through has all models and updates pass through a codec. With alone, each model is
-// the first of its session: nobody has the one before.
-func (r *Reference) Through(p *codec.Pipeline, alone bool) {
+// Through makes all models and updates pass through a codec. With noBase, each model is
+// encoded without a base, as the first one of a session is.
+func (r *Reference) Through(p *codec.Pipeline, noBase bool) {
 	down, up := r.Model.Layout(), r.update.Layout()
-	r.down, r.up, r.alone = [2]*Arrivals{NewArrivals(p, down), NewArrivals(p, down)}, NewArrivals(p, up), alone
+	r.down, r.up, r.noBase = [2]*Arrivals{NewArrivals(p, down), NewArrivals(p, down)}, NewArrivals(p, up), noBase
 }
 
-// Round does the next round.
+// Round computes the next round. Afterwards, Model is the new model.
 func (r *Reference) Round(ctx context.Context, clients []Client) error {
 	trained, err := r.publish()
 	if err != nil {
@@ -76,11 +76,11 @@ func (r *Reference) Round(ctx context.Context, clients []Client) error {
 	return nil
 }
 
-// publish returns what clients train on.
+// publish returns the model as clients get it.
 func (r *Reference) publish() (*tensor.Package, error) {
-	before := r.next // of the round before, until this one is folded
+	before := r.next // the previous model, until this round is folded
 	if last := r.down[(r.round+1)%2]; last != nil {
-		before = last.made
+		before = last.decoded
 	}
 	if r.round == 0 {
 		before = nil
@@ -89,7 +89,7 @@ func (r *Reference) publish() (*tensor.Package, error) {
 		}
 	}
 	base := before
-	if r.alone {
+	if r.noBase {
 		base = nil
 	}
 	trained, err := r.down[r.round%2].Of(r.Model, base)
@@ -99,15 +99,16 @@ func (r *Reference) publish() (*tensor.Package, error) {
 	return trained, err
 }
 
-// Arrivals are the packages of one layout that a receiver makes of what a codec has made
-// of them. The nil Arrivals loses nothing: packages arrive as they are sent.
+// Arrivals encodes and decodes packages of one layout, to show how they arrive at a
+// receiver. The nil Arrivals loses nothing: packages arrive as they are sent.
 type Arrivals struct {
-	coder  *codec.Coder
-	packed []byte          // the largest tensor
-	made   *tensor.Package // of the latest
+	coder   *codec.Coder
+	packed  []byte          // room for the largest tensor
+	decoded *tensor.Package // the latest result of Of
 }
 
-// NewArrivals returns those of packages of layout l. It is nil if p loses nothing.
+// NewArrivals returns the Arrivals of packages of layout l with codec p, or nil if p loses
+// nothing.
 func NewArrivals(p *codec.Pipeline, l *tensor.Layout) *Arrivals {
 	if !p.Lossy() {
 		return nil
@@ -116,11 +117,11 @@ func NewArrivals(p *codec.Pipeline, l *tensor.Layout) *Arrivals {
 	for i := range l.Len() {
 		largest = max(largest, l.Bytes(i))
 	}
-	return &Arrivals{coder: p.NewCoder(), packed: make([]byte, largest), made: tensor.Alloc(l)}
+	return &Arrivals{coder: p.NewCoder(), packed: make([]byte, largest), decoded: tensor.Alloc(l)}
 }
 
-// Of returns what arrives of p at a receiver who has base, unless that is nil or of
-// another layout. It is valid until the next call.
+// Of returns p as it arrives at a receiver that has base. base may be nil; it is ignored if
+// its layout differs from p's. The result is valid until the next call of Of.
 func (a *Arrivals) Of(p, base *tensor.Package) (*tensor.Package, error) {
 	if a == nil {
 		return p, nil
@@ -129,7 +130,7 @@ func (a *Arrivals) Of(p, base *tensor.Package) (*tensor.Package, error) {
 	for i := range p.Len() {
 		spec, sent := p.Layout().Spec(i), p.View(i)
 		if spec.Var {
-			if err := a.made.SetRows(i, p.Rows(i)); err != nil {
+			if err := a.decoded.SetRows(i, p.Rows(i)); err != nil {
 				return nil, err
 			}
 			spec.Shape = slices.Clone(spec.Shape)
@@ -141,16 +142,16 @@ func (a *Arrivals) Of(p, base *tensor.Package) (*tensor.Package, error) {
 		}
 		mode, n, err := a.coder.Pack(a.packed, had, sent, spec)
 		if err == nil {
-			err = a.coder.Unpack(mode, a.made.View(i), had, a.packed[:n], spec)
+			err = a.coder.Unpack(mode, a.decoded.View(i), had, a.packed[:n], spec)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return a.made, nil
+	return a.decoded, nil
 }
 
-// likeOf returns base, if it is of the layout of p.
+// likeOf returns base if its layout is p's, else nil.
 func likeOf(p, base *tensor.Package) *tensor.Package {
 	if base != nil && base.Layout() != p.Layout() {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// reporting returns a process of lanes 2 and 3 that owes a session its report, and
-// the process's end of its control socket.
+// reporting returns a session that waits for the report of a process with lanes 2 and 3. It
+// also returns the process and its end of the control socket.
 func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
 	ours, theirs := socketpair(t)
@@ -30,7 +30,7 @@ func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	w := &sessionProcess{
 		Process: &inside{exited: exited}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}},
 		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
-		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
+		gone:    make(chan struct{}), answers: make(chan message, 4), expected: map[string]bool{"report": true},
 	}
 	w.control.report.Store(cfg.reportSize())
 	p.readers.Go(func() { p.listen(w) })
@@ -42,10 +42,10 @@ func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	return p, w, theirs
 }
 
-// TestHostileReports: what no process reports fails the session, and names the
+// TestHostileReports: an invalid report fails the session with an error that names the
 // process.
 func TestHostileReports(t *testing.T) {
-	const train = uint16(phase.Train - 1) // by its index
+	const train = uint16(phase.Train - 1) // index of the phase in a report
 	samples := func(change func(c *columns)) string {
 		c := newColumns(make([]phase.Sample, 3))
 		for i := range c.Phase {
@@ -60,7 +60,7 @@ func TestHostileReports(t *testing.T) {
 		want   string
 	}{
 		"unequal columns":  {[]string{samples(func(c *columns) { c.End = c.End[:2] })}, "columns of 3 and 2 samples"},
-		"too many":         {[]string{samples(func(c *columns) { *c = newColumns(make([]phase.Sample, 11)) })}, "columns of 11 and 11 samples: want as many in each, and at most 10"},
+		"too many":         {[]string{samples(func(c *columns) { *c = newColumns(make([]phase.Sample, 11)) })}, "columns of 11 and 11 samples: must be equally long, and at most 10"},
 		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[train] = "loaf" })}, "sample {"},
 		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
 		"a negative phase": {[]string{strings.Replace(good, fmt.Sprintf(`"phase":[%d`, train), `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
@@ -78,9 +78,9 @@ func TestHostileReports(t *testing.T) {
 		"a window":         {[]string{`{"report":{"usage":{"sometimes":{}}}}`}, `no window "sometimes"`},
 		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
 		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
-		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "report, which nobody asked for"},
+		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "unrequested report"},
 		"a long one":       {[]string{good[:len(good)-1] + strings.Repeat(" ", 3<<20) + "}"}, "want at most 1049856"},
-		"long news":        {[]string{`{"news":{}` + strings.Repeat(" ", shortMessage) + "}"}, "news of 524299 bytes: want at most 524288"},
+		"long news":        {[]string{`{"news":{}` + strings.Repeat(" ", shortMessage) + "}"}, "news of 524299 bytes: must be at most 524288"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{Samples: 10}
@@ -90,13 +90,13 @@ func TestHostileReports(t *testing.T) {
 			p, _, theirs := reporting(t, cfg)
 			go writes(framed(c.frames...), 1)(theirs)
 			waiting.Receive(t, "the end of a session", p.failed.Done())
-			check.Fails(t, context.Cause(p.failed), "process 1 spoke out of turn: ")
+			check.Fails(t, context.Cause(p.failed), "process 1 sent an invalid message: ")
 			check.Fails(t, context.Cause(p.failed), c.want)
 		})
 	}
 }
 
-// fullReport is a long one.
+// fullReport returns totals with the given number of samples and a value in every field.
 func fullReport(samples int) Totals {
 	random := rand.New(rand.NewPCG(1, 2))
 	t := Totals{
@@ -115,8 +115,8 @@ func fullReport(samples int) Totals {
 	return t
 }
 
-// TestLateReport: a report may be as long as its limit is when it comes, although the server
-// has waited for the next message since before it asked for one.
+// TestLateReport: the limit of a report is the one in force when it arrives, even if the
+// server began to wait under a lower one.
 func TestLateReport(t *testing.T) {
 	ours, theirs := net.Pipe()
 	c := &control{conn: ours, limit: shortMessage, met: true}
@@ -128,13 +128,13 @@ func TestLateReport(t *testing.T) {
 	var frames bytes.Buffer
 	long := message{Report: &report{Profiles: []phase.Piece{{Kind: "trace", Data: make([]byte, shortMessage)}}}}
 	check.Must(t, frame.Write(&frames, long, longMessage))
-	_, _ = theirs.Write(frames.Next(1)) // returns when it is read
+	_, _ = theirs.Write(frames.Next(1))
 	c.report.Store(longMessage)
 	_, _ = theirs.Write(frames.Bytes())
 	check.OK(t, <-got)
 }
 
-// TestReport: a report arrives as it was sent, however long it is.
+// TestReport: a report arrives as it was sent, whatever its length.
 func TestReport(t *testing.T) {
 	sent := fullReport(20_000)
 	full := phase.Timed(phase.Send, phase.ID{Lane: 2, Round: 3, Client: 4}, 5, 6)

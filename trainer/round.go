@@ -14,7 +14,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Client is one client's part in a round.
+// A Client is a participant in a round.
 type Client struct {
 	ID     int     `json:"id"`
 	Weight float64 `json:"weight"`
@@ -22,32 +22,32 @@ type Client struct {
 	Config []byte  `json:"-"`      // the client's own configuration
 }
 
-// A Round says what happens in one round.
+// A Round describes one round.
 type Round struct {
 	Number  int
 	Clients []Client // in the order in which they are dispatched
 	Timed   bool     // whether the round's samples count
 
-	// Each is called with every client's update, one call at a time, by the goroutine
-	// of whichever lane has it next. It must see to it that the update is released,
-	// then or later; until then its lane may have no room for another one.
+	// Each is called once per update, never concurrently, on any lane's goroutine. The
+	// update must be released, by Each or later; until then its lane may have no room for
+	// another one. An error fails the session.
 	Each func(u Update) error
 
-	// AsCompleted makes Each see the updates in the order in which they arrive,
-	// and not in the order of Clients.
+	// AsCompleted passes updates to Each in the order of arrival instead of the order of
+	// Clients.
 	AsCompleted bool
 }
 
-// An Update is what one client sent back.
+// An Update is the update that one client sent back.
 type Update struct {
-	Index   int // of the client in Round.Clients
+	Index   int // index of the client in Round.Clients
 	Package *tensor.Package
 	lane    *sessionLane
 	id      phase.ID
 	rec     *phase.Recorder
 }
 
-// Release gives the update's memory back to its transport.
+// Release returns the update's memory to the transport. It must be called once.
 func (u Update) Release() {
 	span := u.rec.Begin(phase.Release, u.id)
 	u.Package.Release()
@@ -55,44 +55,44 @@ func (u Update) Release() {
 	u.lane.credit <- struct{}{}
 }
 
-// sessionLane is a lane as the session sees it. All but the first have a goroutine of
-// their own; the first is worked by whoever calls Round. To wake another goroutine takes
-// as long as to wake another process, and so a round with one lane wakes none.
+// sessionLane is the session's side of a lane. Each lane has a goroutine of its own, except
+// the first, which the caller of Round serves. Waking a goroutine takes as long as waking a
+// process, so a round with one lane wakes none.
 type sessionLane struct {
 	n       int
 	process *sessionProcess
-	credit  chan struct{} // holds a token for every update that may come alive
+	credit  chan struct{} // a token for each further update that the lane has room for
 	rounds  chan *running
 	ended   chan struct{} // closed when the goroutine has returned
-	client  atomic.Int64  // whose job is out, or -1
-	given   atomic.Bool   // the job was dispatched
-	jobs    atomic.Int64  // begun and ended so far
+	client  atomic.Int64  // ID of the client whose update has not come yet, or -1
+	given   atomic.Bool   // that client's job has been dispatched
+	jobs    atomic.Int64  // number of jobs begun plus number ended
 }
 
 // running is a round in progress.
 type running struct {
 	Round
-	user   context.Context // Round's caller's
-	ctx    context.Context // ends when the round fails
+	user   context.Context // of the caller of Round
+	ctx    context.Context // done when the round ends or fails
 	cancel context.CancelFunc
-	lanes  sync.WaitGroup // those with goroutines that still work for this round
-	queues []*queue       // lane n takes from queue n, modulo their number
+	lanes  sync.WaitGroup // lane goroutines that still work for this round
+	queues []*queue       // lane n takes clients from queue n modulo len(queues)
 
 	mu      sync.Mutex
-	come    []Update // guarded by mu: those that wait for their turn
-	arrived int      // guarded by mu: how many have come
-	next    int      // guarded by mu: whose turn it is
-	seeing  bool     // guarded by mu: somebody is in Each
-	failed  bool     // guarded by mu: why is being found out, or known
+	updates []Update // guarded by mu: arrived ones that wait for Each, at their turn
+	arrived int      // guarded by mu: number of updates that have arrived
+	next    int      // guarded by mu: index in updates of the next one for Each
+	inEach  bool     // guarded by mu: a lane is in Each
+	failed  bool     // guarded by mu: the round has failed; err may not be set yet
 
-	err  error         // why the round has failed; set before over is closed
-	over chan struct{} // closed when that is known
+	err  error         // the reason of the failure; set before over is closed
+	over chan struct{} // closed when err is set
 }
 
-// A queue is clients that wait for a lane: each step-th, from next on.
+// A queue holds the clients that wait for a lane: every step-th one, from next to end.
 type queue struct {
 	step, end int
-	taken     chan struct{} // closed when none waits
+	taken     chan struct{} // closed when the queue is empty
 
 	mu   sync.Mutex
 	next int // guarded by mu
@@ -106,7 +106,7 @@ func newQueue(first, step, end int) *queue {
 	return q
 }
 
-// take returns the next client to dispatch, or -1.
+// take removes the next client and returns its index, or -1 if the queue is empty.
 func (q *queue) take() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,9 +120,9 @@ func (q *queue) take() int {
 	return i
 }
 
-// queues returns those of a round of n clients. One is for all lanes. But with a codec,
-// what a lane is sent depends on what it did before: there each has its own, so that
-// rounds are the same whichever worker is faster.
+// queues returns the queues of a round of n clients. Without a codec, all lanes share one.
+// With a codec, a lane's earlier jobs decide which bytes it is sent. So each lane has its own
+// queue, and rounds are the same whichever worker is faster.
 func (s *Session) queues(n int) []*queue {
 	if !s.coded {
 		return []*queue{newQueue(0, 1, n)}
@@ -163,11 +163,10 @@ func (s *Session) stopLanes() {
 	}
 }
 
-// work takes clients one after another until there are none left, or the round fails.
-// Before it hands over the update of one, it dispatches the next, so that the worker
-// trains while that update is folded. A lane whose updates are all alive waits for one
-// to be released, and only then takes the next client: so the client whose turn it is
-// to be folded is never waiting for room.
+// work serves clients on lane l until none is left or the round fails. It dispatches the
+// next client before it hands over the last one's update, so that the worker trains while
+// that update is folded. A lane without room waits for the release of an update before it
+// takes the next client. So the client whose update is folded next never waits for room.
 func (s *Session) work(r *running, l *sessionLane) {
 	var done Update
 	for {
@@ -193,8 +192,8 @@ func (s *Session) work(r *running, l *sessionLane) {
 	}
 }
 
-// take returns the next client of the lane, or -1 for none. It waits for room only if
-// it is told to.
+// take returns the index of the lane's next client, or -1 if none is left or the lane has no
+// room. If wait is set, it waits for room.
 func (l *sessionLane) take(r *running, wait bool) int {
 	q := r.queues[l.n%len(r.queues)]
 	select {
@@ -205,7 +204,7 @@ func (l *sessionLane) take(r *running, wait bool) int {
 		}
 		select {
 		case <-l.credit:
-		case <-q.taken: // without waiting for a credit that may not come before the next round
+		case <-q.taken: // a credit may not come before the next round
 			return -1
 		case <-r.ctx.Done():
 			return -1
@@ -219,7 +218,7 @@ func (l *sessionLane) take(r *running, wait bool) int {
 	return i
 }
 
-// dispatch gives c's job to a lane.
+// dispatch sends c's job to the worker of a lane.
 func (s *Session) dispatch(r *running, l *sessionLane, c Client) error {
 	l.client.Store(int64(c.ID))
 	l.jobs.Add(1)
@@ -241,14 +240,14 @@ func (s *Session) collect(r *running, l *sessionLane, i int) (Update, error) {
 		return Update{}, err
 	}
 	l.client.Store(-1)
-	l.jobs.Add(1) // done: that is progress too
+	l.jobs.Add(1) // a finished job is progress too
 	return u, nil
 }
 
-// Publish makes model, which Reserve returned, the one that the clients of the
-// next rounds get, and returns what they train on. It takes model: the caller must
-// not write to it again. What it returns may be read until the next Publish returns.
-// An error ends the session. round is for samples and errors.
+// Publish makes model, which Reserve returned, the model of the next rounds. It returns the
+// model as clients get it, which a codec may have changed; it may be read until the next
+// Publish returns. Publish takes ownership of model: the caller must not write to it again.
+// After an error the session has failed. round is only used in samples and errors.
 func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) (*tensor.Package, error) {
 	span := s.rec.Begin(phase.Publish, phase.Whole(round))
 	var trained *tensor.Package
@@ -265,8 +264,8 @@ func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package)
 	return nil, err
 }
 
-// Reserve returns where the next model is to be written, every byte of it. round
-// is for samples and errors.
+// Reserve returns the package to write the next model into. Every byte must be written.
+// round is only used in samples and errors.
 func (s *Session) Reserve(round int) (*tensor.Package, error) {
 	span := s.rec.Begin(phase.Reserve, phase.Whole(round))
 	var next *tensor.Package
@@ -278,12 +277,12 @@ func (s *Session) Reserve(round int) (*tensor.Package, error) {
 	return next, nil
 }
 
-// Round has every client trained by the next free lane and hands the updates to
-// Each. It returns when Each has seen all of them. After an error the session is of
-// no more use: only Close follows.
+// Round trains every client and passes the updates to Each. A client goes to the next free
+// lane or, with a codec, to the lane of its index modulo the number of lanes. Round returns
+// when Each has returned for all updates. After an error, only Close may be called.
 func (s *Session) Round(ctx context.Context, spec Round) error {
 	if len(spec.Clients) > s.cfg.Clients {
-		return fmt.Errorf("trainer: round %d has %d clients, the session was made for %d", spec.Number, len(spec.Clients), s.cfg.Clients)
+		return fmt.Errorf("trainer: round %d has %d clients, more than Config.Clients, %d", spec.Number, len(spec.Clients), s.cfg.Clients)
 	}
 	if s.failed.Err() != nil {
 		return s.explain(spec.Number, nil)
@@ -295,11 +294,11 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 	s.waits.Store(waitRound)
 	defer s.waits.Store(waitNone)
 	began := time.Now()
-	if cap(s.come) < len(spec.Clients) {
-		s.come = make([]Update, len(spec.Clients))
+	if cap(s.updates) < len(spec.Clients) {
+		s.updates = make([]Update, len(spec.Clients))
 	}
-	r := &running{Round: spec, user: ctx, come: s.come[:len(spec.Clients)], queues: s.queues(len(spec.Clients)), over: make(chan struct{})}
-	clear(r.come)
+	r := &running{Round: spec, user: ctx, updates: s.updates[:len(spec.Clients)], queues: s.queues(len(spec.Clients)), over: make(chan struct{})}
+	clear(r.updates)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	ended := func() { s.failRound(r, nil) }
@@ -321,19 +320,20 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 	if complete {
 		return nil
 	}
-	ended() // unless it is known
+	ended() // sets r.err, unless that is done already
 	<-r.over
-	for _, u := range r.come { // Each has not seen them
+	for _, u := range r.updates { // Each was not called with them
 		if u.Package != nil {
 			u.Release()
 		}
 	}
-	clear(r.come)
+	clear(r.updates)
 	return r.err
 }
 
-// give takes an update that has come, and hands to Each what has its turn: in client
-// order, unless the round says otherwise. If another lane is in Each, that one goes on.
+// give stores an update that has arrived, and passes all updates whose turn it is to Each:
+// in the order of Clients, or of arrival with AsCompleted. If another lane is in Each, that
+// lane passes them on.
 func (s *Session) give(r *running, u Update) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -342,15 +342,15 @@ func (s *Session) give(r *running, u Update) {
 		at = r.arrived
 	}
 	r.arrived++
-	r.come[at] = u
-	for !r.seeing && !r.failed && r.next < len(r.come) && r.come[r.next].Package != nil {
-		u := r.come[r.next]
-		r.come[r.next] = Update{}
-		r.seeing = true
+	r.updates[at] = u
+	for !r.inEach && !r.failed && r.next < len(r.updates) && r.updates[r.next].Package != nil {
+		u := r.updates[r.next]
+		r.updates[r.next] = Update{}
+		r.inEach = true
 		r.mu.Unlock()
 		err := s.each(r, u)
 		r.mu.Lock()
-		r.seeing = false
+		r.inEach = false
 		if err != nil {
 			err = fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
 			r.mu.Unlock()
@@ -362,19 +362,18 @@ func (s *Session) give(r *running, u Update) {
 	}
 }
 
-// each hands an update to the user, who may take as long as he likes.
+// each calls Round.Each, which may take any time.
 func (s *Session) each(r *running, u Update) error {
 	s.busy.Store(true)
 	defer s.busy.Store(false)
 	return crash.Guard(func() error { return r.Each(u) })
 }
 
-// failRound ends a round that is not complete. It is called with the error of a lane's
-// transport, with another one, or with none, if the session has failed or the user has
-// given up. Only the first call counts.
+// failRound ends an incomplete round. err is a *laneError, another error, or nil if the
+// session has failed or the caller's context is done. Only the first call has an effect.
 func (s *Session) failRound(r *running, err error) {
 	r.mu.Lock()
-	late := r.failed || r.next == len(r.come)
+	late := r.failed || r.next == len(r.updates)
 	if !late {
 		r.failed = true
 	}
@@ -391,14 +390,14 @@ func (s *Session) failRound(r *running, err error) {
 		err = s.explain(r.Number, failed)
 	}
 	r.err = err
-	s.fail(err) // unless a process has died, which is the better cause
+	s.fail(err) // keeps the death of a process, if that came first: it is the better cause
 	r.cancel()
 	close(r.over)
 }
 
-// explain says why round n failed. The death of a worker process explains what
-// its lanes' transports complain of, so its exit status, which may take a
-// moment to arrive, comes first; the transport's own error is joined to it.
+// explain returns the error of round n. The death of a worker process explains the errors
+// of its lanes' transports. So explain waits a moment for an exit status, which comes
+// first in the error, and joins the transport's own error to it.
 func (s *Session) explain(n int, failed *laneError) error {
 	var dead *processError
 	if failed != nil {
@@ -419,7 +418,7 @@ func (s *Session) explain(n int, failed *laneError) error {
 	return s.withStderr(err)
 }
 
-// clientsOf names the client that the dead process was working for, if any.
+// clientsOf names the client that the dead process was training, if any.
 func (s *Session) clientsOf(dead *processError) string {
 	for _, l := range s.procs[dead.n].lanes {
 		if dead.lane < 0 || dead.lane == l.n {

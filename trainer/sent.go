@@ -7,41 +7,42 @@ import (
 	"time"
 )
 
-// A user's worker function computes what nobody can foresee. So its worker tells what it
-// got and what it sends, as hashes, over the control socket: whoever has published the one
-// and collected the other compares them.
+// The updates of a user's worker function cannot be predicted. So its worker reports hashes
+// of the model it received and the update it sends, over the control socket. The caller
+// compares them with the model it published and the update it collected.
 
-// Sent is what a worker says of one job: the hash of the model as it came, and of the
-// update as it goes ([tensor.Package.Hash]).
+// Sent holds the hashes that a worker reports for one job ([tensor.Package.Hash]): of the
+// model as received, and of the update as sent.
 type Sent struct{ Model, Update uint64 }
 
 // job is one client's turn in one round.
 type job struct{ round, client int }
 
-// sentPatience is how long after an update what its worker says of it may come. It was
-// said before.
+// sentPatience is how long [Session.Sent] waits for hashes, which a worker sends before its
+// update.
 const sentPatience = 10 * time.Second
 
-// Sent waits for what the worker of a client says of its job in a round of no window that
-// is measured. It is asked for each of them, once, after its update has come.
+// Sent waits up to 10 s for the hashes that a worker reports for one job of an unmeasured
+// round. Call it once per job, after collecting the update. Invalid hashes, hashes of another
+// round and a second report for one job are errors.
 func (s *Session) Sent(ctx context.Context, round, client int) (Sent, error) {
 	timer := time.NewTimer(sentPatience)
 	defer timer.Stop()
 	of := job{round, client}
 	for {
-		if sent, ok := s.told[of]; ok {
-			delete(s.told, of)
+		if sent, ok := s.reported[of]; ok {
+			delete(s.reported, of)
 			return sent, nil
 		}
 		select {
 		case p := <-s.proofs:
 			sent, err := p.sent()
-			if _, twice := s.told[job{p.Round, p.Client}]; err != nil || twice || p.Round != round {
+			if _, twice := s.reported[job{p.Round, p.Client}]; err != nil || twice || p.Round != round {
 				return sent, fmt.Errorf("lane %d: %w: a proof of round %d, client %d", p.Lane, errProtocol, p.Round, p.Client)
 			}
-			s.told[job{p.Round, p.Client}] = sent
+			s.reported[job{p.Round, p.Client}] = sent
 		case <-timer.C:
-			return Sent{}, fmt.Errorf("its worker has not said within %v what it got and sent", sentPatience)
+			return Sent{}, fmt.Errorf("its worker has not reported the hashes of its model and update within %v", sentPatience)
 		case <-s.failed.Done():
 			return Sent{}, context.Cause(s.failed)
 		case <-ctx.Done():
@@ -57,8 +58,9 @@ func (p proof) sent() (s Sent, err error) {
 	return s, err
 }
 
-// hear keeps what w says of a job. It never waits.
-func (s *Session) hear(w *sessionProcess, p *proof) error {
+// keepProof stores the hashes that w reports for a job. It never waits, and fails if they are
+// not expected.
+func (s *Session) keepProof(w *sessionProcess, p *proof) error {
 	if s.cfg.Foreign && w.hosts(p.Lane) {
 		select {
 		case s.proofs <- *p:
@@ -66,5 +68,5 @@ func (s *Session) hear(w *sessionProcess, p *proof) error {
 		default:
 		}
 	}
-	return fmt.Errorf("%w: a proof that nobody asked for", errProtocol)
+	return fmt.Errorf("%w: unrequested proof", errProtocol)
 }

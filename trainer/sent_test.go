@@ -9,11 +9,11 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestSent: what workers say of their jobs is kept until it is asked for, in whatever
-// order; what cannot be, or comes twice, fails.
+// TestSent: the hashes that workers report for their jobs can be read later and in any
+// order. An invalid or repeated report is an error.
 func TestSent(t *testing.T) {
 	open := func(clients int) (*Session, *sessionProcess) {
-		s := &Session{cfg: Config{Foreign: true}, proofs: make(chan proof, 2*clients), told: map[job]Sent{}}
+		s := &Session{cfg: Config{Foreign: true}, proofs: make(chan proof, 2*clients), reported: map[job]Sent{}}
 		s.failed, s.fail = context.WithCancelCause(t.Context())
 		return s, &sessionProcess{lanes: []*sessionLane{{n: 1}, {n: 2}}}
 	}
@@ -32,7 +32,7 @@ func TestSent(t *testing.T) {
 	} {
 		s, w := open(2)
 		for _, p := range c.heard {
-			check.OK(t, s.hear(w, &p), name)
+			check.OK(t, s.keepProof(w, &p), name)
 		}
 		if c.heard == nil {
 			s.fail(errors.New("the session's end"))
@@ -50,9 +50,9 @@ func TestSent(t *testing.T) {
 	}
 	s, w := open(1)
 	for _, p := range []proof{{1, 0, 0, hash, hash}, {3, 0, 0, hash, hash}} {
-		err := s.hear(w, &p)
+		err := s.keepProof(w, &p)
 		check.That(t, (err == nil) == (p.Lane == 1), "lane %d: %v", p.Lane, err)
 	}
-	_, flood := s.hear(w, &proof{Lane: 1}), s.hear(w, &proof{Lane: 1})
+	_, flood := s.keepProof(w, &proof{Lane: 1}), s.keepProof(w, &proof{Lane: 1})
 	check.That(t, errors.Is(flood, errProtocol), "as many as anybody likes: %v", flood)
 }

@@ -17,75 +17,73 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Config says what a session is made of. All fields are required unless they say
-// otherwise.
+// Config describes a session. A field is required unless its comment says otherwise.
 type Config struct {
 	Variant    transports.Variant
-	Down, Up   *tensor.Layout // if both have the same tensors, Down is that of updates, too
-	Workers    int            // lanes
-	PerProcess int            // lanes that one process hosts; 0 is 1
-	Clients    int            // the most clients that a round has
-	Depth      int            // updates of a lane that may be alive; 0 is DefaultDepth
-	Func       string
-	FuncConfig []byte
+	Down, Up   *tensor.Layout // layouts of the model and of updates; if equal, Down serves both
+	Workers    int            // number of lanes
+	PerProcess int            // lanes per process; 0 means 1
+	Clients    int            // most clients in a round
+	Depth      int            // most updates of a lane between dispatch and release; 0 means DefaultDepth
+	Func       string         // name of the worker function in Host.Funcs
+	FuncConfig []byte         // passed to that Func; may be nil
 	Launcher   Launcher
-	Samples    int // room for samples in each process; 0 records nothing
+	Samples    int // most samples that each process records; 0 records nothing
 
-	// Foreign is that Func is a user's: RoundLimit holds for it too, and workers tell what
-	// they get and send in rounds of no window that is measured. See [Session.Sent].
+	// Foreign marks Func as user code. RoundLimit then applies to it too, and workers report
+	// hashes of models and updates in unmeasured rounds. See [Session.Sent].
 	Foreign bool
 
-	// Window is the one in which the processes begin, so that it holds what their
-	// start costs.
+	// Window is open when the processes start, so that it includes the cost of starting
+	// them.
 	Window Window
 
-	// RoundLimit is for how long nothing may move while workers are waited for: no
-	// job, no span, no counted byte; a worker function may take as long as it
-	// likes, unless it is Foreign. It ends the session. 0 is a minute, or a hundred times the slowest
-	// round so far if that is more.
+	// RoundLimit fails the session if nothing progresses for this long while workers are
+	// awaited: no job, span or counted byte. Worker functions may take any time, unless
+	// they are Foreign. Zero means one minute, or 100 times the slowest round so far if
+	// that is longer.
 	RoundLimit time.Duration
 
-	// Host is the address, with or without a port, at which a transport that uses TCP
-	// listens; empty is 127.0.0.1. Off the loopback interface it takes mutual TLS,
-	// unless Insecure is set.
+	// Host is the address at which a transport that uses TCP listens, with or without a
+	// port. Empty means 127.0.0.1. An address off the loopback interface requires mutual
+	// TLS, unless Insecure is set.
 	Host     string
-	Ports    driver.Ports // at which of its ports, if Host has none; zero is any
+	Ports    driver.Ports // ports to choose from if Host has none; zero means any
 	Insecure bool
 
-	// Files are the certificates of a transport that uses TLS. Without them, each
-	// session makes its own.
+	// Files are the certificates for a transport that uses TLS. If nil, each session
+	// makes its own.
 	Files *identity.Files
 
-	// Pings is how many empty calls are made before the first round, if the
-	// transport makes calls: see Session.Pings.
+	// Pings is the number of empty calls to measure before the first round, if the
+	// transport makes calls. See [Session.Pings].
 	Pings int
 
-	Profiling *Profiling // nil is none
+	Profiling *Profiling // nil takes no profiles and sets no labels
 }
 
-// DefaultDepth lets a lane train while its last update waits for its turn to be
-// folded.
+// DefaultDepth lets a lane train while its last update waits to be folded.
 const DefaultDepth = 2
 
 // MaxWorkers bounds the lanes of a session.
 const MaxWorkers = 4096
 
-// maxPings is how many empty calls one message tells of at most.
+// maxPings is the most empty calls whose durations fit into one message.
 const maxPings = 10_000
 
-// LeastRoundLimit is the shortest Config.RoundLimit: a machine with more processes
-// than processors lets one wait for a while.
+// LeastRoundLimit is the shortest Config.RoundLimit: on a machine with more processes
+// than processors, a healthy process may have to wait for a while.
 const LeastRoundLimit = 100 * time.Millisecond
 
-// How long things may take that are not part of a round.
+// Time limits of everything that is not part of a round.
 const (
-	startTimeout    = 60 * time.Second       // until all workers are connected, besides what touching their memory takes
-	startSpeed      = 500_000_000            // bytes a second that are touched at least
-	shutdownTimeout = 5 * time.Second        // for workers to leave in order
-	reportTimeout   = 10 * time.Second       // for the samples of all workers
-	leastClose      = 2 * time.Second        // for either of them, however short the round limit
-	exitGrace       = 500 * time.Millisecond // in which a process's death outranks the transport's error
-	deathGrace      = 5 * time.Second        // in which an exit status follows the end of the control socket
+	startTimeout    = 60 * time.Second       // for all workers to connect, in addition to the time for touching their memory
+	startSpeed      = 500_000_000            // slowest rate at which memory is touched, in bytes per second
+	shutdownTimeout = 5 * time.Second        // for workers to leave in order, or the round limit if that is shorter
+	reportTimeout   = 10 * time.Second       // for the samples of all workers, or the round limit if that is shorter
+	leastClose      = 2 * time.Second        // the least value of these two, however short the round limit
+	exitGrace       = 500 * time.Millisecond // for a process's death to be noticed after a transport's error, which it outranks
+	deathGrace      = 5 * time.Second        // for an exit status to follow the end of the control socket
 )
 
 func (c *Config) defaults() error {
@@ -97,25 +95,25 @@ func (c *Config) defaults() error {
 	}
 	switch {
 	case c.Workers < 1:
-		return fmt.Errorf("trainer: %d workers: want at least 1", c.Workers)
+		return fmt.Errorf("trainer: Workers is %d, must be at least 1", c.Workers)
 	case c.Workers > MaxWorkers:
-		return fmt.Errorf("trainer: %d workers: want at most %d", c.Workers, MaxWorkers)
+		return fmt.Errorf("trainer: Workers is %d, must be at most %d", c.Workers, MaxWorkers)
 	case c.PerProcess < 1:
-		return fmt.Errorf("trainer: %d lanes a process: want at least 1", c.PerProcess)
+		return fmt.Errorf("trainer: PerProcess is %d, must be at least 1", c.PerProcess)
 	case c.Depth < 1:
-		return fmt.Errorf("trainer: depth %d: want at least 1", c.Depth)
+		return fmt.Errorf("trainer: Depth is %d, must be at least 1", c.Depth)
 	case c.Clients < 0:
-		return fmt.Errorf("trainer: %d clients: want at least 0", c.Clients)
+		return fmt.Errorf("trainer: Clients is %d, must be at least 0", c.Clients)
 	case c.Pings < 0 || c.Pings > maxPings:
-		return fmt.Errorf("trainer: %d pings: want 0 to %d", c.Pings, maxPings)
+		return fmt.Errorf("trainer: Pings is %d, must be 0 to %d", c.Pings, maxPings)
 	case c.RoundLimit < 0 || c.RoundLimit > 0 && c.RoundLimit < LeastRoundLimit:
-		return fmt.Errorf("trainer: round limit %v: want at least %v, or 0", c.RoundLimit, LeastRoundLimit)
+		return fmt.Errorf("trainer: RoundLimit is %v, must be 0 or at least %v", c.RoundLimit, LeastRoundLimit)
 	}
 	return nil
 }
 
-// A Session is a session: a server in this process and workers in others. It has
-// one user at a time, but for Stop, which any goroutine may call.
+// A Session is a server in this process with its workers, usually in other processes. Only
+// one goroutine may use it at a time, except for Stop, which any goroutine may call.
 type Session struct {
 	cfg    Config
 	rec    *phase.Recorder
@@ -126,36 +124,36 @@ type Session struct {
 	lanes  []*sessionLane
 	procs  []*sessionProcess
 
-	outside phase.Span // of the user's goroutine, between the rounds of a window
+	outside phase.Span // of the caller's goroutine, from Pause to Resume
 
-	spawned time.Duration
-	shaken  Handshakes
-	pings   []int64
+	spawned    time.Duration
+	handshakes Handshakes
+	pings      []int64
 
-	proofs chan proof // what was told; has room for all clients of two rounds
-	told   map[job]Sent
-	come   []Update // room for the updates of a round
+	proofs   chan proof   // as workers report them; has room for all clients of two rounds
+	reported map[job]Sent // taken from proofs, and not yet returned by Sent
+	updates  []Update     // memory for the updates of a round, reused
 
-	// failed ends when a worker process dies or is stuck; its cause is the
-	// processError.
+	// failed is done when the session has failed. If a worker process has died or is
+	// stuck, the cause is a processError.
 	failed context.Context
 	fail   context.CancelCauseFunc
 
-	coded   bool          // what travels is encoded
-	limit   time.Duration // Config.RoundLimit, or the least one
-	waits   atomic.Int32  // what the user waits for
-	busy    atomic.Bool   // in a callback of the user's
-	slowest atomic.Int64  // round so far, ns
+	coded   bool          // the variant has a codec
+	limit   time.Duration // Config.RoundLimit, or leastLimit if that is 0
+	waits   atomic.Int32  // one of waitNone to waitRound
+	busy    atomic.Bool   // Round.Each is running
+	slowest atomic.Int64  // longest round so far, in ns
 	unwatch chan struct{} // closed to end watch
-	watched chan struct{} // closed when it has ended; nil if it never began
+	watched chan struct{} // closed when watch has ended; nil if it never began
 
-	full    bool           // a process's recorder is
-	closing bool           // set by the user's goroutine
-	readers sync.WaitGroup // of control sockets
+	full    bool           // a worker process's recorder is almost full
+	closing bool           // Close has been called
+	readers sync.WaitGroup // goroutines that use control sockets
 }
 
-// Open starts a session: it checks that the transport can carry it, starts
-// server and workers, and returns when all lanes are connected.
+// Open starts a session: it checks that the variant supports it, starts the server and the
+// workers, and returns when all lanes are connected. If it fails, it stops everything.
 func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
@@ -177,7 +175,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	p.meter = newMeter(p.rec)
 	p.coded = cfg.Variant.Codec() != nil
-	p.proofs, p.told = make(chan proof, 2*cfg.Clients), map[job]Sent{}
+	p.proofs, p.reported = make(chan proof, 2*cfg.Clients), map[job]Sent{}
 	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
 	if err == nil {
 		err = p.meter.mark(cfg.Window, 0)
@@ -186,7 +184,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		err = p.start(ctx, began)
 	}
 	if err != nil {
-		p.fail(err) // nobody is waited for
+		p.fail(err) // so that Close waits for no worker
 		_, closeErr := p.Close()
 		return nil, errors.Join(err, closeErr)
 	}
@@ -205,7 +203,7 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 	o := s.options()
 	need := s.cfg.Variant.Footprint(o)
 	limit := startLimit(need)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v (%v, and the time to touch %s at 0.5 GB/s)",
 		limit, startTimeout, tensor.FormatBytes(int(need))))
 	defer cancel()
 	var err error
@@ -227,7 +225,7 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 		w.ready = *m.Ready
-		s.shaken.add(m.Ready)
+		s.handshakes.add(m.Ready)
 	}
 	s.spawned = time.Since(began)
 	if s.cfg.Pings > 0 {
@@ -240,16 +238,16 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-// startLimit is for how long workers may take to connect: they touch all the
-// memory of the session first.
+// startLimit returns how long workers may take to connect to a session that needs that many
+// bytes of memory: they touch all of it first.
 func startLimit(need int64) time.Duration {
 	return startTimeout + time.Duration(min(need/startSpeed, 1<<20))*time.Second
 }
 
-// ping has w make its empty calls while nobody else does anything.
+// ping has w make its empty calls while all other processes are idle.
 func (s *Session) ping(ctx context.Context, w *sessionProcess) error {
 	w.ask("pinged")
-	if err := s.tell(w, message{Ping: &ping{}}); err != nil {
+	if err := s.send(w, message{Ping: &ping{}}); err != nil {
 		return err
 	}
 	m, err := s.await(ctx, w)
@@ -259,21 +257,20 @@ func (s *Session) ping(ctx context.Context, w *sessionProcess) error {
 	return err
 }
 
-// Enter ends the window that is open and begins w, in all processes. It is
-// called between rounds; round is the next one. Neither end is in the middle of
-// anything then: what belongs to the rounds before is recorded and counted, and
-// the workers have asked for the job that follows, where they do ask. An error
-// ends the session.
+// Enter ends the open window and begins w, in all processes. It must be called between
+// rounds; round is the number of the next one. Enter first waits until both ends are idle:
+// everything of the rounds before is recorded and counted, and workers that ask for jobs
+// have asked for the next one. After an error the session has failed.
 func (s *Session) Enter(ctx context.Context, w Window, round int) error {
 	s.endOutside()
 	s.waits.Store(waitMark)
 	defer s.waits.Store(waitNone)
 	for _, proc := range s.procs {
-		proc.ask("marked") // settle also waits for what they do until they get the message
+		proc.ask("marked") // so that watch also covers the wait in settle
 	}
 	err := s.settle(ctx)
 	if err == nil {
-		err = s.meter.mark(Outside, round) // the server's window is the inner one: it pays for no worker's answer
+		err = s.meter.mark(Outside, round) // outside of the workers' windows: the server's excludes the cost of their answers
 	}
 	if err == nil {
 		err = s.markWorkers(ctx, mark{Window: w, Round: round})
@@ -293,7 +290,7 @@ func (s *Session) Enter(ctx context.Context, w Window, round int) error {
 
 func (s *Session) markWorkers(ctx context.Context, m mark) error {
 	for _, proc := range s.procs {
-		if err := s.tell(proc, message{Mark: &m}); err != nil {
+		if err := s.send(proc, message{Mark: &m}); err != nil {
 			return err
 		}
 	}
@@ -316,16 +313,16 @@ func (s *Session) settle(ctx context.Context) error {
 	defer context.AfterFunc(s.failed, cancel)()
 	err := s.server.Settle(ctx)
 	if err != nil && s.failed.Err() != nil {
-		return context.Cause(s.failed) // the cause of the transport's error
+		return context.Cause(s.failed) // which led to the transport's error
 	}
 	return err
 }
 
-// Pause leaves what the server spends from here to Resume out of the window that
-// is open, so that its work between two rounds is not taken for a part of them.
-// The workers' window goes on: they are to be idle then.
+// Pause excludes the server's usage from the open window until Resume, so that its work
+// between two rounds is not counted as part of them. The workers' window stays open,
+// because they should be idle.
 func (s *Session) Pause() error {
-	s.outside = s.rec.Outside() // a profile goes on, and leaves this out
+	s.outside = s.rec.Outside() // a profile continues, and excludes this span
 	return s.meter.pause(true)
 }
 
@@ -341,37 +338,36 @@ func (s *Session) endOutside() {
 	s.outside = phase.Span{}
 }
 
-// Stop asks the worker functions of all rounds up to round to end early, those
-// that run and those that have not begun.
+// Stop asks all worker functions of rounds up to and including round to end early, whether
+// or not they have begun. See [Job.Stopped].
 func (s *Session) Stop(round int) error {
 	var errs error
 	for _, w := range s.procs {
-		if err := s.tell(w, message{Stop: &stop{Below: round + 1}}); err != nil {
+		if err := s.send(w, message{Stop: &stop{Below: round + 1}}); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("trainer: stop: %w", err))
 		}
 	}
 	return errs
 }
 
-// halfFull is the share of a recorder's room from which on it counts as full:
-// between two marks it must not run out.
+// halfFull is the share of a recorder's room above which it counts as full, because the
+// room must not run out between two marks.
 const halfFull = 0.5
 
-// Full reports whether a recorder may have no room for many more rounds.
+// Full reports whether the recorder of some process may lack room for many more rounds.
 func (s *Session) Full() bool { return s.full || s.rec.Full(halfFull) }
 
-// Recorder returns the recorder of the server's process, nil if none is kept.
+// Recorder returns the recorder of the server's process, or nil if Config.Samples is 0.
 func (s *Session) Recorder() *phase.Recorder { return s.rec }
 
-// Spawned returns how long it took until all workers were connected.
+// Spawned returns the time from the call of Open until all workers were connected.
 func (s *Session) Spawned() time.Duration { return s.spawned }
 
-// Pings returns what each empty call on the connection of lane 0 took, in
-// nanoseconds, made while nothing else went on; none if the transport makes no
-// calls.
+// Pings returns the duration of each empty call on the connection of lane 0, in nanoseconds,
+// measured while nothing else was running. It is empty if the transport makes no calls.
 func (s *Session) Pings() []int64 { return s.pings }
 
-// Places returns where the worker processes are, in order.
+// Places returns the place of every worker process, in order.
 func (s *Session) Places() []Place {
 	var places []Place
 	for _, w := range s.procs {
@@ -380,15 +376,15 @@ func (s *Session) Places() []Place {
 	return places
 }
 
-// A Report is what all processes recorded, the server first.
+// A Report holds the recordings of all processes of a session.
 type Report struct {
 	Server    Totals
 	Processes []Totals
 }
 
-// Close ends the session and returns what was recorded. After a failure it does
-// not wait for anybody, and the report is incomplete. It returns only when every
-// process is gone and the session's directory is removed.
+// Close ends the session and returns the recordings of all processes. After a failure it does
+// not wait for workers, and the report is incomplete. It returns only when every process has
+// ended and the session's directory is removed. It may be called once.
 func (s *Session) Close() (Report, error) {
 	var r Report
 	if s.closing {
@@ -410,7 +406,7 @@ func (s *Session) Close() (Report, error) {
 	}
 
 	var errs error
-	left := healthy // whether all workers have
+	left := healthy // all workers have left in order
 	if s.server != nil {
 		timeout := min(shutdownTimeout, max(s.limit, leastClose))
 		if !healthy {
@@ -430,7 +426,7 @@ func (s *Session) Close() (Report, error) {
 	totals, err := s.meter.totals()
 	r.Server, errs = totals, errors.Join(errs, err)
 
-	// Every process is stopped even if another one makes trouble, all at once.
+	// Stop all processes at the same time, even if one of them cannot be stopped.
 	stopped := make([]error, len(s.procs))
 	var wg sync.WaitGroup
 	for i, w := range s.procs {
@@ -442,18 +438,18 @@ func (s *Session) Close() (Report, error) {
 	return r, errors.Join(errs, errors.Join(stopped...), s.dir.Close())
 }
 
-// collectReports waits for the reports, which come at once where workers have
+// collectReports waits for the workers' reports, which arrive at once if all workers have
 // left in order.
 func (s *Session) collectReports(r *Report, left bool) error {
 	timeout := min(reportTimeout, max(s.limit, leastClose))
 	if !left {
 		timeout = exitGrace
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report %v after it was asked to leave", timeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report within %v of being asked to end", timeout))
 	defer cancel()
 	for _, w := range s.procs {
 		m, err := s.await(ctx, w)
-		for err == nil && m.Report == nil { // an answer that nobody waited for any more
+		for err == nil && m.Report == nil { // a late answer to an earlier request
 			m, err = s.await(ctx, w)
 		}
 		if err != nil {

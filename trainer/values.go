@@ -11,32 +11,32 @@ import (
 // A ValueJob is a [Job] for a worker function on Go values.
 type ValueJob[P, U any] struct {
 	Round, Client int
-	Config        []byte // the client's own
+	Config        []byte // the client's own configuration
 	Device        string
-	Payload       P // the value that was published; its tensors are the global model, read-only
+	Payload       P // the published value; its tensors are the global model: read-only
 
-	// Update is what the client sends back. At first it is the one that
-	// PrepareValues was given, with undefined numbers in its tensors: the memory that was
-	// prepared for this client. A worker writes into it; a tensor that it replaces by one of
-	// the same type and shape is copied.
+	// Update is the value that the client sends back. At first it is a copy of the one
+	// given to PrepareValues; its tensors hold undefined numbers in memory that the transport
+	// has reserved for this update. A worker should write into them. A tensor may also be
+	// replaced by another one of the same type and shape, which is then copied.
 	Update U
 
 	stopped func() bool
 }
 
-// Stopped reports whether clients were asked to stop. A long worker function
-// looks at it once an epoch and then returns what it has.
+// Stopped reports whether the session asked worker functions to end early. A long worker
+// function should check it once per epoch, and then return with the update it has.
 func (j *ValueJob[P, U]) Stopped() bool { return j.stopped() }
 
-// valuesConfig is what a worker function on values needs to know.
+// valuesConfig is the configuration of a worker function on values.
 type valuesConfig struct {
 	Nesting int
 	Receipt []byte // of the prepared update
 }
 
-// PrepareValues returns the configuration of a worker function that [Values] made, for
-// updates of the kind of this one, with tensors down to that depth; and the update taken
-// apart.
+// PrepareValues returns the configuration of a worker function that [Values] made. Its updates
+// must be like update, with tensors at most nesting levels deep. prototype is the update, taken
+// apart into tensors and a receipt.
 func PrepareValues(update any, nesting int) (config []byte, prototype *receipt.Detached, err error) {
 	if prototype, err = receipt.Detach(update, nesting); err != nil {
 		return nil, nil, fmt.Errorf("update: %w", err)
@@ -45,10 +45,10 @@ func PrepareValues(update any, nesting int) (config []byte, prototype *receipt.D
 	return config, prototype, err
 }
 
-// Values makes a worker function of one that works on Go values: payloads of
-// type P and updates of type U. Interfaces in them may hold the types that
-// [receipt.Attach] names, and those of the values in known. What it takes to put them
-// together and apart is recorded, inside of [phase.Train].
+// Values makes a [Func] from a function on Go values: payloads of type P and updates of
+// type U. Interfaces in them may hold the types that [receipt.Attach] lists and the types of
+// the values in known. The time for putting values together and taking them apart is
+// recorded inside [phase.Train].
 func Values[P, U any](train func(j *ValueJob[P, U]) error, known ...any) Func {
 	return func(config []byte) (Train, error) {
 		var c valuesConfig

@@ -8,14 +8,14 @@ import (
 	"ipcbench/phase"
 )
 
-// A process that is stopped, or stuck, keeps its sockets: no transport notices,
-// and a round with it would never end. So while somebody waits for workers, a
-// goroutine looks now and then whether anything moves: jobs, spans, counted bytes.
-// Only a process that has been silent for a quarter of the limit is asked, so
-// that nothing is sent while rounds take what rounds take. Time is counted in
-// looks, not by the clock: a server that was stopped itself has not looked.
+// A process that is stopped or stuck keeps its sockets open: no transport notices, and a
+// round with it would never end. So while workers are awaited, a goroutine checks at
+// intervals (it looks) whether anything progresses: jobs, spans, counted bytes. It asks a
+// process for news only after a quarter of the limit without progress, so that normal rounds
+// are not disturbed. Time is counted in looks instead of by the clock, because a server that
+// was itself stopped has not looked.
 
-// What the session's user waits for.
+// The reasons for which the session's caller waits for workers.
 const (
 	waitNone int32 = iota
 	waitStart
@@ -24,16 +24,16 @@ const (
 	waitRound
 )
 
-// The limit, unless Config says another one.
+// The limit if Config.RoundLimit is 0: the larger of these two.
 const (
 	leastLimit   = 60 * time.Second
-	slowestTimes = 100 // of the slowest round so far, if that is more
+	slowestTimes = 100 // the duration of the slowest round so far
 )
 
-// looks are how many make the limit.
+// looks is the number of looks within leastLimit or Config.RoundLimit.
 const looks = 16
 
-// A step is what a lane does.
+// A step is the current activity of a lane.
 type step int32
 
 const (
@@ -58,8 +58,8 @@ func (s *step) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// progress reports whether anything has moved since the news before. A worker
-// function may take as long as it likes, but for a foreign one.
+// progress reports whether anything has moved since the news before, or a lane is training:
+// worker functions may take any time, unless they are foreign.
 func (n *news) progress(before *news, foreign bool) bool {
 	if before == nil || n.Moves != before.Moves || !slices.Equal(n.Lanes, before.Lanes) {
 		return true
@@ -72,7 +72,7 @@ func (n *news) progress(before *news, foreign bool) bool {
 	return false
 }
 
-// of returns how lane n was last seen.
+// of describes the last known step of a lane.
 func (n *news) of(lane int) string {
 	if n != nil {
 		for _, l := range n.Lanes {
@@ -86,29 +86,29 @@ func (n *news) of(lane int) string {
 	return ""
 }
 
-// pulse is what the watch knows of a process, or of the whole session.
-type pulse struct {
+// activity follows a counter of a process, or of the whole session.
+type activity struct {
 	last  int64
-	quiet int // looks since last has changed
+	quiet int // number of looks since last has changed
 }
 
-// feel looks again, and reports whether there was a beat.
-func (p *pulse) feel(now int64) bool {
-	if p.quiet++; now != p.last {
-		p.last, p.quiet = now, 0
+// look reports whether the counter, now at now, has changed since the last look.
+func (a *activity) look(now int64) bool {
+	if a.quiet++; now != a.last {
+		a.last, a.quiet = now, 0
 	}
-	return p.quiet == 0
+	return a.quiet == 0
 }
 
-// watch ends the session when nothing moves. It runs from when all processes
-// are started until Close.
+// watch fails the session when nothing progresses. It runs from the start of all processes
+// until Close or a failure.
 func (s *Session) watch() {
 	defer close(s.watched)
 	tick := s.limit / looks
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var session, server pulse
-	procs := make([]pulse, len(s.procs))
+	var session, server activity
+	procs := make([]activity, len(s.procs))
 	for {
 		select {
 		case <-s.unwatch:
@@ -131,28 +131,28 @@ func (s *Session) watch() {
 		}
 		var moved int64
 		for i, w := range s.procs {
-			jobs, owes, signs, answers := w.signs()
-			moved += jobs + signs
-			if procs[i].feel(jobs + answers); !owes {
+			jobs, awaited, progress, messages := w.status()
+			moved += jobs + progress
+			if procs[i].look(jobs + messages); !awaited {
 				procs[i].quiet = 0
 			}
 			switch quiet := procs[i].quiet; {
-			case quiet >= most-1: // it was poked long ago
+			case quiet >= most-1: // it was asked long ago
 				s.fail(w.stuck("has not answered", time.Duration(quiet+1)*tick))
 			case quiet >= most/4 && w.ask("news"):
-				s.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
+				s.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // may block: a process that does not read counts as silent
 			}
 		}
-		if !session.feel(moved) && (server.feel(moves(s.rec)) || s.busy.Load() || waits == waitStart) { // a start has a limit of its own
+		if !session.look(moved) && (server.look(moves(s.rec)) || s.busy.Load() || waits == waitStart) { // which has a limit of its own
 			session.quiet = 0
 		}
 		if session.quiet >= most-1 {
-			s.fail(s.still(time.Duration(session.quiet+1) * tick))
+			s.fail(s.stalled(time.Duration(session.quiet+1) * tick))
 		}
 	}
 }
 
-// moves counts what a process has done.
+// moves returns the number of spans of a process plus the sum of its counters.
 func moves(rec *phase.Recorder) int64 {
 	sum := int64(rec.Len())
 	for _, n := range rec.Counts() {
@@ -161,22 +161,22 @@ func moves(rec *phase.Recorder) int64 {
 	return sum
 }
 
-// signs returns how many jobs w was given, whether anybody waits for it, and how
-// many signs of progress and of life it gave.
-func (w *sessionProcess) signs() (jobs int64, owes bool, progress, life int64) {
+// status returns the number of jobs begun plus ended on w's lanes, whether a job or a message
+// of w is awaited, and how many of its messages showed progress and came at all.
+func (w *sessionProcess) status() (jobs int64, awaited bool, progress, messages int64) {
 	for _, l := range w.lanes {
 		jobs += l.jobs.Load()
-		owes = owes || l.client.Load() >= 0
+		awaited = awaited || l.client.Load() >= 0
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for kind := range w.owed {
-		owes = owes || kind != "news"
+	for kind := range w.expected {
+		awaited = awaited || kind != "news"
 	}
-	return jobs, owes, w.moved, w.heard
+	return jobs, awaited, w.progressed, w.received
 }
 
-// stuck says what is known of a process that does not go on.
+// stuck returns the failure of a process without progress: its job, last step and state.
 func (w *sessionProcess) stuck(what string, d time.Duration) *processError {
 	w.mu.Lock()
 	news := w.news
@@ -196,16 +196,17 @@ func (w *sessionProcess) stuck(what string, d time.Duration) *processError {
 		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.Place().state()))
 }
 
-// still says who keeps the session from going on, if nothing moves at all.
-func (s *Session) still(d time.Duration) error {
+// stalled returns the error for a session in which nothing progresses. It names a process
+// that is awaited, if there is one.
+func (s *Session) stalled(d time.Duration) error {
 	for _, w := range s.procs {
-		if _, owes, _, _ := w.signs(); owes {
-			what := "has moved no byte and ended no span"
+		if _, awaited, _, _ := w.status(); awaited {
+			what := "has made no progress (no byte moved, no span ended)"
 			if s.cfg.Foreign {
-				what += ", and " + s.cfg.Func + " has not returned,"
+				what += " and " + s.cfg.Func + " has not returned"
 			}
 			return w.stuck(what, d)
 		}
 	}
-	return fmt.Errorf("no lane has a job, and nothing has moved for %v: updates were not released", d.Round(time.Millisecond))
+	return fmt.Errorf("nothing has moved for %v, but no lane has a job: updates were not released", d.Round(time.Millisecond))
 }

@@ -23,8 +23,8 @@ import (
 	"ipcbench/transports/pickle"
 )
 
-// freeze stops its own process for good, where its configuration says: when the
-// worker function is made, or when it runs.
+// freeze stops its own process at the point that its configuration names: when the worker
+// function is made, or when it runs.
 func freeze(config []byte) (trainer.Train, error) {
 	stop := func(where string) error {
 		if string(config) == where {
@@ -35,7 +35,7 @@ func freeze(config []byte) (trainer.Train, error) {
 	return func(*trainer.Job) error { return stop("round") }, stop("start")
 }
 
-// stopSelf stops this process, and waits for that to happen.
+// stopSelf sends SIGSTOP to this process and never returns.
 func stopSelf() error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
@@ -44,7 +44,7 @@ func stopSelf() error {
 	return nil
 }
 
-// linger is a worker function that does nothing for a while.
+// linger is a worker function that waits for the duration in its configuration.
 func linger(config []byte) (trainer.Train, error) {
 	d, err := time.ParseDuration(string(config))
 	return func(*trainer.Job) error {
@@ -53,8 +53,9 @@ func linger(config []byte) (trainer.Train, error) {
 	}, err
 }
 
-// slow is a transport whose workers take 24 s for every update. One that moves counts
-// bytes meanwhile, one that freezes stops its process when it is pinged.
+// slow is a transport whose workers need 24 s to submit an update. If moves is set, they
+// count bytes during that time; if freezes is set, a worker stops its process when it is
+// pinged.
 type slow struct {
 	driver.Transport
 	name           string
@@ -103,7 +104,7 @@ func (w slowWorker) Submit(ctx context.Context, p *tensor.Package) error {
 	return w.Worker.Submit(ctx, p)
 }
 
-// stop stops all threads of a process.
+// stop stops a process and waits until all its threads have stopped.
 func stop(t *testing.T, pid int) {
 	t.Helper()
 	check.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
@@ -126,9 +127,8 @@ func contains(t *testing.T, err error, words ...string) {
 	}
 }
 
-// TestFrozenWorker: a worker process that is stopped keeps its sockets, and ends
-// the session all the same, wherever the session waits for it. What follows does
-// not wait for it again.
+// TestFrozenWorker: a stopped worker process keeps its sockets open, but the session still
+// ends, in whichever step it waits for that process. Later steps do not wait for it again.
 func TestFrozenWorker(t *testing.T) {
 	const limit = 2 * time.Second
 	h := host()
@@ -175,19 +175,19 @@ func TestFrozenWorker(t *testing.T) {
 					}
 				})
 				if where != "close" {
-					waiting.Do(t, "close", func() { _, _ = p.Close() }) // the session has failed
+					waiting.Do(t, "close", func() { _, _ = p.Close() })
 				}
 			})
 		}
 	}
 }
 
-// TestInterrupt: a context that ends is not held up by a worker that is stopped,
-// in a round as in a mark.
+// TestInterrupt: a stopped worker does not delay the end of a context, in a round or in a
+// mark.
 func TestInterrupt(t *testing.T) {
 	for _, where := range []string{"round", "mark"} {
 		t.Run(where, func(t *testing.T) {
-			p := mustOpen(t, "pickle", trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
+			p := mustOpen(t, "pickle", trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // a second worker could train all clients
 			var err error
 			check.Must(t, round(t.Context(), p, 0, 4, nil))
 			stop(t, p.Places()[0].PID)
@@ -199,16 +199,16 @@ func TestInterrupt(t *testing.T) {
 				} else {
 					err = p.Enter(ctx, trainer.Timed, 1)
 				}
-				_, _ = p.Close() // it has failed
+				_, _ = p.Close()
 			})
 			contains(t, err, "enough")
 		})
 	}
 }
 
-// TestSlowIsNotStuck: training counts as progress, unless the worker function is a
-// user's, and so do bytes; a session in which neither goes on is ended, and says who
-// does what. So is one whose user keeps the updates, so that no lane can go on.
+// TestSlowIsNotStuck: bytes sent count as progress, and so does training, unless the worker
+// function is foreign. Without progress the session ends, and the error says what each lane
+// was doing. It also ends if its user keeps updates so that no lane can continue.
 func TestSlowIsNotStuck(t *testing.T) {
 	for name, c := range map[string]struct {
 		transport, lingers string
@@ -217,8 +217,8 @@ func TestSlowIsNotStuck(t *testing.T) {
 	}{
 		"trains":     {"inproc", "24s", false, false, nil},
 		"moves":      {"slow-moves", "0s", false, false, nil},
-		"does not":   {"slow", "0s", false, false, []string{"has moved no byte", "submitting in round 0, client"}},
-		"is foreign": {"inproc", "24s", true, false, []string{"has moved no byte", "and linger has not returned, for "}},
+		"does not":   {"slow", "0s", false, false, []string{"has made no progress", "submitting in round 0, client"}},
+		"is foreign": {"inproc", "24s", true, false, []string{"has made no progress", "and linger has not returned for "}},
 		"keeps":      {"inproc", "0s", false, true, []string{"round 0", "updates were not released"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,60 +23,60 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Job is one client's turn in one round, as the worker function sees it. Its
-// packages are lent: they are valid until the function returns.
+// A Job is one client's turn in one round, as the worker function sees it. Its packages
+// are valid only until the function returns.
 type Job struct {
 	driver.Job
 	Model  *tensor.Package // the global model; read-only
-	Update *tensor.Package // where the update goes; every byte must be written
-	stop   *atomic.Int64   // the first round that goes on
+	Update *tensor.Package // the update to fill in; every byte must be written
+	stop   *atomic.Int64   // the first round whose jobs need not end early
 	rec    *phase.Recorder
 	lane   int
 }
 
-// timed calls act in phase p.
+// timed calls act and records its time as phase p.
 func (j *Job) timed(p phase.Phase, act func() error) error {
 	defer j.rec.Begin(p, j.ID(j.lane)).End()
 	return act()
 }
 
-// Stopped reports whether the session asked worker functions to end early. A long
-// worker function looks at it once an epoch and then returns what it has.
+// Stopped reports whether the session asked worker functions to end early. A long worker
+// function should check it once per epoch, and then return with the update it has.
 func (j *Job) Stopped() bool { return int64(j.Round) < j.stop.Load() }
 
 // A Train trains one client: it reads j.Model and writes j.Update.
 type Train func(j *Job) error
 
-// A Func makes the worker function of a lane from the session's configuration, once
-// a lane, before the first round.
+// A Func makes the worker function of a lane from Config.FuncConfig. It is called once per
+// lane, before the first round.
 type Func func(config []byte) (Train, error)
 
-// A Host is what a worker process knows before the server assigns its work. The
-// session's process and its workers run the same program, so they have the same Host.
+// A Host is all that a worker process knows before the server assigns its lanes. Server and
+// workers normally run the same program, so they have the same Host.
 type Host struct {
 	Transports []driver.Transport
 	Funcs      map[string]Func
 
-	confined *Confinement // nil unless it is a confined worker's
+	confined *Confinement // nil unless this is a confined worker
 }
 
-// What the environment of a worker process has.
+// The environment variables of a worker process.
 const (
-	workerEnv = "_IPCBENCH_WORKER" // its number; IPCBENCH_WORKERS is what a user may set
-	buildEnv  = "_IPCBENCH_BUILD"  // of the server, where the worker is another program
+	workerEnv = "_IPCBENCH_WORKER" // its number; do not confuse it with IPCBENCH_WORKERS, which users may set
+	buildEnv  = "_IPCBENCH_BUILD"  // the server's build, for a worker that is another program
 )
 
 // controlFD is the control socket's descriptor in a worker process.
 const controlFD = 3
 
-// MaybeWorker turns this process into a worker if it was started as one, and
-// does not return then. It must be called first in main, and in every TestMain
-// of a package that opens sessions.
+// MaybeWorker turns this process into a worker if it was started as one; then it never
+// returns. It must be called first in main, and in TestMain of every package that opens
+// sessions.
 func (h Host) MaybeWorker() {
 	if os.Getenv(workerEnv) == "" {
 		return
 	}
-	_ = os.Unsetenv(workerEnv) // what a worker function starts is no worker; the name is a good one
+	_ = os.Unsetenv(workerEnv) // processes that a worker function starts are not workers; fails only for invalid names
 	err := h.confine()
 	if err == nil {
 		err = h.workerMain()
@@ -89,19 +89,19 @@ func (h Host) MaybeWorker() {
 }
 
 func (h Host) workerMain() error {
-	signal.Ignore(unix.SIGINT, unix.SIGPIPE) // Ctrl-C is the server's affair: it shuts its workers down in order
+	signal.Ignore(unix.SIGINT, unix.SIGPIPE) // the server handles Ctrl-C, and shuts its workers down in order
 	unix.CloseOnExec(controlFD)
 	f := os.NewFile(controlFD, "control")
 	conn, err := net.FileConn(f)
 	f.Close()
 	if err != nil {
-		return fmt.Errorf("trainer: descriptor %d is no control socket (was this process started by hand?): %w", controlFD, err)
+		return fmt.Errorf("trainer: descriptor %d is not a control socket (was this process started by hand?): %w", controlFD, err)
 	}
 	return h.serve(conn)
 }
 
-// serve is the life of a worker process, or of the goroutines that stand in for
-// one. It returns when the session closes the control socket.
+// serve runs a worker process, or the goroutines that replace one. It returns nil when the
+// session closes the control socket.
 func (h Host) serve(conn net.Conn) error {
 	defer conn.Close()
 	c := &control{conn: conn, timeout: sendTimeout, limit: longMessage}
@@ -123,23 +123,23 @@ func (h Host) serve(conn net.Conn) error {
 		return errors.Join(err, c.send(message{Failure: newFailure(err)}))
 	}
 
-	// The control socket closes when the server is gone, however it went.
+	// ctx is done when the control socket closes, which it does however the server ends.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		w.obey(ctx, cancel, c)
+		w.listen(ctx, cancel, c)
 	}()
 	defer func() {
 		conn.Close()
 		<-listening
 	}()
 
-	// Report only the first failure: later ones are its consequences. Report none once
-	// obey has returned: the server has closed the control socket, or knows already.
+	// Report only the first failure, because later ones are its consequences. Report none
+	// once ctx is done: the server has closed the control socket, or knows the failure.
 	var once sync.Once
-	tell := func(err error) (sent error) {
+	report := func(err error) (sent error) {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -147,25 +147,25 @@ func (h Host) serve(conn net.Conn) error {
 		return sent
 	}
 
-	if err = w.live(ctx, c, tell); err != nil {
+	if err = w.serveLanes(ctx, c, report); err != nil {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errProtocol):
 			return cause
 		case cause != nil:
-			return nil // the server closed the control socket: the end it wanted
+			return nil // the server closed the control socket, which is how it ends a worker
 		}
-		return errors.Join(err, tell(err))
+		return errors.Join(err, report(err))
 	}
 	totals, err := w.meter.totals()
 	if err = errors.Join(err, c.send(message{Report: newReport(totals)})); err != nil {
 		return err
 	}
-	<-listening // the session closes when it has read the report
+	<-listening // the session closes the socket when it has read the report
 	return nil
 }
 
-// live connects the lanes, and runs them until the server shuts down.
-func (w *process) live(ctx context.Context, c *control, tell func(error) error) error {
+// serveLanes connects the lanes, and runs them until the server shuts down.
+func (w *process) serveLanes(ctx context.Context, c *control, report func(error) error) error {
 	if err := w.join(ctx, c); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (w *process) live(ctx context.Context, c *control, tell func(error) error) 
 		err = w.ping(ctx, c, lanes[0])
 	}
 	if err == nil {
-		return w.train(ctx, lanes, tell)
+		return w.train(ctx, lanes, report)
 	}
 	for _, l := range lanes {
 		err = errors.Join(err, l.end.Close())
@@ -186,7 +186,7 @@ func (w *process) live(ctx context.Context, c *control, tell func(error) error) 
 	return err
 }
 
-// process is one worker process: its lanes and what it measures.
+// process is the state of a worker process.
 type process struct {
 	a       assignment
 	o       driver.Options
@@ -194,12 +194,12 @@ type process struct {
 	at      *driver.Endpoint
 	fn      Func
 	meter   *meter
-	busy    *semaphore.Weighted // a job holds 1, from the end of Receive to the end of Submit; a mark takes all
-	signs   atomic.Bool         // a certificate is owed to it
-	signed  chan []byte         // has room for that
-	stop    atomic.Int64        // worker functions of the rounds below end early
-	quiet   chan struct{}       // closed when all workers are connected
-	lanes   []laneState         // as in a.Lanes
+	busy    *semaphore.Weighted // each job holds 1 from the end of Receive to the end of Submit; a mark holds all
+	signs   atomic.Bool         // it has requested a certificate, which has not come
+	signed  chan []byte         // the certificate; has room for it
+	stop    atomic.Int64        // worker functions of the rounds below should end early
+	quiet   chan struct{}       // closed when all workers are connected, so that pings are not disturbed
+	lanes   []laneState         // in the order of a.Lanes
 }
 
 type lane struct {
@@ -209,7 +209,7 @@ type lane struct {
 	state *laneState
 }
 
-// laneState is what a lane does, for whoever asks.
+// laneState is the current activity of a lane. Any goroutine may read it.
 type laneState struct {
 	doing atomic.Int32 // a step
 	of    atomic.Int64 // the last job: its round in the upper half, its client in the lower
@@ -217,7 +217,7 @@ type laneState struct {
 
 func (s *laneState) set(doing step) { s.doing.Store(int32(doing)) }
 
-// news says what the process does.
+// news returns the current activity of the process.
 func (w *process) news() *news {
 	n := &news{Moves: moves(w.o.Rec)}
 	for i := range w.lanes {
@@ -229,8 +229,8 @@ func (w *process) news() *news {
 	return n
 }
 
-// laneError says whose an error is. Its text does not: a transport's own does, and
-// the session adds it to the others.
+// laneError is an error of a lane's job. Its text does not name lane, round and client:
+// errors of transports do so themselves, and the session adds them to other errors.
 type laneError struct {
 	lane, round, client int
 	err                 error
@@ -296,9 +296,8 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	return w, nil
 }
 
-// sameOrOwn returns down where up has the same tensors, so that both are one pointer
-// at both ends of a session: where they are, an update may go as what differs from the
-// model. Otherwise it returns up.
+// sameOrOwn returns down if up has the same tensors, else up. So at both ends of a session,
+// equal layouts are one pointer, which lets a codec encode an update against the model.
 func sameOrOwn(down, up *tensor.Layout) *tensor.Layout {
 	same := slices.EqualFunc(down.Specs(), up.Specs(), func(a, b tensor.Spec) bool {
 		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && a.Var == b.Var
@@ -309,16 +308,16 @@ func sameOrOwn(down, up *tensor.Layout) *tensor.Layout {
 	return up
 }
 
-// obey carries out the session's messages until the control socket closes, and
-// cancels ctx then.
-func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *control) {
+// listen handles the session's messages until the control socket closes or a message is
+// invalid, and then cancels ctx.
+func (w *process) listen(ctx context.Context, cancel context.CancelCauseFunc, c *control) {
 	var marks sync.WaitGroup
 	defer marks.Wait()
 	quiet := false
 	for {
 		m, err := c.receive()
 		if err != nil {
-			w.stop.Store(math.MaxInt64) // nobody wants what they are working on
+			w.stop.Store(math.MaxInt64) // updates are of no more use
 			cancel(fmt.Errorf("the server is gone: %w", err))
 			return
 		}
@@ -347,8 +346,8 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 	}
 }
 
-// mark moves the process to the window that m names as soon as no lane is in the
-// middle of a job: the session has the update before the lane has recorded its end.
+// mark moves the process to the window in m as soon as no lane is inside a job. The session
+// may send a mark when it has an update but the lane has not recorded the end of its job.
 func (w *process) mark(ctx context.Context, c *control, m mark) error {
 	if err := w.busy.Acquire(ctx, MaxWorkers); err != nil {
 		return err
@@ -365,12 +364,12 @@ func (w *process) mark(ctx context.Context, c *control, m mark) error {
 	return errors.Join(err, c.send(answer))
 }
 
-// unmeasured is how many empty calls come before those that count: the first
-// ones open connections and make buffers.
+// unmeasured is the number of empty calls before the measured ones: the first calls open
+// connections and allocate buffers.
 const unmeasured = 10
 
-// ping measures empty calls on the lane's own connection, before its first job
-// and while nobody else does anything.
+// ping measures empty calls on the lane's own connection, before its first job and while
+// all other processes are idle.
 func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	select {
 	case <-w.quiet:
@@ -393,7 +392,7 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	return c.send(message{Pinged: &pinged{Samples: samples}})
 }
 
-// dial connects all lanes of the process. With an error it returns those that are connected.
+// dial connects all lanes of the process. With an error, it returns the lanes connected so far.
 func (w *process) dial(ctx context.Context) ([]lane, error) {
 	var lanes []lane
 	for i, n := range w.a.Lanes {
@@ -413,9 +412,9 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 }
 
 // train runs all lanes until the server shuts down or one of them fails, and
-// closes them. It reports a failure at once: the server sees the lane close, and
-// other lanes may be in worker functions, which nothing interrupts.
-func (w *process) train(ctx context.Context, lanes []lane, tell func(error) error) error {
+// closes them. It reports a failure at once, because the server sees the lane close and
+// other lanes may be in worker functions, which cannot be interrupted.
+func (w *process) train(ctx context.Context, lanes []lane, report func(error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(lanes))
@@ -424,7 +423,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 		wg.Go(func() {
 			err := crash.Guard(func() error { return w.run(ctx, l) })
 			if err != nil && !errors.Is(err, context.Canceled) {
-				err = errors.Join(err, tell(err))
+				err = errors.Join(err, report(err))
 			}
 			if errs[i] = errors.Join(err, l.end.Close()); errs[i] != nil {
 				cancel()
@@ -432,7 +431,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 		})
 	}
 	wg.Wait()
-	for _, err := range errs { // the cause, before those that it cancelled
+	for _, err := range errs { // prefer the cause to the cancellations that followed
 		if err != nil && !errors.Is(err, context.Canceled) {
 			return err
 		}
@@ -440,7 +439,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 	return errors.Join(errs...)
 }
 
-// run is one lane: receive, train, submit, until the server shuts down.
+// run serves one lane: receive, train, submit, until the server shuts down.
 func (w *process) run(ctx context.Context, l lane) error {
 	j := &Job{stop: &w.stop, rec: w.o.Rec, lane: l.n}
 	for {

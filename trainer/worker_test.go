@@ -14,9 +14,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// diverge is a worker function of two clients: client 0 fails while client 1
-// trains, and client 1 goes on until the test lets it end. Its configuration is
-// the directory in which the files that say so appear.
+// diverge is a worker function of two clients: client 0 fails while client 1 trains, and
+// client 1 trains until the test lets it end. Both signal with files in the directory that
+// the configuration names.
 func diverge(config []byte) (trainer.Train, error) {
 	name := func(event string) string { return filepath.Join(string(config), event) }
 	return func(c *trainer.Job) error {
@@ -40,8 +40,8 @@ func until(path string) {
 	})
 }
 
-// TestCause: the error of a worker function is reported while another lane of its
-// process trains, and afterwards no memory is left.
+// TestCause: the error of a worker function is reported while another lane of its process
+// still trains. After the session, no memory is left.
 func TestCause(t *testing.T) {
 	h := host()
 	for _, transport := range h.Transports[:len(all.Transports())] {
@@ -69,8 +69,8 @@ func testCause(t *testing.T, transport string, launcher trainer.Launcher) {
 	closes(t, s)
 }
 
-// TestOneName: an error says once what it is about. What a process reports of its lane's
-// failure, and what it leaves on stderr, are the transport's own words.
+// TestOneName: an error names its lane and transport once. A lane's failure is reported to
+// the server, and printed to stderr, in the transport's own words.
 func TestOneName(t *testing.T) {
 	other := trainer.Host{Transports: all.Transports(), Funcs: host().Funcs}
 	_, err := open(t, "inproc", trainer.NewGoroutines(other), func(c *trainer.Config) { c.Workers = 1 })

@@ -9,24 +9,24 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// With a codec, what travels is another package than what users see: each tensor
-// becomes one of bytes, whose length varies, in the memory that it would take plain,
-// and a header goes before the receipt. Server and Worker own what users see, on the
-// heap, and drivers own what travels. They know nothing of codecs.
+// With a codec, drivers get packed packages instead of the users': each tensor becomes a
+// byte tensor of variable length, with room for the plain tensor's bytes, and a header
+// precedes the receipt. Server and Worker own the users' packages, on the heap. Drivers
+// own the packed ones and know nothing of codecs.
 //
-// The model that a lane trains is kept by its worker and patched in place. It is
-// S(n), what unpacking makes of the packed model M(n), from S(n-1) if the codec goes
-// from a base; whatever a lane has missed, it trains the same S(n) as the others. A
-// lossless codec makes no difference between S and M.
+// Each worker keeps the model that its lane trains and patches it in place. If the user
+// publishes model M(n), lanes train S(n): M(n) packed and unpacked, with S(n-1) as the
+// base if the codec uses one. All lanes train the same S(n), even after missing
+// versions. A lossless codec makes S(n) equal to M(n).
 
-// codecSetting is the name of the one that [CodecSetting] describes.
+// codecSetting is the name of the setting that [CodecSetting] returns.
 const codecSetting = "codec"
 
-// CodecSetting is a setting of every transport.
+// CodecSetting returns the setting codec, which every transport has.
 func CodecSetting() driver.Setting {
 	return driver.Setting{
 		Name: codecSetting, Default: "none", Kind: driver.Text, Values: codec.Names(),
-		Help: "make models and updates smaller on their way; stages are joined with +",
+		Help: "compress models and updates; join stages with +",
 		Canonical: func(text string) (string, error) {
 			p, err := codec.Parse(text)
 			return p.String(), err
@@ -34,7 +34,7 @@ func CodecSetting() driver.Setting {
 	}
 }
 
-// Codec returns the codec of the variant, nil if it has none.
+// Codec returns the variant's codec, or nil if it has none.
 func (v Variant) Codec() *codec.Pipeline {
 	text, ok := v.Settings[codecSetting]
 	if !ok {
@@ -47,23 +47,23 @@ func (v Variant) Codec() *codec.Pipeline {
 	return p
 }
 
-// travelling returns the options with which the transport of v is used where users
-// ask for o.
-func (v Variant) travelling(o driver.Options) driver.Options {
+// driverOptions returns the options for the driver of v in a session with options o: with
+// a codec, packed layouts and depth 1.
+func (v Variant) driverOptions(o driver.Options) driver.Options {
 	o.Settings = v.Settings
 	if v.Codec() == nil {
 		return o
 	}
 	down, up := o.Down, o.Up
 	o.Down = packedLayout(down)
-	if o.Up = o.Down; up != down { // layouts that are the same stay so
+	if o.Up = o.Down; up != down { // equal layouts stay equal
 		o.Up = packedLayout(up)
 	}
-	o.Depth = 1 // updates are unpacked as they come, and wait for their users elsewhere
+	o.Depth = 1 // updates are unpacked on arrival and kept in the server's own memory
 	return o
 }
 
-// packedLayout returns what packages of l travel as.
+// packedLayout returns the layout of packed packages of layout l.
 func packedLayout(l *tensor.Layout) *tensor.Layout {
 	specs := l.Specs()
 	for i, s := range specs {
@@ -71,22 +71,22 @@ func packedLayout(l *tensor.Layout) *tensor.Layout {
 	}
 	packed, err := tensor.NewLayout(specs)
 	if err != nil {
-		panic(err) // it is not larger than l
+		panic(err) // impossible: it is not larger than l
 	}
 	return packed
 }
 
-// heap returns the bytes that both ends of a session keep because of a codec.
+// heap returns the heap memory, in bytes, that a codec needs at both ends of a session.
 func heap(p *codec.Pipeline, o driver.Options) int64 {
 	if p == nil {
 		return 0
 	}
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
 	own := 2*down + lanes*(int64(o.Depth)*up+down+up)
-	// A coder for the models and one a lane for updates; and at each worker, one for each.
+	// The server has a coder for models and one per lane for updates; each worker has both.
 	packDown, unpackDown := scratch(p, o.Down)
 	packUp, unpackUp := scratch(p, o.Up)
-	if p.Base() && o.Up != o.Down { // they go plain
+	if p.Base() && o.Up != o.Down { // updates are packed without a base
 		packUp, unpackUp = 0, 0
 	}
 	own += packDown + lanes*(unpackUp+unpackDown+packUp)
@@ -96,8 +96,8 @@ func heap(p *codec.Pipeline, o driver.Options) int64 {
 	return own
 }
 
-// scratch returns what a coder keeps that packs packages of l, and one that unpacks
-// them.
+// scratch returns the memory, in bytes, of a coder that packs packages of layout l, and of
+// one that unpacks them.
 func scratch(p *codec.Pipeline, l *tensor.Layout) (pack, unpack int64) {
 	for _, s := range l.Specs() {
 		packing, unpacking := p.Memory(s)
@@ -106,17 +106,17 @@ func scratch(p *codec.Pipeline, l *tensor.Layout) (pack, unpack int64) {
 	return pack, unpack
 }
 
-// A coded packs and unpacks packages of one layout. It keeps its memory. One
-// goroutine at a time uses it.
+// A coded packs and unpacks packages of one layout and reuses its memory. Only one
+// goroutine may use it at a time.
 type coded struct {
 	coder  *codec.Coder
 	name   string
-	layout *tensor.Layout // of what users see
-	specs  []tensor.Spec  // of it; dimension 0 of those whose length varies is what is in use
-	loses  []bool         // whether what arrives of a tensor may differ from what was sent
-	steps  []string       // of the codec
-	header header         // of the last package
-	bytes  []byte         // a header and a receipt
+	layout *tensor.Layout // of the users' packages
+	specs  []tensor.Spec  // the layout's; dimension 0 of a tensor of variable length is set to its rows in use
+	loses  []bool         // by tensor: the codec may lose part of its values
+	steps  []string       // the codec's stages
+	header header         // of the last package packed or unpacked
+	bytes  []byte         // the last header packed, and its receipt
 }
 
 func newCoded(p *codec.Pipeline, l *tensor.Layout) *coded {
@@ -131,10 +131,11 @@ func newCoded(p *codec.Pipeline, l *tensor.Layout) *coded {
 	return c
 }
 
-// tally says what a packed package amounts to.
+// tally counts a packed package: bytes unpacked and packed, tensors sent plain, and
+// tensors unchanged from the base.
 type tally struct{ payload, wire, plain, unchanged int }
 
-// tally returns that of the last package, which is p.
+// tally returns the tally of p, the last package, whose header has this many bytes.
 func (c *coded) tally(p *tensor.Package, header int) (t tally) {
 	t.wire = p.Payload() + header
 	for _, of := range c.header.tensors {
@@ -149,8 +150,9 @@ func (c *coded) tally(p *tensor.Package, header int) (t tally) {
 	return t
 }
 
-// pack writes cur, which is of this version of the model, to dst, with receipt. Base,
-// unless it is nil, is the model of version from, which the receiver has.
+// pack packs cur, a package of this model version, into dst, with receipt. base, if not
+// nil, is the model of version from, which the receiver has. dst.Receipt is valid until
+// the next pack.
 func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, from int64) (tally, error) {
 	if base == nil {
 		from = -1
@@ -176,9 +178,9 @@ func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, fr
 	return c.tally(dst, header), nil
 }
 
-// unpack checks src, which comes from the other end, and writes what it holds to dst,
-// with its receipt. It has to be version want of the model, or any later than held if
-// want is -1. Base, which may be dst, is the model of version held.
+// unpack checks src, a packed package from the other end, and unpacks it into dst, with
+// its receipt. Its model version must be want or, if want is -1, later than held. base,
+// which may be dst, is the model of version held. After an error, dst may be changed.
 func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (tally, error) {
 	receipt, err := c.header.read(src.Receipt, c.name, c.layout)
 	h := &c.header
@@ -186,13 +188,13 @@ func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (tally,
 	case err != nil:
 		return tally{}, fmt.Errorf("unpack: %w", err)
 	case want >= 0 && h.version != want:
-		return tally{}, fmt.Errorf("unpack: version %d of the model, want version %d", h.version, want)
+		return tally{}, fmt.Errorf("unpack: the model version must be %d, not %d", want, h.version)
 	case want < 0 && h.version <= held:
-		return tally{}, fmt.Errorf("unpack: version %d of the model, and the lane holds version %d", h.version, held)
+		return tally{}, fmt.Errorf("unpack: the model version must be above %d, which the lane holds, not %d", held, h.version)
 	case h.base >= 0 && base == nil:
-		return tally{}, fmt.Errorf("unpack: it goes from version %d of the model, and there is no base", h.base)
+		return tally{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds no model", h.base)
 	case h.base >= 0 && h.base != held:
-		return tally{}, fmt.Errorf("unpack: it goes from version %d of the model, and the lane holds version %d", h.base, held)
+		return tally{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds version %d", h.base, held)
 	case h.base < 0:
 		base = nil
 	}
@@ -211,8 +213,9 @@ func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (tally,
 	return c.tally(src, len(src.Receipt)-len(receipt)), nil
 }
 
-// settle makes cur, which was packed to src last, what its receivers will have.
-func (c *coded) settle(cur, base, src *tensor.Package) error {
+// applyLoss overwrites cur, which was packed last, into src, with the values that its
+// receivers will unpack.
+func (c *coded) applyLoss(cur, base, src *tensor.Package) error {
 	for i, t := range c.header.tensors {
 		if t.mode != codec.Coded {
 			continue
@@ -224,7 +227,8 @@ func (c *coded) settle(cur, base, src *tensor.Package) error {
 	return nil
 }
 
-// spec returns that of tensor i with so many rows in use.
+// spec returns the spec of tensor i with this many rows in use. It is valid until the next
+// call.
 func (c *coded) spec(i, rows int) tensor.Spec {
 	if s := c.specs[i]; s.Var {
 		s.Shape[0] = rows
@@ -232,8 +236,8 @@ func (c *coded) spec(i, rows int) tensor.Spec {
 	return c.specs[i]
 }
 
-// base returns the bytes from which tensor i goes if it has so many rows, nil if
-// there are none.
+// base returns the bytes of tensor i in base, or nil without a base or if it has another
+// number of rows there.
 func (c *coded) base(i int, base *tensor.Package, rows int) []byte {
 	if base == nil || c.specs[i].Var && base.Rows(i) != rows {
 		return nil
@@ -241,11 +245,12 @@ func (c *coded) base(i int, base *tensor.Package, rows int) []byte {
 	return base.View(i)
 }
 
-// label says on p, which was packed last, what each tensor is, for drivers whose
-// protocol has a place for that. Settled: it was made of what receivers have.
+// label sets p.Coding for p, which was packed last, for drivers whose protocol describes
+// encodings. settled means that the values contained the codec's losses before packing,
+// so not even a plain tensor is exactly the user's.
 func (c *coded) label(p *tensor.Package, settled bool) {
 	if p.Coding == nil {
-		p.Coding = make([]tensor.Coding, 0, len(c.specs)) // not nil, even without tensors
+		p.Coding = make([]tensor.Coding, 0, len(c.specs)) // not nil, because nil means plain
 	}
 	p.Coding = p.Coding[:0]
 	for i, t := range c.header.tensors {

@@ -45,8 +45,8 @@ func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.La
 	return r
 }
 
-// publish publishes the model that write makes of the last one, and returns what
-// clients train on.
+// publish publishes the model that write makes from the previous one, and returns the model
+// that clients train on.
 func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
 	r.t.Helper()
 	p := check.Value(r.server.Reserve())(r.t)
@@ -59,7 +59,7 @@ func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
 	return p
 }
 
-// job does a job on a lane and hands the update to see.
+// job carries out a job on a lane and passes the update to see.
 func (r *rig) job(lane int, train func(model, update *tensor.Package), see func(update *tensor.Package)) error {
 	ctx, w := r.t.Context(), r.lanes[lane]
 	if err := r.server.Dispatch(ctx, lane, driver.Job{Round: r.round - 1, Client: lane}); err != nil {
@@ -84,7 +84,7 @@ func (r *rig) job(lane int, train func(model, update *tensor.Package), see func(
 	return err
 }
 
-// sees is a driver that shows what is sent down.
+// sees returns a driver that calls f with each model as it is sent.
 func sees(f func(sent *tensor.Package)) driver.Transport {
 	return hooked{Transport: inproc.New(), after: func(act string, _ int, p *tensor.Package, _ *driver.Delivered) {
 		if act == "publish" {
@@ -97,7 +97,8 @@ func ignored(*tensor.Package) {}
 
 func copied(model, update *tensor.Package) { update.CopyFrom(model) }
 
-// floats is a layout of floats, and of what lossy codecs do not take.
+// floats returns a layout of float tensors, and an integer tensor that lossy codecs leave
+// unchanged.
 func floats(t testing.TB) *tensor.Layout {
 	t.Helper()
 	return layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{40, 50}}, tensor.Spec{Name: "h", DType: tensor.BF16, Shape: []int{301}},
@@ -109,7 +110,7 @@ func layoutOf(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	return check.Value(tensor.NewLayout(specs))(t)
 }
 
-// nudge changes some words of p a little.
+// nudge changes the first byte of about 5 % of the elements of p, at random.
 func nudge(p *tensor.Package, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range p.Len() {
@@ -122,9 +123,8 @@ func nudge(p *tensor.Package, seed uint64) {
 	}
 }
 
-// TestForged: what a worker or a server sends that makes no sense is an error that
-// names the tensor, or both versions; the lane is dead, and the others are not. O16:
-// "base missing" is one of them.
+// TestForged: an invalid package is an error that names the tensor, or both versions. Its
+// lane fails and the others continue. O16: "base missing" is one case.
 func TestForged(t *testing.T) {
 	l := floats(t)
 	forged := func(f func(h *header)) func(*tensor.Package) {
@@ -137,25 +137,25 @@ func TestForged(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		meddle func(p *tensor.Package)
-		want   string // of both directions
-		up     string // of this direction, and what follows of the other one
+		want   string // in both directions
+		up     string // appended to want in this direction
 		down   string
 	}{
-		"base":          {meddle: forged(func(h *header) { h.base = 7 }), want: "it goes from version 7 of the model, and the lane holds version ", up: "1", down: "0"},
-		"version":       {meddle: forged(func(h *header) { h.version = 0 }), want: "version 0 of the model, ", up: "want version 1", down: "and the lane holds version 0"},
+		"base":          {meddle: forged(func(h *header) { h.base = 7 }), want: "its base is model version 7, but the lane holds version ", up: "1", down: "0"},
+		"version":       {meddle: forged(func(h *header) { h.version = 0 }), want: "the model version must be ", up: "1, not 0", down: "above 0, which the lane holds, not 0"},
 		"no base":       {meddle: forged(func(h *header) { h.base = -1 }), want: `"w" is coded, and there is no base`},
 		"mode":          {meddle: forged(func(h *header) { h.tensors[0].mode = codec.Plain }), want: `"w": `},
 		"another mode":  {meddle: forged(func(h *header) { h.tensors[2].mode = 9 }), want: `tensor "n": unknown mode [9]`},
-		"length":        {meddle: forged(func(h *header) { h.tensors[1].bytes = 600 }), want: `tensor "h": unpacked it has 600 bytes, want 602`},
+		"length":        {meddle: forged(func(h *header) { h.tensors[1].bytes = 600 }), want: `tensor "h": its unpacked length must be 602, not 600`},
 		"fewer bytes":   {meddle: func(p *tensor.Package) { check.Must(t, p.SetRows(2, len(p.View(2))-1)) }, want: `"n": sparse: `},
 		"more bytes":    {meddle: func(p *tensor.Package) { check.Must(t, p.SetRows(1, 602)) }, want: `"h": `},
 		"a large index": {meddle: func(p *tensor.Package) { p.View(0)[3] ^= 0xff }, want: `"w": sparse: index 0 of `},
-		"no header":     {meddle: func(p *tensor.Package) { p.Receipt = []byte("mine") }, want: `the receipt begins with "mine": want a header`},
-		"magic":         {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("I"), p.Receipt[1:]...) }, want: `begins with "Ipcd"`},
-		"format":        {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("ipcd\x09"), p.Receipt[5:]...) }, want: "a header of format [9]: want [1]"},
+		"no header":     {meddle: func(p *tensor.Package) { p.Receipt = []byte("mine") }, want: `the receipt must begin with "ipcd", not "mine"`},
+		"magic":         {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("I"), p.Receipt[1:]...) }, want: `begin with "ipcd", not "Ipcd"`},
+		"format":        {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("ipcd\x09"), p.Receipt[5:]...) }, want: "the header's format must be [1], not [9]"},
 		"codec": {meddle: func(p *tensor.Package) {
 			p.Receipt = bytes.Replace(bytes.Clone(p.Receipt), []byte("sparse"), []byte("gzipxx"), 1)
-		}, want: `packed with codec "gzipxx", and the session's is "sparse"`},
+		}, want: `packed with codec "gzipxx", but the session's is "sparse"`},
 	} {
 		for _, up := range []bool{true, false} {
 			armed := false
@@ -187,7 +187,7 @@ func TestForged(t *testing.T) {
 				t.Errorf("%s: got error %v, want %s%s", name, err, c.want, rest)
 			}
 			if name == "a large index" && !up {
-				c.meddle(r.server.origin.delta.Package) // once more: in memory that all lanes share, it is what it was
+				c.meddle(r.server.origin.delta.Package) // changed back, because all lanes share this memory
 			}
 			var again error
 			if up {
@@ -201,12 +201,12 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestNoModel: a job without a model is an error of a lane that holds none.
+// TestNoModel: a job without a model is an error on a lane that holds none.
 func TestNoModel(t *testing.T) {
 	l := floats(t)
 	r := newReplica(mustParse(t, "sparse"), driver.Options{Down: l, Up: l})
 	_, err := r.receive(nil, phase.ID{})
-	check.That(t, err == errNoModelCame, "got error %v, want %v", err, errNoModelCame)
+	check.That(t, err == errModelMissing, "got error %v, want %v", err, errModelMissing)
 }
 
 func mustParse(t *testing.T, text string) *codec.Pipeline {
@@ -214,13 +214,13 @@ func mustParse(t *testing.T, text string) *codec.Pipeline {
 	return check.Value(codec.Parse(text))(t)
 }
 
-// lossy are codecs that lose something.
+// lossy lists codecs that lose information.
 var lossy = []string{"bf16", "bf16+sparse", "int8", "topk=2%", "topk=1%+gaps+zstd", "kc=8", "stc=5%", "skc"}
 
 // TestSameForAll: O14, "lossy flag correct"; O16, "base missing → full tensor": whatever
-// a lane has missed, it trains S(n) = Unpack(Pack(S(n-1), M(n))) bit for bit, which is
-// what Publish returns. O15, "label equals reality": what is labelled lossless is what
-// was published, bit for bit.
+// rounds a lane has missed, it trains on S(n) = Unpack(Pack(S(n-1), M(n))), bit for bit.
+// Publish returns the same. O15, "label equals reality": a tensor labelled lossless equals
+// the published one, bit for bit.
 func TestSameForAll(t *testing.T) {
 	l := floats(t)
 	for _, name := range append([]string{"sparse", "zstd"}, lossy...) {
@@ -275,9 +275,9 @@ func TestSameForAll(t *testing.T) {
 	}
 }
 
-// TestUpdates: an update arrives as unpacking makes it of what the client wrote, from the
-// model if that is of the same layout. Where it is not, a codec that needs a base sends
-// it plain, and that is counted.
+// TestUpdates: an update arrives as Unpack(Pack(update)), with the model as base if the
+// layouts are equal. If they differ, a codec that needs a base sends the update plain, and
+// counts that.
 func TestUpdates(t *testing.T) {
 	down := floats(t)
 	for _, up := range []*tensor.Layout{down, layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{400}}, tensor.Spec{Name: "r", DType: tensor.F32, Shape: []int{9, 3}, Var: true})} {
@@ -320,8 +320,8 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestSteadyCoding: once it has its memory, a session with a codec allocates nothing
-// that grows with the model, at either end.
+// TestSteadyCoding: once a session with a codec has its buffers, neither end allocates
+// memory that grows with the model.
 func TestSteadyCoding(t *testing.T) {
 	l := layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{1 << 18}}, tensor.Spec{Name: "b", DType: tensor.BF16, Shape: []int{1 << 17}})
 	for _, name := range append([]string{"sparse", "gaps+zstd", "xor+shuffle+zstd"}, lossy...) {
@@ -339,14 +339,14 @@ func TestSteadyCoding(t *testing.T) {
 			round()
 		}
 		runtime.ReadMemStats(&after)
-		if n := (after.TotalAlloc - before.TotalAlloc) / 5; n > uint64(l.Bytes(1)) { // less than any tensor takes; zstd makes some of its tables anew
+		if n := (after.TotalAlloc - before.TotalAlloc) / 5; n > uint64(l.Bytes(1)) { // less than any tensor; zstd makes some of its tables again
 			t.Errorf("%s: a round allocates %d bytes, with a model of %d", name, n, l.Payload())
 		}
 	}
 }
 
-// TestCodecMemory: what a session with a codec keeps is what its Footprint says,
-// updates that its user holds included.
+// TestCodecMemory: Footprint matches the memory of a session with a codec, including
+// updates that its user holds.
 func TestCodecMemory(t *testing.T) {
 	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{1 << 18}}, tensor.Spec{Name: "b", DType: tensor.F32, Shape: []int{1 << 18}})
 	up := layoutOf(t, tensor.Spec{Name: "c", DType: tensor.F32, Shape: []int{1 << 17}})
@@ -367,15 +367,15 @@ func TestCodecMemory(t *testing.T) {
 				check.Must(t, r.job(lane, func(_, update *tensor.Package) { tensor.Fill(update, 1) }, ignored))
 			}
 		}
-		got, said := heap()-before, v.Footprint(o)-v.Transport.Footprint(v.travelling(o))
+		got, said := heap()-before, v.Footprint(o)-v.Transport.Footprint(v.driverOptions(o))
 		t.Logf("%s: %d bytes on the heap, and Footprint says %d", name, got, said)
 		check.That(t, got <= said*11/10 && got >= said*3/4, "%s: %d bytes on the heap, and Footprint says %d", name, got, said)
 		runtime.KeepAlive(r)
 	}
 }
 
-// TestNothingWithout: without a codec there is nothing of it: no packages of its own,
-// no header, no label.
+// TestNothingWithout: without a codec, a session has no packages of its own, no header and
+// no label.
 func TestNothingWithout(t *testing.T) {
 	l := floats(t)
 	m := sees(func(p *tensor.Package) {
@@ -395,7 +395,7 @@ func TestNothingWithout(t *testing.T) {
 	}
 }
 
-// TestSpans: packing and unpacking are phases of the calls that do it.
+// TestSpans: packing and unpacking are recorded as phases of the job that they belong to.
 func TestSpans(t *testing.T) {
 	l := floats(t)
 	r := newRig(t, inproc.New(), "sparse", l, l, 1)

@@ -11,7 +11,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// headed is a layout with a tensor of each kind that headers know.
+// headed returns a layout with a tensor of each kind that headers distinguish.
 func headed(t testing.TB) *tensor.Layout {
 	t.Helper()
 	l := check.Value(tensor.NewLayout([]tensor.Spec{
@@ -29,8 +29,8 @@ func goodHeader() *header {
 	}}
 }
 
-// TestHeader: a header reads as it was written, what follows it is left, and it takes
-// at most 64 bytes a tensor.
+// TestHeader: a header reads as it was written, the bytes after it are left, and it has at
+// most 64 bytes per tensor.
 func TestHeader(t *testing.T) {
 	l := headed(t)
 	for _, want := range []*header{goodHeader(), {version: 0, base: -1, tensors: make([]packed, 4)}, {version: math.MaxInt64 / 4, base: math.MaxInt64/4 - 1, tensors: make([]packed, 4)}} {
@@ -49,8 +49,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestHeaderRefuses: what no header is, is an error that says what is wrong with which
-// tensor.
+// TestHeaderRefuses: the error for an invalid header names the fault and the tensor.
 func TestHeaderRefuses(t *testing.T) {
 	l := headed(t)
 	good := goodHeader().append(nil, "gaps", l)
@@ -60,32 +59,32 @@ func TestHeaderRefuses(t *testing.T) {
 		return h.append(nil, "gaps", l)
 	}
 	replaced := func(at int, b ...byte) []byte { return append(append(bytes.Clone(good[:at]), b...), good[at+1:]...) }
-	const version, count, first = 10, 14, 15 // where they begin
+	const version, count, first = 10, 14, 15 // offsets of these fields
 	for name, c := range map[string]struct {
 		b    []byte
 		want string
 	}{
-		"nothing":             {nil, `begins with "": want a header, "ipcd"`},
-		"a user's receipt":    {[]byte("receipt of mine"), `begins with "rece": want a header`},
-		"another format":      {replaced(4, 2), "a header of format [2]: want [1]"},
-		"another codec":       {goodHeader().append(nil, "gzip", l), `packed with codec "gzip", and the session's is "gaps"`},
-		"a longer codec":      {replaced(5, 0xff, 0x7f), "length of the codec 16383: want at most 1024"},
+		"nothing":             {nil, `begin with "ipcd", not ""`},
+		"a user's receipt":    {[]byte("receipt of mine"), `begin with "ipcd", not "rece"`},
+		"another format":      {replaced(4, 2), "the header's format must be [1], not [2]"},
+		"another codec":       {goodHeader().append(nil, "gzip", l), `packed with codec "gzip", but the session's is "gaps"`},
+		"a longer codec":      {replaced(5, 0xff, 0x7f), "length of the codec must be at most 1024, not 16383"},
 		"no codec":            {good[:5], "length of the codec: not a number"},
-		"a cut codec":         {good[:8], `packed with codec "ga", and the session's is "gaps"`},
+		"a cut codec":         {good[:8], `packed with codec "ga", but the session's is "gaps"`},
 		"a cut version":       {good[:version+1], "version: not a number"},
-		"a large version":     {replaced(version, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xff, 0x01, 0), "version 18"},
+		"a large version":     {replaced(version, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xff, 0x01, 0), "version must be at most 4611686018427387904, not 18"},
 		"a needless byte":     {replaced(version+1, 0x80, 0), "version: not a number"},
-		"fewer tensors":       {replaced(count, 3), "3 tensors, and the layout has 4"},
-		"more than there are": {replaced(count, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f), "tensors, and the layout has 4"},
+		"fewer tensors":       {replaced(count, 3), "3 tensors, the layout 4"},
+		"more than there are": {replaced(count, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f), "tensors, the layout 4"},
 		"no tensor":           {good[:first], `tensor "w": unknown mode []`},
 		"a mode":              {replaced(first, 3), `tensor "w": unknown mode [3]`},
 		"a cut length":        {good[:first+1], `tensor "w": length: not a number`},
-		"shorter":             {with(func(h *header) { h.tensors[0].bytes = 36 }), `tensor "w": unpacked it has 36 bytes, want 40`},
-		"longer":              {with(func(h *header) { h.tensors[0].bytes = 44 }), `tensor "w": length 44: want at most 40`},
-		"much longer":         {with(func(h *header) { h.tensors[0].bytes = math.MaxInt64 }), `tensor "w": length 9223372036854775807: want`},
-		"rows":                {with(func(h *header) { h.tensors[1].rows = 6 }), `tensor "rows": rows 6: want at most 5`},
-		"rows and bytes":      {with(func(h *header) { h.tensors[1].rows = 1 }), `tensor "rows": unpacked it has 24 bytes, want 12`},
-		"rows of nothing":     {with(func(h *header) { h.tensors[2].rows = 1 << 40 }), `tensor "nothing": rows 1099511627776: want at most 5`},
+		"shorter":             {with(func(h *header) { h.tensors[0].bytes = 36 }), `tensor "w": its unpacked length must be 40, not 36`},
+		"longer":              {with(func(h *header) { h.tensors[0].bytes = 44 }), `tensor "w": length must be at most 40, not 44`},
+		"much longer":         {with(func(h *header) { h.tensors[0].bytes = math.MaxInt64 }), `tensor "w": length must be at most 40, not 9223372036854775807`},
+		"rows":                {with(func(h *header) { h.tensors[1].rows = 6 }), `tensor "rows": rows must be at most 5, not 6`},
+		"rows and bytes":      {with(func(h *header) { h.tensors[1].rows = 1 }), `tensor "rows": its unpacked length must be 12, not 24`},
+		"rows of nothing":     {with(func(h *header) { h.tensors[2].rows = 1 << 40 }), `tensor "nothing": rows must be at most 5, not 1099511627776`},
 		"a cut tensor":        {good[:len(good)-1], `tensor "scalar": length: not a number`},
 	} {
 		h := header{tensors: make([]packed, l.Len())}
@@ -94,8 +93,8 @@ func TestHeaderRefuses(t *testing.T) {
 	}
 }
 
-// FuzzHeader: whatever a peer sends, a header that is taken is within the layout, and is
-// the only way to write what it says.
+// FuzzHeader: whatever a peer sends, an accepted header fits the layout, and encoding it
+// again gives the same bytes.
 func FuzzHeader(f *testing.F) {
 	l := headed(f)
 	f.Add(goodHeader().append(nil, "gaps", l))

@@ -7,8 +7,9 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A hooked driver lets a test fail its acts before they happen, and see or change what
-// comes after. The acts have the names that errors give them; "reserve update" is a worker's.
+// A hooked driver lets a test fail an act before it happens, and see or change the package
+// after it. Acts are named as in errors, except that a worker's reserve is "reserve
+// update".
 type hooked struct {
 	driver.Transport
 	before func(act string) error

@@ -10,40 +10,40 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// An origin is what a server has because of a codec: the models and updates that its
-// user sees, and what its lanes hold. The model before the current one is the base of
-// the delta, and is not overwritten before that is made.
+// An origin is the server's state for a codec: the models and updates that its user sees,
+// and the versions that its lanes hold. The previous model is the base of the delta, and
+// is not overwritten until the delta is made.
 type origin struct {
 	codec  *codec.Pipeline
 	driver driver.Server
 	rec    *phase.Recorder
-	based  bool          // updates go from the model
-	out    tensor.Ledger // what the driver lends, until it is unpacked
+	based  bool          // updates are packed with the model as base
+	out    tensor.Ledger // counts packed updates that the driver lends; each is released once unpacked
 	models *driver.Pair
 	lanes  []originLane
 	counts codecCounts
 
-	mu      sync.Mutex // guards the rest: lanes are dispatched at the same time
+	mu      sync.Mutex // guards the fields below, because lanes are dispatched concurrently
 	down    *coded
 	version int64           // of the current model; -1 before the first
-	model   *tensor.Package // the current one
-	delta   parcel          // it from the model before; or alone, if the codec needs no base
-	whole   parcel          // all of it: made when a lane needs it
-	next    *tensor.Package // reserved with the driver; nil if none is
+	model   *tensor.Package // current model
+	delta   parcel          // current model, packed with the previous one as base if it uses one
+	full    parcel          // current model packed without a base; made when a lane first needs it
+	next    *tensor.Package // package reserved from the driver, or nil
 }
 
-// A parcel is what travels of a model.
+// A parcel is a packed model and its tally.
 type parcel struct {
-	*tensor.Package // nil if it was not made
+	*tensor.Package // nil if not made
 	tally
 }
 
-// originLane is what the server has for a lane, whose lock its users hold.
+// originLane is the server's state for a lane, guarded by the serverLane's lock.
 type originLane struct {
 	up      *coded
 	updates *driver.Bank
-	holds   int64 // the version that the worker has: of the last job that it did
-	given   int64 // the version of the job that is out
+	holds   int64 // model version that the worker has, from its last collected job; -1 for none
+	given   int64 // model version of the job that is out
 }
 
 func newOrigin(p *codec.Pipeline, o driver.Options) *origin {
@@ -57,8 +57,9 @@ func newOrigin(p *codec.Pipeline, o driver.Options) *origin {
 	return s
 }
 
-// reserve returns where the next model goes. That holds what the model before the
-// current one has decoded to, which the driver may show to others: no longer.
+// reserve returns the package to write the next model into. It holds the
+// previous model, which the driver may still serve in decoded form (Package.Plain). So
+// reserve first makes the driver unpublish that model, by reserving the next parcel.
 func (s *origin) reserve() (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +69,8 @@ func (s *origin) reserve() (*tensor.Package, error) {
 	return s.models.Reserve(), nil
 }
 
-// room reserves where the next parcel goes, unless it is reserved. s.mu is held.
+// room reserves a package from the driver for the next parcel, unless it has one. s.mu is
+// held.
 func (s *origin) room() (err error) {
 	if s.next == nil {
 		s.next, err = s.driver.Reserve()
@@ -76,8 +78,8 @@ func (s *origin) room() (err error) {
 	return err
 }
 
-// publish packs p, which the pair has reserved, publishes that, and makes p what
-// lanes will train on.
+// publish packs p, which reserve returned, and publishes the result. If the codec is
+// lossy, it changes p to the values that lanes will train.
 func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,15 +92,14 @@ func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
 		return err
 	}
 	s.models.Publish()
-	s.version, s.model, s.delta, s.whole = s.version+1, p, made, parcel{}
+	s.version, s.model, s.delta, s.full = s.version+1, p, made, parcel{}
 	if base == nil && s.codec.Base() {
-		s.delta, s.whole = parcel{}, made
+		s.delta, s.full = parcel{}, made
 	}
 	return nil
 }
 
-// send packs model, from base unless that is nil, and publishes what comes of it.
-// s.mu is held.
+// send packs model, with base unless that is nil, and publishes the result. s.mu is held.
 func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Package, receipt []byte, version int64) (parcel, error) {
 	if err := s.room(); err != nil {
 		return parcel{}, err
@@ -108,7 +109,7 @@ func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Pack
 	span := s.rec.Begin(phase.Compress, id)
 	t, err := s.down.pack(to, base, model, receipt, version, version-1)
 	if err == nil && s.codec.Lossy() {
-		err = s.down.settle(model, base, to)
+		err = s.down.applyLoss(model, base, to)
 	}
 	span.End()
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Pack
 	return parcel{to, t}, s.driver.Publish(ctx, to)
 }
 
-// dispatch gives a job to lane n, with what its worker lacks of the model.
+// dispatch sends a job to lane n, with the parcel that its worker needs.
 func (s *origin) dispatch(ctx context.Context, n int, j driver.Job) error {
 	p, err := s.parcel(ctx, &s.lanes[n], j.ID(n))
 	if err != nil {
@@ -128,7 +129,8 @@ func (s *origin) dispatch(ctx context.Context, n int, j driver.Job) error {
 	return s.driver.Dispatch(ctx, n, p, j)
 }
 
-// parcel returns what the worker of l needs to have the model: nil if it has it.
+// parcel returns the package that the worker of l needs to get the current model: nil if it
+// has the model, the delta if it has the delta's base, otherwise the full model.
 func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,9 +144,9 @@ func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tenso
 		s.counts.tensors(s.delta.tally)
 		return s.delta.Package, nil
 	}
-	if s.whole.Package == nil {
+	if s.full.Package == nil {
 		var err error
-		if s.whole, err = s.send(ctx, id, nil, s.model, s.models.Published(s.model).Receipt, s.version); err != nil {
+		if s.full, err = s.send(ctx, id, nil, s.model, s.models.Published(s.model).Receipt, s.version); err != nil {
 			return nil, err
 		}
 	}
@@ -153,12 +155,12 @@ func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tenso
 	} else {
 		s.counts.missed.Add(1)
 	}
-	s.counts.full.Add(s.whole.wire)
-	return s.whole.Package, nil
+	s.counts.full.Add(s.full.wire)
+	return s.full.Package, nil
 }
 
-// collect unpacks from, the update of the job that is out on lane n, and gives it back
-// to the driver.
+// collect unpacks from, the update of the job that id names, and releases it to the driver.
+// The update returned is lent, from the origin's own memory.
 func (s *origin) collect(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
 	defer from.Release()
 	l := &s.lanes[id.Lane]
@@ -168,7 +170,7 @@ func (s *origin) collect(from *tensor.Package, id phase.ID) (*tensor.Package, er
 	}
 	var base *tensor.Package
 	if s.based {
-		base = s.model // which no Publish changes while the job is out
+		base = s.model // no Publish changes it while a job is out
 	}
 	span := s.rec.Begin(phase.Expand, id)
 	t, err := l.up.unpack(p, base, from, l.given, l.given)
@@ -183,14 +185,14 @@ func (s *origin) collect(from *tensor.Package, id phase.ID) (*tensor.Package, er
 	return p, nil
 }
 
-// codecCounts are the counters of a codec, which the server keeps.
+// codecCounts are the server's counters for a codec.
 type codecCounts struct {
 	down, up                  traffic
 	first, missed, full, same *phase.Counter
 	plain, unchanged          *phase.Counter
 }
 
-// traffic counts bytes of one direction, before and after they were packed.
+// traffic counts the bytes of one direction, before and after packing.
 type traffic struct{ payload, wire *phase.Counter }
 
 func newCodecCounts(rec *phase.Recorder) codecCounts {
@@ -212,15 +214,15 @@ func (c *codecCounts) tensors(t tally) {
 	c.unchanged.Add(t.unchanged)
 }
 
-// A replica is what a worker has because of a codec: the model that it keeps, which
-// deltas patch, and the update that its user writes.
+// A replica is a worker's state for a codec: the model, which deltas patch in place, and
+// the update that its user writes.
 type replica struct {
 	codec         *codec.Pipeline
 	rec           *phase.Recorder
-	based         bool // updates go from the model
+	based         bool // updates are packed with the model as base
 	down, up      *coded
 	model, update *tensor.Package
-	version       int64 // of model; -1 if there is none
+	version       int64 // of model; -1 before the first, and after a failed patch
 }
 
 func newReplica(p *codec.Pipeline, o driver.Options) *replica {
@@ -230,25 +232,25 @@ func newReplica(p *codec.Pipeline, o driver.Options) *replica {
 	}
 }
 
-// receive returns the model of a job that came with from, which is nil if the server
-// says that it is there already.
+// receive returns the model of a job that came with package from, which is nil if the
+// worker has the model already.
 func (r *replica) receive(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
 	if from == nil {
 		if r.version < 0 {
-			return nil, errNoModelCame
+			return nil, errModelMissing
 		}
 		return r.model, nil
 	}
 	defer r.rec.Begin(phase.Expand, id).End()
 	if _, err := r.down.unpack(r.model, r.model, from, -1, r.version); err != nil {
-		r.version = -1 // it may be patched in part
+		r.version = -1 // the model may be partly patched
 		return nil, err
 	}
 	r.version = r.down.header.version
 	return r.model, nil
 }
 
-// send packs the update to p.
+// send packs the update into p.
 func (r *replica) send(p *tensor.Package, id phase.ID) error {
 	var base *tensor.Package
 	if r.based {

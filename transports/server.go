@@ -11,7 +11,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// What a user of a session can do wrong, in the same words for every transport.
+// Errors of calls out of order, the same for every transport.
 var (
 	errOver     = errors.New("the session is over")
 	errNoJob    = errors.New("no job is out")
@@ -20,57 +20,57 @@ var (
 	errForeign  = errors.New("not the package that was reserved")
 )
 
-// A Server is the aggregator's side of a session: a driver's server, and the rules
-// that are the same for all of them. The driver is called only in the order that
-// package driver promises; whoever calls out of order gets an error, and the driver
-// never hears of it.
+// A Server is the aggregator's side of a session. It wraps a driver's server and enforces
+// the order of calls that package driver promises: a call out of order returns an error
+// and does not reach the driver.
 //
-// A lane has one goroutine. Calls for different lanes may be concurrent. A call that
-// failed, or whose context ended, leaves its lane dead, and one for all lanes the
-// session: half a message may be on the wire. Only Shutdown follows.
+// A lane must be used by one goroutine at a time. Calls for different lanes may be
+// concurrent. If a call for a lane fails or its context ends, the lane cannot be used any
+// more, because part of a message may have been sent. After such a call for all lanes,
+// only Shutdown is possible.
 //
-// Errors are of one form: the transport, the lane, the act, the job, the cause.
+// An error names the transport, the lane, the operation, the job and the cause.
 type Server struct {
 	variant Variant
 	driver  driver.Server
 	origin  *origin // nil without a codec
 	o       driver.Options
-	out     tensor.Ledger // updates that Collect returned
-	came    arrivals
+	out     tensor.Ledger // counts updates that Collect has lent
+	arrived arrivals
 	lanes   []serverLane
 
 	mu        sync.Mutex
-	reserved  *tensor.Package // guarded by mu: the next model
-	published *tensor.Package // guarded by mu: the last model
-	err       error           // guarded by mu: why nothing goes on any more
+	reserved  *tensor.Package // guarded by mu: the next model, or nil
+	published *tensor.Package // guarded by mu: the current model, or nil
+	err       error           // guarded by mu: why the session has ended, or nil
 }
 
-// serverLane is a lane as the server's user sees it.
+// serverLane is the state of one lane.
 type serverLane struct {
-	sync.Mutex // held by the call that goes on
+	sync.Mutex // held during a call
 	job        driver.Job
-	out        bool  // job is out
-	err        error // why the lane is dead
+	out        bool  // job was dispatched and not collected
+	err        error // why the lane has failed, or nil
 }
 
-// Listen starts the server's side of a session at e. It is ready for Dial on return.
-// ctx bounds the call, not the session. An error leaves nothing behind. o.Out is
-// Listen's own.
+// Listen starts the server's side of a session at e. On return it is ready for Dial. ctx
+// bounds this call, not the session. If Listen fails, it leaves nothing behind. It sets
+// e.Variant, and ignores o.Settings and o.Out.
 func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options) (*Server, error) {
-	s := &Server{variant: v, o: o, came: newArrivals(o.Rec)}
+	s := &Server{variant: v, o: o, arrived: newArrivals(o.Rec)}
 	s.o.Settings, s.o.Out = v.Settings, &s.out
 	if err := v.Check(s.o); err != nil {
 		return nil, err
 	}
 	s.lanes = make([]serverLane, o.Lanes)
 	e.Variant = v.String()
-	travelling := v.travelling(s.o)
+	packed := v.driverOptions(s.o)
 	if p := v.Codec(); p != nil {
 		s.origin = newOrigin(p, s.o)
-		travelling.Out = &s.origin.out
+		packed.Out = &s.origin.out
 	}
 	var err error
-	if s.driver, err = v.Transport.Listen(ctx, e, travelling); err != nil {
+	if s.driver, err = v.Transport.Listen(ctx, e, packed); err != nil {
 		return nil, fmt.Errorf("%s: listen: %w", v.Transport.Name(), err)
 	}
 	if s.origin != nil {
@@ -79,9 +79,9 @@ func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options
 	return s, nil
 }
 
-// Reserve returns where the next model is to be written, every byte of it. It never
-// waits. There is a pair of models: a round publishes the current one, which frees
-// the one before, and then reserves the next.
+// Reserve returns the package to write the next model into. Every byte must be written.
+// It never waits. There are two model packages: once the next model is published, the
+// previous one is free to be reserved.
 func (s *Server) Reserve() (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,15 +102,15 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: reserve: %w", s.variant.Transport.Name(), err)
 	}
-	s.reserved.Receipt = s.reserved.Receipt[:0] // that of a model before
+	s.reserved.Receipt = s.reserved.Receipt[:0] // of an earlier model
 	s.reserved.ResetRows()
 	return s.reserved, nil
 }
 
-// Publish makes p, which Reserve returned, the model of the jobs that follow, and
-// returns what clients train on: p, in which a codec may have changed what it loses. It
-// takes p: the caller must not write to it again, and may read it until the next Publish
-// returns. Every job of the model before has been collected.
+// Publish makes p, which Reserve returned, the model of later jobs. It returns p, the
+// model that clients train: a lossy codec has changed its values. Publish takes ownership:
+// the caller must not write to p again, but may read it until the next Publish returns.
+// All earlier jobs must have been collected.
 func (s *Server) Publish(ctx context.Context, p *tensor.Package) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 	for n := range s.lanes {
 		l := &s.lanes[n]
 		if !l.TryLock() {
-			return fmt.Errorf("lane %d: a call is going on", n)
+			return fmt.Errorf("lane %d: another call is running", n)
 		}
 		out := l.out && l.err == nil
 		l.Unlock()
@@ -152,11 +152,12 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 	return nil
 }
 
-// died makes err the end of the session. s.mu is held.
+// died ends the session because of err. s.mu is held.
 func (s *Server) died(err error) { s.err = fmt.Errorf("the session has failed: %w", err) }
 
-// Dispatch gives a client's job to a lane whose last job was collected and which has
-// fewer than Depth updates out. It never waits for the worker to finish.
+// Dispatch sends a client's job, with the current model, to a lane whose last job was
+// collected and that has fewer than Depth updates lent. It never waits for the worker to
+// finish.
 func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 	return s.call(lane, phase.Dispatch, &j, func(l *serverLane) error {
 		if l.out {
@@ -176,8 +177,8 @@ func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 	})
 }
 
-// Collect waits for the update of the job that was last dispatched to lane and
-// returns it, lent until the caller releases it, which may be after Shutdown.
+// Collect waits for the update of the job last dispatched to lane and returns it. The
+// update is lent until the caller releases it, which may be after Shutdown.
 func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err error) {
 	err = s.call(lane, phase.Collect, nil, func(l *serverLane) error {
 		if !l.out {
@@ -185,7 +186,7 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 		}
 		update, d, err := s.driver.Collect(ctx, lane)
 		if err == nil {
-			if err = s.came.attest(d, update); err != nil {
+			if err = s.arrived.count(d, update); err != nil {
 				update.Release()
 			}
 		}
@@ -201,8 +202,8 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 	return p, err
 }
 
-// call makes a call for a lane, which the span of phase p encloses. The job is j, or
-// the one that is out.
+// call runs f for a lane, in a span of phase p, and completes its error. The job is j or, if
+// j is nil, the lane's last job.
 func (s *Server) call(lane int, p phase.Phase, j *driver.Job, f func(l *serverLane) error) error {
 	name := s.variant.Transport.Name()
 	if lane < 0 || lane >= len(s.lanes) {
@@ -210,7 +211,7 @@ func (s *Server) call(lane int, p phase.Phase, j *driver.Job, f func(l *serverLa
 	}
 	l := &s.lanes[lane]
 	if !l.TryLock() {
-		return fmt.Errorf("%s: lane %d: %s: another call for the lane is going on", name, lane, p)
+		return fmt.Errorf("%s: lane %d: %s: another call for the lane is running", name, lane, p)
 	}
 	defer l.Unlock()
 	if j == nil {
@@ -236,15 +237,15 @@ func (s *Server) call(lane int, p phase.Phase, j *driver.Job, f func(l *serverLa
 	return fmt.Errorf("%s: lane %d: %s: round %d, client %d: %w", name, lane, p, j.Round, j.Client, err)
 }
 
-// died makes err, if there is one, the end of the lane.
+// died returns err, and marks the lane as failed if err is not nil.
 func (l *serverLane) died(err error) error {
 	l.err = err
 	return err
 }
 
-// Settle waits until every lane's worker has asked for its next job, where workers
-// ask: then everything of the jobs before is over, and at both ends counted. No job
-// is out.
+// Settle waits until every lane's worker has asked for its next job. Then both ends have
+// completed, and counted, all work for earlier jobs. No job may be out. If workers do not
+// ask for jobs, Settle does nothing.
 func (s *Server) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,11 +261,10 @@ func (s *Server) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown ends the session in band: a Receive that has no job returns io.EOF. It
-// waits for the workers until ctx ends, and releases everything either way. Its error
-// says how many updates are still out; their memory lives until they are released.
-// Calls that wait have to end first: their contexts have. A second Shutdown does
-// nothing.
+// Shutdown ends the session: a Receive without a job returns io.EOF. It waits for the
+// workers until ctx ends, and in either case releases everything. Updates that are still
+// lent are an error; their memory is freed when they are released. No other call may be
+// running, so end their contexts first. A second Shutdown does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			for n--; n >= 0; n-- {
 				s.lanes[n].Unlock()
 			}
-			return fmt.Errorf("%s: shutdown: a call for a lane is going on", name)
+			return fmt.Errorf("%s: shutdown: a call for a lane is running", name)
 		}
 	}
 	s.err = errOver
@@ -294,7 +294,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// arrivals count how tensors have come.
+// arrivals counts delivered tensors by kind of delivery.
 type arrivals struct{ bodyTensors, bodyBytes, handleTensors, handleBytes *phase.Counter }
 
 func newArrivals(rec *phase.Recorder) arrivals {
@@ -304,16 +304,15 @@ func newArrivals(rec *phase.Recorder) arrivals {
 	}
 }
 
-// attest counts the delivered tensors of p. A driver that does not say of each of
-// them how it came would have no bandwidth, and no floor to be held to: that is an
-// error.
-func (a arrivals) attest(d driver.Delivered, p *tensor.Package) error {
+// count counts the tensors of p, delivered as d says. It fails unless d accounts for all
+// tensors and bytes, because bandwidth and floors are computed from these counts.
+func (a arrivals) count(d driver.Delivered, p *tensor.Package) error {
 	got := driver.Amount{
 		Tensors: d.Body.Tensors + d.Handle.Tensors + d.Cached.Tensors,
 		Bytes:   d.Body.Bytes + d.Handle.Bytes + d.Cached.Bytes,
 	}
 	if want := driver.All(p); got != want {
-		return fmt.Errorf("the driver has counted %d tensors of %d bytes, and delivered %d of %d", got.Tensors, got.Bytes, want.Tensors, want.Bytes)
+		return fmt.Errorf("the driver counted %d tensors of %d bytes, but delivered %d of %d", got.Tensors, got.Bytes, want.Tensors, want.Bytes)
 	}
 	a.bodyTensors.Add(d.Body.Tensors)
 	a.bodyBytes.Add(d.Body.Bytes)

@@ -14,14 +14,14 @@ import (
 	"ipcbench/transports/inproc"
 )
 
-// options are those of one lane.
+// options returns the options of a session of one lane.
 func options(t *testing.T, rec *phase.Recorder) driver.Options {
 	t.Helper()
 	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{10}}, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{3}})
 	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Rec: rec}
 }
 
-// round makes one round over one lane.
+// round carries out one round on one lane.
 func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	t.Helper()
 	ctx, v, e, o := t.Context(), Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
@@ -56,8 +56,8 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	return err
 }
 
-// forgetful is a driver that does not say how tensors came: one of them up, or all of them
-// down.
+// forgetful is a driver that reports too few delivered tensors: one less in Collect, or
+// none in Receive.
 func forgetful(up bool) driver.Transport {
 	return hooked{Transport: inproc.New(), after: func(act string, _ int, _ *tensor.Package, d *driver.Delivered) {
 		switch {
@@ -69,8 +69,8 @@ func forgetful(up bool) driver.Transport {
 	}}
 }
 
-// TestAttested: each delivered tensor is counted by the layer, once for each
-// direction; a driver that leaves one out fails its first round.
+// TestAttested: package transports counts each delivered tensor once per direction. A
+// driver that leaves one out fails its first round.
 func TestAttested(t *testing.T) {
 	rec := phase.NewRecorder(100)
 	check.Must(t, round(t, inproc.New(), rec))
@@ -78,7 +78,7 @@ func TestAttested(t *testing.T) {
 		t.Errorf("counted %v, want 4 handles of 86 bytes", c)
 	}
 	samples, _ := rec.Drain()
-	var spans [2][]phase.Phase // without and with the job
+	var spans [2][]phase.Phase // without and with the job's ids
 	for _, s := range samples {
 		if s.Round == 8 && s.Client == 9 && s.Lane == 0 {
 			spans[1] = append(spans[1], s.Phase)
@@ -93,15 +93,15 @@ func TestAttested(t *testing.T) {
 		up   bool
 		want string
 	}{
-		{false, "inproc: lane 0: receive: round 8, client 9: the driver has counted 0 tensors of 0 bytes, and delivered 2 of 43"},
-		{true, "inproc: lane 0: collect: round 8, client 9: the driver has counted 1 tensors of 43 bytes, and delivered 2 of 43"},
+		{false, "inproc: lane 0: receive: round 8, client 9: the driver counted 0 tensors of 0 bytes, but delivered 2 of 43"},
+		{true, "inproc: lane 0: collect: round 8, client 9: the driver counted 1 tensors of 43 bytes, but delivered 2 of 43"},
 	} {
 		check.Fails(t, round(t, forgetful(c.up), nil), c.want)
 	}
 }
 
-// TestMisuse: what makes no sense, or comes too late, is an error that names it, and
-// the driver never hears of it.
+// TestMisuse: invalid options and calls that come too late are errors that name the
+// problem, and do not reach the driver.
 func TestMisuse(t *testing.T) {
 	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}})
 	ctx, v, e := t.Context(), Variant{Transport: inproc.New()}, driver.NewEndpoint("")
@@ -133,7 +133,7 @@ func TestMisuse(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// twice does everything that a session can do, two times, and returns the first error.
+// twice makes every call of a session twice, and returns the first error.
 func twice(t *testing.T, tr driver.Transport) (first error) {
 	t.Helper()
 	ctx, v, e, o := t.Context(), Variant{Transport: tr}, driver.NewEndpoint(""), options(t, nil)
@@ -182,8 +182,8 @@ func twice(t *testing.T, tr driver.Transport) (first error) {
 	return first
 }
 
-// TestDriverFails: a driver's error is reported with the transport, the lane, the act
-// and the job; and what has failed is not tried again.
+// TestDriverFails: a driver's error is reported with the transport, lane, act and job. A
+// failed act is not tried again.
 func TestDriverFails(t *testing.T) {
 	for act, want := range map[string]string{
 		"":               "",
@@ -220,8 +220,8 @@ func TestDriverFails(t *testing.T) {
 	}
 }
 
-// TestOver: after its end a session says so, a worker whose server has left hears it
-// once and again, and neither asks its driver.
+// TestOver: after the end, a session's calls return an error, and a worker whose server has
+// left gets io.EOF each time. Neither calls its driver.
 func TestOver(t *testing.T) {
 	ctx, v, e, o := t.Context(), Variant{Transport: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
 	check.Fails(t, check.Err(Dial(ctx, v, e, 1, o)), "inproc: lane 1: dial: the session has 1 lanes", "dial of another lane")

@@ -1,7 +1,7 @@
-// Package transports is what users of a transport hold: a [Variant], which is a
-// transport with its settings as the command line names it, and the [Server] and
-// the [Worker] of a session. The rules that are the same for all transports are kept
-// here; package driver is what a family of them implements.
+// Package transports is the interface for users of a transport. A [Variant] is a transport
+// with its settings, as named on the command line. [Listen] starts the [Server] of a
+// session, and [Dial] connects a [Worker]. This package enforces the rules that all
+// transports share and applies codecs; transports implement package driver.
 package transports
 
 import (
@@ -19,14 +19,13 @@ type Variant struct {
 	Settings  driver.Settings
 }
 
-// Settings returns what can be set about a transport: its own settings, and that of
-// every transport.
+// Settings returns the settings of t: its own, and codec.
 func Settings(t driver.Transport) []driver.Setting {
 	return append(slices.Clip(t.Settings()), CodecSetting())
 }
 
-// Parse reads a variant, name[:key=value]…, with the transports in all. Its
-// errors say what could have been written instead.
+// Parse parses a variant, name[:key=value]…, of one of the transports in all. If it
+// fails, the error names the possible names or values.
 func Parse(text string, all []driver.Transport) (Variant, error) {
 	name, rest, more := strings.Cut(text, ":")
 	i := slices.IndexFunc(all, func(t driver.Transport) bool { return t.Name() == name })
@@ -35,7 +34,7 @@ func Parse(text string, all []driver.Transport) (Variant, error) {
 		for i, t := range all {
 			names[i] = t.Name()
 		}
-		return Variant{}, fmt.Errorf("unknown transport %q: want one of %s", name, strings.Join(names, ", "))
+		return Variant{}, fmt.Errorf("unknown transport %q: must be one of %s", name, strings.Join(names, ", "))
 	}
 	given := driver.Settings{}
 	for more {
@@ -43,7 +42,7 @@ func Parse(text string, all []driver.Transport) (Variant, error) {
 		pair, rest, more = strings.Cut(rest, ":")
 		key, value, ok := strings.Cut(pair, "=")
 		if _, again := given[key]; !ok || again {
-			return Variant{}, fmt.Errorf("transport %q: setting %q: want key=value, each key once", text, pair)
+			return Variant{}, fmt.Errorf("transport %q: setting %q: must be key=value, each key once", text, pair)
 		}
 		given[key] = value
 	}
@@ -54,7 +53,8 @@ func Parse(text string, all []driver.Transport) (Variant, error) {
 	return v, nil
 }
 
-// NewVariant checks the given settings and adds the defaults of the others.
+// NewVariant returns t with the given settings, in canonical spelling, and the defaults of
+// the others. It fails if a setting is unknown or has a wrong value.
 func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 	v := Variant{Transport: t, Settings: driver.Settings{}}
 	var known []string
@@ -79,42 +79,43 @@ func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 	return v, nil
 }
 
-// Traits returns what the variant is, whatever it is asked to carry.
+// Traits returns the transport's properties with these settings.
 func (v Variant) Traits() driver.Traits { return v.Transport.Traits(v.Settings) }
 
-// Check reports what o asks for and the variant cannot carry on this machine, before
-// any process starts.
+// Check returns an error if the variant cannot run a session with o on this machine. It
+// is called before any process starts.
 func (v Variant) Check(o driver.Options) error {
 	if o.Lanes < 1 || o.Clients < 0 || o.Depth < 1 {
-		return fmt.Errorf("%s: %d lanes, %d clients, depth %d: want at least 1, 0 and 1", v.Transport.Name(), o.Lanes, o.Clients, o.Depth)
+		return fmt.Errorf("%s: %d lanes, %d clients, depth %d: must be at least 1, 0 and 1", v.Transport.Name(), o.Lanes, o.Clients, o.Depth)
 	}
-	if err := v.Transport.Check(v.travelling(o)); err != nil {
+	if err := v.Transport.Check(v.driverOptions(o)); err != nil {
 		return fmt.Errorf("%s: %w", v.Transport.Name(), err)
 	}
 	return nil
 }
 
-// Footprint returns the bytes of memory that a session with o needs at its peak, in
-// all processes together, shared memory counted once.
+// Footprint returns the bytes of memory that a session with o needs at its peak: the sum
+// over all processes, with shared memory counted once. It returns math.MaxInt64 if the
+// sum overflows.
 func (v Variant) Footprint(o driver.Options) int64 {
-	n, own := v.Transport.Footprint(v.travelling(o)), heap(v.Codec(), o)
+	n, own := v.Transport.Footprint(v.driverOptions(o)), heap(v.Codec(), o)
 	if n > math.MaxInt64-own {
 		return math.MaxInt64
 	}
 	return n + own
 }
 
-// Needs returns what a session with o takes besides memory.
+// Needs returns the resources other than memory that a session with o needs.
 func (v Variant) Needs(o driver.Options) (driver.Needs, error) {
 	t, ok := v.Transport.(driver.Needy)
 	if !ok {
 		return driver.Needs{}, nil
 	}
-	return t.Needs(v.travelling(o))
+	return t.Needs(v.driverOptions(o))
 }
 
-// String returns the shortest text that Parse reads as v: the name and what
-// differs from the defaults, in the order of the transport's settings.
+// String returns the shortest text that Parse reads as v: the name and the settings that
+// differ from their defaults, in the order of the transport's settings.
 func (v Variant) String() string {
 	text := v.Transport.Name()
 	for _, s := range Settings(v.Transport) {

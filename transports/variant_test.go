@@ -11,7 +11,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// described is a transport of which only name and settings are used.
+// described is a transport of which only the name and settings are used.
 type described struct {
 	name     string
 	settings []driver.Setting
@@ -66,24 +66,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses: every mistake is named, with what could have been written.
+// TestParseRefuses: every mistake is an error that names it and the valid choices.
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                          `unknown transport "": want one of plain, rich`,
-		"fast":                      "want one of plain, rich",
+		"":                          `unknown transport "": must be one of plain, rich`,
+		"fast":                      "must be one of plain, rich",
 		"plain:x=1":                 `unknown setting "x": plain has codec`,
 		"rich:speed=9":              "rich has wait, reuse, chunk, threads, dir, codec",
-		"rich:wait":                 "want key=value",
-		"rich:":                     "want key=value",
+		"rich:wait":                 "must be key=value",
+		"rich:":                     "must be key=value",
 		"rich:wait=spin:wait=block": "each key once",
-		"rich:wait=sleep":           "want block|spin",
-		"rich:reuse=yes":            "want off|on",
-		"rich:chunk=1":              "want 1KiB..1GiB",
-		"rich:chunk=many":           "want 1KiB..1GiB",
-		"rich:chunk=9999999999GiB":  "want 1KiB..1GiB",
-		"rich:threads=-1":           "want 0..64",
-		"rich:threads=65":           "want 0..64",
-		"rich:dir=relative":         "want a directory",
+		"rich:wait=sleep":           "must be block|spin",
+		"rich:reuse=yes":            "must be off|on",
+		"rich:chunk=1":              "must be 1KiB..1GiB",
+		"rich:chunk=many":           "must be 1KiB..1GiB",
+		"rich:chunk=9999999999GiB":  "must be 1KiB..1GiB",
+		"rich:threads=-1":           "must be 0..64",
+		"rich:threads=65":           "must be 0..64",
+		"rich:dir=relative":         "must be an absolute directory",
 		"plain:codec=zst":           `codec=zst: codec: unknown stage "zst": want none, `,
 		"plain:codec=":              `unknown stage ""`,
 	} {
@@ -92,11 +92,11 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestPathWithoutColon: what Parse could not read back is refused where it does
-// not come from Parse, too.
+// TestPathWithoutColon: a path that Parse could not read back is refused by NewVariant,
+// too.
 func TestPathWithoutColon(t *testing.T) {
 	_, err := transports.NewVariant(list[1], driver.Settings{"dir": "/data:1"})
-	check.Fails(t, err, `dir=/data:1: want a directory, absolute and without ":"`)
+	check.Fails(t, err, `dir=/data:1: must be an absolute directory without ":"`)
 }
 
 func TestSettings(t *testing.T) {

@@ -11,45 +11,45 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// What a worker's goroutine can do wrong.
+// Errors of a worker's calls out of order.
 var (
-	errClosed      = errors.New("the lane is closed")
-	errInHand      = errors.New("no job is in hand")
-	errNoModelCame = errors.New("a job without a model, and the lane holds none")
+	errClosed       = errors.New("the lane is closed")
+	errIdle         = errors.New("no job is in progress")
+	errModelMissing = errors.New("the job has no model, and the lane holds none")
 )
 
-// A Worker is one lane's end of a session: a driver's worker, and the rules that are
-// the same for all of them. It has one goroutine. A call that failed, or whose context
-// ended, leaves the lane dead: only Close follows.
+// A Worker is the worker's side of one lane. It wraps a driver's worker and enforces the
+// order of calls. Only one goroutine may use it. After a call has failed or its context
+// has ended, only Close is possible.
 type Worker struct {
 	variant Variant
 	driver  driver.Worker
 	replica *replica // nil without a codec
 	lane    int
 	rec     *phase.Recorder
-	came    arrivals
+	arrived arrivals
 
 	job    driver.Job
-	inHand bool            // job was received, and its update not submitted
-	update *tensor.Package // of that job, once it is reserved
-	err    error           // why nothing goes on any more
+	busy   bool            // job was received and its update not submitted
+	update *tensor.Package // the job's update, or nil until reserved
+	err    error           // why the lane cannot be used any more, or nil
 }
 
-// Dial connects lane to the server at e. ctx bounds the call, not the session. An
-// error leaves nothing behind.
+// Dial connects a worker for lane to the server at e. ctx bounds this call, not the
+// session. If Dial fails, it leaves nothing behind. It ignores o.Settings.
 func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
-	at := *e // lanes that dial at the same time share e
+	at := *e // a copy, because lanes that dial concurrently share e
 	at.Variant = v.String()
 	name := v.Transport.Name()
 	if lane < 0 || lane >= o.Lanes {
 		return nil, fmt.Errorf("%s: lane %d: dial: the session has %d lanes", name, lane, o.Lanes)
 	}
-	w := &Worker{variant: v, lane: lane, rec: o.Rec, came: newArrivals(o.Rec)}
+	w := &Worker{variant: v, lane: lane, rec: o.Rec, arrived: newArrivals(o.Rec)}
 	if p := v.Codec(); p != nil {
 		w.replica = newReplica(p, o)
 	}
 	var err error
-	if w.driver, err = v.Transport.Dial(ctx, &at, lane, v.travelling(o)); err != nil {
+	if w.driver, err = v.Transport.Dial(ctx, &at, lane, v.driverOptions(o)); err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
 	}
 	return w, nil
@@ -63,17 +63,17 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 		return driver.Job{}, nil, io.EOF
 	case w.err != nil:
 		return driver.Job{}, nil, w.failed("receive", w.err)
-	case w.inHand:
+	case w.busy:
 		return driver.Job{}, nil, w.failed("receive", fmt.Errorf("the update of client %d was not submitted", w.job.Client))
 	}
 	span := w.rec.Begin(phase.Receive, phase.ID{Lane: w.lane, Round: -1, Client: -1})
 	job, model, d, err := w.driver.Receive(ctx)
 	if err == nil {
-		w.job, w.inHand = job, true
+		w.job, w.busy = job, true
 		model, err = w.unpacked(model, d)
 	}
 	if err != nil {
-		if errors.Is(err, io.EOF) { // from Receive alone it is the end in order
+		if errors.Is(err, io.EOF) { // only from Receive does it mean a regular end
 			w.err = errOver
 			return driver.Job{}, nil, io.EOF
 		}
@@ -84,10 +84,11 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 	return job, model, nil
 }
 
-// unpacked returns the model of the job in hand, of which p has come as d says.
+// unpacked counts p, which was delivered as d says, and returns the model of the current
+// job. p is nil if the job came without a model.
 func (w *Worker) unpacked(p *tensor.Package, d driver.Delivered) (*tensor.Package, error) {
 	if p != nil {
-		if err := w.came.attest(d, p); err != nil {
+		if err := w.arrived.count(d, p); err != nil {
 			return nil, err
 		}
 	}
@@ -95,19 +96,19 @@ func (w *Worker) unpacked(p *tensor.Package, d driver.Delivered) (*tensor.Packag
 	case w.replica != nil:
 		return w.replica.receive(p, w.job.ID(w.lane))
 	case p == nil:
-		return nil, errNoModelCame
+		return nil, errModelMissing
 	}
 	return p, nil
 }
 
-// Reserve returns where the update of the job last received is to be written, every
-// byte of it: what it holds is undefined.
+// Reserve returns the package to write the current job's update into. Its contents are
+// undefined, so every byte must be written.
 func (w *Worker) Reserve() (p *tensor.Package, err error) {
 	switch {
 	case w.err != nil:
 		err = w.err
-	case !w.inHand:
-		err = errInHand
+	case !w.busy:
+		err = errIdle
 	case w.update != nil:
 		err = errors.New("the update is reserved already")
 	default:
@@ -123,18 +124,19 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 	if err != nil {
 		return nil, w.failed("reserve", err)
 	}
-	w.update.Receipt = w.update.Receipt[:0] // that of an update before
+	w.update.Receipt = w.update.Receipt[:0] // of an earlier update
 	w.update.ResetRows()
 	return w.update, nil
 }
 
-// Submit sends the update. It takes p and the model, also when it fails.
+// Submit sends p, which Reserve returned, as the job's update. It takes ownership of p and
+// the model, even if it returns an error.
 func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 	switch {
 	case w.err != nil:
 		return w.failed("submit", w.err)
-	case !w.inHand:
-		return w.failed("submit", errInHand)
+	case !w.busy:
+		return w.failed("submit", errIdle)
 	case p == nil || p != w.update:
 		return w.failed("submit", errForeign)
 	}
@@ -145,11 +147,11 @@ func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 		w.err = err
 		err = w.failed("submit", err)
 	}
-	w.inHand, w.update = false, nil
+	w.busy, w.update = false, nil
 	return err
 }
 
-// submit hands p, or what is made of it, to the driver.
+// submit passes p, packed if there is a codec, to the driver.
 func (w *Worker) submit(ctx context.Context, p *tensor.Package) error {
 	if w.replica == nil {
 		return w.driver.Submit(ctx, p)
@@ -164,8 +166,8 @@ func (w *Worker) submit(ctx context.Context, p *tensor.Package) error {
 	return w.driver.Submit(ctx, to)
 }
 
-// Ping exchanges an empty request and an empty answer with the server, in a transport
-// that makes calls: see [driver.Traits]. It is called before the first Receive.
+// Ping exchanges an empty request and an empty answer with the server. It must be called
+// before the first Receive, and only if [driver.Traits].Calls is set.
 func (w *Worker) Ping(ctx context.Context) error {
 	err := w.err
 	if err == nil {
@@ -178,8 +180,8 @@ func (w *Worker) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the lane. A model and an update that are in hand are the driver's
-// again. A second call does nothing.
+// Close gives up the lane. The model and the update of an unfinished job belong to the
+// driver again. A second call does nothing.
 func (w *Worker) Close() error {
 	if errors.Is(w.err, errClosed) {
 		return nil
@@ -197,10 +199,10 @@ func (w *Worker) Close() error {
 	return nil
 }
 
-// failed names what an error is about.
+// failed adds the transport, the lane, the operation and the current job to err.
 func (w *Worker) failed(act string, err error) error {
 	name := w.variant.Transport.Name()
-	if !w.inHand {
+	if !w.busy {
 		return fmt.Errorf("%s: lane %d: %s: %w", name, w.lane, act, err)
 	}
 	return fmt.Errorf("%s: lane %d: %s: round %d, client %d: %w", name, w.lane, act, w.job.Round, w.job.Client, err)

@@ -16,20 +16,20 @@ import (
 	"ipcbench/tensor"
 )
 
-// Factors of what results count.
+// Units of the numbers in results.
 const (
 	MS = int64(time.Millisecond) // in ns
 	MB = int64(1e6)              // in B
 )
 
-// Models are those that the cells of tests have.
+// Models has the models of test cells, by name.
 var Models = map[string]result.Model{
 	"cnn":       {Name: "cnn", Tensors: 10, Bytes: 248024},
 	"resnet18":  {Name: "resnet18", Tensors: 122, Bytes: 46796608},
 	"histology": {Name: "histology", Tensors: 20, Bytes: 66608288},
 }
 
-// Text returns the value that a text stands for, as users write it.
+// Text parses text as a value of type T, and panics if it cannot.
 func Text[T any, P interface {
 	*T
 	encoding.TextUnmarshaler
@@ -40,10 +40,9 @@ func Text[T any, P interface {
 	return x
 }
 
-// Cell returns a cell whose numbers can be checked by hand: every block has
-// two rounds, and each of its rounds takes as many ms as rounds says for the
-// block. Training takes half of a round, the way down 30 % and that back 15 %, so
-// that up, which holds the training, is 65 %.
+// Cell returns a cell with numbers that can be checked by hand. Each element of rounds makes a block of two rounds that
+// take that many ms. Of a client's share of a round, the downlink takes 30 %, and the uplink 65 %, which includes
+// 50 % of training.
 func Cell(transport string, m result.Model, workers, clients int, rounds ...float64) result.Cell {
 	c := result.Cell{
 		Transport: transport, Variant: transport, Settings: map[string]string{}, Model: m,
@@ -77,7 +76,7 @@ func Cell(transport string, m result.Model, workers, clients int, rounds ...floa
 	return c
 }
 
-// Process returns what a process spent on the two rounds of a block.
+// Process returns a process's usage in the two rounds of a block: cpu in seconds, peak in bytes.
 func Process(cpu float64, peak int64) result.Process {
 	pss := peak / 2
 	return result.Process{
@@ -105,7 +104,7 @@ func Result(cells ...result.Cell) *result.Result {
 	}
 }
 
-// Count adds a counter to the server of every block of c.
+// Count adds n to the counter name of the server in every block of c.
 func Count(c result.Cell, name string, n int64) result.Cell {
 	for i := range c.Blocks {
 		c.Blocks[i].Server.Counts[name] += n
@@ -113,12 +112,12 @@ func Count(c result.Cell, name string, n int64) result.Cell {
 	return c
 }
 
-// Kinds say how the transports of the synthetic result behave.
+// Kinds describes how the transports of Synthetic behave.
 var Kinds = []struct {
 	name           string
-	fixed, perByte float64 // seconds a client, and a byte of the payload
+	fixed, perByte float64 // seconds per client, and per byte of payload
 	handles        bool
-	calls          func(tensors int) map[string]int64 // a client
+	calls          func(tensors int) map[string]int64 // calls per client
 }{
 	{name: "inproc", handles: true},
 	{name: "pickle", fixed: 150e-6, perByte: 0.9e-9},
@@ -131,8 +130,7 @@ var Kinds = []struct {
 	{name: "http-shm", fixed: 260e-6, perByte: 0.03e-9, handles: true, calls: func(int) map[string]int64 { return map[string]int64{"jobs": 1, "results": 1} }},
 }
 
-// Synthetic returns a result as a run would have made it, the same at every
-// call: rounds vary by 2 % and sessions by 1 %.
+// Synthetic returns a result like one of a real run, the same at every call: rounds vary by 2 %, sessions by 1 %.
 func Synthetic(blocks, rounds int) *result.Result {
 	r := rand.New(rand.NewPCG(1, 2))
 	vary := func(x, by float64) float64 { return x * math.Exp(by*r.NormFloat64()) }
@@ -225,11 +223,10 @@ func Synthetic(blocks, rounds int) *result.Result {
 	return res
 }
 
-// Six returns six rounds around x.
+// Six returns the durations of six rounds close to x.
 func Six(x float64) []float64 { return []float64{x * 0.98, x * 0.99, x, x, x * 1.01, x * 1.02} }
 
-// Pair returns a control of 10 ms and a transport of 20 ms that moves 100 MB each
-// way.
+// Pair returns a result with a control of 10 ms and a transport of 20 ms that moves 100 MB in each direction.
 func Pair(workers, clients int) *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * MB}
 	return Result(
@@ -238,13 +235,13 @@ func Pair(workers, clients int) *result.Result {
 	)
 }
 
-// Eight returns eight rounds around x that do not repeat.
+// Eight returns the durations of eight rounds close to x, all different.
 func Eight(x float64) []float64 {
 	return []float64{x * 0.985, x * 1.002, x * 0.995, x * 1.01, x, x * 1.004, x * 0.992, x * 1.015}
 }
 
-// Interleaved returns a result with both builds of some cells: of "a" with one
-// client, head is slower by the factor slow; of "b" it is the same.
+// Interleaved returns a result with two builds of three cells. Of cell "a", head takes slow times as long as base; the
+// other cells take the same time.
 func Interleaved(slow float64) *result.Result {
 	r := Result()
 	r.Plan.Interleaved = true
@@ -259,8 +256,8 @@ func Interleaved(slow float64) *result.Result {
 	return r
 }
 
-// Rounds returns a cell of 6 blocks of 20 rounds, each of which takes as many ms
-// as of says. Nothing else of them is known.
+// Rounds returns a cell of 6 blocks of 20 rounds; of gives the duration of each round in ms. All other times in the
+// blocks are placeholders.
 func Rounds(of func(block, round int) float64) result.Cell {
 	c := Cell("pickle", Models["cnn"], 1, 1, 1, 1, 1, 1, 1, 1)
 	for i := range c.Blocks {
@@ -276,13 +273,12 @@ func Rounds(of func(block, round int) float64) result.Cell {
 	return c
 }
 
-// Codecs say what the codecs of Linked do: ratios each way, and seconds that a round
-// takes longer with them.
+// Codecs has the codecs of Linked: their ratios in each direction, and the seconds that they add to a round.
 var Codecs = []struct {
 	Name     string
 	Down, Up float64
 	Seconds  float64
-	Error    float64 // of the largest word
+	Error    float64 // largest error, relative to the largest element
 }{
 	{"none", 1, 1, 0, 0},
 	{"sparse", 0.06, 0.06, 0.05, 0},
@@ -290,9 +286,8 @@ var Codecs = []struct {
 	{"zstd", 1.0001, 1.0001, 0.1, 0},
 }
 
-// Linked returns a result with codecs over two transports on the links of these
-// rates in bit/s, 0 being none, as it would be if nothing overlapped; beside them the
-// control and what needs no network.
+// Linked returns a result with codecs over two transports on emulated links, as if nothing overlapped; links maps rates
+// to bit/s, 0 being no link. The control and shm-slab are on no link.
 func Linked(links map[string]float64) *result.Result {
 	m := Models["histology"]
 	work := func(c result.Cell, on string) result.Cell {
@@ -351,14 +346,14 @@ func Linked(links map[string]float64) *result.Result {
 	return r
 }
 
-// Encrypted returns a result with transports over TCP, each without TLS and with both
-// kinds of it, which takes that many times as long.
+// Encrypted returns a result with transports over TCP, each without TLS and with tls=on and tls=mutual. With TLS, a
+// round takes times[transport] times as long.
 func Encrypted(times map[string]float64) *result.Result {
 	m := Models["histology"]
 	r := Result(Cell("inproc", m, 1, 1, Six(60)...))
 	for _, transport := range slices.Sorted(maps.Keys(times)) {
 		for _, tls := range []string{"off", "on", "mutual"} {
-			round, wire, handshake := 150.0, 2*2*m.Bytes, int64(0) // of two rounds
+			round, wire, handshake := 150.0, 2*2*m.Bytes, int64(0) // bytes of two rounds
 			if tls != "off" {
 				round, wire, handshake = round*times[transport], wire+wire/1000, 2*MS
 			}

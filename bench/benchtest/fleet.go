@@ -8,8 +8,8 @@ import (
 	"ipcbench/bench/result"
 )
 
-// remote makes c one with worker processes on hosts, which train for as many ms. Placed
-// says how many are on each, as "h1:2,h2:2".
+// remote gives c worker processes on hosts, and a training time of train ms. Placed is the number of processes on each
+// host, such as "h1:2,h2:2".
 func remote(c result.Cell, train float64, placed string) result.Cell {
 	c.Launcher, c.Variant = "agents", c.Variant+":network=tcp:tls=mutual"
 	var hosts []string
@@ -37,9 +37,8 @@ func remote(c result.Cell, train float64, placed string) result.Cell {
 	return c
 }
 
-// Fleet returns a result with agents on h1 and h2 and the server, all on one
-// machine, and h2 with another clock. With one worker, training takes as long as in the
-// control; with four, that of http takes longer.
+// Fleet returns a result with agents on h1 and h2, both on the server's machine, and h2 with another clock. With one
+// worker, training takes about as long as in the control; with four, training takes longer with http.
 func Fleet() *result.Result {
 	m := Models["histology"]
 	r := Result()

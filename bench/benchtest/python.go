@@ -7,7 +7,7 @@ import (
 	"ipcbench/bench/result"
 )
 
-// trained lets all trainings of c take that many ms, and transfers that many besides.
+// trained sets the times of c: train ms for each training, plus transfer ms for each round trip.
 func trained(c result.Cell, train, transfer float64) result.Cell {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
@@ -23,18 +23,17 @@ func trained(c result.Cell, train, transfer float64) result.Cell {
 	return c
 }
 
-// Python returns a result with workers in Go and in Python, and with peers, one of which
-// has proved nothing and says that it is the fastest. Of a model named histology, the
-// training of some peers takes longer than the control's; of cnn, all take as long.
+// Python returns a result with workers in Go and in Python, and with peers. Peer mine is unproved and has the shortest
+// rounds for histology. For model histology, some peers train longer than the control; for cnn, all train equally long.
 func Python() *result.Result {
 	r := Result()
 	for _, of := range []struct {
 		model        string
-		train, share float64 // ms, and of the transfers
+		train, share float64 // ms of training, and a factor for the transfers
 	}{{"cnn", 0.12, 0.004}, {"histology", 30, 1}} {
 		for _, row := range []struct {
 			name, counter   string
-			train, transfer float64 // of histology's
+			train, transfer float64 // a factor for histology's training, and ms of transfer
 		}{
 			{"inproc", "handle.tensors", 1, 0.02}, {"shm-slab", "handle.tensors", 1, 0.2}, {"http", "body.tensors", 1, 20}, {"grpc-stream", "body.tensors", 1, 40},
 			{"python shm-slab", "handle.tensors", 1.02, 0.35}, {"python grpc-stream", "body.tensors", 1.03, 70}, {"python http", "body.tensors", 1.01, 30}, {"python http-shm", "handle.tensors", 1.02, 1},

@@ -10,28 +10,28 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// An Answer is what came of an order.
+// An Answer is the reply to an order: the cells that the program refuses, or one measured block.
 type Answer struct {
 	Version     int                  `json:"version"`
-	Rules       int                  `json:"rules"` // version of those by which the program measures a block
+	Rules       int                  `json:"rules"` // the program's version of the rules, see the constant
 	Error       string               `json:"error,omitempty"`
-	Environment *machine.Environment `json:"environment,omitempty"` // of a build that was asked for no block
-	Refused     []string             `json:"refused,omitempty"`     // of the first order: why, for each cell; empty if it can be run
+	Environment *machine.Environment `json:"environment,omitempty"` // of a build, in its first answer
+	Refused     []string             `json:"refused,omitempty"`     // in the first answer: a reason per cell; empty if it can be run
 	Block       *result.Block        `json:"block,omitempty"`
-	Pings       []int64              `json:"pings_ns,omitempty" check:"positive"` // durations of empty calls
-	Software    map[string]string    `json:"software,omitempty"`                  // versions by name, of a peer
-	Unproved    string               `json:"unproved,omitempty"`                  // why a peer has no hashes
-	Running     [][]Hash             `json:"running,omitempty"`                   // of a peer: for each round, the hash after each tensor; the last is the model's
-	Hashes      []Hash               `json:"hashes,omitempty"`                    // of the model after each round, untimed rounds included
+	Pings       []int64              `json:"pings_ns,omitempty" check:"positive"` // durations of empty calls, in nanoseconds
+	Software    map[string]string    `json:"software,omitempty"`                  // versions of a peer's software, by name
+	Unproved    string               `json:"unproved,omitempty"`                  // reason why a peer has no hashes; empty if it has
+	Running     [][]Hash             `json:"running,omitempty"`                   // from a peer, per round: hash after each tensor; the last is the model's
+	Hashes      []Hash               `json:"hashes,omitempty"`                    // hash of the model after each round, untimed rounds included
 }
 
-// A Hash is that of a model, as 16 hex digits in JSON.
+// A Hash is the hash of a model, encoded in JSON as 16 lower-case hex digits.
 type Hash uint64
 
-// MarshalText returns the digits.
+// MarshalText returns 16 hex digits.
 func (h Hash) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
 
-// UnmarshalText reads the digits.
+// UnmarshalText accepts exactly 16 lower-case hex digits.
 func (h *Hash) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 64)
 	if err != nil || string(text) != fmt.Sprintf("%016x", n) {
@@ -41,8 +41,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseAnswer reads what came from another process. Its texts are made printable, as they reach
-// the terminal.
+// ParseAnswer decodes and checks an answer, and returns the error in it, if any. It makes texts
+// printable, because they are shown in the terminal.
 func ParseAnswer(text []byte) (*Answer, error) {
 	a := new(Answer)
 	err := decode(text, a)
@@ -56,17 +56,17 @@ func ParseAnswer(text []byte) (*Answer, error) {
 	return a, nil
 }
 
-// A Question is what an answer with a block has to fit.
+// A Question describes the order that an answer with a block must match.
 type Question struct {
 	Block            *Block
-	Clients, Tensors int  // of the cell's model
-	Workers          int  // processes, of a peer
-	Peer             bool // the program is no build of ipcbench
-	Ended            bool // the block was asked to end early: it may have no timed round
+	Clients, Tensors int  // numbers of clients, and of tensors of the model
+	Workers          int  // number of worker processes; used only for peers
+	Peer             bool // the program is a peer, not a build of ipcbench
+	Ended            bool // the program was asked to end early
 }
 
-// Check reports what a block of that order cannot have. A block that was ended early may
-// have no timed rounds, and then nothing else of it is looked at.
+// Check returns an error if the answer's block cannot result from q's order. If q.Ended, it
+// accepts any block without timed rounds.
 func (a *Answer) Check(q Question) error {
 	b := a.Block
 	switch {
@@ -81,9 +81,9 @@ func (a *Answer) Check(q Question) error {
 		return result.At("block", err)
 	}
 	if !b.OneClock() || b.Profiled || b.Timeline != nil {
-		return errors.New("block: it has profiles, or processes that read another clock, which nobody asked for")
+		return errors.New("block: must not have profiles, or processes with other_clock")
 	}
-	if n, want := len(b.RTT), len(b.Round)*q.Clients; n != want { // the asking build chooses what is kept of many clients
+	if n, want := len(b.RTT), len(b.Round)*q.Clients; n != want { // all clients: this build thins them out later
 		return fmt.Errorf("block.rtt_ns: %d samples: must be %d", n, want)
 	}
 	if m := max(q.Block.Rounds, MostTimed); len(b.Round) > m {
@@ -95,53 +95,52 @@ func (a *Answer) Check(q Question) error {
 	return result.At("block", possible(b, q, a.Unproved == ""))
 }
 
-// proves checks that there are as many hashes as rounds, or that the answer claims nothing.
+// proves checks that the answer has a hash for each round, or is from a peer and unproved.
 func (a *Answer) proves(q Question) error {
 	b := a.Block
 	if a.Unproved != "" {
 		switch {
 		case !q.Peer:
-			return errors.New("unproved: only a peer may leave hashes out")
+			return errors.New("unproved: must be absent, because only a peer may omit hashes")
 		case len(a.Hashes)+len(a.Running) > 0 || b.Proof != (result.Proof{}):
-			return errors.New("unproved: there are hashes, or rounds that were proved: only one of the two can be")
+			return errors.New("unproved: must be absent, because there are hashes or proved rounds")
 		}
 		return result.CheckName(a.Unproved)
 	}
-	// Besides the timed rounds, there are the first, those that warm up and those
-	// that are proved: two, and at most one before each timed one.
+	// In addition to the timed rounds, there are the first round, warm-up rounds and proved
+	// rounds: two, and at most one before each timed round.
 	if b.Proof.Rounds > 2+len(b.Round) || b.Proof.Updates != b.Proof.Rounds*q.Clients {
-		return fmt.Errorf("block.proof: %d updates in %d rounds: must be all of %d clients, and no more rounds than there are", b.Proof.Updates, b.Proof.Rounds, q.Clients)
+		return fmt.Errorf("block.proof: %d updates in %d rounds: must be one per round for each of %d clients, and rounds at most %d", b.Proof.Updates, b.Proof.Rounds, q.Clients, 2+len(b.Round))
 	}
 	least := 1 + len(b.Round) + b.Proof.Rounds
 	if most := least + max(q.Block.Warmup, MostWarm); len(a.Hashes) < least || len(a.Hashes) > most {
-		return fmt.Errorf("hashes: of %d models: must be %d to %d for %d timed rounds and %d that were proved", len(a.Hashes), least, most, len(b.Round), b.Proof.Rounds)
+		return fmt.Errorf("hashes: %d entries: must be %d to %d for %d timed rounds and %d proved ones", len(a.Hashes), least, most, len(b.Round), b.Proof.Rounds)
 	}
 	if len(a.Running) == 0 {
 		return nil
 	}
 	if len(a.Running) != len(a.Hashes) {
-		return fmt.Errorf("running: of %d models: must be %d, as many as hashes", len(a.Running), len(a.Hashes))
+		return fmt.Errorf("running: %d entries: must be %d, as many as hashes", len(a.Running), len(a.Hashes))
 	}
 	for n, of := range a.Running {
 		if want := max(1, q.Tensors); len(of) != want {
-			return fmt.Errorf("running[%d]: of %d tensors: must be %d", n, len(of), want)
+			return fmt.Errorf("running[%d]: %d entries: must be %d, one per tensor", n, len(of), want)
 		}
 		if last := of[len(of)-1]; last != a.Hashes[n] {
-			return fmt.Errorf("running[%d]: the last is %016x: must be the model's, %016x", n, uint64(last), uint64(a.Hashes[n]))
+			return fmt.Errorf("running[%d]: the last is %016x: must be the hash of the model, %016x", n, uint64(last), uint64(a.Hashes[n]))
 		}
 	}
 	return nil
 }
 
-// possible reports what no block can be, whichever program has run it. A training that takes
-// longer than its client's round trip, say, would be a transfer of less than nothing: the
-// best.
+// possible returns an error for a block that no correct program can measure. For example, a
+// training longer than its round trip would rank first, with a negative transfer time.
 func possible(b *result.Block, q Question, proved bool) error {
 	if n := len(b.Processes); n != q.Workers {
 		return result.Errorf("processes", "%d: must be %d", n, q.Workers)
 	}
 	if n := b.Proof.Rounds; n < 2 && proved {
-		return result.Errorf("proof.rounds", "%d: must be 2 at least, the second round and the last", n)
+		return result.Errorf("proof.rounds", "%d: must be at least 2, for the second round and the last", n)
 	}
 	for i, rtt := range b.RTT {
 		for _, t := range []struct {
@@ -156,7 +155,7 @@ func possible(b *result.Block, q Question, proved bool) error {
 			{"up_ns", b.Up[i], b.Train[i], "rtt_ns", rtt},
 		} {
 			if t.took < t.least || t.took > t.most {
-				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: must be %d to %d, as a part of %s", t.took, t.least, t.most, t.of)
+				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: must be %d to %d, as part of %s", t.took, t.least, t.most, t.of)
 			}
 		}
 	}

@@ -16,23 +16,24 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A Program carries out orders: a build of ipcbench, or a peer.
+// A Program is an executable that carries out orders: a build of ipcbench, or a peer.
 type Program struct {
-	Name     string // in errors
-	Path     string // of the executable; empty is this one
+	Name     string // name in errors
+	Path     string // path of the executable; empty means this one
 	Args     []string
-	Dir      string // in which it starts; empty is where this process is
+	Dir      string // working directory; empty means this process's
 	Env      []string
-	Doubt    string        // what to ask if it fails
-	Late     string        // what to do if it does not answer in time
-	Patience time.Duration // for a block, besides many times what is guessed for it and the order's round limit
-	Alone    bool          // it is anybody's program: nothing that it starts outlives it
+	Doubt    string        // appended to errors: a likely cause
+	Late     string        // appended to errors about a timeout: a remedy
+	Patience time.Duration // time for a block without a RoundLimit, in addition to 20 times its estimate
+	Alone    bool          // a peer: its processes must end with it
 }
 
 func (p Program) String() string { return p.Name }
 
-// First gives a program its first order, which takes no time to carry out. The answer says
-// of each cell whether it can be run and, of a build, which one it is.
+// First sends a program its first order, without a block, and waits at most patience. The
+// answer states for each cell whether it can be run, and identifies a build. Other rules are an
+// error.
 func First(ctx context.Context, p Program, o Order, patience time.Duration) (*Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.Late))
 	defer cancel()
@@ -43,21 +44,20 @@ func First(ctx context.Context, p Program, o Order, patience time.Duration) (*An
 	case a.Rules != Rules:
 		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
 	case a.Environment == nil && !p.Alone:
-		return nil, errors.New("its answer says nothing of the build")
+		return nil, errors.New("its answer does not identify the build")
 	case len(o.Cells) > 0 && len(a.Refused) != len(o.Cells):
-		return nil, fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", p, len(a.Refused), len(o.Cells))
+		return nil, fmt.Errorf("%s: its answer: refused: %d entries: must be %d, one per cell", p, len(a.Refused), len(o.Cells))
 	}
 	return a, nil
 }
 
-// The largest answers that are read, in bytes: to the first order, and to any.
+// Maximum sizes of an answer in bytes: to the first order, and to any order.
 const (
 	largestFirst = 1 << 20
 	largestOf    = 256 << 20
 )
 
-// largest returns the most of an answer that is read, in bytes: of a block, there are times
-// of the rounds, and hashes of the tensors after each.
+// largest returns the maximum size of the answer to o in bytes.
 func (o Order) largest() int {
 	if o.Block == nil {
 		return largestFirst
@@ -68,14 +68,15 @@ func (o Order) largest() int {
 	return int(min(largestOf, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
 }
 
-// blockGuesses is how many times longer than guessed a block may take.
+// blockGuesses is the number of times that a block may exceed its estimated duration.
 const blockGuesses = 20
 
-// errLate ends the process of a block that takes too long.
+// errLate is the cause for killing a process that takes too long.
 var errLate = errors.New("too late")
 
-// Ask has a process of a program carry out an order. When ctx ends, or the process takes too
-// long, it is killed; when quit ends, it is asked to end early. guess is what a block takes.
+// Ask starts the program to carry out an order, and returns its answer. The process is killed
+// when ctx is done or it takes too long, and asked to end early when quit is done. guess is the
+// estimated duration of the block.
 func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*Answer, error) {
 	o.Version = Version
 	text, err := json.Marshal(o, v1.DefaultOptionsV1())
@@ -115,8 +116,9 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 	return a, nil
 }
 
-// Serve reads one order from in, has it carried out, and writes the answer to out. The
-// context of carryOut ends early when ctx ends or in does.
+// Serve reads one order from in, calls carryOut to fill in the answer, and writes it to out. The
+// answer contains any error of carryOut or of decoding the order. quit is done when ctx is done
+// or in ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, carryOut func(quit context.Context, o *Order, a *Answer) error) error {
 	d := jsontext.NewDecoder(io.LimitReader(in, largestOf))
 	text, err := d.ReadValue()

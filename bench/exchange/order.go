@@ -1,13 +1,11 @@
-// Package exchange has what travels between a run and a program that carries out its blocks:
-// another build of ipcbench, or a peer. [Ask] starts the program and gives it an [Order] on
-// stdin; it writes an [Answer] to stdout. Both carry the types of package result, so that
-// nothing is converted.
+// Package exchange defines the messages between a run and a program that measures blocks for
+// it: another build of ipcbench, or a peer. [Ask] starts the program and writes an [Order] to
+// its stdin; it writes an [Answer] to stdout. Both contain types of package result.
 //
-// Everything is decoded strictly. Each cell of an order is decoded by itself: a key that a
-// program does not know, such as a new dimension of a cell, refuses that cell by its name,
-// and all others can still be measured. A key that is absent has its usual value.
+// Decoding is strict, but separate for each cell of an order: a program refuses only cells with
+// an unknown key, such as a new dimension. An absent key has its usual value.
 //
-// ../testdata has orders and answers as they are.
+// ../testdata contains examples.
 package exchange
 
 import (
@@ -26,43 +24,43 @@ import (
 	"ipcbench/trainer"
 )
 
-// Version is the version of orders and answers. Programs of two versions cannot be measured
-// in one run.
+// Version is the version of orders and answers. Programs with different versions cannot take
+// part in one run.
 const Version = 2
 
-// Rules is the version of the rules by which a block is measured: how many rounds warm up,
-// are timed and are proved. Whoever changes them raises it, so that blocks which were
-// measured in different ways are not compared.
+// Rules is the version of the rules for measuring a block: how many rounds warm up, are timed
+// and are proved. A change of the rules must increase it, because blocks of different rules must
+// not be compared.
 const Rules = 3
 
-// Limits of a block by the rules.
+// Limits of a block.
 const (
-	MostTimed = 100  // timed rounds of a block that goes by time
-	MostWarm  = 1000 // rounds that warm up, unless the order counts more
+	MostTimed = 100  // maximum number of timed rounds, if the order gives a time
+	MostWarm  = 1000 // maximum number of warm-up rounds, unless the order gives more
 )
 
-// An Order asks for one block of its only cell or, without a block, which of its cells the
-// program can run.
+// An Order asks a program to measure one block of the order's only cell. If Block is nil, it
+// asks which of the order's cells the program can run.
 type Order struct {
 	Version int              `json:"version"`
 	Works   []Work           `json:"works"`
-	Cells   []jsontext.Value `json:"cells"` // each is a Cell
+	Cells   []jsontext.Value `json:"cells"` // each is an encoded Cell, see Order.Cell
 	Block   *Block           `json:"block,omitempty"`
 }
 
-// A Work is what is trained, and by whom: cells share it.
+// A Work describes the model, the update and the clients of one or more cells.
 type Work struct {
-	Model   string           `json:"model" check:"name"` // name, to be shown
-	File    string           `json:"file,omitempty"`     // of the first values; without one, they are made from the seed
+	Model   string           `json:"model" check:"name"` // name for display
+	File    string           `json:"file,omitempty"`     // file with the initial values; empty means values from the seed
 	Down    []tensor.Spec    `json:"down"`               // tensors of the model
-	Up      []tensor.Spec    `json:"up,omitzero"`        // tensors of an update; absent if they are those of the model
-	Update  string           `json:"update,omitempty"`   // name of Up, to be shown
-	Clients []trainer.Client `json:"clients"`            // in the order in which they are dispatched
+	Up      []tensor.Spec    `json:"up,omitzero"`        // tensors of an update; nil means the model's
+	Update  string           `json:"update,omitempty"`   // name of the update for display
+	Clients []trainer.Client `json:"clients"`            // in dispatch order; IDs count from 0
 }
 
-// A Cell is one combination that is to be measured.
+// A Cell is one combination to measure, in an order.
 type Cell struct {
-	Work       int    `json:"work"` // index of Order.Works
+	Work       int    `json:"work"` // index into Order.Works
 	Variant    string `json:"variant" check:"name"`
 	Workers    int    `json:"workers"`
 	PerProcess int    `json:"lanes_per_process"`
@@ -70,49 +68,49 @@ type Cell struct {
 	result.Setup
 }
 
-// A Block says how a block is measured.
+// A Block holds the settings for measuring one block.
 type Block struct {
 	Seed       uint64        `json:"seed"`
-	Rounds     int           `json:"rounds"`                 // to time; zero goes by Time
-	Least      int           `json:"least_rounds,omitempty"` // to time at least, if it goes by Time; zero means 3
-	Time       time.Duration `json:"time_ns"`                // of the timed rounds together
+	Rounds     int           `json:"rounds"`                 // timed rounds; zero means as many as Time allows
+	Least      int           `json:"least_rounds,omitempty"` // minimum of timed rounds if Rounds is zero; zero means 3
+	Time       time.Duration `json:"time_ns"`                // total duration of the timed rounds
 	Warmup     int           `json:"warmup"`
 	WarmTime   time.Duration `json:"warm_ns"`
 	Verify     string        `json:"verify"`            // sample or all
-	Spans      int           `json:"spans"`             // that each process has room for
-	RoundLimit time.Duration `json:"round_limit_ns"`    // zero means the program's own
-	Pin        bool          `json:"pin,omitempty"`     // processes have processors of their own
-	Slow       time.Duration `json:"slow_ns,omitempty"` // CPU time that each training burns besides
+	Spans      int           `json:"spans"`             // room for spans in each process
+	RoundLimit time.Duration `json:"round_limit_ns"`    // zero means the program's default
+	Pin        bool          `json:"pin,omitempty"`     // pin each process to separate processors
+	Slow       time.Duration `json:"slow_ns,omitempty"` // additional CPU time per training
 }
 
 // Add appends a cell to the order.
 func (o *Order) Add(c Cell) {
 	text, err := json.Marshal(c, v1.DefaultOptionsV1())
 	if err != nil {
-		panic(err) // a cell holds texts and numbers alone
+		panic(err) // a cell holds only texts and numbers
 	}
 	o.Cells = append(o.Cells, text)
 }
 
-// Cell decodes a cell of the order.
+// Cell decodes and checks cell i. Unknown keys and invalid values are errors.
 func (o *Order) Cell(i int) (c Cell, err error) {
 	if err := json.Unmarshal(o.Cells[i], &c, result.Strict()); err != nil {
 		return c, result.Located(err)
 	}
 	if c.Work < 0 || c.Work >= len(o.Works) {
-		return c, fmt.Errorf("work: %d: the order has %d", c.Work, len(o.Works))
+		return c, fmt.Errorf("work: %d: must be an index of the order's %d works", c.Work, len(o.Works))
 	}
 	return c, result.Check(c)
 }
 
-// Models returns the model and the update that the work describes, nil if updates are like
-// the model. The IDs and weights of clients are checked; how many clients and tensors there
-// may be is a limit of the cell, see [result.CheckFlags].
+// Models returns the model and the update of the work; up is nil if updates have the model's
+// layout. It checks the IDs and weights of clients, and that File has the tensors Down.
+// [result.CheckFlags] limits the numbers of clients and tensors.
 func (w Work) Models() (model, up *models.Model, err error) {
 	for i, c := range w.Clients {
 		switch {
 		case c.ID != i:
-			return nil, nil, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
+			return nil, nil, fmt.Errorf("clients[%d].id: %d: must be %[1]d", i, c.ID)
 		case !(c.Weight > 0 && c.Weight < 1<<50):
 			return nil, nil, fmt.Errorf("clients[%d].weight: %v: must be a positive number", i, c.Weight)
 		}
@@ -127,7 +125,7 @@ func (w Work) Models() (model, up *models.Model, err error) {
 			return nil, nil, err
 		}
 		if model.File() == "" || model.Layout.Digest() != l.Digest() {
-			return nil, nil, fmt.Errorf("file: %s: its tensors are not those of the order", w.File)
+			return nil, nil, fmt.Errorf("file: %s: its tensors differ from the order's", w.File)
 		}
 		model.Name = w.Model
 	}
@@ -145,7 +143,7 @@ func layoutOf(place string, specs []tensor.Spec) (*tensor.Layout, error) {
 	return l, result.At(place, err)
 }
 
-// ParseOrder reads an order.
+// ParseOrder decodes and checks an order, except its cells.
 func ParseOrder(text []byte) (*Order, error) {
 	o := new(Order)
 	if err := cmp.Or(decode(text, o), result.Check(o)); err != nil {
@@ -154,22 +152,22 @@ func ParseOrder(text []byte) (*Order, error) {
 	return o, nil
 }
 
-// errEarly ends a block because stdin has ended.
+// errEarly is the cause of a block's early end, after stdin has ended.
 var errEarly = errors.New("asked to end early")
 
-// decode reads an order or an answer, whose values must then be checked. Nothing is said of
-// the keys of another version.
+// decode decodes an order or an answer, without checking values. For another version, it
+// reports only the version.
 func decode(text []byte, v any) error {
 	err := json.Unmarshal(text, v, result.Strict())
 	var head struct {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(text, &head) == nil && head.Version != Version {
-		return fmt.Errorf("of version %d, and this build has version %d: measure each apart, or make a peer follow docs/peer.md", head.Version, Version)
+		return fmt.Errorf("version: %d: must be %d: run the builds separately, or change the peer to follow docs/reference/peer.md", head.Version, Version)
 	}
 	switch {
 	case len(text) == 0:
-		return errors.New("there is none")
+		return errors.New("empty")
 	case err != nil:
 		return result.Located(err)
 	}

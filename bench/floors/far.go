@@ -14,42 +14,42 @@ import (
 	"time"
 )
 
-// Far is another host, on which the second role of a floor of TCP plays.
+// Far is another host, which runs the second role of a TCP floor.
 type Far struct {
-	// Listen listens where that host can dial.
+	// Listen returns a listener that the other host can dial; the caller closes it.
 	Listen func(context.Context) (net.Listener, error)
 
-	// Play has the other host call [Play], and returns when that does.
+	// Play makes the other host call [Play], and returns its error when it returns.
 	Play func(context.Context, Order) error
 }
 
-// An Order asks a host for the second role of a floor.
+// An Order asks a host to run the second role of a floor.
 type Order struct {
 	Floor string `json:"floor"`
-	Addr  string `json:"addr"`  // to dial: an IP address and a port
-	Token string `json:"token"` // with which the connection begins, since anybody may dial
+	Addr  string `json:"addr"`  // to dial, as IP:PORT
+	Token string `json:"token"` // first bytes of the connection, to recognize the host
 }
 
-// tokenSize is how long a token is.
+// tokenSize is the length of a token in bytes.
 const tokenSize = 26
 
-// tokens have no spaces and no ends of lines: whoever is there instead takes them for no
-// command.
+// tokens matches a token. It contains no space or newline, so that another program at the
+// address does not take it for a command.
 var tokens = regexp.MustCompile("^[A-Z2-7]{26}$")
 
-// arrival is how long the connection of the other host may take.
+// arrival is the time limit for the connection from the other host.
 const arrival = 10 * time.Second
 
-// Play plays the second role of a floor of TCP, in a process of its own, until the other
-// end of the connection closes. An order comes from another host: what it can ask for is
-// here, and how many bytes move at most is the role's own affair.
+// Play runs the second role of a TCP floor in a child process, until the other end closes the
+// connection. Because o comes from another host, Play checks it, and the role limits the number
+// of bytes that it moves.
 func Play(ctx context.Context, o Order) error {
 	f, err := named(o.Floor)
 	if err == nil && (!f.TCP || len(f.roles) != 2) {
-		err = fmt.Errorf("floor %s is not one between hosts", f.Name)
+		err = fmt.Errorf("floor %s cannot be measured between hosts", f.Name)
 	}
 	if _, e := netip.ParseAddrPort(o.Addr); err == nil && (e != nil || !tokens.MatchString(o.Token)) {
-		err = fmt.Errorf("address %.80q and a token of %d bytes: want IP:PORT, and 26 letters and digits", o.Addr, len(o.Token))
+		err = fmt.Errorf("address %.80q with a token of %d bytes: must be IP:PORT with a token of 26 letters and digits", o.Addr, len(o.Token))
 	}
 	if err != nil {
 		return fmt.Errorf("floors: %w", err)
@@ -60,7 +60,7 @@ func Play(ctx context.Context, o Order) error {
 	return nil
 }
 
-// second dials and plays.
+// second connects to o.Addr and runs the second role in a child process.
 func (f *Floor) second(ctx context.Context, o Order) error {
 	conn, err := (&net.Dialer{Timeout: arrival}).DialContext(ctx, "tcp", o.Addr)
 	if err != nil {
@@ -77,15 +77,15 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 	defer link.Close()
 	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link})
 	if err == nil {
-		_ = conn.Close() // it is the child's
+		_ = conn.Close() // the child has its own descriptor
 		_ = link.Close()
 		_, err = c.wait()
 	}
 	return err
 }
 
-// connect has the second role play, and returns the connection to it. What it ends with
-// goes to played.
+// connect starts the second role on the other host and returns the connection to it. played
+// receives the role's error, or nil, when it ends.
 func (far *Far) connect(ctx context.Context, floor string) (link *os.File, played <-chan error, err error) {
 	l, err := far.Listen(ctx)
 	if err != nil {
@@ -112,7 +112,8 @@ func (far *Far) connect(ctx context.Context, floor string) (link *os.File, playe
 	return link, done, err
 }
 
-// first returns the connection that begins with the token. Others do not keep it waiting.
+// first returns the first connection that begins with the token. It checks connections
+// concurrently, so that a stranger causes no delay.
 func first(l net.Listener, token string) (link *os.File, err error) {
 	var all sync.WaitGroup
 	var found sync.Once
@@ -132,22 +133,21 @@ func first(l net.Listener, token string) (link *os.File, err error) {
 			}
 			l.Close()
 			found.Do(func() { link, admitted = admitted, nil })
-			admitted.Close() // another one that knows the token; nil has no effect
+			admitted.Close() // a duplicate, or nil, for which Close has no effect
 		})
 	}
 }
 
-// admit returns a connection that begins with the token. Strangers get no more than a
-// moment.
+// admit replaces conn by a file. It returns an error if the token does not arrive within 1 s.
 func admit(conn net.Conn, token string) (*os.File, error) {
 	defer conn.Close()
-	said := make([]byte, tokenSize)
+	got := make([]byte, tokenSize)
 	err := conn.SetReadDeadline(time.Now().Add(time.Second))
 	if err == nil {
-		_, err = io.ReadFull(conn, said)
+		_, err = io.ReadFull(conn, got)
 	}
-	if err == nil && string(said) != token {
-		err = errors.New("a stranger")
+	if err == nil && string(got) != token {
+		err = errors.New("wrong token")
 	}
 	if err != nil {
 		return nil, err

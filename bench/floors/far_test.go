@@ -11,7 +11,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// near returns a host that is this one.
+// near returns a Far whose other host is this one.
 func near(play func(context.Context, Order) error) *Far {
 	return &Far{
 		Listen: func(ctx context.Context) (net.Listener, error) {
@@ -21,7 +21,7 @@ func near(play func(context.Context, Order) error) *Far {
 	}
 }
 
-// dial connects to the host that measures, and says who it is.
+// dial connects to the measuring host and sends the token.
 func dial(o Order, token string) (net.Conn, error) {
 	conn, err := net.Dial("tcp", o.Addr)
 	if err == nil {
@@ -30,8 +30,8 @@ func dial(o Order, token string) (net.Conn, error) {
 	return conn, err
 }
 
-// TestFar: the floors of TCP are measured with their second role on another host, also
-// while strangers connect, of whom many may say nothing.
+// TestFar: the TCP floors can be measured with their second role on another host, even while strangers connect, some of
+// which send nothing.
 func TestFar(t *testing.T) {
 	for _, f := range All() {
 		if !f.TCP {
@@ -44,7 +44,7 @@ func TestFar(t *testing.T) {
 			}
 			for i := range strangers {
 				token := ""
-				if i == 0 { // the others are silent
+				if i == 0 { // the others send nothing
 					token = strings.Repeat("?", tokenSize)
 				}
 				stranger, err := dial(o, token)
@@ -63,8 +63,7 @@ func TestFar(t *testing.T) {
 	}
 }
 
-// TestFarFails: what goes wrong on the other host ends the measurement at once, and is
-// its error.
+// TestFarFails: an error on the other host ends the measurement at once and is returned.
 func TestFarFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		floor string
@@ -85,7 +84,7 @@ func TestFarFails(t *testing.T) {
 	}
 }
 
-// TestPlayOrders: a host plays floors between hosts, and nothing else that it is asked for.
+// TestPlayOrders: a host plays only floors between hosts; Play rejects any other order.
 func TestPlayOrders(t *testing.T) {
 	token := strings.Repeat("A", tokenSize)
 	for _, o := range []Order{

@@ -1,21 +1,20 @@
-// Package floors measures what the machine can do without any transport: how
-// fast it copies, touches fresh shared memory and moves bytes through a socket,
-// and how long one process takes to wake another and hear back. Every ratio to
-// a floor in a report comes from a measurement of this package, made in the
-// same run.
+// Package floors measures limits of the machine without a transport. They are the
+// rates of copying memory, touching fresh shared memory and sending bytes through a
+// socket, and the time to wake another process and get a reply. Reports compare
+// cells only with floors of the same run.
 //
-// A driver measures each floor again and again between its blocks, so that both
-// see the same moods of the machine, and pools the samples:
+// A run measures each floor repeatedly between its blocks, under the same machine
+// conditions, and pools the samples:
 //
 //	series, err := floors.Measure(ctx, "unix-stream", floors.Params{})
 //
-// Every measurement starts fresh processes and ends them: this executable again,
-// marked by an environment variable. So the driver's own heap, threads and peak
-// memory stay out of it, the variance between processes is in the samples, and
-// nothing is left between two measurements. Programs that measure call
-// [MaybePeer] first in main, and tests in TestMain.
+// Each measurement starts new processes of this executable, marked by an
+// environment variable. So the run's own heap, threads and peak memory do not affect
+// it, samples include the variance between processes, and nothing remains
+// afterwards. Programs that measure must call [MaybePeer] first in main, and tests in
+// TestMain.
 //
-// There are no statistics here: samples are raw.
+// Samples are raw; the package computes no statistics.
 package floors
 
 import (
@@ -24,18 +23,18 @@ import (
 	"time"
 )
 
-// A Floor is a limit of the machine.
+// A Floor is a limit of the machine without a transport.
 type Floor struct {
 	Name string
-	Unit string // of the samples: "B/s", where the machine does no more, or "s", where it needs no less
-	Help string
-	TCP  bool // it is that of a TCP connection, which Params may put on a link
-	TLS  bool // it is that of a TCP connection with TLS
+	Unit string // of the samples: "B/s" (an upper limit) or "s" (a lower limit)
+	Help string // description
+	TCP  bool   // uses a TCP connection, which Params can put on a link or between hosts
+	TLS  bool   // uses TLS on its TCP connection
 
-	roles []role // what each process does; the first one times
+	roles []role // function of each process; the first one measures
 }
 
-// All returns the floors, in the order in which they are shown.
+// All returns all floors, in the order used in reports.
 func All() []Floor {
 	return []Floor{
 		{
@@ -64,58 +63,56 @@ func All() []Floor {
 		},
 		{
 			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, roles: []role{receiveEncrypted, sendStream},
-			Help: "as tcp-stream, encrypted by Go's TLS 1.3: bytes count as they are before that, and the handshake is not in it",
+			Help: "like tcp-stream, but encrypted by Go's TLS 1.3; the rate counts bytes before encryption, and excludes the handshake",
 		},
 		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},
-			Help: "one process wakes another one that sleeps on a word of shared memory, and is woken by it, each time after computing as long as the model's training takes",
+			Help: "one process wakes another that sleeps on a futex in shared memory, and is woken by it, each time after computing for as long as the model's training takes",
 		},
 	}
 }
 
-// Params are what a measurement depends on.
+// Params are the parameters of a measurement. The zero value uses the defaults.
 type Params struct {
-	// Gap is for how long the first process computes before each exchange of
-	// unix-pingpong and futex, while the second one sleeps: the longer, the deeper.
-	// A cell's floor takes the median of its train phase. Gaps longer than MaxGap
-	// are measured with MaxGap.
+	// Gap is the time that the first process computes before each exchange of a
+	// ping-pong or of futex, at most MaxGap. The longer it is, the deeper the second
+	// process's processor sleeps. Runs set it to the median train phase of cells.
 	Gap time.Duration `json:"gap_ns"`
 
-	// CPUs, unless it is empty, are the processors that the processes are pinned
-	// to: the first process to the first one, and so on. Where a run pins its
-	// server and workers, its floors are only floors if they are pinned alike.
+	// CPUs lists one processor to pin each process to; if empty, processes are not
+	// pinned. A run that pins server and workers must also pin its floors, or they
+	// are not limits of its cells.
 	CPUs []int `json:"cpus,omitempty"`
 
-	// Bytes are how many go at a time over TCP: at most those of unix-stream,
-	// which the zero value stands for.
+	// Bytes is the number of bytes per transfer of a TCP stream. Zero and values
+	// above MaxBytes mean MaxBytes.
 	Bytes int64 `json:"bytes,omitempty"`
 
-	// Of a TCP connection: where its server listens, how long the bytes need at the
-	// least, and how long the link rests before, so that a burst may pass. The zero
-	// values stand for 127.0.0.1 and no rate.
-	Address string        `json:"address,omitempty"`
-	Takes   time.Duration `json:"takes_ns,omitempty"`
-	Rest    time.Duration `json:"rest_ns,omitempty"`
+	// For TCP connections.
+	Address string        `json:"address,omitempty"`  // IP address of the server; empty means 127.0.0.1
+	Takes   time.Duration `json:"takes_ns,omitempty"` // least time that Bytes need on the link; zero means no rate
+	Rest    time.Duration `json:"rest_ns,omitempty"`  // pause before a transfer, to allow a burst; zero means none
 
-	Far *Far `json:"-"` // the host on which the second role plays; nil is this one
+	Far *Far `json:"-"` // host that runs the second role; nil means this one
 }
 
-// MaxGap bounds the gap, and so how long a measurement takes. A processor that
-// was idle for that long sleeps as deep as it ever will.
+// MaxGap is the maximum gap, which limits the duration of a measurement. After 50 ms
+// of idling, a processor is in its deepest sleep.
 const MaxGap = 50 * time.Millisecond
 
-// MaxBytes is what unix-stream moves at a time, and bounds what tcp-stream does.
+// MaxBytes is the size of unix-stream's transfers, and the maximum for TCP streams.
 const MaxBytes = modelBytes
 
-// A Series is the samples that one measurement took under one condition, in the
-// order in which they were taken.
+// A Series holds the samples of one measurement under one condition, in the order
+// in which they were taken.
 type Series struct {
-	Variant string    `json:"variant"` // the condition: "write=65536", "gap=20ms"
+	Variant string    `json:"variant"` // condition, such as "write=65536" or "gap=20ms"
 	Samples []float64 `json:"samples"` // in the floor's unit, all greater than zero
 }
 
-// Measure measures a floor once, which takes a few tenths of a second. When ctx
-// ends, or the measurement fails, the processes are gone when it returns.
+// Measure measures the named floor once and returns one series per condition. It
+// takes a few tenths of a second, longer on a slow link. Its processes have ended
+// when it returns, whatever the outcome.
 func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
 	f, err := named(name)
 	if err != nil {

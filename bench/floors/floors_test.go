@@ -25,7 +25,7 @@ import (
 
 const (
 	victimEnv = "FLOORS_TEST_VICTIM" // makes the test binary measure until it is killed
-	signalEnv = "FLOORS_TEST_SIGNAL" // has peers send themselves a signal before they do anything: "9 1" is for those of role 1
+	signalEnv = "FLOORS_TEST_SIGNAL" // makes peers send themselves a signal first; "9 1" sends signal 9 to the peer of role 1
 )
 
 func TestMain(m *testing.M) {
@@ -42,11 +42,11 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each process of a -race build takes a second to end
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each process of a -race build takes a second to end
 	goleak.VerifyTestMain(m)
 }
 
-// Guard 21: floors are measured, and no sample is impossible.
+// TestMeasure: every floor is measured, and every sample is plausible (guard 21).
 func TestMeasure(t *testing.T) {
 	for _, f := range All() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestBufferSize(t *testing.T) {
 	}
 }
 
-// Guard 2: no zero page, and nothing that a kernel could compress.
+// TestScramble: no page is zero or equal to another, so the kernel cannot share or compress any (guard 2).
 func TestScramble(t *testing.T) {
 	const page = 4096
 	for _, size := range []int{0, 1, 7, 8, 9, page, 64<<10 - 25, 64<<10 - 24, 64<<10 - 23, 64 << 10, 1<<20 + 5} {
@@ -122,7 +122,6 @@ func TestScramble(t *testing.T) {
 	}
 }
 
-// peersOf returns the peers that a process has started.
 func peersOf(t *testing.T, parent int) (peers []int) {
 	t.Helper()
 	children := check.Value(usage.ChildrenOf(parent))(t)
@@ -134,8 +133,7 @@ func isPeer(pid int) bool {
 	return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
 }
 
-// fails returns the error of a measurement some of whose peers get a signal, and checks
-// that no peer is left.
+// fails makes some peers of a measurement get a signal, checks that it fails and leaves no peer, and returns the error.
 func fails(ctx context.Context, t *testing.T, name, signal string, p Params) error {
 	t.Helper()
 	t.Setenv(signalEnv, signal)
@@ -145,7 +143,7 @@ func fails(ctx context.Context, t *testing.T, name, signal string, p Params) err
 	return err
 }
 
-// A peer that dies is named, whichever it is, and the other one does not stay.
+// TestPeerDies: if either peer dies, the error names it and the other peer ends too.
 func TestPeerDies(t *testing.T) {
 	for _, f := range All() {
 		for role := range f.roles {
@@ -155,8 +153,8 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
-// A peer that stops answering ends the measurement within its bound, and the error
-// says in which state each of them was.
+// TestPeerStops: a peer that stops answering ends the measurement after the limit patience, and the error gives the
+// state of both peers.
 func TestPeerStops(t *testing.T) {
 	defer func(d time.Duration) { patience = d }(patience)
 	patience = 3 * time.Second
@@ -166,7 +164,7 @@ func TestPeerStops(t *testing.T) {
 	}
 }
 
-// stopped measures a floor whose peers all stop, until look has seen them.
+// stopped measures a floor whose peers all stop, and cancels the measurement once look has returned.
 func stopped(t *testing.T, name string, roles int, p Params, look func(peers []int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,7 +187,7 @@ func TestContextEndsMeasuring(t *testing.T) {
 	check.That(t, errors.Is(err, context.Canceled), "got %v of a context that has ended", err)
 }
 
-// Peers of a killed process do not outlive it.
+// TestStarterDies: the peers of a killed process end too.
 func TestStarterDies(t *testing.T) {
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), victimEnv+"=1")
@@ -247,7 +245,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	}
 	before := count()
 	for range 3 {
-		after := count() // others may have been closed meanwhile
+		after := count() // fewer is possible, because other descriptors may have been closed
 		check.That(t, after <= before, "got %d descriptors, %d before", after, before)
 	}
 }

@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// Two processes that wake each other in turn end up on one processor if the
-	// scheduler may choose, where an exchange takes 3 µs and not 50: after some
-	// tens of milliseconds.
+	// If the scheduler can choose, it moves two processes that wake each other to
+	// one processor within some tens of milliseconds. An exchange then takes 3 µs
+	// instead of 50 µs.
 	settleTime = 80 * time.Millisecond
 
-	exchangeTime   = 160 * time.Millisecond // of the samples, with their gaps
+	exchangeTime   = 160 * time.Millisecond // total time of the samples and their gaps
 	mostExchanges  = 400
-	leastExchanges = 5 // with the largest gap they take a little longer
+	leastExchanges = 5 // with the largest gap, they exceed exchangeTime a little
 
-	mostTime = 2 * time.Second // between hosts that are far from each other
+	mostTime = 2 * time.Second // limit for hosts with a long round trip
 )
 
-// exchanges times exchange, each time after the gap.
+// exchanges calls exchange(0), exchange(1) …, first untimed for settleTime, then timed, each
+// time after the gap.
 func (p *peer) exchanges(exchange func(i int) error) ([]Series, error) {
 	i := 0
 	for start := time.Now(); time.Since(start) < settleTime; i++ {
@@ -48,11 +49,11 @@ func (p *peer) exchanges(exchange func(i int) error) ([]Series, error) {
 	return []Series{{Variant: fmt.Sprintf("gap=%v", p.Gap), Samples: samples}}, nil
 }
 
-// bye is the request that ends answer.
+// bye is the value of the request word that ends answer.
 const bye = 1<<32 - 1
 
-// words returns the two that knock and answer change, in the page that both processes
-// share: each its own, on a cache line of its own.
+// words returns the two words in the shared page, on separate cache lines: knock changes
+// request, answer changes reply.
 func words() (request, reply futex.Word, err error) {
 	page, err := unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -64,8 +65,8 @@ func words() (request, reply futex.Word, err error) {
 	return request, reply, err
 }
 
-// knock times how long it takes to wake the other process and to be woken by
-// it; answer is that other process.
+// knock measures the time to wake the other process, which runs answer, and to be
+// woken by it.
 func knock(p *peer) ([]Series, error) {
 	request, reply, err := words()
 	if err != nil {
@@ -73,9 +74,9 @@ func knock(p *peer) ([]Series, error) {
 	}
 	defer func() {
 		request.Store(bye)
-		_ = request.Wake(1) // it cannot fail after it has worked
+		_ = request.Wake(1) // cannot fail, because it has worked before
 	}()
-	ctx := context.Background() // whoever started this process ends it, too
+	ctx := context.Background() // the parent process ends this one
 	return p.exchanges(func(i int) error {
 		request.Add(1)
 		if err := request.Wake(1); err != nil {

@@ -11,22 +11,21 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// modelBytes is what unix-stream moves and first-touch writes at a time: the
-// histology model, since what fits into which cache decides.
+// modelBytes is the size of a sample of unix-stream and first-touch: the histology
+// model, because the rates depend on the caches that the bytes fit into.
 const modelBytes = 66_608_288
 
 const (
-	smallestBuffer = 64 << 20  // of copy's two, even where caches are small
-	largestBuffer  = 512 << 20 // even where caches are huge
-	unknownBuffer  = 256 << 20 // where nobody knows
-	copyChunks     = 8         // samples
+	smallestBuffer = 64 << 20  // even if caches are small
+	largestBuffer  = 512 << 20 // even if caches are huge
+	unknownBuffer  = 256 << 20 // if the last-level cache is unknown
+	copyChunks     = 8         // number of samples
 )
 
-// bufferSize returns how large each of the two buffers of copy has to be, so
-// that a sweep over both of them passes through twice the last-level cache: by
-// then nothing of the sweep before is left there. It never takes more than a
-// quarter of the free memory; outside is false if the buffers are too small
-// for that reason.
+// bufferSize returns the size of each of copy's two buffers, given the last-level
+// cache (0 if unknown) and the free memory. Both together are twice the cache, so
+// that nothing of the previous sweep remains in it, and at most a quarter of the free
+// memory; if that is too little, outside is false.
 func bufferSize(llc, free int64) (size int64, outside bool) {
 	size = max(smallestBuffer, min(llc, largestBuffer))
 	if llc <= 0 {
@@ -35,11 +34,11 @@ func bufferSize(llc, free int64) (size int64, outside bool) {
 	if most := free / 8; size > most {
 		size = max(copyChunks<<20, most)
 	}
-	size = size / (copyChunks << 12) * (copyChunks << 12) // whole pages a chunk
+	size = size / (copyChunks << 12) * (copyChunks << 12) // whole pages per chunk
 	return size, llc <= 0 || size+copyChunks<<12 > llc
 }
 
-// Cached ends the condition of a floor whose memory was not outside of the caches.
+// Cached is the end of a condition whose memory was too small to be outside the caches.
 const Cached = ",cached"
 
 func measureCopy(*peer) ([]Series, error) {
@@ -60,21 +59,21 @@ func measureCopy(*peer) ([]Series, error) {
 	scramble(src)
 	chunk := len(src) / copyChunks
 	var samples []float64
-	copy(dst, src) // touches dst
+	copy(dst, src) // untimed, to warm up
 	for at := 0; at < len(src); at += chunk {
 		start := time.Now()
 		copy(dst[at:at+chunk], src[at:at+chunk])
 		samples = append(samples, float64(chunk)/time.Since(start).Seconds())
 	}
 	if string(dst[len(dst)-8:]) != string(src[len(src)-8:]) {
-		return nil, errors.New("the copy is not what was copied")
+		return nil, errors.New("the copy differs from its source")
 	}
 	return []Series{{Variant: variant, Samples: samples}}, nil
 }
 
-// mapped returns fresh memory outside of the Go heap, where neither the
-// collector nor the race detector looks. Its pages are there already: one by one they
-// would take twice as long. It is not given back: the process ends with the measurement.
+// mapped returns memory outside the Go heap, which the garbage collector and the race
+// detector ignore. It populates all pages at once, because single page faults take
+// twice as long. It is never unmapped: the process ends after the measurement.
 func mapped(size int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
@@ -83,8 +82,8 @@ func mapped(size int64) ([]byte, error) {
 	return mem, nil
 }
 
-// scramble writes every byte of b with what cannot be compressed. It repeats
-// after a little less than 64 KiB, so that no two pages are alike.
+// scramble fills b with bytes that cannot be compressed. They repeat after a little
+// less than 64 KiB, so that no two pages are alike.
 func scramble(b []byte) {
 	const period = 64<<10 - 24
 	x := uint64(0x9e3779b97f4a7c15)
@@ -101,8 +100,8 @@ func scramble(b []byte) {
 	}
 }
 
-// measureFirstTouch writes memory that nobody has touched. What is written
-// comes out of the cache, so that it costs next to nothing by itself.
+// measureFirstTouch writes untouched memory, from a pattern that stays in the cache, so
+// that reading costs almost nothing.
 func measureFirstTouch(*peer) ([]Series, error) {
 	pattern := make([]byte, 16<<10)
 	scramble(pattern)
@@ -127,8 +126,8 @@ func firstTouch(pattern []byte) (time.Duration, error) {
 		return 0, fmt.Errorf("memfd of %d bytes: %w", modelBytes, err)
 	}
 	if free, source := machine.MemoryLimit(); free < 2*modelBytes {
-		// The kernel would kill somebody, and not necessarily this process.
-		return 0, fmt.Errorf("memfd of %d bytes: only %d bytes are free, says %s", modelBytes, free, source)
+		// Without enough memory, the kernel would kill a process, perhaps another one.
+		return 0, fmt.Errorf("memfd of %d bytes: only %d bytes are free, according to %s", modelBytes, free, source)
 	}
 	mem, err := unix.Mmap(fd, 0, modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -17,26 +17,26 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A role is what one process of a measurement does. What it returns goes to the
-// process that measures; the second role returns nothing.
+// A role is the function that one process of a measurement runs. The first role returns
+// the series of the measurement, the second returns none.
 type role func(*peer) ([]Series, error)
 
-// A peer is what a process of a measurement is given.
+// A peer is the argument of a role: the parameters and the connection to the other process.
 type peer struct {
 	Params
 	link      // to the other process, if there is one
-	far  bool // that process is on another host
+	far  bool // the other process is on another host
 }
 
-// An order says what a process has to do. It comes on stdin.
+// An order is read from stdin and names the role to run.
 type order struct {
 	Floor  string `json:"floor"`
 	Role   int    `json:"role"`
 	Params Params `json:"params"`
-	Far    bool   `json:"far,omitempty"` // the other role plays on another host
+	Far    bool   `json:"far,omitempty"` // the other role runs on another host
 }
 
-// A reply is what a process says on stdout before it exits.
+// A reply is written to stdout before the process exits.
 type reply struct {
 	Series []Series `json:"series,omitempty"`
 	Error  string   `json:"error,omitempty"`
@@ -45,7 +45,7 @@ type reply struct {
 const (
 	peerEnv = "_IPCBENCH_FLOOR" // marks a peer
 
-	// The descriptors of a peer, which is gone when its stdin ends.
+	// File descriptors.
 	linkFD = reexec.ControlFD
 	pageFD = reexec.ControlFD + 1
 
@@ -54,13 +54,13 @@ const (
 	maxReply = 1 << 20
 )
 
-// patience is for how long a measurement may last that takes a few tenths of a second, because
-// a busy machine may be slow. Tests have less.
+// patience is the time limit of a measurement, which normally takes a few tenths of a second.
+// Tests lower it.
 var patience = time.Minute
 
 const (
-	slowTimes = 20 // how often a measurement may take what its bytes take on a link with a rate
-	farTimes  = 5  // patience between hosts, whose rate nobody knows
+	slowTimes = 20 // multiple of Params.Takes added to the limit on a link with a rate
+	farTimes  = 5  // multiple of patience between hosts, because their rate is unknown
 )
 
 func limit(p Params) time.Duration {
@@ -70,8 +70,9 @@ func limit(p Params) time.Duration {
 	return patience + slowTimes*p.Takes
 }
 
-// MaybePeer plays the part of a peer, and exits, if this process was started as
-// one. It is called before anything else in main and in TestMain.
+// MaybePeer runs a role and exits, if this process was started for a measurement.
+// It must be called before anything else in main and in TestMain. The process also
+// exits when its stdin ends.
 func MaybePeer() {
 	if os.Getenv(peerEnv) == "" {
 		return
@@ -80,7 +81,7 @@ func MaybePeer() {
 	var r reply
 	err := json.NewDecoder(os.Stdin).Decode(&o)
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // nothing follows the order: this is the end
+		_, _ = os.Stdin.Read(make([]byte, 1)) // returns when stdin ends
 		os.Exit(1)
 	}()
 	if err == nil {
@@ -95,7 +96,6 @@ func MaybePeer() {
 	os.Exit(0)
 }
 
-// obey does what the order says.
 func obey(o order) ([]Series, error) {
 	f, err := named(o.Floor)
 	if err != nil || o.Role < 0 || o.Role >= len(f.roles) {
@@ -106,14 +106,13 @@ func obey(o order) ([]Series, error) {
 	case !errors.Is(err, errGone):
 		return series, err
 	case o.Role > 0:
-		return nil, nil // the first process has what it wanted
+		return nil, nil // the first process has finished and closed the connection
 	}
-	// The other process failed. Why, is for that one to say, or for its exit
-	// status; whoever started both learns of it and ends this one.
+	// The other process failed. The parent gets the reason from its reply or exit status,
+	// and ends this process.
 	select {}
 }
 
-// play does what a role of the floor does.
 func (f *Floor) play(o order) ([]Series, error) {
 	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
 	if f.TLS {
@@ -125,16 +124,16 @@ func (f *Floor) play(o order) ([]Series, error) {
 	return f.roles[o.Role](p)
 }
 
-// busy computes for d.
+// busy uses the processor for d.
 func busy(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 	}
 }
 
-// measure starts the floor's processes and waits until all of them are gone.
+// measure starts the floor's processes and waits until all have ended.
 func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	if os.Getenv(peerEnv) != "" {
-		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
+		return nil, errors.New("this process was started for a measurement, but its main does not call floors.MaybePeer first")
 	}
 	late := fmt.Errorf("no result after %v", limit(p))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit(p), late)
@@ -142,7 +141,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	all, ctx := errgroup.WithContext(ctx)
 	children, played, err := f.start(ctx, p)
 	if err != nil {
-		all.Go(func() error { return err }) // ends those that were started
+		all.Go(func() error { return err }) // cancels ctx, which ends the processes that have started
 	}
 	if played != nil {
 		all.Go(func() error { return <-played })
@@ -171,10 +170,11 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	return results[0], nil
 }
 
-// start starts one process for each role that is played here. If it fails, it returns
-// those that run already; they end with ctx, and so does what plays elsewhere.
+// start starts one process for each role of this host, and the second role on another host if
+// p.Far is set; played receives its error. If start fails, it returns the processes started so
+// far. All roles end when ctx is done.
 func (f *Floor) start(ctx context.Context, p Params) (children []*child, played <-chan error, err error) {
-	var shared [2][]*os.File // for each process
+	var shared [2][]*os.File // files that each process inherits
 	here := len(f.roles)
 	if len(f.roles) > 1 {
 		var pair [2]*os.File
@@ -209,8 +209,7 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, played 
 	return children, played, nil
 }
 
-// connection returns the ends of a TCP connection. The second one is the server's,
-// whose address is that of the link.
+// connection returns both ends of a TCP connection; the second is the server's, at address.
 func connection(ctx context.Context, address string) (pair [2]*os.File, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
@@ -233,15 +232,15 @@ func connection(ctx context.Context, address string) (pair [2]*os.File, err erro
 	return pair, nil
 }
 
-// socketpair returns the link.
+// socketpair returns both ends of a Unix stream socket.
 func socketpair() (pair [2]*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return pair, fmt.Errorf("link: socketpair: %w", err)
 	}
 	for i, fd := range fds {
-		// The kernel's default makes writer and reader take turns, and a floor is
-		// the fastest there is. A smaller buffer, if no more is granted, is no error.
+		// With the kernel's default size, writer and reader take turns, which is slower.
+		// A smaller size than requested is not an error.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
 		pair[i] = os.NewFile(uintptr(fd), "link")
 	}
@@ -261,7 +260,7 @@ func sharedPage() (*os.File, error) {
 	return page, nil
 }
 
-// A child is a started peer, as its starter sees it.
+// A child is a process that was started to run a role.
 type child struct {
 	*reexec.Asked
 	stderr *reexec.Excerpt
@@ -286,11 +285,11 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 	return &child{a, c.Stderr}, err
 }
 
-// wait returns what the process measured, after it has ended.
+// wait returns the process's series after it has ended. Errors contain the start of its stderr.
 func (c *child) wait() ([]Series, error) {
-	said, err := c.Answer()
+	text, err := c.Answer()
 	if err == nil {
-		return parseReply(said)
+		return parseReply(text)
 	}
 	if text := c.stderr.String(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
@@ -298,7 +297,7 @@ func (c *child) wait() ([]Series, error) {
 	return nil, err
 }
 
-// parseReply checks what came from another process.
+// parseReply decodes and checks a reply, and returns the error in it, if any.
 func parseReply(text []byte) ([]Series, error) {
 	var r reply
 	if err := json.Unmarshal(text, &r); err != nil {

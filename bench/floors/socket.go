@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link moves bytes to another process and from it.
+// A link is a connection that moves bytes to and from another process.
 type link interface {
-	write(b []byte) error // all of them
-	read(b []byte) error  // as many as b holds
+	write(b []byte) error // writes all of b
+	read(b []byte) error  // fills b
 }
 
-// A socket is used by blocking system calls, not through Go's poller: a floor
-// is what the kernel can do. A blocked call holds a thread, as a socket has no
-// better way to be waited for.
+// A socket is a descriptor used with blocking system calls instead of Go's poller,
+// because a floor measures the kernel. A blocked call occupies a thread.
 type socket int
 
-// socketBuffer is that of the transports (driver.SocketBuffer).
+// socketBuffer is driver.SocketBuffer, the transports' buffer size.
 const socketBuffer = 1 << 20
 
-// errGone says that the other process has closed its end.
+// errGone is returned if the other process has closed its end.
 var errGone = errors.New("the other process has closed the link")
 
 func (s socket) write(b []byte) error {
@@ -53,7 +52,7 @@ func (s socket) read(b []byte) error {
 	return nil
 }
 
-// receive reads something, or all with MSG_WAITALL unless a signal comes.
+// receive reads at least one byte; with MSG_WAITALL it fills b, unless a signal arrives.
 func (s socket) receive(b []byte, flags int) (int, error) {
 	for {
 		n, _, err := unix.Recvfrom(int(s), b, flags)
@@ -69,16 +68,15 @@ func (s socket) receive(b []byte, flags int) (int, error) {
 	}
 }
 
-// writeSizes are how much unix-stream hands to one write.
+// writeSizes returns the sizes of writes to try.
 func writeSizes() []int {
 	return []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20}
 }
 
-const streamPasses = 2 // samples a write size
+const streamPasses = 2 // samples per write size
 
-// A streamRequest asks for bytes in writes of the given size or, if they go back,
-// announces them. Their first eight bytes are the number, which answers those that
-// went back.
+// A streamRequest asks for Bytes in writes of Size or, if Back is set, announces them. The
+// first eight bytes of a transfer are Number, which also acknowledges a transfer back.
 type streamRequest struct {
 	Size, Bytes, Number uint64
 	Back                bool
@@ -89,11 +87,11 @@ const (
 	numberBytes        = 8
 )
 
-// A stream is one end of a floor that moves many bytes.
+// A stream is one end of a stream floor.
 type stream struct {
 	*peer
 	memory []byte
-	number uint64 // of the latest transfer
+	number uint64 // number of the latest transfer
 }
 
 func newStream(p *peer, bytes int64) (*stream, error) {
@@ -118,7 +116,7 @@ func (s *stream) send(b []byte, size int) error {
 	return nil
 }
 
-// receive reads b, which begins with the number.
+// receive reads b, which must begin with the number.
 func (s *stream) receive(b []byte) error {
 	if err := s.read(b); err != nil {
 		return err
@@ -129,8 +127,8 @@ func (s *stream) receive(b []byte) error {
 	return nil
 }
 
-// transfer times from asking for the bytes until the last one is there, or from
-// announcing them until the other process has the last one.
+// transfer returns the time from the request until the last byte has arrived or, if back is
+// set, is acknowledged.
 func (s *stream) transfer(size, bytes int, back bool) (time.Duration, error) {
 	s.number++
 	request, err := binary.Append(nil, binary.LittleEndian, streamRequest{uint64(size), uint64(bytes), s.number, back})
@@ -155,44 +153,46 @@ func receiveStream(p *peer) ([]Series, error) {
 	return p.stream(modelBytes, modelBytes, writeSizes(), streamPasses, false)
 }
 
-// A link with a rate waits for no writer, so that one size of writes is enough, and
+// For links with a rate. They are slower than any writer, so one size of writes is enough, and
 // few transfers if they are slow.
 const (
 	slowWrites = 256 << 10
-	slowTime   = time.Second // of the transfers each way
-	slowFirst  = 8           // which part of the bytes the first one each way moves
+	slowTime   = time.Second // total time of the transfers in each direction
+	slowFirst  = 8           // divisor of Bytes for the first transfer in each direction
 	mostPasses = 10
 
-	slowFar = 100 * time.Millisecond // for the bytes of a link to another host, whose rate nobody knows
+	slowFar = 100 * time.Millisecond // longer transfers to another host count as slow
 )
 
 func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
 
-// Slow returns how long a stream waits for a link on which its bytes take so long.
+// Slow returns the time that a stream floor waits for a link on which a transfer takes this
+// long.
 func Slow(takes time.Duration) time.Duration {
 	if takes == 0 {
 		return 0
 	}
-	return 2*takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both ways, rested and not
+	return 2*takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both directions, rested and not
 }
 
 func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes(), streamPasses) }
 
-// What is encrypted at once has to stay in a cache until it is written, and moves slowly
-// enough for one pass.
+// receiveEncrypted omits large writes, because the encrypted bytes of a write should fit in a
+// cache. One pass is enough, because TLS is slow.
 func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes()[:3], 1) }
 
 func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
 	switch {
 	case p.far:
 		return p.stream(p.Bytes, p.Bytes/slowFirst, sizes, passes, true)
-	case p.Takes == 0: // few bytes are soon moved, and their times differ more
+	case p.Takes == 0: // more passes for few bytes, which are fast but vary more
 		return p.stream(p.Bytes, p.Bytes, sizes, int(min(max(int64(passes), modelBytes/p.Bytes), mostPasses)), true)
 	}
 	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, slowPasses(p.Takes), true)
 }
 
-// stream times transfers of so many bytes; both ways is one after the other.
+// stream measures transfers of so many bytes, one series per size of writes and rest. Before
+// them, an untimed transfer moves first bytes. With bothWays, it also measures each transfer back.
 func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool) ([]Series, error) {
 	s, err := newStream(p, bytes)
 	if err != nil {
@@ -202,17 +202,17 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 	if bothWays {
 		ways = append(ways, true)
 	}
-	for _, back := range ways { // it waits for the sender's start
+	for _, back := range ways { // the first transfer waits until the other process has started
 		took, err := s.transfer(1<<20, int(max(first, numberBytes)), back)
 		if err != nil {
 			return nil, err
 		}
-		if takes := took * slowFirst; p.far && back && takes > slowFar { // the sender had started
+		if takes := took * slowFirst; p.far && back && takes > slowFar { // the second transfer, so the sender has started
 			sizes, passes = []int{slowWrites}, slowPasses(takes)
 		}
 	}
 	rests := []time.Duration{0}
-	if p.Rest > 0 { // which is what makes many bytes faster, and few slower
+	if p.Rest > 0 { // after a rest, large transfers are faster and small ones slower
 		rests = append(rests, p.Rest)
 	}
 	series := make([]Series, len(sizes)*len(rests))
@@ -236,6 +236,7 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 	return series, nil
 }
 
+// sendStream carries out streamRequests until the link closes.
 func sendStream(p *peer) ([]Series, error) {
 	s, err := newStream(p, modelBytes)
 	if err != nil {
@@ -251,7 +252,7 @@ func sendStream(p *peer) ([]Series, error) {
 			return nil, err
 		}
 		if r.Size == 0 || r.Bytes < numberBytes || r.Bytes > modelBytes {
-			return nil, fmt.Errorf("asked for %d bytes in writes of %d", r.Bytes, r.Size)
+			return nil, fmt.Errorf("invalid request for %d bytes in writes of %d", r.Bytes, r.Size)
 		}
 		s.number = r.Number
 		if r.Back {
@@ -267,7 +268,7 @@ func sendStream(p *peer) ([]Series, error) {
 	}
 }
 
-// ping times exchanges of a byte; pong answers.
+// ping measures exchanges of one byte with pong.
 func ping(p *peer) ([]Series, error) {
 	b := make([]byte, 1)
 	return p.exchanges(func(i int) error {

@@ -11,14 +11,14 @@ import (
 	"ipcbench/identity"
 )
 
-// A secured is a link with TLS on a socket.
+// A secured is a link that uses TLS on a socket.
 type secured struct {
 	conn    *tls.Conn
 	records *records
 }
 
-// secure makes a link with TLS like that of a session. The client has no certificate:
-// that would cost the handshake time, and what follows none.
+// secure returns a link with TLS as in a session. The client has no certificate, because that
+// affects only the handshake, which is not measured.
 func secure(s socket, server bool) (link, error) {
 	r := &records{socket: s}
 	l := secured{records: r}
@@ -52,8 +52,8 @@ func secure(s socket, server bool) (link, error) {
 	return l, nil
 }
 
-// offer returns what a server has, and what a client is told that is to trust it: the
-// length of the authority's certificate and the certificate.
+// offer returns a server's configuration and its authority's certificate for the client, after
+// the certificate's length in two bytes.
 func offer() (*tls.Config, []byte, error) {
 	a, err := identity.NewAuthority("0")
 	if err != nil {
@@ -76,11 +76,11 @@ func (l secured) read(b []byte) error {
 	return err
 }
 
-// records are what TLS writes and reads, 16 KiB each. Those of one write of the link go to
-// the kernel together, which makes a stream a seventh faster; so do those of the handshake
-// that the other end must have before it answers.
+// records is the connection below TLS, which writes records of 16 KiB. It holds them until
+// flush, because passing all records of a write to the kernel together makes a stream a seventh
+// faster. Read flushes first, because the peer may need the records before it replies.
 type records struct {
-	net.Conn // none: TLS needs no more than Read and Write
+	net.Conn // nil: crypto/tls uses only Read and Write
 	socket   socket
 	held     []byte
 }

@@ -9,10 +9,9 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestSecure: bytes of a link with TLS arrive, both ways, and are not to be seen on the
-// socket.
+// TestSecure: bytes sent over a TLS link arrive in both directions, and are not readable on the socket.
 func TestSecure(t *testing.T) {
-	var ends [2]*os.File // of the socket of each side
+	var ends [2]*os.File // this program's end of each side's socket
 	var seen bytes.Buffer
 	var relayed [2]*os.File
 	for i := range ends {
@@ -26,9 +25,9 @@ func TestSecure(t *testing.T) {
 		_, err := io.Copy(to, from)
 		done <- err
 	}
-	go relay(relayed[1], io.TeeReader(relayed[0], &seen)) // the client's bytes; the server's are relayed unseen
+	go relay(relayed[1], io.TeeReader(relayed[0], &seen)) // the client's bytes are recorded, the server's are not
 	go relay(relayed[0], relayed[1])
-	go func() { // the server sends back what it gets
+	go func() { // the server echoes
 		l, err := secure(socket(ends[1].Fd()), true)
 		b := make([]byte, 100_000)
 		if err == nil {

@@ -12,29 +12,28 @@ import (
 	"ipcbench/phase"
 )
 
-// Validate reports the first thing that no run could have written, by the name of its place
-// in the file.
+// Validate returns an error for the first value that no run could have written, with its place
+// in the file, such as cells[0].blocks.
 func (r *Result) Validate() error {
 	if err := r.ValidateHead(); err != nil {
 		return err
 	}
 	if len(r.Cells) == 0 && r.Partial == "" {
-		return errors.New("cells: none")
+		return errors.New("cells: must not be empty")
 	}
 	for i, c := range r.Cells {
 		if err := c.validate(r.Layouts); err != nil {
 			return At(index("cells", i), err)
 		}
 	}
-	err := unlike("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build + " " + c.ID()) })
+	err := unique("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build + " " + c.ID()) })
 	if err != nil || r.Canary == nil {
 		return err
 	}
 	return cmp.Or(At("canary.same", r.Canary.Same.validate(r.Layouts)), At("canary.slow", r.Canary.Slow.validate(r.Layouts)))
 }
 
-// ValidateHead checks each value of r by itself, and all that is known of r before anything
-// is measured.
+// ValidateHead is [Result.Validate] without the checks that need measured cells.
 func (r *Result) ValidateHead() error {
 	if r.Schema != Schema {
 		return Errorf("schema", "version %d: this ipcbench writes version %d", r.Schema, Schema)
@@ -47,7 +46,7 @@ func (r *Result) ValidateHead() error {
 			return At(index("floors", i), err)
 		}
 	}
-	err := unlike("hosts", r.Hosts, func(h Host) string { return h.Name })
+	err := unique("hosts", r.Hosts, func(h Host) string { return h.Name })
 	if err != nil || r.Layouts == nil {
 		return err
 	}
@@ -56,18 +55,18 @@ func (r *Result) ValidateHead() error {
 
 func layouts(place string, all []Layout) error {
 	if len(all) == 0 {
-		return Errorf(place, "none")
+		return Errorf(place, "must not be empty")
 	}
 	for i, l := range all {
 		if sum, err := hex.DecodeString(l.SHA256); err != nil || len(sum) != sha256.Size {
 			return Errorf(index(place, i)+".sha256", "%.70q: must be %d hex digits", l.SHA256, 2*sha256.Size)
 		}
 	}
-	return unlike(place, all, func(l Layout) string { return l.SHA256 })
+	return unique(place, all, func(l Layout) string { return l.SHA256 })
 }
 
-// unlike reports an entry of a list that has the name of one before it.
-func unlike[T any](place string, all []T, name func(T) string) error {
+// unique returns an error for an entry with the name of an earlier one.
+func unique[T any](place string, all []T, name func(T) string) error {
 	seen := map[string]int{}
 	for i, x := range all {
 		if j, ok := seen[name(x)]; ok {
@@ -80,7 +79,7 @@ func unlike[T any](place string, all []T, name func(T) string) error {
 
 func (f Floor) validate() error {
 	if len(f.Blocks) == 0 {
-		return Errorf("blocks", "none")
+		return Errorf("blocks", "must not be empty")
 	}
 	for i, b := range f.Blocks {
 		if len(b) == 0 {
@@ -95,64 +94,64 @@ func (f Floor) validate() error {
 	return nil
 }
 
-// validate checks what the tags of single fields cannot say.
+// validate checks conditions that the tags of fields cannot express.
 func (c Cell) validate(l *Layouts) error {
 	if err := c.ValidateHead(); err != nil {
 		return err
 	}
 	if len(c.Blocks) == 0 {
-		return Errorf("blocks", "none")
+		return Errorf("blocks", "must not be empty")
 	}
 	for i, b := range c.Blocks {
 		if err := b.Validate(c.Clients); err != nil {
 			return At(index("blocks", i), err)
 		}
 		if most := max(1, len(l.Of(c.Build))); b.Layout >= most {
-			return Errorf(index("blocks", i)+".layout", "%d: its build has %d", b.Layout, most)
+			return Errorf(index("blocks", i)+".layout", "%d: must be less than %d, the number of layouts of its build", b.Layout, most)
 		}
 	}
 	for i, p := range c.Profiles {
 		place := index("profiles", i)
 		if len(p.Files) == 0 {
-			return Errorf(place+".files", "none")
+			return Errorf(place+".files", "must not be empty")
 		}
 		for j, f := range p.Files {
 			if !filepath.IsLocal(f) {
-				return Errorf(index(place+".files", j), "%q: leaves the folder of the result", f)
+				return Errorf(index(place+".files", j), "%q: must be a path inside the folder of the result", f)
 			}
 		}
 		if p.First > len(c.Blocks)-p.Blocks {
-			return Errorf(place+".first_block", "%d: of %d blocks, %d must follow", p.First, len(c.Blocks), p.Blocks)
+			return Errorf(place+".first_block", "%d: the cell has only %d blocks, and %d are profiled", p.First, len(c.Blocks), p.Blocks)
 		}
 	}
 	return nil
 }
 
-// MaxSoftware is how many entries a result has at most about software.
+// MaxSoftware is the maximum number of entries in Cell.Software.
 const MaxSoftware = 32
 
-// ValidateHead checks what is known of a cell before it is measured.
+// ValidateHead is the part of the validation that does not need measured blocks.
 func (c Cell) ValidateHead() error {
 	most := maxCount / int64(max(1, c.Clients))
 	switch {
 	case c.Model.Up == "" && (c.UpTensors != 0 || c.UpBytes != 0):
-		return Errorf("up", "none, of %d tensors and %d bytes", c.UpTensors, c.UpBytes)
+		return Errorf("up", "missing, although the update has %d tensors and %d bytes", c.UpTensors, c.UpBytes)
 	case c.Model.Bytes > most:
-		return Errorf("model_bytes", "%d: not a count of a run", c.Model.Bytes)
+		return Errorf("model_bytes", "%d: must be at most %d", c.Model.Bytes, most)
 	case c.UpBytes > most:
-		return Errorf("up_bytes", "%d: not a count of a run", c.UpBytes)
+		return Errorf("up_bytes", "%d: must be at most %d", c.UpBytes, most)
 	case c.Train != "" && c.Language == "":
-		return Errorf("train", "of workers that are not in Python")
+		return Errorf("train", "must be absent, because the workers are not in Python")
 	case c.Unproved != "" && c.Peer == "":
-		return Errorf("unproved", "%.40q: of a cell that no peer has run", c.Unproved)
+		return Errorf("unproved", "%.40q: must be absent, because no peer ran the cell", c.Unproved)
 	case len(c.Software) > MaxSoftware:
-		return Errorf("software", "%d entries, and at most %d are read", len(c.Software), MaxSoftware)
+		return Errorf("software", "%d entries: must be at most %d", len(c.Software), MaxSoftware)
 	}
 	return nil
 }
 
-// Validate checks what the tags of single fields of a block cannot say, of a cell with so
-// many clients.
+// Validate checks conditions that the tags of a block's fields cannot express. clients is the
+// number of clients of its cell.
 func (b Block) Validate(clients int) error {
 	rounds := len(b.Round)
 	if rounds == 0 {
@@ -161,15 +160,15 @@ func (b Block) Validate(clients int) error {
 	for _, of := range []struct {
 		place string
 		n     int
-		apart bool // the times begin and end in two processes
+		apart bool // the times begin in one process and end in another
 	}{{"train_ns", len(b.Train), false}, {"rtt_ns", len(b.RTT), false}, {"down_ns", len(b.Down), true}, {"up_ns", len(b.Up), true}} {
 		switch all := rounds * clients; {
 		case of.apart && !b.OneClock():
 			if of.n > 0 {
-				return Errorf(of.place, "%d samples, although a process read another clock", of.n)
+				return Errorf(of.place, "%d samples: must be absent, because a process has other_clock", of.n)
 			}
 		case of.n != all && (of.n != len(b.Train) || !isThinned(of.n, rounds, clients)):
-			return Errorf(of.place, "%d samples: must be %d for %d rounds of %d clients, or those of every k-th client", of.n, all, rounds, clients)
+			return Errorf(of.place, "%d samples: must be %d for %d rounds of %d clients, or fewer if only every k-th client is kept", of.n, all, rounds, clients)
 		}
 	}
 	for name := range b.Phases {
@@ -183,8 +182,8 @@ func (b Block) Validate(clients int) error {
 	return nil
 }
 
-// isThinned reports whether so many times of rounds are those of every k-th client, for
-// some k: builds differ in how many they keep.
+// isThinned reports whether keeping every k-th client gives this number of times, for any k,
+// because builds choose k differently.
 func isThinned(times, rounds, clients int) bool {
 	n := times / rounds
 	if n < 1 || n*rounds != times || n > clients {
@@ -204,12 +203,12 @@ func (t *Timeline) validate() error {
 		{"round_start_ns", len(t.RoundStart), len(t.Rounds)}, {"round_end_ns", len(t.RoundEnd), len(t.Rounds)},
 	} {
 		if c.got != c.want {
-			return Errorf(c.place, "%d entries: must be %d, one for each span or round", c.got, c.want)
+			return Errorf(c.place, "%d entries: must be %d, one per span or round", c.got, c.want)
 		}
 	}
 	for i := range n {
 		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
-			return Errorf(index("process", i), "%d: there are %d processes", t.Process[i], len(t.Processes))
+			return Errorf(index("process", i), "%d: must be the index of one of %d processes", t.Process[i], len(t.Processes))
 		}
 		if t.End[i] < t.Start[i] {
 			return Errorf(index("end_ns", i), "%d: the span begins at %d", t.End[i], t.Start[i])

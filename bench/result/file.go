@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile is the largest result that is read, decompressed, in bytes.
+// maxFile is the maximum size of a decompressed result file, in bytes.
 const maxFile = 1 << 30
 
-// ReadFile reads a result, which may be compressed by gzip, and validates it.
-// Errors are one line with the names of the file and of the field.
+// ReadFile reads and validates a result file, which may be compressed by gzip. Errors are one line
+// with the names of the file and of the invalid field.
 func ReadFile(path string) (*Result, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -36,9 +36,9 @@ func ReadFile(path string) (*Result, error) {
 	return r, nil
 }
 
-var errLarge = fmt.Errorf("larger than %d bytes: not a result of ipcbench", maxFile)
+var errLarge = fmt.Errorf("larger than %d bytes: not an ipcbench result", maxFile)
 
-// Peek returns how the file begins, decompressed: enough to see that it is JSON.
+// Peek returns up to 512 bytes from the start of a file, decompressed, to recognize JSON.
 func Peek(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func Peek(path string) ([]byte, error) {
 	return start, nil
 }
 
-// begin returns how the file begins, and all of it, decompressed.
+// begin returns the first headBytes of f, and a reader of all of f, both decompressed.
 func begin(f *os.File) (start []byte, plain *bufio.Reader, err error) {
 	if plain, err = decompress(bufio.NewReader(f)); err != nil {
 		return nil, nil, err
@@ -71,38 +71,38 @@ func read(f *os.File) (*Result, error) {
 	if info.Mode().IsRegular() && info.Size() > maxFile {
 		return nil, errLarge
 	}
-	// What cannot be a result is not read to its end: a device has none.
+	// Reject other files by their first bytes, because a device may never end.
 	head, plain, err := begin(f)
 	if err != nil {
 		return nil, err
 	}
 	switch start := bytes.TrimLeft(head, " \t\r\n"); {
-	case len(start) == 0 && len(head) == headBytes: // and perhaps a gigabyte more of nothing
-		return nil, errors.New("begins with white space only: not a result of ipcbench")
+	case len(start) == 0 && len(head) == headBytes: // perhaps followed by another gigabyte of spaces
+		return nil, errors.New("begins with white space only: not an ipcbench result")
 	case len(start) == 0:
-		return nil, errors.New("empty file: not a result of ipcbench")
+		return nil, errors.New("empty file: not an ipcbench result")
 	case start[0] != '{':
-		return nil, fmt.Errorf("begins with %q, where { belongs: not a result of ipcbench", start[0])
+		return nil, fmt.Errorf("begins with %q instead of {: not an ipcbench result", start[0])
 	}
 	return decode(plain)
 }
 
-// headBytes is how much is looked at first.
+// headBytes is the size of the start of a file that is examined first.
 const headBytes = 512
 
-// gzipMagic begins every file that gzip has compressed.
+// gzipMagic is the start of every gzip file.
 const gzipMagic = "\x1f\x8b"
 
-// decompress returns what the file holds, whatever its name.
+// decompress returns a reader of f's content, decompressed if f begins like a gzip file.
 func decompress(f *bufio.Reader) (*bufio.Reader, error) {
 	if magic, err := f.Peek(len(gzipMagic)); err != nil || string(magic) != gzipMagic {
-		return f, nil // an error comes again
+		return f, nil // the next read returns err again
 	}
 	z, err := gzip.NewReader(f)
 	return bufio.NewReader(zipped{z}), zipError(err)
 }
 
-// zipped is a gzip.Reader whose errors say what is wrong with the file.
+// zipped is a gzip.Reader with errors for users.
 type zipped struct{ z *gzip.Reader }
 
 func (z zipped) Read(b []byte) (int, error) {
@@ -115,13 +115,13 @@ func zipError(err error) error {
 	case err == nil || err == io.EOF:
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("truncated: ends in the midst of what gzip has compressed")
+		return errors.New("truncated: the gzip data is incomplete")
 	}
 	return fmt.Errorf("damaged: %w", err)
 }
 
-// Strict has the options by which results are read, and what programs exchange of them:
-// durations are numbers of nanoseconds, and keys that the reader does not know are refused.
+// Strict returns the JSON options for reading results, and orders and answers that contain
+// parts of them: durations are numbers of nanoseconds, and unknown keys are errors.
 func Strict() json.Options {
 	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
 }
@@ -133,25 +133,25 @@ func decode(text io.Reader) (*Result, error) {
 	switch {
 	case limited.N <= 0:
 		return nil, errLarge
-	case r.Schema != 0 && r.Schema != Schema: // it has other keys too, which are no error
-		return nil, fmt.Errorf("schema: version %d: this ipcbench reads version %d alone: measure again, or take the ipcbench that wrote it", r.Schema, Schema)
+	case r.Schema != 0 && r.Schema != Schema: // report the version, not the other schema's unknown keys
+		return nil, fmt.Errorf("schema: version %d: this ipcbench reads only version %d: measure again, or use the ipcbench that wrote it", r.Schema, Schema)
 	case r.Schema == 0 && (err == nil || errors.Is(err, json.ErrUnknownName)):
-		return nil, errors.New("schema: missing: not a result of ipcbench")
+		return nil, errors.New("schema: missing: not an ipcbench result")
 	case err != nil:
 		return nil, Located(err)
 	}
-	r.settle()
+	r.upgrade()
 	return r, r.Validate()
 }
 
-// Stem returns the path of a result without what its name ends in. The files that
-// belong to a result have names that begin so.
+// Stem returns the path of a result without .json, .gz or .json.gz. Files that belong to the
+// result, such as profiles, have names that begin with it.
 func Stem(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".json")
 }
 
-// WriteFile writes the result as JSON, compressed if path ends in .gz. The file
-// appears complete or not at all.
+// WriteFile writes the result as JSON, compressed if path ends in .gz. After an error, path is
+// unchanged.
 func (r *Result) WriteFile(path string) error {
 	write := r.Write
 	if strings.HasSuffix(path, ".gz") {
@@ -159,7 +159,7 @@ func (r *Result) WriteFile(path string) error {
 	}
 	err := ReplaceFile(path, write)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: what stood in %s before is unharmed; make room, or choose a place that has some with --out", err, path)
+		return fmt.Errorf("%w: the previous %s is unchanged; free some space or write elsewhere with --out", err, path)
 	}
 	return err
 }
@@ -172,8 +172,8 @@ func (r *Result) writeZipped(w io.Writer) error {
 	return errors.Join(r.Write(z), z.Close())
 }
 
-// Write writes the result as JSON, its samples a line each. What ReadFile would
-// refuse is not written.
+// Write writes the result as JSON, with each list of samples on one line. An invalid result is
+// an error, because ReadFile would reject it.
 func (r *Result) Write(w io.Writer) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -187,19 +187,18 @@ func (r *Result) Write(w io.Writer) error {
 		return fmt.Errorf("result: lay out the result: %w", err)
 	}
 	b.WriteByte('\n')
-	return b.Flush() // holds the first error of all writes
+	return b.Flush() // returns the first error of all writes
 }
 
-// levelOfBlocks is how deep the fields of a block lie.
+// levelOfBlocks is the nesting depth of a block's fields.
 const levelOfBlocks = 5
 
-// layOut indents compact JSON. A value without a list or an object in it is written in one
-// line: each list, so that samples can be looked at and compared, and inside of blocks
-// each object.
+// layOut indents compact JSON. A list without lists or objects in it is written on one line, for
+// reading and diffing samples. Inside blocks, so is such an object.
 func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 	opening := text[0]
 	list, object := opening == '[', opening == '{'
-	oneLine := list || level >= levelOfBlocks // unless something is in it
+	oneLine := list || level >= levelOfBlocks // if no list or object is inside
 	if !list && !object || len(text) == len("{}") || oneLine && !bytes.ContainsAny(text[1:], "[{") {
 		_, err := w.Write(text)
 		return err
@@ -235,9 +234,9 @@ func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 	return w.WriteByte(text[len(text)-1])
 }
 
-// ReplaceFile writes a file beside path and renames it to path once write has
-// succeeded, so that nobody sees half of it. What is no regular file, such as a
-// pipe, is written to as it is.
+// ReplaceFile calls write with a new file and renames it to path after success, so that path
+// never has partial content. After an error, it removes the new file. If path is not a regular
+// file, such as a pipe, write gets path itself.
 func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -251,7 +250,7 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	if err = write(f); err == nil {
-		err = f.Sync() // or a crash might leave an empty file under the name
+		err = f.Sync() // without it, a crash might leave an empty file at path
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
@@ -262,8 +261,8 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
-// TryWrite tries whether a result could be written to path, and whether a result may
-// name it, as one with profiles does. It leaves nothing behind.
+// TryWrite returns an error if a result cannot be written to path, or cannot contain path, as a
+// result with profiles does. It leaves no file.
 func TryWrite(path string) error {
 	if err := CheckText(path); err != nil {
 		return err
@@ -275,9 +274,8 @@ func TryWrite(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// beside creates a file whose name begins with path, and that nothing else has:
-// one that a killed process has left is in nobody's way. Unlike os.CreateTemp, it
-// leaves who may read it to the umask.
+// beside creates a file with a random new name that begins with path, so that files of killed
+// processes do no harm. Unlike with os.CreateTemp, the umask determines the permissions.
 func beside(path string) (f *os.File, err error) {
 	for range 100 {
 		f, err = os.OpenFile(fmt.Sprintf("%s.tmp%08x", path, rand.Uint32()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

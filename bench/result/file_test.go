@@ -23,7 +23,7 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// everyField has retired keys compared, too, whose structs are embedded.
+// everyField makes comparisons include the unexported embedded structs of retired keys.
 var everyField = gocmp.Exporter(func(reflect.Type) bool { return true })
 
 // tiny returns a result with one cell of two rounds by one client.
@@ -62,7 +62,7 @@ func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
 	want := tiny()
-	for range 2 { // the second time replaces the first
+	for range 2 { // the second write replaces the first
 		check.Must(t, want.WriteFile(path))
 	}
 	got := check.Value(ReadFile(path))(t)
@@ -73,8 +73,8 @@ func TestFile(t *testing.T) {
 	check.That(t, len(entries) == 1, "got %d files, want one", len(entries))
 }
 
-// TestComparedClocks: a file of a build that compared the clocks of hosts is read as if
-// this build had written it, and nothing of the comparison is written again.
+// TestComparedClocks: a file of an older build that compared hosts' clocks is read as if this build had written it. The
+// comparison itself is not written again.
 func TestComparedClocks(t *testing.T) {
 	r := tiny()
 	r.Hosts = []Host{{Name: "server", Server: true}, {Name: "h2"}}
@@ -98,8 +98,8 @@ func TestComparedClocks(t *testing.T) {
 	}
 }
 
-// TestReplaceFile: what fails leaves the old file and nothing else, and what a killed process
-// has left beside it is in nobody's way, whatever the process ids.
+// TestReplaceFile: a failed write leaves the old file and nothing else. Files left by a killed process do not get in
+// the way, whatever their process ids.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
@@ -124,8 +124,8 @@ func TestReplaceFile(t *testing.T) {
 	check.That(t, err == nil && !info.Mode().IsRegular(), "/dev/null was replaced")
 }
 
-// TestBadFile: a result that was cut, edited by hand or made by another version
-// is refused by the name of the field.
+// TestBadFile: a result that was cut, edited by hand or made by another version is rejected with a short error that
+// names the place.
 func TestBadFile(t *testing.T) {
 	good := text(t, tiny())
 	replace := func(old, new string) string {
@@ -139,52 +139,52 @@ func TestBadFile(t *testing.T) {
 	tests := []struct {
 		name, text, want string
 	}{
-		{"empty", " \n", "empty file: not a result of ipcbench"},
-		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
-		{"an older schema", replace(`"schema": 4`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads version 4 alone: measure again"},
-		{"a newer schema", replace(`"schema": 4`, `"schema": 5, "more": [1]`), "schema: version 5: this ipcbench reads version 4 alone: measure again"},
-		{"not JSON", "hello", "begins with 'h', where { belongs: not a result of ipcbench"},
+		{"empty", " \n", "empty file: not an ipcbench result"},
+		{"not a result", `{"a": 1}`, "schema: missing: not an ipcbench result"},
+		{"an older schema", replace(`"schema": 4`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads only version 4: measure again"},
+		{"a newer schema", replace(`"schema": 4`, `"schema": 5, "more": [1]`), "schema: version 5: this ipcbench reads only version 4: measure again"},
+		{"not JSON", "hello", "begins with 'h' instead of {: not an ipcbench result"},
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
-		{"a list", "[1]", "begins with '[', where { belongs"},
+		{"a list", "[1]", "begins with '[' instead of {"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns"},
-		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: holds a JSON number 1e999 where float64 belongs"},
-		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
+		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: must be float64, not JSON number 1e999"},
+		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: must be int64, not JSON string"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0].blocks[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
-		{"no cells", `{"schema": 4, "plan": {"blocks": 1, "span_room": 1}}`, "cells: none"},
-		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: not from 1 to 10000"},
+		{"no cells", `{"schema": 4, "plan": {"blocks": 1, "span_room": 1}}`, "cells: must not be empty"},
+		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: must be from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: must be a positive number"},
 		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": must be s or B/s`},
 		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: must be 2 for 2 rounds of 1 clients"},
-		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: not a duration"},
-		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: not a duration of a run"},
+		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: must be from 1 to 2592000000000000"},
+		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: must be from 0 to 2592000000000000"},
 		{"no cipher", replace("TLS_AES_128_GCM_SHA256", ""), "cells[0].blocks[0].tls.cipher: empty"},
 		{"a place to listen", replace(`"arch": ""`, `"arch": "", "listen": "0.0.0.0"`), `environment.listen: "0.0.0.0": must be off loopback or off loopback, insecure`},
 		{"values", replace(`"model": "cnn"`, `"values": "file", "model": "cnn"`), `cells[0].values: "file": must be uniform or normal`},
 		{"scenario", replace(`"model": "cnn"`, `"scenario": "fedavg", "model": "cnn"`), `cells[0].scenario: "fedavg": must be sync`},
-		{"density", replace(`"model": "cnn"`, `"coding": {"density_down": 1.1}, "model": "cnn"`), `cells[0].coding.density_down: 1.1: not from 0 to 1`},
+		{"density", replace(`"model": "cnn"`, `"coding": {"density_down": 1.1}, "model": "cnn"`), `cells[0].coding.density_down: 1.1: must be from 0 to 1`},
 		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
-		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: not from 1 to 100000"},
-		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: none, of 6 tensors and 0 bytes"},
+		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: must be from 1 to 100000"},
+		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: missing, although the update has 6 tensors and 0 bytes"},
 		{"build", replace(`"model": "cnn"`, `"build": "other", "model": "cnn"`), `cells[0].build: "other": must be base or head`},
-		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: its build has 1"},
-		{"no layouts", layouts(``, ``), "layouts.base: none"},
-		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: none"},
+		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: must be less than 1, the number of layouts of its build"},
+		{"no layouts", layouts(``, ``), "layouts.base: must not be empty"},
+		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: must not be empty"},
 		{"layout without a name", layouts(`{"file": "", "sha256": "`+sum+`"}`, ``), "layouts.base[0].file: empty"},
 		{"layout's digest", layouts(`{"file": "a", "sha256": "`+sum[1:]+`"}`, ``), "layouts.base[0].sha256: "},
 		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1]: the same as base[0]: "},
-		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: not a count of a run"},
-		{"a field twice", replace(`"elapsed_ns"`, `"schema": 4, "elapsed_ns"`), "schema: stands twice"},
-		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: stands twice"},
+		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: must be from -1125899906842624 to 1125899906842624"},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 4, "elapsed_ns"`), "schema: duplicate key"},
+		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: duplicate key"},
 		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), `unknown field "SCHEMA"`},
-		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan: holds a JSON array"},
+		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan: must be result.Plan, not JSON array"},
 		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
-		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan: holds a JSON array"},
+		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan: must be result.Plan, not JSON array"},
 		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: missing"},
-		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long, and at most 65536"},
+		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long: must be at most 65536"},
 		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), "hosts[1]: the same as hosts[0]: a"},
 		{"a host without a name", replace(`"elapsed_ns"`, `"hosts": [{"name": ""}], "elapsed_ns"`), "hosts[0].name: empty"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
@@ -203,7 +203,7 @@ func TestBadFile(t *testing.T) {
 	check.That(t, os.IsNotExist(err), "got %v of a file that is not there", err)
 }
 
-// oneLine checks that an error is a short line of text, which begins with the place.
+// oneLine checks that an error is one line of printable text that begins with place.
 func oneLine(t testing.TB, err error, place string) {
 	t.Helper()
 	check.Need(t, err != nil, "no error, want one of %s", place)
@@ -212,7 +212,7 @@ func oneLine(t testing.TB, err error, place string) {
 		"got %q, want one line that begins with %q", said, place)
 }
 
-// full returns a result with a cell that has what cells of most runs do not have.
+// full returns a result that also has the optional fields.
 func full() *Result {
 	r := tiny()
 	c := &r.Cells[0]
@@ -228,10 +228,10 @@ func full() *Result {
 	return r
 }
 
-// anyNumber are fields that hold it.
+// anyNumber matches the paths of fields that may hold any number.
 var anyNumber = regexp.MustCompile(`seed$|\.counts\.|timeline\.(client|lane|start_ns)\[|coding\.(bound|error_up\.)`)
 
-// visit calls try with the path of every value in a tree of JSON, and of what it is in.
+// visit calls try with the path of every value in a tree of JSON, and the path of its parent.
 func visit(path string, v any, set func(any), try func(path, in, key string, v any, set func(any))) {
 	switch of := v.(type) {
 	case map[string]any:
@@ -249,14 +249,13 @@ func visit(path string, v any, set func(any), try func(path, in, key string, v a
 	}
 }
 
-// TestEveryField: each field of a result that holds what is of another kind, no number,
-// beyond its limits, or text that a terminal, a page or a log would obey, is refused by its
-// name, and so is one that stands twice, or under a hostile name.
+// TestEveryField: a field is rejected by name if it has the wrong kind, is beyond its limits, or holds text that a
+// terminal, a page or a log would interpret. A duplicate key and a hostile key are rejected too.
 func TestEveryField(t *testing.T) {
 	check.Must(t, full().Validate())
 	var tree map[string]any
 	check.Must(t, json.Unmarshal([]byte(text(t, full())), &tree))
-	delete(tree, "schema") // which comes first, and then the others by their names
+	delete(tree, "schema") // schema comes first in the file, then the other keys in alphabetical order
 	kinds := map[reflect.Kind][]string{
 		reflect.String: {"7", `"\u001b]0;owned\u0007"`, `"a\n::error::owned"`, `"a\u0000"`,
 			"\"a\u009b2J\"", "\"a\u202eb\"", "\"a\u200bb\"", "\"a\xff\"", `"` + strings.Repeat("x", maxText+1) + `"`},
@@ -282,21 +281,20 @@ func TestEveryField(t *testing.T) {
 		}
 		if key != "" {
 			value := check.Value(json.Marshal(v))(t)
-			refused(fmt.Sprintf("%s,%q:%s", value, key, value), path+": stands twice")
+			refused(fmt.Sprintf("%s,%q:%s", value, key, value), path+": duplicate key")
 			refused(string(value)+`,"\u001b[2J":1`, in)
 		}
 	})
 }
 
-// TestEndless: what is too large for a result, or has no end, is refused before it
-// is read.
+// TestEndless: a file that is too large or endless is rejected before it is read.
 func TestEndless(t *testing.T) {
 	sparse := filepath.Join(t.TempDir(), "sparse.json")
 	check.Must(t, os.WriteFile(sparse, []byte("{"), 0o600))
 	check.Must(t, os.Truncate(sparse, maxFile+1))
 	before := heap()
 	for path, want := range map[string]string{
-		sparse:      "larger than 1073741824 bytes: not a result of ipcbench",
+		sparse:      "larger than 1073741824 bytes: not an ipcbench result",
 		"/dev/zero": `begins with '\x00'`,
 	} {
 		check.Fails(t, check.Err(ReadFile(path)), want, path)
@@ -305,7 +303,6 @@ func TestEndless(t *testing.T) {
 	check.That(t, n <= 1<<20, "%d bytes were allocated", n)
 }
 
-// heap returns how much this process has allocated.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -322,8 +319,7 @@ func TestSameCellTwice(t *testing.T) {
 
 func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }
 
-// FuzzDecode: no bytes make a reader panic, and what it accepts is written and
-// read again unchanged.
+// FuzzDecode: no input makes the decoder panic, and a result that it accepts is unchanged after writing and reading.
 func FuzzDecode(f *testing.F) {
 	check.Must(f, check.Err(decodeAll([]byte(smallest))))
 	f.Add([]byte(text(f, tiny())))
@@ -340,13 +336,13 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// smallest is a result with a cell and a canary, as short as a fuzzer wants it.
+// smallest is a result with a cell and a canary, as short as possible for the fuzzer.
 const smallest = `{"schema":4,"plan":{"blocks":1,"span_room":1},"cells":[` + smallestCell + `],"canary":{"slowdown":1,"same":` + smallestCell + `,"slow":` + smallestCell + `}}`
 
 const smallestCell = `{"transport":"t","variant":"t","model":"m","workers":1,"lanes_per_process":1,"clients":1,"depth":1,"blocks":[{"round_ns":[5,6],"train_ns":[1,1],` +
 	`"rtt_ns":[2,2],"down_ns":[1,1],"up_ns":[1,1],"phases_ns":{"train":2},"processes":[{}]}]}`
 
-// FuzzFile: no file makes a reader panic, be it compressed.
+// FuzzFile: no file, compressed or not, makes the reader panic.
 func FuzzFile(f *testing.F) {
 	small := zippedText(f, smallest)
 	f.Add(small)

@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPlace is how many bytes of the place of an error are shown.
+// maxPlace is the length at which the place in an error is cut, in bytes.
 const maxPlace = 100
 
-// placeOf returns a pointer as errors name places, such as cells[3].blocks[0].round_ns[7].
-// The names in it are whatever a file holds.
+// placeOf formats a pointer for errors, such as cells[3].blocks[0].round_ns[7]. It makes names
+// printable, because they come from the file.
 func placeOf(p jsontext.Pointer) string {
 	var place strings.Builder
 	for name := range p.Tokens() {
@@ -33,7 +33,8 @@ func placeOf(p jsontext.Pointer) string {
 	return place.String()
 }
 
-// Located says what is wrong with a text that was read, and where, without a word about Go.
+// Located converts an error of package json to one with the place and the problem, for users
+// who do not know Go. It returns other errors as they are.
 func Located(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
@@ -52,18 +53,18 @@ func Located(err error) error {
 		return At(place, wrong.Err)
 	}
 	kind := map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "string", '0': "number", '{': "object", '[': "array"}[wrong.JSONKind]
-	if wrong.JSONValue != nil { // a number may be too large
+	if wrong.JSONValue != nil { // for example, a number that is too large
 		kind = fmt.Sprintf("%s %.40s", kind, Printable(string(wrong.JSONValue)))
 	}
-	return At(place, fmt.Errorf("holds a JSON %s where %v belongs", kind, wrong.GoType))
+	return At(place, fmt.Errorf("must be %v, not JSON %s", wrong.GoType, kind))
 }
 
-// atPlace says where a text is not JSON.
+// atPlace returns an error that states where a text is not valid JSON.
 func atPlace(e *jsontext.SyntacticError) error {
 	place := placeOf(e.JSONPointer)
 	switch {
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
-		return fmt.Errorf("%s: stands twice", place)
+		return fmt.Errorf("%s: duplicate key", place)
 	case errors.Is(e.Err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, cmp.Or(place, "the text"))
 	}

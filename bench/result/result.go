@@ -11,94 +11,92 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// Schema is the version of the result format. Files of another one are refused. Keys are
-// only ever added: one that is absent is what it was before there was the key.
+// Schema is the version of the result format. Files of other versions are rejected. Keys are
+// only added; a file without a new key keeps its meaning.
 const Schema = 4
 
-// SocketBuffer is the buffer of a socket that transports ask for, in bytes.
+// SocketBuffer is the socket buffer size that transports request, in bytes.
 const SocketBuffer = 1 << 20
 
-// A Result is everything that one run measured: raw samples, and what is needed
-// to judge them.
+// A Result holds the raw samples of one run, its settings and its environment.
 //
-// Statistics are computed from it by whoever reads it, so that a
-// better statistic needs no new run. Times are nanoseconds, sizes bytes.
+// Reports compute statistics from it, so better statistics need no new run. Durations are
+// nanoseconds, sizes bytes.
 type Result struct {
 	// version of this format
 	Schema int `json:"schema"`
-	// the command as it was typed, and behind it the flags that came from a file of settings;
-	// in older results, from variables too
+	// the command line as typed, followed by flags from a file of settings; in older results,
+	// also from environment variables
 	Command []string `json:"command"`
-	// when the run began, as RFC 3339 has it, in UTC
+	// start of the run, in UTC and the format of RFC 3339
 	Started time.Time `json:"started"`
-	// how long the whole run took
+	// duration of the whole run
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// why the run ended early; absent if it ran to its end
+	// reason why the run ended early; absent if it is complete
 	Partial string `json:"partial,omitempty"`
 	// all settings of the run, defaults included
 	Plan Plan `json:"plan"`
-	// the machine, and the build of ipcbench
+	// the machine and the build of ipcbench
 	Environment machine.Environment `json:"environment"`
-	// of a run with agents: the server's host, and then those of the agents, in order of rank
-	// and name
+	// the server's host, then the agents' hosts, ordered by rank and name; absent without
+	// agents
 	Hosts []Host `json:"hosts,omitempty"`
-	// limits of this machine, measured between the blocks
+	// limits of this machine, measured between blocks
 	Floors []Floor `json:"floors"`
-	// what was measured; a cell is one transport with one model and one number of workers and
-	// clients
+	// the measured cells; a cell is a combination of transport, model, workers, clients and other
+	// settings
 	Cells []Cell `json:"cells"`
-	// cells that were asked for and not measured
+	// requested cells that cannot run; absent if there are none
 	Skipped []Skipped `json:"skipped,omitempty"`
 
-	// what the machine would spoil, as `ipcbench doctor` found before the run: the checks that
-	// were not `ok`
+	// checks by `ipcbench doctor` before the run that were not `ok`: properties of the machine
+	// that distort measurements
 	Doctor checks `json:"doctor,omitempty"`
 
-	// of a run with `--against`: the environment that the other build saw, on the same machine
-	// and with its own commit
+	// environment of the other build: the same machine, its own commit; absent without
+	// `--against`
 	Against *machine.Environment `json:"against,omitempty"`
 
-	// of a run with `--against`: the files of both builds; absent from older files, which had
-	// one each
+	// executables of both builds; absent without `--against`, and in older files, which had one
+	// per build
 	Layouts *Layouts `json:"layouts,omitempty"`
 
-	// of a run with `--canary`: two copies of one cell that test the gate
+	// two copies of one cell that test the gate; absent without `--canary`
 	Canary *Canary `json:"canary,omitempty"`
 }
 
-// A Skipped is a cell that was left out of a run because it does not fit.
+// A Skipped is a requested cell that was not measured, because it cannot run.
 type Skipped struct {
 	Transport string `json:"transport"`    // name of the transport
 	Variant   string `json:"variant"`      // the transport with its settings
 	Model     string `json:"model"`        // name of the model
-	Up        string `json:"up,omitempty"` // name of the update, where it is unlike the model
+	Up        string `json:"up,omitempty"` // name of the update; absent if it has the model's tensors
 	Workers   int    `json:"workers"`      // number of workers
 	Clients   int    `json:"clients"`      // number of clients
 
-	PerProcess int    `json:"lanes_per_process"` // number of workers in one process
-	Depth      int    `json:"depth"`             // as of a cell
-	Setup             // its keys are among these, as in a cell
-	Why        string `json:"why"` // the reason, and what to try instead
+	PerProcess int    `json:"lanes_per_process"` // number of lanes in each worker process
+	Depth      int    `json:"depth"`             // updates that one worker may have pending, see Cell
+	Setup             // keys of Setup, stored in this object
+	Why        string `json:"why"` // the reason, and a remedy
 }
 
-// ID names the cell as that of one that was measured.
+// ID returns the ID that the cell would have if it had been measured, see [Cell.ID].
 func (s Skipped) ID() string {
 	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}.ID()
 }
 
-// A Canary is two copies of one of the cells, which tell whether a gate works.
+// A Canary holds two copies of one cell, which test whether the gate works.
 type Canary struct {
-	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // by how much rounds of the slow copy were made longer; 0.2 is 20 %
-	Same     Cell    `json:"same"`                                 // a copy that is the same: a gate that fails for it is wrong
-	Slow     Cell    `json:"slow"`                                 // a copy that was slowed down: a gate that passes it is wrong
+	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // slowdown of the rounds of `slow`; 0.2 means 20 %
+	Same     Cell    `json:"same"`                                 // identical copy, which the gate must pass
+	Slow     Cell    `json:"slow"`                                 // slowed copy, which the gate must fail
 }
 
-// Pairs returns what a gate is to be tried on: two results of interleaved
-// builds, in the first of which they are the same, and in the second of which the
-// head is slower. There are none if the run had no canary.
+// Pairs returns two results of interleaved builds to test a gate on: in same, base and head are
+// alike; in slow, head is slower. It is an error if r has no canary.
 func (r *Result) Pairs() (same, slow *Result, err error) {
 	if r.Canary == nil {
-		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or broken off")
+		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or was interrupted")
 	}
 	of := func(head Cell) (*Result, error) {
 		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
@@ -107,7 +105,7 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 		}
 		pair := *r
 		pair.Plan.Interleaved, pair.Canary = true, nil
-		if r.Layouts != nil { // both ran in those of head
+		if r.Layouts != nil { // both copies ran in the layouts of head
 			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
 		}
 		base := r.Cells[i]
@@ -125,80 +123,80 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 type Plan struct {
 	// `quick`, `default` or `thorough`
 	Mode string `json:"mode"`
-	// version of the rules by which a block is measured; blocks of different versions must not
-	// be compared
+	// version of the rules for measuring a block; blocks of different versions must not be
+	// compared
 	Rules int `json:"rules"`
 	// seed of the data
 	Seed uint64 `json:"seed"`
-	// seed of the order of the blocks; drawn for each run, unless the user gives it
+	// seed of the order of the blocks, drawn at random unless the user set it
 	//
-	// Zero has the run draw one.
+	// Before the run, zero means that it draws one.
 	OrderSeed uint64 `json:"order_seed"`
-	// the fewest blocks that each cell gets
+	// minimum number of blocks per cell
 	Blocks int `json:"blocks" flag:"--blocks" check:"1..10000"`
-	// timed rounds of each cell; absent if `time_ns` decides
+	// timed rounds per cell; absent if `time_ns` determines the number
 	Rounds int `json:"rounds,omitempty" flag:"--rounds" check:"0..100000"`
-	// timed rounds of a block at least; 3 if absent
+	// minimum number of timed rounds per block; absent means 3
 	Least int `json:"least_rounds,omitempty" check:"0..100000"`
-	// rounds at the start of a block that do not count, besides the first two
+	// warm-up rounds per block, untimed, after the first two rounds
 	Warmup int `json:"warmup" flag:"--warmup" check:"0..10000"`
-	// the least time that these and the first two rounds take; it does not apply if `warmup`
-	// is 0 or the rounds are counted
+	// minimum duration of the warm-up and the first two rounds; ignored if `warmup` is 0 or
+	// `rounds` is present
 	WarmTime time.Duration `json:"warmup_ns,omitempty"`
-	// the most time that a cell spends in timed rounds, averaged over the cells with the same
-	// model, workers and clients
+	// maximum time in timed rounds per cell; cells with the same model, workers and clients
+	// share their total
 	Time time.Duration `json:"time_ns" flag:"--time"`
-	// a cell needs no more blocks when its median round is known this well; 0.05 is ±5 %; 0: a
-	// cell ends after `blocks`
+	// precision of the median round at which a cell ends; 0.05 means ±5 %; 0 means that it ends
+	// after `blocks`
 	//
 	// It is the relative half-width of the interval of the median round.
 	Precision float64 `json:"precision" flag:"--precision" check:"0..100" unit:"share"`
-	// how often all data of a round is checked: `sample` is every eighth round, `all` every
-	// second one
+	// rounds whose data is all checked: `sample` (every eighth) or `all` (every second)
 	Verify string `json:"verify"`
-	// server and workers have processors of their own
+	// server and workers were pinned to separate processors
 	Pin bool `json:"pin"`
-	// how many spans each process can record
+	// number of spans that each process can record
 	Samples int `json:"span_room" flag:"room for spans" check:"1..268435456"`
-	// a round in which nothing moves for this long ends the run; absent if ipcbench chooses it
+	// time without progress in a round that ends the run; absent if ipcbench chooses it
 	//
 	// Zero means the default of package trainer.
 	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
-	// blocks of two builds were measured in turn
+	// blocks of two builds were measured alternately
 	Interleaved bool `json:"interleaved,omitempty"`
 	retiredPlan
 }
 
-// A Floor is a limit of the machine, measured between the cells.
+// A Floor is a limit of the machine without a transport, measured between blocks.
 type Floor struct {
 	// `copy`, `first-touch`, `unix-stream`, `unix-pingpong`, `tcp-stream`, `tcp-pingpong`,
-	// `tls-stream`, `futex`, `rpc-empty` or `work`; docs/measuring.md says what each is
+	// `tls-stream`, `futex`, `rpc-empty` or `work`; docs/measuring.md describes each
 	Name string `json:"name" check:"name"`
-	// the condition that was fastest, where several were tried, such as the size of a write
+	// fastest of several conditions, such as a size of writes, or one that ends in `,cached`
+	// because its memory fit in a cache; else absent
 	Condition string `json:"condition,omitempty"`
-	// unit of the samples: `s` (seconds) or `B/s` (bytes a second)
+	// unit of the samples: `s` (seconds) or `B/s` (bytes per second)
 	Unit string `json:"unit" check:"s|B/s"`
-	// what was measured, in one sentence
+	// description of the floor, in one sentence
 	Help string `json:"help"`
-	// the model to whose cells the floor applies; absent if it applies to all
+	// name of the model whose cells the floor bounds; absent if it bounds all cells
 	Model string `json:"model,omitempty"`
-	// the update of those cells, where it is unlike the model
+	// name of the update of these cells; absent if it has the model's tensors
 	Up string `json:"up,omitempty"`
-	// its keys are among these: those of the cells that the floor bounds. A floor without a
-	// model has a link and a language alone
+	// keys of Setup, stored in this object, of the cells that the floor bounds; a floor without a
+	// model has at most `link` and `language`
 	Setup
-	// number of clients of the cells to which the floor applies; absent if it applies to any
-	// number
+	// number of clients of the cells that the floor bounds; absent if it bounds any number
 	Clients int `json:"clients,omitempty"`
-	// the variant on whose own connection it was measured
+	// variant on whose worker connection the floor was measured; absent without one
 	Variant string `json:"variant,omitempty"`
-	// how long the process worked before each measurement, where it matters
+	// time that the measuring process computed before each sample; absent if the floor does not
+	// depend on it
 	Gap int64 `json:"gap_ns,omitempty"`
-	// the host at the other end, of a floor between the server and an agent's host
+	// agent's host at the other end; absent if both ends are on one host
 	Host string `json:"host,omitempty"`
-	// how much was moved at once, of a floor of TCP or TLS
+	// bytes per transfer of a TCP or TLS stream; absent for other floors
 	Bytes int64 `json:"bytes,omitempty"`
-	// one list of samples for each block, in `unit`
+	// samples in `unit`, one list per measurement of the floor
 	Blocks [][]float64 `json:"blocks" unit:"as unit says"`
 }
 
@@ -206,130 +204,133 @@ type Floor struct {
 type Cell struct {
 	// name of the transport
 	Transport string `json:"transport" check:"name"`
-	// the transport with the settings that differ from their defaults, as `--transport` takes
-	// it
+	// transport and the settings that differ from their defaults, in the syntax of
+	// `--transport`
 	Variant string `json:"variant" check:"name"`
 	// all settings of the transport, defaults included
 	Settings map[string]string `json:"settings"`
-	// of a run with `--against`: `base` is the other build, `head` this one
+	// `base` (the other build) or `head` (this build); absent without `--against`
 	Build string `json:"build,omitempty" check:"|base|head"`
 	Model
 	// number of workers that train at the same time
 	Workers int `json:"workers" flag:"--workers" check:"1..4096"`
-	// number of workers in one process
+	// number of lanes in each worker process
 	PerProcess int `json:"lanes_per_process" flag:"--lanes-per-process" check:"1..4096"`
-	// number of clients in a round, shared out among the workers
+	// number of clients per round, distributed among the workers
 	Clients int `json:"clients" flag:"--clients" check:"1..100000"`
-	// updates of one worker that may wait for the server, the one in the making included
+	// updates that one worker may have pending, including the one it is computing
 	Depth int `json:"depth" flag:"--depth" check:"1..1024"`
-	// what workers are: `processes`, `goroutines`, processes in `python` or that `agents` have
-	// started, or those of a `peer`
+	// how workers ran: as `processes`, `goroutines` of the server, processes in `python`,
+	// processes started by `agents`, or processes of a `peer`
 	Launcher string `json:"launcher"`
-	// its keys are among these: what the cell does differently from the usual one
+	// keys of Setup, stored in this object: differences from the usual cell
 	Setup
-	// with agents: how many of its processes each host has, such as `h1:2,h2:1`; absent if all
-	// are in the server
+	// worker processes per host, such as `h1:2,h2:1`; absent without agents, or if workers are
+	// in the server's process
 	Hosts string `json:"hosts,omitempty"`
-	// with agents: what `--place` was, such as `spread`
+	// value of `--place`, such as `spread`; absent without agents
 	Place string `json:"place,omitempty"`
-	// type of the file system, if the transport writes files
+	// type of the file system that the transport writes to; absent if none or unknown
 	FileSystem string `json:"file_system,omitempty"`
-	// the command of a peer, which runs whole blocks itself, or the file of a reference row
+	// command of the peer, which runs whole blocks itself, or file of the reference row; absent
+	// for other cells
 	Peer string `json:"peer,omitempty"`
-	// why a peer could not prove what it moved; absent if it did
+	// reason why the peer's data could not be checked; absent if it was checked
 	Unproved string `json:"unproved,omitempty"`
-	// versions of what workers in Python, or a peer, run on, as they say
+	// software versions, as reported by Python workers or a peer; absent for others
 	Software map[string]string `json:"software,omitempty" check:"name"`
-	// what the codec made of the data; absent if nobody looked
+	// densities of the data and errors of the codec; absent if they were not computed
 	Coding *Coding `json:"coding,omitempty"`
-	// why no more blocks were measured: `precision`, `blocks`, `time`, `rounds` or
+	// reason why no more blocks were measured: `precision`, `blocks`, `time`, `rounds` or
 	// `interrupted`; in older files also `budget` or `size`
 	Stopped string `json:"stopped"`
-	// the measurements, in their order
+	// the measured blocks, in order of time
 	Blocks []Block `json:"blocks"`
-	// what was profiled, in blocks of its own
+	// profiles, taken in separate blocks; absent if there are none
 	Profiles []Profile `json:"profiles,omitempty"`
 	retiredCell
 }
 
-// A Coding is what a codec made of the data of a cell, as the reference chain
-// found it.
+// A Coding holds the densities of a cell's data and the errors of its codec, from the reference
+// chain.
 type Coding struct {
-	// share of the model's words that differ from the version before
+	// share of the model's elements that differ from the previous version
 	DensityDown float64 `json:"density_down" check:"0..1"`
-	// share of the update's words that differ from the model that was trained on; 0 if updates
-	// are unlike it
+	// share of the update's elements that differ from the trained model; 0 if updates do not
+	// have the model's tensors
 	DensityUp float64 `json:"density_up" check:"0..1"`
-	// how far the decoded model is from the encoded one, with a codec that loses something
+	// error of the decoded model; absent without a lossy codec
 	ErrorDown *CodingError `json:"error_down,omitempty"`
-	// the same of updates
+	// error of the decoded updates; absent without a lossy codec
 	ErrorUp *CodingError `json:"error_up,omitempty"`
-	// the most that `max` can be, where the codec promises something
+	// upper limit that the codec guarantees for `max`; absent if it guarantees none
 	Bound float64 `json:"bound,omitempty" check:"0..3.4e38"`
-	// names of the tensors that the codec does not take
+	// names of the tensors that the codec does not accept; absent if there are none
 	Plain []string `json:"plain,omitempty" check:"name"`
 }
 
-// A CodingError is how far decoded words are from those that were encoded.
+// A CodingError is the difference between decoded elements and the encoded ones.
 type CodingError struct {
-	Max float64 `json:"max" check:"0..3.4e38"` // largest error of a word, as a share of the largest word of its tensor
-	RMS float64 `json:"rms" check:"0..3.4e38"` // root of the mean square of all errors, as a share of that of the words
+	Max float64 `json:"max" check:"0..3.4e38"` // largest error of an element, divided by the largest element of its tensor
+	RMS float64 `json:"rms" check:"0..3.4e38"` // root mean square of all errors, divided by the root mean square of the elements
 }
 
-// A Profile is what was profiled of a cell, in blocks of their own.
+// A Profile describes one profile of a cell, taken in separate blocks.
 type Profile struct {
 	// `cpu`, `heap`, `allocs`, `mutex`, `block` or `trace`
 	//
 	// See package capture.
 	Kind string `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"`
-	// files of the profile, relative to the folder of the result's file: one, or one per
-	// process for traces
+	// files of the profile, relative to the folder of the result file: one, or for traces one
+	// per process
 	Files []string `json:"files" check:"name"`
-	// index of the first block in which it was taken; the others follow it
+	// index of the first profiled block in `blocks` of the cell; profiled blocks are consecutive
 	First int `json:"first_block"`
-	// number of these blocks
+	// number of profiled blocks
 	Blocks int `json:"blocks"`
-	// number of their timed rounds
+	// number of timed rounds in the profiled blocks
 	Rounds int `json:"rounds"`
-	// what the profile says in short; absent for a trace
+	// summary of the profile; absent for a trace
 	Summary *Summary `json:"summary,omitempty"`
 }
 
-// A Timeline holds the spans of a few rounds, one column a property. Times are
-// nanoseconds since the first of these rounds began.
+// A Timeline holds the spans of a few rounds, one list per property. Times are
+// nanoseconds since the start of the first of these rounds.
 //
-// Sums of laps (phase.Sample.Summed) are not among them: nobody knows when they were.
+// Sums of several stays (phase.Sample.Summed) are left out, because they have no single
+// start and end.
 type Timeline struct {
 	// names of the processes, the server first
 	Processes []string `json:"processes"`
-	// the rounds that are drawn
+	// numbers of the rounds
 	Rounds []int `json:"rounds"`
-	// one entry for each round: its start; 0 is the start of the first
+	// start of each round; 0 for the first
 	RoundStart []int64 `json:"round_start_ns"`
-	// one entry for each round: its end
+	// end of each round
 	RoundEnd []int64 `json:"round_end_ns"`
 
-	// one entry for each span, as in all lists below: index of its process in `processes`
+	// process of each span, as an index into `processes`; all lists below also have one entry
+	// per span
 	Process []int `json:"process"`
-	// which worker, from 0; -1 if it belongs to none
+	// lane, from 0; -1 if the span belongs to none
 	Lane []int `json:"lane" check:"signed"`
-	// which client, from 0; -1 if it belongs to none
+	// client, from 0; -1 if the span belongs to none
 	Client []int `json:"client" check:"signed"`
 	// name of the phase
 	Phase []string `json:"phase"`
-	// start of the span; below zero if it began before the first round
+	// start of the span; negative if it began before the first round
 	Start []int64 `json:"start_ns" check:"signed"`
 	// end of the span
 	End []int64 `json:"end_ns" check:"signed"`
 }
 
-// Cut forgets all spans from the nth on.
+// Cut removes all spans except the first n.
 func (t *Timeline) Cut(n int) {
 	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
 	t.Start, t.End = t.Start[:n], t.End[:n]
 }
 
-// dropWorkers leaves the spans of the server, which is the first process.
+// dropWorkers keeps only the spans of the server, the first process.
 func (t *Timeline) dropWorkers() {
 	n := 0
 	for i, process := range t.Process {
@@ -342,18 +343,18 @@ func (t *Timeline) dropWorkers() {
 	t.Processes = t.Processes[:min(1, len(t.Processes))]
 }
 
-// Model says what was moved.
+// Model names and sizes the model and the update of a cell.
 type Model struct {
-	Name    string `json:"model" check:"name"`                                                   // name of the model, as `--model` takes it
-	Tensors int    `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"` // its number of tensors
-	Bytes   int64  `json:"model_bytes"`                                                          // its size, and that of an update that is like it
+	Name    string `json:"model" check:"name"`                                                   // name of the model, in the syntax of `--model`
+	Tensors int    `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"` // number of tensors of the model
+	Bytes   int64  `json:"model_bytes"`                                                          // size of the model, and of the update if `up` is absent
 
-	Up        string `json:"up,omitempty"`                                                             // name of the update, where it is unlike the model
-	UpTensors int    `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"` // its number of tensors
-	UpBytes   int64  `json:"up_bytes,omitempty"`                                                       // size of the update
+	Up        string `json:"up,omitempty"`                                                             // name of the update; absent if it has the model's tensors
+	UpTensors int    `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"` // number of tensors of the update; absent without `up`
+	UpBytes   int64  `json:"up_bytes,omitempty"`                                                       // size of the update; absent without `up`
 }
 
-// Label names model and update.
+// Label returns the model's name, followed by " up=" and the update's name if they differ.
 func (m Model) Label() string {
 	if m.Up == "" {
 		return m.Name
@@ -361,7 +362,7 @@ func (m Model) Label() string {
 	return m.Name + " up=" + m.Up
 }
 
-// Payload returns the bytes that a client gets and sends.
+// Payload returns the payload of one client's round trip: model plus update, in bytes.
 func (m Model) Payload() int64 {
 	if m.Up == "" {
 		return 2 * m.Bytes
@@ -369,11 +370,10 @@ func (m Model) Payload() int64 {
 	return m.Bytes + m.UpBytes
 }
 
-// Payload returns the bytes that a round delivers: the model to every client and
-// an update from each of them, counted once.
+// Payload returns the payload of one round in bytes: a model and an update per client.
 func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 
-// ID names a cell among those of a run, and the same cell in another run.
+// ID returns a text that identifies the cell, except for its build, in its run and in other runs.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
 	for _, d := range c.Unusual() {
@@ -382,85 +382,81 @@ func (c Cell) ID() string {
 	return id
 }
 
-// A Block is one session of fresh processes.
+// A Block is the measurement of one session of fresh processes.
 //
-// Slices with an entry a round hold
-// the timed rounds in order; slices with an entry a client hold, for each of
-// those rounds, one entry for every client in dispatch order, or of many
-// clients for every k-th: see stride.
+// Slices with one entry per round hold the timed rounds in order. Slices with one entry per
+// round and client hold each round's clients in dispatch order or, if there are many, only
+// every k-th: see stride in package bench.
 type Block struct {
 	// number of the block in its cell, from 0
 	Index int `json:"index"`
-	// index in `layouts`, in the list of its build; 0 if absent
+	// index into the list of the cell's build in `layouts`; absent means 0
 	Layout int `json:"layout,omitempty"`
 	// number of the block in the whole run, from 0
 	Position int `json:"position"`
-	// when it began, since the start of the run
+	// start of the block, since the start of the run
 	At time.Duration `json:"at_ns"`
-	// time until all worker processes were connected; with `respawn` the median over the
-	// rounds
+	// time until all worker processes were connected; with `respawn`, the median over the rounds
 	Spawn time.Duration `json:"spawn_ns"`
-	// the handshakes with which worker processes opened their connections before the first
-	// round; absent if there was none; with `respawn` those of the first session
+	// TLS handshakes of the worker processes before the first round; with `respawn`, only of
+	// the first session; absent if there were none
 	TLS *TLS `json:"tls,omitempty"`
-	// the first round, in which memory is touched for the first time; it is no timed round
+	// the first round, in which memory is touched for the first time; it is not a timed round
 	Cold Cold `json:"cold"`
 
-	// one entry for each timed round: from publishing the model until the average of all
-	// updates is complete
+	// duration of each timed round: from publishing the model until the average of all updates
+	// is complete
 	Round []int64 `json:"round_ns" check:"positive"`
-	// one entry for each round and client: the training
+	// duration of the training, one entry per round and client
 	Train []int64 `json:"train_ns"`
-	// one entry for each round and client: from the server's start of sending to its end of
-	// receiving
+	// round trip, one entry per round and client: from the server's start of sending to its end
+	// of receiving
 	//
-	// From the start of Dispatch to the end of Collect.
+	// It begins with the start of Dispatch and ends with the end of Collect.
 	RTT []int64 `json:"rtt_ns"`
 
-	// one entry for each round and client: from the server's start of sending until the worker
-	// has the model; absent if a process has `other_clock`
+	// downlink, one entry per round and client: from the server's start of sending until the
+	// worker has the model; absent if a process has `other_clock`
 	//
-	// From the start of Dispatch to the end of Receive. See OneClock.
+	// It begins with the start of Dispatch and ends with the end of Receive. See OneClock.
 	Down []int64 `json:"down_ns,omitempty"`
-	// one entry for each round and client: from the start of making an update until the server
-	// has it, training included; absent if a process has `other_clock`
+	// uplink, one entry per round and client: from the worker's start of the update, training
+	// included, until the server has it; absent if a process has `other_clock`
 	//
-	// From the start of the worker's Reserve to the end of Collect. See OneClock.
+	// It begins with the start of the worker's Reserve and ends with the end of Collect. See
+	// OneClock.
 	Up []int64 `json:"up_ns,omitempty"`
 
-	// sum over the timed rounds: time that no span covers; absent if a process has
-	// `other_clock`
+	// time that no span covers, summed over the timed rounds; absent if it is 0 or a process
+	// has `other_clock`
 	//
 	// See OneClock.
 	Unattributed int64 `json:"unattributed_ns,omitempty"`
-	// sum over the timed rounds and all processes, for each phase by its name; a phase of the
-	// transport (from `encode` on) lies inside the call that needed it. `receive` and `wait`,
-	// which may begin before their round, are missing if a process has `other_clock`. With
-	// `nested` there are `attach` (workers, inside `train`), `detach` (the server before
-	// `publish`, workers inside `train`) and `reconstruct` (the server)
+	// time in each phase, by the phase's name, summed over the timed rounds and all processes;
+	// phases of the transport (from `encode` on) are part of the call that needed them.
+	// `receive` and `wait`, which may begin before their round, are absent if a process has
+	// `other_clock`. `nested` adds `attach` (workers, inside `train`), `detach` (the server
+	// before `publish`, workers inside `train`) and `reconstruct` (the server)
 	Phases map[string]int64 `json:"phases_ns" check:"sum"`
 
-	// what the server process spent in the timed rounds
+	// resources that the server process used in the timed rounds
 	Server Process `json:"server"`
-	// the same for each worker process; null or empty if workers are goroutines of the server
+	// resources of each worker process; null or empty if workers are goroutines of the server
 	Processes []Process `json:"processes"`
-	// processor time of the whole machine during the block; absent if the machine does not
-	// tell
+	// CPU time of the whole machine during the block; absent if unknown
 	System *usage.System `json:"system,omitempty"`
-	// what the queues of the link did during the block
+	// events in the queues of the link during the block; absent without a link
 	Link *LinkCount `json:"link,omitempty"`
-	// how the data was checked
+	// rounds and updates whose data was checked
 	Proof Proof `json:"proof"`
 
-	// profiles were taken, so its times do not count
+	// profiles were taken in this block, so reports ignore its times
 	Profiled bool `json:"profiled,omitempty"`
-	// single spans of a few rounds, in a block that was profiled
+	// single spans of a few rounds; absent unless the block was profiled
 	Timeline *Timeline `json:"timeline,omitempty"`
-	// number of spans that were recorded in the timed rounds
+	// number of spans recorded in the timed rounds
 	Spans int64 `json:"spans"`
-	// cost of recording one span
-	//
-	// Measured in this process.
+	// cost of recording one span, as measured in ipcbench's own process
 	SpanCost int64 `json:"span_cost_ns"`
 	retiredBlock
 }
@@ -470,14 +466,14 @@ func (b *Block) OneClock() bool {
 	return !slices.ContainsFunc(b.Processes, func(p Process) bool { return p.OtherClock })
 }
 
-// DropTwoClocks drops what begins on the server's clock and ends on another one, or the
-// other way round.
+// DropTwoClocks removes all values that compare the clocks of two processes, unless
+// [Block.OneClock].
 func (b *Block) DropTwoClocks() {
 	if b.OneClock() {
 		return
 	}
 	b.Down, b.Up, b.Unattributed = nil, nil, 0
-	for _, p := range []phase.Phase{phase.Receive, phase.Wait} { // begin before their round
+	for _, p := range []phase.Phase{phase.Receive, phase.Wait} { // their spans may begin before their round
 		delete(b.Phases, p.String())
 	}
 	if b.Timeline != nil {
@@ -485,14 +481,13 @@ func (b *Block) DropTwoClocks() {
 	}
 }
 
-// TLS says what worker processes took to open their connections before the first
-// round. Where every round has its own session, it is that of the first.
+// TLS describes the handshakes of worker processes before the first round of a session.
 type TLS struct {
-	// number of handshakes, of all worker processes
+	// number of handshakes of all worker processes
 	Handshakes int `json:"handshakes"`
-	// sum of their times, of the process in which it is longest
+	// total duration of a process's handshakes, the largest of all processes
 	Time int64 `json:"handshake_ns"`
-	// cipher suite of the connections as crypto/tls names it, such as `TLS_AES_128_GCM_SHA256`
+	// cipher suite of the connections, as named by crypto/tls, such as `TLS_AES_128_GCM_SHA256`
 	Cipher string `json:"cipher" check:"name"`
 }
 
@@ -500,61 +495,60 @@ type TLS struct {
 // time.
 type Cold struct {
 	Round     int64         `json:"round_ns"`  // duration of the first round
-	Server    usage.Usage   `json:"server"`    // what the server process spent in it
-	Processes []usage.Usage `json:"processes"` // what each worker process spent in it
+	Server    usage.Usage   `json:"server"`    // resources that the server process used
+	Processes []usage.Usage `json:"processes"` // resources of each worker process
 }
 
-// A Process is what one process spent in the timed rounds of a block.
+// A Process holds the resources that one process used in the timed rounds of a block.
 type Process struct {
-	// the host of its agent; absent on the server's host
+	// name of the process's host; absent on the server's host
 	Host string `json:"host,omitempty"`
-	// processor, page faults, allocations
+	// CPU time, page faults, allocations, input and output
 	Usage usage.Usage `json:"usage"`
 	// memory at the end of the block
 	Memory usage.Memory `json:"memory"`
-	// counters by name, which docs/result.md#counters lists; one may be below zero if a cache
-	// became smaller
+	// counters by name; docs/reference/result.md#counters lists them. A counter may be negative if a
+	// cache became smaller
 	//
-	// The names are those of package phase.
+	// Package phase defines the names.
 	Counts map[string]int64 `json:"counts" check:"signed"`
-	// the processors that it could use, as the kernel says
+	// processors that the process could use, as reported by the kernel
 	CPUs []int `json:"cpus,omitempty"`
-	// what a process in Python took to import its modules, before the block
+	// time that a Python process took to import modules, before the block; else absent
 	Import time.Duration `json:"import_ns,omitempty"`
 
-	// `peak_rss_bytes` is that of the whole life of the process, since the kernel did not let
-	// it start anew with the block
+	// `peak_rss_bytes` covers the whole life of the process, because it could not be reset at the
+	// start of the block
 	//
-	// The kernel needs a write to /proc/self/clear_refs for that.
+	// A reset is a write to /proc/self/clear_refs.
 	StalePeak bool `json:"stale_peak,omitempty"`
 
-	// the process read another clock than the server: its boot id or its time namespace is
-	// another one
+	// the process read another clock than the server: its boot ID or time namespace differs
 	//
-	// What begins on one of the two clocks and ends on the other is not measured in its block.
+	// Its block has no times that begin on one clock and end on the other.
 	OtherClock bool `json:"other_clock,omitempty"`
 }
 
-// A LinkCount is what the queues of a link did while a block ran.
+// A LinkCount counts events in the queues of a link during a block.
 type LinkCount struct {
-	Dropped    int64 `json:"dropped"`    // packets that found no room in a queue
-	Overlimits int64 `json:"overlimits"` // how often a packet had to wait for the rate
+	Dropped    int64 `json:"dropped"`    // packets dropped because a queue was full
+	Overlimits int64 `json:"overlimits"` // number of times that a packet had to wait, to keep the rate
 }
 
-// A Proof says how the data of a block was checked.
+// A Proof counts the rounds and updates of a block whose data was checked.
 type Proof struct {
-	// rounds in which every element of every update was checked; none of them is timed
+	// number of rounds in which every element of every update was checked; none is timed
 	Rounds int `json:"rounds"`
-	// updates that were checked in them; with `train`, by the hashes that workers say of what
-	// they got and sent
+	// number of updates checked in these rounds; with `train`, by the hashes that workers
+	// report of the tensors they received and sent
 	Updates int `json:"updates"`
-	// models whose hash was compared with that of a reference; 0 with `train`, of which there
-	// is none
+	// number of models whose hash was compared with the reference chain; 0 with `train`, which
+	// has none
 	Hashed int `json:"hashed"`
 }
 
-// Proved reports whether the data of every block was checked. A block whose data
-// is wrong ends the run, so there is no other answer than yes and not yet.
+// Proved reports whether the data of every block was checked. Wrong data ends the run, so false
+// means that data was not checked.
 func (c Cell) Proved() bool {
 	for _, b := range c.Blocks {
 		if b.Proof.Updates == 0 || b.Proof.Hashed == 0 && c.Train == "" {
@@ -564,7 +558,7 @@ func (c Cell) Proved() bool {
 	return len(c.Blocks) > 0
 }
 
-// RoundTime returns the time of all timed rounds.
+// RoundTime returns the total duration of the timed rounds.
 func (b *Block) RoundTime() time.Duration {
 	var sum time.Duration
 	for _, ns := range b.Round {
@@ -573,7 +567,7 @@ func (b *Block) RoundTime() time.Duration {
 	return sum
 }
 
-// Rounds returns how many rounds of the cell were timed.
+// Rounds returns the number of timed rounds of all blocks.
 func (c Cell) Rounds() int {
 	n := 0
 	for _, b := range c.Blocks {
@@ -593,25 +587,25 @@ func (b Block) Counts() map[string]int64 {
 	return sum
 }
 
-// Timed returns the blocks whose times count: those without profiles.
+// Timed returns the blocks without profiles, whose times reports use.
 func (c Cell) Timed() []Block {
 	return slices.DeleteFunc(slices.Clone(c.Blocks), func(b Block) bool { return b.Profiled })
 }
 
-// A Layout is an executable of a build, as a linker has laid it out.
+// A Layout is one linking of a build's functions, in an executable.
 type Layout struct {
 	File   string `json:"file" check:"name"` // name of the executable, without its folder
 	SHA256 string `json:"sha256"`            // SHA-256 of its bytes, in hex digits
 }
 
-// Layouts are those of both builds of an interleaved run. Block i of a cell runs in the
-// layout of its build at place i of the list, after the last one in the first again.
+// Layouts lists the layouts of both builds of an interleaved run. Block i of a cell runs in layout
+// i of its build, modulo the length of the list.
 type Layouts struct {
-	Base []Layout `json:"base"` // the files of `--against`
-	Head []Layout `json:"head"` // the program that measures, and the files of `--layouts`
+	Base []Layout `json:"base"` // files named by `--against`
+	Head []Layout `json:"head"` // the measuring program, then the files named by `--layouts`
 }
 
-// Of returns the layouts of a build, base or head.
+// Of returns the layouts of base, or of head for any other build. A nil l has none.
 func (l *Layouts) Of(build string) []Layout {
 	switch {
 	case l == nil:
@@ -624,16 +618,15 @@ func (l *Layouts) Of(build string) []Layout {
 
 // A Host is one of the hosts of a run with agents.
 type Host struct {
-	// what the agent is called in the run; `server` is the server's host
+	// name of the agent in the run; `server` for the server's host
 	Name string `json:"name" check:"name"`
-	// the machine when the run began, as the agent's process sees it, and its build of
-	// ipcbench
+	// machine and build at the start of the run, as seen by the agent's process
 	Environment machine.Environment `json:"environment"`
-	// it is the server's host
+	// the host is the server's
 	Server bool `json:"server,omitempty"`
 
-	// the first host of the list that is on the same machine; absent of that one itself
+	// name of the first earlier host in `hosts` on the same machine; absent if there is none
 	//
-	// Its kernel started at the same time.
+	// Hosts with the same boot ID are on the same machine.
 	SameMachine string `json:"same_machine,omitempty"`
 }

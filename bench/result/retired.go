@@ -9,21 +9,21 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// A retired key is one that older builds wrote and nothing needs any more. A file that has
-// it stays readable: the value is dropped, whatever it holds, and never written. All
-// retired keys are in this file; every other unknown key is refused.
+// retired is the type of a key that older builds wrote and this build does not use. Any value
+// is accepted and dropped, and the key is never written. All retired keys are in this file; any
+// other unknown key is an error.
 type retired struct{}
 
 func (*retired) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
 
-// IsZero has omitzero leave the key out.
+// IsZero returns true, so that omitzero leaves the key out.
 func (retired) IsZero() bool { return true }
 
 type retiredPlan struct {
 	Budget retired `json:"budget_ns,omitzero"`
 }
 
-// checks are those of a result. Older builds also wrote the figures of each.
+// checks reads the checks of a result. Older builds also wrote a key figures in each.
 type checks []machine.Check
 
 func (c *checks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
@@ -40,23 +40,23 @@ func (c *checks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// retiredCell has what builds wrote that compared the clocks of hosts: blocks in which one
-// of them stepped were discarded.
+// retiredCell holds a key of builds that compared the clocks of hosts: the blocks discarded
+// because a clock stepped.
 type retiredCell struct {
 	Discarded retired `json:"discarded,omitzero"`
 }
 
-// retiredBlock has what the same builds wrote of a block.
+// retiredBlock holds the key that the same builds wrote in each block.
 type retiredBlock struct {
 	Clocks otherClocks `json:"clocks,omitzero"`
 }
 
-// otherClocks are the hosts of a block whose clock was compared with the server's and was
-// not the same. What those builds translated is dropped, see [Result.settle].
+// otherClocks lists the hosts of a block whose clock differed from the server's. Those builds
+// converted times between clocks; such times are dropped, see [Result.upgrade].
 type otherClocks []string
 
 func (o *otherClocks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	var all []struct { // and offset_ns, width_ns, drift_ppm
+	var all []struct { // other keys: offset_ns, width_ns, drift_ppm
 		Host string `json:"host"`
 		Same bool   `json:"same"`
 	}
@@ -71,23 +71,23 @@ func (o *otherClocks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// IsZero has omitzero leave the key out.
+// IsZero returns true, so that omitzero leaves the key out.
 func (otherClocks) IsZero() bool { return true }
 
-// settle makes a result that was read as if this build had written it.
-func (r *Result) settle() {
+// upgrade changes a result of an older build to the form that this build writes.
+func (r *Result) upgrade() {
 	cells := slices.Clip(r.Cells)
 	if r.Canary != nil {
 		cells = append(cells, r.Canary.Same, r.Canary.Slow)
 	}
 	for _, c := range cells {
 		for i := range c.Blocks {
-			c.Blocks[i].settle()
+			c.Blocks[i].upgrade()
 		}
 	}
 }
 
-func (b *Block) settle() {
+func (b *Block) upgrade() {
 	for i := range b.Processes {
 		p := &b.Processes[i]
 		p.OtherClock = p.OtherClock || slices.Contains(b.Clocks, p.Host)

@@ -24,24 +24,23 @@ import (
 	"ipcbench/phase"
 )
 
-// schemaPage says what a result file holds.
-const schemaPage = "../../docs/result.md"
+// schemaPage documents the keys of a result file.
+const schemaPage = "../../docs/reference/result.md"
 
-var update = flag.Bool("update", false, "rewrite the keys of docs/result.md")
+var update = flag.Bool("update", false, "rewrite the keys of docs/reference/result.md")
 
-// readPage returns the text of the page.
 func readPage(t *testing.T) string {
 	text := check.Value(os.ReadFile(schemaPage))(t)
 	return string(text)
 }
 
-// tables writes those of the page.
+// tables writes the tables of the page.
 type tables struct {
 	strings.Builder
-	comments map[string]string // first paragraphs, by the name of a type, and by Type.Field
+	comments map[string]string // first paragraphs, by type name and by Type.Field
 }
 
-// parse reads the comments of the types in files of Go.
+// parse reads the comments of the types in the Go files that match the patterns.
 func (w *tables) parse(patterns ...string) {
 	var of string
 	var doc *ast.CommentGroup
@@ -71,20 +70,19 @@ func (w *tables) parse(patterns ...string) {
 	}
 }
 
-// table writes the table of a struct and those of the structs in it.
+// table writes a row for a struct, rows for its keys, and the tables of the structs in it.
 func (w *tables) table(of reflect.Type) {
-	fmt.Fprintf(w, "\n### %s\n\n%s\n\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n", of.Name(), w.comments[of.Name()])
+	fmt.Fprintf(w, "| <a id=%q></a>**%s** |  |  | %s |\n", strings.ToLower(of.Name()), of.Name(), w.comments[of.Name()])
 	for _, of := range w.rows(of) {
-		if of != nil && !strings.Contains(w.String(), "\n### "+of.Name()+"\n") {
+		if of != nil && !strings.Contains(w.String(), "**"+of.Name()+"**") {
 			w.table(of)
 		}
 	}
 }
 
-// unitOf finds the unit at the end of a key.
 var unitOf = regexp.MustCompile(`^(?:.*_(ns|ms)|.*(bytes)|.*)$`)
 
-// rows writes a row for each key of a struct, and returns the structs in it.
+// rows writes a row for each key of a struct, and returns the types of the structs in it.
 func (w *tables) rows(of reflect.Type) (inner []reflect.Type) {
 	for f := range of.Fields() {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -92,7 +90,7 @@ func (w *tables) rows(of reflect.Type) (inner []reflect.Type) {
 		switch {
 		case !f.IsExported(): // retired keys are not in files that this build writes
 			continue
-		case f.Anonymous && f.Name != "Setup": // which has a section of its own
+		case f.Anonymous && f.Name != "Setup": // Setup has its own section
 			inner = append(inner, w.rows(f.Type)...)
 			continue
 		case options != "":
@@ -105,13 +103,13 @@ func (w *tables) rows(of reflect.Type) (inner []reflect.Type) {
 	return inner
 }
 
-// kinds are what JSON values are; others are integers.
+// kinds are names of JSON values by Go kind; others are integers.
 var kinds = map[string]string{
 	"ptr": "%s or null", "slice": "list of %s", "map": "object of %s",
 	"string": "text", "bool": "true or false", "float64": "number",
 }
 
-// kindOf returns what JSON values of a type are, and the struct in it.
+// kindOf returns the name of a type's JSON values, and the struct in them.
 func kindOf(t reflect.Type) (string, reflect.Type) {
 	kind := cmp.Or(kinds[t.Kind().String()], "integer")
 	switch {
@@ -128,28 +126,30 @@ func kindOf(t reflect.Type) (string, reflect.Type) {
 	return kind, nil
 }
 
-// TestSchemaPage: the page has every key of a result file, in the order of the file, with
-// its kind, its unit, and the comment of its field; -update writes them.
+// TestSchemaPage: the page has every key of a result file, in the order of the file, with its kind, its unit and the
+// comment of its field. -update writes them.
 func TestSchemaPage(t *testing.T) {
 	page := readPage(t)
 	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d\..*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, Schema))
 	w := tables{comments: map[string]string{}}
 	w.parse("*.go", "../../internal/machine/*.go", "../../phase/usage/*.go")
+	w.WriteString("\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n")
 	w.table(reflect.TypeFor[Result]())
-	bare := regexp.MustCompile(`.*\|  \|\n|.*\n\n\n`).FindAllString(w.String(), -1)
-	check.Need(t, bare == nil && keys.MatchString(page), "docs/result.md lacks %v, or these a comment: %q", keys, bare)
-	linked := regexp.MustCompile(`docs/(\w+\.md)(#\w+)?`).ReplaceAllString(w.String(), "[$1]($1$2)")
+	bare := regexp.MustCompile(`.*\|  \|\n`).FindAllString(w.String(), -1)
+	check.Need(t, bare == nil && keys.MatchString(page), "docs/reference/result.md lacks %v, or these a comment: %q", keys, bare)
+	linked := regexp.MustCompile(`docs/reference/(\w+\.md)(#\w+)?`).ReplaceAllString(w.String(), "[$1]($1$2)")
+	linked = regexp.MustCompile(`docs/(\w+\.md)`).ReplaceAllString(linked, "[$1](../$1)")
 	want := keys.ReplaceAllString(page, "${1}"+linked+"\n$2")
 	if *update && os.WriteFile(schemaPage, []byte(want), 0o644) == nil {
 		page = want
 	}
-	check.Same(t, gocmp.Diff(want, page), "docs/result.md, which -update writes")
+	check.Same(t, gocmp.Diff(want, page), "docs/reference/result.md, which -update writes")
 }
 
-// example is a command of the page and what it prints.
+// example matches a command on the page and its output.
 var example = regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```")
 
-// TestSchemaExamples: what the page says of jq is true, of a committed result.
+// TestSchemaExamples: the jq commands on the page print exactly the shown output for a committed result.
 func TestSchemaExamples(t *testing.T) {
 	skip.Long(t)
 	page := readPage(t)
@@ -177,7 +177,7 @@ func TestSchemaExamples(t *testing.T) {
 	}
 }
 
-// TestCountersPage: every counter of a result stands on the page.
+// TestCountersPage: the page describes every counter of a result.
 func TestCountersPage(t *testing.T) {
 	_, page, _ := strings.Cut(readPage(t), "\n## Counters\n")
 	for _, name := range []string{

@@ -1,4 +1,4 @@
-// Package result has the types of a result file, in which a run keeps all that it measured.
+// Package result defines, validates, reads and writes result files, which hold all data of a run.
 package result
 
 import (
@@ -12,64 +12,64 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Setup is what a cell does differently from the usual cell, besides the settings of its
-// transport. A key that is absent says that it does as usual.
+// A Setup holds a cell's differences from the usual cell, except the settings of its
+// transport. An absent key has its usual value.
 //
-// The zero Setup is the usual cell. Setups are compared by == and may be keys of maps.
+// The zero Setup is the usual cell. Setups are comparable and can be map keys.
 //
-// A new dimension is a field here, a row of [Dims], a flag, and its behaviour.
+// A new dimension needs a field here, a row in [Dims], a flag and an implementation.
 type Setup struct {
-	// the share of words that a round changes, such as `2%`, or `2%/rows`; absent if it
-	// changes all
+	// share of elements that change in each round, such as `2%`, or `2%/rows` if whole rows
+	// change; absent if all change
 	Change tensor.Change `json:"change,omitzero"`
-	// what the words hold at first: `normal`, or `uniform` in spite of a file; absent if they
-	// are those of the model's file or, without one, uniform
+	// distribution of the initial values: `normal`, or `uniform` despite a model file; absent if
+	// values come from the model's file or, without one, are uniform
 	Values string `json:"values,omitempty" check:"|uniform|normal"`
-	// `sync` if the server changes the model and workers only read it; absent in federated
+	// `sync` if the server changes the model and workers only read it; absent for federated
 	// averaging
 	Scenario string `json:"scenario,omitempty" check:"|sync"`
-	// rate and delay of the network, such as `100Mbit`; `unshaped` if it had none; absent if
-	// there was no link
+	// rate and delay of the emulated network, such as `100Mbit`; `unshaped` if it has neither;
+	// absent without one
 	Link link.Rate `json:"link,omitzero"`
-	// what the workers are written in: `python`; absent if that is Go
+	// language of the workers: `python`; absent for Go
 	Language string `json:"language,omitempty" check:"|python"`
-	// a user's own worker function, `MODULE:FUNCTION`; absent if it is ipcbench's
+	// user's worker function, as `MODULE:FUNCTION`; absent if ipcbench's was used
 	Train string `json:"train,omitempty"`
-	// CPU time that every training burns besides its work, in milliseconds, as `--train-ms`
-	// has it; absent if none
+	// additional CPU time of each training, from `--train-ms`; absent if 0
 	TrainMS int `json:"train_ms,omitempty" flag:"--train-ms" check:"0..3600000"`
-	// every round started and ended its own worker processes
+	// worker processes were started and ended in every round
 	Respawn bool `json:"respawn,omitempty"`
-	// model and updates travelled as values with tensors nested in them
+	// model and updates were exchanged as values with nested tensors
 	Nested bool `json:"nested,omitempty"`
 }
 
-// InPython is the language of workers in Python.
+// InPython is the value of Setup.Language for Python workers.
 const InPython = "python"
 
-// A Use says where a dimension counts.
+// A Use is a set of purposes for which a dimension distinguishes cells.
 type Use uint
 
 const (
-	// Ranks: cells that differ in the dimension are ranked apart, in tables of their own.
+	// Ranks: cells that differ in the dimension are ranked in separate tables.
 	Ranks Use = 1 << iota
-	// Chains: the reference chain, and so the work of a round, depends on the dimension.
+	// Chains: the reference chain depends on the dimension, and so does the work of a round.
 	Chains
-	// Binds: a control, and a floor of one model, belong to cells that agree in the dimension.
+	// Binds: a control, or a floor of one model, applies only to cells that agree in the
+	// dimension.
 	Binds
 )
 
 // A Dim is one dimension of a Setup.
 type Dim struct {
-	Key   string // in flags, filters, names and columns
-	Usual string // value of the usual cell
-	Words string // heading of other cells; %s is the value
-	Else  string // heading of the usual cell among others; by default Words with the usual value
+	Key   string // name in flags, filters, cell IDs and columns
+	Usual string // value of the usual cell, for users
+	Words string // heading of other cells, with %s for the value
+	Else  string // heading of the usual cell; empty means Words with the value Usual
 	Use   Use
 	at    func(*Setup) any // pointer to the field
 }
 
-// Dims has all dimensions, in the order of names, headings and columns.
+// Dims lists all dimensions, in the order used in cell IDs, headings and columns.
 var Dims = []Dim{
 	{"change", "100%", "change %s", "", Ranks | Chains | Binds, func(s *Setup) any { return &s.Change }},
 	{"values", "as the model", "values %s", "", Ranks | Chains | Binds, func(s *Setup) any { return &s.Values }},
@@ -84,7 +84,7 @@ var Dims = []Dim{
 
 func (d Dim) field(s *Setup) reflect.Value { return reflect.ValueOf(d.at(s)).Elem() }
 
-// Of returns the value in s as users write it, or nothing if it is the usual one.
+// Of returns the value in s, in the syntax of the flag, or "" for the usual value.
 func (d Dim) Of(s Setup) string {
 	v := d.field(&s)
 	switch {
@@ -96,7 +96,7 @@ func (d Dim) Of(s Setup) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// Heading says in words what s does in this dimension.
+// Heading returns the heading for the value in s, such as "change 2%".
 func (d Dim) Heading(s Setup) string {
 	if d.Of(s) == "" && d.Else != "" {
 		return d.Else
@@ -104,7 +104,7 @@ func (d Dim) Heading(s Setup) string {
 	return strings.Replace(d.Words, "%s", cmp.Or(d.Of(s), d.Usual), 1)
 }
 
-// Only returns s with the usual value in each dimension that lacks the use.
+// Only returns s with the usual value in each dimension that has none of the uses in u.
 func (s Setup) Only(u Use) (t Setup) {
 	for _, d := range Dims {
 		if d.Use&u != 0 {
@@ -119,7 +119,7 @@ func (s Setup) Unusual() []Dim {
 	return slices.DeleteFunc(slices.Clone(Dims), func(d Dim) bool { return d.Of(s) == "" })
 }
 
-// Headings says in words what s does differently from the usual cell.
+// Headings returns the headings of the dimensions in which s differs from the usual cell.
 func (s Setup) Headings() (all []string) {
 	for _, d := range s.Unusual() {
 		all = append(all, d.Heading(s))
@@ -127,23 +127,23 @@ func (s Setup) Headings() (all []string) {
 	return all
 }
 
-// A Workload is a work as results name it, with how long its training takes: cells of the
-// same workload are compared with each other.
+// A Workload is the model and all dimensions that bind. Controls and floors of a model apply only
+// to cells of the same workload.
 type Workload struct {
 	Model Model
-	Setup // dimensions that bind
+	Setup // only dimensions with the use Binds
 }
 
-// Workload returns the cell's.
+// Workload returns the workload of the cell.
 func (c Cell) Workload() Workload { return Workload{c.Model, c.Only(Binds)} }
 
-// Floor returns f as one that bounds only the cells of the workload.
+// Floor returns a copy of f that bounds only the cells of the workload.
 func (w Workload) Floor(f Floor) *Floor {
 	f.Model, f.Up, f.Setup = w.Model.Name, w.Model.Up, w.Setup
 	return &f
 }
 
-// Of reports whether a floor bounds only cells that do the work of c.
+// Of reports whether f bounds cells of exactly c's workload.
 func (f *Floor) Of(c *Cell) bool {
 	return f.Model == c.Model.Name && f.Up == c.Model.Up && f.Only(Binds) == c.Only(Binds)
 }

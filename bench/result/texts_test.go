@@ -7,8 +7,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestTexts: what the machine or the command line says that a terminal, a page or a log
-// would obey is escaped before anything is measured; TestEveryField has it refused.
+// TestTexts: text that a terminal, a page or a log would interpret is escaped before anything is measured.
+// TestEveryField rejects it in files.
 func TestTexts(t *testing.T) {
 	for _, bad := range []string{"\x1b]0;owned\x07", "a\n::error::owned", "a\x00", "a\u009b2J", "a\u202eb", "a\u200bb", "a\xff", strings.Repeat("x", maxText+1)} {
 		r := tiny()

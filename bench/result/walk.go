@@ -14,7 +14,7 @@ import (
 	"ipcbench/internal/legible"
 )
 
-// A placeError is an error with the place of its cause, as the file names it.
+// A placeError is an error with the place of the invalid value.
 type placeError struct {
 	place string
 	err   error
@@ -23,8 +23,8 @@ type placeError struct {
 func (e *placeError) Error() string { return e.place + ": " + e.err.Error() }
 func (e *placeError) Unwrap() error { return e.err }
 
-// At returns err with the place of its cause, such as cells[3]: an error that has a place
-// already is inside of it.
+// At returns err with a place, such as cells[3], before any place that err already has. A nil
+// error stays nil.
 func At(place string, err error) error {
 	e, ok := err.(*placeError)
 	switch {
@@ -45,8 +45,8 @@ func Errorf(place, format string, args ...any) error {
 
 func index(place string, i int) string { return place + "[" + strconv.Itoa(i) + "]" }
 
-// walk calls leaf for each text, number and list of numbers in v, and for the keys of maps,
-// with the field of a struct that it belongs to. It returns the first error with its place.
+// walk calls leaf for each text, number and list of numbers in v, with its struct field. For
+// each key of a map, the field is nameField. It returns the first error, with its place.
 func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructField, v reflect.Value) error) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -55,7 +55,7 @@ func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructFi
 		}
 		return walk(v.Elem(), of, leaf)
 	case reflect.Struct:
-		if v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()) { // its reader has checked it
+		if v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()) { // UnmarshalText has checked it
 			return nil
 		}
 		for i := range v.NumField() {
@@ -91,40 +91,40 @@ func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructFi
 	return leaf(of, v)
 }
 
-// nameField is the field of a name.
+// nameField stands for the field of a value that must be a name.
 var nameField = reflect.StructField{Tag: `check:"name"`}
 
-// keyOf returns the key of a field in the file; nothing if the field is embedded.
+// keyOf returns the JSON key of a field, or "" if the field is embedded.
 func keyOf(of reflect.StructField) string {
 	key, _, _ := strings.Cut(of.Tag.Get("json"), ",")
 	return key
 }
 
-// Limits of numbers in a result. They keep all sums within an int64.
+// Limits of whole numbers in a result, so small that no sum overflows an int64.
 const (
 	maxDuration = int64(30 * 24 * time.Hour)
 	maxCount    = int64(1) << 50
-	maxSum      = maxDuration << 10 // of durations of many lanes
+	maxSum      = maxDuration << 10 // for sums of the durations of many lanes
 )
 
-// Check reports the first value in v that no run could have written, by its place. The tag
-// check of a field says what it may hold:
+// Check returns an error with the place of the first value in v that no run could have
+// written. The struct tag check restricts a field:
 //
 //	1..4096  a number in this range
-//	positive a whole number above zero
-//	signed   a whole number, also below zero
+//	positive a whole number of at least 1
+//	signed   a whole number, which may be negative
 //	sum      a sum of durations of many lanes
-//	name     a text that is not empty, of at most 4,096 bytes
+//	name     a text of 1 to 4,096 bytes
 //	a|b      one of these texts
 //
-// Without a tag, a number is at least 0, a whole number at most 2^50 and a duration at most
-// 30 days. Each text is one line that can be printed, and each key of a map is a name.
+// Without a tag, numbers must be at least 0, whole numbers at most 2^50 and durations at most
+// 30 days. Every text must be one printable line, and every key of a map a name.
 func Check(v any) error {
 	return walk(reflect.ValueOf(v), reflect.StructField{}, checkLeaf)
 }
 
-// CheckFlags reports the first number in v that is out of its range, by the flag in the tag
-// flag of its field.
+// CheckFlags returns an error for the first number in the struct v that is outside the range in
+// its tag check. The error names the flag in its tag flag. Fields without one are skipped.
 func CheckFlags(v any) error {
 	s := reflect.ValueOf(v)
 	for _, of := range reflect.VisibleFields(s.Type()) {
@@ -143,7 +143,7 @@ func CheckFlags(v any) error {
 	return nil
 }
 
-// rangeOf returns the range that the tag of a field names, if it names one.
+// rangeOf returns the range in the tag check of a field. ok is false if there is none.
 func rangeOf(of reflect.StructField) (low, high float64, ok bool) {
 	from, to, ok := strings.Cut(of.Tag.Get("check"), "..")
 	if !ok {
@@ -152,7 +152,7 @@ func rangeOf(of reflect.StructField) (low, high float64, ok bool) {
 	low, err := strconv.ParseFloat(from, 64)
 	high, err2 := strconv.ParseFloat(to, 64)
 	if err != nil || err2 != nil {
-		panic("result: no range in the tag of " + of.Name)
+		panic("result: invalid range in the tag of " + of.Name)
 	}
 	return low, high, true
 }
@@ -167,32 +167,30 @@ func checkLeaf(of reflect.StructField, v reflect.Value) error {
 			high = math.MaxFloat64
 		}
 		if x := v.Float(); !(x >= low && x <= high) {
-			return fmt.Errorf("%v: not from %v to %v", x, low, high)
+			return fmt.Errorf("%v: must be from %v to %v", x, low, high)
 		}
 		return nil
 	}
-	low, high, what := wholeRange(of)
+	low, high := wholeRange(of)
 	if numbers, ok := v.Interface().([]int64); ok {
 		for i, n := range numbers {
 			if n < low || n > high {
-				return Errorf(index("", i), "%d: %s", n, what)
+				return Errorf(index("", i), "%d: must be from %d to %d", n, low, high)
 			}
 		}
 	} else if v.CanInt() && (v.Int() < low || v.Int() > high) {
-		return fmt.Errorf("%d: %s", v.Int(), what)
+		return fmt.Errorf("%d: must be from %d to %d", v.Int(), low, high)
 	}
 	return nil
 }
 
-// wholeRange returns the range of a field of whole numbers, and what a number outside of it
-// is not.
-func wholeRange(of reflect.StructField) (low, high int64, what string) {
+func wholeRange(of reflect.StructField) (low, high int64) {
 	if from, to, ok := rangeOf(of); ok {
-		return int64(from), int64(to), fmt.Sprintf("not from %d to %d", int64(from), int64(to))
+		return int64(from), int64(to)
 	}
-	high, what = maxCount, "not a count of a run"
+	high = maxCount
 	if strings.HasSuffix(keyOf(of), "_ns") {
-		high, what = maxDuration, "not a duration of a run"
+		high = maxDuration
 	}
 	switch of.Tag.Get("check") {
 	case "positive":
@@ -202,10 +200,10 @@ func wholeRange(of reflect.StructField) (low, high int64, what string) {
 	case "sum":
 		high = maxSum
 	}
-	return low, high, what
+	return low, high
 }
 
-// maxName is the length of the longest name, in bytes.
+// maxName is the maximum length of a name, in bytes.
 const maxName = 4096
 
 func checkString(of reflect.StructField, text string) error {
@@ -213,7 +211,7 @@ func checkString(of reflect.StructField, text string) error {
 	case tag == "name" && text == "":
 		return errors.New("empty")
 	case tag == "name" && len(text) > maxName:
-		return fmt.Errorf("%d bytes long", len(text))
+		return fmt.Errorf("%d bytes long: must be at most %d", len(text), maxName)
 	case strings.Contains(tag, "|"):
 		if may := strings.Split(tag, "|"); !slices.Contains(may, text) {
 			return fmt.Errorf("%.70q: must be %s", text, strings.TrimPrefix(strings.Join(may, " or "), " or "))
@@ -222,18 +220,19 @@ func checkString(of reflect.StructField, text string) error {
 	return CheckText(text)
 }
 
-// CheckName reports a text that cannot be a name in a result.
+// CheckName returns an error unless text is one printable line of 1 to 4,096 bytes.
 func CheckName(text string) error {
 	return checkString(nameField, text)
 }
 
-// maxText is the length of the longest text, in bytes.
+// maxText is the maximum length of a text, in bytes.
 const maxText = 1 << 16
 
-// CheckText reports a text that must not reach a terminal, a page or a log.
+// CheckText returns an error unless text is one printable line of at most 65,536 bytes: other
+// texts might control a terminal, or corrupt a page or a log.
 func CheckText(text string) error {
 	if len(text) > maxText {
-		return fmt.Errorf("%d bytes long, and at most %d are read", len(text), maxText)
+		return fmt.Errorf("%d bytes long: must be at most %d", len(text), maxText)
 	}
 	if err := legible.Check(text); err != nil {
 		return fmt.Errorf("%.200q: %w", text, err)
@@ -241,8 +240,8 @@ func CheckText(text string) error {
 	return nil
 }
 
-// Printable returns a text in which each character that cannot be printed is escaped, cut
-// to the longest text of a result.
+// Printable returns text with each unprintable character escaped, cut to the maximum length
+// of a text in a result.
 func Printable(text string) string {
 	text = legible.Text(text[:min(len(text), maxText)])
 	if len(text) < maxText {
@@ -251,7 +250,7 @@ func Printable(text string) string {
 	return strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
 }
 
-// MakePrintable makes each text in the struct that v points to printable, except in keys
+// MakePrintable applies [Printable] to each text in the struct that v points to, except keys
 // and values of maps.
 func MakePrintable(v any) {
 	_ = walk(reflect.ValueOf(v), reflect.StructField{}, func(_ reflect.StructField, v reflect.Value) error {

@@ -16,7 +16,6 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// unzipped returns what a file holds that gzip has compressed.
 func unzipped(t testing.TB, path string) []byte {
 	t.Helper()
 	f := check.Value(os.Open(path))(t)
@@ -25,7 +24,6 @@ func unzipped(t testing.TB, path string) []byte {
 	return check.Value(io.ReadAll(z))(t)
 }
 
-// zippedText returns the text as gzip has it.
 func zippedText(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,8 +33,8 @@ func zippedText(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// TestGzip: what is compressed is known by what it holds, and written so by its
-// name. What is damaged, or of no end, is refused in one line.
+// TestGzip: compressed files are recognized by their contents, and written if the name ends in .gz. Damaged or endless
+// ones are rejected with a one-line error.
 func TestGzip(t *testing.T) {
 	skip.Long(t)
 	dir := t.TempDir()
@@ -57,24 +55,24 @@ func TestGzip(t *testing.T) {
 		check.Same(t, cmp.Diff(want, got, everyField), path)
 	}
 	flipped := bytes.Clone(small)
-	flipped[len(flipped)-6] ^= 1 // of the checksum
+	flipped[len(flipped)-6] ^= 1 // one bit of the checksum
 	const spaces = 1 << 20
 	bomb := slices.Concat(zippedText(t, `{"schema": 4, "command": [`), bytes.Repeat(zippedText(t, strings.Repeat(" ", spaces)), maxFile/spaces))
 	for name, tt := range map[string]struct {
 		text []byte
 		want string
 	}{
-		"cut":            {small[:len(small)/2], "truncated: ends in the midst of what gzip has compressed"},
-		"cut in its end": {small[:len(small)-3], "truncated: ends in the midst of"},
-		"cut in the top": {small[:5], "truncated: ends in the midst of"},
-		"magic alone":    {small[:2], "truncated: ends in the midst of"},
+		"cut":            {small[:len(small)/2], "truncated: the gzip data is incomplete"},
+		"cut in its end": {small[:len(small)-3], "truncated: the gzip data is"},
+		"cut in the top": {small[:5], "truncated: the gzip data is"},
+		"magic alone":    {small[:2], "truncated: the gzip data is"},
 		"checksum":       {flipped, "damaged: gzip: invalid checksum"},
 		"something else": {append(bytes.Clone(small), "more than a header has"...), "damaged: gzip: invalid header"},
 		"no gzip":        {[]byte(gzipMagic + "hello, this is none"), "damaged: gzip: invalid header"},
-		"bomb":           {bomb, "larger than 1073741824 bytes: not a result of ipcbench"},
+		"bomb":           {bomb, "larger than 1073741824 bytes: not an ipcbench result"},
 		"zipped twice":   {zippedText(t, string(small)), `begins with '\x1f'`},
 		"not JSON":       {zippedText(t, "hello"), "begins with 'h'"},
-		"empty":          {zippedText(t, ""), "empty file: not a result of ipcbench"},
+		"empty":          {zippedText(t, ""), "empty file: not an ipcbench result"},
 		"truncated JSON": {zippedText(t, string(large[:len(large)/2])), "truncated: ends after"},
 	} {
 		path := filepath.Join(dir, "bad.json.gz")

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Test returns the probability of a difference at least as large as that between
-// a and b, the medians of two cells' blocks, if there was none: the Mann-Whitney
-// U test, two-sided, exact for the numbers of blocks that runs have.
+// Test returns the p-value of the two-sided Mann-Whitney U test of a and b, the block
+// medians of two cells: the probability of a difference at least this large if the
+// cells are equal. It is exact for the numbers of blocks that runs have.
 func Test(a, b []float64) float64 {
 	t := &benchmath.DefaultThresholds
 	return benchmath.AssumeNothing.Compare(benchmath.NewSample(slices.Clone(a), t), benchmath.NewSample(slices.Clone(b), t)).P
 }
 
-// Shift returns the difference b - a of the medians of two cells, from those of
-// their blocks, with the interval of Hodges and Lehmann.
+// Shift returns the difference of two cells' medians, b minus a, with the interval of
+// Hodges and Lehmann. a and b are the medians of the cells' blocks.
 func Shift(a, b []float64) Interval {
 	if len(a) == 0 || len(b) == 0 {
 		return None()
@@ -30,18 +30,17 @@ func Shift(a, b []float64) Interval {
 		cut, p = 0, least(len(a), len(b))
 	}
 	if p >= 1 {
-		return i // one block against another: any order is as likely
+		return i // one block each: both orders are equally likely
 	}
 	d := differences(a, b)
-	// The center is what a reader recomputes from two medians that stand side by
-	// side. It is not the median of all differences, from which the bounds come,
-	// but it stays between them.
+	// The center is the difference of the medians, which readers can recompute,
+	// instead of the median difference. The bounds are widened to include it.
 	i.Low, i.High, i.Confidence = min(d[cut], i.Center), max(d[len(d)-1-cut], i.Center), 1-p
 	return i
 }
 
-// Ratio returns the ratio b / a of the medians of two cells, from those of their
-// blocks. All of them must be positive: otherwise there is no ratio.
+// Ratio returns the ratio of two cells' medians, b divided by a, with its interval. a
+// and b are the medians of the cells' blocks. It returns [None] unless all are positive.
 func Ratio(a, b []float64) Interval {
 	for _, x := range slices.Concat(a, b) {
 		if !(x > 0) {
@@ -50,7 +49,7 @@ func Ratio(a, b []float64) Interval {
 	}
 	i := Shift(logs(a), logs(b)).Map(math.Exp)
 	if i.Known() {
-		i.Center = Median(b) / Median(a) // the median of an even number of logarithms is not that of the numbers
+		i.Center = Median(b) / Median(a) // exp of the median logarithm is not the median if their number is even
 		i.Low, i.High = min(i.Low, i.Center), max(i.High, i.Center)
 	}
 	return i
@@ -64,7 +63,7 @@ func logs(xs []float64) []float64 {
 	return l
 }
 
-// differences returns all b - a, in order.
+// differences returns all differences b - a of an element of each, sorted.
 func differences(a, b []float64) []float64 {
 	d := make([]float64, 0, len(a)*len(b))
 	for _, x := range a {
@@ -76,7 +75,7 @@ func differences(a, b []float64) []float64 {
 	return d
 }
 
-// arrangements returns in how many orders n and m blocks can come.
+// arrangements returns the number of orders of n blocks of one cell and m of another.
 func arrangements(n, m int) float64 {
 	ways := 1.0
 	for k := 1; k <= n; k++ {
@@ -85,12 +84,12 @@ func arrangements(n, m int) float64 {
 	return ways
 }
 
-// least returns the smallest p that n against m blocks can have: that of the two
-// orders in which the blocks of one cell come before all of the other.
+// least returns the smallest possible p of n against m blocks. Two orders have it: all
+// blocks of one cell before all blocks of the other.
 func least(n, m int) float64 { return min(1, 2/arrangements(n, m)) }
 
-// Needed returns how many blocks of each of two cells it takes before any
-// difference between them, however large, reaches level alpha.
+// Needed returns the minimum number of blocks per cell with which a difference
+// between two cells can reach level alpha. With fewer, even the largest cannot.
 func Needed(alpha float64) int {
 	n := 1
 	for n < exact && least(n, n) > alpha {
@@ -99,11 +98,11 @@ func Needed(alpha float64) int {
 	return n
 }
 
-// critical returns the largest U at which n against m blocks differ at level
-// alpha, two-sided, and its p; -1 if no U is small enough.
+// critical returns the largest U statistic with which n against m blocks differ at
+// level alpha, two-sided, and its p. u is -1 if even U = 0 is not significant.
 func critical(n, m int, alpha float64) (u int, p float64) {
 	if max(n, m) > exact {
-		// The normal approximation, with a correction for continuity.
+		// Normal approximation with continuity correction.
 		mean, sd := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
 		u = int(math.Floor(mean - 0.5 + sd*math.Sqrt2*math.Erfinv(alpha-1)))
 		return u, math.Erfc((mean - 0.5 - float64(u)) / sd / math.Sqrt2)
@@ -120,11 +119,11 @@ func critical(n, m int, alpha float64) (u int, p float64) {
 	return u, p
 }
 
-// exact is the most blocks for which orders are counted, as in benchmath.
+// exact is the maximum number of blocks for which orders are counted, as in benchmath.
 const exact = 50
 
-// orders returns in how many orders of n and m blocks the U statistic has each
-// value from 0 to the middle, n·m/2: coefficients of a Gaussian binomial.
+// orders returns the number of orders of n and m blocks with each value of the U
+// statistic, from 0 to the middle n·m/2: coefficients of a Gaussian binomial.
 func orders(n, m int) []float64 {
 	ways := make([]float64, n*m/2+1)
 	ways[0] = 1
@@ -139,9 +138,9 @@ func orders(n, m int) []float64 {
 	return ways
 }
 
-// Holm corrects p-values for their number, so that the probability of one false
-// claim among all is what one of them seems to say. They keep their order.
-// Values that are NaN, of pairs that could not be tested, do not count.
+// Holm returns p-values corrected for their number, in the same order: if all values up
+// to alpha count as differences, the probability of any false one is at most alpha. NaN
+// marks a pair that could not be tested: it stays NaN and does not count.
 func Holm(ps []float64) []float64 {
 	corrected := slices.Clone(ps)
 	order := make([]int, 0, len(ps))
@@ -159,14 +158,14 @@ func Holm(ps []float64) []float64 {
 	return corrected
 }
 
-// Detectable returns the smallest effect that two cells with the blocks a and b
-// would have shown, as a ratio above 1: in four of five repetitions of these
-// runs, [Test] would have found it at level alpha. It is infinite where no
-// effect, however large, could reach alpha with so few blocks.
+// Detectable returns the smallest ratio above 1 of two cells' medians that [Test]
+// would find at level alpha in four of five repetitions. a and b are the medians of
+// the cells' blocks. It is +Inf if there are too few blocks for any effect, or if a
+// median is not positive.
 //
-// The repetitions are drawn from the blocks themselves, centered and widened by
-// what centering takes away. In each of them, the effect that is just found is
-// an order statistic of the differences.
+// Repetitions are drawn from the blocks' logarithms, centered per cell and widened to
+// restore the spread that centering removes. In each repetition, the smallest effect
+// that is found is an order statistic of the differences.
 func Detectable(a, b []float64, alpha float64) float64 {
 	if len(a) == 0 || len(b) == 0 || slices.Min(a) <= 0 || slices.Min(b) <= 0 {
 		return math.Inf(1)
@@ -186,15 +185,15 @@ func Detectable(a, b []float64, alpha float64) float64 {
 	}
 	found := make([]float64, 100)
 	for i := range found {
-		d := differences(draw(len(b)), draw(len(a))) // the effect moves b up until at most cut of a's lie above it
+		d := differences(draw(len(b)), draw(len(a))) // the effect moves b up until at most cut differences are above 0
 		found[i] = d[len(d)-1-cut]
 	}
 	slices.Sort(found)
 	return math.Exp(max(0, found[len(found)*4/5]))
 }
 
-// centered returns the logarithms of xs less their median, widened so that their
-// spread is that of independent measurements.
+// centered returns the logarithms of xs minus their median, scaled by √(n/(n-1)) to the
+// spread of independent measurements.
 func centered(xs []float64) []float64 {
 	l := logs(xs)
 	m := Median(l)

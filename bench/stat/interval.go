@@ -7,26 +7,26 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// An Interval is an estimate and how sure it is.
+// An Interval is an estimate with a confidence interval.
 type Interval struct {
-	Center     float64
-	Low, High  float64 // equal to Center while Confidence is 0
-	Confidence float64 // at least [Confidence], or less for want of blocks; 0 of a single block, about which nothing is known
-	Blocks     int     // independent measurements
-	N          int     // samples in them
+	Center     float64 // estimate; NaN if there is none
+	Low, High  float64 // bounds; equal to Center if Confidence is 0
+	Confidence float64 // confidence of the bounds: below [Confidence] if there are too few blocks; 0 for a single block
+	Blocks     int     // number of independent measurements
+	N          int     // number of samples in them
 }
 
-// None is the Interval of nothing.
+// None returns the Interval of no samples: center and bounds are NaN.
 func None() Interval { return Interval{Center: math.NaN(), Low: math.NaN(), High: math.NaN()} }
 
-// Known reports whether there is an estimate at all.
+// Known reports whether there is an estimate.
 func (i Interval) Known() bool { return !math.IsNaN(i.Center) }
 
 // Sure reports whether the bounds hold with [Confidence].
 func (i Interval) Sure() bool { return i.Confidence >= Confidence }
 
-// Half returns the larger of the distances from the center to a bound, and
-// infinity if there are no bounds.
+// Half returns the half-width: the larger of the distances from the center to a
+// bound, or infinity if Confidence is 0.
 func (i Interval) Half() float64 {
 	if i.Confidence == 0 {
 		return math.Inf(1)
@@ -34,20 +34,20 @@ func (i Interval) Half() float64 {
 	return max(i.High-i.Center, i.Center-i.Low)
 }
 
-// Relative returns Half as a share of the center.
+// Relative returns the half-width divided by the absolute value of the center.
 func (i Interval) Relative() float64 { return i.Half() / math.Abs(i.Center) }
 
-// Excludes reports whether x lies outside of the bounds.
+// Excludes reports whether x is outside the bounds. It is false if Confidence is 0.
 func (i Interval) Excludes(x float64) bool { return i.Confidence > 0 && (x < i.Low || x > i.High) }
 
-// Map returns what f makes of the estimate and its bounds. It must be monotonic.
+// Map applies f, which must be monotonic, to the center and the bounds.
 func (i Interval) Map(f func(float64) float64) Interval {
 	i.Center, i.Low, i.High = f(i.Center), f(i.Low), f(i.High)
 	i.Low, i.High = min(i.Low, i.High), max(i.Low, i.High)
 	return i
 }
 
-// Of returns the median of the blocks' medians with its interval.
+// Of returns the median of the blocks' medians, with its interval. Empty blocks are ignored.
 func Of(blocks [][]float64) Interval {
 	i := ofMedians(Medians(blocks))
 	i.N = 0
@@ -57,9 +57,9 @@ func Of(blocks [][]float64) Interval {
 	return i
 }
 
-// ofMedians takes the interval between two order statistics, the narrowest pair
-// that holds with Confidence: the one that benchstat shows. The true median lies outside of the
-// range of n measurements with a probability of 2^(1-n).
+// ofMedians returns the median of medians with the interval that benchstat shows: between the
+// narrowest pair of order statistics with at least [Confidence]. If there are too few blocks
+// for one, it is the whole range, whose confidence is 1 - 2^(1-n) for n blocks.
 func ofMedians(medians []float64) Interval {
 	n := len(medians)
 	if n == 0 {

@@ -5,24 +5,26 @@ import (
 	"slices"
 )
 
-// A Mode is one of two heaps into which samples fall.
+// A Mode is one of the two groups of samples in a bimodal distribution.
 type Mode struct {
-	Center float64 `json:"median"` // of it
-	Share  float64 `json:"share"`  // of the samples
+	Center float64 `json:"median"` // median of the mode's samples
+	Share  float64 `json:"share"`  // share of all samples, from 0 to 1
 }
 
-// Modes returns the two modes of rounds, given by block, whose median or mean
-// would describe neither, and nil for all others.
+// Modes returns the lower and the upper mode if the rounds, given by block, have two
+// modes, and nil otherwise. The median and mean of such rounds describe neither mode.
 //
-// The samples are cut in two where that leaves the least variance within the
-// parts (Otsu 1979). The parts are modes if Ashman's D, the distance of their
-// means over their spread (1994), is above what a flat distribution shows in one
-// of a hundred samples of that size: it has 3.5, and chance adds 10/√n. Other
-// distributions with one mode have less; a normal one has 2.7. There must be 30
-// samples and a sixth of them in each part, since a few outliers are no mode;
-// three blocks must have been in each, for a sixth of their time, since one
-// session that differs is none either; and the modes must lie apart by a tenth of
-// the median, since a reader acts on nothing less.
+// The samples, at least 30, are split at the point that minimizes the variance within
+// the parts (Otsu 1979). The parts are modes if all of these hold:
+//
+//   - Ashman's D (1994), the distance of the means divided by the spread, is above
+//     3.5 + 10/√n. A flat distribution has 3.5, and exceeds this limit in 1 % of
+//     samples. Other distributions with one mode have less; a normal one has 2.7.
+//   - Each part has at least a sixth of all samples: a few outliers are not a mode.
+//   - Each part has at least a sixth of the samples of three blocks: one different
+//     session is not a mode.
+//   - The medians of the parts differ by over a tenth of the overall median, because
+//     readers do not act on less.
 func Modes(blocks [][]float64) []Mode {
 	sorted := Pool(blocks)
 	n := len(sorted)
@@ -64,10 +66,10 @@ func Modes(blocks [][]float64) []Mode {
 	return []Mode{a, b}
 }
 
-// otsu returns the length of the lower part.
+// otsu returns the number of samples below the split of least variance within both parts.
 func otsu(sorted []float64) int {
 	n := float64(len(sorted))
-	base := sorted[0] // sums of what lies above it: large numbers with small differences keep their digits
+	base := sorted[0] // sum the differences from it, to keep precision if large numbers differ little
 	total := 0.0
 	for _, x := range sorted {
 		total += x - base
@@ -84,6 +86,7 @@ func otsu(sorted []float64) int {
 	return cut
 }
 
+// moments returns the mean and the variance of the samples, divided by their number.
 func moments(xs []float64) (mean, variance float64) {
 	for _, x := range xs {
 		mean += (x - xs[0]) / float64(len(xs))
@@ -95,24 +98,22 @@ func moments(xs []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// A Trend is how much samples changed with time, as a share of their median: 0.1
-// is a tenth more at the end than at the beginning. It is 0 where the change may
-// be chance, or is too small to matter.
+// A Trend holds changes of samples over time, as shares of their median: 0.1 means an
+// increase by a tenth from beginning to end. A change is 0 if it may be chance or is
+// too small to matter.
 type Trend struct {
-	Within float64 `json:"within"` // from the first to the last round of a block
-	Across float64 `json:"across"` // from the first to the last block
+	Within float64 `json:"within"` // change from the first to the last round of a block
+	Across float64 `json:"across"` // change from the first to the last block
 }
 
-// Drift looks for a trend within the blocks, and from block to block in the
-// order given.
+// Drift returns the trend within blocks, and from block to block in the order given.
 //
-// The test is Kendall's: of all pairs of samples, how many rise and how many
-// fall. Within blocks, the counts of all blocks are added (the seasonal test of
-// Hirsch 1982), so that a difference between blocks is no trend. A trend counts
-// at a level of 1 % if it amounts to 5 % of the median; its size is the median
-// of the slopes of all pairs (Theil and Sen) times the length. Long blocks are
-// first cut into stretches, each with its median, so that neighbours that
-// resemble each other count once.
+// It uses Kendall's test, which compares the numbers of rising and falling pairs of
+// samples. Within blocks, it adds the counts of all blocks (the seasonal test of Hirsch
+// 1982), so that differences between blocks do not count. A trend is reported if it is
+// significant at 1 % and at least 5 % of the median. Its size is the median slope of all
+// pairs (Theil and Sen) times the length. Long blocks are first cut into stretches with
+// one median each, because neighbouring rounds are not independent.
 func Drift(blocks [][]float64) Trend {
 	var t Trend
 	medians := Medians(blocks)
@@ -129,10 +130,10 @@ func Drift(blocks [][]float64) Trend {
 	return t
 }
 
-// most is the largest number of stretches into which a block is cut.
+// most is the maximum number of stretches of a block.
 const most = 30
 
-// stretches returns at most most medians of neighbours, in order.
+// stretches returns xs, or the medians of 30 consecutive parts of xs if it is longer.
 func stretches(xs []float64) []float64 {
 	if len(xs) <= most {
 		return xs
@@ -146,7 +147,7 @@ func stretches(xs []float64) []float64 {
 
 func trend(series [][]float64, middle float64) float64 {
 	var s, variance float64
-	var rises []float64 // over the whole of a series, by each pair
+	var rises []float64 // per pair: its slope times the length of its series
 	for _, xs := range series {
 		n := float64(len(xs))
 		variance += n * (n - 1) * (2*n + 5) / 18
@@ -172,9 +173,9 @@ func trend(series [][]float64, middle float64) float64 {
 	return 0
 }
 
-// kendall returns the two-sided p of a sum s of signs. A single short series is
-// counted out exactly: with the few blocks of a run, the normal distribution
-// claims too much.
+// kendall returns the two-sided p-value of s, the number of rising minus falling pairs.
+// It counts exactly for a single series of up to 10 samples. There, the normal
+// approximation finds too many trends.
 func kendall(series [][]float64, s, variance float64) float64 {
 	if len(series) == 1 && len(series[0]) <= 10 {
 		n := len(series[0])
@@ -190,7 +191,7 @@ func kendall(series [][]float64, s, variance float64) float64 {
 			ways, all = next, all*float64(m)
 		}
 		pairs := n * (n - 1) / 2
-		fewer := int(float64(pairs)-math.Abs(s)) / 2 // pairs against the trend
+		fewer := int(float64(pairs)-math.Abs(s)) / 2 // number of pairs against the trend
 		below := 0.0
 		for _, w := range ways[:fewer+1] {
 			below += w

@@ -10,8 +10,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// session returns blocks of a cell whose median is 1: rounds vary by within,
-// sessions by between.
+// session returns blocks of a cell whose median is 1. Rounds vary by the factor within, sessions by between.
 func session(r *rand.Rand, blocks, rounds int, between, within float64) [][]float64 {
 	all := make([][]float64, blocks)
 	for i := range all {
@@ -23,8 +22,7 @@ func session(r *rand.Rand, blocks, rounds int, between, within float64) [][]floa
 	return all
 }
 
-// bootstrap is the method that was left out: it draws blocks, and rounds within
-// them.
+// bootstrap is the rejected method for intervals: it resamples blocks, and rounds within them.
 func bootstrap(r *rand.Rand, blocks [][]float64) (low, high float64) {
 	medians := make([]float64, 100)
 	for k := range medians {
@@ -43,9 +41,8 @@ func bootstrap(r *rand.Rand, blocks [][]float64) (low, high float64) {
 	return medians[2], medians[97]
 }
 
-// TestCoverage: an interval holds as often as it says, also where sessions
-// differ more than rounds (guard 10); one that is made of rounds alone, or of a
-// bootstrap, does not.
+// TestCoverage: an interval contains the true median as often as it claims, even if sessions differ more than rounds
+// (guard 10). An interval from pooled rounds or from a bootstrap does not.
 func TestCoverage(t *testing.T) {
 	const runs = 300
 	for _, blocks := range []int{3, 6, 9} {
@@ -73,10 +70,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestAgainstItself: comparing a build with itself claims a difference in no
-// more runs than it says (A/A of guard 14), with many cells and Holm's
-// correction; an effect of the size that Detectable names is found in four of
-// five.
+// TestAgainstItself: comparing a build with itself finds a difference in no more runs than claimed (A/A of guard 14),
+// with many cells and Holm's correction. An effect of the size that Detectable returns is found in four of five runs.
 func TestAgainstItself(t *testing.T) {
 	const runs, cells, blocks = 300, 5, 8
 	r := rand.New(rand.NewPCG(3, 4))
@@ -103,8 +98,8 @@ func TestAgainstItself(t *testing.T) {
 	check.That(t, f >= 0.7 && f <= 0.95, "found %.3f of the effects that should be found in four of five", f)
 }
 
-// TestUnequalSpread: what the interval of a difference loses where one cell is
-// far steadier than the other, as a control is.
+// TestUnequalSpread: the interval of a difference still holds in at least 87 % of runs if one cell is far steadier, as
+// a control is.
 func TestUnequalSpread(t *testing.T) {
 	const runs = 2000
 	r := rand.New(rand.NewPCG(11, 12))
@@ -119,8 +114,7 @@ func TestUnequalSpread(t *testing.T) {
 	}
 }
 
-// TestStopping: what the interval of a median loses where a cell ends as soon as
-// it is narrow.
+// TestStopping: the interval of a median still holds in at least 87 % of runs if a cell stops once it is narrow.
 func TestStopping(t *testing.T) {
 	const runs, fewest, most, precision = 2000, 10, 60, 0.05
 	r := rand.New(rand.NewPCG(13, 14))
@@ -153,8 +147,8 @@ func TestDetectable(t *testing.T) {
 	check.That(t, math.IsInf(got, 1), "got %v of nothing", got)
 }
 
-// TestModes: a cell with two modes is distinguished from one that is merely wide or
-// skewed (guard 11).
+// TestModes: a cell with two modes is distinguished from one whose samples are only widely spread or skewed
+// (guard 11).
 func TestModes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	families := map[string]func() float64{
@@ -178,7 +172,7 @@ func TestModes(t *testing.T) {
 		}
 	}
 
-	// What a mean of 12.27 ± 6.52 GB/s stood for.
+	// Samples whose mean would be reported as 12.27 ± 6.52 GB/s.
 	var xs []float64
 	for k := range 50 {
 		if k%5 < 2 {
@@ -200,7 +194,7 @@ func TestModes(t *testing.T) {
 	m = Modes(deal(close))
 	check.That(t, m == nil, "got %v, which nobody would act on", m)
 
-	// Sessions of different speed are two modes only if there are several of each.
+	// Sessions of different speeds are two modes only if there are several of each speed.
 	sessions := func(levels ...float64) [][]float64 {
 		var blocks [][]float64
 		for _, level := range levels {
@@ -218,7 +212,6 @@ func TestModes(t *testing.T) {
 	check.That(t, len(m) == 2, "got %v of three sessions of one speed and three of another", m)
 }
 
-// deal makes three blocks of samples.
 func deal(xs []float64) [][]float64 {
 	blocks := make([][]float64, 3)
 	for i, x := range xs {
@@ -233,7 +226,7 @@ func TestKendall(t *testing.T) {
 		s    float64
 		want float64
 	}{
-		// Exact tables of Kendall's S.
+		// Exact values from tables of Kendall's S.
 		{4, 6, 2. / 24}, {5, 10, 2. / 120}, {5, 8, 10. / 120}, {6, 15, 2. / 720}, {6, 13, 12. / 720}, {10, 23, 0.0466}, {6, -15, 2. / 720}, {4, 0, 1},
 	} {
 		got := kendall([][]float64{make([]float64, tt.n)}, tt.s, 1)
@@ -241,8 +234,7 @@ func TestKendall(t *testing.T) {
 	}
 }
 
-// TestDrift: a trend is flagged and measured (guard 11); levels that differ from
-// block to block are none.
+// TestDrift: a trend is found and measured (guard 11). Levels that differ at random between blocks are not a trend.
 func TestDrift(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	flagged := 0

@@ -1,46 +1,41 @@
-// Package stat holds the statistics of ipcbench: pure functions of samples. It
-// knows no unit, no transport and no file.
+// Package stat holds the statistics of ipcbench, as pure functions of samples. It
+// depends on no unit, transport or file format.
 //
-// # What is a measurement
+// # The independent measurement
 //
-// Rounds of one session resemble each other more than they resemble those of
-// another one: a process has its own memory layout, its own neighbours and its
-// own luck. So the independent measurement is a block, one session of fresh
-// processes, and its median stands for it. Rounds make a block's median steady;
-// only more blocks make an interval narrower. All samples therefore come as
-// [][]float64, by block.
+// Rounds of one session resemble each other more than rounds of different
+// sessions, because each process has its own memory layout and neighbours. So the
+// independent measurement is a block, one session of fresh processes, represented
+// by the median of its rounds. More rounds make this median more precise; only more
+// blocks make an interval narrower. So samples are passed by block, as [][]float64.
 //
-// # What is assumed
+// # Assumptions
 //
-// Little about distributions. A median has the interval that order statistics of
-// the blocks' medians give (the sign test's), whatever they look like. The
-// difference or ratio of two cells has the interval of Hodges and Lehmann, which
-// is the Mann-Whitney test turned round, so that interval and test agree. It takes
-// the two to have the same shape: where one is far steadier than the other, 95 %
-// are 89 % (TestUnequalSpread). Counting is exact up to 30 blocks for a median and
-// 50 for a test, and a normal approximation beyond. A cell that ends once its
-// interval is narrow ends at a lucky moment more often than at an unlucky one,
-// which costs up to 3 of the 95 % (TestStopping). Where there are too few blocks
-// for [Confidence], which takes 6 for a median and 4 against 4 for a difference,
-// the interval is the whole range, and says how much less it holds with.
+// The interval of a median comes from order statistics of the blocks' medians (the
+// sign test), for any distribution. The interval of a difference or ratio of two
+// cells is by Hodges and Lehmann, which inverts the Mann-Whitney test, so interval
+// and test agree. It assumes that both cells have distributions of the same shape.
+// If one varies far less than the other, 95 % become 89 % (TestUnequalSpread).
+// Counts are exact up to 30 blocks for a median and 50 for a test, and normal
+// approximations beyond. Stopping a cell once its interval is narrow favours lucky
+// moments, which costs up to 3 of the 95 % (TestStopping).
+// [Confidence] needs 6 blocks for a median, and 4 of each cell for a difference.
+// With fewer, the interval is the whole range and has a smaller Confidence.
 //
-// A bootstrap over blocks, and within them, was tried and left out. With three
-// blocks, its 95 % intervals held in 80 % of simulated runs (see TestCoverage);
-// with six or more it is no better than order statistics, takes a thousand times
-// longer and needs random numbers.
+// A bootstrap over blocks, and within them, was rejected. With three blocks, its 95 %
+// intervals held in 80 % of simulated runs (TestCoverage). With six or more, it is no
+// better, takes a thousand times as long and needs random numbers.
 //
-// # Which tests raise a flag
+// # Tests for warnings
 //
-//   - An outlier is a sample whose modified z-score is over 3.5 (Iglewicz and
-//     Hoaglin 1993): see [Outliers].
-//   - Two modes are found by Ashman's D over Otsu's split: see [Modes].
-//   - Drift is found by Kendall's test for a trend, within blocks by its seasonal
-//     form (Hirsch 1982): see [Drift].
-//   - Two cells differ by the Mann-Whitney U test, corrected by Holm's method for
-//     the number of pairs that are looked at: see [Test] and [Holm].
+//   - [Outliers]: the modified z-score (Iglewicz and Hoaglin 1993).
+//   - [Modes]: Ashman's D after Otsu's split.
+//   - [Drift]: Kendall's test, within blocks in its seasonal form (Hirsch 1982).
+//   - [Test] and [Holm]: the Mann-Whitney U test for a difference between cells, with
+//     Holm's correction for the number of pairs compared.
 //
-// There is one definition of a percentile, R-7 (that of NumPy and of spreadsheets);
-// one that the number of samples does not support is not given at all.
+// Percentiles follow definition R-7, like NumPy and spreadsheets. Reports omit those
+// that the number of samples does not support, see [Percentile].
 package stat
 
 import (
@@ -50,39 +45,37 @@ import (
 	"github.com/montanaflynn/stats"
 )
 
-// Confidence is what every interval aims at.
+// Confidence is the target confidence of every interval.
 const Confidence = 0.95
 
-// Blocks is how many blocks are the fewest whose medians give an interval of a median
-// with that confidence: the true median lies outside of all of them with a probability
-// of 2^(1-n).
+// Blocks is the minimum number of blocks for an interval of a median with that confidence. The
+// true median is outside the range of n measurements with a probability of 2^(1-n).
 const Blocks = 6
 
-// Median returns the median, or NaN of nothing.
+// Median returns the median, or NaN if xs is empty.
 func Median(xs []float64) float64 {
 	m, _ := stats.Median(xs) // NaN for an empty input
 	return m
 }
 
-// MAD returns the median distance from the median, not scaled to resemble a
-// standard deviation; NaN of nothing.
+// MAD returns the median absolute deviation from the median, without the usual
+// scaling to a standard deviation, or NaN if xs is empty.
 func MAD(xs []float64) float64 {
 	m, _ := stats.MedianAbsoluteDeviation(xs)
 	return m
 }
 
-// Percentile returns the p-th percentile, 0 < p <= 100, and whether xs supports
-// it. The 99th percentile of 62 samples is but another name for the largest: a
-// percentile counts only if a sample beyond it was seen with a probability of
-// [Confidence], which takes 29 samples for p90, 299 for p99 and 2995 for p99.9
-// (Wilks 1941).
+// Percentile returns the p-th percentile, 0 < p <= 100, and reports whether xs has
+// enough samples for it: so many that one is beyond the true percentile with a
+// probability of [Confidence]. That needs 29 samples for p90, 299 for p99 and 2995
+// for p99.9 (Wilks 1941). The p99 of 62 samples would be just their maximum.
 func Percentile(xs []float64, p float64) (float64, bool) {
 	v, err := stats.Percentile(xs, p)
 	beyond := 1 - math.Pow(p/100, float64(len(xs)))
 	return v, err == nil && beyond >= Confidence
 }
 
-// Pool returns the samples of all blocks.
+// Pool returns the samples of all blocks in one slice.
 func Pool(blocks [][]float64) []float64 { return slices.Concat(blocks...) }
 
 // Medians returns the median of each block that has samples.
@@ -96,12 +89,12 @@ func Medians(blocks [][]float64) []float64 {
 	return medians
 }
 
-// scale makes a MAD comparable with the standard deviation of a normal
-// distribution: 1 / Φ⁻¹(3/4).
+// scale is the ratio of a normal distribution's standard deviation to its MAD:
+// 1 / Φ⁻¹(3/4).
 const scale = 1.4826022185056018
 
-// Outliers counts the samples whose modified z-score, the distance from the
-// median over the scaled MAD, is above 3.5. They are counted, never removed.
+// Outliers returns the number of samples whose modified z-score, the distance from
+// the median divided by the scaled MAD, is above 3.5. Outliers are never removed.
 func Outliers(xs []float64) int {
 	median, mad := Median(xs), MAD(xs)
 	n := 0

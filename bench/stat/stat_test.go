@@ -9,8 +9,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// The tests of this package are the known answers that guard 19 asks for:
-// textbook examples, published tables, and simulations whose outcome is known.
+// The tests of this package compare with known answers, as guard 19 requires: textbook examples, published tables, and
+// simulations with a known outcome.
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-4*max(1, math.Abs(want)) }
 
@@ -42,8 +42,8 @@ func TestMedianAndMAD(t *testing.T) {
 	check.That(t, math.IsNaN(Median(nil)) && math.IsNaN(MAD(nil)), "there is a median or MAD of nothing")
 }
 
-// TestPercentile checks R-7 against NumPy's results, and guard 12: a percentile
-// that n does not support is not given.
+// TestPercentile: the result agrees with NumPy's R-7, and a percentile is reported as unsupported if there are too few
+// samples (guard 12).
 func TestPercentile(t *testing.T) {
 	for _, tt := range []struct {
 		xs      []float64
@@ -85,9 +85,8 @@ func TestOutliers(t *testing.T) {
 	}
 }
 
-// TestOf compares the bounds with the published table of the ranks that enclose
-// a median at 95 %, and with what fewer blocks allow (guard 10: blocks count, not
-// rounds).
+// TestOf: the bounds agree with the published table of the ranks that enclose a median at 95 %, and with the lower
+// confidence that fewer blocks allow. Blocks count, not rounds (guard 10).
 func TestOf(t *testing.T) {
 	for _, tt := range []struct {
 		blocks     int
@@ -99,7 +98,7 @@ func TestOf(t *testing.T) {
 		{3, 1, 3, 0.75},
 		{5, 1, 5, 0.9375},
 		{6, 1, 6, 0.96875},
-		{8, 1, 7, 0.9609375}, // 1 to 8 would do as well, and more
+		{8, 1, 7, 0.9609375}, // 1 to 8 would also do, with a higher confidence
 		{9, 2, 8, 0.9609375},
 		{10, 2, 9, 0.978515625},
 		{12, 3, 10, 0.961426},
@@ -125,8 +124,7 @@ func TestOf(t *testing.T) {
 	check.That(t, math.IsInf(i.Half(), 1) && !i.Excludes(99), "one block says nothing about the next: got %+v", i)
 }
 
-// TestCritical compares with the published table of the Mann-Whitney U test,
-// two-sided.
+// TestCritical: critical values agree with the published table of the two-sided Mann-Whitney U test.
 func TestCritical(t *testing.T) {
 	for _, tt := range []struct {
 		n, m  int
@@ -154,8 +152,8 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestTest is the example of R's help page of wilcox.test: permeability of the
-// human chorioamnion (Hollander and Wolfe 1973), W = 35, p = 0.1272 one-sided.
+// TestTest: the result agrees with the example on R's help page of wilcox.test: permeability of the human chorioamnion
+// (Hollander and Wolfe 1973), W = 35, p = 0.1272 one-sided.
 func TestTest(t *testing.T) {
 	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
 	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
@@ -197,8 +195,7 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestIntervalAgreesWithTest: the bounds of a ratio exclude 1 exactly where the
-// test says that there is a difference.
+// TestIntervalAgreesWithTest: the interval of a ratio excludes 1 exactly when Test finds a difference.
 func TestIntervalAgreesWithTest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	claims := 0
@@ -219,7 +216,7 @@ func TestIntervalAgreesWithTest(t *testing.T) {
 	check.That(t, claims >= 50 && claims <= 450, "%d of 500 pairs differ: the test tries one side only", claims)
 }
 
-// TestHolm is the worked example of the method's encyclopaedia article.
+// TestHolm: the result agrees with the worked example in the method's encyclopaedia article.
 func TestHolm(t *testing.T) {
 	got := Holm([]float64{0.01, 0.04, math.NaN(), 0.03, 0.005})
 	want := []float64{0.03, 0.06, math.NaN(), 0.06, 0.02}

@@ -14,8 +14,8 @@ import (
 	"ipcbench/python"
 )
 
-// example runs the block of a section of examples/python/README.md, word for word, in a
-// copy of the folder, with few rounds, and returns what it has measured.
+// example runs a section's script of examples/python/README.md, word for word, in a copy of the folder, with few
+// rounds. It returns the measured result.
 func example(t *testing.T, section string, modules ...python.Module) *bench.Result {
 	t.Helper()
 	found, err := python.Find(t.Context(), "", append(modules, python.Numpy(), python.Xxhash())...)
@@ -39,7 +39,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	out, err := c.CombinedOutput()
 	check.Need(t, err == nil, "%v\n%s", err, out)
 	check.That(t, strings.Contains(string(out), "communication, %"), "no share of communication in\n%s", out)
-	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is none that fails
+	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is valid
 	check.Need(t, len(files) == 1, "%d results, want 1", len(files))
 	r := check.Value(result.ReadFile(files[0]))(t)
 	for _, c := range r.Cells {
@@ -48,7 +48,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	return r
 }
 
-// TestNumpyExample: examples/python/README.md, numpy, word for word.
+// TestNumpyExample: the numpy section of examples/python/README.md works word for word.
 func TestNumpyExample(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestNumpyExample(t *testing.T) {
 	check.That(t, len(r.Cells) == 2 && r.Cells[0].Train == "mlp:train", "got %d cells of %s, want two of mlp:train", len(r.Cells), r.Cells[0].Train)
 }
 
-// TestSoakTorchExample: the same, torch.
+// TestSoakTorchExample: the torch section of examples/python/README.md works word for word.
 func TestSoakTorchExample(t *testing.T) {
 	onlySoak(t)
 	r := example(t, "torch", python.Torch())

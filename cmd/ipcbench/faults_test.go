@@ -19,16 +19,16 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// A fault is what happens to a run with agents on h1 and h2.
+// A fault is an event that disturbs a run with agents on h1 and h2.
 type fault struct {
 	name   string
 	do     func(r *rig.Rig, server, agent *child.Child)
-	code   int // of the server; -1 is by a signal
+	code   int // exit code of the server; -1 is a signal
 	says   string
-	others string // what the other agent says
+	others string // expected output of the other agent
 }
 
-const runFailed = `its server says why`
+const runFailed = `see the output of its server`
 
 var faults = []fault{
 	{"network goes", func(r *rig.Rig, _, _ *child.Child) { r.Down("h1") }, 1, `agent h1 is gone`, runFailed},
@@ -39,15 +39,15 @@ var faults = []fault{
 	{"server is interrupted", func(_ *rig.Rig, server, _ *child.Child) { server.Send(syscall.SIGINT) }, 130, `SIGINT`, `the run was interrupted at its server`},
 }
 
-// long is a run that ends by a fault only. The order of its blocks is one that begins
-// with a lane whose workers are on the hosts: the control would keep them waiting.
+// long returns the arguments of a run that only a fault ends. Its order seed puts a lane with workers on the hosts
+// first; the control would keep them waiting.
 func long(more ...string) []string {
 	return append([]string{"--transport", "grpc-stream,http-shm", "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2",
 		"--rounds", "100000", "--blocks", "1", "--train-ms", "20", "--order-seed", "1"}, more...)
 }
 
-// TestFaults: what happens in a round to an agent or to its host ends the run soon, by
-// name, and what happens to the server ends the agents. Nothing is left on their hosts.
+// TestFaults: a fault of an agent or its host in a round ends the run soon, and the error names the agent. A fault of
+// the server ends the agents. Nothing is left on their hosts.
 func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -68,19 +68,19 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// clean looks at what is left once the server and the other agent have ended.
+// clean checks what is left on the hosts after the server and the other agent have ended.
 func (f fault) clean(t *testing.T, r *rig.Rig, agent *child.Child) {
 	t.Helper()
 	clean(t, r, "h2")
-	if f.code >= 0 { // what a killed server leaves is for ipcbench clean
+	if f.code >= 0 { // ipcbench clean removes what a killed server leaves
 		clean(t, r, "h0")
 	}
-	_ = agent.Process.Signal(syscall.SIGCONT) // it may have ended
+	_ = agent.Process.Signal(syscall.SIGCONT) // the agent may have ended already
 	agent.Wait()
 	clean(t, r, "h1")
 }
 
-// TestFaultsAnyTime: the same at random times, also while agents join and while worker
+// TestFaultsAnyTime: faults at random times have the effects that TestFaults checks, even while agents join and worker
 // processes start. IPCBENCH_TEST_SEED repeats a run of this test.
 func TestFaultsAnyTime(t *testing.T) {
 	onlySoak(t)
@@ -101,14 +101,14 @@ func TestFaultsAnyTime(t *testing.T) {
 			waiting.Pause(at)
 			f.do(r, server, h1)
 			server.Ends(5*time.Second+soon, f.code, f.says+`|1 of 2 agents`)
-			waiting.Promise(t, "B25: the end of h2", 5*time.Second+soon, h2.Wait) // it may have come too late to join
+			waiting.Promise(t, "B25: the end of h2", 5*time.Second+soon, h2.Wait) // h2 may have come too late to join
 			check.That(t, h2.ProcessState.ExitCode() != 0, "h2 has no fault to report: %s", &h2.Stderr)
 			f.clean(t, r, h1)
 		})
 	}
 }
 
-// working waits until a worker process on a host has trained.
+// working waits until a worker process on a host has used CPU time.
 func working(t *testing.T, r *rig.Rig, host string) {
 	t.Helper()
 	waiting.Until(t, "a round on "+host, func() bool {
@@ -116,7 +116,7 @@ func working(t *testing.T, r *rig.Rig, host string) {
 			stat := proc.Read(pid, "stat")
 			fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 			if strings.Contains(proc.Read(pid, "environ"), "_IPCBENCH_WORKER=") && len(fields) > 11 {
-				ticks, _ := strconv.Atoi(fields[11]) // in user space
+				ticks, _ := strconv.Atoi(fields[11]) // CPU time in user space
 				return ticks > 5
 			}
 		}
@@ -124,9 +124,8 @@ func working(t *testing.T, r *rig.Rig, host string) {
 	})
 }
 
-// TestGathering: whoever says nothing, or nonsense, at the port where agents join does not
-// keep them from it, and who has not come in time is missed by count, those who have by
-// name.
+// TestGathering: connections to the join port that send nothing, or nonsense, do not keep agents from joining. If
+// agents are missing in the end, the error gives their number and names the others.
 func TestGathering(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -141,7 +140,7 @@ func TestGathering(t *testing.T) {
 	strangers(line)
 	h1 := start(t, r, "h1", line, "agent", "--join", "-")
 	server.Ends(soon, 1, `1 of 2 agents have joined at 10\.77\.0\.1:[0-9]+ within 2s: h1 `)
-	h1.Ends(soon, 1, `its server says why`)
+	h1.Ends(soon, 1, `see the output of its server`)
 
 	server, line = serve(t, r, 1, small("http")...)
 	strangers(line)

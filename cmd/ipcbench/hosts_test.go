@@ -18,7 +18,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// programEnv makes the tests' program ipcbench itself.
+// programEnv makes the test binary run as ipcbench.
 const programEnv = "IPCBENCH_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -26,17 +26,17 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	_ = flag.Set("test.parallel", "4") // they mostly wait; there is such a flag
+	_ = flag.Set("test.parallel", "4") // tests mostly wait; the flag exists
 	os.Exit(m.Run())
 }
 
-// How long a run may take that nothing disturbs, and one that is over.
+// Limits for an undisturbed run, and for processes that end after it.
 const (
 	patience = waiting.Limit
 	soon     = 10 * time.Second
 )
 
-// start starts ipcbench on a host, with a line for its stdin.
+// start starts ipcbench on a host, with stdin as its standard input.
 func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *child.Child {
 	t.Helper()
 	self := check.Value(os.Executable())(t)
@@ -45,21 +45,20 @@ func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *child.
 	return child.Start(t, cmd)
 }
 
-// joinLine is what a server says to agents.
+// joinLine matches the line with which a server invites agents.
 const joinLine = `(?m)^ipcbench://.*\n`
 
-// serve starts a run whose workers are on the hosts of so many agents, and returns its
-// join line, too.
+// serve starts a run whose workers are on the hosts of that many agents. It returns the server and its join line.
 func serve(t *testing.T, r *rig.Rig, agents int, args ...string) (server *child.Child, line string) {
 	t.Helper()
 	server = start(t, r, "h0", "", append([]string{"run", "--listen", r.Addr("h0"), "--agents", strconv.Itoa(agents)}, args...)...)
 	return server, server.Says(joinLine)
 }
 
-// clean waits until nothing of ours runs on a host, and nothing is left in its folders.
+// clean waits until no process is left on a host, and checks that its folders are empty.
 func clean(t *testing.T, r *rig.Rig, host string) { t.Helper(); cleanOf(t, r, host, "*") }
 
-// cleanOf is clean of the files that match a pattern.
+// cleanOf is clean for only the files that match a pattern.
 func cleanOf(t *testing.T, r *rig.Rig, host, pattern string) {
 	t.Helper()
 	waiting.Until(t, "the processes of "+host+" to end", func() bool { return len(r.Processes(host)) == 0 })
@@ -69,8 +68,8 @@ func cleanOf(t *testing.T, r *rig.Rig, host, pattern string) {
 	}
 }
 
-// measure is a whole run with agents on h1, h2 and so on, that are started with these
-// arguments, and returns its result. It leaves nothing on any host.
+// measure carries out a whole run with agents on h1, h2 and so on, started with the arguments with. It returns the
+// result, and checks that nothing is left on any host.
 func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string) *bench.Result {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "result.json")
@@ -89,12 +88,12 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 	return check.Value(result.ReadFile(out))(t)
 }
 
-// small are the arguments of a run of one block of two rounds, with a client a lane.
+// small returns the arguments of a run of one block of two rounds, with one client per lane.
 func small(transports string, more ...string) []string {
 	return append([]string{"--transport", transports, "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2", "--rounds", "2", "--blocks", "1"}, more...)
 }
 
-// cell returns the only cell of a transport, which has one block, proved.
+// cell returns the only cell of a transport, which must have one block, proved.
 func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
 	t.Helper()
 	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == transport })
@@ -103,9 +102,9 @@ func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
 	return r.Cells[i]
 }
 
-// TestTransports: every transport that can leave the host does, with a worker on each of
-// two others: each round's model is that of direct calls on one host. The monotonic
-// clock of one of them is 100,000 s ahead: what takes one clock is not measured.
+// TestTransports: every transport that can leave the host works with one worker on each of two other hosts, and each
+// round's model equals the reference chain on one host. One host's clock is 100,000 s ahead, so times across two clocks
+// are not measured.
 func TestTransports(t *testing.T) {
 	r := rig.New(t, "h0", "h1", "h2")
 	r.Ahead("h1", 100_000*time.Second)

@@ -13,10 +13,9 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// TestLocality: A4, A5: of two lanes of http-shm, one is on the server's host, and gets
-// and gives handles. The other is in another mount namespace, and all that it gets and
-// gives is bodies: in its /dev/shm, which is empty, nothing is made. Both are proved to
-// have the same data.
+// TestLocality (A4, A5): of two lanes of http-shm, the lane on the server's host receives and sends handles. The other
+// lane, in another mount namespace, receives and sends bodies only, and nothing is created in its empty /dev/shm. Both
+// are proved to have the same data.
 func TestLocality(t *testing.T) {
 	r := rig.New(t, "h0", "h1")
 	made := map[string]func() bool{}
@@ -29,7 +28,7 @@ func TestLocality(t *testing.T) {
 	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]
 	check.Need(t, local.Host == "" && remote.Host == "h1", "processes are on %q and %q", local.Host, remote.Host)
 	handles, bodies := local.Counts[phase.HandleTensors], remote.Counts[phase.BodyTensors]
-	if all := int64(2 * len(c.Blocks[0].Round) * c.Model.Tensors); handles+bodies != all || handles == 0 || bodies == 0 { // whoever is free takes the next client
+	if all := int64(2 * len(c.Blocks[0].Round) * c.Model.Tensors); handles+bodies != all || handles == 0 || bodies == 0 { // a free lane takes the next client
 		t.Errorf("%d handles and %d bodies, want %d of both together", handles, bodies, all)
 	}
 	for _, of := range []struct {
@@ -46,7 +45,7 @@ func TestLocality(t *testing.T) {
 	check.That(t, !made["h1"](), "something was made in the /dev/shm of another host")
 }
 
-// watch returns what tells whether anything has been made in a directory since.
+// watch returns a function that reports whether files have been created in dir since.
 func watch(t *testing.T, dir string) func() bool {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -62,8 +61,8 @@ func watch(t *testing.T, dir string) func() bool {
 	}
 }
 
-// TestFolder: where an agent may not use the folder of storage, or its host has another
-// one at the same place, nothing starts, and the host is named.
+// TestFolder: if an agent does not allow the folder of storage, or its host has another folder at that path, nothing
+// starts and the error names the host.
 func TestFolder(t *testing.T) {
 	r := rig.New(t, "h0", "h1")
 	shared := t.TempDir()
@@ -71,10 +70,10 @@ func TestFolder(t *testing.T) {
 		t.Helper()
 		server, line := serve(t, r, 1, small("storage:dir="+shared)...)
 		agent := start(t, r, "h1", line, "agent", "--join", "-", "--allow-dir", allowed)
-		server.Ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
+		server.Ends(soon, 2, `h1 does not share folder `+shared+`.*`+says)
 		agent.Ends(soon, 2, runFailed)
 	}
-	refused("/usr", `not allowed, only what lies below /usr`)
+	refused("/usr", `not allowed, it must be in /usr`)
 	out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput()
 	check.Need(t, err == nil, "%v: %s", err, out)
 	refused(shared, `no such file`)

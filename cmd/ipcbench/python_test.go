@@ -16,9 +16,8 @@ import (
 
 var block = regexp.MustCompile("(?s)```(bash|python)\n(.*?)```")
 
-// TestPythonPage: docs/python.md has all reference rows, and its commands do what it says,
-// one after the other in a clone: word for word with make soak, and else as far as
-// --dry-run goes.
+// TestPythonPage: docs/python.md lists all reference rows, and its commands succeed one after the other. With
+// IPCBENCH_TEST_SOAK they run word for word, and otherwise with --dry-run.
 func TestPythonPage(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -26,7 +25,7 @@ func TestPythonPage(t *testing.T) {
 	var modules []python.Module
 	for _, row := range python.Rows() {
 		check.That(t, strings.Contains(string(page), "\n| `"+row.Name+"` | "), "docs/python.md lacks the row %s", row.Name)
-		if row.Name != "py-torch-queue" { // which no command takes
+		if row.Name != "py-torch-queue" { // no command on the page uses it
 			modules = append(modules, row.Modules...)
 		}
 	}

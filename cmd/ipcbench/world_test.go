@@ -23,7 +23,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// part returns the nth block of a section of a page that is in a language.
+// part returns the nth code block in a language of a section of a page, counted from 0.
 func part(t *testing.T, name, section, language string, n int) string {
 	t.Helper()
 	page := check.Value(os.ReadFile("../../" + name))(t)
@@ -37,7 +37,7 @@ func part(t *testing.T, name, section, language string, n int) string {
 	return text
 }
 
-// installed makes this program the ipcbench of a folder, and returns what scripts find it by.
+// installed makes this program ipcbench in dir, and returns the environment with which scripts find it.
 func installed(t *testing.T, dir string) (env []string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -48,12 +48,12 @@ func installed(t *testing.T, dir string) (env []string) {
 	return []string{programEnv + "=1", "PATH=" + dir + ":" + os.Getenv("PATH")}
 }
 
-// hosts are h0, h1 and h2, and a folder that they share.
+// hosts are the hosts h0, h1 and h2, and a folder that they share.
 type hosts struct {
 	*rig.Rig
 	t   *testing.T
 	dir string
-	env []string // of scripts
+	env []string // environment of scripts
 }
 
 func newHosts(t *testing.T) hosts {
@@ -72,7 +72,7 @@ func (h hosts) bash(host, stdin, script string, env ...string) *child.Child {
 	return child.Start(h.t, cmd)
 }
 
-// result checks the only result that there is: of workers on both agents.
+// result checks that there is one result, with proved cells and workers placed as in on.
 func (h hosts) result(on string) {
 	h.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(h.dir, "ipcbench-*.json"))
@@ -85,7 +85,7 @@ func (h hosts) result(on string) {
 	}
 }
 
-// clear waits until nothing of ours is left on any host.
+// clear waits until nothing of the test is left on any host.
 func (h hosts) clear() {
 	h.t.Helper()
 	for _, host := range []string{"h0", "h1", "h2"} {
@@ -93,7 +93,7 @@ func (h hosts) clear() {
 	}
 }
 
-// TestHostsByHand: docs/hosts.md, by hand, word for word.
+// TestHostsByHand: the section "By hand" of docs/hosts.md works word for word.
 func TestHostsByHand(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
@@ -106,8 +106,8 @@ func TestHostsByHand(t *testing.T) {
 	h.result("h1:1,h2:1")
 }
 
-// TestListenChoice: a rank 0 that nobody has told where to listen takes the only address
-// of its host, and where there are several it names them.
+// TestListenChoice: without --listen, rank 0 listens at its host's only address. If the host has several addresses, the
+// error names them.
 func TestListenChoice(t *testing.T) {
 	h := newHosts(t)
 	env := []string{"PMIX_RANK=0", "PMIX_NAMESPACE=j", "IPCBENCH_WORLD=2"}
@@ -120,7 +120,7 @@ func TestListenChoice(t *testing.T) {
 	h.clear()
 }
 
-// onlySoak skips a test that make check has no time for.
+// onlySoak skips a test that takes too long for make check.
 func onlySoak(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
@@ -128,7 +128,7 @@ func onlySoak(t *testing.T) {
 	}
 }
 
-// mpirun returns what mpirun needs on the rig, where there is no ssh.
+// mpirun returns the environment in which mpirun reaches the hosts, which have no ssh.
 func (h hosts) mpirun() (env []string) {
 	h.t.Helper()
 	if _, err := exec.LookPath("mpirun"); err != nil {
@@ -144,8 +144,8 @@ func (h hosts) mpirun() (env []string) {
 	return []string{"OMPI_MCA_plm_rsh_agent=" + filepath.Join(h.dir, "enter"), "OMPI_MCA_oob_tcp_if_include=eth0", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 }
 
-// TestHostsMPIRun: docs/hosts.md, mpirun over three hosts, word for word; and ended by it
-// at random times, which leaves nothing on any host.
+// TestHostsMPIRun: the mpirun section of docs/hosts.md works word for word. If mpirun is ended at a random time,
+// nothing is left on any host.
 func TestHostsMPIRun(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
@@ -170,8 +170,7 @@ func TestHostsMPIRun(t *testing.T) {
 	})
 }
 
-// TestHostsJob: the variables and arguments of the Job in docs/hosts.md, on three hosts
-// and without Kubernetes.
+// TestHostsJob: the variables and arguments of the Job in docs/hosts.md work on three hosts, without Kubernetes.
 func TestHostsJob(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
@@ -193,7 +192,7 @@ func TestHostsJob(t *testing.T) {
 	c := job.Spec.Template.Spec.Containers[0]
 	env := []string{}
 	for _, v := range c.Env {
-		if v.Value == "" { // of a Secret
+		if v.Value == "" { // the value comes from a Secret
 			v.Value = "8c1d0f5e2b7a49368c1d0f5e2b7a4936"
 		}
 		env = append(env, v.Name+"="+strings.Replace(v.Value, "ipcbench-0.ipcbench", "h0", 1))

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// logCall adds a line to the file that the payload names, if any: a call of the
-// worker function, in whatever process.
+// logCall records a call of the worker function, in any process, as a line of the file
+// that the payload names, if any.
 func logCall(j *job) error {
 	path := j.Payload.Notes["calls"]
 	if path == "" {
@@ -63,8 +63,8 @@ func segments(j *job) error {
 	return errors.Join(err, errors.New("the server has no segments"))
 }
 
-// TestBuffers: B6: when a client trains, each client of the call has one segment
-// for its update, and nobody has a second one.
+// TestBuffers: B6: when a client trains, each client of the call has exactly one
+// segment for its update.
 func TestBuffers(t *testing.T) {
 	for _, c := range []struct{ workers, clients, want int }{{2, 4, 4}, {2, 1, 1}, {3, 3, 3}, {1, 7, 7}, {2, 5, 6}} {
 		t.Run(fmt.Sprintf("workers=%d,clients=%d", c.workers, c.clients), func(t *testing.T) {
@@ -78,11 +78,11 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// atOnce is how many workers TestParallel has.
+// atOnce is the number of workers in TestParallel.
 const atOnce = 3
 
-// count counts the worker functions that run, in all processes: each has a file
-// meanwhile. None of the first ones ends before all of them have begun.
+// count counts the worker functions that are running, in all processes: each has a file
+// while it runs. The first ones all begin before any of them ends.
 func count(j *job) error {
 	started, running := j.Payload.Notes["started"], j.Payload.Notes["running"]
 	name := strconv.Itoa(j.Client)
@@ -99,8 +99,8 @@ func count(j *job) error {
 	return errors.Join(err, os.Remove(filepath.Join(running, name)))
 }
 
-// TestParallel: B20: never more worker processes, and worker functions, at once
-// than the trainer was given, and as many as that.
+// TestParallel: B20: as many worker processes and worker functions run at the same
+// time as the trainer's Workers, and never more.
 func TestParallel(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "count", atOnce)
 	p := newPayload(0)

@@ -15,66 +15,66 @@ import (
 	"ipcbench/transports"
 )
 
-// A ClientTrainer trains clients on a session of workers: any Go value goes to them
-// as payload, any Go value comes back, and the results are kept in the order of
-// the clients until they are handed out. It has one user at a time, but for
-// Stop. It needs nothing that is not there for other programs: copy this file.
+// A ClientTrainer trains clients on a session of workers. The payload and the updates
+// can be any Go values. It keeps the results in the clients' order until Results
+// returns them. Except Stop, its methods must not be called concurrently. It uses
+// only packages that other programs can import, so you can copy this file.
 //
-// Every client of a call has memory for its result before the first one trains:
-// K clients on N workers take that for N × ⌈K/N⌉ updates, and no worker trains more
-// than ⌈K/N⌉ of them. Fewer clients than workers take fewer workers.
+// Every client of a call has memory for its result before the first one trains.
+// K clients on N workers need memory for N × ⌈K/N⌉ updates, and no worker trains more
+// than ⌈K/N⌉ of them. With fewer clients than workers, fewer workers are started.
 type ClientTrainer struct {
-	// Update is an update of the kind that every client sends: its tensors say what
-	// memory to prepare, and the rest is what a worker starts from.
+	// Update is an example of the updates that clients send. It defines the tensors
+	// to prepare memory for, and the initial values of all other fields.
 	Update any
 
 	// Config returns the configuration of a client.
 	Config func(client int) ([]byte, error)
 
-	Func     string // a worker function that trainer.Values made
+	Func     string // name of a worker function made by trainer.Values
 	Variant  transports.Variant
-	Launcher trainer.Launcher // stays the caller's: Close does not close it
-	Workers  int              // that train at once, at most, each a process; 0 is one
-	Nesting  int              // how deep to look for tensors; 0 is receipt.DefaultDepth
+	Launcher trainer.Launcher // owned by the caller: Close does not close it
+	Workers  int              // most worker processes; 0 means one
+	Nesting  int              // depth to which tensors are found; 0 means receipt.DefaultDepth
 
-	// Device and Devices choose the device of a client: "cuda" with 2 devices
-	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
-	// client gets Device as it is.
+	// Device and Devices determine the device of a client: "cuda" with 2 devices
+	// gives cuda:0 to even clients and cuda:1 to odd ones. With 0 devices, every
+	// client gets Device unchanged.
 	Device  string
 	Devices int
 
-	// Progress is given all pending results, in client order, and returns them in
-	// the order in which the trainer is to wait for them; it sees each one as it
-	// is waited for. Nil waits in client order.
+	// Progress gets all pending results in client order, and returns them in the
+	// order in which the trainer must wait for them. A result has arrived when its
+	// yield returns. Nil means client order.
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
 	session   atomic.Pointer[trainer.Session]
-	current   atomic.Int64    // the round of the Process that runs, plus one; 0 if none does
+	current   atomic.Int64    // round of the running Process plus one; 0 if none is running
 	stopped   atomic.Bool     // Stop was called since Process began
 	next      *tensor.Package // reserved by a Process that could not publish it
-	room      int             // clients that the session has memory for
+	room      int             // number of clients that the session has memory for
 	round     int
 	results   []*Result
-	out       atomic.Int64 // results that were not released
+	out       atomic.Int64 // number of results that were not released
 	untouched []string
 }
 
-// A Pending is a result that is on its way.
+// A Pending is a result that may not have arrived yet.
 type Pending struct {
 	Client int
 	done   chan struct{} // closed when update is set
 	update trainer.Update
 }
 
-// A Result is what a client sent back.
+// A Result is a client's update.
 type Result struct {
 	Client int
 	update trainer.Update
 	out    *atomic.Int64
 }
 
-// Into sets the variable that v points to to the client's update. Its tensors
-// are the transport's memory, not a copy: they are valid until Release.
+// Into stores the client's update in the variable that v points to. Its tensors
+// are views of the transport's memory, valid until Release.
 func (r *Result) Into(v any) error {
 	if err := receipt.Attach(r.update.Package.Receipt, r.update.Package, v); err != nil {
 		return fmt.Errorf("update of client %d: %w", r.Client, err)
@@ -82,8 +82,8 @@ func (r *Result) Into(v any) error {
 	return nil
 }
 
-// Release gives the memory of the update back. The clients of the next call to
-// Process need it.
+// Release returns the update's memory. It must be called before the next call of
+// Process, whose clients need the memory.
 func (r *Result) Release() {
 	r.update.Release()
 	r.out.Add(-1)
@@ -98,9 +98,9 @@ func (t *ClientTrainer) device(client int) string {
 }
 
 // Process trains the clients on payload and keeps their results. Every payload
-// of a trainer must have the same tensors. Results that were not handed out are
-// released. If a worker process died or the transport failed, the session is dead:
-// every call fails until Close, after which the next Process opens another one.
+// of a trainer must have the same tensors. Results of the previous call that Results
+// did not return are released. If a worker process or the transport fails, all calls
+// fail until Close; the next Process then opens a new session.
 func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int) error {
 	t.stopped.Store(false)
 	for _, r := range t.Results() {
@@ -118,10 +118,10 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	t.current.Store(int64(t.round) + 1)
 	defer func() {
 		t.current.Store(0)
-		t.round++ // also after a failure: whoever stopped this round did not stop another one
+		t.round++ // also after a failure, so that a late Stop cannot stop the next round
 	}()
 	if n := t.out.Load(); n > 0 {
-		return fmt.Errorf("%d results of an earlier call are out, and their memory is needed: release them", n)
+		return fmt.Errorf("%d results of an earlier call must be released first, because their memory is needed", n)
 	}
 	roster, err := t.roster(clients)
 	if err != nil {
@@ -136,7 +136,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 		return err
 	}
 	session := t.session.Load()
-	if t.stopped.Load() { // before there was a session to tell
+	if t.stopped.Load() { // Stop was called before the session existed
 		if err := session.Stop(t.round); err != nil {
 			return err
 		}
@@ -148,13 +148,13 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	return err
 }
 
-// roster returns the round's clients.
+// roster returns the round's clients with their devices and configurations.
 func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 	seen := map[int]bool{}
 	var roster []trainer.Client
 	for _, id := range clients {
 		if id < 0 || seen[id] {
-			return nil, fmt.Errorf("client %d: want each client once, and none negative", id)
+			return nil, fmt.Errorf("client %d: clients must be distinct and not negative", id)
 		}
 		seen[id] = true
 		config, err := t.Config(id)
@@ -166,7 +166,7 @@ func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 	return roster, nil
 }
 
-// prepare makes sure that there is a session with room for this many clients.
+// prepare opens a session with memory for this many clients, unless there is one.
 func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, clients int) error {
 	if t.session.Load() != nil && clients > t.room {
 		if err := t.Close(); err != nil {
@@ -210,7 +210,7 @@ func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, p
 		}
 	}
 	if err := payload.CopyTo(t.next); err != nil {
-		return fmt.Errorf("payload has other tensors than the session's first one: %w", err)
+		return fmt.Errorf("the tensors of the payload must be the same as in the session's first payload: %w", err)
 	}
 	model := t.next
 	t.next = nil
@@ -218,7 +218,7 @@ func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, p
 	return err
 }
 
-// collect runs the round and waits for its results as Progress wants it.
+// collect runs the round and waits for its results in the order that Progress returns.
 func (t *ClientTrainer) collect(ctx context.Context, session *trainer.Session, roster []trainer.Client) ([]*Result, error) {
 	pending := make([]*Pending, len(roster))
 	for i, c := range roster {
@@ -263,45 +263,44 @@ func (t *ClientTrainer) collect(ctx context.Context, session *trainer.Session, r
 		return nil, err
 	}
 	results := make([]*Result, len(pending))
-	for i, p := range pending { // in client order, whatever the order of waiting
+	for i, p := range pending { // in client order, not in the order of waiting
 		results[i] = &Result{Client: p.Client, update: p.update, out: &t.out}
 	}
 	t.out.Add(int64(len(results)))
 	return results, nil
 }
 
-// Results hands out the results of the last Process, in the order of its
-// clients. The trainer keeps none: the caller releases them.
+// Results returns the results of the last Process, once, in the order of its
+// clients. The caller owns them and must release them.
 func (t *ClientTrainer) Results() []*Result {
 	results := t.results
 	t.results = nil
 	return results
 }
 
-// Untouched returns the paths of the tensors of the last payload that lie deeper
-// than Nesting. They travelled inside the receipt, which is copied to every
-// client.
+// Untouched returns the paths of the last payload's tensors that are nested deeper
+// than Nesting. They were sent in the receipt, which is copied to every client.
 func (t *ClientTrainer) Untouched() []string { return t.untouched }
 
-// Stop asks the worker functions of the Process that runs to end early. Any
-// goroutine may call it; the next Process does not see it.
+// Stop asks the worker functions of the running Process to end early. It does not
+// affect the next Process. Any goroutine may call it.
 func (t *ClientTrainer) Stop() error {
 	t.stopped.Store(true)
 	session, current := t.session.Load(), t.current.Load()
 	if session == nil || current == 0 {
-		return nil // Process passes it on when there are workers
+		return nil // Process passes it on after starting workers
 	}
 	return session.Stop(int(current - 1))
 }
 
-// Close releases what was not handed out and ends the session. Results that the
-// caller holds stay valid until they are released.
+// Close releases results that Results did not return, and ends the session. Results
+// that the caller holds stay valid until they are released.
 func (t *ClientTrainer) Close() error {
 	for _, r := range t.Results() {
 		r.Release()
 	}
 	session := t.session.Swap(nil)
-	t.next = nil // it goes with the session
+	t.next = nil // its memory belongs to the session
 	if session == nil {
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// payload is what the server sends to its clients: tensors three levels deep,
-// and other things.
+// payload is the value that the server sends to its clients: tensors, three levels
+// deep, and text.
 type payload struct {
 	Layers map[string][]layer
 	Notes  map[string]string
@@ -30,7 +30,7 @@ type layer struct {
 	Weight, Bias *receipt.Tensor
 }
 
-// update is what a client sends back.
+// update is a client's update.
 type update struct {
 	Client  int
 	Seen    int
@@ -44,7 +44,7 @@ type update struct {
 
 type job = trainer.ValueJob[payload, update]
 
-// testHost is what worker processes of these tests know.
+// testHost returns the transports and worker functions of these tests.
 func testHost() trainer.Host {
 	h := host()
 	for name, f := range map[string]func(*job) error{
@@ -70,7 +70,7 @@ func write(j *job) error {
 	return logCall(j)
 }
 
-// rebind replaces the prepared tensor by one of its own.
+// rebind replaces the prepared tensor with a tensor of its own.
 func rebind(j *job) error {
 	own := newTensor(4)
 	copy(floats(own), []float32{1, 2, 3, float32(j.Client)})
@@ -78,7 +78,7 @@ func rebind(j *job) error {
 	return nil
 }
 
-// await waits for the client that the configuration names to be done.
+// await waits until the client that the configuration names, if any, is done.
 func await(j *job) error {
 	dir := j.Payload.Notes["done"]
 	if other := string(j.Config); other != "" {
@@ -87,19 +87,19 @@ func await(j *job) error {
 	return os.WriteFile(filepath.Join(dir, strconv.Itoa(j.Client)), nil, 0o600)
 }
 
-// appears waits for a file.
+// appears waits until a file exists.
 func appears(path string) {
 	for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
 		<-time.After(time.Millisecond)
 	}
 }
 
-// newUpdate is what a client of these tests sends.
+// newUpdate returns the trainers' example of an update.
 func newUpdate() update {
 	return update{Client: 5, Seen: 999, Delta: map[string]*receipt.Tensor{"w": newTensor(4)}}
 }
 
-// rate is the configuration of a client, unless a test wants another one.
+// rate returns the default configuration of a client.
 func rate(client int) ([]byte, error) { return []byte("lr=" + strconv.Itoa(client)), nil }
 
 func newPayload(first float32) payload {
@@ -123,7 +123,7 @@ func fails(t testing.TB, err error, text string) {
 	}
 }
 
-// equal fails the test unless got is what is wanted.
+// equal fails the test unless got equals want.
 func equal[T any](t testing.TB, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -131,8 +131,8 @@ func equal[T any](t testing.TB, got, want T) {
 	}
 }
 
-// newTrainer returns a trainer over transport with real processes, or with
-// goroutines where the transport does not leave the process.
+// newTrainer returns a trainer over transport with real processes, or with goroutines
+// (inside is true) if the transport works only within a process.
 func newTrainer(t *testing.T, transport, fn string, workers int) (ct *ClientTrainer, inside bool) {
 	t.Helper()
 	h := testHost()
@@ -147,7 +147,7 @@ func newTrainer(t *testing.T, transport, fn string, workers int) (ct *ClientTrai
 	return ct, inside
 }
 
-// process trains clients, and returns their updates once they are released.
+// process trains clients, and returns copies of their updates, which it releases.
 func process(t *testing.T, ct *ClientTrainer, p payload, clients ...int) (all []update) {
 	t.Helper()
 	check(t, ct.Process(t.Context(), p, clients))
@@ -157,7 +157,7 @@ func process(t *testing.T, ct *ClientTrainer, p payload, clients ...int) (all []
 		if u.Client != r.Client {
 			t.Errorf("result of client %d holds the update of client %d", r.Client, u.Client)
 		}
-		for name, d := range u.Delta { // the memory goes back
+		for name, d := range u.Delta { // Release returns the memory
 			u.Delta[name] = &receipt.Tensor{DType: d.DType, Shape: d.Shape, Data: slices.Clone(d.Data)}
 		}
 		all = append(all, u)
@@ -184,8 +184,8 @@ func ids(updates []update) []int {
 }
 
 // TestValues: B8, B9, B15: every client gets its own configuration, the shared
-// payload and its device, writes into the memory that was prepared for it, and
-// both the numbers and what the worker changed beside them come back.
+// payload and its device, and writes into its prepared memory. Both the numbers and
+// the other fields that the worker changed are returned.
 func TestValues(t *testing.T) {
 	for _, transport := range all.Transports() {
 		t.Run(transport.Name(), func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestTooDeep: B11: a tensor deeper than the limit is reported, and arrives.
+// TestTooDeep: B11: tensors deeper than the limit are reported, and arrive.
 func TestTooDeep(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 1)
 	ct.Nesting = 3 // payload, layers, body and the layer itself: its tensors are at depth 4
@@ -225,26 +225,26 @@ func TestRebound(t *testing.T) {
 	equal(t, floats(process(t, ct, newPayload(0), 6)[0].Delta["w"]), []float32{1, 2, 3, 6})
 }
 
-// TestCache: B18, B22: as many results as clients, in the order of the clients
-// whatever the order of completion, and handed out once.
+// TestCache: B18, B22: there are as many results as clients, in the clients' order
+// whatever the order of completion, and Results returns them once.
 func TestCache(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "await", 3)
 	for _, clients := range [][]int{{}, {42}, {0, 1, 2}, {5, 4, 3, 2, 1, 0, 6}} {
 		ct.Config = func(client int) ([]byte, error) {
 			if len(clients) > 1 && client == clients[0] {
-				return []byte(strconv.Itoa(clients[1])), nil // the first is done after the second
+				return []byte(strconv.Itoa(clients[1])), nil // the first is done after the second one
 			}
 			return nil, nil
 		}
 		p := newPayload(0)
 		p.Notes["done"] = t.TempDir()
 		equal(t, ids(process(t, ct, p, clients...)), clients)
-		equal(t, len(ct.Results()), 0) // they were handed out
+		equal(t, len(ct.Results()), 0) // process has called Results
 	}
 }
 
-// TestProgress: B19: the hook is called once with all pending results, and may
-// wait for them in another order without mispairing any.
+// TestProgress: B19: the hook is called once with all pending results. If it waits for
+// them in another order, they still belong to the right clients.
 func TestProgress(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 2)
 	var calls int
@@ -271,7 +271,7 @@ func TestProgress(t *testing.T) {
 	fails(t, ct.Process(t.Context(), newPayload(0), []int{1, 2}), "0 of 2")
 }
 
-// TestUnset: B6, B21: what the author of a training left out is named.
+// TestUnset: B6, B21: the error names a required field that is not set.
 func TestUnset(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 1)
 	ct.Config = nil
@@ -280,7 +280,7 @@ func TestUnset(t *testing.T) {
 	fails(t, ct.Process(t.Context(), newPayload(0), []int{0}), "Update is not set")
 }
 
-// TestBadCalls: mistakes of the caller are named, and the next call works.
+// TestBadCalls: errors name the caller's mistake, and the next call works.
 func TestBadCalls(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 2)
 	fails(t, ct.Process(t.Context(), newPayload(0), []int{1, 1}), "client 1")
@@ -296,6 +296,6 @@ func TestBadCalls(t *testing.T) {
 	bytes, err := receipt.NewTensor(tensor.I8, 3)
 	check(t, err)
 	other.Layers["more"] = []layer{{Weight: bytes}}
-	fails(t, ct.Process(t.Context(), other, []int{1}), "other tensors")
+	fails(t, ct.Process(t.Context(), other, []int{1}), "tensors of the payload must be the same")
 	equal(t, floats(process(t, ct, newPayload(3), 1)[0].Delta["w"]), []float32{6, 8, 10, 12}) // the payload's numbers times 2
 }

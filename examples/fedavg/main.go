@@ -1,11 +1,11 @@
-// Fedavg trains one model on the data of several clients who keep them to
-// themselves: federated averaging (McMahan et al., 2017) over any transport.
+// Fedavg trains one model on the private data of several clients, by federated
+// averaging (McMahan et al., 2017) over any transport.
 //
 //	go run ./examples/fedavg --transport shm-slab --clients 4 --rounds 3
 //
 // A client is trained in a worker process. It gets the global model and a
-// configuration of its own, descends the gradient of its own data for some
-// epochs, and sends back what it has learned. The server averages that.
+// configuration of its own, does some epochs of gradient descent on its own data,
+// and sends the model back. The server averages these models.
 package main
 
 import (
@@ -28,14 +28,14 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Global is what every client gets. Tensors may be nested anywhere in it: they
-// travel as the transport likes, everything else in a receipt.
+// Global is the payload that every client gets. Its tensors, at any depth, travel
+// over the transport; all other values travel in a receipt.
 type Global struct {
 	Round int
 	Model map[string]*receipt.Tensor
 }
 
-// Update is what a client sends back.
+// Update is a client's update.
 type Update struct {
 	Samples, Epochs int
 	Loss            float64 // of the global model, on the client's data
@@ -48,13 +48,13 @@ type Config struct {
 	Rate            float32
 }
 
-// host is what a worker process knows: the transports and the worker functions.
+// host returns the transports and the worker functions of worker processes.
 func host() trainer.Host {
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{"train": trainer.Values(train)}}
 }
 
 func main() {
-	host().MaybeWorker() // worker processes run this program again, up to here
+	host().MaybeWorker() // does not return in worker processes, which also run this program
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
@@ -66,24 +66,24 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("fedavg", flag.ExitOnError)
 	name := flags.String("transport", "shm-slab", "any `variant` that ipcbench knows, such as grpc-batch or pickle")
-	clients := flags.Int("clients", 4, "how many clients take part in a round")
-	workers := flags.Int("workers", 2, "how many train at once")
-	rounds := flags.Int("rounds", 3, "how often the server averages")
-	epochs := flags.Int("epochs", 5, "passes over a client's data in a round")
-	deadline := flags.Duration("deadline", time.Minute, "clients that still train this long after the start of a round send what they have")
+	clients := flags.Int("clients", 4, "clients per round")
+	workers := flags.Int("workers", 2, "clients that train at the same time")
+	rounds := flags.Int("rounds", 3, "rounds to train")
+	epochs := flags.Int("epochs", 5, "passes over a client's data per round")
+	deadline := flags.Duration("deadline", time.Minute, "time per round, after which clients stop training and send their models")
 	_ = flags.Parse(args) // it exits if it fails
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("no argument is taken: %q", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case *clients < 1 || *workers < 1 || *rounds < 1 || *epochs < 1 || *deadline <= 0:
-		return errors.New("--clients, --workers, --rounds, --epochs and --deadline: want at least 1")
+		return errors.New("--clients, --workers, --rounds, --epochs and --deadline must be positive")
 	}
 	h := host()
 	variant, err := transports.Parse(*name, h.Transports)
 	if err != nil {
 		return err
 	}
-	launcher := trainer.NewGoroutines(h) // for inproc alone
+	launcher := trainer.NewGoroutines(h) // only for inproc
 	if variant.Traits().Reach != driver.Process {
 		launcher = trainer.NewProcesses()
 	}
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return json.Marshal(Config{Samples: 100 * (1 + client%3), Epochs: *epochs, Rate: 0.1})
 	}
 	ct := &ClientTrainer{
-		Update: Update{Model: newModel()}, // says what memory to prepare for a client
+		Update: Update{Model: newModel()}, // an example, from which memory is prepared
 		Func:   "train", Config: config, Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
 	}
 	defer func() { err = errors.Join(err, ct.Close()) }()
@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		ids = append(ids, id)
 	}
 	for global.Round = range *rounds {
-		late := time.AfterFunc(*deadline, func() { _ = ct.Stop() }) // Process fails if that does
+		late := time.AfterFunc(*deadline, func() { _ = ct.Stop() }) // if Stop fails, so does Process
 		err := ct.Process(ctx, global, ids)
 		late.Stop()
 		if err != nil {

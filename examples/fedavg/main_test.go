@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// losses runs the program and returns what the rounds began with.
+// losses runs the program and returns the loss at the beginning of each round.
 func losses(t *testing.T, args ...string) (all []float64) {
 	t.Helper()
 	var out strings.Builder
@@ -34,8 +34,8 @@ func losses(t *testing.T, args ...string) (all []float64) {
 	return all
 }
 
-// The loss goes down, and no bit of it depends on the transport or on how many
-// clients train at once.
+// TestLossGoesDown: the loss decreases, and is the same to the bit with every
+// transport and number of workers.
 func TestLossGoesDown(t *testing.T) {
 	var first []float64
 	for _, transport := range []string{"shm-slab", "http:codec=sparse", "grpc-stream", "pickle", "inproc"} {
@@ -57,7 +57,7 @@ func TestLossGoesDown(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused.
+// TestWrongFlags: invalid flags and arguments are errors.
 func TestWrongFlags(t *testing.T) {
 	for _, args := range [][]string{{"--clients", "0"}, {"--rounds", "-1"}, {"--deadline", "0s"}, {"--transport", "carrier-pigeon"}, {"again"}} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
@@ -66,19 +66,19 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-// Clients that would train for ever send what they have when the round is over.
+// TestDeadline: clients that would train forever send their model at the deadline.
 func TestDeadline(t *testing.T) {
 	if got := losses(t, "--clients", "2", "--rounds", "2", "--epochs", "1000000000", "--deadline", "500ms"); len(got) != 2 {
 		t.Errorf("losses are %v, want 2", got)
 	}
 }
 
-// An interrupt ends the program in the middle of a round, with nothing left.
+// TestInterrupt: an interrupt in the middle of a round ends the program and all workers.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var workers string
-	out := writer(func([]byte) { // in the middle of a round, or between two
+	out := writer(func([]byte) { // during a round, or between two rounds
 		workers = children(t)
 		cancel()
 	})
@@ -91,7 +91,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// children returns the ids of the processes that this one has started.
+// children returns the ids of this process's child processes.
 func children(t *testing.T) (all string) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
@@ -99,7 +99,7 @@ func children(t *testing.T) (all string) {
 		t.Fatal(err)
 	}
 	for _, path := range tasks {
-		text, _ := os.ReadFile(path) // none if the thread has ended
+		text, _ := os.ReadFile(path) // empty if the thread has ended
 		all += string(text)
 	}
 	return all

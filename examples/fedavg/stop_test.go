@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// endless trains until the flag is set. If its configuration names a file, that says
-// that it runs, and has not seen the flag.
+// endless trains until the flag is set. If its configuration names a file, it creates
+// the file to show that it runs and that the flag is not set yet.
 func endless(j *job) error {
 	if len(j.Config) > 0 {
 		if j.Stopped() {
@@ -26,8 +26,8 @@ func endless(j *job) error {
 	return nil
 }
 
-// TestStop: B17: running worker functions see the flag when they look the next
-// time, and those of the next Process do not.
+// TestStop: B17: running worker functions see the flag when they next check it, and
+// worker functions of the next Process do not.
 func TestStop(t *testing.T) {
 	for _, transport := range []string{"pickle", "shm-slab", "grpc-stream", "http"} {
 		t.Run(transport, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopEarly: a Stop while Process still prepares holds, in a session that is
-// being opened as in one that exists.
+// TestStopEarly: Stop also has an effect while Process prepares, with a new session or an
+// existing one.
 func TestStopEarly(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "endless", 1)
 	ct.Config = func(client int) ([]byte, error) { return nil, ct.Stop() }

@@ -10,7 +10,7 @@ import (
 	"ipcbench/trainer"
 )
 
-// What is trained: a linear regression.
+// The model is a linear regression.
 
 const features = 8
 
@@ -21,7 +21,7 @@ func newModel() map[string]*receipt.Tensor {
 func newTensor(shape ...int) *receipt.Tensor {
 	t, err := receipt.NewTensor(tensor.F32, shape...)
 	if err != nil {
-		panic(err) // the shapes are ours
+		panic(err) // the shapes are constants
 	}
 	return t
 }
@@ -32,7 +32,7 @@ func floats(t *receipt.Tensor) []float32 { return tensor.Slice[float32](t.Data) 
 // samples. It returns the mean of their losses.
 func average(model map[string]*receipt.Tensor, results []*Result) (loss float64, err error) {
 	samples := 0
-	for _, r := range results { // in the order of the clients, whoever was first
+	for _, r := range results { // in the clients' order, not in the order of arrival
 		var u Update
 		if err := r.Into(&u); err != nil {
 			return 0, err
@@ -51,7 +51,7 @@ func average(model map[string]*receipt.Tensor, results []*Result) (loss float64,
 	return loss, nil
 }
 
-// train is the worker function: one client's part in a round.
+// train is the worker function: it trains one client in one round.
 func train(j *trainer.ValueJob[Global, Update]) error {
 	var c Config
 	if err := json.Unmarshal(j.Config, &c); err != nil {
@@ -59,8 +59,8 @@ func train(j *trainer.ValueJob[Global, Update]) error {
 	}
 	x, y := data(j.Client, c.Samples)
 
-	// The update's tensors are the memory that was prepared for this client; the
-	// payload's may be shared by all workers, and are read-only.
+	// The update's tensors are memory prepared for this client. The payload's tensors
+	// are read-only, and all workers may share them.
 	weight, bias := floats(j.Update.Model["weight"]), floats(j.Update.Model["bias"])
 	copy(weight, floats(j.Payload.Model["weight"]))
 	copy(bias, floats(j.Payload.Model["bias"]))
@@ -71,8 +71,8 @@ func train(j *trainer.ValueJob[Global, Update]) error {
 	return nil
 }
 
-// descend goes one step down the gradient of the mean squared error, and returns
-// the error before.
+// descend does one step of gradient descent on the mean squared error, and returns
+// the error before the step.
 func descend(weight, bias []float32, x [][features]float32, y []float32, rate float32) (loss float64) {
 	var gradient [features + 1]float32
 	for n := range x {
@@ -94,8 +94,8 @@ func descend(weight, bias []float32, x [][features]float32, y []float32, rate fl
 	return loss
 }
 
-// data returns a client's samples: the same law for all, with noise, seen at
-// places of the client's own.
+// data returns a client's samples: a noisy linear function, the same for all clients,
+// at points around the client's own center.
 func data(client, samples int) (x [][features]float32, y []float32) {
 	r := rand.New(rand.NewPCG(uint64(client), 1))
 	center := float32(r.NormFloat64() / 2)

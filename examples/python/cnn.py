@@ -1,4 +1,4 @@
-"""A tiny CNN in torch that tells stripes from columns, in images that are made of noise.
+"""A tiny CNN in torch that distinguishes horizontal from vertical stripes in noisy images.
 
     python3 cnn.py cnn.safetensors     writes the model's first values
 """
@@ -14,7 +14,7 @@ import model_file
 
 SIDE, SAMPLES, BATCH, RATE = 16, 256, 64, 0.05
 
-torch.set_num_threads(1)  # workers share the processors: each takes one
+torch.set_num_threads(1)  # workers share the processors, so each should use one
 torch.manual_seed(0)
 
 net = nn.Sequential(
@@ -24,7 +24,7 @@ net = nn.Sequential(
 )
 
 
-@lru_cache  # a worker trains many clients, and each of them many times
+@lru_cache  # a worker trains many clients, each of them many times
 def data(client):
     made = torch.Generator().manual_seed(client)
     labels = torch.randint(2, (SAMPLES,), generator=made)
@@ -34,13 +34,13 @@ def data(client):
 
 
 def load(model):
-    """Sets the network's tensors, those that count batches too, to a model's."""
+    """Copies a model's tensors to the network, including batch norm's count of batches."""
     for name, tensor in net.state_dict().items():
         tensor.copy_(torch.tensor(model[name]))
 
 
 def train(model, update, job):
-    """One epoch of a client: update becomes the network's tensors after it."""
+    """Trains a client for one epoch, and writes the network's tensors to update."""
     load(model)
     net.train()
     images, labels = data(job.client)
@@ -52,7 +52,7 @@ def train(model, update, job):
         functional.cross_entropy(net(images[at:at + BATCH]), labels[at:at + BATCH]).backward()
         optimizer.step()
     for name, tensor in net.state_dict().items():
-        update[name] = tensor.numpy()  # copied to where it is sent from
+        update[name] = tensor.numpy()  # copies it to the memory it is sent from
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small network in numpy that learns a curve. Each client has made data of its own.
+"""A small network in numpy that learns a curve. Each client generates its own data.
 
     python3 mlp.py mlp.safetensors     writes the model's first values
 """
@@ -14,7 +14,7 @@ FEATURES, HIDDEN, SAMPLES, BATCH, RATE = 32, 256, 512, 64, 0.02
 
 
 def first():
-    """The model at first: arrays by name."""
+    """The model's first values, as arrays by name."""
     rng = np.random.default_rng(0)
     return {
         "hidden.weight": rng.normal(0, FEATURES ** -0.5, (FEATURES, HIDDEN)).astype(np.float32),
@@ -24,7 +24,7 @@ def first():
     }
 
 
-@lru_cache  # a worker trains many clients, and each of them many times
+@lru_cache  # a worker trains many clients, each of them many times
 def data(client):
     rng = np.random.default_rng(client)
     x = rng.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
@@ -32,9 +32,9 @@ def data(client):
 
 
 def train(model, update, job):
-    """One epoch of a client: update becomes the weights that it leads to."""
+    """Trains a client for one epoch, and writes the resulting weights to update."""
     x, y = data(job.client)
-    w1, b1 = model["hidden.weight"].copy(), model["hidden.bias"].copy()  # lent, to be read
+    w1, b1 = model["hidden.weight"].copy(), model["hidden.bias"].copy()  # the model is read-only
     w2, b2 = model["out.weight"].copy(), model["out.bias"].copy()
     for at in range(0, SAMPLES, BATCH):
         if job.stopped():
@@ -47,7 +47,7 @@ def train(model, update, job):
         b1 -= RATE * back.sum(0)
         w2 -= RATE * h.T @ error
         b2 -= RATE * error.sum(0)
-    update["hidden.weight"], update["hidden.bias"] = w1, b1  # copied to where they are sent from
+    update["hidden.weight"], update["hidden.bias"] = w1, b1  # copies to the memory they are sent from
     update["out.weight"], update["out.bias"] = w2, b2
 
 

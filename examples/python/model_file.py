@@ -1,4 +1,4 @@
-"""Writes a model's tensors to a .safetensors file, which is all that ipcbench needs to know."""
+"""Writes a model's tensors to a .safetensors file, which ipcbench can read."""
 
 import json
 import struct
@@ -8,7 +8,7 @@ TYPES = {"float16": "F16", "float32": "F32", "float64": "F64", "int8": "I8", "in
 
 
 def save(path, tensors):
-    """tensors are numpy arrays by name."""
+    """Writes tensors, numpy arrays by name, to a file."""
     header, at = {}, 0
     for name, array in tensors.items():
         header[name] = {"dtype": TYPES[array.dtype.name], "shape": list(array.shape),

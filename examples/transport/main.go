@@ -1,9 +1,9 @@
-// Command transport is ipcbench with a transport of one's own beside its control:
+// Command transport is ipcbench with a transport of your own, plain, next to the control:
 //
 //	go run ./examples/transport run --transport inproc,plain,plain:network=tcp --model cnn
 //
-// The transport, plain, is all in this file. A message is a header in JSON, its length
-// before it, and the bytes of the tensors behind it, on one connection a lane.
+// The transport is entirely in this file. It has one connection per lane. A message is the
+// length of a header, the header in JSON, and the bytes of the tensors.
 package main
 
 import (
@@ -31,8 +31,8 @@ func (plain) Settings() []driver.Setting             { return driver.NetworkSett
 func (plain) Traits(s driver.Settings) driver.Traits { return driver.Traits{Reach: s.Reach()} }
 func (plain) Check(driver.Options) error             { return nil }
 
-// Footprint counts a pair of models and the updates in flight at the server, and a
-// model and an update at each worker.
+// Footprint counts two models and all updates in flight at the server, and a model and
+// an update at each worker.
 func (plain) Footprint(o driver.Options) int64 {
 	down, up := int64(o.Down.Size()), int64(o.Up.Size())
 	return 2*down + int64(o.Lanes)*(int64(o.Depth)*up+down+up)
@@ -51,7 +51,7 @@ func (plain) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (
 }
 
 func (plain) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	w := &worker{o: o, lane: lane, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // before anybody waits for it
+	w := &worker{o: o, lane: lane, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // touched before any round
 	var err error
 	w.conn, err = e.DialLane(ctx, lane, o)
 	return w, err
@@ -62,12 +62,12 @@ type server struct {
 	lanes   *driver.Lanes
 	models  *driver.Pair
 	updates []*driver.Bank // by lane
-	jobs    []*driver.Job  // by lane: that is out; each lane's own
+	jobs    []*driver.Job  // by lane: the job that is out; each lane uses only its own
 }
 
 func (s *server) Reserve() (*tensor.Package, error)              { return s.models.Reserve(), nil }
 func (s *server) Publish(context.Context, *tensor.Package) error { s.models.Publish(); return nil }
-func (s *server) Settle(context.Context) error                   { return nil } // jobs are pushed: nobody asks
+func (s *server) Settle(context.Context) error                   { return nil } // the server pushes jobs
 
 func (s *server) Dispatch(ctx context.Context, lane int, model *tensor.Package, j driver.Job) error {
 	c, err := s.lanes.Conn(ctx, lane)
@@ -116,7 +116,7 @@ type worker struct {
 	lane          int
 	conn          net.Conn
 	model, update *tensor.Package
-	job           driver.Job // in hand
+	job           driver.Job // the current one
 }
 
 func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
@@ -144,20 +144,20 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	})
 }
 
-func (w *worker) Ping(context.Context) error { return nil } // never called: there are no calls
+func (w *worker) Ping(context.Context) error { return nil } // never called: the transport makes no calls
 func (w *worker) Close(error) error          { return w.conn.Close() }
 
-// header is everything but the tensors.
+// header is a message without its tensors.
 type header struct {
 	Job           driver.Job
 	Receipt, Rows []byte
 	Bare          bool // a job without a model: no tensors follow
-	End           bool // of the session: nor do they here
+	End           bool // the end of the session: no tensors follow
 }
 
 const maxHeader = 64 << 20 // configurations and receipts may be large
 
-// write sends h and the tensors of p.
+// write sends h and, unless p is nil, the tensors of p.
 func write(c io.Writer, h header, p *tensor.Package) error {
 	if p != nil {
 		h.Rows = p.AppendRows(nil)
@@ -182,7 +182,7 @@ func read(c io.Reader, p *tensor.Package, rec *phase.Recorder, lane int) (h head
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxHeader {
-		return h, fmt.Errorf("a header of %d bytes, and %d are the most", n, maxHeader)
+		return h, fmt.Errorf("header of %d bytes, must be at most %d", n, maxHeader)
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(c, text); err != nil {

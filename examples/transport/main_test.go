@@ -11,11 +11,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// asCommand makes this test binary the command.
+// asCommand is a variable that makes this test binary run the command.
 const asCommand = "EXAMPLE_COMMAND"
 
-// TestMain: the test binary is a worker if it was started as one, and the command if
-// a test started it so.
+// TestMain runs the test binary as a worker if it was started as one, and as the
+// command if asCommand is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		cli.Main(plain{})
@@ -27,7 +27,7 @@ func TestPlain(t *testing.T) {
 	drivertest.Run(t, func() driver.Transport { return plain{} })
 }
 
-// TestMeasured: its own main measures it beside the control, every byte proved.
+// TestMeasured: the command measures the transport and the control, with every byte proved.
 func TestMeasured(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "run", "-q", "--transport", "plain,plain:network=tcp", "--model", "uniform:64KiB/4", "--time", "50ms", "--blocks", "2", "--out", t.TempDir()+"/r.json")
 	cmd.Env = append(os.Environ(), asCommand+"=1")

@@ -114,7 +114,7 @@ func TestFleet(t *testing.T) {
 	check.Fails(t, a.Dials(t.Context(), addr), "agent h1: dial: dialled "+addr+": ", "nobody listens")
 	alone := "127.0.0.2:6379" // the server was reached at another one
 	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
-		check.Fails(t, err, alone+" is of one host or link alone, and the server was reached at 127.0.0.1",
+		check.Fails(t, err, alone+" is valid on one host or link only, and the server was reached at 127.0.0.1",
 			"a service of the agent's host")
 	}
 	check.Fails(t, a.ask(t.Context(), "shell", "rm", nil),
@@ -257,7 +257,7 @@ func TestRefused(t *testing.T) {
 	defer mu.Unlock()
 	for what, want := range map[string]string{
 		"wrong token":     "the server does not know this token: it is of another run",
-		"wrong authority": "leads to another authority: the join line is of another run",
+		"wrong authority": "was signed by another authority: the join line is of another run",
 		"same rank":       "the server refuses this agent: h4 has joined as rank 1 already: is this one of another job?",
 		"same name":       "the server refuses this agent: an agent named h1 has joined already: give this one another --name",
 		"bad name":        `the server refuses this agent: the agent's name "h 1": want letters`,

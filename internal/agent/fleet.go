@@ -23,24 +23,25 @@ import (
 
 const (
 	mostAgents    = 4096 // as many as lanes
-	mostStrangers = 128  // who are greeted at a time
+	mostStrangers = 128  // connections that may be in a greeting at the same time
 )
 
-// Config says who may join a run.
+// Config is the configuration of [Gather].
 type Config struct {
-	Listen netip.AddrPort // where agents join; any port if it is 0
-	Agents int            // how many are waited for
-	Wait   time.Duration  // for how long
-	Token  string         // that they have to know, as CheckToken wants it; empty makes one
+	Listen netip.AddrPort // address to listen on; port 0 selects any free port
+	Agents int            // number of agents to wait for
+	Wait   time.Duration  // time limit for all of them to join
+	Token  string         // shared secret that CheckToken accepts; if empty, a random one
 
-	// Announce tells the world how to join, once agents may.
+	// Announce publishes the join line. It is called once agents can connect.
 	Announce func(Line) error
 
-	// Joined is called with the names of those that have joined, and how long the others
-	// are waited for: whenever one joins, and every second. It may be nil.
+	// Joined, if not nil, is called whenever an agent joins and every second, with the
+	// names of the agents that have joined and the time left for the others.
 	Joined func(names []string, left time.Duration)
 
-	// Refused is called with why one that knows the token may not join. It may be nil.
+	// Refused, if not nil, is called with the reason when an agent that knows the token is
+	// refused.
 	Refused func(error)
 }
 
@@ -51,11 +52,13 @@ type Fleet struct {
 	fail   context.CancelCauseFunc
 }
 
-// Late is the error of a gathering to which some have not come, and nobody was refused.
+// Late is the error of [Gather] if some agents did not connect in time and none was
+// refused.
 type Late struct{ error }
 
-// Gather listens until all agents have joined, and no longer. With an error it returns
-// those that have, to be closed with the exit code that the error has.
+// Gather listens until all agents have joined, and then stops listening. With an error,
+// it returns a fleet of the agents that did join. The caller must close this fleet with
+// the exit code that belongs to the error.
 func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	f := new(Fleet)
 	f.failed, f.fail = context.WithCancelCause(context.Background())
@@ -93,21 +96,21 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	return f, err
 }
 
-// gathering is what goes on until all have joined.
+// gathering is the state of [Gather] until all agents have joined.
 type gathering struct {
 	Config
 	fleet    *Fleet
 	listener net.Listener
 	tls      *tls.Config
-	changed  chan struct{} // somebody has joined; has room for one note
+	changed  chan struct{} // signals that an agent has joined; has a buffer of one
 
 	mu      sync.Mutex     // held while functions of Config are called
-	names   map[string]int // guarded by mu: ranks of those that have joined or are being welcomed
-	refused error          // guarded by mu: the last one, and why
+	names   map[string]int // guarded by mu: rank by name of agents that have joined or are admitted
+	refused error          // guarded by mu: the last refusal, with its address and reason
 }
 
-// accept greets whoever connects, until the listener closes. When open ends, it sends all
-// strangers away.
+// accept greets each connection, until the listener closes. When open is done, it closes
+// the connections of all strangers.
 func (g *gathering) accept(open context.Context) {
 	var strangers sync.WaitGroup
 	defer strangers.Wait()
@@ -118,13 +121,13 @@ func (g *gathering) accept(open context.Context) {
 			return
 		}
 		if err != nil {
-			time.Sleep(50 * time.Millisecond) // descriptors may run out for a while
+			time.Sleep(50 * time.Millisecond) // descriptors may have run out for a while
 			continue
 		}
 		room <- struct{}{}
 		patience := greetTime
 		if len(room) > mostStrangers/2 {
-			patience = time.Second // a silent stranger makes room for others
+			patience = time.Second // silent strangers must not keep agents out
 		}
 		strangers.Go(func() {
 			defer func() { <-room }()
@@ -169,11 +172,12 @@ func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Dur
 	g.fleet.agents = append(g.fleet.agents, newAgent(who, session, g.fleet))
 	select {
 	case g.changed <- struct{}{}:
-	default: // await knows already
+	default: // a signal is pending already
 	}
 }
 
-// admit takes the name of an agent that knows the token.
+// admit checks an agent that has proved its knowledge of the token, and reserves its
+// name.
 func (g *gathering) admit(said greeting) error {
 	if err := said.check(); err != nil {
 		return err
@@ -184,7 +188,7 @@ func (g *gathering) admit(said greeting) error {
 		return refusal(fmt.Sprintf("an agent named %s has joined already: give this one another --name", said.Name))
 	}
 	for other, rank := range g.names {
-		if rank > 0 && rank == said.Rank { // an engine has numbered them
+		if rank > 0 && rank == said.Rank { // ranks of one job are unique
 			return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, rank))
 		}
 	}
@@ -195,7 +199,8 @@ func (g *gathering) admit(said greeting) error {
 	return nil
 }
 
-// await waits until all have joined.
+// await waits until all agents have joined. It fails if one of them is lost, if ctx is
+// done or if Config.Wait is over.
 func (g *gathering) await(ctx context.Context) error {
 	deadline, late, tick := time.Now().Add(g.Wait), time.After(g.Wait), time.Tick(time.Second)
 	for {
@@ -233,13 +238,13 @@ func (g *gathering) await(ctx context.Context) error {
 	}
 }
 
-// streams says how a connection carries several, and when it is dead: an agent that
-// answers nothing for so long ends the run.
+// streams returns the multiplexer's configuration. A connection without any answer for
+// the time silence is dead; at the server, this ends the run.
 func streams() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.KeepAliveInterval, c.ConnectionWriteTimeout = heartbeat, silence
 	c.StreamOpenTimeout = silence
-	c.LogOutput = io.Discard // what goes wrong is in the errors
+	c.LogOutput = io.Discard // errors are returned
 	return c
 }
 
@@ -248,18 +253,18 @@ const (
 	silence   = 6 * time.Second
 )
 
-// Agents returns the agents in order of their ranks, and then of their names.
+// Agents returns the agents, sorted by rank and then by name.
 func (f *Fleet) Agents() []*Agent { return f.agents }
 
-// Context returns a context that also ends when an agent has gone. Its cause says which
-// one.
+// Context returns a context that is also canceled when an agent is lost. Its cause then
+// names the agent.
 func (f *Fleet) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(f.failed, func() { end(context.Cause(f.failed)) })
 	return ctx, func() { stop(); end(nil) }
 }
 
-// Close ends all agents, with the exit code of their processes.
+// Close ends all agents. Their processes exit with code.
 func (f *Fleet) Close(code int) error {
 	f.fail(errors.New("the run has ended"))
 	errs := make([]error, len(f.agents))
@@ -268,7 +273,7 @@ func (f *Fleet) Close(code int) error {
 		all.Go(func() {
 			ctx, cancel := within(context.Background(), silence)
 			defer cancel()
-			if !a.session.IsClosed() { // what has gone has no exit code to learn, and the run has failed of it
+			if !a.session.IsClosed() { // the loss of an agent has already failed the run
 				errs[i] = a.ask(ctx, "end", code, nil)
 			}
 			_ = a.session.Close()
@@ -278,17 +283,17 @@ func (f *Fleet) Close(code int) error {
 	return errors.Join(errs...)
 }
 
-// An Agent is one of a fleet.
+// An Agent is one agent of a [Fleet], as the server sees it.
 type Agent struct {
 	name    string
 	self    Self
 	session *yamux.Session
 	fleet   *Fleet
 
-	started atomic.Int64 // processes
+	started atomic.Int64 // number of processes started
 
 	mu    sync.Mutex
-	leave string // guarded by mu: what asked the agent to end
+	leave string // guarded by mu: why the agent was asked to end; empty if it was not
 }
 
 func newAgent(who greeting, session *yamux.Session, f *Fleet) *Agent {
@@ -301,21 +306,22 @@ func newAgent(who greeting, session *yamux.Session, f *Fleet) *Agent {
 	return a
 }
 
-// Name returns what the agent is called in the run.
+// Name returns the agent's name in the run.
 func (a *Agent) Name() string { return a.name }
 
-// Self returns what the agent says of its host.
+// Self returns the agent's description of its process and host.
 func (a *Agent) Self() Self { return a.self }
 
-// leaveGrace is how long the server waits for its own end after an agent was asked to
-// end: an engine asks all ranks at about the same time.
+// leaveGrace is the delay before the run fails because an agent was asked to end. The
+// engine asks all ranks at about the same time, so the server's own signal may follow.
 const leaveGrace = time.Second
 
-// watch waits for the agent to say that it was asked to end.
+// watch waits until the agent reports that it was asked to end. It then fails the fleet
+// after leaveGrace.
 func (a *Agent) watch() {
 	var why string
 	if err := a.ask(context.Background(), "watch", nil, &why); err != nil {
-		return // it has gone, or the run has ended
+		return // the connection has ended
 	}
 	a.mu.Lock()
 	a.leave = why
@@ -327,7 +333,7 @@ func (a *Agent) watch() {
 	}
 }
 
-// gone says that the agent is not there any more.
+// gone returns the error for the loss of the agent, with the reason if it gave one.
 func (a *Agent) gone() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -337,7 +343,8 @@ func (a *Agent) gone() error {
 	return fmt.Errorf("agent %s is gone: its connection has ended, or nothing has come from it for %v", a.name, silence)
 }
 
-// open asks for kind on a stream of its own and returns it once the answer has come.
+// open sends a request on a new stream, reads the answer into answer, and returns the
+// stream, which the caller must close.
 func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Conn, error) {
 	conn, err := a.session.OpenStream()
 	if err != nil {
@@ -361,7 +368,7 @@ func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Co
 	return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, err)
 }
 
-// exchange makes a request on conn and reads the answer into answer, unless that is nil.
+// exchange sends a request on conn and reads the answer into answer, which may be nil.
 func exchange(conn net.Conn, kind string, body, answer any) error {
 	r := reply{Body: answer}
 	err := writeFrame(conn, request{kind, body})
@@ -374,7 +381,8 @@ func exchange(conn net.Conn, kind string, body, answer any) error {
 	return err
 }
 
-// ask makes one request and waits for its answer.
+// ask sends one request, reads its answer into answer, which may be nil, and closes the
+// stream.
 func (a *Agent) ask(ctx context.Context, kind string, body, answer any) error {
 	conn, err := a.open(ctx, kind, body, answer)
 	if err == nil {
@@ -383,15 +391,16 @@ func (a *Agent) ask(ctx context.Context, kind string, body, answer any) error {
 	return err
 }
 
-// answerTime is how long an agent may take for what is no work of minutes.
-var answerTime = 20 * time.Second // tests have less
+// answerTime is the time limit of requests that involve no long work.
+var answerTime = 20 * time.Second // tests set a shorter one
 
-// within bounds how long an agent is waited for, and says so.
+// within returns ctx with a time limit for an agent's answer, which its cause states.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
 }
 
-// Dials has the agent connect to addr. Its error says what it has dialled.
+// Dials makes the agent connect to addr once, and fails if it cannot. The error names
+// the address.
 func (a *Agent) Dials(ctx context.Context, addr string) error {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()

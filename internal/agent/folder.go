@@ -13,20 +13,21 @@ import (
 	"ipcbench/internal/scratch"
 )
 
-// NonceFile is the file of a session's directory that an agent looks for, to find out
-// whether its host sees what the server's does.
+// NonceFile is the name of a file in a session's directory. An agent that reads the
+// server's nonce from it shares this directory with the server.
 const NonceFile = "nonce"
 
-// longestNonce is all of a file that an agent tells a server.
+// longestNonce is the number of bytes of a file that an agent sends to a server at most.
 const longestNonce = 64
 
-// A folderOrder names a folder, and a session's directory in it.
+// A folderOrder names a folder and a session's directory in it.
 type folderOrder struct {
 	Dir     string `json:"dir"`
 	Session string `json:"session"`
 }
 
-// Sees returns what the agent finds in the NonceFile of a session's directory in dir.
+// Sees returns the contents of the NonceFile that the agent finds in the directory
+// session in dir.
 func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, err error) {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
@@ -34,7 +35,8 @@ func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, er
 	return nonce, err
 }
 
-// folder answers what is in a session's NonceFile, in a folder that the user has allowed.
+// folder answers with the contents of a session's NonceFile. The folder must be one that
+// the agent's user has allowed.
 func (s *service) folder(conn net.Conn, o folderOrder) error {
 	if !scratch.Named(o.Session) {
 		return fmt.Errorf("%.80q is no session's directory", o.Session)

@@ -11,13 +11,14 @@ import (
 	"ipcbench/internal/frame"
 )
 
-// longest is how many bytes a frame may have: a greeting with an environment has a tenth.
+// longest is the limit of a frame's length, in bytes. The largest frame, a greeting with
+// an environment, has a tenth of that.
 const longest = 64 << 10
 
 func writeFrame(w io.Writer, v any) error { return frame.Write(w, v, longest) }
 
-// readFrame ignores fields that it does not know, because a greeting of another version
-// must still say which one.
+// readFrame ignores unknown fields, so that it can read the version from a greeting of
+// another version.
 func readFrame(r io.Reader, v any) error {
 	text, err := frame.Read(r, func() int { return longest })
 	if err != nil {
@@ -29,7 +30,8 @@ func readFrame(r io.Reader, v any) error {
 	return nil
 }
 
-// bounded bounds what f does on conn, and says so.
+// bounded runs f with a deadline for conn, d from now, and then removes the deadline. If
+// f fails because of it, the error states d.
 func bounded(conn net.Conn, d time.Duration, f func() error) error {
 	err := conn.SetDeadline(time.Now().Add(d))
 	if err == nil {

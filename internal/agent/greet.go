@@ -17,10 +17,10 @@ import (
 	"ipcbench/trainer"
 )
 
-// protocol is the version of all that server and agent say to each other.
+// protocol is the version of the messages between server and agent.
 const protocol = 1
 
-// A version is what one end speaks. Both ends of a run have the same.
+// A version identifies one end's protocol and build. Both ends must have the same.
 type version struct {
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
@@ -32,13 +32,13 @@ func (v version) String() string {
 	return fmt.Sprintf("version %d of build %.200q", v.Protocol, v.Build)
 }
 
-// opening is what the server says first.
+// An opening is the server's first message.
 type opening struct {
 	version
 	Proof []byte `json:"proof"`
 }
 
-// A greeting is what the agent answers: who it is.
+// A greeting is the agent's answer to an opening.
 type greeting struct {
 	version
 	Proof []byte `json:"proof"`
@@ -46,29 +46,28 @@ type greeting struct {
 	Self
 }
 
-// Self is what an agent says of its process and its host.
+// Self is an agent's description of its process and its host.
 type Self struct {
-	Host         string              `json:"host"` // its name
-	Rank         int                 `json:"rank"` // that an engine has given it; 0 if none has
+	Host         string              `json:"host"` // host name
+	Rank         int                 `json:"rank"` // rank from the engine; 0 without an engine
 	Environment  machine.Environment `json:"environment"`
-	Memory       int64               `json:"memory"`        // bytes that a process may have there; 0 if nobody knows
-	MemorySource string              `json:"memory_source"` // what says so
-	Clock        machine.Clock       `json:"clock"`         // which clock its processes read
+	Memory       int64               `json:"memory"`        // memory limit of a process, in bytes; 0 if unknown
+	MemorySource string              `json:"memory_source"` // origin of that limit
+	Clock        machine.Clock       `json:"clock"`         // the clock that its processes read
 }
 
-// verdict ends the greeting.
+// A verdict is the server's answer to a greeting and ends it.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// refusal is why the server does not let an agent join. To try again would change
-// nothing.
+// A refusal is the reason why an agent must not join the run. Retrying cannot succeed.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// proofs returns what only the server, and only the agent, of this connection can say if
-// it knows the token.
+// proofs returns the proofs that the server and the agent of this connection send to
+// show that they know the token.
 func proofs(conn *tls.Conn, token string) (server, agent []byte, err error) {
 	state := conn.ConnectionState()
 	var all [2][]byte
@@ -84,11 +83,11 @@ func proofs(conn *tls.Conn, token string) (server, agent []byte, err error) {
 	return all[0], all[1], nil
 }
 
-// greetTime is how long a greeting may take. Until it is over, the other end is a stranger.
+// greetTime is the time limit of a greeting. Until it is over, the other end is a stranger.
 const greetTime = 10 * time.Second
 
-// welcome greets an agent and returns what it says of itself. admit says whether it may
-// join under its name, once it has proved that it knows the token.
+// welcome is the server's side of a greeting. If the agent proves that it knows the
+// token, admit decides whether it may join; its error is the reason for a refusal.
 func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 	if err := conn.Handshake(); err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
@@ -118,7 +117,7 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 	return errors.Join(err, writeFrame(conn, v))
 }
 
-// greet is the agent's side of welcome.
+// greet is the agent's side of a greeting.
 func greet(conn *tls.Conn, token, name string, self Self) error {
 	if err := conn.Handshake(); errors.Is(err, identity.ErrAuthority) {
 		return refusal(err.Error() + ": the join line is of another run")
@@ -140,7 +139,7 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 		err = refusal(fmt.Sprintf("the server is %v, this agent is %v: run the same program on all hosts", o.version, v))
 	}
 	if err = errors.Join(err, writeFrame(conn, greeting{ownVersion(), own, name, self})); err != nil {
-		return err // the server knows why, too
+		return err // the server finds the same difference in the greeting
 	}
 	var v verdict
 	if err := readFrame(conn, &v); err != nil {
@@ -154,8 +153,8 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 
 var names = regexp.MustCompile(`^[\w.-]{1,64}$`)
 
-// CheckName reports what cannot be the name of an agent, or of a host: it stands in
-// lists, in tables and in files.
+// CheckName returns an error unless name can be the name of an agent or a host. Names
+// appear in comma-separated lists, in tables and in files.
 func CheckName(name string) error {
 	if !names.MatchString(name) {
 		return fmt.Errorf("name %.80q: want letters, digits, and - _ . between them, 64 at most", name)
@@ -163,7 +162,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// check reports what no agent says of itself.
+// check returns a refusal if the greeting has another version or impossible values.
 func (g greeting) check() error {
 	if v := ownVersion(); g.version != v {
 		return refusal(fmt.Sprintf("agent %.80q is %v, the server is %v: run the same program on all hosts", g.Name, g.version, v))
@@ -177,15 +176,16 @@ func (g greeting) check() error {
 	return nil
 }
 
-// ownSelf returns what this process says.
+// ownSelf describes this process and its host.
 func ownSelf(rank int) Self {
 	memory, source := machine.MemoryLimit()
 	return Self{Host: HostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
 }
 
-// HostName returns the first label of this host's name, if it can stand in a list.
+// HostName returns the first label of this host's name, or "host" if that is not a name
+// that CheckName accepts.
 func HostName() string {
-	name, _ := os.Hostname() // a host without a name is one
+	name, _ := os.Hostname() // on an error, name is empty
 	if name, _, _ = strings.Cut(name, "."); CheckName(name) != nil {
 		return "host"
 	}

@@ -14,26 +14,25 @@ import (
 	"ipcbench/identity"
 )
 
-// Options say what an agent is.
+// Options are the options of [Join].
 type Options struct {
-	Name string        // in the run; empty is the host's
-	Rank int           // that an engine has given it; 0 if none has
-	Dirs []string      // folders, absolute, below which worker processes may open what the server names
-	Wait time.Duration // for the server
+	Name string        // name in the run; empty means the host's name
+	Rank int           // rank from the engine; 0 without an engine
+	Dirs []string      // absolute folders below which workers may open files that the server names
+	Wait time.Duration // time limit for joining
 
-	// Joined is called once this is an agent of the run. It may be nil.
+	// Joined, if not nil, is called once this process has joined the run.
 	Joined func()
 }
 
-// How long an agent waits between two tries to reach its server, and for the end of the
-// run after it was asked to end.
 const (
-	retryEvery = 200 * time.Millisecond
-	leaveTime  = 8 * time.Second
+	retryEvery = 200 * time.Millisecond // pause between attempts to reach the server
+	leaveTime  = 8 * time.Second        // time limit for the run to end after ctx of Join is done
 )
 
-// Join makes this process an agent of the run that l names, until that ends, and returns
-// the exit code of the run. When ctx ends, it says so to the server, which ends the run.
+// Join makes this process an agent of the run that l describes. It returns the exit code
+// of the run when the run ends. When ctx is done, it reports that to the server, which
+// then ends the run.
 func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	self := ownSelf(o.Rank)
 	session, err := reach(ctx, l, cmp.Or(o.Name, self.Host), self, o.Wait)
@@ -50,7 +49,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 		select {
 		case <-session.CloseChan():
 		case <-time.After(leaveTime):
-			_ = session.Close() // ends all processes
+			_ = session.Close() // makes serve stop all processes
 		}
 		close(late)
 	})
@@ -67,7 +66,8 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	return 0, fmt.Errorf("the server of the run is gone: its connection has ended, or nothing has come from it for %v (%w)", silence, err)
 }
 
-// reach dials the server until it answers, and joins the run.
+// reach joins the run, retrying until it succeeds, the server refuses this agent, or
+// wait is over.
 func reach(ctx context.Context, l Line, name string, self Self, wait time.Duration) (*yamux.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"ipcbench/trainer"
 )
 
-// A Launcher starts process n of a session on the host of its n-th agent; nil stands for
-// the server's own host.
+// A Launcher starts process n of a session on the host of its element n. A nil element
+// means the server's own host.
 type Launcher []*Agent
 
 // Name implements [trainer.Launcher].
@@ -29,17 +29,17 @@ func (l Launcher) Launch(n int) (trainer.Process, error) {
 	return l[n].start(n)
 }
 
-// What an agent is asked for a process, and says of it. Start's stream stays open as
-// long as the process lives: its end at the server asks for the end of the process, and
-// the agent's last frame on it is an exit.
+// startOrder is the body of the request "start". Its stream stays open as long as the
+// process lives. If the server closes the stream, the agent stops the process. When the
+// process has ended, the agent sends an exit as the last frame.
 type (
 	startOrder struct {
-		ID      int `json:"id"`      // by which the server calls it afterwards
-		Process int `json:"process"` // of the session
+		ID      int `json:"id"`      // the server's number for the process in later requests
+		Process int `json:"process"` // index of the process in its session
 	}
 	exit struct {
 		Error  string `json:"error,omitempty"`
-		Stderr string `json:"stderr,omitempty"` // the end of it
+		Stderr string `json:"stderr,omitempty"` // the last part of its standard error
 	}
 )
 
@@ -70,7 +70,7 @@ type remote struct {
 	life    net.Conn
 	exited  chan struct{}
 
-	err    error // both are set before exited is closed
+	err    error // err and stderr are set before exited is closed
 	stderr string
 }
 
@@ -83,13 +83,12 @@ func (p *remote) Stderr() string {
 	select {
 	case <-p.exited:
 		return p.stderr
-	default: // it comes with the end
+	default: // the agent sends it when the process has ended
 		return ""
 	}
 }
 
-// follow waits for the end of the process, or of the agent, which takes the process
-// with it.
+// follow waits until the process has ended, or the agent, whose processes end with it.
 func (p *remote) follow() {
 	defer close(p.exited)
 	var e exit
@@ -102,26 +101,26 @@ func (p *remote) follow() {
 	}
 }
 
-// stopTime is how long a process takes to stop at most, there and back.
+// stopTime is the time limit for stopping a process, including the messages.
 const stopTime = reexec.Grace + 2*time.Second
 
 func (p *remote) Stop() error {
 	if p.control != nil {
 		_ = p.control.Close()
 	}
-	_ = p.life.Close() // the agent stops the process then
+	_ = p.life.Close() // makes the agent stop the process
 	select {
 	case <-p.exited:
 		return nil
 	case <-p.agent.session.CloseChan():
-		return nil // it has ended with its agent, whose end has failed the run
+		return nil // the process ended with its agent, and the run has failed because of that
 	case <-time.After(stopTime):
 		return fmt.Errorf("agent %s: pid %d has not ended within %v", p.agent.name, p.pid, stopTime)
 	}
 }
 
-// controlStream is a control connection. A yamux stream that is closed here still waits
-// for the other end.
+// controlStream is a control connection. Its Close also ends pending reads, because
+// a yamux stream that is closed only locally still waits for the other end.
 type controlStream struct{ net.Conn }
 
 func (c *controlStream) Close() error {

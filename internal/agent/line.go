@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// A Line is all that an agent has to know to join a run. It holds the run's token, so
-// that no error and no log may hold it.
+// A Line holds all that an agent needs to join a run. It contains the run's token, so it
+// must not appear in errors or logs.
 type Line struct {
-	Addr  string // where agents dial: HOST:PORT
+	Addr  string // HOST:PORT that agents dial
 	Token string
-	CA    []byte // SHA-256 of the run's authority; empty where the token alone has to prove the server
+	CA    []byte // SHA-256 of the run's authority; if empty, only the token proves the server
 }
 
 const (
@@ -33,7 +33,7 @@ func (l Line) String() string {
 	return text
 }
 
-// ParseLine reads a join line. Its errors say nothing of the token.
+// ParseLine parses a join line. Its errors never contain the token.
 func ParseLine(text string) (l Line, err error) {
 	text = strings.TrimSpace(text)
 	if len(text) > mostLine {
@@ -60,11 +60,11 @@ func ParseLine(text string) (l Line, err error) {
 
 var secret = regexp.MustCompile(`(` + scheme + `[^/\s]*/#)[\w.-]+`)
 
-// Redacted returns a text without what is secret in join lines: people mistype commands,
-// and errors quote what they have typed.
+// Redacted returns text with the secrets of all join lines replaced by an ellipsis. Errors
+// quote mistyped commands, which may contain a join line.
 func Redacted(text string) string { return secret.ReplaceAllString(text, "$1…") }
 
-// CheckAddr reports what is no address that agents could dial.
+// CheckAddr returns an error unless addr is HOST:PORT with a port from 1 to 65535.
 func CheckAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || strings.ContainsAny(host, " /#@%") {
@@ -81,7 +81,8 @@ var (
 	short  = regexp.MustCompile(`^([0-9a-fA-F]{0,31}|[A-Z2-7]{0,25}|.{0,21})=*$`) // fewer than 128 bits
 )
 
-// CheckToken reports what cannot be a token of at least 128 random bits.
+// CheckToken returns an error if token has other characters than those of base 16, 32 or
+// 64, is longer than 200 characters, or is too short for 128 random bits.
 func CheckToken(token string) error {
 	switch {
 	case !tokens.MatchString(token):

@@ -18,8 +18,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A request opens a stream, and a reply answers it. Their bodies are read into what is
-// pointed to.
+// A request is the first frame on a stream, and a reply is the answer. To read one, set
+// Body to a pointer.
 type (
 	request struct {
 		Kind string `json:"kind"`
@@ -31,11 +31,11 @@ type (
 	}
 )
 
-// A handler does what a request asks for, and answers it on the stream, which is closed
-// when it returns.
+// A handler executes a request and answers it on conn, which is closed when the handler
+// returns. If it returns an error, this is sent as the answer.
 type handler func(s *service, conn net.Conn, body json.RawMessage) error
 
-// handlers returns all that a server may ask an agent for.
+// handlers returns the handlers of all requests that an agent accepts.
 func handlers() map[string]handler {
 	return map[string]handler{
 		"start":   of((*service).start),
@@ -48,7 +48,7 @@ func handlers() map[string]handler {
 	}
 }
 
-// of returns the handler of requests whose body is a T.
+// of returns a handler that decodes the request's body as a T and calls h.
 func of[T any](h func(*service, net.Conn, T) error) handler {
 	return func(s *service, conn net.Conn, body json.RawMessage) error {
 		var v T
@@ -63,19 +63,20 @@ func of[T any](h func(*service, net.Conn, T) error) handler {
 type service struct {
 	session  *yamux.Session
 	launcher trainer.Launcher
-	may      trainer.Confinement // what the server may name
-	asked    context.Context     // ends when this process is asked to end
-	ended    atomic.Pointer[int] // the exit code, once the server has said it
+	may      trainer.Confinement // folders and addresses that the server may name
+	asked    context.Context     // done when this process is asked to end
+	ended    atomic.Pointer[int] // the exit code that the server sent; nil before that
 
-	playing sync.Mutex // held while a floor plays
+	playing sync.Mutex // held while a floor is measured
 
 	mu        sync.Mutex
-	processes map[int]trainer.Process // guarded by mu: those that run, by the server's number
+	processes map[int]trainer.Process // guarded by mu: running processes by startOrder.ID
 }
 
-// confinement is what a server that was reached at an address may name of this host.
+// confinement returns the limits of a server's requests: the folders dirs, and the host
+// of the address at which the server was reached.
 func confinement(server net.Addr, dirs []string) trainer.Confinement {
-	at, _ := netip.ParseAddrPort(server.String()) // a TCP connection's is one
+	at, _ := netip.ParseAddrPort(server.String()) // never fails for a TCP address
 	return trainer.Confinement{Dirs: append(driver.Folders{}, dirs...), Server: at.Addr()}
 }
 
@@ -83,8 +84,8 @@ func newService(asked context.Context, session *yamux.Session, may trainer.Confi
 	return &service{session: session, launcher: trainer.NewConfined(may), may: may, asked: asked, processes: map[int]trainer.Process{}}
 }
 
-// serve does what the server asks for, until the connection ends. No process that it has
-// started is there any more when it returns.
+// serve executes the server's requests until the connection ends. When it returns, all
+// processes that it has started have ended.
 func (s *service) serve() error {
 	var all sync.WaitGroup
 	for {
@@ -116,18 +117,19 @@ func (s *service) answer(conn net.Conn) {
 	}
 }
 
-// say answers a request.
+// say sends body as the answer to a request.
 func say(conn net.Conn, body any) error { return writeFrame(conn, reply{Body: body}) }
 
-// atEnd calls f when the stream ends, on which the server sends nothing any more.
+// atEnd calls f on another goroutine when conn ends. It discards all data from conn, on
+// which the server must not send anything more.
 func atEnd(conn net.Conn, f func()) {
 	go func() {
-		_, _ = io.Copy(io.Discard, conn) // the end is all that comes
+		_, _ = io.Copy(io.Discard, conn)
 		f()
 	}()
 }
 
-// start starts a worker process and stays until it has ended.
+// start starts a worker process and returns when the process has ended.
 func (s *service) start(conn net.Conn, o startOrder) error {
 	if o.Process < 0 || o.Process >= trainer.MaxWorkers {
 		return fmt.Errorf("process %d: there is none such", o.Process)
@@ -144,7 +146,7 @@ func (s *service) start(conn net.Conn, o startOrder) error {
 	if err := say(conn, p.Place().PID); err != nil {
 		return errors.Join(err, p.Stop())
 	}
-	atEnd(conn, func() { _ = p.Stop() }) // a process that does not end is reported as running, by silence
+	atEnd(conn, func() { _ = p.Stop() }) // if Stop fails, no exit is sent and the server's Stop times out
 	<-p.Exited()
 	e := exit{Stderr: p.Stderr()}
 	if p.Err() != nil {
@@ -167,7 +169,7 @@ func (s *service) launch(o startOrder) (trainer.Process, error) {
 	return p, err
 }
 
-// control joins the stream to the control socket of a process.
+// control copies between the stream and the control socket of a process, both ways.
 func (s *service) control(conn net.Conn, id int) error {
 	s.mu.Lock()
 	p := s.processes[id]
@@ -181,18 +183,18 @@ func (s *service) control(conn net.Conn, id int) error {
 	var down sync.WaitGroup
 	down.Go(func() {
 		_, _ = io.Copy(p.Conn(), conn)
-		_ = p.Conn().Close() // the server has closed it, or has gone
+		_ = p.Conn().Close() // the server's end was closed
 	})
 	_, _ = io.Copy(conn, p.Conn())
-	_ = conn.Close() // the process has closed it, or has gone
+	_ = conn.Close() // the process's end was closed
 	down.Wait()
 	return nil
 }
 
-// dialTime is how long it takes to find out that a server cannot be reached.
+// dialTime is the time limit for connecting to a server's address.
 const dialTime = 5 * time.Second
 
-// dial tries whether worker processes of this host can reach an address.
+// dial checks that this host can connect to an address, as worker processes will.
 func (s *service) dial(conn net.Conn, addr string) error {
 	if err := s.may.CheckAddr(addr); err != nil {
 		return err
@@ -204,7 +206,7 @@ func (s *service) dial(conn net.Conn, addr string) error {
 	return errors.Join(c.Close(), say(conn, nil))
 }
 
-// watch answers when this process is asked to end.
+// watch answers with the reason when this process is asked to end.
 func (s *service) watch(conn net.Conn, _ json.RawMessage) error {
 	select {
 	case <-s.asked.Done():
@@ -214,7 +216,7 @@ func (s *service) watch(conn net.Conn, _ json.RawMessage) error {
 	}
 }
 
-// end says that the run is over, and with which exit code.
+// end stores the exit code of the run, which is over.
 func (s *service) end(conn net.Conn, code int) error {
 	s.ended.Store(new(code & 0xff))
 	return say(conn, nil)

@@ -1,15 +1,13 @@
-// Package crash turns what would end the process into an error: a panic, and a
-// fault of mapped memory.
+// Package crash turns panics and faults of mapped memory into errors.
 //
-// A file that is mapped may be truncated by anybody who may write to it. Whoever
-// touches a page beyond its new end gets SIGBUS, which ends a Go process at once:
-// without cleaning up, and without naming the file. Memory whose size is sealed
-// cannot shrink; a file with a name cannot be sealed. So whoever touches mapped
-// memory of that kind, or calls a function that its users wrote, does so inside of
-// [Guard].
+// Any process that may write to a mapped file can truncate it. Access to a page beyond the
+// new end causes SIGBUS, which ends a Go process at once, without cleaning up and without
+// naming the file. Memory whose size is sealed cannot shrink, but a file with a name
+// cannot be sealed. So code that accesses mapped files, or calls a user's functions, must
+// run in [Guard].
 //
-// Guard covers the goroutine that calls it, and no other one that it starts. A
-// fault inside of a system call is no signal but the call's own error, EFAULT.
+// Guard covers only the goroutine that calls it. A fault in a system call is not a signal;
+// the call returns EFAULT.
 package crash
 
 import (
@@ -22,8 +20,8 @@ import (
 	"strings"
 )
 
-// Guard calls f and returns its error, or if f panics or touches memory that is
-// not there, an error as [Error] makes it.
+// Guard calls f and returns its error. If f panics or a memory access of f fails, it
+// returns the error from [Error] instead.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -34,10 +32,10 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Error returns the error for v, what recover returned; only the deferred function
-// that called recover may ask, since the stack is still that of the panic there. For
-// a fault of mapped memory the error names the mapped file; for any other panic it
-// holds the value and the stack.
+// Error returns an error for v, the result of recover. It must be called in the deferred
+// function that called recover, which still has the stack of the panic. For a fault of
+// mapped memory, the error names the mapped file. For any other panic, it contains the
+// value and the stack.
 func Error(v any) error {
 	if fault, ok := v.(interface {
 		runtime.Error
@@ -53,8 +51,8 @@ func Error(v any) error {
 	return fmt.Errorf("panic: %v\n%s", v, stack())
 }
 
-// mapped says which file is mapped at an address, and what is wrong with it. It
-// returns nothing if there is none.
+// mapped returns the file that is mapped at an address and the likely cause of a fault
+// there, or "" if no file is mapped there.
 func mapped(at uint64) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -73,7 +71,7 @@ func mapped(at uint64) string {
 		path := strings.TrimSpace(f[4])
 		offset, err := strconv.ParseUint(f[1], 16, 64)
 		if err != nil || path == "" || path[0] == '[' {
-			return "" // the stack or the heap: a fault of the program's own
+			return "" // stack or heap: a bug of the program
 		}
 		offset += at - start
 		text := fmt.Sprintf("%s, at byte %d: ", path, offset)
@@ -89,7 +87,8 @@ func mapped(at uint64) string {
 	return ""
 }
 
-// stack returns the stack of the panic, without what led from the panic here.
+// stack returns the stack of the panic, without the frames between the panic and this
+// function.
 func stack() []byte {
 	all := debug.Stack()
 	if _, after, ok := bytes.Cut(all, []byte("\npanic(")); ok {

@@ -13,44 +13,45 @@ import (
 	"ipcbench/internal/scratch"
 )
 
-// checks are all of them, in the order in which they are shown: what a run cannot do
-// without, processors, memory pages and clocks, and what is good to have. Whether a
-// check has failed is decided here and nowhere else.
+// checks are all checks in the order of display: necessary resources, then processors,
+// memory pages and clocks, then desirable properties. Only these functions decide the
+// status of a check.
 var checks = []struct {
 	name, why string
 	judge     func(f *facts, n Needs) Check
 }{
-	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are left out.", sharedMemory},
-	{"memory", "Cells that need more than there is are left out: the kernel would end their processes.", memory},
-	{"temporary files", "Sockets and the files of transports lie there. What is on a tmpfs is memory, and no disk is measured.", temporaryFiles},
-	{"descriptors", "Sockets, shared memory and each worker take some in the server. A cell that has too few is left out, or ends the run.", descriptors},
-	{"mappings", "A transport that keeps each tensor in a segment of its own has a mapping for each. Cells that have too few are left out.", mappings},
-	{"threads", "Each worker is a process with threads of its own. One that cannot be started ends the run.", threads},
-	{"processors", "Workers and server take turns where there are too few. Then a round is longer, and how long depends on the turns.", processors},
-	{"processor quota", "A group that has used its share is stopped until the next period, 100 ms as a rule. Rounds hold such stops, whatever the transport.", quota},
-	{"socket buffers", "A sender whose buffer is small waits for its reader more often: transports that move bytes through sockets are slower.", socketBuffers},
-	{"huge pages", "Memory in huge pages is touched faster. If some memory has them and other has not, transports differ by that too.", hugePages},
-	{"governor", "A processor whose frequency follows the load is slow when a round begins: how slow depends on the pause before.", governor},
-	{"clock", "Every span reads the clock twice. A slow one lengthens the rounds that are measured.", clock},
-	{"stolen time", "The hypervisor gives processors to other virtual machines in the middle of rounds.", stolenTime},
-	{"other load", "Other programs take processors and caches from the rounds that are measured.", otherLoad},
-	{"namespaces", "A run with --link takes place in namespaces of its own, where a link has the rate that is asked for. Other runs do without.", namespaces},
-	{Leftovers, "Runs that were killed have left shared memory, sockets or files, which take memory and room from this one.", leftovers},
-	{Build, "With the race detector no time means anything. Without a commit, nobody can say later what was measured.", build},
+	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped.", sharedMemory},
+	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes.", memory},
+	{"temporary files", "Sockets and the files of transports are stored there. Files on a tmpfs are in memory, so no disk is measured.", temporaryFiles},
+	{"descriptors", "Sockets, shared memory and each worker need some in the server. A cell with too few is skipped, or ends the run.", descriptors},
+	{"mappings", "A transport that keeps each tensor in its own segment needs one mapping per tensor. Cells with too few are skipped.", mappings},
+	{"threads", "Each worker process has its own threads. A worker that cannot be started ends the run.", threads},
+	{"processors", "With too few, workers and server share processors. Rounds are then longer, by an amount that depends on scheduling.", processors},
+	{"processor quota", "A control group that has used its share is stopped until its next period, usually 100 ms. These stops are part of rounds, whatever the transport.", quota},
+	{"socket buffers", "With a small buffer, a sender waits for its reader more often, so transports that use sockets are slower.", socketBuffers},
+	{"huge pages", "Access to memory in huge pages is faster. If only private or only shared memory has them, transports differ by that too.", hugePages},
+	{"governor", "A processor whose frequency follows the load is slow when a round begins, by an amount that depends on the pause before.", governor},
+	{"clock", "Every span reads the clock twice. A slow clock lengthens the measured rounds.", clock},
+	{"stolen time", "The hypervisor gives processors to other virtual machines during rounds.", stolenTime},
+	{"other load", "Other programs use processors and caches during the measured rounds.", otherLoad},
+	{"namespaces", "A run with --link needs its own namespaces, in which links have the requested rates. Other runs do not need them.", namespaces},
+	{Leftovers, "Killed runs have left shared memory, sockets or files, which use memory and disk space.", leftovers},
+	{Build, "With the race detector, times are meaningless. Without a commit, the measured code cannot be identified later.", build},
 }
 
 func ok(format string, args ...any) Check {
 	return Check{Status: OK, What: fmt.Sprintf(format, args...)}
 }
 
-// bad is a check that is not ok, and what fixes that.
+// bad returns a check with status s and a remedy.
 func bad(s Status, fix, format string, args ...any) Check {
 	c := ok(format, args...)
 	c.Status, c.Fix = s, fix
 	return c
 }
 
-// enough compares what there is with what is needed. size writes both.
+// enough compares the available amount have, whose source is by, with need. size formats
+// both.
 func enough(have int64, by string, need Need, size func(int64) string, fix string) Check {
 	if have == math.MaxInt64 {
 		return ok("no limit is known; %s needed", size(need.N))
@@ -77,17 +78,17 @@ func sharedMemory(f *facts, n Needs) Check {
 		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; for a container, docker run --shm-size=%[1]dm", need.N>>20+1, scratch.SharedMemory),
 			"%s free, and %s needs %s", machine.Size(p.free), need.Cell, machine.Size(need.N))
 	case p.fileSystem != "tmpfs":
-		return bad(Warn, mount, "is on %s, and not in memory", p.fileSystem)
+		return bad(Warn, mount, "is on %s instead of in memory", p.fileSystem)
 	}
 	return ok("%s free; %s needed", machine.Size(p.free), machine.Size(need.N))
 }
 
 func memory(f *facts, n Needs) Check {
-	return enough(f.memory, f.memoryBy, n.Memory, machine.Size, "end other programs, raise the limit of the cgroup if it is that, or choose a smaller model, fewer workers or --depth 1")
+	return enough(f.memory, f.memoryBy, n.Memory, machine.Size, "end other programs, raise the limit if it is a cgroup's, or choose a smaller model, fewer workers or --depth 1")
 }
 
 func temporaryFiles(f *facts, n Needs) Check {
-	const fix = "set TMPDIR, or the setting dir= of a transport, to a directory on a disk with room, and with a short name"
+	const fix = "set TMPDIR, or the setting dir= of a transport, to a directory with a short name, on a disk with free space"
 	if f.session != nil {
 		return bad(Fail, fix, "%v", f.session)
 	}
@@ -121,7 +122,7 @@ func temporaryFiles(f *facts, n Needs) Check {
 }
 
 func descriptors(f *facts, n Needs) Check {
-	return enough(f.limits.Descriptors, "ulimit -n", n.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the session was started; or fewer --workers", roundUp(n.Descriptors.N)))
+	return enough(f.limits.Descriptors, "ulimit -n", n.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the login session starts; or use fewer --workers", roundUp(n.Descriptors.N)))
 }
 
 func mappings(f *facts, n Needs) Check {
@@ -132,7 +133,7 @@ func threads(f *facts, n Needs) Check {
 	return enough(f.limits.Threads, f.limits.ThreadsBy, n.Threads, count, "raise that limit, or use fewer --workers or more --lanes-per-process")
 }
 
-// roundUp returns a power of two with some room above n.
+// roundUp returns a power of two that is at least 1.25 × n, and at least 1024.
 func roundUp(n int64) int64 {
 	p := int64(1024)
 	for p < n+n/4 {
@@ -141,8 +142,8 @@ func roundUp(n int64) int64 {
 	return p
 }
 
-// atOnce is how many workers work at the same time as their server. It may take all
-// processors: more do not help.
+// atOnce returns the number of processors that workers and the server can use at the same
+// time.
 func atOnce(n Needs) int64 { return n.Workers.N + 1 }
 
 func plural(n int64, noun string) string {
@@ -189,15 +190,16 @@ func socketBuffers(f *facts, n Needs) Check {
 	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(n.Socket))
 }
 
-// hugePages: small pages everywhere are what many machines have, and even. Where only
-// private memory had huge ones, rounds took a sixth to a quarter less, but for those of
-// shm-slab, which then looked slower than the control.
+// hugePages warns if only private or only shared memory has huge pages. If only private
+// memory had them, rounds of all transports except shm-slab were a sixth to a quarter
+// shorter, so shm-slab looked slower than the control. Small pages everywhere are common
+// and fair.
 func hugePages(f *facts, _ Needs) Check {
 	e := f.env
 	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
 	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
 	if (e.THP == "always") != shared {
-		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it", "%s: transports with shared memory and those without have unlike pages", what)
+		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it", "%s: transports with and without shared memory use pages of different sizes", what)
 	}
 	return ok("%s", what)
 }
@@ -205,7 +207,7 @@ func hugePages(f *facts, _ Needs) Check {
 func governor(f *facts, _ Needs) Check {
 	switch g := f.env.Governor; g {
 	case "":
-		return ok("none to be seen")
+		return ok("none visible")
 	case "performance":
 		return ok("%s", g)
 	default:
@@ -213,7 +215,7 @@ func governor(f *facts, _ Needs) Check {
 	}
 }
 
-// slowClock is what no clock takes that is read without a system call.
+// slowClock is longer than reading a clock takes without a system call.
 const slowClock = 250 * time.Nanosecond
 
 func clock(f *facts, _ Needs) Check {
@@ -223,12 +225,12 @@ func clock(f *facts, _ Needs) Check {
 	}
 	if f.clock > slowClock {
 		return bad(Warn, "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource, if available_clocksource beside it has tsc (or kvm-clock)",
-			"%s, read in %v: by a system call", name, f.clock)
+			"%s, read in %v, by a system call", name, f.clock)
 	}
 	return ok("%s, read in %v", name, f.clock)
 }
 
-// share returns what part of some time another is.
+// share returns part ÷ of, or 0 if of is not positive.
 func share(part, of time.Duration) float64 {
 	if of <= 0 {
 		return 0
@@ -243,15 +245,15 @@ func stolenTime(f *facts, _ Needs) Check {
 		return ok("not known")
 	}
 	now := share(f.now.Steal, f.now.Busy+f.now.Idle+f.now.Steal)
-	boot := share(f.boot.Steal, f.boot.Busy+f.boot.Steal) // of what was wanted
+	boot := share(f.boot.Steal, f.boot.Busy+f.boot.Steal) // share of the demand; idle time does not count
 	what := fmt.Sprintf("%s now, %s since the machine started", percent(now), percent(boot))
 	if now > StolenShare || boot > StolenShare {
-		return bad(Warn, "measure at another hour, or on a machine or instance type that shares no processors", "%s", what)
+		return bad(Warn, "measure at another time, or on a machine or instance type that does not share processors", "%s", what)
 	}
 	return ok("%s", what)
 }
 
-// loadShare is how much of the processors' time other programs may take.
+// loadShare is the share of processor time that other programs may use.
 const loadShare = 0.1
 
 func otherLoad(f *facts, _ Needs) Check {
@@ -270,7 +272,7 @@ func namespaces(f *facts, n Needs) Check {
 	if f.namespaces == nil {
 		return ok("a link with a rate can be made")
 	}
-	status, fix := Warn, "leave --link out, or see docs/links.md"
+	status, fix := Warn, "leave out --link, or see docs/network.md"
 	if len(n.Links) > 0 {
 		status = Fail
 	}
@@ -289,7 +291,7 @@ func leftovers(f *facts, _ Needs) Check {
 	if n == 0 {
 		return ok("none")
 	}
-	// Where they are is for ipcbench clean to say: a result may be published.
+	// Paths are omitted, because a result may be published; ipcbench clean prints them.
 	return bad(Warn, "ipcbench clean", "%s of %s", machine.Size(bytes), plural(int64(n), "killed run"))
 }
 
@@ -298,11 +300,11 @@ func build(f *facts, _ Needs) Check {
 	e := f.env
 	switch {
 	case e.Race:
-		return bad(Fail, fix, "has the race detector")
+		return bad(Fail, fix, "built with the race detector")
 	case e.Commit == "unknown":
-		return bad(Warn, fix, "its commit is not known")
+		return bad(Warn, fix, "the commit is not known")
 	case e.Dirty:
-		return bad(Warn, fix, "commit %.12s, changed since", e.Commit)
+		return bad(Warn, fix, "commit %.12s with local changes", e.Commit)
 	}
 	return ok("commit %.12s", e.Commit)
 }

@@ -1,8 +1,8 @@
-// Package doctor says what a machine would spoil of a run, why that matters and what
-// fixes it. It looks and changes nothing.
+// Package doctor checks a machine for problems that distort runs, and names remedies.
+// It changes nothing.
 //
-// What the machine is like is read first, by gather; what that means for a run is said
-// by the checks, which look at nothing else. Each is one entry of the list in checks.go.
+// First, gather reads the facts about the machine. Then each check judges these facts and
+// reads nothing else. The list of checks is in checks.go.
 package doctor
 
 import (
@@ -13,7 +13,7 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// What checks find is said in the types of package machine.
+// The results of checks have types of package machine.
 type (
 	Status = machine.Status
 	Check  = machine.Check
@@ -25,43 +25,44 @@ const (
 	Fail = machine.Fail
 )
 
-// Needs are what a run takes of its machine.
+// Needs are the resources that a run needs.
 type Needs struct {
-	Memory      Need            // bytes of a session, in all its processes
-	Files       map[string]Need // bytes of files in a directory
-	Mappings    Need            // of one process
-	Descriptors Need            // of one process, open at the same time
-	Threads     Need            // of all processes of a session
-	Workers     Need            // that train at the same time
-	Socket      int64           // bytes that a sender wants to have on the way; 0 if nothing large goes through sockets
-	Spins       bool            // workers burn a processor while they wait
-	Links       []link.Rate     // whose rates are set
+	Memory      Need            // bytes of memory of all processes of a session
+	Files       map[string]Need // bytes of files, by directory
+	Mappings    Need            // memory mappings of one process
+	Descriptors Need            // descriptors of one process at the same time
+	Threads     Need            // threads of all processes of a session
+	Workers     Need            // workers that train at the same time
+	Socket      int64           // bytes that a sender should have in flight; 0 if sockets carry nothing large
+	Spins       bool            // workers spin while they wait
+	Links       []link.Rate     // rates of the run's links
 }
 
-// A Need is the largest of the run's cells.
+// A Need is the largest need of all cells of a run for one resource.
 type Need struct {
 	N    int64
-	Cell string // whose it is
+	Cell string // the cell with this need
 }
 
-// Raise makes n the need of this cell if that is larger.
+// Raise sets n to the need of cell if that is larger.
 func (n *Need) Raise(to int64, cell string) {
 	if to > n.N {
 		*n = Need{to, cell}
 	}
 }
 
-// Names of checks that others know.
+// Names of checks that other packages refer to.
 const (
-	Build     = "build" // the race detector
+	Build     = "build" // commit and race detector
 	Leftovers = "leftovers"
 )
 
-// StolenShare is how much of the processors' time a hypervisor may give to others.
+// StolenShare is the share of processor time that a hypervisor may give to other machines
+// without a warning.
 const StolenShare = 0.05
 
-// Examine does all checks, in the order of their list. It watches the processors for
-// that long, in which the caller does nothing.
+// Examine does all checks and returns them in the order of display. It observes the load of
+// the processors for the duration watch, during which this process must be idle.
 func Examine(n Needs, watch time.Duration) []Check {
 	return judge(gather(n, watch), n)
 }

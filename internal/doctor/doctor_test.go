@@ -98,7 +98,7 @@ func TestChecks(t *testing.T) {
 		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
 		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
 		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
-		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave --link out"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave out --link"},
 		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Mend: "modprobe"} }, "no HTB", "modprobe"},
 		{"namespaces", Fail, func(f *facts, n *Needs) {
 			f.namespaces, n.Links = &link.Error{What: "not permitted", Mend: "sysctl"}, []link.Rate{link.Unshaped}
@@ -107,7 +107,7 @@ func TestChecks(t *testing.T) {
 			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
 		}, "1 MiB of 3 killed runs", "ipcbench clean"},
 		{"build", Fail, func(f *facts, _ *Needs) { f.env.Race = true }, "race detector", "go build"},
-		{"build", Warn, func(f *facts, _ *Needs) { f.env.Dirty = true }, "commit 0123456789ab, changed since", "clean checkout"},
+		{"build", Warn, func(f *facts, _ *Needs) { f.env.Dirty = true }, "commit 0123456789ab with local changes", "clean checkout"},
 		{"build", Warn, func(f *facts, _ *Needs) { f.env.Commit = "unknown" }, "not known", "clean checkout"},
 		{"processor quota", Warn, func(f *facts, _ *Needs) { f.env.Cgroup.CPUs = &zero }, "allows 0 processors' time", "cpu.max"},
 	}

@@ -13,19 +13,19 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// facts are what the checks look at.
+// facts are the input of the checks.
 type facts struct {
 	env        machine.Environment
 	limits     machine.Limits
-	memory     int64  // bytes that may still be taken
-	memoryBy   string // who says so
+	memory     int64  // bytes that can still be used
+	memoryBy   string // source of memory
 	places     map[string]place
-	session    error // of making a session's directory
-	processors int   // that this process may use
-	boot, now  usage.System
+	session    error        // error of making a session's directory
+	processors int          // number that this process may use
+	boot, now  usage.System // processor time since the machine started, and during the watch
 	systemErr  error
-	clock      time.Duration // of reading it
-	namespaces error         // of making a link in them
+	clock      time.Duration // duration of reading the clock
+	namespaces error         // error of setting up a link
 	leftovers  []scratch.Leftover
 }
 
@@ -33,10 +33,10 @@ type facts struct {
 type place struct {
 	fileSystem string
 	free       int64
-	err        error // nothing can be written there
+	err        error // why no file can be written there
 }
 
-// gather reads them.
+// gather reads the facts. It sleeps for the duration watch.
 func gather(n Needs, watch time.Duration) *facts {
 	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
 	f.memory, f.memoryBy = machine.MemoryLimit()
@@ -45,16 +45,16 @@ func gather(n Needs, watch time.Duration) *facts {
 		f.places[dir] = look(dir)
 	}
 	f.session = scratch.Try(os.TempDir())
-	f.processors = runtime.NumCPU() // by the affinity of this process
+	f.processors = runtime.NumCPU() // respects the affinity of this process
 	f.clock = readingClock()
 	f.namespaces = link.Try(n.Links...)
-	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is another check's
+	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // other checks report unreadable roots
 	f.boot, f.now, f.systemErr = watchSystem(watch)
 	return f
 }
 
-// watchSystem returns the processors' time since the machine started, and what they
-// did while this process slept.
+// watchSystem returns the processors' time since the machine started, and their time
+// during a sleep of this process.
 func watchSystem(watch time.Duration) (boot, now usage.System, err error) {
 	boot, err = usage.ReadSystem()
 	time.Sleep(watch)
@@ -63,13 +63,13 @@ func watchSystem(watch time.Duration) (boot, now usage.System, err error) {
 }
 
 func look(dir string) (p place) {
-	p.fileSystem, _ = machine.FileSystem(dir) // Room tells of a directory that does not exist
+	p.fileSystem, _ = machine.FileSystem(dir) // Room returns an error if dir does not exist
 	p.free, p.err = machine.Room(dir)
 	return p
 }
 
-// readingClock returns how long the clock takes to be read: the best of many tries,
-// for some are interrupted.
+// readingClock returns the duration of reading the clock: the shortest of many tries,
+// because some are interrupted.
 func readingClock() time.Duration {
 	const tries, each = 20, 100
 	best := time.Duration(math.MaxInt64)

@@ -1,5 +1,5 @@
-// Package frame sends JSON on a stream, in frames. A frame is the length of a text in four
-// bytes, the highest first, and the text.
+// Package frame sends and receives JSON messages on a stream. A frame is the length of the
+// text in four bytes, big-endian, followed by the text.
 package frame
 
 import (
@@ -11,10 +11,11 @@ import (
 	"io"
 )
 
-// ErrProtocol is the error of a message that its sender may not send.
+// ErrProtocol is the error of a message that violates the protocol.
 var ErrProtocol = errors.New("no message of this protocol")
 
-// Write sends v as one frame. Its text has at most most bytes.
+// Write sends v as one frame. It fails, without sending, if the text has more than most
+// bytes.
 func Write(w io.Writer, v any, most int) error {
 	b := bytes.NewBuffer(make([]byte, 4))
 	if err := json.NewEncoder(b).Encode(v); err != nil {
@@ -29,8 +30,9 @@ func Write(w io.Writer, v any, most int) error {
 	return err
 }
 
-// Read returns the text of the next frame, and reads no byte beyond it. What most says when
-// the frame begins is how long it may be: that may have changed since Read began to wait.
+// Read returns the text of the next frame and reads no byte beyond it. It fails if the text
+// is longer than most(), which is called when the frame begins, because the limit may
+// change while Read waits.
 func Read(r io.Reader, most func() int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -1,18 +1,16 @@
-// Package futex waits for, and wakes those who wait for, a 32-bit word in
-// memory that several processes share.
+// Package futex lets processes wait for a change of a 32-bit word in shared memory.
 //
-//	// one process                        // another one, or several
+//	// one process                        // one or more others
 //	seq.Add(1)                            last := seq.Load()
 //	err := seq.Wake(futex.All)            err := seq.Wait(ctx, last) // until seq != last
 //
-// No wake-up is lost: the kernel compares the word with the expected value and
-// goes to sleep in one step, so a change before the comparison is seen and a
-// wake-up after it arrives. The one who changes the word must change it before
-// it wakes.
+// No wake-up is lost. The kernel compares the word with the expected value and starts to
+// sleep in one step, so a change before the comparison is seen and a wake-up after it
+// arrives. A process must change the word before it calls Wake.
 //
-// A word says that something changed. What changed, and who may write where, is
-// the business of the packages that build on this one; mailboxes and rings are
-// not found here. A word has no owner either: the death of a peer wakes nobody.
+// A word only signals that something has changed. The packages that use it define the
+// meaning and who may write. A word has no owner, so the death of a process wakes no
+// waiter.
 package futex
 
 import (
@@ -24,16 +22,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All makes [Word.Wake] wake everybody who waits.
+// All makes [Word.Wake] wake all waiters.
 const All = math.MaxInt32
 
-// slice bounds one sleep in the kernel, and so how late the end of a context is
-// noticed. Waking ten times a second costs nothing that could be measured.
+// slice is the longest sleep in the kernel, and so the longest delay until Wait notices
+// that a context is done. Waking ten times per second has no measurable cost.
 const slice = 100 * time.Millisecond
 
-// Wait sleeps until w holds something else than old. It returns nil then, and
-// only then; a word that never changes is waited for until ctx ends, which is
-// noticed within 100 ms. While it sleeps, it holds a thread but no processor.
+// Wait sleeps until the value of w differs from old, and then returns nil. If ctx is done
+// before, it returns the error of ctx, at most 100 ms late. While it sleeps, it occupies
+// a thread but no processor.
 func (w Word) Wait(ctx context.Context, old uint32) error { return w.waitIn(ctx, old, slice) }
 
 func (w Word) waitIn(ctx context.Context, old uint32, slice time.Duration) error {
@@ -43,7 +41,7 @@ func (w Word) waitIn(ctx context.Context, old uint32, slice time.Duration) error
 		}
 		sleep := slice
 		if deadline, ok := ctx.Deadline(); ok {
-			// At least a microsecond: no sleep of zero, which would spin.
+			// Sleep at least 1 µs, because sleeps of zero would spin.
 			sleep = max(time.Microsecond, min(sleep, time.Until(deadline)))
 		}
 		if err := w.wait(old, int64(sleep)); err != nil {
@@ -53,19 +51,19 @@ func (w Word) waitIn(ctx context.Context, old uint32, slice time.Duration) error
 	return nil
 }
 
-// looks is how often Spin looks at the word before it yields: about as long as
-// the word takes to come from another core. Each so many times it also yields to other
-// goroutines: for that the runtime wakes a thread, which takes this goroutine to
-// another processor, where the peer may be.
 const (
+	// looks is the number of loads between two yields of the processor. They take about
+	// as long as the word takes to arrive from another core.
 	looks = 64
+	// often is the number of such yields between two yields to other goroutines. For
+	// that, the runtime wakes a thread, which moves this goroutine to another processor,
+	// possibly the one that the peer needs.
 	often = 64
 )
 
-// Spin is Wait without sleeping: it burns a processor for the sake of a fast
-// answer. It yields to other processes all the time, and to other goroutines now and
-// then, since on a machine without a processor to spare the peer could not run
-// otherwise.
+// Spin is like Wait, but polls instead of sleeping, for a fast answer. It occupies a
+// processor. It yields to other processes often, and to other goroutines sometimes,
+// because the peer may have no other processor.
 func (w Word) Spin(ctx context.Context, old uint32) error {
 	for n := 1; ; n++ {
 		for range looks {
@@ -79,16 +77,16 @@ func (w Word) Spin(ctx context.Context, old uint32) error {
 		if n%often == 0 {
 			runtime.Gosched()
 		}
-		// It cannot fail. Not RawSyscall: the kernel may come back late.
+		// It cannot fail. RawSyscall would block the scheduler if the kernel returns late.
 		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
 
-// Linger spins for a moment, and reports whether w holds something else than old. To be
-// woken takes some 20 µs where the processor has gone idle, as a virtual one does at once:
-// to wait awake for as long before one sleeps costs at most twice what the best choice
-// does, whatever the peer does (Karlin and others, "Empirical Studies of Competitive
-// Spinning for a Shared-Memory Multiprocessor", 1991).
+// Linger spins for up to 20 µs, and reports whether the value of w differs from old. Waking
+// takes about 20 µs if the processor has become idle, as virtual processors do at once.
+// Spinning that long before sleeping costs at most twice as much as the best choice
+// (Karlin and others, "Empirical Studies of Competitive Spinning for a Shared-Memory
+// Multiprocessor", 1991).
 func (w Word) Linger(old uint32) bool {
 	const moment = 20 * time.Microsecond
 	for start := time.Now(); ; {
@@ -104,9 +102,8 @@ func (w Word) Linger(old uint32) bool {
 	}
 }
 
-// Wake wakes up to n of those who sleep in Wait for w, in any process, or all
-// of them if n is [All]. It panics if n is not positive. A wake-up when nobody
-// sleeps is not remembered, nor does it need to be.
+// Wake wakes up to n waiters that sleep in Wait for w, in any process, or all of them if n
+// is [All]. It panics if n is not positive. Without sleepers it has no effect.
 func (w Word) Wake(n int) error {
 	if n <= 0 {
 		panic("futex: Wake of nobody")

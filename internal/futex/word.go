@@ -9,30 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size is how many bytes a word takes, and what its address is a multiple of.
+// Size is the size of a word in bytes. Its address must be a multiple of Size.
 const Size = 4
 
-// The operations of futex(2), both without FUTEX_PRIVATE_FLAG: with it the
-// kernel would look for waiters in the caller's own address space only.
+// The operations of futex(2). They lack FUTEX_PRIVATE_FLAG, with which the kernel would
+// only look for waiters in the caller's address space.
 const (
 	opWait = 0
 	opWake = 1
 )
 
-// A Word is a 32-bit number in memory that several processes map. It is a
-// reference: copies of a Word are the same word. The zero Word refers to
-// nothing and may not be used.
+// A Word refers to a 32-bit number in memory that several processes map. Copies of a Word
+// refer to the same number. The zero Word must not be used.
 //
-// Load, Store, Add and the rest of [atomic.Uint32] are sequentially consistent
-// across processes, too: what was written to the shared memory before a Store
-// is seen by whoever Loads the new value.
+// The methods of [atomic.Uint32] are sequentially consistent across processes too: a
+// process that Loads a new value also sees all data written to the shared memory before
+// the Store.
 type Word struct{ *atomic.Uint32 }
 
-// At returns the word at mem[offset:offset+4]. It reports an error if that
-// lies outside mem or its address is not a multiple of 4.
+// At returns the word at mem[offset:offset+4]. It returns an error if that is outside mem
+// or its address is not a multiple of 4.
 //
-// The caller keeps mem mapped for as long as the word is in use. A mapping
-// without PROT_WRITE is enough to Load, Wait, Spin and Wake.
+// The caller must keep mem mapped while the word is in use. A mapping without PROT_WRITE
+// is enough to Load, Wait, Spin and Wake.
 func At(mem []byte, offset int) (Word, error) {
 	if offset < 0 || offset > len(mem)-Size {
 		return Word{}, fmt.Errorf("futex: word at offset %d: outside memory of %d bytes", offset, len(mem))
@@ -47,24 +46,23 @@ func At(mem []byte, offset int) (Word, error) {
 	//  - the alignment was checked above,
 	//  - an atomic.Uint32 is one uint32: 4 bytes, no pointers, every bit pattern
 	//    is valid (the size is checked below, at compile time),
-	//  - the result points into mem: heap memory stays alive through it, and that
-	//    mapped memory stays mapped is the caller's promise.
+	//  - the result points into mem: it keeps heap memory alive, and the caller keeps
+	//    mapped memory mapped.
 	return Word{(*atomic.Uint32)(p)}, nil
 }
 
 var _ [Size]byte = [unsafe.Sizeof(atomic.Uint32{})]byte{}
 
-// wait sleeps until somebody wakes w, but not if w does not hold old, and not
-// longer than nanoseconds. That it returns says nothing about w: it also does
-// so for signals.
+// wait sleeps until w is woken, but at most for nanoseconds, and not at all if the value of
+// w is not old. Signals end it too, so the caller must check w again.
 //
-// It goes through Syscall6 and not RawSyscall6, so that the runtime can give
-// the processor to other goroutines meanwhile.
+// It uses Syscall6 instead of RawSyscall6, so that the runtime can run other goroutines
+// during the sleep.
 func (w Word) wait(old uint32, nanoseconds int64) error {
 	timeout := unix.NsecToTimespec(nanoseconds)
-	// Both pointers are converted in the call's own argument list, so that the
-	// compiler keeps what they point to alive and in place until it returns. The
-	// kernel reads timeout and the word, and writes neither.
+	// Both pointers are converted in the call's argument list, so that the compiler keeps
+	// their targets alive and in place until the call returns. The kernel reads timeout
+	// and the word, and writes neither.
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w.Uint32)), opWait, uintptr(old),
 		uintptr(unsafe.Pointer(&timeout)), 0, 0)
 	switch errno {
@@ -74,9 +72,9 @@ func (w Word) wait(old uint32, nanoseconds int64) error {
 	return fmt.Errorf("futex: wait: %w", errno)
 }
 
-// wake wakes up to n of those who wait for w.
+// wake wakes up to n waiters of w.
 func (w Word) wake(n int32) error {
-	// As above; the kernel only uses the address to find the waiters.
+	// As in wait; the kernel only uses the address to find the waiters.
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w.Uint32)), opWake, uintptr(n), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("futex: wake: %w", errno)

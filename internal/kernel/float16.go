@@ -2,11 +2,10 @@ package kernel
 
 import "math"
 
-// BF16ToFloat32 widens a bfloat16: the upper half of a float32.
+// BF16ToFloat32 converts a bfloat16, which is the upper half of a float32, exactly.
 func BF16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// Float32ToBF16 rounds f to the nearest bfloat16, ties to even. A NaN stays a
-// NaN.
+// Float32ToBF16 rounds f to the nearest bfloat16, ties to even. NaNs remain NaNs.
 func Float32ToBF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {
@@ -15,7 +14,7 @@ func Float32ToBF16(f float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// F16ToFloat32 widens an IEEE 754 binary16, exactly.
+// F16ToFloat32 converts an IEEE 754 binary16 exactly.
 func F16ToFloat32(h uint16) float32 {
 	sign, rest := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
 	if rest >= 0x0f800000 { // infinity or NaN
@@ -26,8 +25,8 @@ func F16ToFloat32(h uint16) float32 {
 	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(rest)*0x1p112))
 }
 
-// Float32ToF16 rounds f to the nearest binary16, ties to even. What is too
-// large becomes an infinity; a NaN stays a NaN.
+// Float32ToF16 rounds f to the nearest binary16, ties to even. Values beyond its range
+// become infinities; NaNs remain NaNs.
 func Float32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)

@@ -1,13 +1,14 @@
-// Package kernel has the loops that run through the bytes of models: a round's own work,
-// which is not what is measured, but half of what is timed.
+// Package kernel has the loops over model bytes: training, averaging, checks and hashes.
 //
-// So they are as fast as memory, and the same in every build. Where the processor has
-// AVX2, they are in assembly, which gen writes, and begin at multiples of 64 bytes: the
-// speed of a loop in Go depends on where a linker puts it. Elsewhere, and for the last
-// few elements, a twin in Go does the same, bit for bit. Only which NaN a NaN is differs.
+// This work is the same for all transports and takes half of the timed part of a round.
+// So the loops are as fast as memory, and have the same speed in every build. If the
+// processor has AVX2, they are in assembly that gen writes, and begin at multiples of 64
+// bytes, because the speed of a loop in Go depends on where a linker puts it. Otherwise,
+// and for the last few elements, a twin in Go computes the same bits. Only the bits of
+// NaNs can differ.
 package kernel
 
-// Loops returns which loops run: "AVX2" or "Go".
+// Loops returns the kind of loops in use: "AVX2" or "Go".
 func Loops() string {
 	if vectors {
 		return "AVX2"
@@ -16,15 +17,15 @@ func Loops() string {
 }
 
 const (
-	// step is a multiple of what each loop in assembly takes at a time.
+	// step is a multiple of the elements per iteration of each loop in assembly.
 	step = 32
-	// piece is how many elements such a loop takes at once. The scheduler cannot
-	// interrupt it.
+	// piece is the largest number of elements per call of a loop in assembly, because
+	// the scheduler cannot interrupt it.
 	piece = 1 << 14
 )
 
-// pieces calls f with where each piece of n elements begins and its length, and returns
-// where the elements begin that are left to the twin.
+// pieces cuts n elements into pieces and calls f with the first index and length of
+// each. It returns the index of the first element that is left for the twin.
 func pieces(n int, f func(from, n int)) int {
 	if !vectors {
 		return 0

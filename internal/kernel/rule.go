@@ -2,24 +2,24 @@ package kernel
 
 import "math"
 
-// A Rule says how elements of type T, seen as so many bytes of Go, become sums of type A,
-// and sums become elements.
+// A Rule averages elements of type T: it adds them to sums of type A and converts sums to
+// elements. T is a Go type of the same size, such as uint16 for F16.
 type Rule[A float32 | float64, T any] struct {
 	loops loops[A, T]
-	// The twins. A rule whose sums are its elements has no finish and no add.
+	// The twins. The sums of F32 and F64 are elements, so these have no finish and no add.
 	fold        func(acc []A, src []T, share A, first bool)
 	differences func(acc []A, src, base []T, share A)
 	finish, add func(dst []T, acc []A, total float64)
 }
 
-// loops are those in assembly, nil where there is none. n is a multiple of step.
+// loops are the loops in assembly, or nil. Their n must be a multiple of step.
 type loops[A, T any] struct {
 	first, next   func(acc *A, src *T, n int, share A)
 	differences   func(acc *A, src, base *T, n int, share A)
 	finish, added func(dst *T, acc *A, n int, total float64)
 }
 
-// The rules of all types. Average in package tensor says what they are for.
+// The rules of all element types, for Average in package tensor.
 var (
 	F32  = &Rule[float32, float32]{loops32, fold[float32, float32], differences(math.Float32bits, float[float32, float32]), nil, nil}
 	F64  = &Rule[float64, float64]{loops64, fold[float64, float64], differences(math.Float64bits, float[float64, float64]), nil, nil}
@@ -33,7 +33,8 @@ var (
 	Bool = &Rule[float64, uint8]{loopsBool, foldBool, differences(truth, truth), finishBools, addBools}
 )
 
-// Fold adds share × src to acc, or sets acc to it. No product is fused with a sum.
+// Fold adds share × src to acc, or sets acc to that if first is true. It never fuses a
+// product with a sum.
 func (r *Rule[A, T]) Fold(acc []A, src []T, share A, first bool) {
 	acc = acc[:len(src)]
 	loop := r.loops.next
@@ -44,22 +45,24 @@ func (r *Rule[A, T]) Fold(acc []A, src []T, share A, first bool) {
 	r.fold(acc[done:], src[done:], share, first)
 }
 
-// Differences adds share × (src - base) to acc, where their bits differ.
+// Differences adds share × (src - base) to acc for elements whose bits differ.
 func (r *Rule[A, T]) Differences(acc []A, src, base []T, share A) {
 	acc, base = acc[:len(src)], base[:len(src)]
 	done := pieces(len(src), func(i, n int) { r.loops.differences(&acc[i], &src[i], &base[i], n, share) })
 	r.differences(acc[done:], src[done:], base[done:], share)
 }
 
-// Finish makes elements of sums: floats are rounded, the sums of integers divided by the
-// total before, and a bool is true of more than half of it.
+// Finish converts the sums acc to elements dst. It rounds floats, and divides the sums of
+// integers by total before rounding. A bool is true if its sum is above half of total.
 func (r *Rule[A, T]) Finish(dst []T, acc []A, total float64) {
 	dst = dst[:len(acc)]
 	done := pieces(len(acc), func(i, n int) { r.loops.finish(&dst[i], &acc[i], n, total) })
 	r.finish(dst[done:], acc[done:], total)
 }
 
-// Add does so with the sums of what dst has and of acc, where acc is not 0.
+// Add adds the sums acc to the elements dst: it converts dst back to sums (integers and
+// bools times total), adds acc and converts as Finish does. If a sum is 0, its element
+// stays unchanged.
 func (r *Rule[A, T]) Add(dst []T, acc []A, total float64) {
 	dst = dst[:len(acc)]
 	done := pieces(len(acc), func(i, n int) { r.loops.added(&dst[i], &acc[i], n, total) })

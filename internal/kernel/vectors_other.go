@@ -2,7 +2,7 @@
 
 package kernel
 
-// There are only twins.
+// Without loops in assembly, only twins run.
 const vectors = false
 
 var (

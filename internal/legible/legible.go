@@ -1,6 +1,6 @@
-// Package legible decides which texts may reach a terminal, a page or a log: those
-// that are visible as a whole and move nothing around them. Texts come from
-// anybody: a pull request's build, a model file, a kernel, another process.
+// Package legible decides which texts are safe for a terminal, a page or a log.
+// A safe text is completely visible and does not affect text around it. Texts may come
+// from a pull request's build, a model file, a kernel or another process.
 package legible
 
 import (
@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// Rune reports whether r can be seen and moves nothing: no control character, no
-// line separator, nothing that reverses a line or has no width.
+// Rune reports whether r is visible and does not affect other text. Control characters,
+// line separators, characters that reverse a line, and characters without width are not.
 func Rune(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Check says what is wrong with a text.
+// Check returns an error unless text is UTF-8 and [Rune] is true for all its runes.
 func Check(text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -29,8 +29,7 @@ func Check(text string) error {
 	return nil
 }
 
-// Text returns text with all that Check refuses written as Go writes it in a
-// string.
+// Text returns text with everything that Check rejects replaced by Go's escapes.
 func Text(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {

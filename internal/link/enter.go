@@ -14,29 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The environment variable that says why a process was started inside: to be the
-// program, or to try these rates and say what came of it.
+// The environment variable that marks a process started in namespaces, and its values.
 const (
 	markEnv = "_IPCBENCH_LINK"
-	enter   = "enter"
-	try     = "try "
-	users   = "users " // before either: there is a namespace for users, too
+	enter   = "enter"  // run the program
+	try     = "try "   // prefix: set up these rates, report the outcome and exit
+	users   = "users " // prefix of the others: there is also a user namespace
 )
 
 var (
-	inside bool  // this process is the one that Enter started
-	apart  bool  // it has a namespace for users, too
-	state  error // of making its network
+	inside bool  // this process was started in namespaces by Enter or Try
+	apart  bool  // it also has a user namespace
+	state  error // the error of setting up its network
 )
 
-// MaybeInside makes the network of a process that [Enter] or [Try] has started. It is
-// called before anything else in main and in TestMain.
+// MaybeInside sets up the network of a process that [Enter] or [Try] has started. A
+// process of Try ends here. It must be the first call in main and in TestMain.
 func MaybeInside() {
 	mark := os.Getenv(markEnv)
 	if mark == "" {
 		return
 	}
-	os.Unsetenv(markEnv) // processes that this one starts are inside anyway
+	os.Unsetenv(markEnv) // child processes inherit the namespaces
 	mark, apart = strings.CutPrefix(mark, users)
 	inside, state = true, up()
 	rates, trying := strings.CutPrefix(mark, try)
@@ -60,10 +59,11 @@ func MaybeInside() {
 	os.Exit(0)
 }
 
-// Inside reports whether this process has a network for links.
+// Inside reports whether this process has its own network, so that [Set] can be used.
 func Inside() bool { return inside }
 
-// Namespaces says of what this process has its own.
+// Namespaces returns the kinds of namespaces that this process has of its own: "none",
+// "network" or "users, network".
 func Namespaces() string {
 	switch {
 	case !inside:
@@ -74,8 +74,8 @@ func Namespaces() string {
 	return "network"
 }
 
-// Try returns why links of these rates cannot be made here, as an [*Error] if it is
-// known what to do about it.
+// Try returns an error if links of these rates cannot be set up here. It is an [*Error] if
+// a remedy is known.
 func Try(rates ...Rate) error {
 	var texts []string
 	for _, r := range rates {
@@ -84,7 +84,7 @@ func Try(rates ...Rate) error {
 	if len(texts) == 0 {
 		texts = []string{Rate{bits: 100e6}.String()}
 	}
-	runtime.LockOSThread() // it would be killed with the thread
+	runtime.LockOSThread() // Pdeathsig would kill the child if this thread ended
 	defer runtime.UnlockOSThread()
 	var said bytes.Buffer
 	c, err := start(try+strings.Join(texts, ","), nil, func(c *exec.Cmd) { c.Stderr = &said })
@@ -100,11 +100,11 @@ func Try(rates ...Rate) error {
 	return fmt.Errorf("link: %w: %s", err, said.Bytes())
 }
 
-// Enter runs this program again, with the same arguments, in namespaces of its own,
-// and returns its exit code once it has ended. It stays in the process group of this
-// process, so that the terminal is its own, too; signals that come to this process
-// alone are handed on, and it does not outlive this process. The user and the group
-// are the same inside; what it may do to its network is all that it may do besides.
+// Enter runs this program as a child in its own namespaces, with the same arguments, and
+// returns its exit code when it has ended. The child stays in this process group, so it
+// can use the terminal. Enter forwards signals sent only to this process, and the child
+// dies with this process. The child's user and group are the same; its only additional
+// right is to configure its own network.
 func Enter() (code int, err error) {
 	runtime.LockOSThread() // as in Try
 	defer runtime.UnlockOSThread()
@@ -126,7 +126,7 @@ func Enter() (code int, err error) {
 		for {
 			select {
 			case s := <-signals:
-				_ = c.Process.Signal(s) // to one that has just ended it is no error
+				_ = c.Process.Signal(s) // fails only if it has ended
 			case <-ended:
 				return
 			}
@@ -144,11 +144,11 @@ func Enter() (code int, err error) {
 	return 0, err
 }
 
-// start starts this program in namespaces of its own. Root needs none for users: in
-// one, the files of others could not be opened. Elsewhere root may be none that can
-// do without.
+// start starts this program in its own namespaces. Root tries without a user namespace
+// first, because in one it cannot open other users' files. Root in a container may lack
+// the rights for that, so it then tries with one.
 func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err error) {
-	if os.Getenv(markEnv) != "" { // and would start itself for ever
+	if os.Getenv(markEnv) != "" { // it would start itself endlessly
 		return nil, errors.New("link: this process is inside, and its main does not begin with link.MaybeInside()")
 	}
 	for _, prefix := range []string{"", users} {
@@ -163,20 +163,20 @@ func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err
 			c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 			c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 			c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-			c.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // which a user who is not root would lose with the program's start
+			c.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // without this, exec drops it unless the user is root
 		}
 		attach(c)
 		if err = c.Start(); err == nil {
 			return c, nil
 		}
 	}
-	if cause := errors.Unwrap(err); cause != nil { // without what was started
+	if cause := errors.Unwrap(err); cause != nil { // without the program's path
 		err = cause
 	}
 	return nil, &Error{fmt.Sprintf("a process with users and a network of its own cannot be made: %v", err), whyNot()}
 }
 
-// whyNot returns what to try where namespaces are forbidden.
+// whyNot returns the remedy if namespaces are forbidden.
 func whyNot() string {
 	for _, s := range []struct{ name, bad, good string }{
 		{"user.max_user_namespaces", "0", "1000"},

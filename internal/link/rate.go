@@ -1,8 +1,8 @@
-// Package link gives a run a network with a rate: the whole program runs again in
-// namespaces of its own, whose loopback interface lets no more bits through each way
-// than a rate says. The kernel does that, by its hierarchical token bucket (HTB).
+// Package link emulates a network: it restarts the program with a loopback interface of limited rate.
 //
-// What goes to or comes from [Address] is on the link, and nothing else is.
+// The program runs in its own namespaces. The kernel's hierarchical token bucket (HTB)
+// limits the rate of their loopback interface, separately for each direction. Only
+// traffic to or from [Address] is on the link.
 package link
 
 import (
@@ -12,24 +12,25 @@ import (
 	"time"
 )
 
-// A Rate is how fast a link is, each way. The zero Rate stands for no link at all.
+// A Rate is the rate and delay of a link, the same in both directions. The zero Rate means
+// no link.
 type Rate struct {
-	bits  int64 // a second; below zero if nothing holds them up
+	bits  int64 // per second; negative if unlimited
 	delay time.Duration
 }
 
-// Unshaped is a link whose rate is that of the machine: the same namespaces, address
-// and MTU as those with a rate, which may so be compared with it.
+// Unshaped is a link without a limit. It has the same namespaces, address and MTU as
+// links with a rate, so results can be compared.
 var Unshaped = Rate{bits: -1}
 
-// The words for rates that are none.
+// The texts of the rates without a number.
 const (
 	none     = "none"
 	unshaped = "unshaped"
 )
 
-// The rates that can be measured. The loopback interface of no machine of today is
-// faster than the last, and a model of 66 MB takes nine minutes over the first.
+// The limits of rates and delays. Loopback interfaces of current machines are not faster
+// than most, and a model of 66 MB needs nine minutes at least.
 const (
 	least    = 1e6
 	most     = 32e9
@@ -38,10 +39,11 @@ const (
 
 const syntax = "want 100Mbit, 1Gbit, 125MB/s, 1Gbit/10ms (a rate and a delay each way), unshaped, or none"
 
-// units are bits a second. In those that end in B, an s has to follow.
+// units are in bits per second. Units that end in B must be followed by "/s".
 var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kB": 8e3, "MB": 8e6, "GB": 8e9}
 
-// Parse reads a rate, with errors that say what could have been written instead.
+// Parse parses a rate such as 1Gbit, 125MB/s or 1Gbit/10ms, or "unshaped" or "none". Its
+// errors suggest valid texts.
 func Parse(text string) (Rate, error) {
 	switch text {
 	case none:
@@ -90,7 +92,7 @@ func Parse(text string) (Rate, error) {
 	return r, nil
 }
 
-// String returns the shortest text that Parse reads as r.
+// String returns the shortest text that Parse parses as r.
 func (r Rate) String() string {
 	switch {
 	case r == Rate{}:
@@ -112,25 +114,25 @@ func (r Rate) String() string {
 	return text
 }
 
-// MarshalText returns r as users write it.
+// MarshalText returns the text of r; see [Rate.String].
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText makes r what users have written.
+// UnmarshalText sets r to the rate in text; see [Parse].
 func (r *Rate) UnmarshalText(text []byte) (err error) {
 	*r, err = Parse(string(text))
 	return err
 }
 
-// Bits returns the bits per second each way; zero if nothing limits them.
+// Bits returns the rate in bits per second in each direction; zero if unlimited.
 func (r Rate) Bits() int64 { return max(0, r.bits) }
 
-// Delay returns the delay of each way.
+// Delay returns the delay in each direction.
 func (r Rate) Delay() time.Duration { return r.delay }
 
-// Shaped reports whether r holds anything up.
+// Shaped reports whether r has a limit.
 func (r Rate) Shaped() bool { return r.bits > 0 }
 
-// Take returns how long so many bytes need one way, at the least.
+// Take returns the least time in which bytes cross the link in one direction, with delay.
 func (r Rate) Take(bytes int64) time.Duration {
 	if !r.Shaped() {
 		return 0
@@ -138,8 +140,9 @@ func (r Rate) Take(bytes int64) time.Duration {
 	return r.delay + time.Duration(float64(bytes)*8/float64(r.bits)*float64(time.Second))
 }
 
-// Burst returns how many bytes may pass at once after a pause: little beside what a
-// model has, and as much as the kernel's timers need to keep the rate.
+// Burst returns the bytes that can pass at full speed after a pause. They are few compared
+// with a model, but enough for the kernel's timers to keep the rate: 32 KiB up to
+// 1 Gbit/s, and in proportion to the rate above.
 func (r Rate) Burst() int64 {
 	const small, upTo = 32 << 10, 1e9
 	return max(small, int64(small*(float64(r.bits)/upTo)))

@@ -9,45 +9,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Address is that of a server on the link. What goes there has one class of the
-// traffic, and what comes from there the other; all else is in none, and unlimited.
+// Address is the address of a server on the link. Traffic to it and traffic from it are
+// limited separately. All other traffic is unlimited.
 const Address = "127.0.0.2"
 
-// MTU is that of the link, as on a network for large frames. With the 64 KiB of a
-// loopback interface a burst would have to be larger than what it is to be small
-// beside.
+// MTU is the size of the largest packet of the link, as on a network with jumbo frames.
+// With the loopback interface's default of 64 KiB, bursts would have to be larger than
+// some models.
 const MTU = 9000
 
-// Qdisc is what the kernel calls the queues that keep a rate.
+// Qdisc is the kernel's name of the queueing discipline that limits the rate.
 const Qdisc = "htb"
 
 const (
 	loopback = "lo"
 	server   = 0x7f000002 // Address
 	root     = 1 << 16    // the handle of the HTB, 1:0
-	quantum  = 1 << 16    // that classes would take turns by, if one borrowed from another
+	quantum  = 1 << 16    // bytes per turn of a class; without effect, as no class borrows
 )
 
-// ways are the two classes, by where a header of IPv4 has the address.
+// ways are the two directions: class of the traffic, and offset of the address that
+// selects it in the IPv4 header (destination, source).
 var ways = []struct {
 	class  uint32
 	offset int32
 }{{root | 0x10, 16}, {root | 0x20, 12}}
 
-// A Count is what has happened to a link's packets since its rate was set.
+// A Count counts a link's packets in both directions since its rate was set.
 type Count struct {
-	Packets    int64 // that were sent, both ways
+	Packets    int64 // packets sent
 	Dropped    int64
-	Overlimits int64 // how often one had to wait for its turn
+	Overlimits int64 // how often the rate delayed a packet
 }
 
-// An Error is why there can be no link here, and what to try.
+// An Error is the reason why links cannot be set up here (What), and a remedy (Mend).
 type Error struct{ What, Mend string }
 
 func (e *Error) Error() string { return e.What }
 
-// Set gives the link that rate, for what is sent from now on, and begins to count.
-// It is for a process inside; see [Enter].
+// Set sets the link's rate for packets sent from now on, and resets the counts. It fails
+// unless this process is inside; see [Enter].
 func Set(r Rate) error {
 	switch {
 	case !inside:
@@ -60,7 +61,7 @@ func Set(r Rate) error {
 		return fmt.Errorf("link: %w", err)
 	}
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: root, Parent: netlink.HANDLE_ROOT})
-	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // the interface has none yet
+	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // both: no rate is set
 		return fmt.Errorf("link: take the last rate away: %w", err)
 	}
 	if !r.Shaped() {
@@ -77,7 +78,7 @@ func Set(r Rate) error {
 	return nil
 }
 
-// shape limits one way.
+// shape limits one direction.
 func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16) error {
 	index := lo.Attrs().Index
 	attrs := netlink.ClassAttrs{LinkIndex: index, Parent: root, Handle: class}
@@ -108,12 +109,13 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 	return nil
 }
 
-// onTheWay returns how many packets a delay has room for, if all are small.
+// onTheWay returns the number of packets to queue during the delay, if all are small.
 func (r Rate) onTheWay() uint32 {
 	return uint32(1000 + float64(r.bits)/8/500*r.delay.Seconds())
 }
 
-// missing says what the kernel lacks, if that is why.
+// missing returns an [*Error] if err means that the kernel lacks a feature, or else err
+// with context.
 func missing(err error, what, mend string) error {
 	if errors.Is(err, syscall.ENOENT) {
 		return &Error{"this kernel has no " + what, mend}
@@ -121,7 +123,7 @@ func missing(err error, what, mend string) error {
 	return fmt.Errorf("link: %s: %w", what, err)
 }
 
-// Counts returns what has happened since [Set]: nothing, where it set no rate.
+// Counts returns the counts since [Set], which are zero if it set no rate.
 func Counts() (c Count, err error) {
 	if !inside {
 		return c, nil
@@ -144,7 +146,7 @@ func Counts() (c Count, err error) {
 	return c, nil
 }
 
-// up makes the loopback interface one that carries the link.
+// up prepares the loopback interface of a new network namespace for links.
 func up() error {
 	lo, err := netlink.LinkByName(loopback)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A Cgroup is what the control groups of this process, and those that enclose
-// them, allow it.
+// A Cgroup holds the limits of this process's control groups and the groups that
+// enclose them.
 type Cgroup struct {
 	Version    string   `json:"version"`                                                     // `v1`, `v2`, or `hybrid` if both are mounted
 	CPUs       *float64 `json:"cpu_limit" diff:"cgroup's processor limit" unit:"processors"` // limit of CPU time in processors; null if there is none
@@ -53,7 +53,7 @@ func readCgroup(root string) *Cgroup {
 	return &c
 }
 
-// mounts returns what is mounted, in the order of mounting; nil if that cannot be read.
+// mounts returns all mounts in the order of mounting, or nil if they cannot be read.
 func mounts(root string) []*procfs.MountInfo {
 	proc, err := procfs.NewFS(filepath.Join(root, "proc"))
 	if err != nil {
@@ -69,24 +69,24 @@ type group struct {
 	*memoryFiles
 }
 
-// memoryFiles are the names of files in the directory of a group, by version.
+// memoryFiles are the names of a group's files, which differ by version.
 type memoryFiles struct {
 	limit, used string
-	reclaimable string // key in memory.stat: page cache that the kernel would drop first
+	reclaimable string // key in memory.stat: page cache that the kernel drops first
 }
 
 var (
-	filesV1 = &memoryFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"} // with the groups inside
+	filesV1 = &memoryFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"} // total_: with subgroups, as usage
 	filesV2 = &memoryFiles{"memory.max", "memory.current", "inactive_file"}
 )
 
-// groups returns the groups that limit what this process gets of a controller,
-// the innermost first. Each of them counts, because a limit holds for all groups below it.
+// groups returns the groups by which a controller limits this process, the innermost
+// first. Each of them counts, because a limit holds for all groups below it.
 func groups(root, controller string) []group {
 	var found *procfs.MountInfo
 	files := filesV2
 	for _, m := range mounts(root) {
-		// A controller belongs to v1 or to v2. If v1 has it, v2 does not count.
+		// A controller belongs to v1 or to v2. If v1 has it, v2 must be ignored.
 		if _, ok := m.SuperOptions[controller]; ok && m.FSType == "cgroup" {
 			found, files = m, filesV1
 			break
@@ -109,9 +109,9 @@ func groups(root, controller string) []group {
 	return nil
 }
 
-// enclosing returns the group at p and all groups around it, up to the mount point.
-// A container may see only its own group: as the root of the mount, with or without
-// a path that begins as the host's does.
+// enclosing returns the group at path p and all groups around it, up to the mount
+// point. In a container, the mount's root may be the container's own group, and p may
+// still begin with the host's path of it.
 func enclosing(m *procfs.MountInfo, p string, files *memoryFiles) []group {
 	inside, ok := strings.CutPrefix(p, strings.TrimSuffix(m.Root, "/"))
 	if !ok || slices.Contains(strings.Split(inside, "/"), "..") { // outside of this cgroup namespace
@@ -125,8 +125,8 @@ func enclosing(m *procfs.MountInfo, p string, files *memoryFiles) []group {
 	return append(all, group{top, files})
 }
 
-// cpus returns the limit in processors, if there is one: a quota of time per period.
-// It is in one file of v2, or in two files of v1.
+// cpus returns the limit in processors, if there is one: the quota of time divided by
+// the period. They are in one file of v2, or in two files of v1.
 func (g group) cpus(root string) (float64, bool) {
 	f := strings.Fields(text(root, g.dir+"/cpu.max") + " " + text(root, g.dir+"/cpu.cfs_quota_us") + " " + text(root, g.dir+"/cpu.cfs_period_us"))
 	if len(f) != 2 {
@@ -137,17 +137,17 @@ func (g group) cpus(root string) (float64, bool) {
 	return float64(quota) / float64(period), err1 == nil && err2 == nil && quota > 0 && period > 0
 }
 
-// unlimited is the least limit of v1 that means none: the kernel writes the largest
-// multiple of the page size.
+// unlimited is the smallest limit that means none. In v1, the kernel writes the largest
+// multiple of the page size if there is no limit.
 const unlimited = 1 << 60
 
 // memoryLimit returns the limit in bytes, if there is one.
 func (g group) memoryLimit(root string) (int64, bool) {
-	n, ok := number(root, g.dir+"/"+g.limit) // "max" in v2 is no number
+	n, ok := number(root, g.dir+"/"+g.limit) // "max" in v2 is not a number
 	return n, ok && n >= 0 && n < unlimited
 }
 
-// free returns how much of the limit is left.
+// free returns the bytes left of the limit. Page cache that the kernel can drop is free.
 func (g group) free(root string, limit int64) int64 {
 	used, _ := number(root, g.dir+"/"+g.used)
 	stat, _ := value(text(root, g.dir+"/memory.stat"), g.reclaimable, " ")
@@ -158,14 +158,13 @@ func (g group) free(root string, limit int64) int64 {
 	return max(0, limit-max(0, used-max(0, cache)))
 }
 
-// MemoryLimit returns how much more memory this process and those it starts may
-// take before the machine or a control group runs out of it, and who says so.
-// Swap space does not count, and page cache that can be dropped counts as free.
-// Shared memory, memfd or not, is part of it.
+// MemoryLimit returns the bytes of memory that this process and its children can still
+// use before the machine or a control group has no more, and the source of that limit.
+// It ignores swap space and counts page cache that can be dropped as free. Shared
+// memory, including memfd, uses up this limit too.
 //
-// It has to be asked before memory is made: reserving pages beyond the limit of
-// a control group wakes the kernel's killer, and is no error that anybody could
-// report.
+// Callers must check it before they allocate: beyond the limit of a control group, the
+// kernel kills the process instead of returning an error.
 func MemoryLimit() (bytes int64, source string) { return memoryLimit("/") }
 
 func memoryLimit(root string) (bytes int64, source string) {

@@ -1,25 +1,25 @@
 package machine
 
-// A Status says what a check means for a run.
+// A Status is the severity of a check's result for a run.
 type Status string
 
 // The statuses.
 const (
 	OK   Status = "ok"
-	Warn Status = "warn" // times are longer or noisier than need be, or something is missing
-	Fail Status = "fail" // a part of what was asked for cannot be measured, or no number means anything
+	Warn Status = "warn" // times are longer or noisier than necessary, or information is missing
+	Fail Status = "fail" // a part of the run cannot be measured, or its numbers are meaningless
 )
 
-// A Check is what was found out about one property of the machine.
+// A Check is the result of checking one property of the machine.
 type Check struct {
-	// what was looked at, such as `descriptors`; docs/doctor.md lists them
+	// name of the check, such as `descriptors`
 	Name string `json:"name"`
 	// `warn`: times may be longer or noisier; `fail`: a part of the run could not be measured
 	Status Status `json:"status" check:"warn|fail"`
-	// what was found, with numbers
+	// the finding, with numbers
 	What string `json:"what"`
-	// why it matters
+	// its effect on a run
 	Why string `json:"why"`
-	// what to do about it
+	// how to fix it
 	Fix string `json:"fix,omitempty"`
 }

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// A Clock identifies the clock that a process reads: which start of which machine, and
-// which time namespace. Empty fields are unknown.
+// A Clock identifies the clock that a process reads, by the machine's boot id and the
+// time namespace. Empty fields are unknown.
 type Clock struct {
 	Boot string `json:"boot"`
 	Time string `json:"time"`
@@ -22,5 +22,5 @@ func OwnClock() Clock {
 	return Clock{Boot: text("/", "proc/sys/kernel/random/boot_id"), Time: name}
 }
 
-// Same reports whether both are known to be one clock.
+// Same reports whether c and other are certainly one clock.
 func (c Clock) Same(other Clock) bool { return c == other && c.Boot != "" && c.Time != "" }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A Difference is something in which two environments, or two runs, differ.
+// A Difference is one property in which two environments, or two runs, differ.
 type Difference struct {
 	What string `json:"what"`
 	Base string `json:"base"`
@@ -20,13 +20,14 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s in the first, %s in the second", d.What, d.Base, d.Head)
 }
 
-// Diff returns in what two environments differ that matters for a comparison: the
-// fields with a tag `diff`, which names them. A tag `nothing` says what a zero value
-// means, or that it is "not recorded" and not compared. A tag `near` marks sizes that
-// the kernel changes a little from boot to boot.
+// Diff returns the differences between two environments that matter for a comparison.
+// It compares the fields with a tag `diff`, which gives the name of the property. A tag
+// `nothing` gives the text of a zero value; if that is "not recorded", a zero value is
+// not compared. A tag `near` marks sizes that the kernel changes a little from boot to
+// boot.
 //
-// Build and time are left out because they are compared. So is what changes from
-// minute to minute.
+// Build and time are not compared, because a comparison is about different builds.
+// Values that change from minute to minute are not compared either.
 func Diff(a, b Environment) []Difference {
 	return diff(reflect.ValueOf(a), reflect.ValueOf(b))
 }
@@ -51,7 +52,7 @@ func diff(a, b reflect.Value) []Difference {
 
 const notRecorded = "not recorded"
 
-// pointedTo returns what pointer v points to, or a zero value if it is nil.
+// pointedTo returns the element of pointer v, or a zero value if v is nil.
 func pointedTo(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		return reflect.Zero(v.Type().Elem())
@@ -83,7 +84,7 @@ func written(v reflect.Value, tag reflect.StructTag) string {
 	return fmt.Sprint(v)
 }
 
-// near reports whether two sizes differ by less than 1 %: the kernel reserves a
+// near reports whether two sizes differ by at most 1 %, because the kernel reserves a
 // little more or less memory from boot to boot.
 func near(x, y any) bool {
 	switch x := x.(type) {
@@ -97,7 +98,7 @@ func near(x, y any) bool {
 	return false
 }
 
-// String returns how the network was made.
+// String describes the network in one line.
 func (l Link) String() string {
 	text := fmt.Sprintf("namespaces of its own (%s), packets of %s, %s", l.Namespaces, bytes(int64(l.MTU)), l.Qdisc)
 	for _, rate := range slices.Sorted(maps.Keys(l.Bursts)) {
@@ -114,7 +115,7 @@ var units = []struct {
 	name string
 }{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}}
 
-// Size writes n so that sizes that are not near do not look the same.
+// Size formats n bytes with four digits, enough to distinguish sizes that are not near.
 func Size(n int64) string {
 	for _, u := range units {
 		if n >= u.size {
@@ -124,7 +125,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bytes writes n so that two different sizes never look the same.
+// bytes formats n bytes exactly, so that different sizes have different texts.
 func bytes(n int64) string {
 	for _, u := range units {
 		if n >= u.size && n%u.size == 0 {

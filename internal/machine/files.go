@@ -11,9 +11,9 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// text returns what is in a file, without the white space around it, and
-// nothing if it cannot be read. All these files may be missing, in containers
-// above all.
+// text returns the contents of a file below root, without surrounding white space. It
+// returns "" if the file cannot be read, because containers may lack any of the files
+// that this package reads.
 func text(root string, name string) string {
 	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
@@ -22,13 +22,13 @@ func text(root string, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// number returns the decimal number that a file holds.
+// number returns the decimal number in a file.
 func number(root string, name string) (int64, bool) {
 	n, err := strconv.ParseInt(text(root, name), 10, 64)
 	return n, err == nil
 }
 
-// value returns what stands behind key and sep on a line of s.
+// value returns the text after key and sep on the first such line of s.
 func value(s, key, sep string) (string, bool) {
 	for line := range strings.Lines(s) {
 		if k, v, ok := strings.Cut(line, sep); ok && strings.TrimSpace(k) == key {
@@ -48,8 +48,7 @@ func chosen(s string) string {
 	return word
 }
 
-// memory returns what /proc/meminfo says, in bytes, and zero for what it does
-// not say.
+// memory returns MemTotal and MemAvailable of /proc/meminfo in bytes; zero if unknown.
 func memory(root string) (total, available int64) {
 	kibibytes := func(key string) int64 {
 		v, _ := value(text(root, "proc/meminfo"), key, ":")
@@ -62,7 +61,8 @@ func memory(root string) (total, available int64) {
 	return kibibytes("MemTotal"), kibibytes("MemAvailable")
 }
 
-// cpuModel prefers what the processor itself says. Only x86 does.
+// cpuModel returns the name that the processor reports (on x86 only), or else the name
+// in /proc/cpuinfo.
 func cpuModel(root string) string {
 	if cpuid.CPU.BrandName != "" {
 		return cpuid.CPU.BrandName
@@ -76,8 +76,8 @@ func cpuModel(root string) string {
 	return unknown
 }
 
-// count returns how many numbers are in a list as the kernel writes it, such as "0-3,8";
-// 0 if it is no such list.
+// count returns the number of elements of a list in the kernel's format, such as
+// "0-3,8". It returns 0 if list has another format.
 func count(list string) int {
 	n := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -95,7 +95,7 @@ func count(list string) int {
 	return n
 }
 
-// formatList writes ascending numbers as the kernel does: "0-3,8".
+// formatList formats ascending numbers as the kernel does, such as "0-3,8".
 func formatList(list []int) string {
 	var b strings.Builder
 	for i := 0; i < len(list); {
@@ -115,21 +115,21 @@ func formatList(list []int) string {
 	return b.String()
 }
 
-// lastLevelCache returns the size of the largest cache that the first processor
-// can fill, in bytes, and 0 if nobody says.
+// lastLevelCache returns the size of the largest cache that the first processor can
+// fill, in bytes; 0 if unknown.
 func lastLevelCache(root string) int64 {
 	largest := int64(max(0, cpuid.CPU.Cache.L2, cpuid.CPU.Cache.L3))
 	sizes, _ := fs.Glob(os.DirFS(root), "sys/devices/system/cpu/cpu0/cache/index*/size")
 	for i, name := range sizes {
 		if i == 0 {
-			largest = 0 // the kernel knows better: it sees which cores share a cache
+			largest = 0 // prefer the kernel's sizes: it knows which cores share a cache
 		}
 		largest = max(largest, cacheSize(text(root, name)))
 	}
 	return largest
 }
 
-// cacheSize reads "32K" or "260M".
+// cacheSize parses a size such as "32K" or "260M" into bytes; 0 if it is invalid.
 func cacheSize(s string) int64 {
 	unit := int64(1)
 	switch {
@@ -145,7 +145,7 @@ func cacheSize(s string) int64 {
 	return n * unit
 }
 
-// governor returns the frequency governors in use: one, as a rule.
+// governor returns the frequency governors in use, joined by "+". Usually there is one.
 func governor(root string) string {
 	names, _ := fs.Glob(os.DirFS(root), "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
 	var all []string

@@ -26,23 +26,23 @@ func FileSystem(path string) (string, error) {
 // escapes are how /proc/self/mountinfo writes paths.
 var escapes = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`)
 
-// typeOf returns the type at the longest mount point that path is inside of.
+// typeOf returns the file-system type of the longest mount point that contains path.
 func typeOf(mounts []*procfs.MountInfo, path string) string {
 	name, longest := unknown, 0
-	for _, m := range mounts { // of two at one mount point, the later one hides the other
+	for _, m := range mounts { // a later mount hides an earlier one at the same mount point
 		inside := strings.HasPrefix(escapes.Replace(path)+"/", strings.TrimSuffix(m.MountPoint, "/")+"/")
 		if n := len(m.MountPoint); inside && n >= longest {
 			name, longest = m.FSType, n
 		}
 	}
 	if name == "overlay" {
-		return "overlayfs" // as results have it that were made before
+		return "overlayfs" // the name in older results
 	}
 	return name
 }
 
-// Room returns how many bytes files in dir may take, or why this process can make
-// none there.
+// Room returns the free bytes for files in dir, or an error if this process cannot
+// create files there.
 func Room(dir string) (int64, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -61,12 +61,12 @@ func Room(dir string) (int64, error) {
 	return int64(s.Bavail) * s.Frsize, nil
 }
 
-// space returns nil if there is nothing at path.
+// space returns nil if path does not exist.
 func space(path string) *Space {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return nil
 	}
-	name, _ := FileSystem(path) // Statfs has found it
+	name, _ := FileSystem(path) // path exists, because Statfs succeeded
 	return &Space{FileSystem: name, Size: int64(s.Blocks) * s.Frsize, Free: int64(s.Bavail) * s.Frsize}
 }

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what the kernel allows this process and those that it starts, besides
-// memory and processors. What is unlimited, or not told, is math.MaxInt64.
+// Limits are the kernel's limits for this process and its children, except memory and
+// processors. A limit that is absent or unknown is math.MaxInt64.
 type Limits struct {
-	Descriptors int64  // open in one process. The Go runtime has raised it to the hard limit, as it will in workers
-	Mappings    int64  // of one process
-	Threads     int64  // more that may be started
-	ThreadsBy   string // who says so
-	ClockSource string // what the kernel reads the time from
+	Descriptors int64  // open files per process; the Go runtime raises it to the hard limit, also in workers
+	Mappings    int64  // memory mappings per process
+	Threads     int64  // number of further threads that can be started
+	ThreadsBy   string // source of Threads
+	ClockSource string // the kernel's clock source
 }
 
 // ReadLimits returns the limits of this process.
@@ -32,15 +32,16 @@ func readLimits(root string, rlimit func(resource int) int64) Limits {
 	return l
 }
 
-// threads takes a user's limit as if the user had no process yet: to count them
-// means to read all processes, and root is not bound by it.
+// threads returns how many further threads can be started, and the source of that
+// limit. It ignores the user's existing threads, because counting them would mean reading
+// all processes. The user's limit does not apply to root.
 func threads(root string, user int64) (left int64, source string) {
 	left, source = math.MaxInt64, "nothing"
 	if os.Geteuid() != 0 && user < left {
 		left, source = user, "ulimit -u"
 	}
 	for _, g := range groups(root, "pids") {
-		limit, ok := number(root, g.dir+"/pids.max") // "max" is no number
+		limit, ok := number(root, g.dir+"/pids.max") // "max" is not a number
 		if !ok {
 			continue
 		}

@@ -1,12 +1,11 @@
-// Package machine says where a measurement was made: the environment section of
-// a result. It reads; it changes nothing, and it starts nothing.
+// Package machine describes the machine and build of a run: a result's environment section.
+// It only reads: it changes nothing and starts no process.
 //
-// Two results may be compared when [Diff] of their environments is empty; if
-// not, its sentences belong at the top of the comparison. [MemoryLimit] is what
-// a cell may need, [Room] what files may, and [FileSystem] what lies under a path.
+// Two results are comparable if [Diff] of their environments is empty. Otherwise, a
+// comparison must list its differences at the top. [MemoryLimit], [Room] and [Limits]
+// are the machine's limits, and [FileSystem] is the type of a path's file system.
 //
-// There is no host name, no user and no address in an Environment, so that it
-// may be published.
+// An Environment has no host name, user name or address, so it can be published.
 package machine
 
 import (
@@ -22,12 +21,11 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// unknown stands where a name could not be found out.
+// unknown replaces a name that cannot be determined.
 const unknown = "unknown"
 
-// An Environment is what may change the outcome of a measurement without any
-// change to ipcbench, and the build that was measured. What a machine does not
-// tell is absent, zero or "unknown".
+// An Environment describes the measured build, and the properties of the machine that
+// can change a measurement. An unknown property is absent, zero or "unknown".
 type Environment struct {
 	// when this was read, in UTC
 	Time time.Time `json:"time"`
@@ -48,7 +46,7 @@ type Environment struct {
 	LLC int64 `json:"llc_bytes" diff:"last-level cache"`
 	// how the kernel chooses the processor's frequency
 	Governor string `json:"governor,omitempty" diff:"frequency governor"`
-	// the hypervisor, if there is one that shows itself
+	// name of the hypervisor; absent if none is visible
 	Hypervisor string `json:"hypervisor,omitempty" diff:"hypervisor"`
 	// version of the Linux kernel
 	Kernel string `json:"kernel" diff:"kernel"`
@@ -57,35 +55,35 @@ type Environment struct {
 	MemTotal int64 `json:"mem_total_bytes" diff:"memory" near:"yes"`
 	// memory that was free for use when the run began
 	MemAvailable int64 `json:"mem_available_bytes"`
-	// limits of the control group; absent if there is none to see
+	// limits of the control group; absent if none is visible
 	Cgroup *Cgroup `json:"cgroup,omitempty" diff:"each field"`
-	// the file system at `/dev/shm`, where shared memory lies
+	// the file system at `/dev/shm`, which holds shared memory
 	Shm *Space `json:"dev_shm,omitempty" diff:"/dev/shm" near:"yes"`
-	// the file system for temporary files, where sockets and the files of transports lie
+	// the file system for temporary files, which holds sockets and the files of transports
 	Tmp *Space `json:"tmp,omitempty" diff:"file system of temporary files" nothing:"not recorded"`
 	// transparent huge pages for private memory: `always`, `madvise` or `never`
 	THP string `json:"thp" diff:"transparent huge pages"`
-	// the same for shared memory
+	// transparent huge pages for shared memory
 	ShmemTHP string `json:"shmem_thp" diff:"transparent huge pages of shared memory"`
-	// huge pages that are set aside
+	// number of reserved huge pages
 	HugePages int `json:"nr_hugepages" diff:"reserved huge pages"`
-	// the largest send buffer that a socket may ask for; 0 if unknown
+	// the largest send buffer that a socket can request; 0 if unknown
 	//
-	// A sender may have that much on the way.
+	// It limits the bytes that a sender can have in flight.
 	SocketBuffer int64 `json:"wmem_max_bytes" diff:"largest socket buffer" nothing:"not recorded"`
 
-	// the processor has the instructions with which TLS encrypts (AES and carry-less
-	// multiplication); absent if nobody looked
+	// the processor has instructions for TLS (AES and carry-less multiplication); absent if
+	// not recorded
 	AES *bool `json:"aes,omitempty" diff:"instructions for AES" nothing:"not recorded"`
-	// which loops train and fold: `AVX2`, in assembly, or `Go`; absent in a file of an older
-	// build. A worker in Python or a peer says it under `software`: `kernel`, `C` or `numpy`
+	// the loops that train and fold: `AVX2` (in assembly) or `Go`; absent in files of older
+	// builds. Workers in Python and peers report theirs in `software`: `kernel`, `C` or `numpy`
 	Loops string `json:"loops,omitempty" diff:"loops that train and fold" nothing:"not recorded"`
 
-	// the network with a rate that the run had for itself; docs/links.md says how it is made
+	// the emulated network of the run; docs/network.md describes it
 	Link *Link `json:"link,omitempty" diff:"network of the run"`
 
 	// where servers listened over TCP: `off loopback`, or `off loopback, insecure` with
-	// `--insecure-network`; absent if it was on the loopback interface
+	// `--insecure-network`; absent if on the loopback interface
 	//
 	// It is empty, [OffLoopback] or [Insecure].
 	Listen string `json:"listen,omitempty" check:"|off loopback|off loopback, insecure" diff:"servers listen" nothing:"on loopback"`
@@ -96,41 +94,41 @@ type Environment struct {
 	Commit string `json:"commit"`
 	// the source differed from that commit
 	Dirty bool `json:"dirty,omitempty"`
-	// built with the race detector: no time in this file means anything
+	// built with the race detector, so all times in this file are meaningless
 	Race bool `json:"race,omitempty" diff:"race detector"`
 }
 
-// What [Environment.Listen] may be. There is no address in it.
+// The values of [Environment.Listen] except "". They contain no address.
 const (
 	OffLoopback = "off loopback"
 	Insecure    = "off loopback, insecure"
 )
 
-// A Space is a file system's size.
+// A Space is the type and size of a file system.
 type Space struct {
 	FileSystem string `json:"file_system"` // type of the file system, such as `tmpfs`
 	Size       int64  `json:"size_bytes"`  // size of the file system
-	Free       int64  `json:"free_bytes"`  // what was free when the run began
+	Free       int64  `json:"free_bytes"`  // free space when the run began
 }
 
-// A Link is how a run made a network with a rate.
+// A Link describes the emulated network of a run.
 type Link struct {
-	// of what the run had its own: `network`, or `users, network`
+	// the namespaces that the run created: `network`, or `users, network`
 	Namespaces string `json:"namespaces"`
-	// of the server; what goes there and what comes from there has the rate, each way
+	// address of the server; traffic to it and traffic from it have the rate, each way
 	Address string `json:"address"`
-	// the largest packet
+	// size of the largest packet
 	MTU int `json:"mtu_bytes"`
-	// what kept the rate, as the kernel calls it
+	// the kernel's queueing discipline that limits the rate
 	Qdisc string `json:"qdisc"`
-	// by rate, how much passed at once after a pause
+	// by rate, the bytes that pass at full speed after a pause
 	Bursts map[string]int64 `json:"bursts_bytes"`
 }
 
 // Read returns the environment of this process.
 func Read() Environment { return read("/") }
 
-// read takes what is in files from the directory root.
+// read is Read with root as the root directory of the kernel's files; tests use others.
 func read(root string) Environment {
 	e := Environment{
 		Time:       time.Now().UTC().Truncate(time.Second),
@@ -166,8 +164,8 @@ func read(root string) Environment {
 	return e
 }
 
-// build takes what the linker noted. Only binaries that go build made inside a
-// working tree know their commit.
+// build copies the build's settings from info. Only binaries that go build made inside a
+// working tree contain their commit.
 func (e *Environment) build(info *debug.BuildInfo) {
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -189,8 +187,8 @@ func release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// aes reports whether Go's crypto/tls finds what it encrypts with by itself: AES-GCM
-// in instructions. Without them it takes ChaCha20.
+// aes reports whether the processor has instructions for AES-GCM. Without them, Go's
+// crypto/tls prefers ChaCha20.
 func aes() bool {
 	return cpuid.CPU.Supports(cpuid.AESNI, cpuid.CLMUL) || cpuid.CPU.Supports(cpuid.AESARM, cpuid.PMULL)
 }
@@ -214,7 +212,7 @@ func affinity() string {
 	return formatList(cpus)
 }
 
-// Processors returns how many processors a process may use there; 0 if that is not known.
+// Processors returns the number of processors that ipcbench may use; 0 if unknown.
 func (e Environment) Processors() int {
 	if n := count(e.Affinity); n > 0 {
 		return n

@@ -1,10 +1,10 @@
-// Package near finds the name that somebody meant who wrote another one.
+// Package near finds the known name that is most similar to a mistyped one.
 package near
 
 import "strings"
 
-// Name returns the name that takes the fewest changes to become text, or "" if even
-// that would change more than a third of it.
+// Name returns the name with the smallest distance to text, or "" if the distance exceeds
+// a third of the length of text. It ignores the case of text.
 func Name(text string, names []string) string {
 	best, least := "", len(text)/3+1
 	for _, n := range names {
@@ -15,10 +15,10 @@ func Name(text string, names []string) string {
 	return best
 }
 
-// distance returns how many bytes have to be inserted, removed or replaced to
-// make b of a (Levenshtein, 1965).
+// distance returns the least number of bytes to insert, remove or replace to turn a into
+// b (Levenshtein, 1965).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances from what was seen of a to b[:j]
+	row := make([]int, len(b)+1) // distances from the processed part of a to b[:j]
 	for j := range row {
 		row[j] = j
 	}

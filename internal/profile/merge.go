@@ -12,13 +12,14 @@ import (
 	"ipcbench/phase"
 )
 
-// A Part is what one process has taken in one block.
+// A Part is the profile pieces of one process in one block.
 type Part struct {
-	Process string // as in phase.LabelProcess
+	Process string // value of phase.LabelProcess
 	Pieces  []phase.Piece
 }
 
-// Merge makes one profile of all pieces of m's kind. Traces cannot be merged.
+// Merge merges all pieces of m's kind into one profile. Heap profiles are averaged over
+// blocks, other kinds are summed. Traces cannot be merged.
 func Merge(m Meta, parts []Part) (*Profile, error) {
 	var all []*pprof.Profile
 	for _, part := range parts {
@@ -35,7 +36,7 @@ func Merge(m Meta, parts []Part) (*Profile, error) {
 				"workers": strconv.Itoa(m.Workers), "clients": strconv.Itoa(m.Clients)}
 			maps.Copy(labels, m.Labels)
 			tidy(p, labels)
-			if m.Kind == capture.Heap { // what is in use is not a sum over time
+			if m.Kind == capture.Heap { // memory in use is not a sum over time: only the last piece counts
 				last = p
 				continue
 			}
@@ -60,7 +61,7 @@ func Merge(m Meta, parts []Part) (*Profile, error) {
 	return p, nil
 }
 
-// parse returns what the piece holds of the time between its marks.
+// parse returns the profile of the time between the start and stop of a piece.
 func parse(piece phase.Piece) (*pprof.Profile, error) {
 	after, err := pprof.ParseData(piece.Data)
 	if err != nil || piece.Before == nil {
@@ -74,10 +75,11 @@ func parse(piece phase.Piece) (*pprof.Profile, error) {
 	return pprof.Merge([]*pprof.Profile{after, before})
 }
 
-// tidy leaves out what belongs to no round, gives every sample its phase and the
-// labels in names that it lacks, and removes all others.
+// tidy removes samples that belong to no round. It labels each sample with its phase and
+// with names, except where the sample has its own transport, model or process. It
+// removes all other labels.
 func tidy(p *pprof.Profile, names map[string]string) {
-	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // CPU time, whose samples have labels
+	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // only CPU samples have labels
 	p.Sample = slices.DeleteFunc(p.Sample, func(s *pprof.Sample) bool {
 		return s.HasLabel(phase.LabelWindow, phase.OutsideRound) || !sampled && within(stackOf(s), betweenRounds)
 	})

@@ -1,17 +1,15 @@
-// Package profile merges the profiles of all processes of a session (package capture
-// takes them), says which phase each sample belongs to, and computes what is shown.
+// Package profile merges profiles of a session's processes and sums their samples by phase.
 //
-//   - [Merge] joins the pieces of all processes and blocks. Every sample of the
-//     result is labelled with transport, model, process and, if it has one, phase.
-//     What it was made of stands in a comment of the file, which stays an ordinary
-//     one: pprof reads it.
-//   - A CPU sample's phase is the label that package phase has put on the goroutine.
-//     Goroutines of libraries get theirs from a table in rules.go, each entry a
-//     function and what it does. Other kinds of profile have no labels: their samples
-//     have the phase of the call of package transports that they are in, if any.
-//   - [Summarize] counts by phase.
+//   - [Merge] joins the pieces of all processes and blocks, which package capture takes.
+//     Each sample of the result has the labels transport, model, process and, if known,
+//     phase. A comment in the file holds the [Meta]; pprof can still read the file.
+//   - The phase of a CPU sample is the label that package phase has set on the goroutine.
+//     For goroutines of libraries, a table in rules.go maps functions to phases. Other
+//     kinds of profile have no labels, so their samples get the phase of the call of
+//     package transports on their stack, if any.
+//   - [Summarize] sums values by phase and function.
 //
-// Only rules.go knows transports. The package prints nothing.
+// Only rules.go depends on particular transports. The package prints nothing.
 package profile
 
 import (
@@ -24,39 +22,39 @@ import (
 	"ipcbench/internal/profile/capture"
 )
 
-// A Meta says what a profile is of.
+// A Meta describes the measurement that a profile belongs to.
 type Meta struct {
-	Kind      string `json:"kind"` // see package capture
+	Kind      string `json:"kind"` // name of a kind in package capture
 	Transport string `json:"transport"`
 	Model     string `json:"model"`
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
 
-	// Labels has what the cell does differently from the usual one, by its dimensions:
-	// each sample has these labels too.
+	// Labels are the settings in which the cell differs from the default, by dimension.
+	// Merge adds them to each sample.
 	Labels map[string]string `json:"labels,omitempty"`
 
 	Blocks    int   `json:"blocks"`
 	Rounds    int   `json:"rounds"`
-	Delivered int64 `json:"delivered_bytes"` // payload of these rounds; 0 is unknown
+	Delivered int64 `json:"delivered_bytes"` // payload of these rounds; 0 if unknown
 }
 
-// A Profile is a profile of one kind of one cell, all processes together.
+// A Profile is the merged profile of one kind of all processes of one cell.
 type Profile struct {
 	Meta
 	*pprof.Profile
-	index int // of the value that counts
+	index int // index of the value to sum; a sample may have several
 }
 
-// commentPrefix is before the Meta among a profile's comments.
+// commentPrefix marks the comment of a profile that holds the Meta in JSON.
 const commentPrefix = "ipcbench "
 
-// values names the value that counts, by kind.
+// values names the value to sum, by kind.
 var values = map[string]string{
 	capture.CPU: "cpu", capture.Heap: "inuse_space", capture.Allocs: "alloc_space", capture.Mutex: "delay", capture.Block: "delay",
 }
 
-// of finds the value that counts in p.
+// of returns p with its m and the index of the value to sum.
 func of(m Meta, p *pprof.Profile) (*Profile, error) {
 	for i, t := range p.SampleType {
 		if t.Type == values[m.Kind] {
@@ -66,7 +64,7 @@ func of(m Meta, p *pprof.Profile) (*Profile, error) {
 	return nil, fmt.Errorf("holds no value %q, which a profile of kind %q has", values[m.Kind], m.Kind)
 }
 
-// Unit returns the unit of the value that counts: s or B.
+// Unit returns the unit in which p is shown: "s" or "B".
 func (p *Profile) Unit() string {
 	if p.SampleType[p.index].Unit == "bytes" {
 		return "B"
@@ -74,10 +72,10 @@ func (p *Profile) Unit() string {
 	return "s"
 }
 
-// value returns a sample's value in nanoseconds or bytes.
+// value returns a sample's value to sum, in nanoseconds or bytes.
 func (p *Profile) value(s *pprof.Sample) int64 { return s.Value[p.index] }
 
-// Write writes the profile as pprof reads it.
+// Write writes the profile in pprof's format, with the Meta in a comment.
 func (p *Profile) Write(w io.Writer) error {
 	meta, err := json.Marshal(p.Meta)
 	if err != nil {

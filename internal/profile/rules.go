@@ -9,9 +9,8 @@ import (
 	"ipcbench/phase"
 )
 
-// goroutines are functions of goroutines that libraries start and on which no span is
-// ever open. Such a goroutine has inherited the labels of the one that started it, so
-// these labels mean nothing.
+// goroutines maps functions to the phase of a library's goroutine that runs them. No span
+// is ever open on such a goroutine. Its labels, inherited from its creator, are ignored.
 var goroutines = map[string]phase.Phase{
 	// grpc-go: one goroutine per connection writes all frames, one reads them.
 	"google.golang.org/grpc/internal/transport.(*loopyWriter).run":           phase.Send,
@@ -24,8 +23,8 @@ var goroutines = map[string]phase.Phase{
 	"net/http.(*connReader).backgroundRead": phase.Wait,
 }
 
-// calls are the methods of package transports that the trainer times, and inside of
-// which a transport opens its own spans.
+// calls maps the methods of package transports that the trainer times to their phases. In
+// them, a transport opens its own spans.
 var calls = map[string]phase.Phase{
 	"Publish": phase.Publish, "Dispatch": phase.Dispatch, "Collect": phase.Collect,
 	"Receive": phase.Receive, "Submit": phase.Submit, "Reserve": phase.Reserve,
@@ -38,7 +37,7 @@ func callOf(stack []string) phase.Phase {
 		switch {
 		case p == phase.None || !strings.HasPrefix(name, "ipcbench/transports"):
 			continue
-		case p == phase.Reserve && strings.HasSuffix(name, "orker).Reserve"): // of a Worker
+		case p == phase.Reserve && strings.HasSuffix(name, "orker).Reserve"): // Worker or worker
 			return phase.ReserveUpdate
 		}
 		return p
@@ -46,8 +45,8 @@ func callOf(stack []string) phase.Phase {
 	return phase.None
 }
 
-// rests are what a process does that is no phase of a round, with the beginnings of
-// the functions that do it.
+// rests are the activities of a process that are not phases, with prefixes of the
+// functions that belong to them.
 var rests = []struct {
 	name   string
 	fronts []string
@@ -58,21 +57,21 @@ var rests = []struct {
 	{"scheduler", []string{"runtime.mcall", "runtime.mstart", "runtime.park_m", "runtime.schedule", "runtime.goexit0", "runtime.morestack", "runtime.sysmon"}},
 }
 
-// betweenRounds are functions of the harness that run between the rounds of a
-// profile, for kinds without labels: they take profiles, read what a round has cost,
-// and check the model that it has made.
+// betweenRounds are prefixes of functions that run between the profiled rounds: they take
+// profiles, read a round's costs and check its model. Samples of kinds without labels are
+// removed if they contain one.
 var betweenRounds = []string{
 	"runtime/pprof.", "runtime/trace.", "ipcbench/internal/profile/capture.", "ipcbench/phase/usage.",
 	"ipcbench/trainer.(*Session).Pause", "ipcbench/trainer.(*Session).Resume", "ipcbench/bench.(*blockRun).check",
 }
 
-// transportCode are the functions whose samples should have a phase: ours, and
-// those that libraries run for them on goroutines of their own.
+// transportCode are prefixes of functions whose samples should have a phase: transports,
+// and the libraries that run code for them on other goroutines.
 var transportCode = []string{
 	"ipcbench/transports", "ipcbench/internal/futex.", "google.golang.org/grpc", "net/http.", "encoding/gob.",
 }
 
-// plumbing are functions that work for whoever calls them.
+// plumbing are prefixes of functions whose samples are counted for their callers.
 var plumbing = []string{
 	"runtime.", "internal/", "syscall.", "golang.org/x/sys/unix.", "sync.", "sync/atomic.", "net.(*", "os.(*", "io.",
 }
@@ -90,18 +89,18 @@ func stackOf(s *pprof.Sample) []string {
 	return names
 }
 
-// begins reports whether name begins with one of fronts.
+// begins reports whether name has one of the prefixes in fronts.
 func begins(name string, fronts []string) bool {
 	return slices.ContainsFunc(fronts, func(front string) bool { return strings.HasPrefix(name, front) })
 }
 
-// within reports whether a function of the stack begins with one of fronts.
+// within reports whether a function of the stack has one of the prefixes in fronts.
 func within(stack, fronts []string) bool {
 	return slices.ContainsFunc(stack, func(name string) bool { return begins(name, fronts) })
 }
 
-// phaseOf returns the name of the sample's phase, or nothing: by a rule of its
-// goroutine, by its label, or by the call that it is in.
+// phaseOf returns the name of the sample's phase, from the rule for its goroutine, its
+// label or the call on its stack, in this order. It returns "" if there is none.
 func phaseOf(s *pprof.Sample) string {
 	stack := stackOf(s)
 	for _, name := range stack {
@@ -118,8 +117,8 @@ func phaseOf(s *pprof.Sample) string {
 	return ""
 }
 
-// place returns the name under which a sample is counted: its phase, or what else
-// it is.
+// place returns the name under which a sample is counted: its phase, an activity of
+// rests, or "other".
 func place(s *pprof.Sample, stack []string) (name string, isPhase bool) {
 	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
 		return label[0], true
@@ -132,10 +131,10 @@ func place(s *pprof.Sample, stack []string) (name string, isPhase bool) {
 	return "other", false
 }
 
-// functionsOf returns the functions of a stack, innermost first. The plumbing at its
-// inner end is one entry, with the name of its caller in it.
+// functionsOf returns the functions of a stack, innermost first. Plumbing at the inner end
+// becomes one entry, such as "runtime.memmove in CALLER".
 func functionsOf(stack []string) []string {
-	if len(stack) > 0 && stack[0] == "runtime.asyncPreempt" { // a function that is interrupted is at work
+	if len(stack) > 0 && stack[0] == "runtime.asyncPreempt" { // the interrupted function was running
 		stack = stack[1:]
 	}
 	caller := slices.IndexFunc(stack, func(name string) bool { return !begins(name, plumbing) })
@@ -143,7 +142,7 @@ func functionsOf(stack []string) []string {
 		return stack
 	}
 	inner := stack[0]
-	for _, name := range stack[:caller] { // syscall.Read says more than the instruction below it
+	for _, name := range stack[:caller] { // syscall.Read is more informative than the instruction below it
 		if strings.HasPrefix(name, "syscall.") {
 			inner = name
 		}

@@ -9,7 +9,8 @@ import (
 	"ipcbench/phase"
 )
 
-// Summarize counts p by phase, with the n heaviest functions of each phase.
+// Summarize sums the values of p by phase, with the n functions of the largest values for
+// each phase and for all.
 func Summarize(p *Profile, n int) *result.Summary {
 	sum := &result.Summary{Delivered: p.Delivered, Unit: p.Unit()}
 	splits, all, functions := map[string]*result.Split{}, counts{}, map[string]counts{}
@@ -21,7 +22,7 @@ func Summarize(p *Profile, n int) *result.Summary {
 	}
 	for _, s := range p.Sample {
 		v := p.value(s)
-		if v <= 0 { // less is in use than before, or the delta of a counter that wrapped
+		if v <= 0 { // less memory in use than before, or the delta of a counter that wrapped
 			continue
 		}
 		stack := stackOf(s)
@@ -59,10 +60,10 @@ func Summarize(p *Profile, n int) *result.Summary {
 	return sum
 }
 
-// counts are functions by name.
+// counts maps names to functions with their sums.
 type counts map[string]result.Function
 
-// add counts a sample of value v.
+// add adds a sample of value v: flat for its innermost function, cumulative for all.
 func (c counts) add(stack []string, v int64) {
 	names := functionsOf(stack)
 	for i, name := range names {
@@ -78,9 +79,9 @@ func (c counts) add(stack []string, v int64) {
 	}
 }
 
-// heaviest returns n functions, the heaviest first.
+// heaviest returns the n functions of the largest flat values, in descending order.
 func (c counts) heaviest(n int) []result.Function {
-	functions := slices.AppendSeq(make([]result.Function, 0, len(c)), maps.Values(c)) // never nil, which would be null in JSON
+	functions := slices.AppendSeq(make([]result.Function, 0, len(c)), maps.Values(c)) // not nil, which would be null in JSON
 	slices.SortFunc(functions, func(a, b result.Function) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})

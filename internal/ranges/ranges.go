@@ -1,4 +1,4 @@
-// Package ranges reads what users write for several numbers in steps: 1..64:x2.
+// Package ranges parses ranges of numbers, such as 1..64:x2.
 package ranges
 
 import (
@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// most is how many values a range may have: each of them takes a while to measure.
+// most is the largest number of values of a range, because measuring each takes time.
 const most = 64
 
-// Parse returns the values of a range, in ascending order, or one value if text is
-// none:
+// Parse returns the values of a range in ascending order, or a single value if text is
+// not a range:
 //
-//	FROM..TO       FROM, and unit more each time
-//	FROM..TO:xF    FROM, and F times as much each time
-//	FROM..TO:+N    FROM, and N more each time
+//	FROM..TO       steps of unit
+//	FROM..TO:xF    each value is F times the previous one
+//	FROM..TO:+N    steps of N
 //
-// TO is among them if a step meets it; otherwise the last one is below it. Each is
-// FROM and a whole number of units, rounded down; what is then the same counts once.
-// one reads FROM, TO and N.
+// TO is included if a step meets it. Values are rounded down to FROM plus a multiple of
+// unit, and duplicates removed. one parses FROM, TO and N.
 func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) {
 	head, tail, ok := strings.Cut(text, "..")
 	if !ok {
@@ -59,7 +58,7 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 	}
 	all := []int{from}
 	for k := 1; ; k++ {
-		x := at(float64(k)) * (1 + 1e-14) // 1.1 and its powers are a little less than they should be
+		x := at(float64(k)) * (1 + 1e-14) // powers of factors such as 1.1 may be slightly too small
 		if x >= float64(to)+1 {
 			break
 		}

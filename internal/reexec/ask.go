@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// An Asked is a child that was given a text, and whose answer is what it writes to stdout.
+// An Asked is a child that reads a text from stdin and writes its answer to stdout.
 type Asked struct {
 	*Process
 	ctx     context.Context
@@ -14,9 +14,9 @@ type Asked struct {
 	stdout  *Excerpt
 }
 
-// Ask starts a child and writes text to its stdin, which stays open until quit ends: that
-// asks the child to end early. The child is killed when ctx ends, or when its answer has
-// more than most bytes. The caller must call Answer.
+// Ask starts a child and writes text to its stdin. It closes stdin when quit is done,
+// which asks the child to end early. The child is killed when ctx is done, or if its
+// answer has more than most bytes. The caller must call Answer.
 func Ask(ctx, quit context.Context, c Command, text []byte, most int) (*Asked, error) {
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
@@ -33,14 +33,14 @@ func Ask(ctx, quit context.Context, c Command, text []byte, most int) (*Asked, e
 		return nil, err
 	}
 	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
-	go func() { // a process that is stopped does not read
-		_, _ = stdin.Write(text) // if the child does not read all of it, its end or its answer says why
+	go func() { // Write would block on a stopped child
+		_, _ = stdin.Write(text) // if the child does not read everything, Answer returns the reason
 	}()
 	return &Asked{p, ctx, func() { stop(); _ = stdin.Close(); end(nil) }, stdout}, nil
 }
 
-// Answer waits for the end of the child. Its error says why the child was killed, or how it
-// has ended.
+// Answer waits until the child has ended, and returns its stdout. The error is the reason
+// why the child was killed, or its exit status if it failed.
 func (a *Asked) Answer() ([]byte, error) {
 	defer a.release()
 	<-a.Exited()

@@ -8,12 +8,12 @@ import (
 	"ipcbench/internal/legible"
 )
 
-// An Excerpt keeps the last bytes of what is written to it or, of a panic what
-// matters, the first ones.
+// An Excerpt is a writer that keeps the last bytes written to it, or the first ones, which
+// matter in a panic.
 type Excerpt struct {
-	Most int
-	Head bool   // the first ones
-	Over func() // if it is not nil, called when there were more; a head's
+	Most int    // number of bytes to keep
+	Head bool   // keep the first bytes instead of the last
+	Over func() // if not nil, called when Head makes Write discard bytes
 
 	mu   sync.Mutex
 	text []byte
@@ -36,10 +36,10 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Bytes returns what was kept, once nothing is written any more.
+// Bytes returns the kept bytes. It must not be called while Write can be called.
 func (e *Excerpt) Bytes() []byte { return e.text }
 
-// String returns the lines that are not empty, made printable.
+// String returns the kept lines that are not empty, in printable form.
 func (e *Excerpt) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,13 +18,13 @@ import (
 // keeperEnv marks a process that is a keeper: see [Command.Keep].
 const keeperEnv = "_IPCBENCH_KEEPER"
 
-// MaybeKeeper runs a keeper and ends the process, if it was started as one. It is
-// called first thing in main.
+// MaybeKeeper runs the keeper and ends the process if it was started as one; see
+// [Command.Keep]. It must be the first call in main.
 func MaybeKeeper() {
 	if os.Getenv(keeperEnv) == "" {
 		return
 	}
-	os.Unsetenv(keeperEnv) // the program may be this one
+	os.Unsetenv(keeperEnv) // the program may be this executable
 	code, err := keep(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -32,14 +32,14 @@ func MaybeKeeper() {
 	os.Exit(code)
 }
 
-// keep runs a program, and then ends all that it has started and left. It ends the
-// program when it is told to (SIGTERM), which it also is when its starter dies.
+// keep runs a program, and then ends all processes that the program has left. On SIGTERM,
+// which the kernel also sends if this process's starter dies, it kills the program.
 func keep(command []string) (code int, err error) {
-	runtime.LockOSThread() // with which the kernel would end the program
+	runtime.LockOSThread() // Pdeathsig would kill the program if this thread ended
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
-	// Whoever loses its parent becomes a child of this process, in whatever group or
-	// session it is.
+	// A descendant whose parent ends becomes a child of this process, regardless of its
+	// process group or session.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become a reaper: %w", err)
 	}
@@ -54,14 +54,14 @@ func keep(command []string) (code int, err error) {
 	go func() {
 		<-told
 		killed.Store(true)
-		_ = p.Kill() // that it has ended is fine
+		_ = p.Kill() // fails only if it has ended
 	}()
 	state, err := p.Wait()
 	if err = errors.Join(err, sweep()); err != nil {
 		return 1, err
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		if !killed.Load() { // whoever has told it to knows
+		if !killed.Load() { // else the sender of SIGTERM knows the reason
 			err = errors.New(state.String())
 		}
 		return 128 + int(status.Signal()), err
@@ -69,13 +69,13 @@ func keep(command []string) (code int, err error) {
 	return state.ExitCode(), nil
 }
 
-// graceLeft is how long what a program has left may take to end by itself, such as what
-// removes its shared memory.
+// graceLeft is the time for a program's remaining processes to end by themselves, such as
+// a process that removes its shared memory.
 const graceLeft = 200 * time.Millisecond
 
-// sweep waits for this process's children, and theirs as they become its own, and then
-// kills them, until there are none. Nobody else waits for them, so that no number is
-// another process's.
+// sweep waits for all descendants of this process to end, which become its children as
+// their parents end. After graceLeft it kills them, until none is left. Only this process
+// reaps them, so the ids that it kills cannot have been reused.
 func sweep() error {
 	for began := time.Now(); time.Since(began) < graceLeft; time.Sleep(graceLeft / 40) {
 		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); errors.Is(err, unix.ECHILD) {
@@ -88,7 +88,7 @@ func sweep() error {
 			return err
 		}
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			_ = unix.Kill(pid, unix.SIGKILL) // fails if it has ended
 		}
 		switch _, err := unix.Wait4(-1, nil, 0, nil); {
 		case errors.Is(err, unix.ECHILD):

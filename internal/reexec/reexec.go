@@ -1,14 +1,13 @@
-// Package reexec starts this executable again, or another one, as a child that does
-// not outlive its starter.
+// Package reexec starts this executable, or another one, as a child that dies with its parent.
 //
-// A child that runs the same program finds out by an environment variable or an
-// argument what it is: in main, or in its TestMain. One that runs anybody's can have a
-// keeper, which ends with it whatever it has started. A child has a process group of its
-// own, so that an interrupt from the terminal reaches its starter alone, and dies
-// with it: the kernel sends SIGKILL to the child when the thread that started it
-// ends, not the process (golang/go#27505). So each child has a thread, which starts
-// it and waits for it. Usually a child sees the end of its control socket before
-// that, and ends by itself.
+// A child that runs the same program finds its role in an environment variable or an
+// argument, in main or in TestMain. A child that runs a user's program can have a keeper,
+// which ends all processes that the program leaves. Each child has its own process group,
+// so an interrupt from the terminal reaches only its parent.
+//
+// The kernel kills a child when the thread that started it ends, even if the process does
+// not end (golang/go#27505). So a thread is reserved for each child, to start it and wait
+// for it. Usually a child sees the end of its control socket earlier, and ends by itself.
 package reexec
 
 import (
@@ -27,52 +26,52 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// ControlFD is the descriptor of a child's control socket. Those of
-// [Command.Files] follow.
+// ControlFD is the descriptor of the control socket in a child. The descriptors of
+// [Command.Files] follow it, or begin here without a control socket.
 const ControlFD = 3
 
-// Self is the running executable, also if the file that it was started from was
-// replaced or removed.
+// Self is the path of the running executable. It works even if the file has been replaced
+// or removed.
 const Self = "/proc/self/exe"
 
-// A Command says what to start.
+// A Command describes a child to start.
 type Command struct {
-	Path    string   // the executable; empty is this one
-	Args    []string // after the program's name
-	Env     []string // besides what this process has
-	Dir     string   // where it starts; empty is where this process is
-	Control bool     // whether there is a control socket
+	Path    string   // the executable; empty means this one
+	Args    []string // arguments after the program's name
+	Env     []string // variables added to this process's environment
+	Dir     string   // working directory; empty means the current one
+	Control bool     // give the child a control socket
 	Files   []*os.File
-	CPUs    []int // that the child is pinned to; none: it is not
+	CPUs    []int // processors to pin the child to; empty means no pinning
 	Stdin   *os.File
 	Stdout  io.Writer
-	Stderr  *Excerpt // takes what the child writes to stderr; may be nil
+	Stderr  *Excerpt // receives the child's stderr; may be nil
 
-	// Keep has a keeper start the executable, which is anybody's: a process of this
-	// program that ends when the executable does, and before that kills all that it has
-	// started, in whatever process group or session. This program's main calls
-	// [MaybeKeeper].
+	// Keep starts a user's executable through a keeper: a process of this program that
+	// runs the executable and ends after it. Before it ends, it kills all processes that
+	// the executable has left, in any process group or session. This program's main must
+	// call [MaybeKeeper].
 	Keep bool
 }
 
-// A Process is a child.
+// A Process is a running or ended child.
 type Process struct {
-	Control net.Conn // this end of the control socket, for the caller to close; nil if there is none
+	Control net.Conn // this end of the control socket, which the caller must close; nil without one
 
 	cmd    *exec.Cmd
-	killed string // what it did when it was killed because the context had ended
+	killed string // its state when it was killed because the context was done
 	exited chan struct{}
 	err    error // set before exited is closed
 }
 
-// Start starts a child. It is killed when ctx ends.
+// Start starts a child, which is killed when ctx is done.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
-	deadly, delay := unix.SIGKILL, time.Second // for what holds its stderr longer than it lives
+	deadly, delay := unix.SIGKILL, time.Second // descendants may keep its stderr open after its end
 	if c.Keep {
 		c.Path, c.Args = "", append([]string{c.Path}, c.Args...)
 		c.Env = append(slices.Clip(c.Env), keeperEnv+"=1")
-		deadly, delay = unix.SIGTERM, graceKill // it has something to do yet
+		deadly, delay = unix.SIGTERM, graceKill // the keeper still has to end other processes
 	}
 	p.cmd = exec.CommandContext(ctx, Self, c.Args...)
 	p.cmd.Args[0] = os.Args[0]
@@ -92,7 +91,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	p.cmd.Cancel = func() error {
 		p.killed = usage.State(p.PID())
 		err := p.cmd.Process.Signal(deadly)
-		_ = p.cmd.Process.Signal(unix.SIGCONT) // a keeper that its program has stopped could not act on it
+		_ = p.cmd.Process.Signal(unix.SIGCONT) // the program may have stopped its keeper
 		return err
 	}
 	if c.Control {
@@ -124,7 +123,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	return p, nil
 }
 
-// control makes the control socket and returns the child's end.
+// control creates the control socket, sets p.Control and returns the child's end.
 func (p *Process) control() (theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -142,33 +141,34 @@ func (p *Process) control() (theirs *os.File, err error) {
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended; Err and Killed are valid from then
-// on.
+// Exited returns a channel that is closed when the process has ended. Err and Killed are
+// valid only after that.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err returns how it ended: nil, or an error such as "signal: killed".
+// Err returns nil if the process exited with code 0, or else an error such as "signal:
+// killed".
 func (p *Process) Err() error { return p.err }
 
-// Killed returns what the process did when it was killed because the context had
-// ended, such as "stopped (T)", and nothing if it was not.
+// Killed returns the state in which the process was killed because the context was done,
+// such as "stopped (T)". It returns "" if the process was not killed for that reason.
 func (p *Process) Killed() string { return p.killed }
 
-// How long Stop waits before it goes on to the next means.
+// The waiting times of the steps of Stop.
 const (
-	graceAsk  = 2 * time.Second // after it was asked
+	graceAsk  = 2 * time.Second // after closing the control socket
 	graceTerm = 2 * time.Second // after SIGTERM
 	graceKill = 5 * time.Second // after SIGKILL: the kernel may be busy freeing memory
 )
 
-// Grace is how long Stop takes at most.
+// Grace is the time limit of the three steps of Stop.
 const Grace = graceAsk + graceTerm + graceKill
 
-// Stop ends the process if it has not ended by itself: it closes the control
-// socket, then asks, then kills, and returns when the process is gone. A stopped
-// process would see none of the first two.
+// Stop ends the process unless it has ended: it closes the control socket, then sends
+// SIGTERM, then SIGKILL. It returns when the process has ended, or an error if SIGKILL
+// has no effect. A process in a stopped state gets SIGKILL at once.
 func (p *Process) Stop() error {
 	if p.Control != nil {
-		_ = p.Control.Close() // that it was closed before is fine
+		_ = p.Control.Close() // may be closed already
 	}
 	for _, means := range []struct {
 		signal unix.Signal // or 0
@@ -178,7 +178,7 @@ func (p *Process) Stop() error {
 			continue
 		}
 		if means.signal != 0 {
-			_ = p.cmd.Process.Signal(means.signal) // to a process that has just ended it is no error
+			_ = p.cmd.Process.Signal(means.signal) // fails only if it has ended
 		}
 		select {
 		case <-p.exited:
@@ -187,7 +187,7 @@ func (p *Process) Stop() error {
 		}
 	}
 	state := usage.State(p.PID())
-	if state == "gone" { // this process may have been stopped meanwhile, or short of a processor
+	if state == "gone" { // this process may have been stopped, or without a processor
 		select {
 		case <-p.exited:
 			return nil

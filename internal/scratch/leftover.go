@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// settle is how long a directory without a lock is taken for one that is
-	// just being made.
+	// settle is the age up to which a directory without a lock may still be under
+	// construction.
 	settle = time.Minute
 
-	// foreign is how long a directory of another kernel is left alone: its locks
-	// do not reach us, so we cannot know whether its owner lives.
+	// foreign is the age up to which a directory from another kernel is not a leftover.
+	// Its locks are not visible here, so its owner may be alive.
 	foreign = 7 * 24 * time.Hour
 )
 
@@ -31,15 +31,15 @@ var (
 	owner   = regexp.MustCompile(`^pid ([0-9]{1,9}), parent ([0-9]{1,9}), of ipcbench since ([0-9TZ:+-]{1,32}), boot ([0-9a-f-]{36}|unknown)\n$`)
 )
 
-// ownerText is what this process writes into its locks. Who asks whether a
-// directory is ours looks for it.
+// ownerText returns the contents of this process's lock files. A directory
+// whose lock has other contents is never a leftover.
 func ownerText() string {
 	return fmt.Sprintf("pid %d, parent %d, of ipcbench since %s, boot %s\n",
 		os.Getpid(), os.Getppid(), time.Now().Format(time.RFC3339), boot())
 }
 
-// boot names the running kernel. It changes with every boot, and a virtual
-// machine has its own.
+// boot returns the id of the running kernel. Each boot and each virtual machine has
+// another one.
 func boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -48,16 +48,16 @@ func boot() string {
 	return strings.TrimSpace(string(id))
 }
 
-// A Leftover is a directory of a session whose owner is gone.
+// A Leftover is a session's directory whose owner has ended without removing it.
 type Leftover struct {
 	Path        string
-	Owner       string // for display
-	PID, Parent int    // of the owner, and of the process that had started it; 0 if unknown
-	Bytes       int64  // of all files in it
+	Owner       string // description of the owner, for display
+	PID, Parent int    // process ids of the owner and its parent; 0 if unknown
+	Bytes       int64  // size of all its files
 }
 
-// Leftovers returns the directories under roots that are certainly left behind:
-// those for which Inspect has no error. A root that does not exist has none.
+// Leftovers returns all leftovers in the directories roots, as found by [Inspect]. A root
+// that does not exist is not an error.
 func Leftovers(roots ...string) ([]Leftover, error) {
 	var found []Leftover
 	var errs error
@@ -75,8 +75,8 @@ func Leftovers(roots ...string) ([]Leftover, error) {
 	return found, errs
 }
 
-// Inspect returns the leftover at path. Anything else, and anything doubtful, is
-// an error that says why it is none.
+// Inspect returns the leftover at path. If path is not certainly a leftover, the error
+// states the reason.
 func Inspect(path string) (Leftover, error) {
 	l, held, err := claim(path)
 	if held != nil {
@@ -88,7 +88,7 @@ func Inspect(path string) (Leftover, error) {
 	return l, nil
 }
 
-// Remove deletes the directory, unless it is none that is left behind by now.
+// Remove deletes the directory. It first checks again that it is a leftover.
 func (l Leftover) Remove() error {
 	_, held, err := claim(l.Path)
 	if held != nil {
@@ -103,7 +103,8 @@ func (l Leftover) Remove() error {
 	return nil
 }
 
-// claim is Inspect that keeps the lock, if there is one.
+// claim is like Inspect, but also returns the locked lock file, or nil if there is none.
+// The caller must close the file, even after an error.
 func claim(path string) (Leftover, *os.File, error) {
 	l := Leftover{Path: path, Owner: "never got its lock"}
 	if !dirName.MatchString(filepath.Base(path)) {
@@ -129,8 +130,8 @@ func claim(path string) (Leftover, *os.File, error) {
 	return l, held, err
 }
 
-// unfinished returns an error unless path is a directory that never got its
-// lock, or is empty since it has lost it.
+// unfinished returns an error unless path is a directory whose construction or removal was
+// interrupted: it is empty or has only an unfinished lock, and has not changed recently.
 func unfinished(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -144,8 +145,8 @@ func unfinished(path string) error {
 			return fmt.Errorf("has no lock, but %s, which was not written by ipcbench", newLock)
 		}
 	}
-	// It is being made or being removed, unless nothing has changed in it for
-	// long. The time is asked for last: the removal of the lock is a change.
+	// After a recent change, it may be under construction or removal. The time must be
+	// read last, because removing the lock is a change.
 	info, err := os.Lstat(path)
 	if err == nil && time.Since(info.ModTime()) < settle {
 		err = fmt.Errorf("has no lock, and changed less than %v ago", settle)
@@ -153,8 +154,7 @@ func unfinished(path string) error {
 	return err
 }
 
-// wrote reports whether the file, a regular one of that size, says who made it as
-// a lock does.
+// wrote reports whether a regular file of that size has the contents of a lock.
 func wrote(path string, size int64) bool {
 	if size > mostOwner {
 		return false
@@ -163,9 +163,9 @@ func wrote(path string, size int64) bool {
 	return err == nil && owner.Match(text)
 }
 
-// hold takes the lock, which fails if the owner lives, and reads who it was. A
-// file that was removed between the opening and the locking is no lock any
-// more: it does not exist. The file is kept open only without an error.
+// hold locks the lock file, which fails if the owner is alive, and reads the owner from
+// it. If the file was removed before it could be locked, the error is fs.ErrNotExist. The
+// returned file is open; with an error, it is nil.
 func (l *Leftover) hold() (f *os.File, err error) {
 	const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK // a pipe would wait for a writer
 	if f, err = os.OpenFile(filepath.Join(l.Path, lockName), flags, 0); err != nil {
@@ -204,7 +204,7 @@ func (l *Leftover) hold() (f *os.File, err error) {
 	if m == nil {
 		return f, errors.New("its lock was not written by ipcbench")
 	}
-	l.PID, _ = strconv.Atoi(m[1]) // the pattern has few digits there
+	l.PID, _ = strconv.Atoi(m[1]) // cannot fail: the pattern has at most 9 digits
 	l.Parent, _ = strconv.Atoi(m[2])
 	l.Owner = fmt.Sprintf("pid %d, since %s", l.PID, m[3])
 	if here := boot(); (m[4] != here || here == "unknown") && time.Since(info.ModTime()) < foreign {
@@ -214,8 +214,8 @@ func (l *Leftover) hold() (f *os.File, err error) {
 	return f, nil
 }
 
-// extent returns the bytes of all files in dir. It is an error if something is
-// mounted there, which a removal would reach: it is not ours.
+// extent returns the size of all files in dir. A mount in dir is an error, because
+// removing dir would delete files of another owner.
 func extent(dir string) (bytes int64, err error) {
 	here, err := mount(filepath.Dir(dir))
 	if err != nil {
@@ -229,7 +229,7 @@ func extent(dir string) (bytes int64, err error) {
 			return err
 		}
 		if !e.IsDir() {
-			if info, err := e.Info(); err == nil { // or it is gone
+			if info, err := e.Info(); err == nil { // skip files removed since
 				bytes += info.Size()
 			}
 			return nil
@@ -243,9 +243,9 @@ func extent(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// mount returns the number of the mount that a directory lies in, or of its
-// device on kernels that do not tell (before 5.8). A bind mount within one file
-// system has the same device, but a mount of its own.
+// mount returns the id of the mount that contains dir. Kernels before 5.8 do not report
+// it; there it returns the device, which does not reveal bind mounts within one file
+// system.
 func mount(dir string) (uint64, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &st); err != nil {

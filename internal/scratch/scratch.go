@@ -1,13 +1,11 @@
-// Package scratch makes the private directories of ipcbench's sessions and
-// finds those that a crash has left behind.
+// Package scratch makes private directories for sessions, and finds directories left by crashes.
 //
-// Everything that has a name (sockets, files, named segments) lives in such a
-// directory: mode 0700, with a random name. The owner holds an flock on the
-// file "lock" in it for as long as it lives. So whether a directory is in use does
-// not depend on process ids, which differ from container to container. The kernel
-// drops the lock with the owner, also after SIGKILL.
+// All named objects of a session (sockets, files, segments) are in such a directory. It has
+// mode 0700 and a random name. Its owner holds an flock on the file "lock" in it while
+// the owner is alive. The kernel releases the lock when the owner ends, even by SIGKILL.
+// So detecting use does not depend on process ids, which differ between containers.
 //
-// Package scratch imports nothing of ours.
+// Package scratch imports no other package of ipcbench.
 package scratch
 
 import (
@@ -26,23 +24,23 @@ import (
 
 const (
 	lockName = "lock"
-	newLock  = "lock.new" // it is locked before it gets its name
+	newLock  = "lock.new" // the lock's name until it is locked
 
-	mostOwner = 512 // bytes of a lock
+	mostOwner = 512 // limit of a lock file's size, in bytes
 
 	// goneSuffix marks a directory that its owner is removing.
 	goneSuffix = ".gone"
 
-	// longest path of a directory in which a Unix socket with a name of up to
-	// 20 bytes still fits: sun_path holds 108 bytes and ends with a zero.
+	// longest is the limit of a directory's path, in bytes. A Unix socket in it can have
+	// a name of 20 bytes, because sun_path holds 108 bytes and ends with a zero.
 	longest = 108 - 1 - 1 - 20
 )
 
-// SharedMemory is where named shared-memory segments live on Linux.
+// SharedMemory is the directory of named shared-memory segments on Linux.
 const SharedMemory = "/dev/shm"
 
-// Roots returns the directories in which sessions make their own: the temporary
-// directory and, for named shared memory, /dev/shm.
+// Roots returns the parent directories of sessions' directories: the temporary directory
+// and, for named shared memory, /dev/shm.
 func Roots() []string { return []string{os.TempDir(), SharedMemory} }
 
 // A Dir is a private directory that this process owns.
@@ -51,12 +49,12 @@ type Dir struct {
 	lock *os.File
 }
 
-// Named reports whether name is one that New gives a directory.
+// Named reports whether name has the form of the names that New gives to directories.
 func Named(name string) bool {
 	return dirName.MatchString(name) && !strings.HasSuffix(name, goneSuffix)
 }
 
-// New makes a private directory under root.
+// New makes a private directory in root. The caller must close it.
 func New(root string) (*Dir, error) {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -75,7 +73,7 @@ func New(root string) (*Dir, error) {
 	return &Dir{path: path, lock: lock}, nil
 }
 
-// Try returns why New would fail.
+// Try makes and removes a directory in root, and returns the error if that fails.
 func Try(root string) error {
 	dir, err := New(root)
 	if err == nil {
@@ -84,8 +82,8 @@ func Try(root string) error {
 	return err
 }
 
-// takeLock makes the lock file under another name and renames it only when it
-// is locked, so that nobody ever sees it unlocked while its owner lives.
+// takeLock makes the lock file under another name and renames it when it is locked, so
+// that other processes never see it unlocked while its owner is alive.
 func takeLock(dir string) (*os.File, error) {
 	newborn := filepath.Join(dir, newLock)
 	f, err := os.OpenFile(newborn, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -109,9 +107,9 @@ func takeLock(dir string) (*os.File, error) {
 // Path returns the directory's path.
 func (d *Dir) Path() string { return d.path }
 
-// Close removes the directory and everything in it, then lets go of the lock.
-// A second call does nothing. What another process is about to create in the
-// directory cannot keep it alive: its name goes first.
+// Close removes the directory with all files in it, and then releases the lock. A second
+// call does nothing. Close renames the directory first, so that other processes cannot
+// keep it from being removed by creating files.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -132,8 +130,8 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// remove deletes a directory, the lock last: if it is broken off, what remains
-// is still known to be ours.
+// remove deletes a directory and its files, the lock last. If that is interrupted, the
+// rest can still be recognized as a leftover.
 func remove(dir string) error {
 	for try := 1; ; try++ {
 		entries, err := os.ReadDir(dir)
@@ -152,7 +150,7 @@ func remove(dir string) error {
 			return err
 		}
 		err = os.Remove(dir)
-		// Not empty: a file whose creator had found the directory before it lost its name.
+		// If not empty, a process that opened dir before Close renamed it has created a file.
 		if !errors.Is(err, syscall.ENOTEMPTY) || try == 3 {
 			return err
 		}

@@ -16,27 +16,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ranks of a job meet in a file: rank 0 writes there how to join it. The file holds a
-// secret, so only its user may read it. It also holds the job's name, and each job has
-// a new one. So ranks ignore what a killed job has left, and rank 0 replaces it.
+// Ranks of a job meet through a file: rank 0 writes the join line to it. The line is
+// secret, so only the user may read the file. The file also has the job's name, which is
+// unique. So ranks ignore the file of a killed job, and rank 0 replaces it.
 
 const (
 	header   = "ipcbench rendezvous\n"
-	mostText = 4096 // bytes of the file
+	mostText = 4096 // limit of the file's size, in bytes
 	tryEvery = 20 * time.Millisecond
 )
 
 var content = regexp.MustCompile("^" + header + `job (".*")\n(.*)\n$`)
 
-// Private returns the path of the file for a job whose ranks are all on this host. Each
-// user has files of his own.
+// Private returns the path of the file for a job whose ranks are all on this host. The
+// path contains the user's id and the job's name.
 func Private(job string) string {
 	name := regexp.MustCompile(`[^a-zA-Z0-9.-]`).ReplaceAllString(job, "_")
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ipcbench-world-%d-%s", os.Geteuid(), name))
 }
 
-// Offer makes the job's file, with a text of one line, and returns what removes the file.
-// It replaces the file of another job, and no file that ipcbench has not written.
+// Offer writes the job's file with text, which must be one line. It returns a function
+// that removes the file. Offer replaces the file of another job, but fails if ipcbench has
+// not written the existing file.
 func Offer(path, job, text string) (remove func() error, err error) {
 	if _, _, err := read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -60,7 +61,8 @@ func Offer(path, job, text string) (remove func() error, err error) {
 	}, nil
 }
 
-// Await returns the text of the job's file as soon as rank 0 has made the file.
+// Await waits until rank 0 has written the job's file, and returns its text. It fails
+// when ctx is done, or at once if the file is not safe to read.
 func Await(ctx context.Context, path, job string) (string, error) {
 	for {
 		is, text, err := read(path)
@@ -81,8 +83,8 @@ func Await(ctx context.Context, path, job string) (string, error) {
 	}
 }
 
-// read returns the quoted name of the job and the text of a file. It refuses a file that
-// another user could have written, or can read.
+// read returns the quoted name of the job and the text of a file. It fails if another user
+// can read the file, or could have written it.
 func read(path string) (job, text string, err error) {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&fs.ModeSticky == 0 {

@@ -1,12 +1,11 @@
-// Package world finds out which rank this process is of those that an engine has
-// started, and lets the ranks find rank 0: by a file, or by a token that all were given.
+// Package world finds this process's rank under mpirun, srun or Kubernetes, and lets ranks find rank 0.
 //
-// An engine is what starts processes on hosts: mpirun, srun, Kubernetes. It tells each
-// of them its rank in environment variables, which programs inherit from each other. So
-// what contradicts itself is an error, and so is a world of one: two of those, side by
-// side, look like a result.
+// An engine (mpirun, srun, Kubernetes) starts processes on hosts. It passes ranks in
+// environment variables, which child processes inherit. So contradictory variables are an
+// error. A world of one rank is an error too, because two such worlds side by side look
+// like one result.
 //
-// Package world imports nothing of ours.
+// Package world imports no other package of ipcbench.
 package world
 
 import (
@@ -18,41 +17,41 @@ import (
 	"strings"
 )
 
-// A World is what an engine says of itself to one of its ranks.
+// A World describes the ranks that an engine has started, as seen by one of them.
 type World struct {
 	Rank, Size int
-	LocalRank  int    // among those of this host
-	LocalSize  int    // how many are on this host; 0 if the engine does not say
-	Nodes      int    // on how many hosts all are; 0 if it does not say
-	Job        string // what the engine calls this world, as no other that runs; empty if it has no name
-	By         string // the engine, for people
-	Host       string // what it calls this host; empty if it does not say
-	First      string // what it calls the host of rank 0
+	LocalRank  int    // rank among the ranks on this host
+	LocalSize  int    // number of ranks on this host; 0 if unknown
+	Nodes      int    // number of hosts of all ranks; 0 if unknown
+	Job        string // the engine's unique name of this world; empty if unknown
+	By         string // name of the engine, for display
+	Host       string // the engine's name of this host; empty if unknown
+	First      string // the engine's name of the host of rank 0; empty if unknown
 }
 
-// OneHost reports whether all ranks are on this host, by the engine's own count.
+// OneHost reports whether the engine's numbers show that all ranks are on this host.
 func (w *World) OneHost() bool { return w.Nodes == 1 || w.LocalSize == w.Size }
 
-// Alone reports whether this is the only rank of its host, for sure.
+// Alone reports whether the engine's numbers show that this is the only rank on its host.
 func (w *World) Alone() bool { return w.Nodes == w.Size || w.Nodes == 0 && w.LocalSize == 1 }
 
-// An engine is known by its variables.
+// An engine lists the environment variables of an engine. Empty names do not exist.
 type engine struct {
 	by                               string
 	rank, size, localRank, localSize string
 	nodes                            string
-	step                             string   // the engine counts only if this is set, too
-	job                              []string // the first that is set
+	step                             string   // ignore the engine unless this is set
+	job                              []string // the first one that is set counts
 }
 
-// What a user sets where an engine says nothing, or not all.
+// The variables for users whose engine sets none, or no size.
 const (
 	rankVariable = "IPCBENCH_RANK"
 	sizeVariable = "IPCBENCH_WORLD"
 )
 
-// engines are asked in this order. mpirun within a job of Slurm leaves SLURM_PROCID=0
-// in every rank, so it comes first, and Slurm counts only within a step.
+// engines are tried in this order. Under mpirun in a Slurm job, every rank has
+// SLURM_PROCID=0, so mpirun comes first, and Slurm counts only within a step.
 var engines = []engine{
 	{by: rankVariable + " and " + sizeVariable, rank: rankVariable, size: sizeVariable},
 	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -64,13 +63,14 @@ var engines = []engine{
 	{by: "RANK and WORLD_SIZE", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE"},
 }
 
-// sizes are the variables that say how many processes an engine has started.
+// sizes are the variables with the number of ranks.
 var sizes = []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE", sizeVariable}
 
-// most ranks have a world: more than any run can use, and few enough to count.
+// most is the limit of a world's size, more than any run can use.
 const most = 1 << 16
 
-// Find returns the world of this process, and nil if no engine has started it.
+// Find returns the world of this process, or nil if no engine has started it. It fails if
+// variables are missing, invalid or contradictory, or if the world has one rank.
 func Find(getenv func(string) string) (*World, error) {
 	for _, e := range engines {
 		if e.step != "" && getenv(e.step) == "" || getenv(e.rank) == "" && (e.size == sizeVariable || getenv(e.size) == "") {
@@ -88,7 +88,7 @@ func Find(getenv func(string) string) (*World, error) {
 	return nil, nil
 }
 
-// world reads the variables of an engine.
+// world reads and checks the variables of an engine.
 func (e engine) world(getenv func(string) string) (*World, error) {
 	w := &World{By: e.by}
 	for _, v := range []struct {
@@ -143,7 +143,7 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 	return w, nil
 }
 
-// alone says what is wrong with a world of one.
+// alone returns the error for a world of one rank, whose size is in the variable size.
 func alone(size string, getenv func(string) string) error {
 	for _, name := range sizes {
 		if n, err := strconv.Atoi(getenv(name)); err == nil && n > 1 && name != size {
@@ -153,7 +153,7 @@ func alone(size string, getenv func(string) string) error {
 	return fmt.Errorf("%s=1: a world has two ranks at least, the server and an agent", size)
 }
 
-// slurm reads what only Slurm has.
+// slurm reads the variables that only Slurm has.
 func (w *World) slurm(getenv func(string) string) error {
 	list := getenv("SLURM_STEP_NODELIST")
 	first, ok := firstNode(list)
@@ -167,7 +167,7 @@ func (w *World) slurm(getenv func(string) string) error {
 	}
 	w.Job = job + "." + step
 	w.By = "Slurm step " + w.Job
-	if again := getenv("SLURM_RESTART_COUNT"); again != "" { // under the same number
+	if again := getenv("SLURM_RESTART_COUNT"); again != "" { // a restarted job keeps its number
 		w.Job += "." + again
 	}
 	return nil
@@ -175,7 +175,7 @@ func (w *World) slurm(getenv func(string) string) error {
 
 var numbers = regexp.MustCompile(`\[([0-9]+)([-,][0-9]+)*\]`)
 
-// firstNode returns the first host of a list as Slurm writes lists: gpu08 of
+// firstNode returns the first host of a list in Slurm's format, such as gpu08 of
 // gpu[08-10,12],login.
 func firstNode(list string) (name string, ok bool) {
 	name, _, _ = strings.Cut(numbers.ReplaceAllString(list, "$1"), ",")

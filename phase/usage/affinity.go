@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors returns the processors that a thread may use, in order; 0 is the
-// calling thread, and a process id its main thread.
+// Processors returns the processors that a thread may use, in ascending order. Thread 0
+// is the calling thread, and a process id is the process's main thread.
 func Processors(thread int) ([]int, error) {
 	set, err := processors(thread, unix.SchedGetaffinityDynamic)
 	if err != nil {
@@ -27,15 +27,15 @@ func Processors(thread int) ([]int, error) {
 	return cpus, nil
 }
 
-// Affinity returns the processors that this process may use, in order: those of
-// its main thread, with which it was started.
+// Affinity returns the processors that this process's main thread may use, in ascending
+// order.
 func Affinity() ([]int, error) { return Processors(os.Getpid()) }
 
-// maxProcessors is more than any kernel can be built for.
+// maxProcessors is more than the limit of any kernel.
 const maxProcessors = 1 << 20
 
-// processors asks get with larger and larger sets: the kernel refuses one that is
-// smaller than its own, whose size it does not tell.
+// processors calls get with larger and larger sets. The kernel rejects a set smaller
+// than its own, and does not report that size.
 func processors(thread int, get func(int, unix.CPUSetDynamic) error) (unix.CPUSetDynamic, error) {
 	for n := 1024; ; n *= 2 {
 		set := unix.NewCPUSet(n)
@@ -49,8 +49,8 @@ func processors(thread int, get func(int, unix.CPUSetDynamic) error) (unix.CPUSe
 	}
 }
 
-// restrict restricts a thread to cpus, and the threads and processes that it
-// starts from then on; 0 is the calling thread.
+// restrict restricts a thread, and the threads and processes that it starts later, to
+// cpus. Thread 0 is the calling thread.
 func restrict(thread int, cpus []int) error {
 	most := 0
 	for _, cpu := range cpus {
@@ -69,9 +69,9 @@ func restrict(thread int, cpus []int) error {
 	return nil
 }
 
-// Restricted calls start, which starts a process, with the calling thread
-// restricted to cpus, unless there are none: the process inherits that, before it
-// has any other thread. The caller has locked the thread.
+// Restricted calls start, which starts a process, with the calling thread restricted to
+// cpus, unless cpus is empty. The process inherits the restriction before it has other
+// threads. The caller must have locked the goroutine to its thread.
 func Restricted(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()
@@ -86,14 +86,15 @@ func Restricted(cpus []int, start func() error) error {
 	return errors.Join(start(), restrict(0, before))
 }
 
-// Pin restricts this process, all its threads and those to come, to cpus.
+// Pin restricts this process to cpus: all its threads, and the ones they start later. It
+// fails if the kernel then allows other processors.
 func Pin(cpus []int) error {
 	if len(cpus) == 0 {
 		return errors.New("usage: pin to no processor")
 	}
 	pinned := map[int]bool{}
-	// A thread that starts now has the affinity of the one that started it, which
-	// may not have been reached yet: so until there is no new one.
+	// A new thread inherits the affinity of the thread that started it, which may not be
+	// pinned yet. So repeat until there is no new thread.
 	for fresh := true; fresh; {
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
@@ -106,7 +107,7 @@ func Pin(cpus []int) error {
 				continue
 			}
 			fresh, pinned[id] = true, true
-			if err := restrict(id, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
+			if err := restrict(id, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the thread has ended
 				return err
 			}
 		}

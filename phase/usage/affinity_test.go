@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProcessors: a thread has the processors that it was restricted to, also in
-// what it starts, and all of them again afterwards.
+// TestProcessors: a restricted thread has only the given processors, and all its former ones afterwards.
 func TestProcessors(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -29,8 +28,8 @@ func TestProcessors(t *testing.T) {
 	check.That(t, errors.Is(err, unix.EINVAL), "a processor that does not exist: got %v", err)
 }
 
-// TestManyProcessors: a kernel for more processors than a usual set has is asked
-// again with a larger one. It refuses as sched_getaffinity(2) says.
+// TestManyProcessors: if the kernel has more processors than fit the usual set, the call is repeated with a larger set.
+// The kernel fails as sched_getaffinity(2) says.
 func TestManyProcessors(t *testing.T) {
 	const kernel = 8192
 	get := func(_ int, set unix.CPUSetDynamic) error {

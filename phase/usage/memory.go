@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A Memory is how much memory a process has resident.
+// A Memory is the resident memory of a process.
 //
-// A page that several processes map counts whole in the RSS of each, so sums
-// over processes are made of PSS, where each of them has its share.
+// A page that several processes map counts fully in the RSS of each. Sums over processes
+// therefore use PSS, in which each process has its share.
 type Memory struct {
-	// the most resident memory during the block
+	// the largest resident memory during the block
 	//
-	// It is the peak since the process started, or since ResetPeak.
+	// It is the peak since the start of the process, or since ResetPeak.
 	Peak int64 `json:"peak_rss_bytes"`
 	// resident memory: the sum of the next three
 	RSS int64 `json:"rss_bytes"`
@@ -23,17 +23,18 @@ type Memory struct {
 	Anon int64 `json:"rss_anon_bytes"`
 	// mapped files, such as the program
 	File int64 `json:"rss_file_bytes"`
-	// shared memory, such as that of memfd and of `/dev/shm`
+	// shared memory, such as memfds and files in `/dev/shm`
 	Shmem int64 `json:"rss_shmem_bytes"`
-	// resident memory, where a page that several processes share counts in equal parts
+	// resident memory, in which pages shared by several processes count in equal parts;
+	// absent if the kernel does not count it
 	PSS *int64 `json:"pss_bytes,omitempty"`
 }
 
-// ReadMemory returns what this process has resident. It takes milliseconds in a
-// process that maps gigabytes, as the kernel looks at every page.
+// ReadMemory returns the resident memory of this process. It takes milliseconds if the
+// process maps gigabytes, because the kernel visits every page.
 //
-// The peak is not getrusage's ru_maxrss: a process inherits that from the one
-// which started it.
+// The peak is not getrusage's ru_maxrss, because a process inherits ru_maxrss from the
+// process that started it.
 func ReadMemory() (Memory, error) {
 	p, status, err := readStatus()
 	if err != nil {
@@ -53,7 +54,7 @@ func ReadMemory() (Memory, error) {
 	return m, nil
 }
 
-// ReadPeak returns the Peak of ReadMemory alone, without a look at every page.
+// ReadPeak returns only the Peak of ReadMemory, without visiting every page.
 func ReadPeak() (int64, error) {
 	_, status, err := readStatus()
 	return int64(status.VmHWM), err
@@ -74,8 +75,8 @@ func readStatus() (procfs.Proc, procfs.ProcStatus, error) {
 	return p, status, err
 }
 
-// ResetPeak makes the peak of this process start again from what is resident
-// now, for a process that outlives what is measured.
+// ResetPeak sets the peak of this process to its current resident memory. Processes that
+// outlive a measurement need it.
 func ResetPeak() error {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("usage: reset peak: %w", err)

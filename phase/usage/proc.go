@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files that Read looks at are read here and not through procfs, which
-// takes 60 µs and a hundred allocations for them: these would be counted as
-// the cost of what lies between the marks.
+// The files that Read needs are read here instead of with procfs, which takes 60 µs and
+// a hundred allocations for them. These would count as part of the measured cost.
 
-// readFile fills buf from the start of a file of /proc, and returns what it
-// got, nil for nothing.
+// readFile reads the start of a file in /proc into buf, and returns that part of buf. It
+// returns nil if the file cannot be read or is empty.
 func readFile(path string, buf []byte) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -27,8 +26,8 @@ func readFile(path string, buf []byte) []byte {
 	return buf[:n]
 }
 
-// readQueue adds up what each thread has waited. /proc/self/schedstat is no
-// short cut: it holds the main thread alone.
+// readQueue returns the sum of all threads' waiting times, or nil if the kernel does not
+// count them. /proc/self/schedstat would cover the main thread only.
 func readQueue() *Queue {
 	const dir = "/proc/self/task"
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -51,7 +50,7 @@ func readQueue() *Queue {
 		for _, thread := range threads {
 			wait, ok := parseSchedstat(readFile(dir+"/"+thread+"/schedstat", text[:]))
 			if !ok {
-				continue // the thread is gone
+				continue // the thread has ended
 			}
 			if q == nil {
 				q = &Queue{}
@@ -61,7 +60,7 @@ func readQueue() *Queue {
 	}
 }
 
-// parseSchedstat takes the second number of "running waiting slices", in
+// parseSchedstat returns the second number of "running waiting slices", which are
 // nanoseconds.
 func parseSchedstat(text []byte) (time.Duration, bool) {
 	_, rest, _ := bytes.Cut(text, []byte(" "))
@@ -78,7 +77,7 @@ func readIO() *IO {
 	return parseIO(readFile("/proc/self/io", buf[:]))
 }
 
-// parseIO returns nil if one of the four numbers is missing.
+// parseIO returns nil if one of the four numbers is missing or malformed.
 func parseIO(text []byte) *IO {
 	var io IO
 	found := 0

@@ -38,7 +38,7 @@ func TestParseIO(t *testing.T) {
 func TestParseStat(t *testing.T) {
 	const ms = time.Millisecond
 	usual := System{Busy: 310 * ms, Idle: 3000 * ms, Steal: 320 * ms}
-	for text, want := range map[string]System{ // the zero one is an error
+	for text, want := range map[string]System{ // the zero System is an error
 		"cpu  1 2 4 100 200 8 16 32 64 128\ncpu0 1": usual,
 		"cpu  1 2 4 100 200 8 16 32\n":              usual, // without guests
 		"":                                          {},
@@ -56,7 +56,7 @@ func TestReadSystem(t *testing.T) {
 	before := check.Value(ReadSystem())(t)
 	burn(t, 50*time.Millisecond)
 	after := check.Value(ReadSystem())(t)
-	// Ticks: at least one of the five falls into the time that was burnt.
+	// At least one of the five clock ticks falls into the burnt time.
 	got := after.Since(before)
 	check.That(t, got.Busy >= 10*time.Millisecond, "got %v, want at least 10ms of it busy", got)
 }
@@ -71,7 +71,7 @@ func TestReadMemory(t *testing.T) {
 	before := readMemory(t)
 	share(t, size)
 	after := readMemory(t)
-	const slack = 1 << 20 // the kernel counts pages in batches a processor
+	const slack = 1 << 20 // the kernel counts pages in batches per processor
 	got := after.Shmem - before.Shmem
 	check.That(t, got >= size-slack && got <= size+slack, "got %d bytes more of shared memory, want %d", got, size)
 	check.That(t, after.Peak >= after.RSS-slack && after.Peak >= size-slack,

@@ -2,8 +2,8 @@ package usage
 
 import "github.com/prometheus/procfs"
 
-// State says what a process does right now, in words and by the letter of
-// /proc/PID/stat, such as "stopped (T)".
+// State describes the current state of a process, such as "stopped (T)". The letter is
+// the one in /proc/PID/stat.
 func State(pid int) string {
 	letter := stat(pid).State
 	switch letter {
@@ -25,14 +25,14 @@ func State(pid int) string {
 	return "in state " + letter
 }
 
-// Stopped reports whether a process runs nothing until it is continued.
+// Stopped reports whether a process is stopped, and so runs nothing until it is
+// continued.
 func Stopped(pid int) bool {
 	letter := stat(pid).State
 	return letter == "T" || letter == "t"
 }
 
-// ChildrenOf returns the processes whose parent a process is, those that have ended and
-// that nobody has waited for yet among them.
+// ChildrenOf returns the ids of the children of process pid, including zombies.
 func ChildrenOf(pid int) (children []int, err error) {
 	all, err := procfs.AllProcs()
 	for _, p := range all {
@@ -43,7 +43,7 @@ func ChildrenOf(pid int) (children []int, err error) {
 	return children, err
 }
 
-// stat returns what /proc/PID/stat says, nothing of a process that is gone.
+// stat returns the contents of /proc/PID/stat, or zero if the process has ended.
 func stat(pid int) procfs.ProcStat {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// TestState: a process that runs, one that is stopped and one that is gone have different states.
+// TestState: State tells a running, a sleeping, a stopped and a gone process apart.
 func TestState(t *testing.T) {
-	own := State(os.Getpid()) // the main thread's
+	own := State(os.Getpid()) // the main thread's state
 	check.That(t, own == "running (R)" || own == "sleeping (S)", "this process is %s", own)
 	child := exec.Command("cat")
 	in := check.Value(child.StdinPipe())(t)

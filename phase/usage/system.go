@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A System is the CPU time of a whole machine, summed over its processors. The
-// kernel counts in steps of 10 ms.
+// A System is the CPU time of a whole machine, summed over its processors. The kernel
+// counts it in steps of 10 ms.
 //
-// It is the time since the machine started, or between two marks if it comes from
-// Since.
+// ReadSystem returns the time since the machine started, and Since the time between two
+// marks.
 type System struct {
 	Busy  time.Duration `json:"busy_ns"`  // time in which processors were busy
 	Idle  time.Duration `json:"idle_ns"`  // time in which processors were idle
@@ -20,7 +20,7 @@ type System struct {
 
 // ReadSystem returns the machine's CPU time since it started.
 func ReadSystem() (System, error) {
-	var buf [512]byte // the first line is enough
+	var buf [512]byte // the first line fits
 	s, err := parseStat(readFile("/proc/stat", buf[:]))
 	if err != nil {
 		return System{}, fmt.Errorf("usage: /proc/stat: %w", err)
@@ -28,19 +28,18 @@ func ReadSystem() (System, error) {
 	return s, nil
 }
 
-// Since returns the time between v, read earlier, and s.
+// Since returns the CPU time between v, which was read earlier, and s.
 func (s System) Since(v System) System {
-	// Idle time may run backwards a little when a processor goes offline.
+	// Idle time may decrease slightly when a processor goes offline.
 	return System{Busy: max(0, s.Busy-v.Busy), Idle: max(0, s.Idle-v.Idle), Steal: max(0, s.Steal-v.Steal)}
 }
 
-// tick is the unit of /proc/stat: USER_HZ is 100 on every platform that Go runs
-// on.
+// tick is the unit of /proc/stat: USER_HZ is 100 on every platform of Go.
 const tick = 10 * time.Millisecond
 
-// parseStat takes the first line of /proc/stat: "cpu", and then user, nice,
-// system, idle, iowait, irq, softirq, steal. Two more, guest and guest_nice, are
-// parts of user and nice.
+// parseStat parses the first line of /proc/stat: "cpu" and then user, nice, system,
+// idle, iowait, irq, softirq and steal. It ignores guest and guest_nice, which are parts
+// of user and nice.
 func parseStat(text []byte) (System, error) {
 	line, _, ok := bytes.Cut(text, []byte("\n"))
 	fields := bytes.Fields(line)

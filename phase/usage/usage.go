@@ -1,20 +1,20 @@
-// Package usage says what a process costs between two marks: CPU time, page
-// faults, switches, waiting for a processor, allocations, garbage collection,
-// reads and writes.
+// Package usage measures the cost of a process between two marks: CPU time, page faults,
+// context switches, waiting for a processor, allocations, garbage collection, reads and
+// writes.
 //
 //	before, err := usage.Read()
 //	... the timed round ...
 //	after, err := usage.Read()
 //	total = total.Add(after.Since(before))
 //
-// Every process reads its own, between the same marks, and the deltas are added
-// up; nothing is sampled from outside. [Read] takes some 20 µs, so that it can
-// stand between any two rounds. [ReadMemory] walks the page tables: it belongs
-// outside of the marks. [ReadSystem] is the whole machine's CPU time, which
-// shows what others did meanwhile.
+// Every process reads its own counters at the same marks, and the differences are added
+// up; nothing is sampled from outside. [Read] takes about 20 µs, so it can be called
+// between any two rounds. [ReadMemory] walks the page tables, so it must be called
+// outside the marks. [ReadSystem] returns the whole machine's CPU time, which shows the
+// load from other processes.
 //
-// What a machine does not tell is absent (a nil pointer, no key in JSON), never
-// zero.
+// Values that the machine does not provide are absent (a nil pointer, no key in JSON),
+// never zero.
 package usage
 
 import (
@@ -25,17 +25,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Usage is what a process has cost.
+// A Usage is the cost of a process.
 //
-// It is the cost since the start of the process if it comes from [Read], and
-// between two marks if it comes from Since. Durations are nanoseconds in JSON.
+// [Read] returns the cost since the start of the process, and Since the cost between two
+// marks. Durations are nanoseconds in JSON.
 type Usage struct {
-	// CPU time outside of the kernel
+	// CPU time outside the kernel
 	User time.Duration `json:"user_ns"`
-	// CPU time in the kernel; the sum of both is exact, the split is an estimate of the kernel
+	// CPU time in the kernel; the sum of both is exact, but the kernel estimates the
+	// split
 	System time.Duration `json:"system_ns"`
 
-	// page faults without reading from a disk
+	// page faults that read nothing from a disk
 	MinorFaults int64 `json:"minor_faults"`
 	// page faults that waited for a disk
 	MajorFaults int64 `json:"major_faults"`
@@ -44,37 +45,36 @@ type Usage struct {
 	// context switches because another process got the processor
 	InvoluntarySwitches int64 `json:"involuntary_switches"`
 
-	// memory that Go code allocated
+	// memory allocated by Go code
 	//
-	// The Go runtime counts small objects when it takes the next span for them: up to 8 KiB
-	// per size class and processor may be counted late.
+	// The Go runtime counts small objects when it takes the next span for them: up to 8
+	// KiB per size class and processor may be counted late.
 	AllocBytes int64 `json:"alloc_bytes"`
 	// number of these allocations
 	AllocObjects int64 `json:"alloc_objects"`
-	// garbage collections that ended
+	// completed garbage collections
 	GCCycles int64 `json:"gc_cycles"`
-	// CPU time of these collections, a part of the CPU time above
+	// CPU time of garbage collection, also included in the CPU time above
 	GCTime time.Duration `json:"gc_cpu_ns"`
 
-	// time without a processor; absent if the kernel does not count it
+	// time spent waiting for a processor; absent if the kernel does not count it
 	Queue *Queue `json:"queue,omitempty"`
 	// input and output; absent if the kernel does not count it
 	IO *IO `json:"io,omitempty"`
 }
 
-// A Queue is the time that threads wanted to run and had no processor: the
-// best sign that something else disturbed a measurement.
+// A Queue is the time that threads waited for a processor. It is the best sign that
+// other processes disturbed a measurement.
 type Queue struct {
-	// time in which threads could run and had no processor, summed over the threads
+	// time in which threads could run but had no processor, summed over the threads
 	Wait time.Duration `json:"wait_ns"`
 }
 
-// An IO is what went through read(2), write(2) and their like: files, pipes and
-// sockets. What passes through shared memory does not show here, nor what goes
-// through sendmsg(2) and recvmsg(2).
+// An IO is the data moved by read(2), write(2) and similar calls on files, pipes and
+// sockets. It includes neither shared memory nor data moved by sendmsg(2) and
+// recvmsg(2).
 //
-// A Read adds its own few reads, one a
-// thread and some more.
+// It includes the reads of [Read] itself: one per thread and a few more.
 type IO struct {
 	ReadBytes    int64 `json:"read_bytes"`    // bytes that system calls read, from sockets and files
 	WrittenBytes int64 `json:"written_bytes"` // bytes that system calls wrote
@@ -82,7 +82,7 @@ type IO struct {
 	WriteCalls   int64 `json:"write_calls"`   // number of system calls that wrote
 }
 
-// Read returns what this process has cost since its start.
+// Read returns the cost of this process since its start.
 func Read() (Usage, error) {
 	u, err := kernel(unix.RUSAGE_SELF)
 	if err == nil {
@@ -92,8 +92,8 @@ func Read() (Usage, error) {
 	return u, err
 }
 
-// Children returns what the processes that this one has waited for have cost from
-// start to end, as far as the kernel keeps it.
+// Children returns the whole cost of the child processes that this process has waited
+// for, limited to the fields in [Usage.Kernel].
 func Children() (Usage, error) { return kernel(unix.RUSAGE_CHILDREN) }
 
 func kernel(who int) (Usage, error) {
@@ -107,13 +107,13 @@ func kernel(who int) (Usage, error) {
 	}, nil
 }
 
-// Kernel returns the parts of u that [Children] knows.
+// Kernel returns pointers to the fields of u that [Children] sets.
 func (u *Usage) Kernel() [6]*int64 {
 	return [...]*int64{(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults, &u.VoluntarySwitches, &u.InvoluntarySwitches}
 }
 
-// readRuntime asks the Go runtime. Unlike runtime.ReadMemStats, it does not
-// stop the world.
+// readRuntime reads the counters of the Go runtime. Unlike runtime.ReadMemStats, it does
+// not stop the world.
 func (u *Usage) readRuntime() {
 	s := [...]metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"},
@@ -128,20 +128,18 @@ func (u *Usage) readRuntime() {
 	u.GCTime = time.Duration(s[3].Value.Float64() * float64(time.Second))
 }
 
-// Since returns what was spent between v, read earlier in the same process, and
-// u.
+// Since returns the cost between v, which was read earlier in the same process, and u.
 func (u Usage) Since(v Usage) Usage {
 	d := u.combine(v, -1)
 	if d.Queue != nil {
-		// A thread that ended takes its share of the sum with it.
+		// The waiting time of a thread that has ended is no longer in the sum.
 		d.Queue.Wait = max(0, d.Queue.Wait)
 	}
 	return d
 }
 
-// Add returns the sum of u and v: of several rounds or of several processes.
-// What is absent from one is absent from the sum, but the zero Usage adds
-// nothing and takes nothing away.
+// Add returns the sum of u and v, of several rounds or processes. A value that is absent
+// from one is absent from the sum, but adding the zero Usage changes nothing.
 func (u Usage) Add(v Usage) Usage {
 	switch (Usage{}) {
 	case u:
@@ -152,7 +150,7 @@ func (u Usage) Add(v Usage) Usage {
 	return u.combine(v, 1)
 }
 
-// CPU returns the CPU time, user and system.
+// CPU returns the CPU time in user mode and in the kernel.
 func (u Usage) CPU() time.Duration { return u.User + u.System }
 
 // combine returns u + sign × v.

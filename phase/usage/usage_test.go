@@ -23,7 +23,7 @@ func read(t testing.TB) Usage {
 	return check.Value(Read())(t)
 }
 
-// between returns what act costs.
+// between returns the usage of act.
 func between(t testing.TB, act func()) Usage {
 	t.Helper()
 	before := read(t)
@@ -55,7 +55,7 @@ func share(t testing.TB, size int) []byte {
 	return mem
 }
 
-// Each kind of cost shows where it belongs, at least with what was spent.
+// TestCostsAreCounted: each kind of usage is counted in its own field, at least in the amount spent.
 func TestCostsAreCounted(t *testing.T) {
 	const size = 4 << 20
 	var keep []byte
@@ -98,15 +98,14 @@ func TestInputAndOutputAreCounted(t *testing.T) {
 	})
 	own := between(t, func() {})
 	got := *spent.Since(own).IO
-	// The Go runtime wakes a thread that waits in epoll_wait(2) by writing the
-	// eight bytes of an eventfd(2): before or after, and not of ours.
+	// The Go runtime wakes a thread in epoll_wait(2) by writing 8 bytes to an eventfd(2); these writes may come in
+	// addition.
 	check.That(t, got.WrittenBytes-8*(got.WriteCalls-3) == 15_000, "got %d bytes in %d writes, want 15000 in 3, and 8 for each one more", got.WrittenBytes, got.WriteCalls)
-	// Threads come and go with what Read itself reads of each.
+	// Read itself reads a file per thread, and threads come and go.
 	check.That(t, got.ReadBytes >= 14_500 && got.ReadBytes <= 17_000, "got %d bytes read, want about 15000", got.ReadBytes)
 }
 
-// What IO's comment says of shared memory and sendmsg, and where shared memory
-// does show.
+// TestWhatPassesByInputAndOutput: shared memory and sendmsg do not count as I/O; shared memory shows as minor faults.
 func TestWhatPassesByInputAndOutput(t *testing.T) {
 	if read(t).IO == nil {
 		skip.Refused(t, "I/O accounting: it keeps none")
@@ -126,8 +125,8 @@ func TestWhatPassesByInputAndOutput(t *testing.T) {
 	check.That(t, spent.MinorFaults >= int64(size/os.Getpagesize()), "got %d minor faults for %d bytes", spent.MinorFaults, size)
 }
 
-// A thread that waits for a processor is seen even if it is not the main one,
-// whose /proc/self/schedstat would show nothing.
+// TestQueueSeesAllThreads: a thread that waits for a processor is counted even if it is not the main thread, which is
+// all that /proc/self/schedstat covers.
 func TestQueueSeesAllThreads(t *testing.T) {
 	if read(t).Queue == nil {
 		skip.Refused(t, "scheduler statistics: it keeps none")
@@ -135,7 +134,7 @@ func TestQueueSeesAllThreads(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("the Go scheduler alone would queue the goroutines")
 	}
-	// Two threads on one processor: while both compute, one waits.
+	// While both threads compute on one processor, one of them waits.
 	spent := between(t, func() {
 		done := make(chan error, 2)
 		var together sync.WaitGroup
@@ -150,11 +149,11 @@ func TestQueueSeesAllThreads(t *testing.T) {
 	check.That(t, spent.Queue.Wait >= 5*time.Millisecond, "got %v of waiting for a processor, want at least 5ms", spent.Queue.Wait)
 }
 
-// crowd computes for d of its own thread's CPU time, on the first processor
-// that this process may use, once all are together there.
+// crowd waits until all callers are on the first processor that this process may use, and then computes there for d of
+// its thread's CPU time.
 func crowd(together *sync.WaitGroup, d time.Duration) error {
 	arrive := sync.OnceFunc(together.Done)
-	defer arrive() // also after an error
+	defer arrive() // even after an error
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	all, err := Processors(0)
@@ -173,8 +172,7 @@ func crowd(together *sync.WaitGroup, d time.Duration) error {
 	})
 }
 
-// numbered returns a Usage whose every number is different and a multiple of
-// step.
+// numbered returns a Usage in which every number is different and a multiple of step.
 func numbered(step int64) Usage {
 	u := Usage{Queue: &Queue{}, IO: &IO{}}
 	n := int64(0)
@@ -222,7 +220,7 @@ func TestJSON(t *testing.T) {
 	check.That(t, !bytes.Contains(text, []byte("queue")) && !bytes.Contains(text, []byte("io")), "got %s, want neither queue nor io in it", text)
 }
 
-// Read stands between rounds, so it may not cost what it measures.
+// TestReadAllocatesLittle: Read runs between rounds, so it must not allocate much itself.
 func TestReadAllocatesLittle(t *testing.T) {
 	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
 	n := testing.AllocsPerRun(20, func() { read(t) })

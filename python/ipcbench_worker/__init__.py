@@ -1,1 +1,1 @@
-"""Workers of ipcbench in Python, and the arithmetic that reference rows share with them."""
+"""Python workers of ipcbench, and the arithmetic that reference rows share with them."""

@@ -1,7 +1,7 @@
-"""A worker process of a session, in Python: what trainer/worker.go is in Go.
+"""A worker process of a session, in Python; trainer/worker.go is the one in Go.
 
-Descriptor 3 is the control socket. One thread reads it, and ends the process when it ends; the
-first one is the lane's. While a round is timed the socket is silent, so that the lane has the
+Descriptor 3 is the control socket. One thread reads it, and ends the process at its end; the main
+thread runs the lane. While a round is timed the socket is silent, so that the lane has the
 interpreter to itself.
 """
 
@@ -37,13 +37,13 @@ LANES = {
     "http": "http_lane", "http-shm": "http_lane",
 }
 
-UNMEASURED = 10  # empty calls before those that count: the first ones open connections
-LONGEST = 64 << 10  # of a failure's text
-FRAMES = 8  # of a traceback
+UNMEASURED = 10  # empty calls before the measured ones: the first ones open connections
+LONGEST = 64 << 10  # most bytes of a failure's text
+FRAMES = 8  # most frames of a traceback
 
 
 class Failed(Exception):
-    """A failure, and whose it is."""
+    """A failure, with its lane and its job, if any."""
 
     def __init__(self, text: str, lane: int = -1, job: Optional[Job] = None):
         round, client = (job.round, job.client) if job else (-1, -1)
@@ -51,8 +51,8 @@ class Failed(Exception):
         self.body = {"lane": lane, "round": round, "client": client, "text": text}
 
 
-def told(e: BaseException) -> str:
-    """What an exception says: where it was raised, too, unless it is one that explains itself."""
+def describe(e: BaseException) -> str:
+    """The text of an exception, with a traceback unless its type explains itself."""
     if isinstance(e, (Fault, Protocol, OSError, EOFError)):
         return str(e)
     text = "".join(traceback.format_exception_only(type(e), e)).strip()
@@ -61,18 +61,18 @@ def told(e: BaseException) -> str:
 
 
 class Worker:
-    """The process: its one lane, and what it measures."""
+    """The process, with its only lane and its measurements."""
 
     def __init__(self, control: Control, a: dict):
         self.control, self.a, self.lane = control, a, a["lanes"][0]
         for what, refused in (("profiles", a.get("profiling")), ("TLS", a.get("trust")),
                               ("several lanes in one process", len(a["lanes"]) > 1)):
             if refused:
-                raise Fault(f"{what}: not in Python's workers")
+                raise Fault(f"Python workers do not support {what}")
         for what, name, known in (("transport", a["transport"], LANES),
                                   ("worker function", a["func"], FUNCS)):
             if name not in known:
-                raise Fault(f"no {what} {name!r} in Python: it has {', '.join(known)}")
+                raise Fault(f"Python workers have no {what} {name!r}, only {', '.join(known)}")
         self.recorder = Recorder(self.lane, a["samples"])
         self.meter = Meter(self.recorder, a["window"])
         down = Layout.of(a["down"])
@@ -81,13 +81,13 @@ class Worker:
             depth=a["depth"], address=a["addr"], secret=a["secret"],
             down=down, up=layout_of(a["up"], down), recorder=self.recorder)
         self.doing, self.job = "connecting", None
-        self.quiet = threading.Event()  # all workers are connected
-        self._lock = threading.Lock()  # guards what follows
+        self.quiet = threading.Event()  # set once all workers are connected
+        self._lock = threading.Lock()  # guards _busy and _mark
         self._busy = False  # in the middle of a job
-        self._mark: Optional[dict] = None  # that waits for its end
+        self._mark: Optional[dict] = None  # a mark to carry out at the job's end
 
     def obey(self) -> None:
-        """Carries out the server's messages until the control socket ends, and the process."""
+        """Carries out the server's messages until the control socket ends, then exits."""
         status = 0
         try:
             while True:
@@ -105,9 +105,9 @@ class Worker:
                 else:
                     raise Protocol(kind)
         except (EOFError, OSError):
-            pass  # the server is gone, or wants nothing more: nobody waits for what the lane does
+            pass  # the server is gone or has finished, so the lane's work is no longer needed
         except BaseException as e:
-            print("control socket:", told(e), file=sys.stderr)
+            print("control socket:", describe(e), file=sys.stderr)
             status = 1
         finally:
             os._exit(status)
@@ -119,8 +119,8 @@ class Worker:
             "round": job.round if job else -1, "client": job.client if job else -1}]}
 
     def _marked(self) -> None:
-        """Moves to the window of the mark, once no job is in hand: the server has the update before
-        the lane has recorded its end. The lock is held."""
+        """Begins a pending mark's window, unless a job is running: the server can have the update
+        before the lane has recorded the job. The caller holds the lock."""
         if self._mark is None or self._busy:
             return
         self.meter.mark(self._mark["window"], self._mark["round"])
@@ -130,15 +130,15 @@ class Worker:
         self.control.send("marked", {"full": self.recorder.full(0.5)})
 
     def _failed(self, act: str, e: BaseException, job: Optional[Job] = None) -> Failed:
-        """An error of the lane, told as Go's packages trainer and transports would."""
+        """An error of the lane, worded as in Go's packages trainer and transports."""
         if act == "train":
-            return Failed(f"worker function {self.a['func']}: {told(e)}", self.lane, job)
+            return Failed(f"worker function {self.a['func']}: {describe(e)}", self.lane, job)
         of = f": round {job.round}, client {job.client}" if job else ""
         where = f"{self.session.transport}: lane {self.lane}: {act}{of}"
-        return Failed(f"{where}: {told(e)}", self.lane, job)
+        return Failed(f"{where}: {describe(e)}", self.lane, job)
 
     def run(self) -> None:
-        """The life of the lane, from the assignment to the report."""
+        """Connects the lane, runs its jobs until there are no more, and closes it."""
         act = "train"
         try:
             train = FUNCS[self.a["func"]](b64decode(self.a.get("func_config") or ""), self.session)
@@ -146,11 +146,11 @@ class Worker:
             lane = importlib.import_module("ipcbench_worker." + LANES[self.session.transport]).Lane(self.session)
             imported = time.monotonic_ns() - BEGAN
             lane.dial()
-            self.kept = lane  # until the process ends: freeing a channel of gRPC takes 10 s at times
+            self.kept = lane  # until the process ends, because freeing a gRPC channel can take 10 s
         except BaseException as e:
             raise self._failed(act, e) from None
         gc.collect()
-        gc.freeze()  # what is there now stays: no collection in a round looks at it
+        gc.freeze()  # collections during rounds then skip all objects that exist now
         self.control.send("ready", {"handshakes": 0, "handshake_ns": 0, "cipher": "",
                                     "software": software(), "import_ns": imported})
         try:
@@ -159,7 +159,7 @@ class Worker:
             while self._turn(lane, train):
                 pass
         except Failed as e:
-            lane.close(e.body["text"].split("\n")[0])  # the server has all of it
+            lane.close(e.body["text"].split("\n")[0])  # main sends all of the text
             raise
         lane.close(None)
 
@@ -176,7 +176,7 @@ class Worker:
         self.control.send("pinged", {"samples_ns": samples[UNMEASURED:]})
 
     def _turn(self, lane, train) -> bool:
-        """One job. False means that there are no more. What it took is recorded at its end."""
+        """Runs one job, then records its times. Returns False if there are no more."""
         now, act, job = time.monotonic_ns, "receive", None
         self.doing = "receiving"
         try:
@@ -185,25 +185,25 @@ class Worker:
             if got is None:
                 return False
             job, model = got
-            self.job, self._busy = job, True  # no mark comes while a job is out
+            self.job, self._busy = job, True  # without the lock: no mark arrives while a job is out
             received = now()
             act = "reserve"
             update = lane.reserve()
             act, self.doing = "train", "training"
-            # What a user's function computes nobody can foresee: in rounds that are proved, and
-            # not timed, this process says what came and what goes.
+            # The server cannot compute a user's function. In rounds of no window, this process
+            # therefore reports hashes of the received model and the sent update.
             proves = hasattr(train, "begin") and self.meter.window == ""
-            came = train.begin(model, update) if proves else ""
+            model_hash = train.begin(model, update) if proves else ""
             reserved = now()
             train(job, model, update)
             trained = now()
             if proves:
                 self.control.send("proof", {"lane": self.lane, "round": job.round, "client": job.client,
-                                            "model": came, "update": train.end(update)})
+                                            "model": model_hash, "update": train.end(update)})
             act, self.doing = "submit", "submitting"
             lane.submit(update)
             submitted = now()
-        except BaseException as e:  # also sys.exit in a worker function: it ends no worker
+        except BaseException as e:  # also SystemExit: sys.exit in a worker function is a failure
             raise self._failed(act, e, job) from None
         add = self.recorder.add
         add("receive", asked, received, job)
@@ -222,15 +222,15 @@ class Worker:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's affair
-    os.environ.pop("_IPCBENCH_WORKER", None)  # what a worker function starts is no worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C
+    os.environ.pop("_IPCBENCH_WORKER", None)  # a worker function's processes are not workers
     try:
         control = Control(os.environ.get("_IPCBENCH_BUILD", ""))
         kind, assignment = control.receive()
         if kind != "assign":
-            raise Protocol(f"{kind} in place of an assignment")
+            raise Protocol(f"{kind} instead of an assignment")
     except (Protocol, OSError, EOFError) as e:
-        sys.exit(f"waiting for an assignment: {told(e)}")
+        sys.exit(f"waiting for an assignment: {describe(e)}")
     try:
         worker = Worker(control, assignment)
         listening = threading.Thread(target=worker.obey, daemon=True)
@@ -238,11 +238,11 @@ def main() -> None:
         worker.run()
         worker.report()
     except Exception as e:
-        failed = e if isinstance(e, Failed) else Failed(told(e))
+        failed = e if isinstance(e, Failed) else Failed(describe(e))
         try:
             control.send("failure", failed.body)
         finally:
-            os._exit(1)  # whatever threads a worker function has started
+            os._exit(1)  # even if a worker function has started threads
     listening.join()  # the server closes the socket when it has read the report
 
 

@@ -1,8 +1,8 @@
-"""The arithmetic of a round: what a worker computes, and what the server makes of it.
+"""The arithmetic of a round: training in the workers and averaging in the server.
 
-docs/arithmetic.md defines it. The loops over words run in C where kernel.so was built next to
-this file, and else in numpy, a block of words at a time, so that what is between two steps
-stays in the cache. KERNEL says which.
+docs/reference/arithmetic.md defines it. The loops over words (8 bytes) run in C if kernel.so was
+built next to this file, and otherwise in numpy, in blocks whose intermediate results stay in the
+cache. KERNEL names the one in use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from .layout import Layout, Package, address
 
 GOLDEN, WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
-BLOCK = 1 << 15  # in words: with what is made of them, a part of a processor's own cache
+BLOCK = 1 << 15  # words: with intermediate results, they need a part of a core's own cache
 
 
 def _load():
@@ -64,7 +64,7 @@ def first(package: Package, seed: int) -> None:
 
 
 def train(model: Package, update: Package, seed: int, round: int, client: int) -> None:
-    """Is the stock worker function: reads every byte of model, writes every byte of update."""
+    """The stock worker function: reads every byte of model and writes every byte of update."""
     key = mix(seed, round, client)
     if update.layout == model.layout:
         _change(update, model, key)
@@ -73,13 +73,14 @@ def train(model: Package, update: Package, seed: int, round: int, client: int) -
 
 
 def advance(next: Package, model: Package, average: Package) -> None:
-    """Makes the next model where updates have another layout."""
+    """Computes the next model if updates have another layout than the model."""
     _change(next, model, mix(digest(average)))
 
 
 def _change(to: Package, frm: Optional[Package], key: int, outer: int = 0) -> None:
-    """Exclusive-ors frm's words, or the types' bases, with a stream for each tensor t: that of
-    mix(…, t), whose parts but the last are in key, or of mix(…, mix(…, t)) with those in outer."""
+    """Writes every tensor t of to: frm's words, or the type's base, XORed with a masked stream.
+    The stream's s is mix(…, t), or mix(…, mix(…, t)) unless outer is 0; key and outer are the
+    inner and the outer mix(…)."""
     layout = to.layout
     if _c:
         _c.change(len(layout), to.addresses, frm and frm.addresses, layout.lengths, layout.masks,
@@ -103,7 +104,7 @@ def _change(to: Package, frm: Optional[Package], key: int, outer: int = 0) -> No
 
 
 def digest(package: Package) -> int:
-    """A number that depends on every byte of the package, and on where it is."""
+    """A number that depends on every byte of the package and its position."""
     layout = package.layout
     if _c:
         return _c.digest(len(layout), package.addresses, layout.lengths, layout.rows)
@@ -112,7 +113,7 @@ def digest(package: Package) -> int:
         words, rest = _words(data)
         at = mix(t, layout.specs[t].rows, len(data))
         total = spread(_rest(rest), at)
-        for i, x, y in _blocks(at + GOLDEN, len(words)):  # x is the word's at
+        for i, x, y in _blocks(at + GOLDEN, len(words)):  # x is spread's at of each word
             np.bitwise_xor(x, words[i:i + len(x)], out=y)
             np.multiply(y, GOLDEN, out=y)
             np.bitwise_or(x, 1, out=x)
@@ -127,7 +128,8 @@ _x, _y = np.empty_like(_steps), np.empty_like(_steps)  # one thread of a process
 
 
 def _blocks(start: int, words: int):
-    """For each block of words: its first one, start + i * GOLDEN for each, and as much room."""
+    """Yields for each block: its first index, start + i * GOLDEN for all its words i, and an
+    array for intermediate results."""
     for i in range(0, words, BLOCK):
         n = min(BLOCK, words - i)
         np.add(_steps[:n], np.uint64(start + i * GOLDEN & WORD), out=_x[:n])
@@ -135,7 +137,7 @@ def _blocks(start: int, words: int):
 
 
 def _words(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The whole words of a tensor, and the 0 to 7 bytes behind them."""
+    """The whole words of a tensor, and the 0 to 7 bytes after them."""
     n = len(data) & ~7
     return data[:n].view("<u8"), data[n:]
 
@@ -159,12 +161,12 @@ def hash(package: Package) -> int:
     return hashes(package)[-1] if package.data else 0
 
 
-_FLOATS = ("f32", "f64")  # summed up in the next model itself
-_WIDE = ("i32", "i64", "bool")  # in float64; all others in float32
+_FLOATS = ("f32", "f64")  # summed up in the average itself
+_WIDE = ("i32", "i64", "bool")  # summed up in float64; all others in float32
 
 
 class Average:
-    """Folds updates into the next model, in the order of the clients: federated averaging."""
+    """Federated averaging: folds updates into their average, in the order of the clients."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -195,7 +197,7 @@ class Average:
                 if spec.dtype == "bf16":
                     part = (part.astype(np.uint32) << 16).view(np.float32)
                 elif spec.dtype == "bool":
-                    part = part.view(np.uint8) != 0  # whatever is not 0 is true
+                    part = part.view(np.uint8) != 0  # all bytes except 0 are true
                 if begun:
                     room = self._room.view(acc.dtype)[:len(part)]
                     np.add(out, np.multiply(part, by, out=room, dtype=acc.dtype), out=out)
@@ -220,6 +222,6 @@ class Average:
                 limits = np.iinfo(out.dtype)
                 mean = np.rint(acc.astype(np.float64) / self._total)
                 low, high = mean <= float(limits.min), mean >= float(limits.max)
-                mean[low | high] = 0  # a float that is no int64 is nothing that can be cast
+                mean[low | high] = 0  # floats outside of the type's range cannot be cast
                 out[:] = mean
                 out[low], out[high] = limits.min, limits.max

@@ -1,7 +1,7 @@
 """The control socket between the server and a worker process.
 
-trainer/message.go says what is sent when. A frame is its length in four bytes, the highest
-first, and a JSON object with one key, the type. What comes is checked before it is used.
+trainer/message.go documents the messages and their order. A frame is a length in four bytes,
+big-endian, and a JSON object with one key, the type. Messages are checked before use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import threading
 
 DESCRIPTOR = 3
 PROTOCOL = 4
-SHORT, LONG = 512 << 10, 1 << 30  # how long a message may be: any but an assignment, and that
+SHORT, LONG = 512 << 10, 1 << 30  # most bytes of a message after the assignment, and until it
 
-# What the server may send, and of what type it is. A field with a "?" may be absent.
+# The messages that the server may send, with the types of their fields. "?" marks optional fields.
 MESSAGES = {
     "hello": {"protocol": int, "build": str},
     "assign": {
@@ -34,65 +34,65 @@ TENSOR = {"name": str, "dtype": str, "?shape": list, "?var": bool}
 
 
 class Protocol(Exception):
-    """A message that the server may not send."""
+    """A message that the server must not send."""
 
 
 def check(what: str, got: object, fields: dict[str, type]) -> None:
     if type(got) is not dict:
-        raise Protocol(f"{what} is no object")
+        raise Protocol(f"{what} must be an object")
     for name, kind in fields.items():
         value = got.get(name.lstrip("?"))
         if type(value) is not kind and not (value is None and name[0] == "?"):
-            raise Protocol(f"{what}: {name.lstrip('?')} is no {kind.__name__}")
+            raise Protocol(f"{what}: {name.lstrip('?')} must be of type {kind.__name__}")
     for name in got:
         if name not in fields and "?" + name not in fields:
-            raise Protocol(f"{what} has a field {name[:40]!r} that is unknown")
+            raise Protocol(f"{what} has an unknown field {name[:40]!r}")
 
 
 def parse(text: bytes) -> tuple[str, dict]:
-    """The type of a message, and what it says."""
+    """Checks a message, and returns its type and its body."""
     try:
         m = json.loads(text)
-    except ValueError as e:  # also of what is no UTF-8
+    except ValueError as e:  # also if text is not UTF-8
         raise Protocol(str(e)) from None
     except RecursionError:
-        raise Protocol("objects in objects without end") from None
+        raise Protocol("JSON is nested too deeply") from None
     if type(m) is not dict or len(m) != 1:
-        raise Protocol("want one object with one key, which is the type")
+        raise Protocol("must be one object with one key, the type")
     (kind, body), = m.items()
     if kind not in MESSAGES:
-        raise Protocol(f"a message of type {kind[:40]!r}")
+        raise Protocol(f"unknown type of message {kind[:40]!r}")
     check(kind, body, MESSAGES[kind])
     if kind == "assign":
         for spec in body["down"] + body["up"]:
             check("a tensor", spec, TENSOR)
             if any(type(n) is not int or n < 0 for n in spec.get("shape") or ()):
-                raise Protocol("a shape that is none")
+                raise Protocol("invalid shape of a tensor")
         lanes = body["lanes"]
         if any(type(n) is not int or not 0 <= n < body["total_lanes"] for n in lanes) or not lanes \
                 or min(body["clients"], body["samples"], body["pings"]) < 0 or body["depth"] < 1:
-            raise Protocol("an assignment with numbers that no server gives")
+            raise Protocol("assignment with invalid numbers")
         if any(type(v) is not str for v in (body.get("settings") or {}).values()):
-            raise Protocol("a setting that is no text")
+            raise Protocol("the value of a setting must be a string")
     if kind in ("assign", "mark") and body["window"] not in ("", "cold", "timed"):
-        raise Protocol("a window that is none")
+        raise Protocol(f"unknown window {body['window'][:40]!r}")
     return kind, body
 
 
 class Control:
-    """This end of the socket. Any thread may send, one receives."""
+    """This process's end of the socket. Any thread may send, but only one may receive."""
 
     def __init__(self, build: str):
         self._socket = socket.socket(fileno=DESCRIPTOR)
         os.set_inheritable(DESCRIPTOR, False)
-        # The server reads all the time: a message that it does not take in 10 s is the end.
+        # The server always reads: if it has not read a message within 10 s, send fails.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
         self._lock = threading.Lock()
         self._limit = LONG
         own = {"protocol": PROTOCOL, "build": build}
         self.send("hello", own)
         if (m := self.receive()) != ("hello", own):
-            raise Protocol(f"the server speaks {m[0]} {json.dumps(m[1])[:200]}, this process {own}")
+            raise Protocol(f"the server sent {m[0]} {json.dumps(m[1])[:200]}, must be hello {own}")
 
     def send(self, kind: str, body: dict) -> None:
         text = json.dumps({kind: body}, separators=(",", ":")).encode()
@@ -100,17 +100,17 @@ class Control:
             self._socket.sendall(struct.pack(">I", len(text)) + text)
 
     def receive(self) -> tuple[str, dict]:
-        """The next message. EOFError is the end of the socket."""
+        """The next message. Raises EOFError at the end of the socket."""
         n, = struct.unpack(">I", self._read(4))
         if n > self._limit:
-            raise Protocol(f"a message of {n} bytes: want at most {self._limit}")
+            raise Protocol(f"message of {n} bytes, must be at most {self._limit}")
         kind, body = parse(self._read(n))
         if kind == "assign":
             self._limit = SHORT
         return kind, body
 
     def _read(self, n: int) -> bytes:
-        got = bytearray()  # grows with what comes, and not with what was claimed
+        got = bytearray()  # grows with the bytes received, whatever length was announced
         while len(got) < n:
             part = self._socket.recv(min(n - len(got), 1 << 20))
             if not part:

@@ -1,8 +1,8 @@
-"""HTTP/1.1 over one connection, one request at a time, as package exchange's client does it.
+"""HTTP/1.1 over one connection, one request at a time, like the client of package exchange.
 
-Tensors go out in one gathering write with the head of the request, and come in where they
-belong: they are copied by nobody but the kernel, except for the first READ bytes of an answer,
-which may come with its head.
+Tensors are sent in one gathering write with the head of the request, and received into their
+places. Only the kernel copies them, except for the first READ bytes of an answer, which may
+arrive together with its head.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Optional
 from .session import Fault, Job, Session, connect
 from .wire import now
 
-READ = 32 << 10  # bytes that are read with the head of an answer
+READ = 32 << 10  # most bytes of one read of an answer's head
 MOST_HEAD = 16 << 10
 MOST_PARTS = 1024  # of one gathering write or scattering read: IOV_MAX
-MOST_PROBLEM = 16 << 20  # bytes of an answer that is an error
+MOST_PROBLEM = 16 << 20  # bytes of an error answer's body
 
-PATIENCE, PACE = 30.0, 4 << 20  # seconds for a peer in the middle of something; bytes for each more
-GOODBYE = 1.0  # seconds for the answer to a request that could not be sent
+PATIENCE, PACE = 30.0, 4 << 20  # seconds to wait for the server, plus one for every PACE bytes
+GOODBYE = 1.0  # seconds to wait for the answer to a request that could not be sent
 
 RAW, TEXT, JSON = "application/octet-stream", "text/plain", "application/json"
 
@@ -38,33 +38,33 @@ class Client:
     def __init__(self, session: Session, fresh: bool):
         self.session, self.recorder, self.fresh = session, session.recorder, fresh
         self.patience = PATIENCE
-        self.job: Optional[Job] = None  # to whose work requests belong
+        self.job: Optional[Job] = None  # the job that requests are recorded for
         self._parked: list[tuple[str, int, int]] = []  # spans of the last request that parked
         self._socket: Optional[socket.socket] = None
-        self._was = False  # a connection that is kept is the only one
-        self._ahead = memoryview(b"")  # read already, and not yet taken
-        self.left = 0  # bytes of the last answer that were not yet taken
-        self._doing, self._until = "", 0.0  # the request, and the time for what goes on
+        self._connected = False  # connected before: a kept connection is never replaced
+        self._ahead = memoryview(b"")  # bytes of the body that were read with the head
+        self.left = 0  # bytes of the last answer's body that the caller has not read
+        self._request, self._until = "", 0.0  # the request, and the deadline of its current step
 
     def do(self, method: str, path: str, name: str, fields: dict = {}, kind: str = "",
            body: list = [], parks: bool = False) -> dict[str, str]:
-        """Makes a request, which is counted under that name, and returns the head's fields of
-        the answer. The caller takes all of the answer's body."""
-        self._doing = f"{method} {path.partition('?')[0]}"
+        """Makes a request, which is counted as calls.NAME, and returns the answer's header
+        fields. The caller must read all of the answer's body."""
+        self._request = f"{method} {path.partition('?')[0]}"
         try:
             head = self._exchange(method, path, name, fields, kind, body, parks)
         except Refused:
             raise
         except (OSError, Fault) as e:
             self.close()
-            raise self._named(e) from None
+            raise self._fault(e) from None
         self._ended()
         return head
 
     def _exchange(self, method: str, path: str, name: str, fields: dict, kind: str, body: list,
                   parks: bool) -> dict[str, str]:
         if self.left:
-            raise Fault("the answer before goes on after its end")
+            raise Fault("part of the previous answer was not read")
         if self._socket is None:
             self._connect()
         self.recorder.count("calls." + name, 1)
@@ -72,7 +72,7 @@ class Client:
         try:
             length = self._send(method, path, fields, kind, body)
             self._within(None if parks else length)
-        except OSError as e:  # who refuses a request answers and closes, without reading on
+        except OSError as e:  # a server that rejects a request answers without reading on
             sent, self._until = e, time.monotonic() + GOODBYE
         self._lap("send", start, parks)
         head = self._head(parks)
@@ -84,9 +84,9 @@ class Client:
         return head
 
     def _connect(self) -> None:
-        if self._was and not self.fresh:
+        if self._connected and not self.fresh:
             raise Fault("the connection was closed")
-        self._socket, self._was, self._ahead = connect(self.session), True, memoryview(b"")
+        self._socket, self._connected, self._ahead = connect(self.session), True, memoryview(b"")
 
     def close(self) -> None:
         if self._socket is not None:
@@ -99,7 +99,7 @@ class Client:
         return self._socket is not None or self.fresh
 
     def claim(self, job: Job) -> None:
-        """Makes the last request that parked, and all that follow, the job's."""
+        """Records the last request that parked, and all later requests, for this job."""
         self.job = job
         for phase, start, end in self._parked:
             self.recorder.add(phase, start, end, job)
@@ -115,7 +115,7 @@ class Client:
     # Requests.
 
     def _send(self, method: str, path: str, fields: dict, kind: str, body: list) -> int:
-        """Writes head and body, and returns how long they are."""
+        """Writes head and body, and returns their length."""
         parts = [memoryview(b) for b in body if len(b)]
         length = sum(len(b) for b in parts)
         lines = [f"{method} {path} HTTP/1.1", "Host: ipcbench",
@@ -130,7 +130,7 @@ class Client:
         head = "\r\n".join(lines + ["", ""]).encode()
         parts.insert(0, memoryview(head))
         length += len(head)
-        self.recorder.count("wire.sent", length)  # before they go: see driver.Counted
+        self.recorder.count("wire.sent", length)  # before sending, like driver.Counted
         self._within(length)
         while parts:
             self._timed()
@@ -152,7 +152,7 @@ class Client:
                 if parks:
                     self._within(0)
                 first = False
-            self._came(len(more))
+            self._received(len(more))
             text += more
         self._ahead = memoryview(text)[end + 4:]
         lines = text[:end].decode("latin-1").split("\r\n")
@@ -163,12 +163,12 @@ class Client:
         return head
 
     def _begin(self, head: dict[str, str]) -> int:
-        """Returns the status, and notes how long the answer's body is."""
+        """Returns the status, and sets left to the length of the answer's body."""
         version, _, status = head[""].partition(" ")
         code = status[:3]
         length = "0" if code == "204" else head.get("content-length", "")
         if version != "HTTP/1.1" or not code.isdigit() or code < "200":
-            raise Fault(f"{head[''][:80]!r} is no answer")
+            raise Fault(f"{head[''][:80]!r} is not the head of an answer")
         if not digits(length):
             raise Fault(f"answer {status[:80]} without a length")
         self.left = int(length)
@@ -176,7 +176,7 @@ class Client:
         return int(code)
 
     def _refusal(self, status: int, line: str) -> Fault:
-        """What an answer says that is an error."""
+        """The error for an answer whose status is not 2xx."""
         text = line.partition(" ")[2]
         try:
             problem = json.loads(self.body(MOST_PROBLEM))
@@ -184,14 +184,14 @@ class Client:
             if problem.get("missing"):
                 text += f": {len(problem['missing'])} of the tensors are not in the store"
         except (ValueError, KeyError, TypeError):
-            pass  # no error of ours
-        return Refused(status, f"{self._doing}: {text}")
+            pass  # the body is not an error message of ipcbench
+        return Refused(status, f"{self._request}: {text}")
 
     def body(self, most: int) -> bytearray:
         """Reads all of the answer's body, of at most that many bytes."""
         if self.left > most:
             self.close()
-            raise Fault(f"{self._doing}: answer of {self.left} bytes, want {most} at most")
+            raise Fault(f"{self._request}: answer of {self.left} bytes, must be at most {most}")
         return self.read(self.left)
 
     def read(self, n: int) -> bytearray:
@@ -212,39 +212,39 @@ class Client:
                 else:
                     self._timed()
                     n = self._socket.recvmsg_into(parts[:MOST_PARTS])[0]
-                    self._came(n)
+                    self._received(n)
                 self.left -= n
                 advance(parts, n)
         except OSError as e:
             self.close()
-            raise self._named(e) from None
+            raise self._fault(e) from None
         self._ended()
 
     def _ended(self) -> None:
         if not self.left and self.fresh:
             self.close()
 
-    def _came(self, n: int) -> None:
+    def _received(self, n: int) -> None:
         if n == 0:
             raise ConnectionResetError
         self.recorder.count("wire.received", n)
 
-    # Waits. A body may take as long as its bytes, slowly, do.
+    # Timeouts, which allow for the length of bodies.
 
     def _within(self, length: Optional[float]) -> None:
-        """Bounds what follows: by the time for that many bytes, or not at all."""
+        """Sets the deadline for transferring length bytes; without a length, there is none."""
         self._until = None if length is None else time.monotonic() + self.patience + length / PACE
 
     def _timed(self) -> None:
         self._socket.settimeout(self._until and max(0.001, self._until - time.monotonic()))
 
-    def _named(self, e: Exception) -> Fault:
+    def _fault(self, e: Exception) -> Fault:
         text = getattr(e, "strerror", None) or str(e)
         if isinstance(e, (ConnectionResetError, BrokenPipeError)):
             text = "the server has closed the connection"
         elif isinstance(e, socket.timeout):
-            text = f"the server has not gone on for {self.patience:g} s"
-        return Fault(f"{self._doing}: {text}")
+            text = f"the server has made no progress for {self.patience:g} s"
+        return Fault(f"{self._request}: {text}")
 
 
 def advance(parts: list[memoryview], n: int) -> None:
@@ -259,5 +259,5 @@ def advance(parts: list[memoryview], n: int) -> None:
 
 
 def digits(text: str) -> bool:
-    """Whether text is a number, of a size that can be."""
+    """Whether text is a decimal number of fewer than 20 digits."""
     return text.isascii() and text.isdigit() and len(text) < 20

@@ -1,9 +1,9 @@
-"""A user's own training: a function of a module of theirs, called with views of the tensors.
+"""A user's own training: a function of the user's module, called with views of the tensors.
 
     def train(model, update, job): ...
 
-model and update are mappings from the name of a tensor to a numpy array, over the very memory
-that the transport lends. What the function has to do, and what it gets, is in docs/python.md.
+model and update map names of tensors to numpy arrays over the memory that the transport lends.
+docs/python.md describes the function's arguments and duties.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Views(Mapping):
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._arrays:
             some = ", ".join([*list(self._arrays)[:8], *["…"] * (len(self._arrays) > 8)])
-            raise KeyError(f"no tensor {name!r}: want one of {some}")
-        array = self._arrays[name].view()  # whose flags are its own
+            raise KeyError(f"no tensor {name!r}: must be one of {some}")
+        array = self._arrays[name].view()  # a new array, with flags of its own
         array.flags.writeable = self._writable
         return array
 
@@ -54,13 +54,13 @@ class Turn:
     def __init__(self, job: Job, session: Session):
         self.round: int = job.round
         self.client: int = job.client
-        self.weight: float = job.weight  # of the update in the average
+        self.weight: float = job.weight  # the update's weight in the average
         self.device: str = job.device
         self.lane: int = session.lane
         self._job, self._session = job, session
 
     def stopped(self) -> bool:
-        """Whether the session asks for an early end: then return what there is."""
+        """Whether the session asks the function to end early, with the update it has so far."""
         return self._session.stopped(self._job)
 
 
@@ -72,45 +72,45 @@ class Function:
         self._call = load(name)
 
     def __call__(self, job: Job, model: Package, update: Package) -> None:
-        """Has the user's function write the update of a job."""
+        """Calls the user's function, which writes the update of a job."""
         views = Views(model, False), Views(update, True)
         try:
             returned = self._call(*views, Turn(job, self._session))
-        except BaseException as error:  # sys.exit() would end the process without a word
-            raise self._fault(f": {told(error)}") from None
+        except BaseException as error:  # also SystemExit, which would end the process silently
+            raise self._fault(f": {describe(error)}") from None
         if returned is not None:
-            raise self._fault(f" returned a {type(returned).__name__}: want None,"
-                              " and all of update written")
+            raise self._fault(f" returned a {type(returned).__name__}: it must return None"
+                              " and write all of update")
 
     def begin(self, model: Package, update: Package) -> str:
-        """Begins a job that is proved: returns the hash of the model as it came."""
+        """Begins a job of a proved round: marks the update, and returns the model's hash."""
         mark(update)
         return f"{arithmetic.hash(model):016x}"
 
     def end(self, update: Package) -> str:
-        """Returns the hash of the update as it goes, all of which must have been written."""
+        """Ends a proved job: returns the update's hash, or raises a Fault if part is unwritten."""
         for spec, data in zip(update.layout.specs, update.data):
             what = unwritten(spec.dtype, data)
             if what:
                 raise self._fault(f" {what} of tensor {spec.name}:"
-                                  " update holds anything at first, write all of it")
+                                  " write all of update, whose first values are arbitrary")
         return f"{arithmetic.hash(update):016x}"
 
     def _fault(self, text: str) -> Fault:
         return Fault(f"lane {self._session.lane}: {self._name}{text}")
 
 
-# What a proved round fills an update with: floats with a signalling NaN, which no
-# computation yields. Whoever computes with one gets the same as a quiet NaN.
+# In a proved round, updates are first filled with marks. The mark of floats is a signalling NaN,
+# which no computation returns: computing with one returns the same NaN as a quiet one.
 _WORDS = {"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f64": np.uint64}
 _MARKS = {"f16": 0x7DA5, "bf16": 0x7FA5, "f32": 0x7FA5A5A5, "f64": 0x7FF5A5A5A5A5A5A5}
 _QUIET = {"f16": 1 << 9, "bf16": 1 << 6, "f32": 1 << 22, "f64": 1 << 51}
-_OTHER = 0xA5  # each byte of other types
-_BLOCK = 1 << 16  # elements that are looked at at a time
+_OTHER = 0xA5  # the mark in each byte of other types
+_BLOCK = 1 << 16  # elements that are checked at a time
 
 
 def mark(update: Package) -> None:
-    """Fills an update with what tells whether it was written."""
+    """Fills an update with marks, so that unwritten can find unwritten parts."""
     for spec, data in zip(update.layout.specs, update.data):
         if spec.dtype in _MARKS:
             data.view(_WORDS[spec.dtype])[:] = _MARKS[spec.dtype]
@@ -119,8 +119,8 @@ def mark(update: Package) -> None:
 
 
 def unwritten(dtype: str, data: np.ndarray) -> Optional[str]:
-    """What was not done with a marked tensor; None if all was. Of numbers that are no floats it
-    is seen only if the whole tensor, of 8 bytes or more, was left out."""
+    """Describes the mistake if a mark is left in a tensor, and otherwise returns None. If the
+    type is not a float, only a whole unwritten tensor of at least 8 bytes is found."""
     if dtype not in _MARKS:
         left_out = data.nbytes >= 8 and bool((data == _OTHER).all())
         return "has written nothing" if left_out else None
@@ -135,43 +135,43 @@ def unwritten(dtype: str, data: np.ndarray) -> Optional[str]:
 
 
 def load(name: str) -> Callable[..., Any]:
-    """Imports a user's function, as `python -m` would: from the current directory first."""
+    """Imports a user's function, like `python -m` from the current directory first."""
     where, _, what = name.partition(":")
-    os.dup2(2, 1)  # what it prints is for its author, and not for who reads our stdout
-    sys.stdout.reconfigure(line_buffering=True)  # at once: a run that fails shows it
+    os.dup2(2, 1)  # its output goes to stderr, since programs may read ipcbench's stdout
+    sys.stdout.reconfigure(line_buffering=True)  # shows all output even if the run fails
     sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(where)
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name
-        if missing and f"{where}.".startswith(f"{missing}."):  # it, and nothing that it imports
-            raise Fault(f"{name}: no module {missing}: neither in {os.getcwd()}"
-                        f" nor where {sys.executable} looks") from None
-        raise Fault(f"{name}: import {where}: {told(error)}") from None
+        if missing and f"{where}.".startswith(f"{missing}."):  # not a module that it imports
+            raise Fault(f"{name}: no module {missing} in {os.getcwd()}"
+                        f" or the path of {sys.executable}") from None
+        raise Fault(f"{name}: import {where}: {describe(error)}") from None
     module = found
     for part in what.split("."):
         if not hasattr(found, part):
             raise Fault(f"{name}: no {what} in {getattr(module, '__file__', where)}")
         found = getattr(found, part)
     if not callable(found):
-        raise Fault(f"{name} is no function: its type is {type(found).__name__}")
+        raise Fault(f"{name} must be a function, not of type {type(found).__name__}")
     try:
         inspect.signature(found).bind(None, None, None)
     except TypeError as error:
         raise Fault(f"{name} cannot be called as {what}(model, update, job): {error}") from None
     except ValueError:
-        pass  # nobody knows its parameters
+        pass  # its parameters are unknown, as for some functions in C
     return found
 
 
-_LINES, _COLUMNS = 12, 300  # of a traceback
+_LINES, _COLUMNS = 12, 300  # most lines of a traceback, and most characters per line
 
 
-def told(error: BaseException) -> str:
-    """The error and the last lines of its traceback, without the frames of this file, or of
-    what imports modules."""
+def describe(error: BaseException) -> str:
+    """The error and the last lines of its traceback, without frames of this file and of
+    importlib."""
     last = traceback.format_exception_only(type(error), error)[-1].strip()
-    if isinstance(error, SyntaxError):  # which has no frame of the file that it is about
+    if isinstance(error, SyntaxError):  # its traceback has no frame of the faulty file
         last += f" ({error.filename}, line {error.lineno})"
     own = (__file__, importlib.__file__, "<frozen importlib._bootstrap>",
            "<frozen importlib._bootstrap_external>")

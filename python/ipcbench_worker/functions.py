@@ -1,4 +1,4 @@
-"""The worker functions. A maker makes the function of a lane, before the first round."""
+"""The worker functions. A maker makes the function of a lane before the first round."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from . import arithmetic
 from .layout import Package
 from .session import Job, Session
 
-Train = Callable[[Job, Package, Package], None]  # reads the model, and writes all of the update
+Train = Callable[[Job, Package, Package], None]  # reads the model and writes all of the update
 
 
 def stock(config: bytes, session: Session) -> Train:
-    """The function that is measured: docs/arithmetic.md says what it computes."""
+    """The stock worker function, defined in docs/reference/arithmetic.md, and --train-ms."""
     c = json.loads(config)
     seed, burnt = c["seed"], c["train_ms"]
 
@@ -27,7 +27,7 @@ def stock(config: bytes, session: Session) -> Train:
 
 
 def burn(ms: int, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Uses CPU time, not time of the clock: a core that others use too takes longer."""
+    """Uses ms of CPU time, which takes longer by the clock on a shared core."""
     end = time.thread_time_ns() + ms * 1_000_000
     while time.thread_time_ns() < end and not stopped():
         for _ in range(1000):
@@ -35,11 +35,11 @@ def burn(ms: int, stopped: Callable[[], bool] = lambda: False) -> None:
 
 
 def own(config: bytes, session: Session) -> Train:
-    """A function of a user's."""
+    """A user's own function."""
     from .function import Function
 
     return Function(config.decode(), session)
 
 
-# By their name in an assignment.
+# Makers by the function's name in an assignment.
 FUNCS: dict[str, Callable[[bytes, Session], Train]] = {"stock": stock, "train": own}

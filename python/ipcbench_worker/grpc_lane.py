@@ -1,21 +1,20 @@
 """The lanes of grpc-tensor, grpc-batch and grpc-stream, with grpcio.
 
-transports/batched/federation.proto is the protocol, and transports/batched the worker in
-Go that this one does the same as.
+transports/batched/federation.proto defines the protocol. Package transports/batched has the
+worker in Go, which behaves the same.
 
-With marshal=generated, protobuf's objects hold what travels: that is what users of generated
-code pay. With marshal=inplace generated code reads and writes all but the data of tensors,
-which goes past it. gRPC's windows and buffers are its own in both: of its options none that was
-tried gained anything.
+With marshal=generated, protobuf objects hold whole messages, at the cost that users of generated
+code pay. With marshal=inplace, generated code handles everything except tensor data. gRPC's
+windows and buffers keep their defaults in both, because no option that was tried gained anything.
 
-Copies of a tensor, in this process: grpcio makes three of what comes (a piece for every
-slice, a bytearray of those, bytes of that), and one of what goes. To that come ours, which
-are counted: one into place, and one to make a message of pieces. marshal=generated adds two
-each way: the object's own, and the bytes that Python is given of it.
+Copies of a tensor in this process: grpcio makes three when receiving (a piece per slice, a
+bytearray of the pieces, bytes of the bytearray) and one when sending. The code here makes one of
+each, which are counted: into the tensor's place, and from pieces to a message. marshal=generated
+adds two each way: the protobuf object's own, and the bytes object that Python gets from it.
 
-grpcio's sockets are out of reach, so wire.sent and wire.received count messages with their
-prefix of 5 bytes, and not HTTP/2's frames around those, which are below 0.1 % of a model. What
-it costs to connect, with conn=per-call, is a part of the call.
+grpcio's sockets are not accessible. wire.sent and wire.received therefore count messages with
+their prefix of 5 bytes, without HTTP/2 frames, which are below 0.1 % of a model. With
+conn=per-call, the time to connect is part of the call.
 """
 
 from __future__ import annotations
@@ -41,28 +40,28 @@ FETCH = {
 }
 MODEL, UPDATE = "model", "trained"  # tags of tensors
 
-PARK = 3600.0  # seconds that a request for a task may wait: the lane asks again then
-LEAVE = 1.0  # seconds that the last call may take
-ATTEMPTS, FIRST_WAIT, LONGEST_WAIT = 8, 0.02, 2.0  # of a call whose connection broke, seconds
+PARK = 3600.0  # seconds that a request for a task waits before the lane asks again
+LEAVE = 1.0  # most seconds of the last call
+ATTEMPTS, FIRST_WAIT, LONGEST_WAIT = 8, 0.02, 2.0  # if a call's connection breaks; in seconds
 
 MOST = (1 << 31) - 1  # bytes of a protobuf message
-HEADER_ROOM = 4 << 10  # what a message may hold beside tensors
-FRAME, PREFIX = 16 << 10, 5  # bytes: of HTTP/2, and before each of gRPC's messages
+HEADER_ROOM = 4 << 10  # bytes reserved in a message for all fields except tensors
+FRAME, PREFIX = 16 << 10, 5  # bytes of an HTTP/2 frame, and of gRPC's prefix to a message
 
 
 class CallError(Fault):
-    """A call that has failed for good."""
+    """A failed call that is not repeated any more."""
 
     def __init__(self, method: str, error: grpc.RpcError, attempts: int, limit: float):
         self.code = error.code()
-        said = "" if attempts == 1 else f"{attempts} attempts: "
+        prefix = "" if attempts == 1 else f"{attempts} attempts: "
         if self.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            said += f"no answer within {limit:g} s: "
-        super().__init__(f"{method}: {said}{self.code.name}: {error.details()}")
+            prefix += f"no answer within {limit:g} s: "
+        super().__init__(f"{method}: {prefix}{self.code.name}: {error.details()}")
 
 
 class Lane:
-    calls = True  # whether ping has a meaning
+    calls = True  # the transport makes calls, so ping can time an empty one
 
     def __init__(self, session: Session):
         self.session, self.recorder, s = session, session.recorder, session.settings
@@ -80,22 +79,22 @@ class Lane:
         me = f"lane-{session.lane}"
         self.header = pb.MessageHeader(sender=me, receiver="aggregator", federation_id=federation)
         self.reply = pb.MessageHeader(sender="aggregator", receiver=me, federation_id=federation)
-        self.channel: Optional[grpc.Channel] = None  # none if every call has its own
-        # With the last channel gRPC ends all its threads, for which it may wait 10 s. This one,
-        # which never connects, is there until the process ends.
+        self.channel: Optional[grpc.Channel] = None  # None if every call has its own
+        # With its last channel gRPC ends all its threads, which can take 10 s. This channel never
+        # connects, and exists until the process ends.
         self.last = grpc.insecure_channel(self.target)
 
         self.down, self.up = Catalog(session.down, MODEL), Catalog(session.up, UPDATE)
         self.model, self.update = Package.touched(session.down), Package.touched(session.up)
         self.specs = [pb.TensorSpec(name=s.name, tags=[MODEL], require_lossless=True)
                       for s in session.down.specs]
-        # What the model's memory holds: tensors of one client and one version of the model.
+        # Whether the model's memory holds each tensor, and for which client and model version.
         self.local = [False] * len(session.down)
         self.holds: tuple[int, int] = (-1, 0)
         self.job: Optional[Job] = None
         self.task: Optional[pb.Task] = None
 
-    # What the session calls.
+    # Methods that the session calls.
 
     def dial(self) -> None:
         if not self.per_call:
@@ -121,7 +120,7 @@ class Lane:
         if answer.quit:
             return None
         if not answer.HasField("task"):
-            raise Fault("GetTasks: an answer without a task")
+            raise Fault("GetTasks: answer without a task")
         t = self.task = answer.task
         self.job = Job(t.round, t.client, t.weight, t.device, t.config, t.timed)
         self.recorder.add("wait", start, now(), self.job)
@@ -135,7 +134,7 @@ class Lane:
         return self.job, self.model
 
     def reserve(self) -> Package:
-        self.update.receipt = b""  # that of an update before
+        self.update.receipt = b""  # had the previous update's receipt
         return self.update
 
     def submit(self, package: Package) -> None:
@@ -148,7 +147,7 @@ class Lane:
                 request = pb.LeaveRequest(header=self.header, cause=cause)
                 self._unary("Leave", request, pb.LeaveResponse, LEAVE, attempts=1)
             except CallError:
-                pass  # a server that is gone needs no goodbye
+                pass  # the server is gone
         if self.channel is not None:
             self.channel.close()
 
@@ -157,9 +156,9 @@ class Lane:
     def _connect(self) -> grpc.Channel:
         options = [
             ("grpc.default_authority", "aggregator"),
-            ("grpc.use_local_subchannel_pool", 1),  # or channels share a connection
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise channels share a connection
             ("grpc.enable_http_proxy", 0),
-            ("grpc.enable_retries", 0),  # they are counted, here
+            ("grpc.enable_retries", 0),  # _call repeats calls itself, and counts that
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", int(1000 * LONGEST_WAIT)),
             ("grpc.max_receive_message_length", min(self.limit + RECEIPT, MOST)),
@@ -170,7 +169,7 @@ class Lane:
 
     def _call(self, method: str, do: Callable, limit: Optional[float] = None,
               attempts: int = ATTEMPTS):
-        """Makes a call, do(channel, timeout), and makes it again if the connection broke."""
+        """Makes a call, do(channel, timeout), and repeats it if the connection broke."""
         limit = limit or self.deadline
         until, wait = time.monotonic() + limit, FIRST_WAIT
         for n in range(1, attempts + 1):
@@ -206,17 +205,17 @@ class Lane:
 
     def _check(self, header: pb.MessageHeader) -> None:
         if header != self.reply:
-            raise Fault(f"an answer with header {one_line(header)}, want {one_line(self.reply)}")
+            raise Fault(f"answer with header {one_line(header)}, must be {one_line(self.reply)}")
 
     # Down.
 
     def _fetch(self) -> None:
-        """Brings the model, but for what is local: what came before a connection broke, and
-        with cache=on what the same client has of the same model."""
-        whose = (self.job.client, self.task.model_version)
-        if not self.cache or self.holds != whose:
+        """Fetches the model's tensors except those that are local: received before a connection
+        broke or, with cache=on, fetched before for the same client and model version."""
+        key = (self.job.client, self.task.model_version)
+        if not self.cache or self.holds != key:
             self.local = [False] * len(self.local)
-        self.holds = whose
+        self.holds = key
         cached = sum(self.local)
         self.recorder.count("cache.hits", cached)
         tally, want = Tally(self.recorder), self._missing()
@@ -233,7 +232,7 @@ class Lane:
         return [i for i, here in enumerate(self.local) if not here]
 
     def _runs(self, want: list[int]) -> Iterator[list[int]]:
-        """What is asked for in one call: a tensor, what fits into a message, or all."""
+        """Yields the tensors to request in each call: one, as many as fit in a message, or all."""
         if self.fetch == FETCH["grpc-tensor"]:
             yield from ([i] for i in want)
             return
@@ -253,17 +252,17 @@ class Lane:
             yield run
 
     def _take(self, channel, run: list[int], tally: Tally, left: float) -> None:
-        round, whose = self.task.round, {"header": self.header, "client": self.task.client}
+        round, common = self.task.round, {"header": self.header, "client": self.task.client}
         if self.fetch == FETCH["grpc-stream"]:
-            run = self._missing()  # of a stream that broke, the rest
+            run = self._missing()  # if a stream broke, the rest of its tensors
         for i in run:
             self.specs[i].round = round
         specs = [self.specs[i] for i in run]
         into, start = Assembly(self, run), now()
         if self.fetch == FETCH["grpc-tensor"]:
-            request = pb.GetAggregatedTensorRequest(**whose, spec=specs[0])
+            request = pb.GetAggregatedTensorRequest(**common, spec=specs[0])
         else:
-            request = pb.GetAggregatedTensorsRequest(**whose, specs=specs)
+            request = pb.GetAggregatedTensorsRequest(**common, specs=specs)
         if self.fetch == FETCH["grpc-stream"]:
             request = request.SerializeToString()
             self.recorder.count("wire.sent", PREFIX + len(request))
@@ -282,8 +281,8 @@ class Lane:
     # Up.
 
     def _report(self, package: Package, n: int) -> None:
-        """Sends one report of the task in hand. The last one carries the update."""
-        out = False  # all of it was sent once
+        """Sends report n of the current task. The last report contains the update."""
+        out = False  # the whole report was sent at least once
         t, method = self.task, "SendLocalTaskResults"
         results = pb.TaskResults(task_id=t.id, round=t.round, client=t.client, report=n,
                                  reports=self.reports, receipt=package.receipt)
@@ -304,7 +303,7 @@ class Lane:
                     yield message
                     tally.lap("send", start)
                     first, start = {}, now()
-                if not out:  # not when the answer is in: the round may be over then
+                if not out:  # before the answer, after which the round may be over
                     self.recorder.count("calls." + method, 1)
                 out, done[0] = True, now()
 
@@ -313,7 +312,7 @@ class Lane:
                     chunks(), timeout=timeout, metadata=self.metadata)
             except grpc.RpcError as e:
                 if again and refused_as(e, b"DUPLICATE_RESULTS"):
-                    return None  # the answer alone was lost
+                    return None  # the report arrived before, and only its answer was lost
                 raise
             tally.lap("wait", done[0])
             tally.record(self.job)
@@ -325,19 +324,19 @@ class Lane:
             self._check(decoded(method, pb.SendLocalTaskResultsResponse, answer).header)
 
     def _chunks(self, package: Optional[Package]) -> Iterator[list[Piece]]:
-        """Cuts tensors into the pieces of messages, of which each has as many bytes of tensors
-        as the setting chunk says but the last. Names and shapes count apart."""
-        ready, room, beside = [], self.chunk, max(self.chunk // 4, FRAME)
+        """Cuts tensors into pieces, and yields the pieces of each message. A message is full with
+        chunk bytes of tensor data, or with a quarter of that, at least FRAME, for the rest."""
+        ready, room, extra = [], self.chunk, max(self.chunk // 4, FRAME)
         for i, data in enumerate(package.data if package else []):
             data, at = memoryview(data), 0
             while True:
-                if beside <= 0 or room == 0 and at < len(data):
+                if extra <= 0 or room == 0 and at < len(data):
                     yield ready
-                    ready, room, beside = [], self.chunk, max(self.chunk // 4, FRAME)
+                    ready, room, extra = [], self.chunk, max(self.chunk // 4, FRAME)
                 piece = data[at:at + room]
                 named = self.up(i, self.task.round, at)
                 ready.append((named, piece))
-                beside -= named.ByteSize() + field(len(piece)) - len(piece)
+                extra -= named.ByteSize() + field(len(piece)) - len(piece)
                 room -= len(piece)
                 at += len(piece)
                 if at == len(data):
@@ -345,12 +344,12 @@ class Lane:
         yield ready
 
 class Assembly:
-    """Puts tensors, whole or in pieces, into their places in the model, and takes nothing
-    that was not expected next."""
+    """Copies tensors, whole or in pieces, to their places in the model. Any piece except the
+    expected next one is a Fault."""
 
     def __init__(self, lane: Lane, order: list[int]):
         self.lane, self.order = lane, order
-        self.begun, self.count, self.got = False, 0, 0  # got: bytes of the next tensor
+        self.begun, self.count, self.got = False, 0, 0  # whole tensors, bytes of the next one
 
     def message(self, message: bytes, tally: Tally) -> None:
         start = now()
@@ -372,7 +371,7 @@ class Assembly:
         place, end = lane.model.data[i], self.got + len(data)
         if end > len(place):
             raise Fault(f"tensor {named.name!r}: {len(data)} bytes from {self.got} on,"
-                        f" it has {len(place)}")
+                        f" but it has {len(place)}")
         memoryview(place)[self.got:end] = data
         lane.recorder.count("copied", len(data))
         self.got = end
@@ -383,11 +382,11 @@ class Assembly:
     def finish(self) -> None:
         if self.count < len(self.order):
             s = self.lane.session.down.specs[self.order[self.count]]
-            raise Fault(f"{self.count} of {len(self.order)} tensors came, and {self.got} of"
+            raise Fault(f"{self.count} of {len(self.order)} tensors arrived, and {self.got} of"
                          f" {s.nbytes} bytes of {s.name!r}")
 
 
 def refused_as(error: grpc.RpcError, reason: bytes) -> bool:
-    """Whether a call was refused for that reason, which travels beside the status."""
-    beside = dict(error.trailing_metadata() or ())
-    return reason in beside.get("grpc-status-details-bin", b"")
+    """Whether the server rejected a call for that reason, which is in the trailing metadata."""
+    metadata = dict(error.trailing_metadata() or ())
+    return reason in metadata.get("grpc-status-details-bin", b"")

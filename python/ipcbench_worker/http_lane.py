@@ -1,7 +1,7 @@
-"""The lanes of http and http-shm: package transports/http says what they speak.
+"""The lanes of http and http-shm; package transports/http documents the protocol.
 
-A tensor is read from the socket to its place, and written from it. With http-shm a model is
-read, and an update written, in the server's own memory: see http_shared.py.
+Tensors are received from the socket into their places, and sent from there. With http-shm, the
+model is read and the update written in memory that the server shares: see http_shared.py.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .wire import RECEIPT, now, size
 
 GONE = 410  # the session is over
 MOST_IDS = 1 << 16  # in one batch
-CAUSE = 1000  # bytes of why a lane is given up
-ENTRY = 256  # bytes of a cached tensor beside its id and data
+CAUSE = 1000  # most bytes of the cause sent when a lane is given up
+ENTRY = 256  # bytes counted for each cached tensor in addition to its id and data
 
 
 class Lane:
-    calls = True  # whether ping has a meaning
+    calls = True  # the transport makes calls, so ping can time an empty one
 
     def __init__(self, session: Session):
         s, self.session, self.recorder = session.settings, session, session.recorder
@@ -37,14 +37,14 @@ class Lane:
         self.down, self.up = Manifest(session.down), Manifest(session.up)
         self.path = f"lanes/{session.lane}"
         self.shared: Optional[Shared] = None
-        self._model = self._update = None  # memory for what is not shared, made when it is needed
+        self._model = self._update = None  # memory for tensors that are not shared, if needed
         self.job: Optional[Job] = None
-        self.handle = ""  # of its update, if it lies in the lane's slab
+        self.handle = ""  # of the job's update, if it is in the lane's slab
 
-    # What the session calls.
+    # Methods that the session calls.
 
     def dial(self) -> None:
-        """Takes the lane, and proves to the server that this process is local, if it is."""
+        """Joins the session as this lane, and proves to the server that it is local, if it is."""
         down, up = self.session.down.digest, self.session.up.digest
         answer = self._json("POST", f"{self.path}?down={down:x}&up={up:x}", "join")
         self.shared = Shared(self.session, answer if self.session.transport == "http-shm" else {})
@@ -55,8 +55,8 @@ class Lane:
                     self.model()
                 return
             except Refused:
-                self.shared.give_up()  # the server looks at other memory: this is not local
-        self.model(), self.update()  # not before it is known that they are needed
+                self.shared.give_up()  # the server did not find the challenge: it is not local
+        self.model(), self.update()  # allocates both, since a lane that is not local needs them
 
     def ping(self) -> None:
         self._do("GET", "ping", "ping")
@@ -72,7 +72,7 @@ class Lane:
         try:
             name, self.handle = a["model"], a.get("update", "")
             if not re.fullmatch("[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-                raise ValueError(f"a model called {name[:100]!r}")
+                raise ValueError(f"invalid model name {name[:100]!r}")
             config, receipt = b64decode(a.get("config") or ""), b64decode(a.get("receipt") or "")
             job = Job(int(a["round"]), int(a["client"]), float(a["weight"]),
                       str(a.get("device", "")), config, bool(a.get("timed")))
@@ -97,7 +97,7 @@ class Lane:
 
     def reserve(self) -> Package:
         package = self.shared.update(self.handle) if self.handle else self.update()
-        package.receipt = b""  # that of an update before
+        package.receipt = b""  # had the previous update's receipt
         return package
 
     def submit(self, package: Package) -> None:
@@ -105,7 +105,7 @@ class Lane:
         fields = {"Job-Round": self.job.round, "Job-Client": self.job.client,
                   "Cache-Tensors": len(self.cache.tensors), "Cache-Bytes": self.cache.bytes}
         if len(package.receipt) > RECEIPT:
-            raise Fault(f"receipt of {len(package.receipt)} bytes, want {RECEIPT} at most")
+            raise Fault(f"receipt of {len(package.receipt)} bytes, must be at most {RECEIPT}")
         if self.json:
             start = now()
             body = [as_json({"receipt": base64(package.receipt),
@@ -128,12 +128,12 @@ class Lane:
             try:
                 self._do("DELETE", f"{self.path}?cause={why}", "leave")
             except Fault:
-                pass  # a server that is gone needs no goodbye
+                pass  # the server is gone
         self.client.close()
         if self.shared is not None:
             self.shared.close()
 
-    # Memory of the lane's own.
+    # The lane's own memory.
 
     def model(self) -> Package:
         if self._model is None:
@@ -162,7 +162,7 @@ class Lane:
     # Tensors from the store.
 
     def _fetch(self, model: str, which: list[int], to: Package) -> list[int]:
-        """Brings tensors of a model to their places, and returns which were not cached."""
+        """Fetches tensors of a model into their places; returns the ones that were not cached."""
         which = [i for i in which if not self.cache.get(f"{model}.{i}", to.data[i])]
         for at in range(0, len(which), self.batch):
             some = which[at:at + self.batch]
@@ -180,11 +180,11 @@ class Lane:
         head = self._do("POST", "batch", "batch", {}, TEXT, [body])
         start, count, table = now(), head.get("tensor-count"), head.get("table-bytes", "")
         if count != str(len(which)):
-            raise Fault(f"the answer to a batch has {str(count)[:20]} tensors, want {len(which)}")
+            raise Fault(f"the answer to a batch has {str(count)[:20]} tensors, must be {len(which)}")
         n, want = self.client.left, sum(self.session.down.sizes[i] for i in which)
         if not digits(table) or int(table) > 2 * len(self.down.text) or int(table) != n - want:
             raise Fault(f"the answer to a batch has {n} bytes with a table of {table[:20]!r},"
-                        f" want {want} and a table")
+                        f" must be {want} and a table")
         self.down.check(which, self.client.read(int(table)))
         self.client.into([memoryview(to.data[i]) for i in which])
         self.recorder.add("read", start, now(), self.job)
@@ -196,13 +196,13 @@ class Lane:
         start = now()
         tensors = parsed("batch", text, list)
         if len(tensors) != len(which):
-            raise Fault(f"the answer to a batch has {len(tensors)} tensors, want {len(which)}")
+            raise Fault(f"the answer to a batch has {len(tensors)} tensors, must be {len(which)}")
         for i, t in zip(which, tensors):
             try:
                 data = b64decode(t.pop("data"), validate=True)
                 same = t.pop("type") == "tensor"
             except (KeyError, ValueError, TypeError, AttributeError):
-                raise Fault(f"tensor {self.down.named(i)}: no tensor in JSON came") from None
+                raise Fault(f"tensor {self.down.named(i)}: malformed tensor in JSON") from None
             self.down.expect(i, {**t, "bytes": len(data)} if same else t)
             memoryview(to.data[i])[:] = data
         self.recorder.count("copied", want)
@@ -210,7 +210,7 @@ class Lane:
 
 
 class Manifest:
-    """What is said of the tensors of a layout: a line of JSON each."""
+    """Descriptions of a layout's tensors, one line of JSON per tensor."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -220,17 +220,17 @@ class Manifest:
         self.text = b"".join(line + b"\n" for line in self.lines)
 
     def check(self, which: list[int], text: bytearray) -> None:
-        """Checks the lines that came of tensors."""
+        """Checks the received description of these tensors."""
         lines = bytes(text).split(b"\n")
         if len(lines) != len(which) + 1 or lines.pop():
-            raise Fault(f"a table of {len(lines) - 1} tensors, want {len(which)}")
+            raise Fault(f"a table of {len(lines) - 1} tensors, must be {len(which)}")
         for i, line in zip(which, lines):
             if line != self.lines[i]:
                 self.expect(i, parsed("table", line, dict))
 
     def expect(self, i: int, got: dict) -> None:
         if got != self.all[i]:
-            raise Fault(f"tensor {self.named(i)} is {str(got)[:200]}, want {self.all[i]}")
+            raise Fault(f"tensor {self.named(i)} is {str(got)[:200]}, must be {self.all[i]}")
 
     def named(self, i: int) -> str:
         return f"{i} ({self.layout.specs[i].name})"
@@ -241,8 +241,8 @@ class Manifest:
 
 
 class Cache:
-    """Keeps the tensors that a worker fetched, each for one client. It is bounded, and the
-    oldest go first. Without a limit there is no room: it stays empty."""
+    """Keeps tensors that the lane fetched, each for one client, in at most limit bytes. The oldest
+    are dropped first. With a limit of 0 it stays empty."""
 
     def __init__(self, lane: Lane, limit: int):
         self.lane, self.limit, self.bytes = lane, limit, 0
@@ -293,5 +293,5 @@ def parsed(what: str, text, kind: type):
     except ValueError:
         value = None
     if not isinstance(value, kind):
-        raise Fault(f"{what}: {bytes(text[:80])!r} is no JSON that was expected")
+        raise Fault(f"{what}: {bytes(text[:80])!r} is not a JSON {kind.__name__}")
     return value

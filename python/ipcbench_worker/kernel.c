@@ -1,8 +1,9 @@
-// The loops over words of arithmetic.py, for where there is a compiler. docs/arithmetic.md
-// defines them. Built with: cc -O3 -march=native -falign-loops=64 -shared -fPIC -o kernel.so kernel.c
+// The loops of arithmetic.py over words of 8 bytes, used if there is a C compiler.
+// docs/reference/arithmetic.md defines them.
+// Built with: cc -O3 -march=native -falign-loops=64 -shared -fPIC -o kernel.so kernel.c
 
-// No product may be fused with a sum, which would change the last bit. Else the compiler makes
-// what it can: Go's loops have vectors too, and begin at multiples of 64 bytes.
+// The compiler must not fuse products with sums, because that changes the last bit. Other
+// optimizations are allowed: Go's loops also use vectors and begin at multiples of 64 bytes.
 #ifndef __clang__
 #pragma GCC optimize("fp-contract=off")
 #else
@@ -15,12 +16,12 @@
 
 #define GOLDEN 0x9e3779b97f4a7c15u
 
-// Tensors lie where a transport has put them.
+// A transport can place tensors at any address, so these types have no alignment.
 typedef uint64_t __attribute__((aligned(1), may_alias)) word64;
 typedef float __attribute__((aligned(1), may_alias)) float32;
 typedef double __attribute__((aligned(1), may_alias)) float64;
 
-// What becomes of the product of a place and GOLDEN. That of the next place is GOLDEN more.
+// word returns a word of a stream: of stream s, word i is word((s + i) * GOLDEN).
 static inline uint64_t word(uint64_t product) { return product ^ product >> 32; }
 
 static inline uint64_t scatter(uint64_t h) {
@@ -38,8 +39,8 @@ static uint64_t rest_of(const char *data, uint64_t size) {
 	return w;
 }
 
-// change writes n tensors: words of from, or of bases where there is no from, exclusive-or'ed
-// with those of a stream, which key and the tensor choose, and outer unless it is 0.
+// change writes n tensors: words of from, or bases if from is NULL, XORed with masked words of
+// a stream, which depends on key, the tensor's index and, unless it is 0, outer.
 void change(uint64_t n, char **to, char **from, const uint64_t *sizes, const uint64_t *masks, const uint64_t *bases, uint64_t key, uint64_t outer) {
 	for (uint64_t t = 0; t < n; t++) {
 		uint64_t mask = masks[t], base = bases[t], s = mix(key, t), words = sizes[t] / 8;

@@ -1,4 +1,4 @@
-"""What a model is made of: names, data types and shapes, and the memory of its tensors."""
+"""Layouts (names, data types and shapes of a model's tensors) and the memory of tensors."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Iterable, Mapping, Optional
 
 import numpy as np
 
-ALIGN = 64  # of every tensor in a block of memory: one cache line
+ALIGN = 64  # bytes, one cache line: alignment of tensors in a block
 
 
 @dataclass(frozen=True)
 class DType:
-    code: int  # in a layout's digest
+    code: int  # the type's number in a layout's digest
     numpy: np.dtype
     mask: int  # bits of an element that may change freely
-    base: int  # bits that make a float of them, from 1 to 2
+    base: int  # bits to OR with these, so that floats are in [1, 2)
 
     @property
     def size(self) -> int:
         return self.numpy.itemsize
 
     def word(self, bits: int) -> int:
-        """These bits of an element, repeated over a word of 8 bytes."""
+        """The bits of an element, repeated to fill a word of 8 bytes."""
         return int.from_bytes(bits.to_bytes(self.size, "little") * (8 // self.size), "little")
 
 
-# numpy has no bf16: its words are shown as they are.
+# numpy has no bf16, so its elements are uint16 there.
 DTYPES = {
     "f16": DType(1, np.dtype("<f2"), 0x03FF, 0x3C00),
     "bf16": DType(2, np.dtype("<u2"), 0x007F, 0x3F80),
@@ -74,19 +74,19 @@ class Layout:
         self.sizes = [s.nbytes for s in self.specs]
         self.nbytes = sum(self.sizes)  # without padding
         self.offsets: list[int] = []  # in one block of memory, multiples of ALIGN
-        self.size = 0  # of that block
+        self.size = 0  # bytes of that block
         for n in self.sizes:
             self.offsets.append(self.size)
             self.size += -(-n // ALIGN) * ALIGN
-        self.extent = max(self.size, ALIGN)  # in a memory that packages share: none is nowhere
+        self.extent = max(self.size, ALIGN)  # bytes per package in shared memory, never 0
 
     @classmethod
     def of(cls, tensors: Iterable[Mapping]) -> Layout:
-        """The layout of tensors as an order or an assignment has them."""
+        """The layout of the tensors in an order or an assignment."""
         specs = []
         for t in tensors:
             if t.get("var"):
-                raise ValueError(f"tensor {t['name']!r} has a length that varies: not in Python")
+                raise ValueError(f"tensor {t['name']!r}: varying lengths are not supported")
             if t["dtype"] not in DTYPES:
                 raise ValueError(f"tensor {t['name']!r}: unknown dtype {t['dtype']!r}")
             specs.append(Spec(t["name"], t["dtype"], tuple(t.get("shape") or ())))
@@ -102,8 +102,8 @@ class Layout:
 
     @cached_property
     def digest(self) -> int:
-        """A hash of all names, data types and shapes, by which two ends know that they agree."""
-        import xxhash  # the workers of reference rows do without
+        """A hash of all names, data types and shapes, which the ends of a session compare."""
+        import xxhash  # here, because workers of reference rows do not need it
 
         text = bytearray()
         for s in self.specs:
@@ -113,7 +113,7 @@ class Layout:
                 text += uvarint(n)
         return xxhash.xxh3_64_intdigest(bytes(text))
 
-    # What the kernel takes, an entry a tensor.
+    # Arguments of the kernel, with one entry per tensor.
 
     @cached_property
     def masks(self) -> ctypes.Array:
@@ -150,28 +150,28 @@ def uvarint(n: int) -> bytes:
 
 
 class Package:
-    """The tensors of one model or update: for each a view of bytes, wherever they lie."""
+    """The tensors of one model or update: a view of each tensor's bytes, at any addresses."""
 
     def __init__(self, layout: Layout, data: list[np.ndarray]):
         self.layout, self.data, self.receipt = layout, data, b""
 
     @classmethod
     def over(cls, layout: Layout, block) -> Package:
-        """A package in a block of memory with layout.size bytes, which it shares."""
+        """A package in an existing block of layout.size bytes, which is not copied."""
         block = np.frombuffer(block, np.uint8, layout.size)
         places = zip(layout.offsets, layout.sizes)
         return cls(layout, [block[at:at + n] for at, n in places])
 
     @classmethod
     def alloc(cls, layout: Layout) -> Package:
-        """A package in memory of its own: in pages as Go has them, where numpy would ask for
-        huge ones and a training take a tenth less."""
+        """A package in new memory, with ordinary pages like Go's. numpy would request huge pages,
+        and a training would take a tenth less time."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         return cls.over(layout, mmap.mmap(-1, max(1, layout.size), flags))
 
     @classmethod
     def touched(cls, layout: Layout) -> Package:
-        """The same, in memory that no round has to touch first."""
+        """The same, with all pages touched, so that rounds need not do it."""
         package = cls.alloc(layout)
         for data in package.data:
             data.fill(0)
@@ -179,7 +179,7 @@ class Package:
 
     @classmethod
     def of(cls, layout: Layout, arrays: Iterable[np.ndarray]) -> Package:
-        """A package of contiguous arrays of any shape and type, which it shares."""
+        """A package of contiguous arrays of any shape and type, which are not copied."""
         return cls(layout, [a.reshape(-1).view(np.uint8) for a in arrays])
 
     def view(self, i: int) -> np.ndarray:
@@ -194,20 +194,20 @@ class Package:
 
     @cached_property
     def addresses(self) -> ctypes.Array:
-        """Where the tensors lie, for the kernel."""
+        """The tensors' addresses, for the kernel."""
         return words(map(address, self.data))
 
 
 def layout_of(tensors: Optional[Iterable[Mapping]], otherwise: Layout) -> Layout:
-    """The layout of updates: the model's own, unless there is another one."""
+    """The layout of updates: the model's, otherwise, unless tensors describe another one."""
     layout = Layout.of(tensors) if tensors else otherwise
     return otherwise if layout == otherwise else layout
 
 
-POPULATE = getattr(mmap, "MAP_POPULATE", 0x8000)  # since Python 3.10: no later access faults
+POPULATE = getattr(mmap, "MAP_POPULATE", 0x8000)  # has a name since Python 3.10; avoids page faults
 
 
 def shared(fd: int, size: int, write: bool) -> mmap.mmap:
-    """The memory behind a descriptor, which may be closed then."""
+    """Maps the file of a descriptor, which can be closed afterwards."""
     access = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
     return mmap.mmap(fd, size, mmap.MAP_SHARED | POPULATE, access)

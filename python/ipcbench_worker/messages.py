@@ -1,5 +1,5 @@
-"""Messages that hold tensors, as federation.proto has them. With generated=True generated code
-makes and reads all of them; otherwise the data of tensors goes past it."""
+"""Messages with tensors, as federation.proto defines them. With generated=True, generated code
+writes and reads whole messages; otherwise it handles everything except tensor data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from . import federation_pb2 as pb
 from .layout import Layout, uvarint
 from .session import Fault
 
-Piece = tuple[pb.NamedTensor, memoryview]  # what is said of a tensor, or of a part, and its data
+Piece = tuple[pb.NamedTensor, memoryview]  # a tensor or a part of one: description and data
 
-# Tags of fields that hold bytes: tensors of a message, and data of a tensor.
+# Tags of two fields: tensors of a message, and data of a tensor.
 TENSORS, DATA = b"\x1a", b"\x52"
 
 
 class Catalog:
-    """What is said of the tensors of a layout, which all have one tag."""
+    """Makes the descriptions of a layout's tensors, which all have one tag."""
 
     def __init__(self, layout: Layout, tag: str):
         self.layout, self.tag = layout, tag
@@ -29,19 +29,19 @@ class Catalog:
                               tags=[self.tag], lossless=True, offset=offset)
 
     def room(self, i: int) -> int:
-        """The bytes that a whole tensor takes in a message, at most."""
+        """The most bytes that whole tensor i needs in a message."""
         n = self.layout.sizes[i]
         return field(field(n) + self(i, -1).ByteSize())
 
 
 def field(n: int) -> int:
-    """The bytes of a protobuf field that holds n, with the tag and the length before it."""
+    """The size of a protobuf field of n bytes with its tag and length, or 0 if n is 0."""
     return n and 1 + len(uvarint(n)) + n
 
 
 def written(first: dict, pieces: list[Piece], generated: bool) -> bytes:
-    """A message of these pieces: the bytes that generated code makes. first is what else is in
-    the first one of a stream."""
+    """A message of these pieces, the same bytes in both ways. first has the other fields, which
+    only the first message of a stream has."""
     message = pb.TensorChunk(**first)
     if generated:
         for named, data in pieces:
@@ -50,15 +50,15 @@ def written(first: dict, pieces: list[Piece], generated: bool) -> bytes:
         return message.SerializeToString()
     parts = [message.SerializeToString()]
     for named, data in pieces:
-        said = named.SerializeToString()
-        parts += [TENSORS, uvarint(len(said) + field(len(data))), said]
+        description = named.SerializeToString()
+        parts += [TENSORS, uvarint(len(description) + field(len(data))), description]
         if len(data):
             parts += [DATA, uvarint(len(data)), data]
     return b"".join(parts)
 
 
 def read(message: bytes, generated: bool) -> tuple[pb.MessageHeader, list[Piece]]:
-    """The header of a message, and its pieces."""
+    """The header and the pieces of a message."""
     if not generated:
         return opened(message)
     m, pieces = decoded("a message with tensors", pb.TensorChunk, message), []
@@ -70,28 +70,28 @@ def read(message: bytes, generated: bool) -> tuple[pb.MessageHeader, list[Piece]
 
 
 def opened(message: bytes) -> tuple[pb.MessageHeader, list[Piece]]:
-    """Reads a message, and leaves the data where it is."""
+    """Reads a message without copying tensor data."""
     view, head, pieces = memoryview(message), [], []
     try:
         for tag, start, at, end in fields(message, 0, len(message)):
             if tag != TENSORS[0]:
                 head.append(view[start:end])
                 continue
-            said, data = [], b""
+            description, data = [], b""
             for tag, start, at, stop in fields(message, at, end):
                 if tag == DATA[0]:
                     data = view[at:stop]
                 else:
-                    said.append(view[start:stop])
-            pieces.append((pb.NamedTensor.FromString(b"".join(said)), data))
+                    description.append(view[start:stop])
+            pieces.append((pb.NamedTensor.FromString(b"".join(description)), data))
         return pb.TensorChunk.FromString(b"".join(head)).header, pieces
     except (DecodeError, IndexError):
         raise Fault("a message with tensors is malformed") from None
 
 
 def fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Of each field of a message its tag, where it starts, where what it holds starts, and
-    where it ends."""
+    """Yields, for each field of message[at:end], its tag and three offsets: of the field, of its
+    value and of its end."""
     while at < end:
         start = at
         tag, at = varint(message, at)
@@ -110,7 +110,7 @@ def fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number there, and where it ends."""
+    """The number at this offset, and the offset of its end."""
     n = shift = 0
     while shift < 64:
         byte = message[at]
@@ -126,17 +126,17 @@ def decoded(what: str, kind, message: bytes):
     try:
         return kind.FromString(message)
     except DecodeError:
-        raise Fault(f"{what}: no {kind.__name__}") from None
+        raise Fault(f"{what}: not a {kind.__name__}") from None
 
 
 def difference(got: pb.NamedTensor, want: pb.NamedTensor) -> str:
-    """The first thing in which a tensor that came is not what was asked for."""
+    """Describes the first field in which a received tensor differs from the requested one."""
     for f in want.DESCRIPTOR.fields:
         a, b = str(getattr(got, f.name)), str(getattr(want, f.name))
         if a != b:
-            return f"tensor {want.name!r}: {f.name} {one_line(a)}, want {one_line(b)}"
-    return f"tensor {want.name!r}: more is said of it than there is to say"
+            return f"tensor {want.name!r}: {f.name} {one_line(a)}, must be {one_line(b)}"
+    return f"tensor {want.name!r}: its description has unknown fields"
 
 
-def one_line(said) -> str:
-    return " ".join(str(said).split())[:200]
+def one_line(value) -> str:
+    return " ".join(str(value).split())[:200]

@@ -1,4 +1,4 @@
-"""What this process costs, by window, as packages phase/usage and trainer count it for Go."""
+"""Resource usage of this process per window, as packages phase/usage and trainer count it in Go."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ IO = {"rchar": "read_bytes", "wchar": "written_bytes",
 
 
 def usage() -> dict[str, int]:
-    """What the process has cost since its start. What the kernel does not tell is absent."""
+    """The process's usage since it started, without values that the kernel does not report."""
     r = resource.getrusage(resource.RUSAGE_SELF)
     u = {"user_ns": round(r.ru_utime * 1e9), "system_ns": round(r.ru_stime * 1e9),
          "minor_faults": r.ru_minflt, "major_faults": r.ru_majflt,
          "voluntary_switches": r.ru_nvcsw, "involuntary_switches": r.ru_nivcsw}
-    for thread in os.listdir("/proc/self/task"):  # /proc/self/schedstat is of the first one alone
+    for thread in os.listdir("/proc/self/task"):  # /proc/self/schedstat has only the first thread
         try:
             with open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
                 u["queue.wait_ns"] = u.get("queue.wait_ns", 0) + int(f.read().split()[1])
-        except OSError:  # the thread is gone, or the kernel keeps none
+        except OSError:  # the thread has ended, or the kernel does not count waiting
             pass
     try:
         for key, value in fields("/proc/self/io"):
@@ -33,12 +33,12 @@ def usage() -> dict[str, int]:
 
 
 def since(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    # A thread that has ended takes its share of the waiting with it.
+    # Not below 0: when a thread ends, its waiting is no longer part of the sum.
     return {k: max(0, n - before.get(k, 0)) for k, n in now.items()}
 
 
 def nested(flat: dict[str, int]) -> dict:
-    """{"io.read_bytes": 1} is {"io": {"read_bytes": 1}}."""
+    """Turns {"io.read_bytes": 1} into {"io": {"read_bytes": 1}}."""
     out: dict = {}
     for key, n in flat.items():
         at, _, name = key.rpartition(".")
@@ -52,7 +52,7 @@ def fields(path: str) -> list[tuple[str, str]]:
 
 
 def memory() -> dict[str, int]:
-    """What the process has resident. It takes long where much is mapped."""
+    """The process's resident memory. Reading it is slow if much memory is mapped."""
     kib = {k: int(v.split()[0]) << 10 for k, v in fields("/proc/self/status") if v.endswith("kB")}
     m = {"peak_rss_bytes": kib["VmHWM"], "rss_bytes": kib["VmRSS"],
          "rss_anon_bytes": kib["RssAnon"], "rss_file_bytes": kib["RssFile"],
@@ -70,14 +70,14 @@ class Meter:
 
     def __init__(self, recorder: Recorder, window: str):
         self._recorder = recorder
-        self.window = window  # begins with everything since the start of the process
+        self.window = window  # the first one includes all usage since the process started
         self._usage: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self._sums: dict[str, tuple[dict, dict]] = {}  # by window: usage and counts
         self._memory: dict[str, int] = {}
 
     def mark(self, window: str, round: int) -> None:
-        """Ends the window that is open and begins another one, with a round."""
+        """Ends the open window and begins another one with this round."""
         if window != self.window:
             now, counts = usage(), dict(self._recorder.counts)
             if self.window:
@@ -86,18 +86,18 @@ class Meter:
                         k: n - self._counts.get(k, 0) for k, n in counts.items()})):
                     for key, n in part.items():
                         total[key] = total.get(key, 0) + n
-            if window == "timed":  # only what is recorded of its rounds is of interest
+            if window == "timed":  # samples are only kept in this window
                 self._recorder.first(round)
             else:
                 self._recorder.end(round)
             self.window, self._usage, self._counts = window, now, counts
 
     def survey(self) -> None:
-        """Reads what the process has resident, while it has it: at the end it is gone."""
+        """Reads the resident memory now, because at the end it is released."""
         self._memory = memory()
 
     def totals(self) -> dict:
-        """The report, but for its samples."""
+        """The report without its samples."""
         self.mark("", ALL)
         end = memory()
         return {

@@ -1,4 +1,4 @@
-"""The packages of a memory that a server shares: package transports/internal/slab's."""
+"""Packages in memory that a server shares, as package transports/internal/slab places them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def copy(session: Session, to: Package, source: Package, which: Iterable[int], j
 
 
 class Packages:
-    """The packages of one layout that have a place in a memory, by the handles that name them: what
-    is no key names none."""
+    """n packages of one layout in a block of memory, by the first 16 bytes of their handles."""
 
     def __init__(self, memory, n: int, layout: Layout):
         self._layout, self._places = layout, {}

@@ -1,4 +1,4 @@
-"""Collects the samples and counters of a worker process. Their names are package phase's."""
+"""Collects the samples and counters of a worker process. Package phase defines their names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Recorder:
         self._lock = threading.Lock()
 
     def add(self, phase: str, start_ns: int, end_ns: int, job=None, summed: bool = False) -> None:
-        """Records a span of a job, or of none. One that is summed is the sum of laps between
-        which other phases had theirs."""
+        """Records a span, of a job or of no job. A summed span is the sum of several laps, with
+        laps of other phases in between."""
         round, client = (job.round, job.client) if job else (-1, -1)
         if round >= self._end or 0 <= round < self._first or round < 0 and self._end != ALL:
             return
@@ -34,15 +34,15 @@ class Recorder:
             self.counts[name] = self.counts.get(name, 0) + n
 
     def first(self, round: int) -> None:
-        """Keeps the samples of the rounds from this one on, and those of no round."""
+        """Keeps samples of this and later rounds, and samples of no round."""
         self._first, self._end = round, ALL
 
     def end(self, round: int) -> None:
-        """Drops the samples of the rounds from this one on, and those of no round."""
+        """Drops samples of this and later rounds, and samples of no round."""
         self._end = round
 
     def moves(self) -> int:
-        """Grows with everything that the process does."""
+        """A number that grows with every sample and count."""
         with self._lock:
             return len(self.samples) + sum(self.counts.values())
 
@@ -50,7 +50,7 @@ class Recorder:
         return len(self.samples) > share * self.capacity
 
     def columns(self) -> dict:
-        """All samples, as they are reported: a list per field."""
+        """All samples in the form of the report: a list per field."""
         phases = sorted({s[0] for s in self.samples})
         index = {p: i for i, p in enumerate(phases)}
         names = ("phase", "lane", "round", "client", "start_ns", "end_ns", "summed")

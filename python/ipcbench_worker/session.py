@@ -1,4 +1,4 @@
-"""What a lane knows of its session, and how it reaches the session's server."""
+"""The session as a lane sees it, and connections to the session's server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .recorder import Recorder
 
 
 class Fault(Exception):
-    """Why a lane cannot go on. Its text says everything: nobody needs to see a traceback."""
+    """An error that ends a lane. Its text is complete, so no traceback is shown with it."""
 
 
 @dataclass
@@ -32,12 +32,12 @@ class Session:
     """A session as one of its lanes sees it. A lane is a class with these methods:
 
     dial()                connects to the server
-    receive()             waits for a job and returns it with its model, lent and read-only;
-                          or returns None: the server has shut down
-    reserve()             returns the package where the update goes, every byte of it
+    receive()             waits for a job and returns it with its model, which is lent and
+                          read-only, or returns None if the server has shut down
+    reserve()             returns the package to write the update into, every byte of it
     submit(package)       sends the update
-    ping()                makes an empty call, in a transport that makes calls
-    close(cause)          gives the lane up, and tells the server why, unless cause is None
+    ping()                makes an empty call, if the transport makes calls
+    close(cause)          ends the lane, and sends cause to the server unless it is None
     """
 
     transport: str
@@ -49,18 +49,18 @@ class Session:
     down: Layout
     up: Layout
     recorder: Recorder
-    below: int = 0  # worker functions of the rounds below should end early
+    below: int = 0  # worker functions of rounds before this one should end early
 
     def stopped(self, job: Job) -> bool:
-        """Whether the session asked the job's worker function to end early."""
+        """Whether the job's worker function should end early."""
         return job.round < self.below
 
 
-PATIENCE = 60.0  # seconds, for a server that several hundred workers dial at once
+PATIENCE = 60.0  # seconds: several hundred workers may dial the server at the same time
 
 
 def connect(session: Session) -> socket.socket:
-    """A connection to the session's server, which does not yet know whose it is."""
+    """A new connection to the session's server, which the caller must identify."""
     network, _, where = session.address.partition(":")
     if network == "tcp":
         host, _, port = where.rpartition(":")
@@ -70,15 +70,15 @@ def connect(session: Session) -> socket.socket:
         return s
     kinds = {"unix": socket.SOCK_STREAM, "unixpacket": socket.SOCK_SEQPACKET}
     if network not in kinds:
-        raise Fault(f"address {session.address!r}: want unix:PATH or tcp:HOST:PORT")
+        raise Fault(f"address {session.address!r}: must be unix:PATH or tcp:HOST:PORT")
     s = socket.socket(socket.AF_UNIX, kinds[network])
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # as Go's workers
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # like Go's workers
     end, wait = time.monotonic() + PATIENCE, 0.001
     while True:
         try:
             s.connect(where)
             return s
-        except OSError as e:  # a full queue of a Unix socket does not wait for room
+        except OSError as e:  # connect does not wait if a Unix socket's queue is full
             if e.errno != errno.EAGAIN or time.monotonic() > end:
                 s.close()
                 raise

@@ -1,8 +1,8 @@
-"""shm-slab at the worker's end: transports/shm and transports/internal/slab say how it works.
+"""The worker's end of shm-slab, documented in packages transports/shm and transports/internal/slab.
 
-Model and updates lie in memory that the server has made, behind descriptors without a name. The
-packages of this lane are numpy's views over the very same pages: no tensor is copied. Jobs and
-receipts come and go through a mailbox for each direction, whose sequence number is the bell.
+Model and updates are in memory that the server has created, in files without a name. The packages
+of this lane are numpy views of the same pages, so no tensor is copied. Jobs and results pass
+through one mailbox per direction, whose sequence number is a futex.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from .layout import Layout, Package, address, shared
 from .packages import Packages, copy
 from .session import Fault, Job, Session, connect
 
-# Its settings, in order, the default first: the others stand in a variant's name.
+# The transport's settings in order, with the default first. A variant's name has the others.
 SETTINGS = {"wait": ("block", "spin"), "copy": ("off", "in", "out")}
 
-SEALS = 0x2 | 0x4  # F_SEAL_SHRINK, F_SEAL_GROW: a descriptor that could shrink is a SIGBUS later
+SEALS = 0x2 | 0x4  # F_SEAL_SHRINK, F_SEAL_GROW: access to a file that shrank raises SIGBUS
 
 
 def mapped(what: str, fd: int, size: int, write: bool) -> mmap.mmap:
-    """The memory of size bytes behind a descriptor that came from the server."""
+    """Maps a file that the server has sent, which must have this size and be sealed."""
     st = os.fstat(fd)
     if not stat.S_ISREG(st.st_mode) or st.st_size != size:
         raise Fault(f"{what}: {size} bytes announced, {st.st_size} found")
     try:
         sealed = fcntl.fcntl(fd, 1034)  # F_GET_SEALS
-    except OSError:  # no memfd
+    except OSError:  # not a memfd
         sealed = 0
     if sealed & SEALS != SEALS:
         raise Fault(f"{what}: its size is not sealed")
     return shared(fd, size, write)
 
 
-# futex(2), for whose words Python has no other name.
+# Constants of futex(2), which Python does not define.
 FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
 WAIT, WAKE_OP = 0, 5
-ADD, NEVER = 1 << 28, 0xFFF  # adds a number, and compares what was there with -1
+ADD, NEVER = 1 << 28, 0xFFF  # add to the word; a second wake needs an old value of -1
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32,
                      ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
-_slice = (ctypes.c_long * 2)(0, 100_000_000)  # how long one sleep may take: 100 ms
+_slice = (ctypes.c_long * 2)(0, 100_000_000)  # longest sleep: 100 ms
 _SLICE = ctypes.addressof(_slice)
 
-OVER = 0xFFFFFFFF  # in place of a sequence number: the session has ended
-LENGTH, MESSAGE = 64, 128  # where they begin in a mailbox; the sequence number is at 0
+OVER = 0xFFFFFFFF  # the sequence number after the session's end
+LENGTH, MESSAGE = 64, 128  # offsets in a mailbox; the sequence number is at 0
 SPARE = 256 << 10
 
 
@@ -70,7 +70,7 @@ class Mailbox:
         self.words = memoryview(memory).cast("I")
         self.room = memoryview(memory)[MESSAGE:]
         self.address = address(np.frombuffer(memory, np.uint8))
-        self.number = 0  # of the last message
+        self.number = 0  # sequence number of the last message
 
     @staticmethod
     def size(layout: Layout) -> int:
@@ -80,10 +80,10 @@ class Mailbox:
         return self.number + 1 if self.number + 1 < OVER else 0
 
     def post(self, n: int) -> None:
-        """Makes the first n bytes of the room the next message, and wakes the server.
+        """Publishes the first n bytes of room as the next message, and wakes the server.
 
-        The kernel adds to the number and wakes in one call. Python has no store that others see
-        after those before it, but what the kernel adds to is such a one.
+        The kernel increments the sequence number and wakes in one call. Its addition orders the
+        stores before it, which no store in Python does.
         """
         self.words[LENGTH // 4] = n
         before, self.number = self.number, self.following()
@@ -96,8 +96,8 @@ class Mailbox:
         return self.words[0] != self.number
 
     def sleep(self) -> bool:
-        """Waits for a message, for 100 ms at most. Whether there is one is for the kernel to
-        say, which looks with a barrier: what was written before is then seen."""
+        """Waits for a message for at most 100 ms, and returns whether there is one. The kernel
+        compares the sequence number with a barrier, so that the message's bytes are visible."""
         if _syscall(FUTEX, self.address, WAIT, self.number, _SLICE, None, 0) < 0:
             e = ctypes.get_errno()
             if e not in (errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT):
@@ -106,8 +106,8 @@ class Mailbox:
         return self.changed()
 
     def take(self) -> Optional[bytes]:
-        """A copy of the message that has come, or None if the session has ended. What the server
-        could change meanwhile is read once."""
+        """A copy of the message that has arrived, or None if the session has ended. The number
+        and the length are read once, because the server could change them."""
         number, length = self.words[0], self.words[LENGTH // 4]
         if number == OVER:
             return None
@@ -120,38 +120,39 @@ class Mailbox:
 
 
 ORDER = struct.Struct("<qqdB28s28s")  # round, client, weight, flags, handles of model and update
-TIMED = 1  # the flag of a job that counts; 2: there is no model
+TIMED = 1  # the flag of a job in a timed round; 2: there is no model
 
 
 def fields(b: bytes) -> tuple[str, bytes, bytes, bytes]:
-    """The device, configuration, rows and receipt of an order, each with its length before it."""
+    """Splits an order's tail into device, configuration, rows and receipt, each after its
+    length."""
     found, at = [], 0
     for _ in range(4):
         end = at + 4 + int.from_bytes(b[at:at + 4], "little")
         found.append(b[at + 4:end])
         at = end
-    if at != len(b):  # also where a field ends outside
+    if at != len(b):  # also if a field ends after b
         raise Fault("message is malformed")
     device, *others = found
     return (device.decode(errors="replace"), *others)
 
 
 class Lane:
-    calls = False  # whether ping has a meaning
+    calls = False  # the transport makes no calls, so there is no ping
 
     def __init__(self, session: Session):
         if FUTEX is None:
-            raise Fault(f"no futex on {platform.machine()} in Python: x86_64 and aarch64 have one")
+            raise Fault(f"Python workers need x86_64 or aarch64, not {platform.machine()}")
         self.session = session
         given = session.settings
         self.settings = {name: given.get(name, values[0]) for name, values in SETTINGS.items()}
         for name, value in self.settings.items():
             if value not in SETTINGS[name]:
-                raise Fault(f"{name}={value} is unknown in Python")
+                raise Fault(f"Python workers do not support {name}={value}")
         self.spins = self.settings["wait"] == "spin"
-        self.heap: Optional[Package] = None  # with copy=in: where the update is written first
-        self.clone: Optional[Package] = None  # with copy=out: where the model is read
-        self.tail: Optional[bytes] = None  # of the last order, and what is in it
+        self.heap: Optional[Package] = None  # with copy=in: the update, before it is copied
+        self.clone: Optional[Package] = None  # with copy=out: a copy of the model
+        self.tail: Optional[bytes] = None  # of the last order; its fields are in self.fields
 
     def dial(self) -> None:
         s = self.session
@@ -160,7 +161,7 @@ class Lane:
         text, files = self._expect(b"w")
         try:
             if text or len(files) != 4:
-                raise Fault(f"welcome with {len(files)} descriptors, want 4")
+                raise Fault(f"welcome with {len(files)} descriptors, must have 4")
             self.inbox = Mailbox(mapped("mailbox", files[0], Mailbox.size(s.down), False))
             self.outbox = Mailbox(mapped("mailbox", files[1], Mailbox.size(s.up), True))
             self.models = Packages(mapped("models", files[2], 2 * s.down.extent, False), 2, s.down)
@@ -188,16 +189,16 @@ class Lane:
             raise Fault("message is malformed")
         round, client, weight, flags, model, self.handle = ORDER.unpack_from(order)
         tail = order[ORDER.size:]
-        if tail != self.tail:  # most are like the one before
+        if tail != self.tail:  # in most orders it is the same
             self.fields = fields(tail)
             self.tail = tail
         device, config, rows, receipt = self.fields
         if flags > TIMED or rows:
-            raise Fault("a job without a model, or whose model's lengths vary: not in Python")
+            raise Fault("Python workers need a model in every job, without varying lengths")
         package = self.models.at(model)
         self.job = Job(round, client, weight, device, config, flags == TIMED)
         self.received = len(order)
-        self.came = time.monotonic_ns()
+        self.arrived = time.monotonic_ns()
         if self.clone:
             copy(self.session, self.clone, package, range(len(self.session.down)), self.job)
             package = self.clone
@@ -207,13 +208,13 @@ class Lane:
     def reserve(self) -> Package:
         self.update = self.updates.at(self.handle)
         package = self.heap or self.update
-        package.receipt = b""  # that of an update before
+        package.receipt = b""  # had the previous update's receipt
         return package
 
     def submit(self, package: Package) -> None:
         if self.heap:
             copy(self.session, self.update, self.heap, range(len(self.session.up)), self.job)
-        # The handle comes back as it was sent. No lengths vary, so there are no rows.
+        # The result begins with the order's handle. No lengths vary, so there are no rows.
         result = self.handle + struct.pack("<II", 0, len(package.receipt)) + package.receipt
         if len(result) > len(self.outbox.room):
             raise Fault(f"receipt of {len(package.receipt)} bytes does not fit: the limit is "
@@ -223,9 +224,9 @@ class Lane:
         self._record(len(result))
 
     def _record(self, sent: int) -> None:
-        """Records a job when its update is gone: the server wakes up meanwhile."""
+        """Records a job after sending its update, while the server wakes up."""
         rec, layout = self.session.recorder, self.session.down
-        rec.add("wait", self.start, self.came, self.job)
+        rec.add("wait", self.start, self.arrived, self.job)
         rec.count("wire.received", self.received)
         rec.count("handle.tensors", len(layout))
         rec.count("handle.bytes", layout.nbytes)
@@ -241,7 +242,7 @@ class Lane:
         self.link.close()
 
     def _wait(self) -> None:
-        """Waits for the next job. The link's end says that the server is gone."""
+        """Waits for the next job. If the link ends, the server is gone."""
         looks = 0
         while True:
             if self.spins:
@@ -257,11 +258,11 @@ class Lane:
             except BlockingIOError:
                 continue
             except Fault as e:
-                if not self.inbox.changed():  # what came before the end still counts
+                if not self.inbox.changed():  # otherwise a message arrived before the end
                     raise Fault(f"the peer is gone: {e}") from None
 
     def _introduce(self) -> None:
-        """Shows the secret, and says who this is: package driver's hello."""
+        """Sends the secret and package driver's hello, which identifies this lane."""
         s = self.session
         others = [f":{k}={v}" for k, v in self.settings.items() if v != SETTINGS[k][0]]
         variant = s.transport + "".join(others)
@@ -282,7 +283,7 @@ class Lane:
     def _receive(self, flags: int = 0) -> tuple[bytes, list[int]]:
         """The next packet of the link, and its descriptors."""
         fds = array.array("i")
-        room = socket.CMSG_SPACE(256 * fds.itemsize)  # more than the kernel sends
+        room = socket.CMSG_SPACE(256 * fds.itemsize)  # more than the kernel passes
         packet, control, flags, _ = self.link.recvmsg(4096, room, flags | socket.MSG_CMSG_CLOEXEC)
         self.session.recorder.count("wire.received", len(packet))
         for level, kind, data in control:
@@ -302,7 +303,7 @@ class Lane:
         return packet, list(fds)
 
     def _expect(self, start: bytes) -> tuple[bytes, list[int]]:
-        """The packet with which the server goes on: a letter, or more."""
+        """The rest of the next packet, which must begin with start, and its descriptors."""
         packet, files = self._receive()
         if packet[:len(start)] != start:
             for fd in files:

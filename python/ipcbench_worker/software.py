@@ -1,4 +1,4 @@
-"""What this process runs on."""
+"""The software that this process runs on."""
 
 import platform
 import sys
@@ -7,7 +7,7 @@ from . import arithmetic
 
 
 def software() -> dict[str, str]:
-    """Versions, of what has been imported."""
+    """Versions of Python and of imported modules, and torch's threads."""
     found = {"python": platform.python_version(), "kernel": arithmetic.KERNEL, "threads": "1"}
     names = {"numpy": "numpy", "torch": "torch", "grpcio": "grpc", "requests": "requests"}
     for name, module in names.items():

@@ -1,4 +1,4 @@
-"""What the lanes over gRPC and HTTP have in common."""
+"""Code that the lanes over gRPC and HTTP share."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .session import Job
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1}
 
-RECEIPT = 64 << 20  # bytes of a receipt at most
+RECEIPT = 64 << 20  # most bytes of a receipt
 
 now = time.monotonic_ns
 
 
 def size(setting: str) -> int:
-    """The bytes that a setting says, such as 2MiB."""
+    """The number of bytes in a setting such as 2MiB."""
     for unit, n in UNITS.items():
         if setting.endswith(unit):
             return int(setting[: -len(unit)]) * n
@@ -24,8 +24,8 @@ def size(setting: str) -> int:
 
 
 class Tally:
-    """Times the phases between which a loop goes back and forth. Of each it records one
-    sample, the sum of all laps: there may be thousands."""
+    """Times phases that alternate in a loop. Because there may be thousands of laps, it records
+    one sample per phase, the sum of its laps."""
 
     def __init__(self, recorder: Recorder):
         self._recorder, self._start = recorder, now()

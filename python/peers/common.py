@@ -1,16 +1,16 @@
-"""What the reference rows have in common: the processes of a block, and the way to ipcbench.
+"""Code that all reference rows share: the processes of a block, and the exchange with ipcbench.
 
-A row is one file beside this one: a server and the loop of a worker, each written as its
-project writes them. This module reads an order from stdin, starts the workers, has rounds.py
-measure a block, and answers on stdout; docs/peer.md has all three. It is no part of what is
-measured: between two rounds it talks to the workers on pipes of its own.
+A row is another file in this folder: a server and a worker's loop, written as its project writes
+them. This module reads an order from stdin, starts the workers, has rounds.py measure a block,
+and answers on stdout; docs/reference/peer.md defines all three. It takes no part in the measured
+exchange: between rounds it talks to the workers through pipes of its own.
 
     class Server(common.Server):
-        def arguments(self, n):        what work gets in the process of worker n
-        def publish(self, model):      once a round; a model is a dict of numpy arrays by name
-        def dispatch(self, n, job):    gives worker n a job, which trains the published model
-        def collect(self):             waits for any worker: (n, update)
-    def work(worker, *arguments):      the loop of a worker; worker.train(job, model) is an update
+        def arguments(self, n):        returns the arguments of work in worker n's process
+        def publish(self, model):      is called once per round with a dict of arrays by name
+        def dispatch(self, n, job):    sends worker n a job, which trains the published model
+        def collect(self):             waits for any worker, and returns (n, update)
+    def work(worker, *arguments):      is a worker's loop: worker.train(job, model) is an update
     if __name__ == "__main__":
         common.main(Server, work)
 """
@@ -41,8 +41,8 @@ from ipcbench_worker.recorder import Recorder
 from ipcbench_worker.software import software
 
 VERSION = 2  # of orders and answers
-RULES = 3  # by which rounds.py measures a block
-# Keys of an order that all rows know. Another one may ask for a different measurement.
+RULES = 3  # version of the rules by which rounds.py measures a block
+# The keys of an order that rows know. Any other key may ask for a different measurement.
 WORK = {"model", "down", "up", "update", "clients"}
 CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}
 BLOCK = {"seed", "rounds", "least_rounds", "time_ns", "warmup", "warm_ns", "verify", "spans",
@@ -58,7 +58,7 @@ class Job(NamedTuple):
 
 
 class Server:
-    """What a row has of its server."""
+    """The base class of a row's server."""
 
     def __init__(self, session: Session):
         self.session, self.count = session, session.recorder.count
@@ -67,7 +67,7 @@ class Server:
         self.model = model
 
     def ready(self) -> None:
-        """Is called once all workers run."""
+        """Is called when all workers run."""
 
 
 class Piped(Server):
@@ -81,12 +81,12 @@ class Piped(Server):
         return (self.theirs[n],)
 
     def waiting(self) -> int:
-        """Waits for a message of any worker, and returns whose there is one."""
+        """Waits for a message from any worker, and returns the worker's number."""
         return self.pipes.index(connection.wait(self.pipes)[0])
 
 
 class Asked(Server):
-    """A server whose workers ask for their jobs, each by a name that only it knows."""
+    """A server whose workers ask for their jobs, each with a name that no other worker has."""
 
     def __init__(self, session: Session):
         super().__init__(session)
@@ -101,7 +101,7 @@ class Asked(Server):
         return self.updates.get()
 
     def take(self, name: str) -> Job:
-        """Waits for the next job of that worker."""
+        """Waits for the next job of the worker with this name."""
         return self.jobs[name].get()
 
     def give(self, name: str, update: Model) -> None:
@@ -116,11 +116,11 @@ class Worker:
         self._update = Package.alloc(up)
         self.recorder = Recorder(n, 0)
         self.count = self.recorder.count
-        self.log: list[tuple] = []  # of its jobs: round, client, when it came, was begun and done
+        self.log: list[tuple] = []  # per job: round, client, times of arrival, begin and end
 
     def train(self, job: Job, model: Model, update: Optional[Model] = None) -> Model:
-        """Trains a client: reads every byte of the model and writes every one of the update,
-        which is memory of the worker's own if there is none."""
+        """Trains a client: reads every byte of model, and writes and returns update. Without
+        update, it uses memory of the worker."""
         received = now()
         trained = package(self.down, model)
         to = self._update if update is None else package(self.up, update)
@@ -135,15 +135,15 @@ class Worker:
 def package(layout: Layout, model: Model) -> Package:
     p = Package.of(layout, [model[s.name] for s in layout.specs])
     if [len(d) for d in p.data] != layout.sizes:
-        raise ValueError("a tensor has another size than its shape and type")
+        raise ValueError("the size of a tensor does not match its shape and type")
     return p
 
 
 def serve(work: Callable, control: connection.Connection, settings: tuple, rest: tuple,
           started: int) -> None:
-    """Is the main function of a worker's process."""
+    """The main function of a worker's process."""
     imported = now() - started
-    os.environ["no_proxy"] = "127.0.0.1"  # where servers listen
+    os.environ["no_proxy"] = "127.0.0.1"  # the servers' address
     worker = Worker(*settings)
     meter = Meter(worker.recorder, "")
 
@@ -174,14 +174,14 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
 
 
 def leave() -> NoReturn:
-    """Ends this process with all that modules have left to do, but without waiting for threads:
-    they may wait for another process."""
+    """Runs exit functions and ends this process, without waiting for threads, which may wait for
+    another process."""
     atexit._run_exitfuncs()
     os._exit(0)
 
 
 class Session:
-    """The server, and fresh processes of its workers."""
+    """The server, and new processes for its workers."""
 
     def __init__(self, order: dict):
         self.began, self.imported, self.block = now(), age(), order["block"]
@@ -208,7 +208,7 @@ class Session:
             settings = (n, self.down, self.up, self.block["seed"], self.train_ms)
             arguments = (work, theirs, settings, self.server.arguments(n), now())
             p = context.Process(target=serve, args=arguments, daemon=True)
-            os.sched_setaffinity(0, workers[n % len(workers)])  # which a process inherits
+            os.sched_setaffinity(0, workers[n % len(workers)])  # which the process inherits
             p.start()
             os.sched_setaffinity(0, server)
             theirs.close()
@@ -221,7 +221,7 @@ class Session:
         self.spawn = now() - self.began
 
     def watch(self) -> None:
-        """Answers in the main thread's stead when a process ends before its time."""
+        """If a worker's process ends too early, answers instead of the main thread."""
         sentinels = [p.sentinel for p in self.processes]
         n = sentinels.index(connection.wait(sentinels)[0])
         if self.ending:
@@ -231,33 +231,33 @@ class Session:
         try:
             while self.controls[n].poll():
                 last = self.controls[n].recv()
-                if isinstance(last, Exception):  # and no answer that nobody has read
+                if isinstance(last, Exception):  # not an answer that was not read
                     why = last
         except (EOFError, OSError):
             pass
         self.end({"error": f"the process of worker {n} has ended: {why}"})
 
     def defer(self) -> None:
-        """Leaves it to watch to answer if a process has ended: whoever waits for that process
-        finds out no later, and knows less. It has gone, or goes at this moment."""
+        """If a worker's process has ended, or ends within a second, leaves the answer to watch:
+        the error here is then only a consequence, and watch knows the cause."""
         sentinels = [p.sentinel for p in self.processes]
         if self.watcher and connection.wait(sentinels, 1):
             self.watcher.join()  # it ends this process
 
-    def tell(self, *message) -> list:
-        """What all workers answer."""
+    def ask(self, *message) -> list:
+        """Sends a message to all workers, and returns their answers."""
         for c in self.controls:
             c.send(message)
         return [c.recv() for c in self.controls]
 
     def mark(self, window: str) -> None:
-        """Moves the workers to another window of what they cost, unless they are there."""
+        """Makes all workers begin another window, unless they are in it."""
         if window != self.window:
             self.window = window
-            self.tell("mark", window, 0)
+            self.ask("mark", window, 0)
 
     def end(self, answer: dict) -> None:
-        """Ends all processes, this one too."""
+        """Ends the workers' processes, sends the answer, and ends this process."""
         self.ending = True
         for c in self.controls:
             try:
@@ -272,7 +272,8 @@ class Session:
 
 
 def place(cpus: list[int], processes: int) -> tuple[list[int], list[list[int]]]:
-    """Shares processors out: as many neighbours to each worker, and the rest to the server."""
+    """Divides the processors: equally many adjacent ones for each worker, the rest for the
+    server. If there are too few, each gets one, in turn."""
     share = len(cpus) // (processes + 1)
     if share == 0:
         return cpus[:1], [[cpus[(i + 1) % len(cpus)]] for i in range(processes)]
@@ -281,7 +282,7 @@ def place(cpus: list[int], processes: int) -> tuple[list[int], list[list[int]]]:
 
 
 def age() -> int:
-    """How long ago this process began, in steps of 10 ms."""
+    """The time since this process began, in ns, in steps of 10 ms."""
     with open("/proc/self/stat") as f:
         ticks = int(f.read().rpartition(")")[2].split()[19])
     began = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -289,14 +290,14 @@ def age() -> int:
 
 
 def refusal(order: dict, cell: dict) -> str:
-    """Why the rows cannot run a cell; empty if they can."""
+    """The reason that rows cannot run a cell; empty if they can."""
     try:
         work = order["works"][cell["work"]]
-        if cell.get("values") == "uniform":  # so there is no file, and the rows make such values
+        if cell.get("values") == "uniform":  # rows generate these values
             cell = {k: v for k, v in cell.items() if k != "values"}
         for key in [*sorted(set(cell) - CELL), *sorted(set(work) - WORK)]:
             instead = ": choose --values uniform" if key in ("values", "file") else ""
-            return f'it has "{key}", which no reference row knows{instead}'
+            return f'it has "{key}", which reference rows do not support{instead}'
         if cell["lanes_per_process"] != 1:
             return "a process of a reference row has one worker: choose --lanes-per-process 1"
         for tensors in (work["down"], work.get("up") or []):
@@ -318,7 +319,7 @@ def read_order() -> dict:
             return json.loads(text)
         except ValueError as e:
             if not part:
-                raise SystemExit(f"order: {e}: docs/peer.md says how a peer is started")
+                raise SystemExit(f"order: {e}: see docs/reference/peer.md for how to start a peer")
 
 
 _stdout, _replied = -1, threading.Lock()
@@ -336,7 +337,7 @@ def main(row: type[Server], work: Callable) -> None:
     from rounds import Rounds
 
     global _stdout
-    _stdout = os.dup(1)  # for the answer alone, whatever libraries print
+    _stdout = os.dup(1)  # only for the answer, since libraries may print
     os.dup2(2, 1)
     order = read_order()
     quit = threading.Event()
@@ -344,18 +345,18 @@ def main(row: type[Server], work: Callable) -> None:
     def until_end() -> None:
         while os.read(0, 1 << 16):
             pass
-        quit.set()  # asked to end early, after the round in hand
+        quit.set()  # ipcbench asks for an early end, after the current round
 
     threading.Thread(target=until_end, daemon=True).start()
     if order.get("version") != VERSION:
-        return reply({"error": f"an order of version {order.get('version')}, and this peer reads {VERSION}: docs/peer.md"})
+        return reply({"error": f"an order of version {order.get('version')}, but this peer reads {VERSION}: see docs/reference/peer.md"})
     refused = [refusal(order, cell) for cell in order["cells"]]
     if "block" not in order:
         return reply({"refused": refused})
     if len(order["cells"]) != 1 or refused[0]:
-        return reply({"error": f"order: want one cell of which nothing is refused: {refused}"})
+        return reply({"error": f"order: must have one cell that is not refused: {refused}"})
     for key in sorted(set(order["block"]) - BLOCK):
-        return reply({"error": f'order: block: it has "{key}", which no reference row knows'})
+        return reply({"error": f'order: block: it has "{key}", which reference rows do not support'})
     session = Session(order)
     try:
         session.start(row, work)

@@ -40,14 +40,14 @@ class ExchangeServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def GetModel(self, request, context):
-        """GetModel waits for the worker's next job.
+        """GetModel waits for the worker's next job, and returns it with the model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetJob(self, request, context):
-        """GetJob does too, and names the tensors alone, which GetTensor returns.
+        """GetJob waits as well, but returns only the tensors' names, for GetTensor.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

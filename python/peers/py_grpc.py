@@ -1,8 +1,8 @@
-"""gRPC with generated stubs and one unary call each way, as OpenFL and Flower have it.
+"""gRPC with generated stubs and one unary call each way, as in OpenFL and Flower.
 
 A worker asks for its next job and gets the model in the same message: a tensor is its name, data
-type, shape and bytes. The update goes back in another one. array.tobytes() copies, the message
-copies again when it is serialized, and gRPC has a limit of 4 MiB unless it is told otherwise.
+type, shape and bytes. The update is sent in another message. array.tobytes() copies, and so does
+serializing the message. OPTIONS removes gRPC's default limit of 4 MiB per message.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """

@@ -1,4 +1,4 @@
-"""gRPC with a call for each tensor of the model, as OpenFL fetches them.
+"""gRPC with one call per tensor of the model, as OpenFL fetches them.
 
 A collaborator asks for its task, then for each of the model's tensors by name
 (GetAggregatedTensor), and sends its results in one message. Otherwise this is py-grpc.

@@ -1,4 +1,4 @@
-"""Bytes over HTTP on one connection: what is left of py-http-json without base64 and JSON.
+"""Bytes over HTTP on one connection: py-http-json without base64 and JSON.
 
 A body is the tensors' bytes one after another; a header holds the job, and both ends know the
 tensors' names, data types and shapes. A requests.Session keeps its connection.
@@ -23,7 +23,7 @@ def to_model(layout, body):
 
 
 class Handler(py_http_json.Handler):
-    protocol_version = "HTTP/1.1"  # keeps connections
+    protocol_version = "HTTP/1.1"  # keeps connections open
 
     def do_GET(self):
         row = self.server.row

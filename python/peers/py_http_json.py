@@ -1,7 +1,7 @@
-"""JSON over HTTP with base64 for bytes, and a connection for each request: AReaL's wire.
+"""JSON over HTTP with base64 for bytes, and one connection per request, as in AReaL.
 
 A worker asks for its next job and gets the model as JSON: a tensor is its data type, shape and
-base64, which is a third more bytes than it has. The update is posted in the same way. requests.get
+base64 text, a third longer than its bytes. The update is posted in the same way. requests.get
 and requests.post open a connection each time; the server is the standard library's.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
@@ -29,7 +29,7 @@ def to_model(tensors):
 
 
 class Handler(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True  # as all servers do but this one
+    disable_nagle_algorithm = True  # the default of other servers
 
     def do_GET(self):
         row = self.server.row

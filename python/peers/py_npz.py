@@ -1,7 +1,7 @@
-"""numpy.savez through files, as many a script hands models to another process.
+"""numpy.savez through files, as many scripts pass models to another process.
 
-The server writes the model into an archive once a round, a worker loads it and saves its update
-into another one. A pipe says when. The files lie in a folder of their own, in the current one.
+The server writes the model into an archive once per round. A worker loads it and saves its update
+into another archive. Pipes carry the signals. The files are in a new folder of the current one.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
@@ -15,7 +15,7 @@ import common
 
 
 def save(path, model):
-    # By number: an archive's files are named after its arrays, and "/" is a folder.
+    # By number, because an archive's files have its arrays' names, in which "/" makes a folder.
     np.savez(path, *model.values())
 
 

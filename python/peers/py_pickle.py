@@ -1,7 +1,7 @@
-"""Pickle over a pipe: what multiprocessing does with whatever it is given.
+"""Pickle over a pipe: multiprocessing's default for any object.
 
 A worker is a process with a multiprocessing.Pipe. conn.send pickles a dict of numpy arrays with
-the default protocol: every array becomes a bytes object inside of the pickle, which is then
+the default protocol: every array becomes a bytes object inside the pickle, which is then
 written to the pipe; conn.recv does the reverse. So each byte is copied four times in user space
 and twice by the kernel.
 

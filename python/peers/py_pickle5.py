@@ -1,9 +1,9 @@
 """Pickle protocol 5 over a pipe, with buffers out of band (PEP 574).
 
-Whoever pickles is handed the memory of each numpy array, which goes over the pipe as it is: the
-pickle holds the rest alone. Torch's tensors do not take part: they pickle their bytes in band,
-whatever the protocol. With the argument --torch this row sends tensors. The counts say so:
-buffers.out_of_band of so many pickles, 0 for tensors and one an array else.
+A callback gets the memory of each numpy array, which is sent over the pipe as it is; the pickle
+contains only the rest. Torch tensors do not support that: they pickle their bytes in band with
+any protocol. With the argument --torch this row sends torch tensors. The counters show the
+difference: buffers.out_of_band is 0 with tensors, and otherwise one per array in each pickle.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """

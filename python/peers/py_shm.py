@@ -1,9 +1,9 @@
-"""multiprocessing.shared_memory and numpy: blocks that everybody maps, and a pipe for the rest.
+"""multiprocessing.shared_memory and numpy: blocks that all processes map, and pipes for the rest.
 
-One block holds the model, into which the server copies it once a round, and one more each
-client's update, which is trained in place. Arrays are views of the blocks; over the pipes go
-the numbers of rounds and clients. Names are gone once all have opened them, so that nothing is
-left of a run that is killed.
+The server copies the model into one block once per round. Each client's update has a block of its
+own, in which it is trained. Arrays are views of the blocks; pipes carry only the numbers of rounds
+and clients. Once all workers have opened the blocks, their names are unlinked, so that a killed
+run leaves nothing behind.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """

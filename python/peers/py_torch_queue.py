@@ -1,9 +1,9 @@
-"""Torch's queues, as BlazeFL's pool of processes had them.
+"""Torch's queues, as BlazeFL's process pool used them.
 
-torch.multiprocessing does not pickle what is in a tensor: it moves the tensor to shared memory,
-passes a file descriptor, and the receiver maps it. The model is moved once a round, and every
+torch.multiprocessing does not pickle a tensor's data: it moves the tensor to shared memory,
+passes a file descriptor, and the receiver maps it. The model is moved once per round, and every
 worker maps the same memory. An update is moved when it is put into the queue, into a new
-segment for each tensor, and so written twice.
+segment per tensor, so it is written twice.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic on numpy's view of the
 tensors: C through ctypes, or numpy.

@@ -1,4 +1,4 @@
-"""The rules by which a block is measured, as docs/peer.md has them and bench/block.go does it."""
+"""Measures a block by the rules of docs/reference/peer.md, which bench/block.go follows as well."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Rounds:
         self.average = arithmetic.Average(up)
         self.model, self.next = Package.alloc(down), Package.alloc(down)
         self.mean = self.next if up == down else Package.alloc(up)
-        self.scratch: Optional[Package] = None  # of proofs
-        self.proved = 0  # updates
-        self.running: list[list[str]] = []  # hashes of the models that rounds have made
+        self.scratch: Optional[Package] = None  # the expected update, in proofs
+        self.proved = 0  # number of proved updates
+        self.running: list[list[str]] = []  # per round: running hashes of the model it made
         self.timed: list[tuple] = []
         arithmetic.first(self.model, self.block["seed"])
 
@@ -61,13 +61,13 @@ class Rounds:
         return rounds >= least and spent >= o["time_ns"] or rounds >= MOST_ROUNDS
 
     def round(self, window: str, prove: bool = False) -> int:
-        """Does a round and returns how long it took. What proves it lies outside, but for the
-        rounds in which every update is compared: no time of these counts."""
+        """Runs a round and returns its duration in ns, without hashing the new model. If prove
+        is set, the duration includes comparing all updates, and is not reported."""
         session, server, clients = self.session, self.session.server, self.clients
         n, meter = len(self.running), session.meter
         session.mark(window)
-        arrived: dict[int, Package] = {}  # updates that wait for those of clients before them
-        busy: dict[int, int] = {}  # clients by worker
+        arrived: dict[int, Package] = {}  # updates that wait for earlier clients' updates
+        busy: dict[int, int] = {}  # index of the current client, by worker
         sent, back, folds = [], [0] * len(clients), []
 
         def dispatch(worker: int) -> None:
@@ -125,11 +125,11 @@ class Rounds:
         for spec, got, want in zip(self.session.up.specs, update.data, self.scratch.data):
             if not np.array_equal(got, want):
                 raise ValueError(f"round {round}, client {client}: tensor {spec.name!r} of the "
-                                 "update is not what the client has trained")
+                                 "update differs from the expected one")
         self.proved += 1
 
     def answer(self, cold: int, system: dict) -> dict:
-        reports = self.session.tell("report")
+        reports = self.session.ask("report")
         jobs = {row[:2]: row[2:] for _, log in reports for row in log}
         block: dict = {name + "_ns": [] for name in ("round", "train", "rtt", "down", "up")}
         unattributed, phases = 0, {name: 0 for name in ("publish", "train", "fold")}
@@ -161,7 +161,7 @@ class Rounds:
 
 
 def uncovered(began: int, took: int, spans: list[tuple[int, int]]) -> int:
-    """How much of a round lies in no span."""
+    """The time of a round that no span covers."""
     rest, until = 0, began
     for start, end in sorted(spans):
         rest, until = rest + max(0, start - until), max(until, end)

@@ -1,11 +1,11 @@
-"""Torch's tensors over the memory of numpy's arrays, and the reverse. Neither copies."""
+"""Conversions between numpy arrays and torch tensors over the same memory, without a copy."""
 
 import numpy as np
 import torch
 
 
 def to_torch(model):
-    # Torch has no uint16, as which numpy shows bf16: only the bits matter here.
+    # bf16 is uint16 in numpy, which torch does not have. Only the bits matter here.
     return {name: torch.from_numpy(a.view(np.int16) if a.dtype == np.uint16 else a)
             for name, a in model.items()}
 

@@ -1,4 +1,4 @@
-"""Trains the models of stdin's rounds, and prints their running hashes: what Go compares."""
+"""Computes the models of the rounds on stdin, and prints their running hashes for a Go test."""
 
 import json
 import sys

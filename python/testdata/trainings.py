@@ -1,4 +1,4 @@
-"""Functions as users write them, good and bad. Run, it says of each what comes of it."""
+"""Good and bad examples of user functions. The main program prints the outcome of each."""
 
 import sys
 
@@ -16,7 +16,7 @@ def good(model, update, job):
     for name in model:
         update[name] = model[name]
     assert (update["w"] == model["w"]).all()
-    update["w"][0] = np.nan  # one that a computation yields, and so none of ours
+    update["w"][0] = np.nan  # a NaN that computations return, unlike the mark
 
 
 def one_missing(model, update, job):
@@ -89,9 +89,9 @@ if __name__ == "__main__":
         try:
             train = function.Function(name, session)
             sys.modules["trainings"].MARK = MARK
-            came = train.begin(model, update)
+            received = train.begin(model, update)
             train(Job(3, 2, 1.5, "cpu", b"", False), model, update)
-            goes = train.end(update)
-            print("sent", came != goes)
+            sent = train.end(update)
+            print("sent", received != sent)
         except Fault as e:
             print(repr(str(e)))

@@ -8,8 +8,8 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A chart is a plot as the page's script draws it: numbers in the units that
-// readers see, in columns, since a page may hold many of them.
+// A chart is the data of a plot for the page's script: numbers are in the units that
+// readers see, and in columns, because a page may have many of them.
 type chart struct {
 	Kind   string        `json:"kind"`
 	Steps  bool          `json:"steps,omitempty"`
@@ -17,34 +17,34 @@ type chart struct {
 	At     chartAxis     `json:"at"`
 	Value  chartAxis     `json:"value"`
 	Rule   *digits       `json:"rule,omitempty"`
-	Rows   []string      `json:"rows,omitempty"` // of dots and bars
+	Rows   []string      `json:"rows,omitempty"` // of dots and bars: names of rows
 	Series []chartSeries `json:"series"`
 	Marks  []chartMark   `json:"marks,omitempty"`
 }
 
-// A chartAxis has one unit, or several if its numbers are too far apart for one:
-// then they are in the smallest, and Units has all, the largest first.
+// A chartAxis has one unit, or several if its numbers are too far apart for one. Numbers are
+// then in the smallest unit, and Units has all of them, the largest first.
 type chartAxis struct {
 	Name   string  `json:"name"`
 	Unit   string  `json:"unit,omitempty"`
 	Units  []scale `json:"units,omitempty"`
 	Log    bool    `json:"log,omitempty"`
 	Change bool    `json:"change,omitempty"`
-	scale  scale   // of its numbers
-	kept   string  // the unit that they are kept in
+	scale  scale   // unit of its numbers
+	kept   string  // unit in which the plot keeps them
 }
 
-// A chartSeries has an entry a point in each of its columns, or none in those that no
-// point has anything for.
+// A chartSeries has one entry per point in each of its columns. A column is empty if no point
+// has data for it.
 type chartSeries struct {
 	Name    string     `json:"name"`
 	Dim     bool       `json:"dim,omitempty"`
-	Row     []int      `json:"row,omitempty"` // of dots and bars
+	Row     []int      `json:"row,omitempty"` // of dots and bars: indices in chart.Rows
 	At      []digits   `json:"at,omitempty"`  // of curves
 	Value   []digits   `json:"value"`
 	Low     []digits   `json:"low,omitempty"`
 	High    []digits   `json:"high,omitempty"`
-	Says    []string   `json:"says,omitempty"` // the value with its bounds, as tables write it
+	Says    []string   `json:"says,omitempty"` // values with their bounds, as in tables
 	Text    []string   `json:"text,omitempty"`
 	Samples [][]digits `json:"samples,omitempty"`
 }
@@ -55,10 +55,10 @@ type chartMark struct {
 	Text  string `json:"text"`
 }
 
-// digits are a number of which a picture shows no more than four digits.
+// digits is a number that is written with four digits, which suffice for a picture.
 type digits float64
 
-// MarshalJSON writes null for what no picture can show.
+// MarshalJSON writes null for NaN and infinity, which a picture cannot show.
 func (d digits) MarshalJSON() ([]byte, error) {
 	if x := float64(d); math.IsNaN(x) || math.IsInf(x, 0) {
 		return []byte("null"), nil
@@ -66,11 +66,11 @@ func (d digits) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d), 'g', 4, 64), nil
 }
 
-// manyUnits is from which ratio on the numbers of a logarithmic axis have several
-// units.
+// manyUnits is the ratio of the largest and the smallest number above which a logarithmic
+// axis has several units.
 const manyUnits = 1e4
 
-// scaled chooses the unit of an axis, as tables do.
+// scaled returns the axis with the unit that tables would choose for xs.
 func (a Axis) scaled(xs []float64) chartAxis {
 	s := scaleOf(a.Unit, xs...)
 	c := chartAxis{Name: Visible(a.Name), Unit: s.Name, Change: a.Change, scale: s, kept: a.Unit}
@@ -82,10 +82,10 @@ func (a Axis) scaled(xs []float64) chartAxis {
 	return c
 }
 
-// digits is a number in the unit of the axis.
+// digits returns x in the unit of the axis.
 func (a chartAxis) digits(x float64) digits { return digits(x / a.scale.Per) }
 
-// says writes a value as the axis shows it, with its bounds.
+// says formats a value as the axis shows it, with its bounds.
 func (a chartAxis) says(i stat.Interval) string {
 	switch {
 	case a.Units != nil:
@@ -96,14 +96,14 @@ func (a chartAxis) says(i stat.Interval) string {
 	return a.scale.bounded(i)
 }
 
-// chart makes the chart of a plot.
+// chart returns the chart of a plot.
 func (p Plot) chart() chart {
 	var ats, values []float64
 	for _, s := range p.Series {
 		for _, x := range s.Points {
 			ats, values = append(ats, x.At), append(values, x.Value.Center)
 			for _, bound := range []float64{x.Value.Low, x.Value.High} {
-				if x.Value.Confidence > 0 && !(p.Value.Log && bound <= 0) { // there is no such place on a logarithmic axis
+				if x.Value.Confidence > 0 && !(p.Value.Log && bound <= 0) { // a logarithmic axis cannot show it
 					values = append(values, bound)
 				}
 			}
@@ -123,7 +123,7 @@ func (p Plot) chart() chart {
 	return c
 }
 
-// series makes a series of the chart, and the rows that its points are the first ones in.
+// series returns a series for the chart. It adds the rows of its points to the chart.
 func (c *chart) series(kind Kind, s Series) chartSeries {
 	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
 	bounds := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Value.Confidence > 0 })
@@ -138,12 +138,12 @@ func (c *chart) series(kind Kind, s Series) chartSeries {
 		}
 		if bounds {
 			low, high := x.Value.Low, x.Value.High
-			if x.Value.Confidence == 0 { // unknown, and not as narrow as can be
+			if x.Value.Confidence == 0 { // the bounds are unknown, not equal to the value
 				low, high = math.NaN(), math.NaN()
 			}
 			made.Low, made.High = append(made.Low, c.Value.digits(low)), append(made.High, c.Value.digits(high))
 		}
-		if bounds || kind == Dots { // of others are many points: the script writes their numbers
+		if bounds || kind == Dots { // others have many points: the script formats their numbers
 			made.Says = append(made.Says, c.Value.says(x.Value))
 		}
 		if texts {
@@ -156,7 +156,7 @@ func (c *chart) series(kind Kind, s Series) chartSeries {
 	return made
 }
 
-// row returns where a row is, and adds it if there is none of that name.
+// row returns the index of the row with that name, which it adds if there is none.
 func (c *chart) row(name string) int {
 	if !slices.Contains(c.Rows, name) {
 		c.Rows = append(c.Rows, name)
@@ -164,7 +164,7 @@ func (c *chart) row(name string) int {
 	return slices.Index(c.Rows, name)
 }
 
-// each makes something of each of all.
+// each returns the results of of for all elements.
 func each[T, U any](all []T, of func(T) U) []U {
 	var made []U
 	for _, x := range all {

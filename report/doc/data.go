@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// What programs read of a document is its tables that have a key. A row is an object in
-// JSON, and a line for each of its columns in CSV. Nothing is rounded or scaled: units
-// are s, B, B/s, bit/s and 1, or one of them per round or GB.
+// Programs get the tables of a document that have a key. In JSON a row is an object; in CSV it
+// is one line for each of its columns. Nothing is rounded or scaled: units are s, B, B/s, bit/s
+// and 1, or one of them per round or GB.
 
-// tables are those for programs.
+// tables returns the tables for programs.
 func (d Document) tables() []Table {
 	all := slices.Concat(each(d.Sections, func(s Section) []Table { return s.Tables })...)
 	return slices.DeleteFunc(all, func(t Table) bool { return t.Key == "" })
 }
 
-// A number is one that programs read, or what is unknown, which is not a number.
+// A number is a value for programs. NaN and infinity mean that it is unknown.
 type number float64
 
 func (n number) unknown() bool { return math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) }
 
-// MarshalJSON writes null for what JSON cannot hold.
+// MarshalJSON writes null for an unknown number.
 func (n number) MarshalJSON() ([]byte, error) {
 	if n.unknown() {
 		return []byte("null"), nil
@@ -36,7 +36,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// String leaves out the digits that arithmetic made.
+// String rounds to 12 digits, to hide rounding errors. An unknown number is empty.
 func (n number) String() string {
 	if n.unknown() {
 		return ""
@@ -44,7 +44,7 @@ func (n number) String() string {
 	return strconv.FormatFloat(float64(n), 'g', 12, 64)
 }
 
-// An estimate is what programs read of a value with its interval.
+// An estimate is a value with its interval, for programs.
 type estimate struct {
 	Unit       string `json:"unit"`
 	Median     number `json:"median"`
@@ -55,7 +55,7 @@ type estimate struct {
 	N          int    `json:"n"`
 }
 
-// estimate returns the value of a cell, and whether anything was measured for it.
+// estimate returns the value of a cell, and whether it was computed from measurements.
 func (c Cell) estimate(unit string) (e estimate, measured bool) {
 	i := *c.Value
 	e = estimate{unit, number(i.Center), number(i.Low), number(i.High), number(i.Confidence), i.Blocks, i.N}
@@ -65,14 +65,14 @@ func (c Cell) estimate(unit string) (e estimate, measured bool) {
 	return e, i.Confidence != 0 || i.Blocks != 0 || i.N != 0
 }
 
-// baseUnits are the units in which programs get what is kept in another for readers.
+// baseUnits has the units for programs of values that are kept in another unit.
 var baseUnits = map[string]string{"%": "1", "iB": "B"}
 
 func (c Column) baseUnit() string { return cmp.Or(baseUnits[c.Unit], c.Unit) }
 
-// JSON writes the members of head, a struct that has some, and then the rows of all
-// tables, a line each: those of one key are one list. A list without rows is there if its
-// key is one of always.
+// JSON writes one object: the members of head, a struct with at least one, and then a list of
+// rows for each key of tables, one row per line. Tables with one key share a list. A list
+// without rows is only written if its key is in always.
 func (d Document) JSON(w io.Writer, head any, always ...string) error {
 	lists, keys := map[string][][]byte{}, slices.Clone(always)
 	for _, t := range d.tables() {
@@ -100,7 +100,7 @@ func (d Document) JSON(w io.Writer, head any, always ...string) error {
 	return err
 }
 
-// json is a row as an object. What it does not have is absent.
+// json returns a row as an object. Empty cells and columns for people are absent.
 func (t Table) json(r Row) ([]byte, error) {
 	var members [][]byte
 	for c, cell := range r.Cells {
@@ -112,12 +112,12 @@ func (t Table) json(r Row) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, member[1:len(member)-1]) // without the braces: they are in order
+		members = append(members, member[1:len(member)-1]) // without the braces, to keep the order of columns
 	}
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
-// data is what JSON holds of a cell.
+// data returns the value of a cell for JSON.
 func (c Cell) data(unit string) any {
 	switch {
 	case c.List != nil:
@@ -131,9 +131,9 @@ func (c Cell) data(unit string) any {
 	return number(c.Value.Center)
 }
 
-// CSV writes a line for each cell that is no key: the key of its table, a column for each
-// key of any table, the name of the cell's column, and its numbers
-// or its text. first are the keys that always have a column.
+// CSV writes a line for each cell outside of key columns: the key of its table, a field for each
+// key column of any table, the name of the cell's column, and its numbers or its text. The key
+// columns in first always have a field.
 func (d Document) CSV(w io.Writer, first ...string) error {
 	keys := slices.Clone(first)
 	for _, t := range d.tables() {
@@ -168,7 +168,7 @@ func (t Table) csv(out *csv.Writer, keys []string, r Row) {
 	}
 }
 
-// csv are the numbers of a cell, or its text.
+// csv returns the fields for the numbers of a cell and for its text.
 func (c Cell) csv() []string {
 	if c.Value == nil {
 		return []string{"", "", "", "", "", "", c.csvText()}
@@ -180,7 +180,7 @@ func (c Cell) csv() []string {
 	return []string{e.Median.String(), e.Low.String(), e.High.String(), e.Confidence.String(), strconv.Itoa(e.Blocks), strconv.Itoa(e.N), ""}
 }
 
-// csvText is a cell in one column.
+// csvText returns a cell as one field.
 func (c Cell) csvText() string {
 	if c.Value != nil {
 		return number(c.Value.Center).String()

@@ -1,10 +1,10 @@
-// Package doc is what a report is made of, and how that is written for people: a
-// [Document] of sections, paragraphs and tables whose cells hold values,
-// [Document.Text] for terminals, [Document.Markdown] for GitHub, and
-// [Document.HTML] for browsers.
+// Package doc represents and writes reports. A [Document] has sections, paragraphs and
+// tables whose cells hold values. [Document.Text] writes it for terminals,
+// [Document.Markdown] for GitHub and [Document.HTML] for browsers. [Document.JSON] and
+// [Document.CSV] write its tables for programs.
 //
-// It chooses units, digits and widths; it knows nothing of benchmarks. Every text
-// in a document may come from a stranger: the writers let none of it act.
+// The package chooses units, digits and widths; it knows nothing about benchmarks. Any
+// text in a document may come from an untrusted source: the writers escape all of them.
 package doc
 
 import (
@@ -23,40 +23,40 @@ type Document struct {
 	Terms    []Term // a glossary, for HTML
 }
 
-// A Term is a word with a meaning of its own.
+// A Term is a word and its definition.
 type Term struct{ Word, Means string }
 
-// A Section is a part of a document. An empty one is not written.
+// A Section is a part of a document. An empty one is left out.
 type Section struct {
-	Name   string // by which a user asks for it; Text shows it behind the title
+	Name   string // by which users select it; Text shows it after the title
 	Title  string
 	Lead   []Paragraph // before the tables
 	Plots  []Plot      // before the tables
 	Tables []Table
-	Tail   []Paragraph // after them
-	Folded bool        // in Markdown and HTML: closed until it is clicked on
+	Tail   []Paragraph // after the tables
+	Folded bool        // in Markdown and HTML: collapsed until it is clicked
 }
 
-// Empty reports whether people see nothing of the section but a title.
+// Empty reports whether people see nothing of the section except its title.
 func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+len(s.Tail) == 0 }
 
-// shown are the tables that people see.
+// shown returns the tables that people see.
 func (s Section) shown() []Table {
 	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs })
 }
 
-// A Paragraph is text that is broken into lines as they fit.
+// A Paragraph is text that is broken into lines to fit.
 type Paragraph struct {
 	Text string
 	Tone Tone
 }
 
-// Say makes plain paragraphs of texts.
+// Say makes a plain paragraph of each text.
 func Say(texts ...string) []Paragraph {
 	return each(texts, func(text string) Paragraph { return Paragraph{Text: text} })
 }
 
-// A Tone is how much something stands out. Text needs colour to show it.
+// A Tone is a kind of emphasis. Text shows it only with colour.
 type Tone int
 
 // The tones.
@@ -68,21 +68,21 @@ const (
 	Dim         // pale
 )
 
-// A Table is rows of cells. Its first columns are keys: where a table is too wide
-// it becomes several, and each of them has the keys.
+// A Table has rows of cells. Its first columns are keys: a table that is too wide is split
+// into several, and each of them has the keys.
 type Table struct {
-	Key     string  // by which programs know it; those of one key have rows of one kind, and tables without are for people alone
-	Help    string  // what a row is, for programs
-	For     Readers // whether people see it
+	Key     string  // name for programs; tables with one key have rows of one kind, and tables without are only for people
+	Help    string  // description of a row, for programs
+	For     Readers // who sees it
 	Caption string
-	Keys    int  // columns that are keys; 0 means 1
-	More    bool // rows may have columns of values that a table without rows lacks
+	Keys    int  // number of columns that are keys; 0 means 1
+	More    bool // rows may have columns of values that are not in Columns while there are no rows
 	Columns []Column
 	Rows    []Row
 	Notes   []string // paragraphs below the table
 }
 
-// Readers are whom something is for.
+// Readers are the intended readers of something.
 type Readers int
 
 // The readers.
@@ -92,58 +92,57 @@ const (
 	Programs
 )
 
-// A Column is a name, which may be empty, and the unit that its values are kept in. It is shown in one
-// unit, which suits all of its values and stands in its header. A column without
-// any content is left out.
+// A Column is a column of a table. All of its values are shown in one unit that suits them,
+// which its header names. A column without any content is left out.
 type Column struct {
-	Name string
-	Key  string  // its name for programs; the name with _ between its words if empty
-	For  Readers // whether people see it, and programs
-	// Middle leaves out bounds: people see the median alone.
+	Name string  // may be empty
+	Key  string  // its name for programs; if empty, Name with _ between its words
+	For  Readers // who sees it
+	// Middle leaves out bounds: people see only the median.
 	Middle bool
-	// Unit is s, B, iB (bytes in powers of 1024), B/s, bit/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
-	// per round or GB, such as s/GB. A column of words has none.
+	// Unit is the unit in which values are kept: s, B, iB (bytes in powers of 1024), B/s, bit/s,
+	// 1 (a number) or % (a share: 0.5 is 50 %), or one of them per round or GB, such as s/GB.
+	// A column of words has none.
 	Unit   string
-	Help   string // what it means; written once below the tables of a section; HTML also shows it beside the name
-	Bar    bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
+	Help   string // definition, written once below the tables of a section; HTML also shows it next to the name
+	Bar    bool   // of numbers: Text and HTML draw bars next to them, and Markdown draws a chart
 	Wrap   bool   // of words: may be broken into lines
-	List   bool   // each of its cells is a list, for programs
-	Always bool   // no row lacks it
+	List   bool   // for programs: each of its cells is a list
+	Always bool   // for programs: every row has it
 }
 
 func (c Column) key() string { return cmp.Or(c.Key, strings.ReplaceAll(c.Name, " ", "_")) }
 
-// A Row is one cell for each column, or fewer: what is missing is left blank.
+// A Row has one cell for each column, or fewer: missing cells are left blank.
 type Row struct {
 	Cells   []Cell
-	Note    string // words in place of the missing cells
-	Rule    bool   // a line above it sets it apart
-	Heading string // of this row and those below it, on that line
+	Note    string // text in place of the missing cells
+	Rule    bool   // a line above separates it
+	Heading string // heading of this row and the following ones, on that line
 	Tone    Tone
 }
 
 // Add adds a row.
 func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// A Cell holds words, a list of them, a value in the unit of its column, or a value and
-// words that stand behind it. An empty one is written as a dash in a column of values.
+// A Cell holds text, a list of texts, a value in the unit of its column, or a value followed by
+// text. In a column of values, an empty cell is written as a dash.
 type Cell struct {
 	Text  string
 	List  []string
-	Value *stat.Interval // nil where there is none
+	Value *stat.Interval // nil if there is none
 }
 
 // Empty reports whether a cell holds nothing.
 func (c Cell) Empty() bool { return c.Text == "" && c.List == nil && c.Value == nil }
 
-// Words is a cell of words.
+// Words returns a cell of text.
 func Words(text string) Cell { return Cell{Text: text} }
 
-// Number is a cell with a value that has no interval.
+// Number returns a cell with a value that has no interval.
 func Number(x float64) Cell { return Cell{Value: &stat.Interval{Center: x, Low: x, High: x}} }
 
-// Estimate is a cell with a value and its interval, or an empty one if i is not
-// known.
+// Estimate returns a cell with a value and its interval, or an empty one if i is not Known.
 func Estimate(i stat.Interval) Cell {
 	if !i.Known() {
 		return Cell{}
@@ -151,5 +150,5 @@ func Estimate(i stat.Interval) Cell {
 	return Cell{Value: &i}
 }
 
-// none stands where a column of values has no value.
+// none is shown for an empty cell in a column of values.
 const none = "—"

@@ -13,23 +13,21 @@ import (
 	"ipcbench/internal/legible"
 )
 
-// Texts in a result may come from anybody: a pull request's build, a model file,
-// a kernel. Whatever they hold, no writer lets it act: every string goes through
-// [Visible] for a terminal, a log or a table, through escape for Markdown, through
-// [Literal] for a spreadsheet, and JSON through [EscapedJSON].
+// Texts in a result may come from untrusted sources, such as a pull request's build or a model
+// file. Writers must not let them act. So every string goes through [Visible] for a terminal, a
+// log or a table, through escape for Markdown, and through [Literal] for a spreadsheet. JSON
+// goes through [EscapedJSON].
 
-// Visible returns text as one line of which nothing is hidden: what could act on
-// a terminal is written as Go writes it in a string, and what GitHub's runners
-// would take for a command, :: where a line may begin and ##[ anywhere, is cut by
-// a backslash.
+// Visible returns text as one line without hidden characters: characters that could act on a
+// terminal are escaped as in a Go string. A backslash interrupts the commands of GitHub's
+// runners: :: at the start of a line or after a space, and ##[ anywhere.
 func Visible(text string) string {
 	text = strings.ReplaceAll(" "+legible.Text(text), " ::", ` \::`)
 	return strings.ReplaceAll(text[1:], "##[", `#\#[`)
 }
 
-// Lines returns a text of several lines, such as that of joined errors, in which
-// nothing acts on a terminal or in a log. Names of files and what other processes
-// wrote stand in errors too.
+// Lines applies [Visible] to each line of a text, such as joined errors: errors may quote
+// names of files and the output of other processes. Tabs become four spaces.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -38,15 +36,14 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// escape makes Markdown of a text, so that nothing in it is taken for markup, a
-// link, mathematics, a mention of a user or an issue, or a cell's end. GitHub looks
-// for some of these in the source and for others in what it has rendered: a
-// character reference hides a sign from the first, an element of its own from the
-// second.
+// escape returns text as Markdown without markup, links, mathematics, mentions of users or
+// issues, and ends of cells. GitHub searches for some of these in the source and for others
+// in the rendered page. A character reference hides a character from the first search, and
+// an element of its own from the second.
 func escape(text string) string { return markup.Replace(Visible(text)) }
 
-// paragraph makes Markdown of a text that stands by itself, so that nothing makes a
-// list, a heading or code of how it begins.
+// paragraph returns text as a paragraph of Markdown, whose beginning cannot make it a list,
+// a heading or code.
 func paragraph(text string) string {
 	text = strings.TrimLeft(text, " ")
 	if at := listStart.FindStringIndex(text); at != nil {
@@ -55,7 +52,7 @@ func paragraph(text string) string {
 	return escape(text)
 }
 
-// listStart matches how an item of a list, or the line below a heading, begins.
+// listStart matches the beginning of a list item or of the line below a heading.
 var listStart = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
 
 var markup = strings.NewReplacer(
@@ -64,7 +61,7 @@ var markup = strings.NewReplacer(
 	"://", "<span>&#58;</span>//", "www.", "www<span>&#46;</span>", "WWW.", "WWW<span>&#46;</span>",
 )
 
-// Literal returns text as a cell of CSV that no spreadsheet takes for a formula.
+// Literal returns text as a field of CSV that no spreadsheet interprets as a formula.
 func Literal(text string) string {
 	text = Visible(text)
 	if strings.IndexAny(text, "=+-@") == 0 {
@@ -73,8 +70,8 @@ func Literal(text string) string {
 	return text
 }
 
-// EscapedJSON returns JSON in which what does not show is written as escapes: it
-// can stand in strings only.
+// EscapedJSON returns JSON in which hidden characters are escaped. They can only occur in
+// strings.
 func EscapedJSON(data []byte) []byte {
 	out := make([]byte, 0, len(data))
 	for i, r := range string(data) {
@@ -89,7 +86,7 @@ func EscapedJSON(data []byte) []byte {
 	return out
 }
 
-// WriteJSON writes v as JSON, indented by indent.
+// WriteJSON writes v as JSON, indented by indent, with hidden characters escaped.
 func WriteJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

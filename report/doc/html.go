@@ -16,14 +16,14 @@ import (
 	"sync"
 )
 
-// The page and all that it needs: page.html is filled in, the rest stands in it as it
-// is. charts.css, charts.js and what is in vendor, with its licences, stand only in
-// a page that has plots.
+// The page and its parts: page.html is the template, and the other files are copied into it.
+// charts.css, charts.js and the files in vendor, with their licences, are only copied if a
+// page has plots.
 //
 //go:embed page
 var pageFiles embed.FS
 
-// The template reads documents as they are: visible is what it writes of their texts.
+// The template gets documents unescaped, and applies visible to their texts.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	functions := template.FuncMap{
 		"visible": Visible, "say": func(texts []string) []Paragraph { return Say(texts...) }, "tone": func(t Tone) string { return htmlTones[t] },
@@ -34,8 +34,8 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 
 var htmlTones = map[Tone]string{Strong: "strong", Good: "good", Bad: "bad", Dim: "dim"}
 
-// HTML writes the document as one page that needs nothing else. Its policy lets no
-// request leave, and no script run but those that are embedded here.
+// HTML writes the document as one page that needs no other file. Its content security policy
+// blocks all requests, and all scripts except its own.
 func (d Document) HTML(w io.Writer) error {
 	p := &htmlPage{Document: d}
 	p.add("page.css", "page.js")
@@ -53,7 +53,7 @@ func (d Document) HTML(w io.Writer) error {
 	return err
 }
 
-// A htmlPage is what page.html is filled with.
+// A htmlPage is the data for page.html.
 type htmlPage struct {
 	Document
 	Plots    []chart // of all sections, in the order of the page's figures
@@ -62,12 +62,12 @@ type htmlPage struct {
 	Licences []string
 }
 
-// add adds files: styles, scripts and licences.
+// add adds files of this package to the page: styles, scripts and licences.
 func (p *htmlPage) add(names ...string) {
 	for _, name := range names {
 		data, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
-			panic(err) // it is no file of this package
+			panic(err) // not a file of this package
 		}
 		switch {
 		case strings.HasSuffix(name, ".css"):
@@ -80,8 +80,8 @@ func (p *htmlPage) add(names ...string) {
 	}
 }
 
-// Policy is the page's content security policy. A style in an attribute has no hash:
-// scripts set them on elements, which is allowed.
+// Policy returns the page's content security policy. It allows no style attributes: scripts
+// set styles on elements instead.
 func (p *htmlPage) Policy() string {
 	return "default-src 'none'; base-uri 'none'; form-action 'none'; style-src" + hashes(p.Styles) + "; script-src" + hashes(p.Scripts)
 }
@@ -104,33 +104,33 @@ type htmlTable struct {
 
 type htmlColumn struct {
 	Name, Class  string
-	ID           string // of its help
-	part, bounds string // room for all of them
+	ID           string // element ID of its help; empty without help
+	part, bounds string // as wide as these parts of all cells
 }
 
-// A htmlRow has a note in place of its last cells, or, where it has them all, in
-// a row of its own below.
+// A htmlRow has a note in place of its last cells or, if all of them have content, in a row of
+// its own below.
 type htmlRow struct {
 	Row
 	Cells []htmlCell
-	Span  int // of the note; 0 if it has a row of its own
+	Span  int // number of columns of the note; 0 if it has a row of its own
 }
 
-// A htmlCell is a text, with parts that only make room and are not seen, so that the
-// points of a column stand below each other in any font whose digits have one width.
+// A htmlCell is a text with invisible parts that fill up its width. They align the decimal
+// points of a column in any font whose digits have equal widths.
 type htmlCell struct {
 	Class string
 	Text  string
-	Room  string // behind the text
-	More  string
-	End   string // room behind all
-	Bar   string // how long it is, in percent
+	Room  string // invisible, after Text
+	More  string // visible, after Room
+	End   string // invisible, after More
+	Bar   string // length of its bar in percent; empty without a bar
 }
 
-// longTable is from how many rows on a table scrolls below its header.
+// longTable is the number of rows above which a table scrolls below its header.
 const longTable = 40
 
-// html makes the table of a section, with the help of its columns.
+// html returns the table for the page. Its columns refer to the help of their section.
 func (t Table) html(section string, help []Term) htmlTable {
 	s := t.sheet(Visible)
 	made := htmlTable{Table: t, Long: len(t.Rows) > longTable}
@@ -148,35 +148,35 @@ func (t Table) html(section string, help []Term) htmlTable {
 			h.Class = "bar"
 		}
 		for _, e := range col.cells {
-			h.part += beyond(h.part, e.part)
-			h.bounds += beyond(h.bounds, e.bounds)
+			h.part += missing(h.part, e.part)
+			h.bounds += missing(h.bounds, e.bounds)
 		}
 		made.Head = append(made.Head, h)
 	}
-	again := make([]string, s.keys) // what blank keys repeat
+	above := make([]string, s.keys) // the keys that blank ones repeat
 	for r := range t.Rows {
-		made.Body = append(made.Body, s.html(r, again, made.Head))
+		made.Body = append(made.Body, s.html(r, above, made.Head))
 	}
 	return made
 }
 
-// html makes row r. The keys that a row leaves blank at its beginning are those of
-// the row above: it has them all the same, for who sorts the table or hears it.
-func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
+// html returns row r. The keys that a row leaves blank at its beginning repeat the row above.
+// The page has them nevertheless, for sorting and for screen readers.
+func (s sheet) html(r int, above []string, columns []htmlColumn) htmlRow {
 	row, repeats := htmlRow{Row: s.rows[r]}, true
 	for c, col := range s.columns {
 		e := col.cells[r]
 		cell := htmlCell{Class: columns[c].Class, Text: e.text}
 		if c < s.keys {
-			if repeats = repeats && e.text == ""; repeats && again[c] != "" {
-				cell.Text, cell.Class = again[c], "words again"
+			if repeats = repeats && e.text == ""; repeats && above[c] != "" {
+				cell.Text, cell.Class = above[c], "words again"
 			} else {
-				again[c] = e.text
+				above[c] = e.text
 			}
 		}
 		if e.whole != "" {
 			cell.Text, cell.More = e.whole+e.part, e.bounds
-			cell.Room, cell.End = beyond(e.part, columns[c].part), beyond(e.bounds, columns[c].bounds)
+			cell.Room, cell.End = missing(e.part, columns[c].part), missing(e.bounds, columns[c].bounds)
 		}
 		if col.Bar && col.most > 0 {
 			cell.Bar = strconv.FormatFloat(100*max(e.value, 0)/col.most, 'f', 1, 64)
@@ -192,9 +192,9 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 
 var digit = regexp.MustCompile(`[0-9]`)
 
-// beyond returns the signs of text that room does not have, all digits as zeros. room
-// and these signs are as wide as text and those that it does not have itself.
-func beyond(room, text string) string {
+// missing returns the characters of text that room lacks, with all digits as zeros. room and
+// these characters are as wide as text and the characters of room that text lacks.
+func missing(room, text string) string {
 	text = digit.ReplaceAllString(text, "0")
 	for _, sign := range digit.ReplaceAllString(room, "0") {
 		text = strings.Replace(text, string(sign), "", 1)

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// limit is the largest comment that GitHub takes, in characters.
+	// limit is the largest comment that GitHub accepts, in characters.
 	limit = 65536
-	// page is how many characters of a table GitHub's page shows side by side, with
-	// those that take the place of a cell's margins.
+	// page is the width of the widest table that GitHub's page shows without scrolling,
+	// in characters, with margins for the margins of a cell.
 	page    = 100
 	margins = 3
-	// narrowest is how narrow a browser makes a column of words that may be broken.
+	// narrowest is the width, in characters, to which a browser narrows a column of
+	// words that may be broken.
 	narrowest = 30
 )
 
-// Markdown writes the document as GitHub shows it in a comment: no table scrolls
-// sideways, and sections that would make it larger than GitHub takes are left out
-// and named.
+// Markdown writes the document for a comment on GitHub: no table scrolls sideways. Sections
+// that would exceed GitHub's limit are left out and named.
 func (d Document) Markdown(w io.Writer) error {
 	var b strings.Builder
 	if d.Title != "" {
 		fmt.Fprintf(&b, "## %s\n", paragraph(d.Title))
 	}
 	paragraphs(&b, d.Lead)
-	const reserve = 400 // for saying what is left out
+	const reserve = 400 // for the sentence that names omitted sections
 	var left []string
 	for _, s := range d.Sections {
 		text := s.folded()
@@ -57,10 +57,10 @@ func clipped(text string, n int) string {
 	return text
 }
 
-// folded is the section with its title, closed if it is to be.
+// folded returns the section with its title, collapsed if Folded is set.
 func (s Section) folded() string {
 	var b strings.Builder
-	s.Plots = nil // the tables have their numbers
+	s.Plots = nil // tables have the same numbers
 	end := ""
 	switch {
 	case s.Empty():
@@ -113,8 +113,8 @@ func paragraphs(b *strings.Builder, all []Paragraph) {
 	}
 }
 
-// markdown writes the charts of the table and the table, in several parts if it is
-// too wide.
+// markdown writes the charts of the table, and then the table, in several parts if it is too
+// wide.
 func (t Table) markdown(b *strings.Builder, title string) {
 	s := t.sheet(Visible)
 	widths := make([]int, len(s.columns))
@@ -123,13 +123,13 @@ func (t Table) markdown(b *strings.Builder, title string) {
 		if col.Wrap {
 			widths[c] = min(widths[c], narrowest)
 		}
-		widths[c] = max(widths[c], widest(words(col.header))) // a browser breaks headers
+		widths[c] = max(widths[c], widest(words(col.header))) // browsers break headers into lines
 		if col.Bar {
 			s.chart(b, c, title)
 		}
 	}
 	parts, least := s.split(widths, margins, page)
-	if least > page { // some cell is wider than the page: nothing helps
+	if least > page { // a column is wider than the page, so splitting does not help
 		parts = []sheet{s}
 	}
 	for _, part := range parts {
@@ -153,8 +153,8 @@ func (s sheet) markdown() []byte {
 		return tw.AlignRight
 	})
 	var b bytes.Buffer
-	// Left alone, tablewriter rewrites headers, wraps cells, and lets the locale decide
-	// how wide ± is.
+	// By default, tablewriter rewrites headers, wraps cells, and takes the width of ± from
+	// the locale.
 	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
 	tab.Header(each(s.columns, func(c column) string { return escape(c.header) }))
@@ -166,16 +166,16 @@ func (s sheet) markdown() []byte {
 		if texts[0] != "" && (row.Tone == Strong || row.Tone == Good || row.Tone == Bad) {
 			texts[0] = "**" + texts[0] + "**"
 		}
-		_ = tab.Append(texts) // a slice of strings is always taken
+		_ = tab.Append(texts) // a slice of strings is always accepted
 	}
-	_ = tab.Render() // a buffer takes everything
+	_ = tab.Render() // writing to a buffer never fails
 	return b.Bytes()
 }
 
-// chart draws the bars of column c, which GitHub makes of Mermaid's notation. The
-// axis begins at 0, ends with the longest bar and has no labels, for which Mermaid
-// would move its beginning: only so are bars in proportion. Their values stand with
-// the names. The kind has the name which all versions of Mermaid understand.
+// chart writes the bars of column c in Mermaid's notation, which GitHub draws. The axis begins
+// at 0, so that bars are in proportion, and ends with the longest bar. It has no labels,
+// because Mermaid would move its beginning for them: names include the values instead. All
+// versions of Mermaid know the name xychart-beta.
 func (s sheet) chart(b *strings.Builder, c int, title string) {
 	var names, values []string
 	col := s.columns[c]
@@ -197,8 +197,8 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 	fmt.Fprintf(b, form, 90+32*len(names), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
 }
 
-// label quotes a text for Mermaid, which knows no escapes inside quotes, and takes
-// directives in braces from anywhere.
+// label quotes a text for Mermaid, which has no escapes inside quotes, and obeys directives in
+// braces anywhere.
 func label(text string) string {
 	return `"` + strings.NewReplacer(`"`, "'", "`", "'", ";", ",", "#", "", "{", "(", "}", ")").Replace(Visible(text)) + `"`
 }

@@ -13,8 +13,8 @@ import (
 // schema is a part of a JSON Schema.
 type schema = map[string]any
 
-// Schema returns a JSON Schema (draft 2020-12) of what JSON writes of documents with these
-// tables, whose rows do not matter here. A member of head that is not zero is a constant.
+// Schema returns a JSON Schema (draft 2020-12) for the output of [Document.JSON] for documents
+// with these tables, whatever their rows. A member of head that is not zero is a constant.
 func (d Document) Schema(head any, always ...string) map[string]any {
 	defs := definitions{}
 	s := defs.object(reflect.ValueOf(head))
@@ -26,7 +26,7 @@ func (d Document) Schema(head any, always ...string) map[string]any {
 	return s
 }
 
-// schema describes a row.
+// schema returns the schema of a row.
 func (t Table) schema(defs definitions) schema {
 	members, required := schema{}, []string{}
 	value := schema{"anyOf": []schema{defs.of(reflect.TypeFor[number](), ""), defs.of(reflect.TypeFor[estimate](), "")}}
@@ -51,11 +51,11 @@ func (t Table) schema(defs definitions) schema {
 	return schema{"type": "object", "properties": members, "required": required, "additionalProperties": more}
 }
 
-// definitions are the schemas of structs by the names of their types.
+// definitions has the schemas of structs, by the names of their types.
 type definitions schema
 
-// of describes what is written of a type, in a field with the tag check: the words of
-// a|b are all that a text may be.
+// of returns the schema of a type, for a field with the tag check. If that is a|b, a text must
+// be a or b.
 func (d definitions) of(t reflect.Type, check string) schema {
 	switch k := t.Kind(); {
 	case t == reflect.TypeFor[time.Time]():
@@ -64,7 +64,7 @@ func (d definitions) of(t reflect.Type, check string) schema {
 		return schema{"type": []string{"number", "null"}}
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return schema{"type": "string"}
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()): // it drops what older builds wrote
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()): // the type accepts and drops members of older builds
 		return schema{}
 	case k == reflect.Pointer:
 		return schema{"anyOf": []schema{d.of(t.Elem(), check), {"type": "null"}}}
@@ -82,7 +82,7 @@ func (d definitions) of(t reflect.Type, check string) schema {
 	}
 }
 
-// object describes a struct.
+// object returns the schema of a struct.
 func (d definitions) object(v reflect.Value) schema {
 	members, required := schema{}, []string{}
 	for _, f := range reflect.VisibleFields(v.Type()) {

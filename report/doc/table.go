@@ -14,26 +14,26 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A sheet is a table as texts: its columns have one unit each, and those without
-// any content are gone.
+// A sheet is a table converted to texts. Each of its columns has one unit, and columns without
+// any content are removed.
 type sheet struct {
 	keys    int
 	columns []column
 	rows    []Row
-	follows bool // another one with the same rows, which has their notes
+	follows bool // an earlier sheet has the same rows, with their notes
 }
 
-// A column is the texts of one column. Those of numbers are in three parts, so that
-// points and bounds can stand below each other.
+// A column has the texts of one column. A number has three parts, so that decimal points and
+// bounds can be aligned.
 type column struct {
 	Column
 	header string
 	cells  []entry
-	width  int // of the widest cell
-	whole  int // width of the longest part before the point
-	part   int // and behind it
-	bounds int // and of the longest bounds
-	most   float64
+	width  int     // of the widest cell
+	whole  int     // width of the longest part before the point
+	part   int     // width of the longest part from the point on
+	bounds int     // width of the longest bounds
+	most   float64 // the largest value
 }
 
 // An entry is the text of one cell.
@@ -43,17 +43,17 @@ type entry struct {
 	value               float64 // of a number
 }
 
-// keys is how many of the columns are keys.
+// keys returns the number of columns that are keys.
 func (t Table) keys() int { return min(max(t.Keys, 1), len(t.Columns)) }
 
-// sheet makes texts of the table, with written applied to each.
-func (t Table) sheet(written func(string) string) sheet {
+// sheet converts the table to texts, and applies printable to each.
+func (t Table) sheet(printable func(string) string) sheet {
 	s := sheet{rows: t.Rows}
 	for c, col := range t.Columns {
 		if col.For == Programs || !slices.ContainsFunc(t.Rows, func(r Row) bool { return !t.cell(r, c).Empty() }) {
 			continue
 		}
-		s.columns = append(s.columns, t.column(c, written))
+		s.columns = append(s.columns, t.column(c, printable))
 		if c < t.keys() {
 			s.keys++
 		}
@@ -62,7 +62,7 @@ func (t Table) sheet(written func(string) string) sheet {
 	return s
 }
 
-// cell returns what people see in column c of a row.
+// cell returns the cell that people see in column c of a row.
 func (t Table) cell(r Row, c int) Cell {
 	if c >= len(r.Cells) {
 		return Cell{}
@@ -74,11 +74,11 @@ func (t Table) cell(r Row, c int) Cell {
 	return cell
 }
 
-// column makes texts of column c.
-func (t Table) column(c int, written func(string) string) column {
+// column converts column c to texts.
+func (t Table) column(c int, printable func(string) string) column {
 	cells := each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
-	var values []float64 // with the larger of the bounds
-	sure, whole := 1.0, true
+	var values []float64 // centers, and the larger bound of each interval
+	confidence, whole := 1.0, true
 	for _, cell := range cells {
 		i := cell.Value
 		if i == nil {
@@ -89,41 +89,41 @@ func (t Table) column(c int, written func(string) string) column {
 		}
 		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
 		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
-			sure = min(sure, i.Confidence)
+			confidence = min(confidence, i.Confidence)
 		}
 	}
 	u := scaleOf(t.Columns[c].Unit, values...)
 	made := column{Column: t.Columns[c]}
-	made.header = written(made.headed(u, sure))
+	made.header = printable(made.headerText(u, confidence))
 	digits := 9 // after the point, at most
 	if strings.HasPrefix(made.Unit, "1") && len(values) > 0 {
-		digits = u.decimals(slices.Max(values)) + 2 // there is no smaller unit for what is much smaller
+		digits = u.decimals(slices.Max(values)) + 2 // much smaller values have no smaller unit
 		if whole {
 			digits = 0
 		}
 	}
 	for r, cell := range cells {
-		e := cell.entry(u, digits, written)
+		e := cell.entry(u, digits, printable)
 		if cell.Empty() && made.Unit != "" && c < len(t.Rows[r].Cells) {
-			e.text = written(none)
+			e.text = printable(none)
 		}
 		made.add(e)
 	}
 	return made
 }
 
-// headed is the name of the column with its unit, and with how sure its values are if they
-// are less so than others.
-func (c Column) headed(u scale, sure float64) string {
+// headerText returns the name of the column with its unit, and with the lowest confidence of its
+// intervals if that is lower than usual.
+func (c Column) headerText(u scale, confidence float64) string {
 	header := cmp.Or(c.Name, u.Name)
 	if c.Name != "" && u.Name != "" {
 		header += ", " + u.Name
 	}
 	switch {
-	case sure == 0:
+	case confidence == 0:
 		header += " (no interval)"
-	case sure < stat.Confidence:
-		header += " (" + Percent(sure) + " sure)"
+	case confidence < stat.Confidence:
+		header += " (" + Percent(confidence) + " sure)"
 	}
 	return header
 }
@@ -140,16 +140,16 @@ func (c *column) add(e entry) {
 	c.width = max(c.width, c.whole+c.part+c.bounds)
 }
 
-// entry makes texts of a cell.
-func (c Cell) entry(u scale, digits int, written func(string) string) entry {
+// entry converts a cell to texts.
+func (c Cell) entry(u scale, digits int, printable func(string) string) entry {
 	if c.Value == nil {
-		return entry{text: written(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
+		return entry{text: printable(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
 	}
 	number, bounds := u.parts(*c.Value, digits)
 	if c.Text != "" {
 		bounds += " " + c.Text
 	}
-	e := entry{whole: written(number), bounds: written(bounds), value: c.Value.Center}
+	e := entry{whole: printable(number), bounds: printable(bounds), value: c.Value.Center}
 	if i := strings.IndexByte(e.whole, '.'); i >= 0 {
 		e.whole, e.part = e.whole[:i], e.whole[i:]
 	}
@@ -157,8 +157,8 @@ func (c Cell) entry(u scale, digits int, written func(string) string) entry {
 	return e
 }
 
-// aligned returns the text of a cell in which the point of a number stands where
-// those of the others stand.
+// aligned returns the text of a cell, padded so that the decimal points of the column are
+// aligned.
 func (c column) aligned(row int) string {
 	e := c.cells[row]
 	if e.whole == "" {
@@ -167,9 +167,9 @@ func (c column) aligned(row int) string {
 	return right(e.whole, c.whole) + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
 }
 
-// split returns the sheets into which s must be split so that the widths of the
-// columns of each, with what lies between them, are at most limit. They are wider only if
-// the keys and one other column are: least is how wide a sheet must be for these.
+// split splits s into sheets whose columns, with between columns of space between two, are at
+// most limit wide. least is the width that the keys and the widest other column need; sheets
+// are wider than limit only if least is.
 func (s sheet) split(widths []int, between, limit int) (parts []sheet, least int) {
 	keys := -between
 	for _, w := range widths[:s.keys] {
@@ -194,26 +194,26 @@ func (s sheet) split(widths []int, between, limit int) (parts []sheet, least int
 		return all
 	}
 	fewest := len(cut(max(limit, least)))
-	// As many sheets as narrow as they can be, rather than wide ones and a narrow rest.
+	// Use the narrowest width with the fewest sheets, to avoid wide sheets and a narrow rest.
 	more := sort.Search(max(limit-least, 0), func(more int) bool { return len(cut(least+more)) <= fewest })
 	return cut(least + more), least
 }
 
-// width is how many columns of a terminal a text takes. What is ambiguous, such as
-// ± and µ, takes one, whatever the locale.
+// width returns the width of a text in columns of a terminal. Characters of ambiguous width,
+// such as ± and µ, count as one, whatever the locale.
 func width(text string) int {
 	if !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return len(text) // which is most texts, and faster
+		return len(text) // faster, and true of most texts
 	}
 	return twwidth.WidthWithOptions(text, twwidth.Options{})
 }
 
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
-// right returns a text at the right of so many columns.
+// right aligns a text at the right of that many columns.
 func right(text string, columns int) string { return padded(columns-width(text)) + text }
 
-// widest is the width of the widest text.
+// widest returns the width of the widest text.
 func widest(texts []string) (w int) {
 	for _, text := range texts {
 		w = max(w, width(text))
@@ -221,10 +221,10 @@ func widest(texts []string) (w int) {
 	return w
 }
 
-// unitWord matches what stays with the number before it.
+// unitWord matches a unit, which stays on one line with the number before it.
 var unitWord = regexp.MustCompile(`^([kMG]?(B|bit)(/s)?|[mµn]?s|%)[^\pL]*$`)
 
-// words returns the words of a text. A number and its unit are one.
+// words returns the words of a text. A number and its unit are one word.
 func words(text string) []string {
 	var all []string
 	for _, word := range strings.Fields(text) {
@@ -237,8 +237,8 @@ func words(text string) []string {
 	return all
 }
 
-// wrap breaks a text into lines of at most limit columns, and words that are longer
-// than that: before a colon, where a setting begins, if there is one.
+// wrap breaks a text into lines of at most limit columns. Longer words are broken too: before
+// a colon, where a setting begins, if there is one.
 func wrap(text string, limit int) []string {
 	var lines []string
 	line := ""
@@ -255,7 +255,7 @@ func wrap(text string, limit int) []string {
 			if colon := strings.LastIndexByte(word[1:min(end+1, len(word))], ':'); colon >= 0 {
 				end = colon + 1
 			}
-			lines, word = append(lines, word[:end]), Visible(word[end:]) // a line begins here
+			lines, word = append(lines, word[:end]), Visible(word[end:]) // again, because a line begins here
 		}
 		line = word
 	}
@@ -265,8 +265,8 @@ func wrap(text string, limit int) []string {
 	return lines
 }
 
-// fitting is how many bytes of a word that is too long are in a line of that many columns:
-// one sign at least.
+// fitting returns the number of bytes of a too long word that fit into that many columns: at
+// least one character.
 func fitting(word string, columns int) int {
 	for i, r := range word {
 		if columns -= width(string(r)); i > 0 && columns < 0 {

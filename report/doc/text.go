@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// TextOptions say what a terminal can do.
+// TextOptions describe a terminal.
 type TextOptions struct {
-	Width   int  // in columns: no line but those of tables is wider; less than 8 counts as 8, and 0 as 100
-	Colour  bool // tones are shown
+	Width   int  // in columns; only tables may be wider. 0 means 100, and 1 to 7 mean 8
+	Colour  bool // show tones
 	Unicode bool // else ASCII only
 }
 
 const (
 	defaultWidth = 100
 	leastWidth   = 8
-	between      = 2  // columns of a terminal between two of a table
-	leastWrap    = 24 // as narrow as words are wrapped in a table
-	leastKey     = 12 // likewise, where keys are too
-	leastBar     = 6
+	between      = 2  // width of the space between two columns of a table
+	leastWrap    = 24 // narrowest column of wrapped words
+	leastKey     = 12 // narrowest column of wrapped keys
+	leastBar     = 6  // width of bars, at least and at most
 	mostBar      = 40
 )
 
@@ -32,7 +32,7 @@ func (d Document) Text(w io.Writer, o TextOptions) error {
 	t.paragraphs([]Paragraph{{d.Title, Strong}})
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
-		s.Plots = nil // there are no pictures on a terminal
+		s.Plots = nil // terminals show no plots
 		if !s.Empty() {
 			t.section(s)
 		}
@@ -46,7 +46,7 @@ type textWriter struct {
 	TextOptions
 	out    strings.Builder
 	indent string
-	left   int // columns behind the indent
+	left   int // columns after the indent
 }
 
 func (t *textWriter) section(s Section) {
@@ -78,7 +78,7 @@ func (t *textWriter) section(s Section) {
 	t.paragraphs(s.Tail)
 }
 
-// help is what the columns mean that the tables show, each once.
+// help returns the definitions of the columns that the tables show, each once.
 func (s Section) help() []Term {
 	var all []Term
 	for _, t := range s.shown() {
@@ -92,18 +92,18 @@ func (s Section) help() []Term {
 	return all
 }
 
-// written makes text of a terminal of anything.
-func (t *textWriter) written(text string) string {
+// printable returns text as the terminal can show it.
+func (t *textWriter) printable(text string) string {
 	if text = Visible(text); t.Unicode {
 		return text
 	}
-	return foreign.ReplaceAllStringFunc(inASCII.Replace(text), func(s string) string { return strings.Trim(strconv.QuoteToASCII(s), `"`) })
+	return nonASCII.ReplaceAllStringFunc(inASCII.Replace(text), func(s string) string { return strings.Trim(strconv.QuoteToASCII(s), `"`) })
 }
 
-// inASCII has the signs that this program uses itself, foreign is any other that is not ASCII.
+// inASCII replaces the characters that this program uses itself, nonASCII matches all others.
 var (
-	inASCII = strings.NewReplacer("±", "+-", "×", "x", "÷", "/", "µ", "u", "—", "-", "−", "-", "…", "...", "─", "-")
-	foreign = regexp.MustCompile(`[^\x00-\x7f]`)
+	inASCII  = strings.NewReplacer("±", "+-", "×", "x", "÷", "/", "µ", "u", "—", "-", "−", "-", "…", "...", "─", "-")
+	nonASCII = regexp.MustCompile(`[^\x00-\x7f]`)
 )
 
 func (t *textWriter) paragraphs(all []Paragraph) {
@@ -111,13 +111,13 @@ func (t *textWriter) paragraphs(all []Paragraph) {
 		if p.Text == "" {
 			continue
 		}
-		for _, line := range wrap(t.written(p.Text), t.left) {
+		for _, line := range wrap(t.printable(p.Text), t.left) {
 			t.line(line, p.Tone)
 		}
 	}
 }
 
-// ansi are the sequences that begin a tone.
+// ansi has the escape sequences that begin a tone.
 var ansi = map[Tone]string{Strong: "\x1b[1m", Good: "\x1b[1;32m", Bad: "\x1b[31m", Dim: "\x1b[2m"}
 
 func (t *textWriter) line(text string, tone Tone) {
@@ -130,18 +130,18 @@ func (t *textWriter) line(text string, tone Tone) {
 
 func (t *textWriter) blank() { t.line("", Plain) }
 
-// A layout is what is done so that a table fits.
+// A layout is a way to make a table fit.
 type layout struct {
 	bar    int  // the width of bars; 0 leaves them out
-	broken bool // headers, and words that may be, are broken into lines
-	keys   bool // keys are too
+	broken bool // break headers into lines, and words of columns with Wrap
+	keys   bool // break keys too
 }
 
-// table writes a table: as it is if it fits; else with headers and words in several
-// lines; else with keys too, as several tables if need be: these may be wider than a
-// very narrow terminal.
+// table writes a table as it is if it fits, else with headers and words broken into lines. If
+// it still does not fit, keys are broken too and the table is split into several. These may be
+// wider than a very narrow terminal.
 func (t *textWriter) table(of Table) {
-	s := of.sheet(t.written)
+	s := of.sheet(t.printable)
 	if len(s.columns) == 0 {
 		return
 	}
@@ -171,8 +171,8 @@ func (t *textWriter) table(of Table) {
 	}
 }
 
-// widths returns those of the columns. Those that are broken into lines share what the
-// others leave.
+// widths returns the widths of the columns. Columns that are broken into lines share the space
+// that the others leave.
 func (t *textWriter) widths(s sheet, l layout) []int {
 	widths, least := make([]int, len(s.columns)), make([]int, len(s.columns))
 	rest, wraps := t.left+between, 0
@@ -211,7 +211,7 @@ func (t *textWriter) widths(s sheet, l layout) []int {
 	return widths
 }
 
-// grid writes a table of these widths.
+// grid writes a table with columns of these widths.
 func (t *textWriter) grid(s sheet, widths []int, bar int) {
 	texts := make([]string, len(s.columns))
 	for c, col := range s.columns {
@@ -234,21 +234,21 @@ func (t *textWriter) grid(s sheet, widths []int, bar int) {
 		if s.follows {
 			row.Note = ""
 		}
-		t.row(s, widths, bar, texts, t.written(row.Note), row.Tone)
+		t.row(s, widths, bar, texts, t.printable(row.Note), row.Tone)
 	}
 }
 
-// rule writes a line with a heading on it.
+// rule draws a line of that width with a heading in it.
 func (t *textWriter) rule(heading string, wide int) {
-	dash := t.written("─")
+	dash := t.printable("─")
 	if heading != "" {
-		heading = wrap(dash+dash+" "+t.written(heading), t.left)[0] + " "
+		heading = wrap(dash+dash+" "+t.printable(heading), t.left)[0] + " "
 	}
 	t.line(heading+strings.Repeat(dash, max(0, wide-width(heading))), Dim)
 }
 
-// row writes a row of a grid, in several lines if its words take them, with a note
-// behind or below it. It returns how wide a full row is.
+// row writes a row of a grid, in several lines if its words need them, with a note after or
+// below it. It returns the width of a full row.
 func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note string, tone Tone) (wide int) {
 	var lines []string
 	for c, text := range texts {
@@ -277,7 +277,7 @@ func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note st
 	return wide - between
 }
 
-// bar draws value as a bar. The longest, that of most, takes all of the columns.
+// bar draws value as a bar. The bar of most fills all columns.
 func (t *textWriter) bar(value, most float64, columns int) string {
 	if !(value > 0 && value/most > 0) {
 		return ""

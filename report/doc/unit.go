@@ -9,27 +9,26 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A scale is a unit for readers of what is kept in seconds, bytes or as a number.
+// A scale is a unit in which readers see values that are kept in seconds, bytes or as numbers.
 type scale struct {
 	Name string  `json:"name"`
-	Per  float64 `json:"per"` // of the unit in which values are kept
+	Per  float64 `json:"per"` // its size in the unit in which values are kept
 }
 
-// scales are the units for readers, the largest first.
+// scales has the units for readers by the unit in which values are kept, the largest first.
 var scales = map[string][]scale{
 	"s":  {{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}},
 	"B":  {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}},
-	"iB": {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}, // of sizes that users write
+	"iB": {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}, // for sizes that users have written
 	"%":  {{"%", 0.01}},
 	"1":  {{"", 1}},
 
 	"bit": {{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}},
 }
 
-// scaleOf returns the one unit in which all of xs are shown. It is that of the
-// largest, or the next smaller one if the smallest would be less than 0.1 and the
-// largest still has four digits then. What is divided by a GB stays
-// as it is, so that tables can be compared.
+// scaleOf returns the one unit in which all of xs are shown. It suits the largest; or it is the
+// next smaller one, if the smallest would be less than 0.1 and the largest then has at most
+// four digits. Values per GB keep their unit, so that tables can be compared.
 func scaleOf(unit string, xs ...float64) scale {
 	base, per, divided := strings.Cut(unit, "/")
 	all, ok := scales[base]
@@ -59,11 +58,12 @@ func scaleOf(unit string, xs ...float64) scale {
 	return s
 }
 
-// decimals returns how many digits after the point show x with three that count.
+// decimals returns the number of digits after the point that show x with three significant
+// digits, or with two if it is a percentage.
 func (s scale) decimals(x float64) int {
 	x = math.Abs(x / s.Per)
 	digits := 3
-	if s.Name == "%" { // which nobody knows that well
+	if s.Name == "%" { // a third digit would not be significant
 		digits = 2
 	}
 	if x == 0 || math.IsInf(x, 0) {
@@ -76,11 +76,11 @@ func (s scale) decimals(x float64) int {
 	return min(max(d, 0), 9)
 }
 
-// number writes x.
+// number formats x with three significant digits.
 func (s scale) number(x float64) string { return s.fixed(x, s.decimals(x)) }
 
-// fixed writes x with d digits after the point, and never as minus zero. A share
-// that is less than all is never rounded to 100 %.
+// fixed formats x with d digits after the point, and never as minus zero. A share below 100 %
+// is never rounded to 100 %.
 func (s scale) fixed(x float64, d int) string {
 	x /= s.Per
 	if s.Name == "%" && x < 100 && x >= 99.5 {
@@ -93,13 +93,12 @@ func (s scale) fixed(x float64, d int) string {
 	return text
 }
 
-// lopsided is the relative half-width from which on both bounds are written: ±
-// would hide that they lie at different distances.
+// lopsided is the relative half-width above which both bounds are written: ± would hide that
+// their distances from the center differ.
 const lopsided = 0.3
 
-// parts writes an estimate in two parts: the number, and its half-width rounded up,
-// or both bounds if they are far off. There are at most that many digits after the
-// point.
+// parts formats an estimate in two parts: the number, and its half-width rounded up, or both
+// bounds if that is large. There are at most most digits after the point.
 func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 	d := min(s.decimals(i.Center), most)
 	number = s.fixed(i.Center, d)
@@ -114,29 +113,29 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 	return number, bounds
 }
 
-// Quantity writes a value and a unit that suits it: 25.3 ms, 66.6 MB, 5.31 GB/s.
-// unit is one of those of a [Column].
+// Quantity formats a value in a unit that suits it: 25.3 ms, 66.6 MB, 5.31 GB/s. unit is the
+// one in which x is kept, as in [Column].
 func Quantity(unit string, x float64) string {
 	s := scaleOf(unit, x)
 	number := s.number(x)
-	// There is no part of a byte, and a size is as it was written.
+	// Bytes have no fraction, and a size is shown as the user wrote it.
 	if whole := math.Round(x); s.Name == "B" || unit == "iB" && whole == x && math.Mod(x, s.Per) == 0 {
 		number = s.fixed(whole, 0)
 	}
 	return strings.TrimSuffix(number+" "+s.Name, " ")
 }
 
-// Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
+// Bounded formats an estimate with its bounds, if it has any: 254 ms (251 to 258).
 func Bounded(unit string, i stat.Interval) string {
 	return scaleOf(unit, i.Center).bounded(i)
 }
 
-// bounded writes a value in the unit of the scale, with its bounds.
+// bounded formats a value in the unit of the scale, with its bounds.
 func (s scale) bounded(i stat.Interval) string {
 	return bounded(i, strings.TrimSuffix(" "+s.Name, " "), s.number)
 }
 
-// bounded writes the center with its unit, and the bounds without.
+// bounded formats the center with its unit, and the bounds without.
 func bounded(i stat.Interval, unit string, number func(x float64) string) string {
 	switch {
 	case !i.Known():
@@ -147,7 +146,7 @@ func bounded(i stat.Interval, unit string, number func(x float64) string) string
 	return number(i.Center) + unit + " (" + number(i.Low) + " to " + number(i.High) + ")"
 }
 
-// Percent writes a share: 0.5 is 50 %.
+// Percent formats a share: 0.5 is 50 %.
 func Percent(x float64) string {
 	if whole := math.Round(x * 100); math.Abs(x*100-whole) < 1e-9 {
 		return scale{"", 1}.fixed(whole, 0) + " %"
@@ -155,7 +154,8 @@ func Percent(x float64) string {
 	return Quantity("%", x)
 }
 
-// Signed writes a change in percent with its sign, without the unit: +4.2.
+// Signed formats a share as a change in percent, with its sign and without the unit: 0.042 is
+// +4.2.
 func Signed(x float64) string {
 	d := 1
 	if math.Abs(x) >= 0.0995 {
@@ -168,15 +168,15 @@ func Signed(x float64) string {
 	return text
 }
 
-// Change writes a ratio as a difference: +4.2 % (+3.1 to +5.0).
+// Change formats a ratio as a change: 1.042 is +4.2 % (+3.1 to +5.0).
 func Change(i stat.Interval) string {
 	return bounded(i, " %", func(x float64) string { return Signed(x - 1) })
 }
 
-// Times writes a factor with its bounds: 3.21× (3.10 to 3.32).
+// Times formats a factor with its bounds: 3.21× (3.10 to 3.32).
 func Times(i stat.Interval) string { return bounded(i, "×", scale{"", 1}.number) }
 
-// Plural writes a number with its noun.
+// Plural formats a number with its noun: 1 block, 2 blocks.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -184,7 +184,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// List writes a, b and c.
+// List joins items as in a sentence: a, b and c.
 func List(items []string) string {
 	if len(items) < 2 {
 		return strings.Join(items, "")

@@ -8,85 +8,86 @@ import (
 	"ipcbench/phase"
 )
 
-// NoCodec is the setting codec of what travels as it is.
+// NoCodec is the value of the setting codec for tensors that are sent unencoded.
 const NoCodec = "none"
 
-// Codec returns how the cell's tensors are encoded before they travel.
+// Codec returns the cell's codec, or NoCodec.
 func (c *Cell) Codec() string { return cmp.Or(c.Settings["codec"], NoCodec) }
 
-// Encoded reports whether anything is encoded.
+// Encoded reports whether the cell has a codec.
 func (c *Cell) Encoded() bool { return c.Codec() != NoCodec }
 
-// Uncoded is the cell's variant but for its codec.
+// Uncoded returns the cell's variant without its codec.
 func (c *Cell) Uncoded() string { return c.without("codec") }
 
-// A way is one of the two that tensors go.
-type way struct {
-	name, what    string
-	payload, wire string // counters
-	bytes         func(m result.Model) int64
-	data          func(of *result.Coding) (density float64, lost *result.CodingError)
+// A direction is the one of models, down, or the one of updates, up.
+type direction struct {
+	name, tensors, base string
+	payload, wire       string // names of counters, in bytes
+	bytes               func(m result.Model) int64
+	data                func(of *result.Coding) (density float64, lost *result.CodingError)
 }
 
-var ways = []way{
-	{"down", "models", phase.CodecDownPayload, phase.CodecDownWire, func(m result.Model) int64 { return m.Bytes },
+var directions = []direction{
+	{"down", "models", "the previous model", phase.CodecDownPayload, phase.CodecDownWire, func(m result.Model) int64 { return m.Bytes },
 		func(of *result.Coding) (float64, *result.CodingError) { return of.DensityDown, of.ErrorDown }},
-	{"up", "updates", phase.CodecUpPayload, phase.CodecUpWire, func(m result.Model) int64 { return m.Payload() - m.Bytes },
+	{"up", "updates", "the model trained on", phase.CodecUpPayload, phase.CodecUpWire, func(m result.Model) int64 { return m.Payload() - m.Bytes },
 		func(of *result.Coding) (float64, *result.CodingError) { return of.DensityUp, of.ErrorUp }},
 }
 
-// travelled are the bytes that travel: the payload without a codec.
-func (w way) travelled(c *Cell, b *result.Block) float64 {
+// wireBytes returns the bytes sent in a block, without full versions. Without a codec, that
+// is the payload.
+func (d direction) wireBytes(c *Cell, b *result.Block) float64 {
 	if c.Encoded() {
-		return counter(w.wire)(c, b)
+		return counter(d.wire)(c, b)
 	}
-	return float64(w.bytes(c.Model)) * clientRounds(c, b)
+	return float64(d.bytes(c.Model)) * clientRounds(c, b)
 }
 
-// share is what travels of the payload.
-func (w way) share(c *Cell, b *result.Block) float64 {
+// ratio returns the wire bytes of a block ÷ its payload; NaN without payload.
+func (d direction) ratio(c *Cell, b *result.Block) float64 {
 	if !c.Encoded() {
 		return 1
 	}
-	payload := float64(c.counts(b)[w.payload])
-	return given(payload > 0, float64(c.counts(b)[w.wire])/payload)
+	payload := float64(c.counts(b)[d.payload])
+	return knownIf(payload > 0, float64(c.counts(b)[d.wire])/payload)
 }
 
-// coding are the metrics of what codecs do. Times are phases, compress and expand.
+// coding returns the metrics of codecs, except their times: these are the phases compress and
+// expand.
 func coding() (all []Metric) {
 	known := func(of func(k *result.Coding) float64) derived {
-		return func(c *Cell) stat.Interval { return Exactly(from(c.Coding, of), len(c.timed), len(c.timed)) }
+		return func(c *Cell) stat.Interval { return Exactly(valueOf(c.Coding, of), len(c.timed), len(c.timed)) }
 	}
-	for _, w := range ways {
+	for _, d := range directions {
 		lost := func(of func(e *result.CodingError) float64) derived {
-			return known(func(k *result.Coding) float64 { _, e := w.data(k); return from(e, of) })
+			return known(func(k *result.Coding) float64 { _, e := d.data(k); return valueOf(e, of) })
 		}
 		all = append(all,
-			Metric{"wire_" + w.name, "B/round", Lower, "bytes of " + w.what + " that travel in a round, after encoding and without full " +
-				"versions; without a codec the payload", number(w.travelled)},
-			Metric{"ratio_" + w.name, "1", Lower, "wire_" + w.name + " ÷ payload of the same " + w.what + "; without a codec 1", number(w.share)},
-			Metric{"density_" + w.name, "1", "", "share of the words of " + w.what + " that differ from the version before, as found in the " +
-				"data", known(func(k *result.Coding) float64 { density, _ := w.data(k); return density })},
-			Metric{"error_" + w.name + "_max", "1", Lower, "the largest error of a decoded word, as a share of the largest of its tensor, in " +
-				w.what, lost(func(e *result.CodingError) float64 { return e.Max })},
-			Metric{"error_" + w.name + "_rms", "1", Lower, "the root of the mean square of these errors, as a share of that of the words, in " +
-				w.what, lost(func(e *result.CodingError) float64 { return e.RMS })})
+			Metric{"wire_" + d.name, "B/round", Lower, "bytes of " + d.tensors + " sent per round, after encoding and without full " +
+				"versions; without a codec, the payload", number(d.wireBytes)},
+			Metric{"ratio_" + d.name, "1", Lower, "wire_" + d.name + " ÷ payload of the same " + d.tensors + "; 1 without a codec", number(d.ratio)},
+			Metric{"density_" + d.name, "1", "", "share of the elements of " + d.tensors + " that differ from " + d.base + ", as found in the " +
+				"data", known(func(k *result.Coding) float64 { density, _ := d.data(k); return density })},
+			Metric{"error_" + d.name + "_max", "1", Lower, "largest error of a decoded element of " + d.tensors + ", as a share of the largest element of its " +
+				"tensor", lost(func(e *result.CodingError) float64 { return e.Max })},
+			Metric{"error_" + d.name + "_rms", "1", Lower, "root mean square of the errors of decoded " + d.tensors + " ÷ root mean square " +
+				"of their elements", lost(func(e *result.CodingError) float64 { return e.RMS })})
 	}
 	full := func(rest string) bool { return phase.CodecFull+rest != phase.CodecFullBytes }
 	return append(all,
-		Metric{"error_bound", "1", "", "the most that error_down_max and error_up_max can be, where the codec promises something",
-			known(func(k *result.Coding) float64 { return given(k.Bound > 0, k.Bound) })},
-		Metric{"full_versions", "1/round", Lower, "whole models that were sent in a round, because a worker had nothing that a codec could " +
-			"go from", counters(phase.CodecFull, full)},
-		Metric{"same_jobs", "1/round", "", "jobs of a round that came without a model, because the worker had it", counter(phase.CodecSame)},
-		Metric{"plain_tensors", "1/round", "", "tensors of a round, both ways, that travelled as they are: the codec does not take them, or " +
+		Metric{"error_bound", "1", "", "upper limit of error_down_max and error_up_max, if the codec guarantees one",
+			known(func(k *result.Coding) float64 { return knownIf(k.Bound > 0, k.Bound) })},
+		Metric{"full_versions", "1/round", Lower, "models sent whole per round, because a worker had no base that the codec could use", counters(phase.CodecFull, full)},
+		Metric{"same_jobs", "1/round", "", "jobs per round sent without a model, because the worker had it already", counter(phase.CodecSame)},
+		Metric{"plain_tensors", "1/round", "", "tensors per round, both ways, sent unencoded, because the codec does not support them or " +
 			"does not make them smaller", counter(phase.CodecPlain)},
-		Metric{"unchanged_tensors", "1/round", "", "tensors of a round, both ways, of which nothing travelled, since no word had changed",
+		Metric{"unchanged_tensors", "1/round", "", "tensors per round, both ways, of which nothing was sent, because no element had changed",
 			counter(phase.CodecUnchanged)},
 	)
 }
 
-// Wire returns how many bytes of tensors one client gets and sends, by the medians
+// Wire returns the wire bytes that one client receives and sends in a round, as the medians
 // of the blocks.
 func (c *Cell) Wire() (down, up float64) {
 	n := float64(c.Clients)

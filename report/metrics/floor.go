@@ -13,12 +13,12 @@ import (
 // The floors that cells are compared with, by name.
 const (
 	FloorCopy  = "copy"      // B/s
-	FloorFutex = "futex"     // s, an exchange
-	FloorCall  = "rpc-empty" // s, a call on a cell's own connection
-	FloorWork  = "work"      // s, a round
+	FloorFutex = "futex"     // s per exchange
+	FloorCall  = "rpc-empty" // s per call, on a cell's own connection
+	FloorWork  = "work"      // s per round
 )
 
-// Floor returns the floor of that name that belongs to c, or nil.
+// Floor returns the floor of that name that fits c best, or nil if none fits.
 func (c *Cell) Floor(name string) (found *result.Floor) {
 	for i := range c.result.Floors {
 		if f := &c.result.Floors[i]; f.Name == name && c.fits(f) && (found == nil || c.nearer(f, found)) {
@@ -28,15 +28,15 @@ func (c *Cell) Floor(name string) (found *result.Floor) {
 	return found
 }
 
-// fits reports whether the floor is of the cell's work, connections and link.
+// fits reports whether the floor was measured for the cell's work, connections and link.
 func (c *Cell) fits(f *result.Floor) bool {
 	return (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
 		(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) &&
 		(f.Link == c.Link || f.Link == link.Rate{} && f.Bytes == 0) && c.reaches(f)
 }
 
-// reaches reports whether the floor is of a way that the cell's tensors may go: that to a
-// host of its workers, or what all hosts share.
+// reaches reports whether the floor was measured on a path that the cell's tensors take: to a
+// host of its workers. A floor without host and bytes applies to all hosts.
 func (c *Cell) reaches(f *result.Floor) bool {
 	if !c.Remote() || f.Host == "" && f.Bytes == 0 {
 		return f.Host == ""
@@ -46,9 +46,10 @@ func (c *Cell) reaches(f *result.Floor) bool {
 	})
 }
 
-// nearer reports whether f is of a number of bytes that is nearer to what travels one way:
-// caches hold few of them, and a rate has bursts, so that little is faster. Of several hosts
-// it is the one with more bandwidth: nothing is faster than the fastest.
+// nearer reports whether f fits the cell better than another floor: its number of bytes is
+// closer to the wire bytes of one direction. The size matters because few bytes stay in caches
+// and a rate limit lets bursts through. For equal sizes on several hosts, the larger bandwidth
+// counts: it is the limit of the fastest host.
 func (c *Cell) nearer(f, than *result.Floor) bool {
 	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.Wire()))) }
 	if off(f) == off(than) {
@@ -57,8 +58,8 @@ func (c *Cell) nearer(f, than *result.Floor) bool {
 	return off(f) < off(than)
 }
 
-// Stream is the name of the floor that bounds a cell which moves bytes, by what they go
-// over; empty with TLS over a Unix socket, which has no floor.
+// Stream returns the name of the floor that limits a cell which moves bytes, for its kind of
+// connection. It is empty for TLS over a Unix socket, which has no floor.
 func (c *Cell) Stream() string {
 	switch tcp, encrypted := c.OverTCP(), c.TLS() != NoTLS; {
 	case encrypted && tcp:
@@ -71,26 +72,26 @@ func (c *Cell) Stream() string {
 	return "unix-stream"
 }
 
-// MovesBytes reports whether tensors' bytes were moved, rather than handed over.
+// MovesBytes reports whether the bytes of some tensors were moved, instead of handed over.
 func (c *Cell) MovesBytes() bool { return c.Tally(phase.BodyTensors)[""] > 0 }
 
-// HandsOver reports whether tensors travelled as handles.
+// HandsOver reports whether some tensors were sent as handles.
 func (c *Cell) HandsOver() bool { return c.Tally(phase.HandleTensors)[""] > 0 }
 
-// Bound returns the name of the floor that limits c, and how far c is from it, by
+// Bound returns the name of the floor that limits c, and the distance of c from it, by
 // the medians of the blocks of both:
 //
-//   - control: its round ÷ the same work called directly, where that is the same
-//   - a transport that moves bytes: what travels ÷ one client's transfer, ÷ the
-//     bandwidth of a connection like its own
-//   - one that hands tensors over: its transfer ÷ two empty calls (a job and a
+//   - control: its round ÷ the same work called directly
+//   - a transport that moves bytes: wire bytes ÷ one client's transfer, as a share of
+//     the bandwidth of a connection like its own
+//   - a transport that hands tensors over: its transfer ÷ two empty calls (a job and a
 //     result), or ÷ one exchange of wake-ups (being woken and waking)
 //
-// Where clients overlap, it is no strict limit: a part of a transfer may hide
-// behind another client's work. The name is empty and the interval not Known where
-// nothing bounds c.
+// If clients overlap, the limit is not strict, because a part of a transfer may happen
+// during another client's work. If no floor limits c, the name is empty and the interval
+// is not Known.
 func (c *Cell) Bound() (string, stat.Interval) {
-	ratio := c.Of("floor_ratio") // which is kept
+	ratio := c.Of("floor_ratio")
 	if !ratio.Known() {
 		return "", ratio
 	}
@@ -98,16 +99,16 @@ func (c *Cell) Bound() (string, stat.Interval) {
 	return name, ratio
 }
 
-// bound returns which floor may limit c, the metric that it limits, and what that
-// would be at the limit, from a sample of the floor. The name is empty where none
-// does.
+// bound returns the name of the floor that may limit c, the metric that it limits, and a
+// function from a sample of the floor to the limit of the metric. The name is empty if no
+// floor limits c.
 func (c *Cell) bound() (name, metric string, limit func(sample float64) float64) {
 	same := func(s float64) float64 { return s }
 	switch {
 	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0:
-		// What is called directly makes no values, and no time pass; several workers share it.
+		// The floor has no nested values and no waiting, and several workers would share its work.
 		return FloorWork, "round", same
-	case c.Transport == Control || c.Respawn || c.Peer != "": // nobody knows what a peer goes over
+	case c.Transport == Control || c.Respawn || c.Peer != "": // the connections of a peer are unknown
 		return "", "", nil
 	case c.HandsOver():
 		if c.Floor(FloorCall) != nil {
@@ -123,7 +124,7 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 	return "", "", nil
 }
 
-// floorRatio is the metric of that name.
+// floorRatio computes the metric floor_ratio.
 func (c *Cell) floorRatio() stat.Interval {
 	name, metric, limit := c.bound()
 	f := c.Floor(name)

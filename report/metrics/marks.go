@@ -5,20 +5,20 @@ import (
 	"ipcbench/phase"
 )
 
-// Marks are what a reader of a cell's numbers must know about them.
+// Marks are caveats about a cell's numbers.
 type Marks struct {
-	Astray      bool             // some tensors did not go the way that the transport is named for
-	Attested    float64          // then: the share of those that did
-	Reasons     map[string]int64 // then: why, with the number of tensors, where the transport says so
-	Modes       []stat.Mode      // nil, or the two modes of rounds, in seconds
-	Drift       stat.Trend       // relative; zero if none is shown
-	OutOfTime   float64          // the relative half-width that the round's interval still had when time ran out; 0 if it did not
-	Outliers    int              // of the rounds, if more than a tenth of them are; else 0
+	Astray      bool             // some tensors were not transferred in the way that the transport is named for
+	Attested    float64          // if Astray: the share of tensors that were
+	Reasons     map[string]int64 // if Astray: numbers of tensors by reason, as far as the transport gives reasons
+	Modes       []stat.Mode      // the two modes of round times, in seconds; nil if there are not two
+	Drift       stat.Trend       // relative trend of rounds; zero if none is significant
+	OutOfTime   float64          // relative half-width of the round's interval, if time ran out before the asked precision; else 0
+	Outliers    int              // number of outlying rounds, if more than a tenth of all; else 0
 	Interrupted bool
 }
 
-// Marks returns what a reader of the cell's numbers must know about them. All
-// fields are zero for most cells. The caller must not change Reasons.
+// Marks returns the caveats about the cell's numbers. All fields are zero for most cells.
+// The caller must not change Reasons.
 func (c *Cell) Marks() Marks { return c.marks() }
 
 // findMarks computes the marks.

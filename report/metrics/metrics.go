@@ -1,15 +1,15 @@
-// Package metrics computes what is known of the cells of a result: numbers with units and
-// intervals, and which cells of those that did the same work are the fastest. It holds no
-// sentences and no layout; package report has those.
+// Package metrics computes numbers with units and intervals for the cells of a result, and
+// finds the fastest of the cells that did the same work. It has no sentences and no layout;
+// these are in package report.
 //
-//   - [New] wraps a [result.Result]. Each statistic is computed once, when it is
-//     asked for.
-//   - [Metrics] is the table of all that is computed from a cell. A metric is
-//     one entry in it, and its Help is the one definition of it.
+//   - [New] wraps a [result.Result]. Each statistic is computed once, when it is first
+//     needed.
+//   - [Metrics] lists all quantities that are computed for a cell. Each is one entry, and
+//     its Help is its only definition.
 //   - [Result.Verdicts] ranks the transports that did the same work.
 //
-// All statistics are those of package stat. Nothing here changes the result
-// that it is given; a [Result] is not safe for concurrent use.
+// All statistics are computed by package stat. Nothing here changes the wrapped result. A
+// [Result] is not safe for concurrent use.
 package metrics
 
 import (
@@ -26,35 +26,36 @@ import (
 
 // The transports that others are compared with.
 const (
-	Control  = "inproc" // the same round without leaving the process
-	Baseline = "pickle" // what a process pool does if nobody thinks about it
+	Control  = "inproc" // the same round inside one process
+	Baseline = "pickle" // the default of process pools
 )
 
-// The settings tls of what travels in the clear, and of what has certificates at both
-// ends.
+// Values of the setting tls: no encryption, and certificates at both ends.
 const (
 	NoTLS     = "off"
 	MutualTLS = "mutual"
 )
 
-// A Result is a measured result with what is computed from it.
+// A Result is a measured result with the statistics computed from it.
 type Result struct {
 	*result.Result
 	Cells []*Cell // in the order of the result
 
 	metrics map[string]Metric // by name
 	linked  bool              // some cells are on a link
-	kept    map[string]any    // by name: see Keep
+	kept    map[string]any    // by the names given to Keep
 }
 
-// With returns the result with these of its cells alone, or in another order.
+// With returns a copy of r that has exactly these of its cells, in this order. Values stored by
+// [Keep] are not copied.
 func (r *Result) With(cells []*Cell) *Result {
 	some := *r
 	some.Cells, some.kept = cells, map[string]any{}
 	return &some
 }
 
-// Keep returns what of makes of a result, by a name. It is made once.
+// Keep returns the value stored in r under that name. If there is none, it calls of and
+// stores the result.
 func Keep[T any](r *Result, name string, of func() T) T {
 	made, ok := r.kept[name].(T)
 	if !ok {
@@ -67,7 +68,7 @@ func Keep[T any](r *Result, name string, of func() T) T {
 // A Cell is one cell of a result.
 type Cell struct {
 	*result.Cell
-	Control   *Cell // the control of the same work: the cell itself if it is one, nil if there is none
+	Control   *Cell // control of the same work: the cell itself if it is one, nil if there is none
 	result    *Result
 	timed     []result.Block
 	medians   map[string][]float64
@@ -76,17 +77,17 @@ type Cell struct {
 	counted   map[*result.Block]map[string]int64
 }
 
-// A Group is what cells have in common that did the same work.
+// A Group identifies work: cells of equal groups did the same work, and are ranked together.
 type Group struct {
-	Build            string // base, head, or empty where there is one build only
+	Build            string // base or head; empty if there is only one build
 	Model            result.Model
 	Workers, Clients int
 
-	result.Setup      // dimensions that rank
-	NoLink       bool // the cells are on no link, and others of the result are
+	result.Setup      // only its dimensions that separate groups (result.Ranks)
+	NoLink       bool // the cells have no link, but other cells of the result have one
 }
 
-// Headings says in words what the group does differently from the usual cell.
+// Headings describes in words each difference between the group and the usual cell.
 func (g Group) Headings() []string {
 	all := g.Setup.Headings()
 	if g.NoLink {
@@ -95,7 +96,7 @@ func (g Group) Headings() []string {
 	return all
 }
 
-// New returns the analysis of r. It keeps r, and does not change it.
+// New returns a Result for r. It keeps a reference to r, and does not change it.
 func New(r *result.Result) *Result {
 	a := &Result{Result: r, metrics: named(), kept: map[string]any{}}
 	a.linked = slices.ContainsFunc(r.Cells, func(c result.Cell) bool { return c.Link != link.Rate{} })
@@ -112,7 +113,7 @@ func New(r *result.Result) *Result {
 		}
 	}
 	for _, c := range a.Cells {
-		if c.Train == "" { // a control does not run a user's worker function
+		if c.Train == "" { // with a user's worker function, there is no control
 			c.Control = controls[c.paired()]
 		}
 	}
@@ -127,7 +128,7 @@ func (c *Cell) Group() Group {
 	return g
 }
 
-// Work is what the cell does, on whatever link.
+// Work returns the cell's group, ignoring its link.
 func (c *Cell) Work() Group {
 	g := c.paired()
 	g.Setup = c.Only(result.Ranks)
@@ -135,23 +136,23 @@ func (c *Cell) Work() Group {
 	return g
 }
 
-// paired is what the cell has in common with its control.
+// paired returns the key that a cell shares with its control.
 func (c *Cell) paired() Group {
 	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
 }
 
-// without is the cell's variant but for a setting.
+// without returns the cell's variant without a setting.
 func (c *Cell) without(setting string) string {
 	return strings.Replace(c.Variant, ":"+setting+"="+c.Settings[setting], "", 1)
 }
 
-// OverTCP reports whether the cell's tensors go over TCP.
+// OverTCP reports whether the cell's tensors are sent over TCP.
 func (c *Cell) OverTCP() bool { return c.Link != link.Rate{} || c.Settings["network"] == "tcp" }
 
 // TLS returns how the cell's connections are encrypted: off, on or mutual.
 func (c *Cell) TLS() string { return cmp.Or(c.Settings["tls"], NoTLS) }
 
-// InTheClear is the cell's variant but for its TLS.
+// InTheClear returns the cell's variant without its setting tls.
 func (c *Cell) InTheClear() string { return c.without("tls") }
 
 // Ciphers returns the cipher suites of the cell's connections.
@@ -168,12 +169,12 @@ func (c *Cell) Ciphers() []string {
 // IsControl reports whether the cell is a control.
 func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == link.Rate{} && c.Peer == "" }
 
-// Label is the cell's variant, with the language of its workers if that is not Go.
+// Label returns the cell's variant, with the language of its workers if that is not Go.
 func (c *Cell) Label() string {
 	return InLanguage(c.Variant, c.Language)
 }
 
-// InLanguage is a name with the language of workers behind it, if that is not Go.
+// InLanguage returns the name followed by the language of workers, which is empty for Go.
 func InLanguage(name, language string) string {
 	if language == "" {
 		return name
@@ -181,11 +182,10 @@ func InLanguage(name, language string) string {
 	return name + " (" + language + ")"
 }
 
-// TakesPart reports whether the cell is one of those of which one is the fastest: no
-// control, and no peer's that could not prove its rounds.
+// TakesPart reports whether the cell is ranked: it is neither a control nor an unproved peer.
 func (c *Cell) TakesPart() bool { return !c.IsControl() && c.Unproved == "" }
 
-// Name is the cell's identity with its build.
+// Name returns the cell's identity, with its build if there are two.
 func (c *Cell) Name() string {
 	if c.Build == "" {
 		return c.ID()
@@ -196,7 +196,7 @@ func (c *Cell) Name() string {
 // Timed returns the blocks whose times count. The caller must not change them.
 func (c *Cell) Timed() []result.Block { return c.timed }
 
-// counts returns the counters of a block, which are added up once.
+// counts returns the counters of a block, summed over its processes. They are computed once.
 func (c *Cell) counts(b *result.Block) map[string]int64 {
 	if c.counted[b] == nil {
 		c.counted[b] = b.Counts()
@@ -207,7 +207,7 @@ func (c *Cell) counts(b *result.Block) map[string]int64 {
 // Rounds returns the number of timed rounds.
 func (c *Cell) Rounds() int { return c.Of("round").N }
 
-// GroupBy returns items by key, in the order in which keys are met first.
+// GroupBy splits items by key, in the order in which keys first appear.
 func GroupBy[T any, K comparable](items []T, key func(T) K) (all [][]T) {
 	at := map[K]int{}
 	for _, x := range items {
@@ -220,8 +220,7 @@ func GroupBy[T any, K comparable](items []T, key func(T) K) (all [][]T) {
 	return all
 }
 
-// Groups returns the cells by group, in the order of the result. No group is
-// empty.
+// Groups splits the cells by group, in the order of the result. No group is empty.
 func (r *Result) Groups() [][]*Cell { return GroupBy(r.Cells, (*Cell).Group) }
 
 // EnvironmentOf returns the environment that a build ran in.
@@ -232,8 +231,8 @@ func (r *Result) EnvironmentOf(build string) machine.Environment {
 	return r.Environment
 }
 
-// Of returns the named metric of the cell. It is not Known where the cell has
-// none. Of panics if there is no metric of that name.
+// Of returns the named metric of the cell. It is not Known if it cannot be computed for
+// this cell. Of panics if there is no metric of that name.
 func (c *Cell) Of(name string) stat.Interval {
 	i, ok := c.intervals[name]
 	if !ok {
@@ -244,8 +243,8 @@ func (c *Cell) Of(name string) stat.Interval {
 	return i
 }
 
-// Medians returns the median of each block of a sampled metric, without the
-// blocks that have no sample. The caller must not change it.
+// Medians returns the median of a sampled metric in each block that has samples. The
+// caller must not change it.
 func (c *Cell) Medians(name string) []float64 {
 	m, ok := c.medians[name]
 	if !ok {
@@ -255,8 +254,7 @@ func (c *Cell) Medians(name string) []float64 {
 	return m
 }
 
-// Samples returns the samples of a sampled metric by block, for all blocks of
-// [Cell.Timed].
+// Samples returns the samples of a sampled metric in each block of [Cell.Timed].
 func (c *Cell) Samples(name string) [][]float64 { return c.samples(name, c.timed) }
 
 func (c *Cell) samples(name string, of []result.Block) [][]float64 {
@@ -268,7 +266,8 @@ func (c *Cell) samples(name string, of []result.Block) [][]float64 {
 	return all
 }
 
-// metric returns the metric of a name that is written in the program.
+// metric returns the metric of that name. It panics if there is none, because names are
+// constants of the program.
 func (r *Result) metric(name string) Metric {
 	m, ok := r.metrics[name]
 	if !ok {
@@ -277,13 +276,12 @@ func (r *Result) metric(name string) Metric {
 	return m
 }
 
-// More returns by how much a sampled metric of c is larger than that of other, in
-// the metric's unit.
+// More returns the difference of a sampled metric, c − other, in the metric's unit.
 func (c *Cell) More(name string, other *Cell) stat.Interval {
 	return stat.Shift(other.Medians(name), c.Medians(name))
 }
 
-// Ratio returns a sampled metric of c over that of other.
+// Ratio returns the ratio of a sampled metric, c ÷ other.
 func (c *Cell) Ratio(name string, other *Cell) stat.Interval {
 	return stat.Ratio(other.Medians(name), c.Medians(name))
 }

@@ -10,16 +10,16 @@ import (
 	"ipcbench/bench/result"
 )
 
-// An Axis is a dimension of cells, by which users choose some of them.
+// An Axis is a dimension of cells, by which users select cells.
 type Axis struct {
 	Name  string
-	Usual string // the value that goes without saying; empty if none does
-	Words string // what a cell is; %s is the value
-	Else  string // what the usual cell is; by default Words with the usual value
+	Usual string // the value that sentences leave out; empty if there is none
+	Words string // describes a cell; %s is replaced by the value
+	Else  string // describes a cell with the usual value; if empty, Words does
 	Of    func(c *Cell) string
 }
 
-// Axes returns all dimensions, in the order in which a sentence names them.
+// Axes returns all dimensions, in the order in which sentences name them.
 func Axes() []Axis {
 	all := []Axis{
 		{"transport", "", "%s", "", func(c *Cell) string { return c.Variant }},
@@ -36,10 +36,10 @@ func Axes() []Axis {
 	return all
 }
 
-// Narrow leaves only the cells that pass all filters. A filter is
-// key=value[,value…] with the name of an axis as its key; the value of up is "model"
-// where updates are like the model. The control of a cell that stays is still known,
-// also where it does not stay itself.
+// Narrow removes the cells that do not pass all filters. A filter is key=value[,value…] with
+// the name of an axis as its key. The value of up is "model" for updates like the model. Cells
+// keep their Control, even if it is removed itself. It is an error if a filter is invalid, or
+// if no cell is left.
 func (r *Result) Narrow(filters []string) error {
 	axes := Axes()
 	for _, f := range filters {
@@ -51,7 +51,7 @@ func (r *Result) Narrow(filters []string) error {
 				keys = append(keys, a.Name+"=")
 			}
 			last := len(keys) - 1
-			return fmt.Errorf("%q: want %s or %s", f, strings.Join(keys[:last], ", "), keys[last])
+			return fmt.Errorf("%q must be %s or %s", f, strings.Join(keys[:last], ", "), keys[last])
 		}
 		wanted, there := strings.Split(values, ","), []string{}
 		for _, of := range GroupBy(r.Cells, axes[i].Of) {
@@ -60,7 +60,7 @@ func (r *Result) Narrow(filters []string) error {
 		r.kept = map[string]any{}
 		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, axes[i].Of(c)) })
 		if len(r.Cells) == 0 {
-			return fmt.Errorf("%q: no cell is left: there are %s", f, strings.Join(there, ", "))
+			return fmt.Errorf("%q leaves no cell: use one of %s", f, strings.Join(there, ", "))
 		}
 	}
 	return nil

@@ -12,8 +12,7 @@ import (
 	"ipcbench/phase"
 )
 
-// Profiled returns what was profiled of the cell, or nil. Kinds are those of
-// package capture.
+// Profiled returns the cell's profile of a kind, which package capture lists, or nil.
 func (c *Cell) Profiled(kind string) *result.Profile {
 	for i := range c.Profiles {
 		if c.Profiles[i].Kind == kind {
@@ -31,14 +30,14 @@ func (c *Cell) Summary(kind string) *result.Summary {
 	return nil
 }
 
-// watched returns the blocks in which p was taken.
-func (c *Cell) watched(p *result.Profile) []result.Block {
+// profiledBlocks returns the blocks in which p was taken.
+func (c *Cell) profiledBlocks(p *result.Profile) []result.Block {
 	return slices.DeleteFunc(slices.Clone(c.Blocks[p.First:p.First+p.Blocks]), func(b result.Block) bool {
-		return !b.Profiled // a file that was edited may name others
+		return !b.Profiled // an edited file may name blocks without a profile
 	})
 }
 
-// profiled are the metrics of profiles.
+// profiled returns the metrics of profiles.
 func profiled() (all []Metric) {
 	of := func(share func(c *Cell, s *result.Summary) float64) derived {
 		return func(c *Cell) stat.Interval {
@@ -49,48 +48,48 @@ func profiled() (all []Metric) {
 		}
 	}
 	all = []Metric{
-		{"profile_cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, of the samples of a CPU profile",
-			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Total, s.Delivered) })}, // ns for a byte are s for a GB
-		{"profile_server", "1", "", "the server's part of the CPU time", of(func(_ *Cell, s *result.Summary) float64 {
+		{"profile_cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, from the samples of a CPU profile",
+			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Total, s.Delivered) })}, // ns per byte equals s per GB
+		{"profile_server", "1", "", "the server's share of the CPU time", of(func(_ *Cell, s *result.Summary) float64 {
 			server := int64(0)
 			for _, split := range s.Phases {
 				server += split.Server
 			}
 			return s.Share(server)
 		})},
-		{"profile_sampled", "1", "", "the samples' part of the CPU time that the kernel counted", of((*Cell).sampled)},
-		{"profile_attributed", "1", "", "the part of the samples in transport code that has a phase",
+		{"profile_sampled", "1", "", "CPU time in the samples ÷ CPU time that the kernel counted", of((*Cell).sampled)},
+		{"profile_attributed", "1", "", "share of the samples in transport code that have a phase",
 			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Attributed, s.Transport) })},
-		{"memmove_copies", "1", Lower, "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it",
+		{"memmove_copies", "1", Lower, "an estimate: CPU time in memmove × bandwidth of the floor copy ÷ payload; copies inside libraries are included",
 			of(func(c *Cell, s *result.Summary) float64 {
 				f := c.Floor(FloorCopy)
-				if f == nil || !c.Of("kernel_copies").Known() { // half the truth would look like more of it
+				if f == nil || !c.Of("kernel_copies").Known() { // the profile lacks processes that are not in Go
 					return math.NaN()
 				}
 				return part(s.Memmove, s.Delivered) / 1e9 * stat.Of(f.Blocks).Center
 			})},
 	}
 	for _, k := range capture.Kinds() {
-		all = append(all, Metric{"slowdown_" + k.Name, "1", Lower, "a round while profile " + k.Name + " is taken ÷ a round that is not",
+		all = append(all, Metric{"slowdown_" + k.Name, "1", Lower, "round while profile " + k.Name + " is taken ÷ round without a profile",
 			derived(func(c *Cell) stat.Interval {
 				p := c.Profiled(k.Name)
 				if p == nil {
 					return stat.None()
 				}
-				return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.watched(p))))
+				return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.profiledBlocks(p))))
 			})})
 	}
 	return all
 }
 
-// part is x as a share of all, and NaN if there is nothing.
-func part(x, all int64) float64 { return given(all != 0, float64(x)/float64(all)) }
+// part returns x ÷ all, or NaN if all is 0.
+func part(x, all int64) float64 { return knownIf(all != 0, float64(x)/float64(all)) }
 
-// sampled is which part of the CPU time that the kernel counted in the blocks of a CPU
-// profile is in its samples.
+// sampled returns the CPU time in the samples of a CPU profile ÷ the CPU time that the kernel
+// counted in its blocks.
 func (c *Cell) sampled(s *result.Summary) float64 {
 	used := time.Duration(0)
-	blocks := c.watched(c.Profiled(capture.CPU))
+	blocks := c.profiledBlocks(c.Profiled(capture.CPU))
 	for i := range blocks {
 		for _, process := range processes(&blocks[i]) {
 			used += process.Usage.CPU()
@@ -99,9 +98,9 @@ func (c *Cell) sampled(s *result.Summary) float64 {
 	return part(s.Total, int64(used))
 }
 
-// HeaviestPhase returns the phase of a CPU profile that takes most of its time,
-// besides training and folding, which all transports have alike. It is empty if
-// that is less than 1 %.
+// HeaviestPhase returns the phase with the most time of a CPU profile, except training and
+// folding, which are the same for all transports. It returns an empty Split if that phase has
+// less than 1 % of the time.
 func HeaviestPhase(s *result.Summary) result.Split {
 	for _, p := range s.Phases {
 		if !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String() {
@@ -114,7 +113,8 @@ func HeaviestPhase(s *result.Summary) result.Split {
 	return result.Split{}
 }
 
-// Tally adds up the counters with a prefix over all blocks, by the rest of their names.
+// Tally sums the counters with a prefix over all timed blocks, keyed by the rest of their names.
+// Counters of 0 are left out.
 func (c *Cell) Tally(prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for i := range c.timed {

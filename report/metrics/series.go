@@ -10,21 +10,21 @@ import (
 	"ipcbench/phase"
 )
 
-// A source is what a metric is computed from: a number or a series of each block, or, if it is
-// derived, other metrics of the cell.
+// A source computes a metric from a number or a series of each block or, if it is derived, from
+// other metrics of the cell.
 type source interface {
 	of(c *Cell, m Metric) stat.Interval
 	samples(c *Cell, b *result.Block, unit string) []float64
 }
 
-// A number is what a block as a whole says, and NaN if it does not know. It is divided by what
-// stands behind the / of the metric's unit.
+// A number returns one value for a whole block, NaN if it is unknown. The value is the total of
+// the block: it is then divided by the unit after the / in the metric's unit, if there is one.
 type number func(c *Cell, b *result.Block) float64
 
-// A series is a sample for each round or client of a block.
+// A series returns a sample for each round or client of a block.
 type series func(c *Cell, b *result.Block) []float64
 
-// What is derived is computed from other metrics, and has no samples.
+// A derived source computes a metric from others. It has no samples.
 type derived func(c *Cell) stat.Interval
 
 func (d derived) of(c *Cell, _ Metric) stat.Interval { return d(c) }
@@ -32,7 +32,7 @@ func (number) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(
 func (series) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
 
 func (derived) samples(*Cell, *result.Block, string) []float64 {
-	panic("metrics: what is derived has no samples")
+	panic("metrics: a derived metric has no samples")
 }
 func (s series) samples(c *Cell, b *result.Block, _ string) []float64 { return s(c, b) }
 
@@ -46,7 +46,7 @@ func (x number) samples(c *Cell, b *result.Block, unit string) []float64 {
 	return nil
 }
 
-// each is a series of times of a block, but for those of which the sample is NaN.
+// each is the series of the samples of a block's times, in ns. Samples that are NaN are left out.
 func each(times func(b *result.Block) []int64, sample func(c *Cell, b *result.Block, i int, ns int64) float64) series {
 	return func(c *Cell, b *result.Block) (all []float64) {
 		for i, ns := range times(b) {
@@ -58,49 +58,50 @@ func each(times func(b *result.Block) []int64, sample func(c *Cell, b *result.Bl
 	}
 }
 
-// durations are times of a block, in seconds.
+// durations is the series of a block's times, in seconds.
 func durations(of func(b *result.Block) []int64) series {
 	return each(of, func(_ *Cell, _ *result.Block, _ int, ns int64) float64 { return float64(ns) / float64(time.Second) })
 }
 
-// untrained are times that enclose the worker function, without it.
+// untrained is the series of times that include a worker function, less the time of that
+// function, in seconds.
 func untrained(of func(b *result.Block) []int64) series {
 	return each(of, func(_ *Cell, b *result.Block, i int, ns int64) float64 {
 		return float64(ns-b.Train[i]) / float64(time.Second)
 	})
 }
 
-// ratio is x ÷ y, where y is above zero.
+// ratio is x ÷ y, or NaN unless y is above zero.
 func ratio(x, y number) number {
 	return func(c *Cell, b *result.Block) float64 {
 		divisor := y(c, b)
-		return given(divisor > 0, x(c, b)/divisor)
+		return knownIf(divisor > 0, x(c, b)/divisor)
 	}
 }
 
-// given is x if it is known, and NaN if not.
-func given(known bool, x float64) float64 {
+// knownIf returns x if it is known, else NaN.
+func knownIf(known bool, x float64) float64 {
 	if !known {
 		return math.NaN()
 	}
 	return x
 }
 
-// from is what of makes of x, and NaN if there is no x.
-func from[T any](x *T, of func(x *T) float64) float64 {
+// valueOf returns of(x), or NaN if x is nil.
+func valueOf[T any](x *T, of func(x *T) float64) float64 {
 	if x == nil {
 		return math.NaN()
 	}
 	return of(x)
 }
 
-// What numbers are divided by.
+// Divisors of numbers.
 func rounds(_ *Cell, b *result.Block) float64       { return float64(len(b.Round)) }
 func clientRounds(c *Cell, b *result.Block) float64 { return rounds(c, b) * float64(c.Clients) }
 func payload(c *Cell, b *result.Block) float64      { return rounds(c, b) * float64(c.Payload()) }
 func gigabytes(c *Cell, b *result.Block) float64    { return payload(c, b) / 1e9 }
 
-// processes returns the server and all workers of a block.
+// processes returns all processes of a block, the server's first.
 func processes(b *result.Block) []*result.Process {
 	all := []*result.Process{&b.Server}
 	for i := range b.Processes {
@@ -109,23 +110,24 @@ func processes(b *result.Block) []*result.Process {
 	return all
 }
 
-// sum is what all processes of a block spent, if all of them know.
+// sum is the total over all processes of a block. It is NaN if one of them is NaN or, for a
+// peer, if the total is 0.
 func sum(of func(p *result.Process) float64) number {
 	return func(c *Cell, b *result.Block) float64 {
 		total := 0.0
 		for _, p := range processes(b) {
 			total += of(p)
 		}
-		return given(total > 0 || c.Peer == "", total) // a peer leaves out what it does not know
+		return knownIf(total > 0 || c.Peer == "", total) // a peer leaves out unknown values
 	}
 }
 
-// server is what the server spent.
+// server is the value of the server's process.
 func server(of func(p *result.Process) float64) number {
 	return func(_ *Cell, b *result.Block) float64 { return of(&b.Server) }
 }
 
-// most is the largest of what processes have, and at least 0.
+// most returns the largest x of the processes, and at least 0.
 func most(of []*result.Process, x func(p *result.Process) float64) float64 {
 	largest := 0.0
 	for _, p := range of {
@@ -134,13 +136,14 @@ func most(of []*result.Process, x func(p *result.Process) float64) float64 {
 	return largest
 }
 
-// inGo leaves out cells with processes that are not in Go: Go's runtime counts
-// nothing there, and the kernel counts no recv and send.
+// inGo is x, or NaN for cells with processes that are not in Go: the Go runtime counts
+// nothing there, and the kernel does not count recv and send.
 func inGo(x number) number {
-	return func(c *Cell, b *result.Block) float64 { return given(c.Peer == "" && c.Language == "", x(c, b)) }
+	return func(c *Cell, b *result.Block) float64 { return knownIf(c.Peer == "" && c.Language == "", x(c, b)) }
 }
 
-// spent is the time in phases, added up over all spans in all processes.
+// spent is the time in phases, in seconds, summed over all spans in all processes. It is NaN if
+// a block has none of the phases.
 func spent(phases ...phase.Phase) number {
 	return func(_ *Cell, b *result.Block) float64 {
 		sum, recorded := int64(0), false
@@ -148,12 +151,11 @@ func spent(phases ...phase.Phase) number {
 			ns, ok := b.Phases[p.String()]
 			sum, recorded = sum+ns, recorded || ok
 		}
-		return given(recorded, float64(sum)/float64(time.Second))
+		return knownIf(recorded, float64(sum)/float64(time.Second))
 	}
 }
 
-// counter is a counter of a transport. One that does not have the counter does not have the
-// metric.
+// counter is a counter of a transport, or NaN for a transport without that counter.
 func counter(name string) number {
 	return counters(name, func(rest string) bool { return rest == "" })
 }
@@ -163,8 +165,8 @@ func timer(name string) number {
 	return func(c *Cell, b *result.Block) float64 { return counter(name)(c, b) / float64(time.Second) }
 }
 
-// counters is the sum of all counters with a prefix and a wanted rest of their name. It is
-// known if there is any with the prefix.
+// counters is the sum of all counters with a prefix for which wanted accepts the rest of the
+// name. It is NaN if there is no counter with that prefix.
 func counters(prefix string, wanted func(rest string) bool) number {
 	return func(c *Cell, b *result.Block) float64 {
 		sum, counted := int64(0), false
@@ -176,6 +178,6 @@ func counters(prefix string, wanted func(rest string) bool) number {
 				}
 			}
 		}
-		return given(counted, float64(sum))
+		return knownIf(counted, float64(sum))
 	}
 }

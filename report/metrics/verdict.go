@@ -8,33 +8,31 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// A Verdict is what a group of cells says about which transport to use.
+// A Verdict ranks the transports of a group, to show which one to use.
 type Verdict struct {
 	Yardstick
 	Group    Group
-	Ranked   []*Cell // without the control, the fastest first; never empty
-	Tied     []*Cell // those of the others that may be as fast as the first
-	Unproved bool    // some of the others are slower by all that their blocks show, but there are too few blocks to prove it
+	Ranked   []*Cell // the cells without the control, fastest first; never empty
+	Tied     []*Cell // the other cells that may be as fast as the first
+	Unproved bool    // intervals show that some others are slower, but there are too few blocks to prove it
 }
 
-// A Cost is what a cell takes more than the fastest: of what they are ranked by, of a
-// round, and CPU time of a round. All are seconds, and below zero where the cell takes
-// less.
+// A Cost is the extra time of a cell over the fastest one, in seconds: by the metric of the
+// ranking (More), per round, and CPU time per round. Values are negative if the cell needs less.
 type Cost struct {
 	Cell             *Cell
 	More, Round, CPU stat.Interval
 }
 
-// Decide ranks the transports of a group by the median of their yardstick, see
-// [YardstickOf]. Transports that the Mann-Whitney test (Holm-corrected) cannot
-// distinguish from the fastest are tied with it. Picking the fastest by the same samples is not corrected for: of
-// many transports that are all alike, one may now and then seem slower. Where so
-// few blocks could not pass that test however far they lay apart, their interval
-// decides instead, and the verdict counts as unproved. A peer takes part if it has
-// proved its rounds. There is none of the control alone.
-func Decide(cells []*Cell) (Verdict, bool) { return DecideBy(cells, YardstickOf(cells)) }
+// Decide ranks the cells of a group by the median of their [YardstickOf]. Cells that the
+// Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are tied with it. If
+// there are too few blocks for that test to succeed, intervals decide and the verdict is
+// Unproved. Choosing the fastest by the same samples is not corrected for, so among many equal
+// transports one may occasionally seem slower. Controls and unproved peers are not ranked. ok
+// is false if no cell is left.
+func Decide(cells []*Cell) (v Verdict, ok bool) { return DecideBy(cells, YardstickOf(cells)) }
 
-// DecideBy does what Decide says by a yardstick.
+// DecideBy is [Decide] with a given yardstick.
 func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
@@ -54,10 +52,10 @@ func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 	const alpha = 1 - stat.Confidence
 	for i, p := range stat.Holm(ps) {
 		more := others[i].More(v.By, best)
-		hopeless := more.Blocks < stat.Needed(alpha/float64(len(others)))
+		tooFew := more.Blocks < stat.Needed(alpha/float64(len(others)))
 		switch {
 		case p <= alpha:
-		case hopeless && more.Excludes(0) && more.Low > 0:
+		case tooFew && more.Excludes(0) && more.Low > 0:
 			v.Unproved = true
 		default:
 			v.Tied = append(v.Tied, others[i])
@@ -66,8 +64,8 @@ func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 	return v, true
 }
 
-// Among returns the verdict on those of the ranked cells alone whose workers are in a
-// language. There is none of less than two, or where the best of all is one of them.
+// Among returns the verdict on only the ranked cells whose workers are in a language, without
+// peers. The result is false if there are fewer than two, or the fastest of all is one of them.
 func (v Verdict) Among(language string) (Verdict, bool) {
 	cells := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *Cell) bool { return c.Language != language || c.Peer != "" })
 	if len(cells) < 2 || cells[0] == v.Best() {
@@ -76,8 +74,7 @@ func (v Verdict) Among(language string) (Verdict, bool) {
 	return DecideBy(cells, v.Yardstick)
 }
 
-// Verdicts returns a verdict for each group that has any transport besides the
-// control, in the order of the result.
+// Verdicts returns a verdict for each group that has a ranked cell, in the order of the result.
 func (r *Result) Verdicts() []Verdict {
 	var all []Verdict
 	for _, cells := range r.Groups() {
@@ -91,7 +88,7 @@ func (r *Result) Verdicts() []Verdict {
 // Best returns the fastest cell. Others may be tied with it.
 func (v Verdict) Best() *Cell { return v.Ranked[0] }
 
-// Fastest returns the best cell and those that are tied with it.
+// Fastest returns the best cell and the cells that are tied with it.
 func (v Verdict) Fastest() []*Cell { return append([]*Cell{v.Best()}, v.Tied...) }
 
 // Worst returns the slowest cell.
@@ -100,23 +97,22 @@ func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
 // TooClose reports whether others may be as fast as the fastest.
 func (v Verdict) TooClose() bool { return len(v.Tied) > 0 }
 
-// near is by how much the medians of two transports differ at most, as a share,
-// if either one will do.
+// near is the largest relative difference of two medians at which either transport will do.
 const near = 0.1
 
-// Unclear reports whether the medians of the fastest and of another one, which may be
-// as fast, differ by more than a tenth, or nothing is known of how blocks vary.
+// Unclear reports whether a cell is tied with the fastest although its median is more than a
+// tenth larger, or although it has too few blocks for an interval.
 func (v Verdict) Unclear() bool {
 	return slices.ContainsFunc(v.Tied, func(c *Cell) bool {
 		return c.Of(v.By).Confidence == 0 || c.Of(v.By).Center > (1+near)*v.Best().Of(v.By).Center
 	})
 }
 
-// Proved reports whether the fastest is shown to be faster than all others, of
-// which there is one at least.
+// Proved reports whether the fastest is shown to be faster than all others, and there is at
+// least one other.
 func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.Unproved }
 
-// Cost returns what choosing c costs rather than the fastest.
+// Cost returns the cost of choosing c instead of the fastest.
 func (v Verdict) Cost(c *Cell) Cost {
 	if none := Exactly(0, len(c.timed), len(c.timed)); c == v.Best() {
 		return Cost{c, none, none, none}
@@ -125,24 +121,26 @@ func (v Verdict) Cost(c *Cell) Cost {
 	return Cost{c, more(v.By), more("round"), more("cpu_per_round")}
 }
 
-// agents is the launcher of a cell whose worker processes were started on other hosts.
+// agents is the launcher of cells whose worker processes were started by agents.
 const agents = "agents"
 
-// Remote reports whether agents started the cell's workers on their hosts.
+// Remote reports whether agents started the cell's workers, on their hosts.
 func (c *Cell) Remote() bool { return c.Launcher == agents }
 
-// likeTraining is the share by which training may differ from the control's.
+// likeTraining is the largest relative difference of training times at which rounds can be
+// compared.
 const likeTraining = 0.1
 
-// Elsewhere reports whether the cell trains by other means than the control: on other
-// hosts, in another language, by a user's own function or in a program of its own.
+// Elsewhere reports whether the cell trains in other conditions than its control: on other
+// hosts, in another language, with a user's worker function or in a peer.
 func (c *Cell) Elsewhere() bool {
 	return c.Remote() || c.Language != "" || c.Train != "" || c.Peer != ""
 }
 
-// TrainsLike returns by which factor the training of the cell differs from the
-// control's, above 1 whichever is longer, and whether their rounds can be compared:
-// elsewhere training takes another time, which is no cost of the transport.
+// TrainsLike returns the ratio of the training times of the cell and its control, or its
+// inverse if that is larger, and whether their rounds can be compared. Training elsewhere may
+// need another time, which is not a cost of the transport; see [Cell.Elsewhere]. The factor is
+// +Inf if the control's time is not known.
 func (c *Cell) TrainsLike() (factor float64, ok bool) {
 	own, control := c.Training()
 	switch {
@@ -155,7 +153,8 @@ func (c *Cell) TrainsLike() (factor float64, ok bool) {
 	return max(ratio, 1/ratio), math.Abs(ratio-1) <= likeTraining
 }
 
-// Training returns that of the cell and that of its control.
+// Training returns the training time of the cell and of its control. The latter is not Known
+// if there is no control.
 func (c *Cell) Training() (own, control stat.Interval) {
 	control = stat.None()
 	if c.Control != nil {
@@ -164,20 +163,19 @@ func (c *Cell) Training() (own, control stat.Interval) {
 	return c.Of("train"), control
 }
 
-// A Yardstick is the metric by which transports are ranked and drawn that did the
-// same work.
+// A Yardstick is the metric used to rank and plot transports that did the same work.
 type Yardstick struct {
-	By string // round, which orders cells with one control as overhead does; or transfer
+	By string // round, which ranks cells with one control in the order of their overhead; or transfer
 
-	// Then: the cell whose training is the furthest from its control's, and both. The
-	// control's is not Known where there is none.
+	// With transfer: the cell whose training time differs most from its control's, and
+	// both times. Control is not Known if there is no control.
 	Off          *Cell
 	Own, Control stat.Interval
 }
 
-// YardstickOf returns that of cells. It is transfer where the training of some does not
-// agree with the control's: their rounds tell of hosts or languages, and not of transports.
-// What a peer says that could not prove its rounds changes nothing for others.
+// YardstickOf returns the metric to rank cells by: round, or transfer if the training time of
+// some cell differs from its control's (see [Cell.TrainsLike]). Rounds would then compare hosts
+// or languages instead of transports. Unproved peers are ignored.
 func YardstickOf(cells []*Cell) Yardstick {
 	y, furthest := Yardstick{By: "round"}, 0.0
 	for _, c := range cells {

@@ -6,7 +6,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// A dict is a state dictionary in the making.
+// A dict is a list of the entries of a state dictionary.
 type dict []tensor.Spec
 
 func (d *dict) add(dtype tensor.DType, name string, shape ...int) {
@@ -28,8 +28,8 @@ func (d *dict) linear(name string, in, out int) {
 	d.add(tensor.F32, name+".bias", out)
 }
 
-// batchNorm adds the two parameters, the two running statistics and the counter
-// of a batch normalisation.
+// batchNorm adds the two parameters, two running statistics and counter of a batch
+// normalisation.
 func (d *dict) batchNorm(name string, n int) {
 	for _, part := range []string{"weight", "bias", "running_mean", "running_var"} {
 		d.add(tensor.F32, name+"."+part, n)
@@ -48,8 +48,8 @@ func cnn() []tensor.Spec {
 	return d
 }
 
-// histology is the network of OpenFL's workspace torch_cnn_histology. Some
-// convolutions also get what earlier ones made, hence 160 and 672 inputs.
+// histology is the network of OpenFL's workspace torch_cnn_histology. Some convolutions
+// also use the output of earlier ones, hence 160 and 672 inputs.
 func histology() []tensor.Spec {
 	var d dict
 	for i, c := range [][2]int{{3, 16}, {16, 32}, {32, 64}, {64, 128}, {160, 256}, {256, 512}, {672, 256}, {256, 512}} {
@@ -60,9 +60,9 @@ func histology() []tensor.Spec {
 	return d
 }
 
-// resnet is a residual network (He et al., 2015) as torchvision saves it, with
-// the given numbers of blocks in its four stages. A bottleneck block has three
-// convolutions and four times the channels at its end.
+// resnet is a residual network (He et al., 2015) as torchvision saves it, with the given
+// numbers of blocks in its four stages. A bottleneck block has three convolutions and
+// four times as many channels at its end.
 func resnet(bottleneck bool, stages ...int) []tensor.Spec {
 	var d dict
 	convNorm := func(prefix, conv, norm string, in, out, kernel int) {
@@ -96,16 +96,15 @@ func resnet(bottleneck bool, stages ...int) []tensor.Spec {
 	return d
 }
 
-// gpt2 is GPT-2 (Radford et al., 2019) with the given number of blocks and the
-// given width, as the transformers library's GPT2LMHeadModel lists it: 4 tensors
-// and 12 a block, and lm_head.weight. The head is the same matrix as wte.weight,
-// but a state dictionary lists it under both names, and a framework that sends
-// one entry after another sends it twice. So GPT-2 large has 437 entries and
-// 3.35 GB, though it has 774,030,080 parameters and 3.1 GB.
+// gpt2 is GPT-2 (Radford et al., 2019) with the given number of blocks and width, as the
+// transformers library's GPT2LMHeadModel lists it: 4 tensors, 12 per block, and
+// lm_head.weight. The head is the same matrix as wte.weight, but a state dictionary lists
+// both, and a framework that sends entry by entry sends it twice. So GPT-2 large has 437
+// entries and 3.35 GB, although its 774,030,080 parameters are 3.1 GB.
 func gpt2(blocks, width int) []tensor.Spec {
 	const vocabulary, positions = 50257, 1024
 	var d dict
-	parameters := func(name string, in, out int) { // the library keeps these transposed
+	parameters := func(name string, in, out int) { // the library stores these transposed
 		d.add(tensor.F32, name+".weight", in, out)
 		d.add(tensor.F32, name+".bias", out)
 	}
@@ -129,9 +128,9 @@ func gpt2(blocks, width int) []tensor.Spec {
 	return d
 }
 
-// lora is what is sent when Llama 3 8B is fine-tuned by low-rank adaptation (Hu
-// et al., 2021) of rank 8 on all linear layers: 448 bf16 matrices of 16 to
-// 224 KiB, named as the peft library names them.
+// lora has the adapters of Llama 3 8B for low-rank adaptation (Hu et al., 2021) with rank
+// 8 on all linear layers. They are 448 bf16 matrices of 16 to 224 KiB, with the peft
+// library's names.
 func lora() []tensor.Spec {
 	const layers, rank, hidden, keys, inner = 32, 8, 4096, 1024, 14336
 	modules := []struct {
@@ -158,9 +157,9 @@ func lora() []tensor.Spec {
 }
 
 // vlmBatch is a batch of 32 sequences as a reinforcement learning trainer of a
-// vision-language model moves it: a few images, cut into patches of 1,176
-// numbers, and for each sequence many small tensors. Sequences have different
-// lengths; three of four have no image, so their image tensors are empty.
+// vision-language model sends it. It has a few images, cut into patches of 1,176 numbers,
+// and many small tensors per sequence. Sequences differ in length. Three of four have no
+// image, so their image tensors are empty.
 func vlmBatch() []tensor.Spec {
 	const sequences, patch = 32, 3 * 2 * 14 * 14
 	var d dict

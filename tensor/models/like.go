@@ -17,7 +17,7 @@ const (
 	likeExample = likePrefix + "resnet50:50MB/160"
 )
 
-// like reads what stands behind "like:". The model's own name may have colons too.
+// like parses the text after "like:". MODEL may contain colons.
 func like(text string) (*Model, error) {
 	end := strings.LastIndex(text, ":")
 	if end < 0 {
@@ -37,14 +37,15 @@ func like(text string) (*Model, error) {
 	return Like(m, bytes, count)
 }
 
-// Like returns a model of about as many bytes and of as many tensors as asked for, whose
-// tensors are as unequal as those of m, and follow upon each other as they do: they have
-// the sizes that split m's, in ascending order, into count equal parts, all made larger
-// or smaller by one factor. Nothing has a shape of more than one dimension, and what has
-// any element keeps one, unless there are fewer bytes than that takes.
+// Like returns a model of about the given size in bytes, in count tensors whose sizes are
+// distributed as in m. m's tensors, ascending by size, are divided into count equal
+// parts. The tensors in the middle of the parts are taken in m's order, and scaled by one
+// factor. They get one dimension. If bytes is at least 8 per tensor, tensors that are not
+// empty in m keep at least one element. It is an error if m has no bytes, or if count is
+// below 1 or above a million.
 //
-// What a transport does for a tensor depends on its size, and not in proportion. So
-// models of one distribution tell more of each other than models of equal tensors do.
+// A transport's cost for a tensor is not proportional to the tensor's size. So a model
+// with the same distribution predicts another better than a model of equal tensors does.
 func Like(m *Model, bytes, count int) (*Model, error) {
 	from := m.Layout
 	if bytes < 0 || count < 1 || count > maxUniform {
@@ -55,7 +56,7 @@ func Like(m *Model, bytes, count int) (*Model, error) {
 		return nil, fmt.Errorf("model %q: %s has no bytes that could become more or fewer", name, m.Name)
 	}
 	ascending := make([]int, from.Len())
-	taken := map[string]bool{} // names
+	taken := map[string]bool{} // names in use
 	for i := range ascending {
 		ascending[i], taken[from.Spec(i).Name] = i, true
 	}
@@ -73,15 +74,15 @@ func Like(m *Model, bytes, count int) (*Model, error) {
 		chosen[count-1], sum = largest, from.Bytes(largest)
 	}
 	slices.Sort(chosen)
-	least := 0 // elements
+	least := 0 // fewest elements of a tensor that is not empty in m
 	if bytes/count >= tensor.F64.Size() {
 		least = 1
 	}
 	d, copies := make(dict, 0, count), 0
-	had, got := 0, 0 // bytes of the chosen ones so far, and of those made of them
+	had, got := 0, 0 // total bytes so far: of the chosen tensors, and of the new ones
 	for i, k := range chosen {
 		s, elems := from.Spec(k), 0
-		if had += from.Bytes(k); from.Bytes(k) > 0 { // what rounding takes from one goes to the next
+		if had += from.Bytes(k); from.Bytes(k) > 0 { // the next tensor makes up for rounding
 			elems = max(least, (scaled(had, bytes, sum)-got)/s.DType.Size())
 		}
 		got += elems * s.DType.Size()
@@ -100,7 +101,7 @@ func Like(m *Model, bytes, count int) (*Model, error) {
 	return generated(name, d)
 }
 
-// scaled returns n × by ÷ of, where n is at most of: the product may be larger than an int.
+// scaled returns n × by ÷ of, for n ≤ of. The product may exceed an int.
 func scaled(n, by, of int) int {
 	high, low := bits.Mul64(uint64(n), uint64(by))
 	q, _ := bits.Div64(high, low, uint64(of))

@@ -9,18 +9,18 @@ import (
 	"ipcbench/tensor"
 )
 
-// checkLike reports what is wrong with a model that is to be like m.
+// checkLike checks like's size and number of tensors, and that they follow m's in order, name and type.
 func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 	t.Helper()
 	l := like.Layout
 	check.Equal(t, l.Len(), count, like.Name, " tensors")
-	// Rounding is less than an element of all, or one of each tensor.
+	// Rounding makes it up to 8 bytes per tensor larger, or less than 8 bytes smaller in all.
 	off := l.Payload() - bytes
 	check.That(t, -off < 8 && off <= 8*count, "%s: %d bytes more than asked for", like.Name, off)
 	distinct(t, l)
 	before, copies := -1, 0
 	for i, s := range l.Specs() {
-		k := max(before, 0) // the tensor that it was made of, or one behind it
+		k := max(before, 0) // the tensor that s was made of, or a later one
 		for ; k < m.Layout.Len() && !strings.HasPrefix(s.Name, m.Layout.Spec(k).Name); k++ {
 		}
 		check.Need(t, k != m.Layout.Len(), "%s: %s comes too late, or is of no tensor", like.Name, s.Name)
@@ -36,18 +36,18 @@ func checkLike(t *testing.T, m, like *Model, bytes, count int) {
 	check.That(t, copies != 0 || count <= m.Layout.Len(), "%s: no tensor stands for two", like.Name)
 }
 
-// TestLike: size and number are as asked for, and a model like itself is itself, but
-// for shapes.
+// TestLike: a model has the requested size and number of tensors. With the original's own, it has the same tensors
+// except for shapes.
 func TestLike(t *testing.T) {
 	for _, test := range []struct{ text, name string }{
 		{"like:cnn:248024/10", "like:cnn:248024B/10"},
 		{"like:resnet50:50MB/160", "like:resnet50:50000000B/160"},
 		{"like:resnet50:64MiB/1000", "like:resnet50:64MiB/1000"},
-		{"like:resnet18:32KiB/122", "like:resnet18:32KiB/122"}, // counters keep an element
+		{"like:resnet18:32KiB/122", "like:resnet18:32KiB/122"}, // counters keep at least one element
 		{"like:vlm-batch:1MiB/100", "like:vlm-batch:1MiB/100"},
 		{"like:vlm-batch:1MiB/1", "like:vlm-batch:1MiB/1"},
 		{"like:uniform:1MiB/4:1KiB/9", "like:uniform:1MiB/4:1KiB/9"},
-		{"like:uniform:4/3:4KiB/1", "like:uniform:4B/3:4KiB/1"}, // whose middle one is empty
+		{"like:uniform:4/3:4KiB/1", "like:uniform:4B/3:4KiB/1"}, // its middle tensor is empty
 		{"like:lora:8/100", "like:lora:8B/100"},
 		{"like:gpt2:0/5", "like:gpt2:0B/5"},
 		{"like:gpt2:4GB/1", "like:gpt2:3906250KiB/1"},
@@ -94,7 +94,7 @@ func TestLike(t *testing.T) {
 	check.That(t, err != nil, "fewer bytes than none")
 }
 
-// TestLikeNames: a tensor that stands for two takes nobody's name.
+// TestLikeNames: an added tensor does not get the name of another one.
 func TestLikeNames(t *testing.T) {
 	m := check.Value(generated("m", []tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1.1", DType: tensor.F32},
@@ -103,8 +103,7 @@ func TestLikeNames(t *testing.T) {
 	distinct(t, like.Layout)
 }
 
-// FuzzParse feeds Parse anything but paths. What it accepts has a name that means the
-// same.
+// FuzzParse: a text that Parse accepts, other than a path, has a name that parses to the same model.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"cnn", "uniform:64MiB/20", "uniform:4/3", "like:cnn:1KiB/7", "like:uniform:1KiB/2:4KiB/3", "like:vlm-batch:64KiB/40", "like:lora:8/3", "like::/", "like:cnn:1..2/3", "uniform:1KiB..4KiB:x2/3"} {
 		f.Add(text)

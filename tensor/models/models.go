@@ -1,19 +1,17 @@
-// Package models names the model shapes that people measure with, and gives
-// them their first values.
+// Package models defines the models that users can measure with: their names, layouts and
+// first values.
 //
-// A [Model] is a name and a layout. [Parse] reads the names that users write:
-// one of a short list of well-known networks, uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT,
-// or the path of a .safetensors file, which brings shapes and values. [Update] reads the
-// names of what clients send back, where that is something else; [Expand] those of a
-// range. A file is untrusted input: its header is checked in full before anything is
-// believed.
+// [Parse] reads a model's name: one of a short list of well-known networks,
+// uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT, or the path of a .safetensors file with
+// shapes and values. [Update] reads the name of an update that differs from the model.
+// [Expand] splits a range of sizes into names. Files are untrusted: the whole header is
+// checked before use.
 //
-// The networks are state dictionaries, as training frameworks save them: the
-// names, shapes, order and data types of their entries, counters included. None
-// of them can compute anything.
+// The networks are state dictionaries as training frameworks save them: the names,
+// shapes, order and data types of all entries, including counters. They cannot compute
+// anything.
 //
-// A new shape is one row in the table of this file and a function that lists its
-// tensors.
+// To add a network, add a row to the table named and a function that lists its tensors.
 package models
 
 import (
@@ -24,24 +22,24 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Model is what a session trains: the layout of its tensors, and where their
-// first values come from.
+// A Model is the layout of the tensors that a session exchanges, and the source of their
+// first values.
 type Model struct {
 	Name   string // as Parse reads it
 	Layout *tensor.Layout
 
-	file *file // has the values; nil if they are made from a seed
+	file *file // contains the values; nil if they are generated from a seed
 }
 
-// Info describes a model, or a family of them, for a list.
+// Info describes a model, or a family of models, in a list.
 type Info struct {
-	Name    string // what to write
+	Name    string // text for Parse or Update
 	About   string
-	Tensors int // 0 in a family: its members differ
+	Tensors int // like Bytes, 0 for a family
 	Bytes   int
 }
 
-// named are the models that need nothing but their name.
+// named lists the models that have no parameters.
 var named = []struct {
 	name, about string
 	specs       func() []tensor.Spec
@@ -57,7 +55,7 @@ var named = []struct {
 	{"vlm-batch", "a batch for a vision-language model: few big and many tiny tensors, mixed types", vlmBatch},
 }
 
-// The families: what to write for a model that is not in the list.
+// Names of the families of models that are not in the list.
 const (
 	uniformPrefix  = "uniform:"
 	uniformFamily  = uniformPrefix + "SIZE/COUNT"
@@ -66,8 +64,8 @@ const (
 	fileSuffix     = ".safetensors"
 )
 
-// Parse returns the model that text names. Its errors say what could have been
-// written instead.
+// Parse returns the model with that name. Its errors list the valid names. For a file, it
+// reads only the header; the layout has the tensors in the order of their data.
 func Parse(text string) (*Model, error) {
 	if strings.HasSuffix(text, fileSuffix) && !strings.HasPrefix(text, likePrefix) {
 		return open(text)
@@ -86,13 +84,13 @@ func Parse(text string) (*Model, error) {
 	return nil, unknown(text)
 }
 
-// List returns everything that Parse accepts, in the order for a list.
+// List describes every model that Parse accepts, in the order of help.
 func List() []Info {
 	var all []Info
 	for _, n := range named {
 		m, err := generated(n.name, n.specs())
 		if err != nil {
-			panic(err) // a mistake in this package
+			panic(err) // a bug in this package
 		}
 		all = append(all, Info{n.name, n.about, m.Layout.Len(), m.Layout.Payload()})
 	}
@@ -102,8 +100,8 @@ func List() []Info {
 		Info{Name: fileFamily, About: "shapes and values of a safetensors file"})
 }
 
-// File returns the path of the file that has the model's values, or nothing if
-// they are made from a seed.
+// File returns the absolute path of the file with the model's values, or "" if they are
+// generated from a seed.
 func (m *Model) File() string {
 	if m.file == nil {
 		return ""
@@ -119,8 +117,9 @@ func generated(name string, specs []tensor.Spec) (*Model, error) {
 	return &Model{Name: name, Layout: l}, nil
 }
 
-// Init writes the model's first values to p, which must have m's layout: those
-// of the file, or numbers made from the seed.
+// Init writes the model's first values to p, which must have m's layout: from its file,
+// or generated from the seed by [tensor.Fill]. It is an error if the file has changed
+// since Parse, or contains a bool other than 0 or 1.
 func (m *Model) Init(p *tensor.Package, seed uint64) error {
 	if p.Layout() != m.Layout {
 		return fmt.Errorf("model %q: first values for a package of another layout", m.Name)
@@ -132,7 +131,7 @@ func (m *Model) Init(p *tensor.Package, seed uint64) error {
 	return nil
 }
 
-// unknown returns the error for a name that is none.
+// unknown returns the error for a text that names no model.
 func unknown(text string) error {
 	var names []string
 	for _, n := range named {

@@ -13,7 +13,6 @@ func mustParse(t *testing.T, name string) *Model {
 	return check.Value(Parse(name))(t)
 }
 
-// elems returns the elements of all tensors of the given type.
 func elems(l *tensor.Layout, d tensor.DType) int {
 	n := 0
 	for i := range l.Len() {
@@ -24,7 +23,6 @@ func elems(l *tensor.Layout, d tensor.DType) int {
 	return n
 }
 
-// distinct checks that no two tensors have one name.
 func distinct(t *testing.T, l *tensor.Layout) {
 	t.Helper()
 	names := map[string]bool{}
@@ -34,7 +32,7 @@ func distinct(t *testing.T, l *tensor.Layout) {
 	}
 }
 
-// The figures are those that the networks' own publications and libraries give.
+// TestNamedModels: sizes agree with the figures in the networks' own publications and libraries.
 func TestNamedModels(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -44,11 +42,11 @@ func TestNamedModels(t *testing.T) {
 	}{
 		{"cnn", 10, 62_006, 248_024},
 		{"histology", 20, 16_652_072, 66_608_288},
-		// Parameters and two running statistics; one i64 counter a normalisation.
+		// Parameters and two running statistics; one i64 counter per normalization.
 		{"resnet18", 122, 11_689_512 + 2*4_800, 46_796_608},
 		{"resnet50", 320, 25_557_032 + 2*26_560, 4*(25_557_032+2*26_560) + 8*53},
 		{"resnet101", 626, 44_549_160 + 2*52_672, 4*(44_549_160+2*52_672) + 8*104},
-		// Parameters, and the head that is the same matrix as the embedding.
+		// Parameters, plus the head, which is the same matrix as the embedding.
 		{"gpt2", 149, 124_439_808 + 50_257*768, 4 * (124_439_808 + 50_257*768)},
 		{"gpt2-large", 437, 774_030_080 + 50_257*1280, 3_353_436_160},
 		{"lora", 448, 0, 2 * 20_971_520},
@@ -74,8 +72,8 @@ func TestResNetOrderAndNames(t *testing.T) {
 	check.That(t, l.Spec(5).DType == tensor.I64 && len(l.Spec(5).Shape) == 0, "the counter is %+v", l.Spec(5))
 }
 
-// The batch is there for what the networks lack: every type, scalars, empties,
-// and few tensors that hold nearly all bytes.
+// TestVLMBatch: the batch has properties that the networks lack: every type, scalars, empty tensors, and few tensors
+// with nearly all bytes.
 func TestVLMBatch(t *testing.T) {
 	l := mustParse(t, "vlm-batch").Layout
 	types, empty, scalars, big, bigBytes := map[tensor.DType]bool{}, 0, 0, 0, 0
@@ -121,7 +119,7 @@ func TestUniform(t *testing.T) {
 	}
 }
 
-// TestExpand: a range stands for ordinary names, and nothing else for more than one.
+// TestExpand: a range becomes several ordinary names; any other text is left as it is.
 func TestExpand(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"cnn", "cnn"},
@@ -184,7 +182,7 @@ func TestListIsWhatParseReads(t *testing.T) {
 	list := List()
 	for _, info := range list {
 		if info.Tensors == 0 {
-			continue // a family
+			continue // a family of models
 		}
 		m := mustParse(t, info.Name)
 		check.That(t, m.Name == info.Name && m.Layout.Len() == info.Tensors && m.Layout.Payload() == info.Bytes && info.About != "",

@@ -21,27 +21,27 @@ import (
 	"ipcbench/tensor"
 )
 
-// A .safetensors file is
+// A .safetensors file (https://github.com/huggingface/safetensors) is
 //
 //	8 bytes   length n of the header, little-endian
 //	n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
 //	the rest  the data; offsets count from its start
 //
-// The data of the tensors must fill the rest without a gap or an overlap, in
-// whatever order the header lists them. "__metadata__" in place of a name holds
-// strings, and is checked and then ignored.
+// The tensors' data must fill the rest without gaps or overlaps; the header may list them
+// in any order. The optional key "__metadata__" has strings, which are checked and
+// ignored.
 
-// maxHeader is the largest header that the format allows.
+// maxHeader is the largest header that the format allows, in bytes.
 const maxHeader = 100_000_000
 
-// maxList is the most numbers that a list of a header may have: more dimensions
-// than any framework allows.
+// maxList is the most numbers that a list in a header may have. No framework allows so
+// many dimensions.
 const maxList = 64
 
-// metadataKey is the one key of a header that names no tensor.
+// metadataKey is the only key of a header that is not a tensor's name.
 const metadataKey = "__metadata__"
 
-// fileTypes are the data types' names in a file.
+// fileTypes has the data types by their names in a file.
 var fileTypes = map[string]tensor.DType{
 	"F16": tensor.F16, "BF16": tensor.BF16, "F32": tensor.F32, "F64": tensor.F64,
 	"I8": tensor.I8, "I16": tensor.I16, "I32": tensor.I32, "I64": tensor.I64,
@@ -53,15 +53,15 @@ type file struct {
 	path    string
 	size    int64
 	changed time.Time
-	data    int64 // where the data starts
+	data    int64 // offset of the data in the file
 }
 
 // open reads the header of the safetensors file at path.
 func open(path string) (*Model, error) {
-	if err := legible.Check(path); err != nil { // it names cells of a result
+	if err := legible.Check(path); err != nil { // the path names cells in results
 		return nil, fmt.Errorf("model: path %q: %w", path, err)
 	}
-	// Stat before Open: opening a pipe would wait for a writer.
+	// Stat before Open, because opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	} else if !info.Mode().IsRegular() {
@@ -92,8 +92,8 @@ func open(path string) (*Model, error) {
 	return m, nil
 }
 
-// readHeader returns the tensors of a safetensors file of the given size in the
-// order of their data, and where their data starts.
+// readHeader returns the tensors of a safetensors file of the given size, in the order of
+// their data, and the data's offset.
 func readHeader(r io.ReaderAt, size int64) ([]tensor.Spec, int64, error) {
 	var prefix [8]byte
 	if size < int64(len(prefix)) {
@@ -117,17 +117,17 @@ func readHeader(r io.ReaderAt, size int64) ([]tensor.Spec, int64, error) {
 	return specs, int64(len(prefix)) + int64(n), err
 }
 
-// An entry is one tensor of a header.
+// An entry is one tensor in a header.
 type entry struct {
 	tensor.Spec
 	begin, end uint64
 }
 
-// parseHeader returns the tensors of a header in the order of their data, which
-// has dataSize bytes.
+// parseHeader returns the tensors in a header in the order of their data, which has
+// dataSize bytes.
 func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
-	// The JSON decoder replaces bytes that are no text and lets duplicate keys
-	// pass; both would let two readers see two different files.
+	// The JSON decoder replaces invalid UTF-8 and accepts duplicate keys. With either,
+	// two readers could see different files.
 	if !utf8.Valid(header) {
 		return nil, errors.New("the header is not UTF-8")
 	}
@@ -175,11 +175,11 @@ func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
 	return specs, nil
 }
 
-// A headerReader reads a header that is known to be valid JSON.
+// A headerReader reads a header that is valid JSON.
 type headerReader struct{ *json.Decoder }
 
-// object calls value for each key of the object that follows; value must read
-// what belongs to the key.
+// object reads an object. It calls value for each key, and value must read the key's
+// value.
 func (h headerReader) object(value func(key string) error) error {
 	if err := h.delim('{', "an object"); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (h headerReader) object(value func(key string) error) error {
 	return err
 }
 
-// entry reads what stands behind a tensor's name.
+// entry reads the value of the tensor called name.
 func (h headerReader) entry(name string) (entry, error) {
 	e := entry{Spec: tensor.Spec{Name: name}}
 	var fields int
@@ -248,7 +248,7 @@ func (h headerReader) entry(name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	if fields != 3 { // no key is unknown or stands twice, so one is missing
+	if fields != 3 { // unknown and duplicate keys are errors, so a key is missing
 		return entry{}, errors.New("want dtype, shape and data_offsets")
 	}
 	n, err := e.Bytes()
@@ -284,8 +284,8 @@ func (h headerReader) delim(want json.Delim, what string) error {
 	return nil
 }
 
-// quoted returns a token as an error shows it: a string as Go writes one, so that
-// no file writes to a terminal.
+// quoted returns t for an error. Strings are escaped, so a file cannot control the
+// terminal.
 func quoted(t json.Token) string {
 	if s, ok := t.(string); ok {
 		return strconv.Quote(s)
@@ -305,7 +305,7 @@ func (h headerReader) text(what string) (string, error) {
 	return s, nil
 }
 
-// numbers reads a list of whole numbers that are not negative.
+// numbers reads a list of integers that are not negative.
 func (h headerReader) numbers(what string) ([]uint64, error) {
 	if err := h.delim('[', "a list for "+what); err != nil {
 		return nil, err
@@ -332,7 +332,7 @@ func (h headerReader) numbers(what string) ([]uint64, error) {
 	return all, err
 }
 
-// read reads the data of all tensors straight into p.
+// read reads the data of all tensors directly into p.
 func (f *file) read(p *tensor.Package) error {
 	in, err := os.Open(f.path)
 	if err != nil {

@@ -19,13 +19,11 @@ import (
 	"ipcbench/tensor"
 )
 
-// encode returns a file with the given header and data.
 func encode(header, data string) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
 }
 
-// write writes content to a new .safetensors file and returns its path.
 func write(t testing.TB, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.safetensors")
@@ -33,7 +31,7 @@ func write(t testing.TB, content []byte) string {
 	return path
 }
 
-// mixed returns a package with every data type, scalars and empties.
+// mixed returns a package with every data type, scalars and empty tensors.
 func mixed(t testing.TB) *tensor.Package {
 	t.Helper()
 	var specs []tensor.Spec
@@ -48,7 +46,7 @@ func mixed(t testing.TB) *tensor.Package {
 	return p
 }
 
-// What was written comes back: names, types, shapes, order and data.
+// TestSafetensorsRoundTrip: names, types, shapes, order and data of a written file are read unchanged.
 func TestSafetensorsRoundTrip(t *testing.T) {
 	p := mixed(t)
 	m := mustParse(t, write(t, fileOf(t, p)))
@@ -112,7 +110,7 @@ func one(shape, offsets string) string {
 	return fmt.Sprintf(`{"a":{"dtype":"U8","shape":%s,"data_offsets":%s}}`, shape, offsets)
 }
 
-// lies are files that say what is not so. Each is refused with its own words.
+// lies are invalid files, each rejected with its own error.
 var lies = []struct {
 	name    string
 	content []byte
@@ -195,7 +193,7 @@ func TestTruncatedFiles(t *testing.T) {
 	}
 }
 
-// A pipe must not be waited for, and a directory has no header.
+// TestSafetensorsThatIsNoFile: a pipe and a directory are rejected at once, without waiting for the pipe.
 func TestSafetensorsThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.safetensors")
@@ -207,7 +205,7 @@ func TestSafetensorsThatIsNoFile(t *testing.T) {
 	}
 }
 
-// Between Parse and Init the file may be replaced, shortened or removed.
+// TestSafetensorsThatChanges: Init fails if the file was replaced, shortened or removed after Parse.
 func TestSafetensorsThatChanges(t *testing.T) {
 	content := fileOf(t, mixed(t))
 	for _, c := range []struct {
@@ -233,7 +231,7 @@ func TestSafetensorsWithARelativePath(t *testing.T) {
 	check.OK(t, m.Init(tensor.Alloc(m.Layout), 0))
 }
 
-// The data goes straight to its place: a model is never in memory twice.
+// TestSafetensorsAreReadInPlace: data is read directly into the package, so a model is never in memory twice.
 func TestSafetensorsAreReadInPlace(t *testing.T) {
 	from := tensor.Alloc(mustParse(t, "uniform:16MiB/3").Layout)
 	tensor.Fill(from, 1)
@@ -254,8 +252,8 @@ func TestSafetensorsBoolsAreZeroOrOne(t *testing.T) {
 	check.Fails(t, m.Init(tensor.Alloc(m.Layout), 0), "bool 2 is 2")
 }
 
-// FuzzSafetensors feeds the reader anything. What it accepts must account for
-// every byte, and must read the same again after it was written.
+// FuzzSafetensors: a file that the reader accepts accounts for every byte, and its layout is unchanged after writing
+// and reading it again.
 func FuzzSafetensors(f *testing.F) {
 	f.Add(fileOf(f, mixed(f)))
 	for _, lie := range lies {

@@ -9,18 +9,18 @@ import (
 	"ipcbench/tensor"
 )
 
-// maxUniform bounds the number of tensors, so that a slip of the finger does not
-// fill the memory with names.
+// maxUniform limits the number of tensors, so that a typing error does not fill the
+// memory with names.
 const maxUniform = 1_000_000
 
-// Expand returns the names of the models that text stands for: of a range of sizes,
-// such as uniform:1KiB..1GiB:x4/20, a model for each; else text itself.
+// Expand returns the names of the models in a range of sizes, such as
+// uniform:1KiB..1GiB:x4/20. A text without a range is returned as it is, unchecked.
 func Expand(text string) ([]string, error) {
 	slash := strings.LastIndex(text, "/")
 	dots := strings.LastIndex(text[:max(0, slash)], "..")
-	start := strings.LastIndex(text[:max(0, dots)], ":") + 1 // of sizes
+	start := strings.LastIndex(text[:max(0, dots)], ":") + 1 // of the sizes
 	family := text[:start]
-	if family != uniformPrefix && (!strings.HasPrefix(family, likePrefix) || family == likePrefix) { // behind which stands a path
+	if family != uniformPrefix && (!strings.HasPrefix(family, likePrefix) || family == likePrefix) { // text may be a path
 		return []string{text}, nil
 	}
 	sizes, err := ranges.Parse(text[start:slash], tensor.F32.Size(), tensor.ParseBytes)
@@ -34,9 +34,9 @@ func Expand(text string) ([]string, error) {
 	return names, nil
 }
 
-// uniform returns a model of f32 tensors of equal size. text is what stands
-// behind "uniform:". If the size does not divide, the first tensors have one
-// element more than the others.
+// uniform returns a model of f32 tensors of equal size; text follows "uniform:". If the
+// number of elements is not a multiple of the number of tensors, the first ones have one
+// more.
 func uniform(text string) (*Model, error) {
 	bytes, n, err := sized(uniformPrefix+text, uniformFamily, uniformExample, text)
 	if err != nil {
@@ -58,7 +58,7 @@ func uniform(text string) (*Model, error) {
 	return generated(fmt.Sprintf("uniform:%s/%d", tensor.FormatBytes(bytes), n), d)
 }
 
-// sized reads SIZE/COUNT of a model of some family.
+// sized parses SIZE/COUNT in text. model, family and example are for errors.
 func sized(model, family, example, text string) (bytes, count int, err error) {
 	size, number, ok := strings.Cut(text, "/")
 	if !ok {

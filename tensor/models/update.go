@@ -9,7 +9,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// What Update reads besides what Parse does.
+// Names that only Update reads, and the ranks of adapters.
 const (
 	sameUpdate  = "model"
 	loraUpdate  = "lora"
@@ -17,9 +17,9 @@ const (
 	maxRank     = 4096
 )
 
-// Update returns what text names as the update of m: m itself, adapters of it, or
-// any other model, whose shapes are then those of updates. What has m's tensors is
-// m, so that the two are compared by pointer.
+// Update returns the model of m's updates that text names: "model" is m itself, and
+// "lora" or "lora:RANK" are adapters of m. Any other name is read by [Parse]. If its
+// layout equals m's, Update returns m, so that callers can compare pointers.
 func Update(text string, m *Model) (*Model, error) {
 	if text == sameUpdate {
 		return m, nil
@@ -36,7 +36,8 @@ func Update(text string, m *Model) (*Model, error) {
 	return u, err
 }
 
-// Updates returns what Update accepts besides models, in the order for a list.
+// Updates describes the names that Update accepts in addition to models, in the order of
+// help.
 func Updates() []Info {
 	return []Info{
 		{Name: sameUpdate, About: "tensors like the model's"},
@@ -44,11 +45,10 @@ func Updates() []Info {
 	}
 }
 
-// adapters returns what is sent when m is fine-tuned by low-rank adaptation (Hu et
-// al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021): for every matrix
-// of m a pair of thin ones, of the same type, whose product is added to it. They
-// are named as the peft library names them. Convolutions, vectors and counters stay
-// as they are, and are not sent.
+// adapters returns the tensors that are sent when m is fine-tuned by low-rank adaptation
+// (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021): for each
+// matrix of floats in m, two thin ones of the same type, whose product is added to it.
+// They have the peft library's names. Convolutions, vectors and counters are not adapted.
 func adapters(m *Model, rank string, ranked bool) (*Model, error) {
 	name, r := loraUpdate, defaultRank
 	if ranked {

@@ -7,7 +7,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// TestUpdates: what travels up, and that what has the model's tensors is the model.
+// TestUpdates: updates have the expected tensors; one with the model's own tensors is the model itself.
 func TestUpdates(t *testing.T) {
 	for _, c := range []struct {
 		model, text, name string
@@ -18,7 +18,7 @@ func TestUpdates(t *testing.T) {
 		{"uniform:64KiB/1", "uniform:65536B/1", "", 0, 0},
 		{"cnn", "uniform:65536B/1", "uniform:64KiB/1", 1, 64 << 10},
 		{"cnn", "histology", "histology", 20, 66_608_288},
-		// Its three linear layers, each m × n and of four bytes: 8 × (m + n) numbers.
+		// LoRA of its three linear layers: 8 × (m + n) f32 elements for each m × n matrix.
 		{"cnn", "lora", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
 		{"cnn", "lora:8", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
 		{"cnn", "lora:16", "lora:16", 6, 4 * 16 * (120 + 400 + 84 + 120 + 10 + 84)},

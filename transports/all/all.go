@@ -1,5 +1,5 @@
-// Package all is the list of all transports. It is the only package that knows
-// every one of them; whoever runs transports is given the list as a value.
+// Package all lists all transports. No other package imports every one of them; packages
+// that run transports get the list as a value.
 package all
 
 import (
@@ -11,8 +11,8 @@ import (
 	"ipcbench/transports/shm"
 )
 
-// Transports returns a new value of every transport, in the order in which lists
-// and tables show them. The first one is the control.
+// Transports returns a new value of every transport, in the order of lists and tables. The
+// first one is the control.
 func Transports() []driver.Transport {
 	return []driver.Transport{
 		inproc.New(),

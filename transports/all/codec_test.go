@@ -31,8 +31,8 @@ func host() trainer.Host {
 	}}
 }
 
-// odd has tensors that codecs may stumble over: of every width, empty, of one word,
-// without dimensions, and one whose length varies.
+// odd has edge cases for codecs: every element size, empty tensors, tensors of one element
+// or without dimensions, and one whose length varies.
 func odd(t *testing.T) *tensor.Layout {
 	t.Helper()
 	return drivertest.Layout(t,
@@ -49,7 +49,7 @@ func odd(t *testing.T) *tensor.Layout {
 	)
 }
 
-// start writes the first model: words that arithmetic would not keep among others.
+// start writes the first model, including elements that arithmetic would change.
 func start(p *tensor.Package) {
 	tensor.Fill(p, 1)
 	for i, bits := range []uint32{0x7fc00001, 0xffa12345, 0x80000000, 1, 0x807fffff, 0x7f800000} {
@@ -57,8 +57,8 @@ func start(p *tensor.Package) {
 	}
 }
 
-// mutate changes 2 % of the words of every tensor but the one that is to be still,
-// by their bits: a NaN becomes another one.
+// mutate changes the bits of 2 % of the elements of every tensor except "still". A NaN may
+// become a different NaN.
 func mutate(p *tensor.Package, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	for i := range p.Len() {
@@ -79,8 +79,8 @@ func mutate(p *tensor.Package, seed uint64) {
 	}
 }
 
-// change is the worker function: an update is the model with 2 % of its words changed,
-// other rows in use, and a receipt that shows the model's.
+// change is the worker function. Its update is the model with 2 % of the elements changed,
+// another number of rows in use, and a receipt of its own.
 func change(j *trainer.Job) error {
 	if want := fmt.Sprint("model ", j.Round); string(j.Model.Receipt) != want {
 		return fmt.Errorf("the model's receipt is %q, want %q", j.Model.Receipt, want)
@@ -91,7 +91,8 @@ func change(j *trainer.Job) error {
 	return setRows(j.Update, (j.Round/2+j.Client)%11)
 }
 
-// setRows puts n rows of the tensor whose length varies in use; new ones hold 0.
+// setRows sets the used rows of the tensor whose length varies to n, and fills new rows
+// with 0.
 func setRows(p *tensor.Package, n int) error {
 	had := len(p.View(8))
 	err := p.SetRows(8, n)
@@ -101,7 +102,7 @@ func setRows(p *tensor.Package, n int) error {
 	return err
 }
 
-// fold takes the words that an update has changed into the next model.
+// fold copies the bytes that an update has changed into the next model.
 func fold(next, model, update *tensor.Package) {
 	for i := range model.Len() {
 		n, m, u := next.View(i), model.View(i), update.View(i)
@@ -113,7 +114,8 @@ func fold(next, model, update *tensor.Package) {
 	}
 }
 
-// A plan is how many clients each round has.
+// A plan sets the number of clients in each round: one from round fewFrom to fewTo,
+// otherwise most.
 type plan struct{ lanes, most, rounds, fewFrom, fewTo int }
 
 func (p plan) clients(round int) int {
@@ -123,8 +125,8 @@ func (p plan) clients(round int) int {
 	return p.most
 }
 
-// run makes the rounds of a plan and returns the hashes of all models and updates that
-// anybody saw, and what was counted.
+// run carries out a plan. It returns the hashes of all models and updates in order, and the
+// server's counters.
 func run(t *testing.T, l trainer.Launcher, v transports.Variant, down, up *tensor.Layout, p plan) (hashes []uint64, counts map[string]int64) {
 	t.Helper()
 	s := check.Value(trainer.Open(t.Context(), trainer.Config{
@@ -164,19 +166,20 @@ var plans = []plan{
 	{lanes: 2, most: 2, rounds: 9, fewFrom: 3, fewTo: 5}, // the second lane misses two rounds
 }
 
-// TestCodecs: O14, "each pipeline selectable by name"; O16, "round n≥1 sends
-// base+delta, receiver result equals full model", "unchanged tensors cost ~0 bytes" and
-// "base missing → full tensor"; O17, "bytes/round with and without deltas": with every
-// transport, the models and updates of a session are those that it has without a codec,
-// bit for bit, and with a lossy one those of every other transport. A lane that has
-// missed rounds gets one full version.
+// TestCodecs: O14, "each pipeline selectable by name"; O16, "round n≥1 sends base+delta,
+// receiver result equals full model", "unchanged tensors cost ~0 bytes" and "base missing →
+// full tensor"; O17, "bytes/round with and without deltas".
+//
+// With a lossless codec, every transport delivers the same models and updates, bit for bit,
+// as without a codec. With a lossy codec, all transports deliver the same ones. A lane that
+// has missed rounds gets one full version.
 func TestCodecs(t *testing.T) {
 	layout, h := odd(t), host()
 	for i, p := range plans {
 		if testing.Short() && i < 2 {
 			continue
 		}
-		want := map[string][]uint64{} // by codec; lossless ones have that of none
+		want := map[string][]uint64{} // by codec; lossless codecs share the hashes of none
 		for _, tr := range h.Transports {
 			for _, name := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
 				v := check.Value(transports.NewVariant(tr, driver.Settings{"codec": name}))(t)
@@ -201,8 +204,8 @@ func TestCodecs(t *testing.T) {
 	}
 }
 
-// TestEqualLayouts: with every stage that has a base, and every transport, updates may
-// have a layout that was made apart from the model's, with the same tensors.
+// TestEqualLayouts: with every codec that has a base, and every transport, the update's
+// layout may be a separate copy of the model's.
 func TestEqualLayouts(t *testing.T) {
 	model, update, h := odd(t), odd(t), host()
 	codecs := []string{"bf16+sparse", "bf16+xor+shuffle+zstd", "topk=10%+bf16+gaps+zstd", "int8", "none"}
@@ -228,10 +231,10 @@ func TestEqualLayouts(t *testing.T) {
 	}
 }
 
-// counted checks what a session with a codec has counted.
+// counted checks the codec counters of a session that ran plan p.
 func counted(t *testing.T, v transports.Variant, p plan, c map[string]int64, l *tensor.Layout) {
 	t.Helper()
-	jobs, shown := int64(0), int64(0) // and those that came with a model
+	jobs, shown := int64(0), int64(0) // all jobs, and the jobs that came with a model
 	for n := range p.rounds {
 		jobs += int64(p.clients(n))
 		shown += int64(min(p.lanes, p.clients(n)))

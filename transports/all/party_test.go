@@ -20,18 +20,19 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// A party is a session of two lanes. Lane 0 has its worker, and rounds go on there
-// while others try for lane 1.
+// A party is a session of two lanes. Lane 0 has a worker and carries out rounds while peers
+// try to use lane 1.
 type party struct {
 	*drivertest.Session
 	address string // HOST:PORT
 
-	worker chan error    // what became of it
-	stop   chan struct{} // closed: no more rounds
-	rounds chan int      // how many there were
+	worker chan error    // its result
+	stop   chan struct{} // closed to end the rounds
+	rounds chan int      // receives the number of rounds
 }
 
-// listen starts a session of that variant. change is for the endpoint, before it listens.
+// listen starts a session of a variant. change, if not nil, edits the endpoint before it
+// listens.
 func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party {
 	t.Helper()
 	v := drivertest.Parse(t, variant, all.Transports()...)
@@ -53,10 +54,10 @@ func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party 
 	return p
 }
 
-// marker is what a party's model is made of, and its updates.
+// marker is the content of a party's model and updates, and their receipt.
 const marker = "\x8fipcbench marker"
 
-// begin brings the worker of lane 0, and the rounds.
+// begin starts the worker of lane 0 and the rounds.
 func (p *party) begin(e *driver.Endpoint) {
 	p.T.Helper()
 	p.worker, p.stop, p.rounds = make(chan error, 1), make(chan struct{}), make(chan int, 1)
@@ -68,7 +69,7 @@ func (p *party) begin(e *driver.Endpoint) {
 		for over := false; !over; n++ {
 			select {
 			case <-p.stop:
-				over = true // after one more
+				over = true
 			default:
 			}
 			if err := p.round(n); err != nil {
@@ -79,14 +80,14 @@ func (p *party) begin(e *driver.Endpoint) {
 	}()
 }
 
-// echo makes the model the update.
+// echo is a worker function that returns the model as the update.
 func echo(_ driver.Job, model, update *tensor.Package) error {
 	update.CopyFrom(model)
 	update.Receipt = append(update.Receipt[:0], marker...)
 	return nil
 }
 
-// round is the server's part, with a proof.
+// round carries out the server's part of a round and proves the update.
 func (p *party) round(n int) error {
 	ctx := context.Background()
 	if err := p.Server.Dispatch(ctx, 0, driver.Job{Client: n}); err != nil {
@@ -103,7 +104,7 @@ func (p *party) round(n int) error {
 	return nil
 }
 
-// end ends rounds and session.
+// end ends the rounds and the session.
 func (p *party) end() {
 	p.T.Helper()
 	close(p.stop)
@@ -112,8 +113,8 @@ func (p *party) end() {
 	check.OK(p.T, <-p.worker, "the worker after", n, "rounds")
 }
 
-// waits returns what the server hears who waits for the worker of lane 1, which does
-// not come, from when refused is called on.
+// waits makes the server wait for lane 1, which has no worker. refused ends the wait and
+// returns its error.
 func (p *party) waits() (refused func() error) {
 	ctx, cancel := context.WithCancel(p.T.Context())
 	over := make(chan error, 1)
@@ -130,19 +131,18 @@ func (p *party) waits() (refused func() error) {
 	}
 }
 
-// joins has a worker of the family take lane 1 and ask for a job, and returns why it
-// may not.
+// joins dials lane 1, asks for a job, and returns the reason for the refusal.
 func (p *party) joins(v transports.Variant, e *driver.Endpoint) error {
 	ctx := waiting.Context(p.T)
 	w, err := transports.Dial(ctx, v, e, 1, p.Options)
-	if err == nil { // some transports notice at the first call
+	if err == nil { // some transports notice only at the first call
 		_, _, err = w.Receive(ctx)
-		_ = w.Close() // it is a stranger's
+		_ = w.Close()
 	}
 	return err
 }
 
-// with returns a worker's endpoint with another identity than the session gave.
+// with returns a worker's endpoint whose identity the session did not issue.
 func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte, error)) *driver.Endpoint {
 	p.T.Helper()
 	e := driver.EndpointAt(p.Endpoint.Addr(), p.Endpoint.Secret())
@@ -150,14 +150,14 @@ func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte,
 	return e
 }
 
-// signed returns a certificate as the session signs them.
+// signed returns a certificate that the session signed for lanes.
 func (p *party) signed(lanes ...int) *tls.Certificate {
 	p.T.Helper()
 	return check.Value(drivertest.Certified(p.T, p.Endpoint, lanes...).GetClientCertificate(nil))(p.T)
 }
 
-// config is that of a client that trusts the session's server and shows c, or nothing
-// if that is nil.
+// config returns a client's TLS configuration with the session's authority. The client
+// shows c, or nothing if c is nil.
 func (p *party) config(c *tls.Certificate) *tls.Config {
 	p.T.Helper()
 	trust := p.Endpoint.Trust()
@@ -173,7 +173,7 @@ func (p *party) config(c *tls.Certificate) *tls.Config {
 	return config
 }
 
-// raw connects below TLS.
+// raw connects to the session's server without TLS.
 func (p *party) raw() net.Conn {
 	p.T.Helper()
 	c := check.Value(net.DialTimeout("tcp", p.address, waiting.Limit))(p.T)
@@ -182,7 +182,8 @@ func (p *party) raw() net.Conn {
 	return c
 }
 
-// shakes makes a handshake, says nothing more, and returns how that ends.
+// shakes makes a TLS handshake, sends nothing more, and returns the error that ends the
+// connection.
 func (p *party) shakes(config *tls.Config) error {
 	c := tls.Client(p.raw(), config)
 	if err := c.Handshake(); err != nil {
@@ -191,7 +192,7 @@ func (p *party) shakes(config *tls.Config) error {
 	return ends(c)
 }
 
-// ends reads to the end of a connection, which is always an error.
+// ends reads until the connection ends, which is always an error.
 func ends(c net.Conn) error {
 	if _, err := io.Copy(io.Discard, c); err != nil {
 		return err

@@ -23,21 +23,22 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// families are those that move bytes through a socket.
+// families holds one transport for each way of moving bytes through a socket.
 var families = []string{"pickle", "grpc-stream", "http"}
 
-// A refused is somebody who must not take part, and what is heard of it at both ends.
+// A refused is a peer that must be refused, and the errors expected at both ends.
 type refused struct {
 	name          string
-	tls           string // of the server: off, on, mutual, or files, which is mutual
+	tls           string // the server's setting: off, on or mutual, or files for mutual with certificate files
 	try           func(p *party) error
-	hears, server string // either may be several, separated by |
+	hears, server string // expected error of the peer and of the server; alternatives are separated by |
 }
 
 // TestRefused: O4, "wrong receiver / federation / sender / CN → rejected with distinct
-// status"; O21, "wrong CN or unknown collaborator refused": whoever has not the right
-// certificate for its lane is refused, and hears why, as does who waits at the server.
-// Meanwhile a worker that has one goes on.
+// status"; O21, "wrong CN or unknown collaborator refused".
+//
+// A peer without the right certificate for its lane is refused. It gets the reason, and so
+// does the server's wait for the lane. Other workers continue.
 func TestRefused(t *testing.T) {
 	zoo := newZoo(t)
 	for _, family := range families {
@@ -56,9 +57,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHalfOpen: O21. A thousand handshakes that end half way hold few descriptors and
-// little memory of the server's, end by themselves, and keep neither rounds nor a worker
-// that comes meanwhile.
+// TestHalfOpen: O21. A thousand half-finished handshakes hold few descriptors and little
+// memory of the server, and end without help. They delay neither rounds nor a worker that
+// joins during that time.
 func TestHalfOpen(t *testing.T) {
 	const fewer, most = 300, 64 << 20
 	conns := 1000
@@ -97,8 +98,8 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// comes is a right worker for lane 1, which leaves as soon as it was let in. On a busy
-// machine it may be taken for one of those who are slow, but not for ever.
+// comes joins lane 1 with the right certificate, and leaves. It tries again, because a busy
+// machine may be too slow for the server.
 func (p *party) comes() error {
 	ctx := waiting.Context(p.T)
 	e, err := p.Endpoint.Worker(1)
@@ -113,20 +114,21 @@ func (p *party) comes() error {
 	return err
 }
 
-// inUse returns how much memory is, of Go's own count: the race detector has more.
+// inUse returns the bytes of Go's heap and stacks, without the race detector's.
 func inUse() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapInuse + m.StackInuse)
 }
 
-// heard checks that err gives one of the reasons.
+// heard checks that err contains one of the reasons.
 func heard(t *testing.T, who string, err error, reasons string) {
 	t.Helper()
 	check.That(t, says(err, reasons), "%s: got error %v, want one with %q", who, err, reasons)
 }
 
-// says reports whether err gives one of the reasons, and is not the end of a wait.
+// says reports whether err contains one of the reasons and is not a timeout of the test's
+// own.
 func says(err error, reasons string) bool {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -134,10 +136,10 @@ func says(err error, reasons string) bool {
 	return slices.ContainsFunc(strings.Split(reasons, "|"), func(r string) bool { return strings.Contains(err.Error(), r) })
 }
 
-// A zoo is an authority of a user's own, and what it has signed.
+// A zoo is a user's own authority with the certificates that it has signed.
 type zoo struct {
 	*authority
-	stranger *authority // whom nobody trusts
+	stranger *authority // an authority that no process trusts
 	files    identity.Files
 }
 
@@ -151,13 +153,14 @@ func newZoo(t *testing.T) *zoo {
 	return z
 }
 
-// add appends a certificate to those in files.
+// add writes a certificate and its key, and appends their paths to f.
 func (z *zoo) add(f *identity.Files, name string, c *tls.Certificate) {
 	cert, key := z.write(name, c)
 	f.Cert, f.Key = append(f.Cert, cert), append(f.Key, key)
 }
 
-// party starts a session of a family, with its worker on lane 0.
+// party starts a session of a family, with its worker on lane 0. If hurries is set, the
+// server's patience is short.
 func (z *zoo) party(t *testing.T, family, kind string, hurries bool) *party {
 	t.Helper()
 	setting := kind
@@ -186,7 +189,7 @@ func everybody(z *zoo) []refused {
 			return p.shakes(p.config(z.stranger.issue("lane 1", speaksFor(p.Endpoint.Name(), "1"))))
 		}, "unknown certificate authority", "signed by unknown authority"},
 		{"another session's certificate", "mutual", func(p *party) error {
-			other, err := identity.NewAuthority(p.Endpoint.Name()) // even if it is called the same
+			other, err := identity.NewAuthority(p.Endpoint.Name()) // the same name, but a different key
 			check.Must(p.T, err)
 			w := check.Value(identity.NewWorker(other.Certificate()))(p.T)
 			request := check.Value(w.Request())(p.T)
@@ -224,7 +227,7 @@ func everybody(z *zoo) []refused {
 		{"no certificate", "mutual", func(p *party) error {
 			trust := p.Endpoint.Trust()
 			trust.Mutual = false
-			return p.joins(p.Variant, p.with(trust, 1, nil)) // which says its hello before it hears anything
+			return p.joins(p.Variant, p.with(trust, 1, nil)) // the client's side of the handshake ends before the server refuses
 		},
 			"certificate required", "didn't provide a certificate"},
 		{"no certificate", "files", func(p *party) error { return p.shakes(p.config(nil)) },
@@ -233,13 +236,13 @@ func everybody(z *zoo) []refused {
 			"protocol version not supported", "unsupported versions"},
 		{"TLS 1.2", "on", func(p *party) error { return p.shakes(old(p.config(nil))) },
 			"protocol version not supported", "unsupported versions"},
-		{"plain client", "mutual", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
-		{"plain client", "on", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
+		{"plain client", "mutual", plain, "this session speaks TLS, but this connection does not", "first record does not look like a TLS handshake"},
+		{"plain client", "on", plain, "this session speaks TLS, but this connection does not", "first record does not look like a TLS handshake"},
 		{"TLS client", "off", func(p *party) error {
 			other := check.Value(identity.NewAuthority("0123456789abcdef"))(p.T)
 			e := p.with(driver.Trust{Authority: other.Certificate()}, 1, nil)
 			return p.joins(p.tls("on"), e)
-		}, "the server speaks no TLS", "it speaks TLS, and this session does not: tls=off"},
+		}, "the server does not speak TLS", "it speaks TLS, but this session does not (tls=off)"},
 		{"silence", "mutual", silence(
 			func(p *party) error { return ends(p.raw()) },
 			func(p *party) error {
@@ -253,7 +256,7 @@ func everybody(z *zoo) []refused {
 				return errors.Join(err, ends(c))
 			},
 			func(p *party) error { return p.shakes(p.config(p.signed(1))) },
-			func(p *party) error { // a request that does not end, byte by byte
+			func(p *party) error { // sends an endless request, byte by byte
 				c := tls.Client(p.raw(), p.config(p.signed(1)))
 				for {
 					if _, err := c.Write([]byte("P")); err != nil {
@@ -267,7 +270,7 @@ func everybody(z *zoo) []refused {
 	}
 }
 
-// silence has several peers who never come to the point, all at once.
+// silence runs several peers at once that never complete a request.
 func silence(peers ...func(*party) error) func(*party) error {
 	return func(p *party) error {
 		errs := make(chan error, len(peers))
@@ -287,14 +290,14 @@ func silence(peers ...func(*party) error) func(*party) error {
 	}
 }
 
-// over is how a connection ends on which nothing was said that can be answered.
+// over lists the errors of a connection that the server closes without an answer.
 const over = "EOF|connection reset by peer|broken pipe"
 
-// impatient is a server's patience with those who are silent. A worker finds its way
-// within it on a machine that has much else to do.
+// impatient is a short limit for silent peers, but enough for a worker to join on a busy
+// machine.
 const impatient = time.Second
 
-// trust is what a process is told that has a certificate of that common name.
+// trust returns the trust of a process whose certificate has the given common name.
 func (z *zoo) trust(p *party, name string) driver.Trust {
 	trust := p.Endpoint.Trust()
 	files := identity.Files{CA: z.files.CA, Cert: slices.Clone(z.files.Cert[:1]), Key: slices.Clone(z.files.Key[:1]), Names: []string{name}}
@@ -308,12 +311,12 @@ func old(c *tls.Config) *tls.Config {
 	return c
 }
 
-// plain is a worker of the family that knows nothing of TLS.
+// plain joins as a worker of the family without TLS.
 func plain(p *party) error {
 	return p.joins(p.tls("off"), driver.EndpointAt(p.Endpoint.Addr(), p.Endpoint.Secret()))
 }
 
-// tls returns the party's variant, but for its TLS.
+// tls returns the party's variant with another tls setting.
 func (p *party) tls(setting string) transports.Variant {
 	p.T.Helper()
 	return check.Value(transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting}))(p.T)

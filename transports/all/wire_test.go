@@ -10,9 +10,9 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// TestNothingOnTheWire: O21. What crosses the network between a worker and its server
-// holds neither a byte sequence of the model or an update nor the session's secret,
-// unless tls=off: then it holds them, which shows that this test would find them.
+// TestNothingOnTheWire: O21. With TLS, the bytes on the network between worker and server
+// contain no part of the model or an update, and not the session's secret. With tls=off
+// they contain them, which shows that the search works.
 func TestNothingOnTheWire(t *testing.T) {
 	for _, family := range families {
 		for _, setting := range []string{"off", "on", "mutual"} {
@@ -26,7 +26,7 @@ func TestNothingOnTheWire(t *testing.T) {
 				up, down := r.crossed()
 				secret := p.Endpoint.Secret()
 				if packed := hpack.AppendHuffmanString(nil, p.Endpoint.Authorization()); bytes.Contains(up, packed) {
-					secret = string(packed) // as header fields of HTTP/2 are
+					secret = string(packed) // HTTP/2 sends header fields in Huffman code
 				}
 				for _, c := range []struct {
 					what    string

@@ -23,12 +23,12 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// An authority is a CA of the test's own, which signs what it is told to.
+// An authority is the test's own CA; it signs any certificate.
 type authority struct {
 	t    testing.TB
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
-	dir  string // of its files
+	dir  string // directory of its files
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -44,8 +44,8 @@ func newAuthority(t testing.TB) *authority {
 	return &authority{t, key, cert, t.TempDir()}
 }
 
-// issue signs a certificate of that common name, for server and client alike, which
-// change may change.
+// issue signs a certificate with a common name that is valid for servers and clients.
+// change, if not nil, edits it before it is signed.
 func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Certificate {
 	a.t.Helper()
 	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
@@ -61,19 +61,19 @@ func (a *authority) issue(name string, change func(*x509.Certificate)) *tls.Cert
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// speaksFor makes a certificate one of a session's worker process, but for who signs it.
+// speaksFor makes a certificate like a session's worker certificate, except for its issuer.
 func speaksFor(session, lanes string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) {
 		c.URIs = []*url.URL{{Scheme: "ipcbench", Host: session, Path: "/lanes/" + lanes}}
 	}
 }
 
-// from sets since when and until when, from now on, a certificate is valid.
+// from sets a certificate's validity: it begins and ends at these offsets from now.
 func from(since, until time.Duration) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(since), time.Now().Add(until) }
 }
 
-// file writes blocks of PEM and returns where.
+// file writes a PEM block and returns its path.
 func (a *authority) file(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
@@ -81,21 +81,21 @@ func (a *authority) file(name, kind string, der []byte) string {
 	return path
 }
 
-// write writes certificate and key and returns where.
+// write writes a certificate and its key, and returns their paths.
 func (a *authority) write(name string, c *tls.Certificate) (cert, key string) {
 	a.t.Helper()
 	der := check.Value(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(a.t)
 	return a.file(name+".pem", "CERTIFICATE", c.Certificate[0]), a.file(name+"-key.pem", "PRIVATE KEY", der)
 }
 
-// clientHello returns the record with which a handshake begins.
+// clientHello returns the first record of a TLS handshake.
 func clientHello(config *tls.Config) []byte {
 	var first firstWrite
-	_ = tls.Client(&first, config).Handshake() // nobody answers
+	_ = tls.Client(&first, config).Handshake() // fails without a server
 	return first.b
 }
 
-// firstWrite is a connection that keeps what is written to it, and gives nothing.
+// firstWrite is a connection that keeps all writes; Read returns io.EOF.
 type firstWrite struct {
 	net.Conn
 	b []byte
@@ -109,17 +109,17 @@ func (f *firstWrite) Write(b []byte) (int, error) {
 func (*firstWrite) Read([]byte) (int, error) { return 0, io.EOF }
 func (*firstWrite) Close() error             { return nil }
 
-// A relay carries connections to an address and keeps what crosses it.
+// A relay forwards connections to an address and records their bytes.
 type relay struct {
 	net.Listener
 	to       string
 	group    sync.WaitGroup
 	mu       sync.Mutex
-	up, down bytes.Buffer // guarded by mu: to the server, and from it
+	up, down bytes.Buffer // guarded by mu: bytes to the server, and from it
 	conns    []net.Conn   // guarded by mu
 }
 
-// relayTo returns a relay on the loopback interface, which ends with the test.
+// relayTo returns a relay on the loopback interface that ends with the test.
 func relayTo(t testing.TB, address string) *relay {
 	t.Helper()
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -154,7 +154,7 @@ func (r *relay) carry(worker net.Conn) {
 	server.Close()
 }
 
-// copy keeps the bytes before it hands them on.
+// copy records the bytes before it forwards them.
 func (r *relay) copy(to, from net.Conn, keep *bytes.Buffer) {
 	b := make([]byte, 64<<10)
 	for {
@@ -163,7 +163,7 @@ func (r *relay) copy(to, from net.Conn, keep *bytes.Buffer) {
 		keep.Write(b[:n])
 		r.mu.Unlock()
 		if _, e := to.Write(b[:n]); errors.Join(err, e) != nil {
-			_ = to.(*net.TCPConn).CloseWrite() // the other direction may go on
+			_ = to.(*net.TCPConn).CloseWrite() // the other direction may continue
 			return
 		}
 	}
@@ -179,7 +179,7 @@ func (r *relay) end() {
 	r.group.Wait()
 }
 
-// crossed returns what has gone to the server, and what has come from it.
+// crossed returns the bytes sent to the server, and from it.
 func (r *relay) crossed() (up, down []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,20 +12,19 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// An assembly puts received tensors, whole or in pieces, into their places in a
-// package, and takes nothing that was not expected next. It undoes what a chunker
-// does.
+// An assembly copies received pieces of tensors into a package, as the inverse of a
+// chunker. It refuses every piece except the next one of its sequence.
 type assembly struct {
 	sequence
 	round int64
 	into  *tensor.Package
 	takes takes
-	begun bool // a message has come
-	got   int  // bytes of the next tensor
-	moved int  // bytes of all
+	begun bool // a message has arrived
+	got   int  // bytes received of the next tensor
+	moved int  // bytes received of all tensors
 }
 
-// take puts all tensors of m into place. Errors are refusals.
+// take copies all tensors of m into place and releases m. Errors are refusals.
 func (a *assembly) take(m *incoming, t *tally) error {
 	defer t.begin(phase.Decode).end()
 	a.begun = true
@@ -42,7 +41,7 @@ func (a *assembly) take(m *incoming, t *tally) error {
 		if err != nil {
 			return refuse(malformed, "%v", err)
 		}
-		if !a.done() && a.knows(description, m) {
+		if !a.done() && a.matches(description, m) {
 			return a.place(a.at(a.count), data)
 		}
 		nt := &pb.NamedTensor{}
@@ -57,9 +56,9 @@ func (a *assembly) take(m *incoming, t *tally) error {
 	return err
 }
 
-// knows reports whether a piece of the next tensor is described as our own encoder does
-// it, so that no object of generated code is needed.
-func (a *assembly) knows(description []byte, m *incoming) bool {
+// matches reports whether description is the expected one as this package encodes it. Then
+// no object of generated code is needed.
+func (a *assembly) matches(description []byte, m *incoming) bool {
 	i := a.at(a.count)
 	if a.takes != encoded {
 		m.next = a.appendDescription(m.next[:0], i, a.into.Rows(i), a.round, a.got)
@@ -67,10 +66,10 @@ func (a *assembly) knows(description []byte, m *incoming) bool {
 			return true
 		}
 	}
-	return a.takes != plain && a.short(i, description)
+	return a.takes != plain && a.matchesEncoded(i, description)
 }
 
-// add copies data into place if t is what comes next.
+// add copies data into place if t describes the next piece, and otherwise refuses it.
 func (a *assembly) add(t *pb.NamedTensor, data view) error {
 	if a.done() || t.Name != a.layout.Spec(a.at(a.count)).Name {
 		return a.unexpected(t)
@@ -80,11 +79,11 @@ func (a *assembly) add(t *pb.NamedTensor, data view) error {
 		return err
 	}
 	if t.Offset != uint64(a.got) {
-		return refuse(outOfOrder, "tensor %q: bytes from %d came, the next are %d", t.Name, t.Offset, a.got)
+		return refuse(outOfOrder, "tensor %q: received a piece from offset %d, must be from offset %d", t.Name, t.Offset, a.got)
 	}
 	if t.Encoded != nil {
 		if !a.setLength(i, *t.Encoded) {
-			return refuse(wrongSize, "tensor %q: an encoding of %d bytes: it has %d, and none has more than the %d of the tensor", t.Name, *t.Encoded, a.into.Rows(i), a.layout.Bytes(i))
+			return refuse(wrongSize, "tensor %q: an encoding of %d bytes must have at most %d, and the same length in every piece", t.Name, *t.Encoded, a.layout.Bytes(i))
 		}
 	} else if a.layout.Spec(i).Var {
 		if err := a.into.SetRows(i, int(t.Shape[0])); err != nil {
@@ -94,11 +93,11 @@ func (a *assembly) add(t *pb.NamedTensor, data view) error {
 	return a.place(i, data)
 }
 
-// place copies the next bytes of tensor i.
+// place copies data into tensor i, after the bytes received so far.
 func (a *assembly) place(i int, data view) error {
 	into := a.into.View(i)
 	if data.n > len(into)-a.got {
-		return refuse(wrongSize, "tensor %q: %d bytes from %d on, it has %d", a.layout.Spec(i).Name, data.n, a.got, len(into))
+		return refuse(wrongSize, "tensor %q: %d bytes at offset %d exceed its length of %d", a.layout.Spec(i).Name, data.n, a.got, len(into))
 	}
 	data.copyTo(into[a.got:])
 	a.got += data.n
@@ -109,32 +108,33 @@ func (a *assembly) place(i int, data view) error {
 	return nil
 }
 
-// check compares everything about t but its data with what tensor i is.
+// check refuses t if its description does not match tensor i, except for the name, the
+// offset and the length.
 func (a *assembly) check(i int, t *pb.NamedTensor) error {
 	s := a.layout.Spec(i)
 	coded := t.Encoded != nil && a.takes != plain
 	same := coded || t.Dtype == pb.DType(s.DType) && a.fits(i, t.Shape)
 	switch {
 	case !coded && (t.Encoded != nil || t.Base != nil):
-		return refuse(unknownCodec, "tensor %q: an encoding, in a session without a codec", t.Name)
+		return refuse(unknownCodec, "tensor %q must not be encoded: the session has no codec", t.Name)
 	case !same && !hasSize(t.Shape):
-		return refuse(wrongSize, "tensor %q: shape %v has no size", t.Name, t.Shape)
+		return refuse(wrongSize, "tensor %q: shape %v is negative or overflows", t.Name, t.Shape)
 	case !coded && a.takes == encoded:
-		return refuse(unknownCodec, "tensor %q comes as it is: in a session with a codec results are encoded", t.Name)
+		return refuse(unknownCodec, "tensor %q is not encoded: results must be encoded in a session with a codec", t.Name)
 	case !same:
-		return refuse(wrongTensor, "tensor %q: dtype %d, shape %v: it is %v %v", t.Name, t.Dtype, t.Shape, s.DType, s.Shape)
+		return refuse(wrongTensor, "tensor %q: dtype %d, shape %v must be %v %v", t.Name, t.Dtype, t.Shape, s.DType, s.Shape)
 	case t.Round != a.round:
-		return refuse(wrongTask, "tensor %q: of round %d, this is round %d", t.Name, t.Round, a.round)
+		return refuse(wrongTask, "tensor %q belongs to round %d, must be round %d", t.Name, t.Round, a.round)
 	case !coded && len(t.Codec) > 0:
-		return refuse(unknownCodec, "tensor %q: encoded with %q", t.Name, t.Codec[0].GetName())
+		return refuse(unknownCodec, "tensor %q has the codec step %q, must have none", t.Name, t.Codec[0].GetName())
 	case t.Report || len(t.Tags) != 1 || t.Tags[0] != a.tag:
-		return refuse(wrongTensor, "tensor %q: report %v, tags %q: want %q", t.Name, t.Report, t.Tags, a.tag)
+		return refuse(wrongTensor, "tensor %q: report %v, tags %q must be false, [%q]", t.Name, t.Report, t.Tags, a.tag)
 	}
 	return nil
 }
 
-// fits reports whether tensor i may have this shape. The first piece says how many
-// rows there are, if that varies.
+// fits reports whether tensor i may have this shape. If its length varies, the first
+// piece determines the number of rows.
 func (a *assembly) fits(i int, shape []int64) bool {
 	s, rows := a.layout.Spec(i), a.into.Rows(i)
 	if s.Var && a.got == 0 && len(shape) > 0 && shape[0] >= 0 && shape[0] <= int64(s.Shape[0]) {
@@ -143,35 +143,35 @@ func (a *assembly) fits(i int, shape []int64) bool {
 	return slices.Equal(shape, shapeOf(s, rows))
 }
 
-// unexpected returns what is wrong with the name of t.
+// unexpected returns the refusal of t, whose name differs from the next tensor's.
 func (a *assembly) unexpected(t *pb.NamedTensor) error {
 	i, known := a.index[t.Name]
 	if !known {
-		return refuse(unknownTensor, "no tensor %q", t.Name)
+		return refuse(unknownTensor, "unknown tensor %q", t.Name)
 	}
 	for k := range a.count {
 		if a.at(k) == i {
-			return refuse(duplicateTensor, "tensor %q came already", t.Name)
+			return refuse(duplicateTensor, "tensor %q was already received", t.Name)
 		}
 	}
 	if a.done() {
-		return refuse(outOfOrder, "tensor %q after the last one", t.Name)
+		return refuse(outOfOrder, "tensor %q after the last expected one", t.Name)
 	}
-	return refuse(outOfOrder, "tensor %q came, %q is next and has %d of %d bytes", t.Name,
+	return refuse(outOfOrder, "received tensor %q instead of %q, of which %d of %d bytes have arrived", t.Name,
 		a.layout.Spec(a.at(a.count)).Name, a.got, len(a.into.View(a.at(a.count))))
 }
 
-// finish returns an error unless everything has come.
+// finish returns a refusal unless all tensors are complete.
 func (a *assembly) finish() error {
 	if !a.done() {
 		i := a.at(a.count)
-		return refuse(cutShort, "%d of %d tensors came, and %d of %d bytes of %q", a.count, a.tensors(),
+		return refuse(cutShort, "received only %d of %d tensors, and %d of %d bytes of %q", a.count, a.tensors(),
 			a.got, len(a.into.View(i)), a.layout.Spec(i).Name)
 	}
 	return nil
 }
 
-// hasSize reports whether a tensor of this shape could exist.
+// hasSize reports whether a shape has no negative dimension and does not overflow.
 func hasSize(shape []int64) bool {
 	s := tensor.Spec{DType: tensor.F64}
 	for _, d := range shape {

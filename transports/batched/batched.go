@@ -24,14 +24,14 @@ func Streaming() driver.Transport {
 	return &transport{name: "grpc-stream", method: pb.Federation_StreamAggregatedTensors_FullMethodName, stream: true}
 }
 
-// A transport differs from the others in how its workers fetch the model. Its
-// server answers all of them.
+// A transport determines how its workers fetch the model. The server is the same in
+// all three and answers every method.
 type transport struct {
 	name   string
-	method string // with which workers fetch
+	method string // full name of the method that fetches the model
 	each   bool   // a response holds one tensor
-	batch  bool   // a response holds several
-	stream bool   // no response grows with the model
+	batch  bool   // a response holds many tensors, up to the setting limit
+	stream bool   // a response message holds at most one chunk
 }
 
 // Name implements driver.Transport.
@@ -41,25 +41,25 @@ func (t *transport) Name() string { return t.name }
 func (t *transport) Settings() []driver.Setting {
 	all := append(driver.NetworkSettings(), []driver.Setting{
 		{Name: "conn", Values: []string{"kept", "per-call"}, Default: "kept",
-			Help: "one connection for each worker, or a new one for each call"},
+			Help: "one connection per worker, or a new one per call"},
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
-			Help: "requests that the server works on at a time; 0 is all of them"},
+			Help: "requests that the server works on at a time; 0 is unlimited"},
 		{Name: "hold", Values: []string{"work", "call"}, Default: "work",
-			Help: "a request has its thread while the server works on it, or until its handler returns, also while that waits for bytes or, in a stream, for a reader"},
+			Help: "hold a thread only during work, or until the handler returns"},
 		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
-			Help: "tensor bytes in a message of a stream"},
+			Help: "tensor bytes per message of a stream"},
 		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
-			Help: "how often a client sends results; the last time with the tensors"},
+			Help: "reports per task; the last one carries the tensors"},
 		{Name: "limit", Kind: driver.Size, Default: "1GiB", Min: 64 << 10, Max: maxMessage,
 			Help: "largest message"},
 		{Name: "deadline", Kind: driver.Count, Default: "120", Min: 1, Max: 86400,
-			Help: "seconds after which a call, retries included, has failed"},
+			Help: "seconds after which a call and its retries fail"},
 		{Name: "marshal", Values: []string{"inplace", "generated"}, Default: "inplace",
-			Help: "who makes and reads messages: a codec that copies once, or generated code with gRPC's own buffers"},
-		driver.OnOff("cache", false, "keep the tensors of a model for a client's next job with it"),
+			Help: "encode with a codec that copies once, or with generated code"},
+		driver.OnOff("cache", false, "keep a model's tensors for the client's next job with it"),
 	}...)
 	if t.batch {
-		all = append(all, driver.OnOff("split", false, "split a batch over the limit into several"))
+		all = append(all, driver.OnOff("split", false, "split a batch that exceeds the limit into several"))
 	}
 	return all
 }
@@ -69,15 +69,15 @@ func (t *transport) Traits(driver.Settings) driver.Traits {
 	return driver.Traits{Reach: driver.Network, Calls: true}
 }
 
-// A config is the settings of a transport, read.
+// A config holds a transport's settings in parsed form.
 type config struct {
 	network   string
 	perCall   bool
 	threads   int
-	hold      bool // a thread, until the handler returns
-	chunk     int
+	hold      bool // a request keeps its thread until the handler returns
+	chunk     int  // in bytes
 	reports   int
-	limit     int
+	limit     int // in bytes
 	deadline  time.Duration
 	generated bool
 	cache     bool
@@ -115,8 +115,8 @@ func (t *transport) Footprint(o driver.Options) int64 {
 	cfg := t.config(o.Settings)
 	server := 2*o.Down.Size() + o.Lanes*o.Depth*o.Up.Size()
 	worker := o.Down.Size() + o.Up.Size()
-	// What is received lies in frames until it is copied into place: of a stream what a
-	// window and a chunk let in, of the model otherwise what comes in one message.
+	// Received data is held in frames until it is copied into place: at most a window
+	// and a chunk of a stream, otherwise one whole message.
 	window := streamWindow + cfg.chunk
 	inFrames := min(o.Up.Size(), window) + 2*frameSize
 	if t.stream {
@@ -125,19 +125,19 @@ func (t *transport) Footprint(o driver.Options) int64 {
 		inFrames += min(o.Down.Size(), cfg.limit)
 	}
 	if cfg.generated {
-		inFrames *= 4 // and in one piece at either end, and in the object that is made of it
+		inFrames *= 4 // also in one contiguous buffer at each end, and in the generated object
 	}
-	// Buffers of both ends, their goroutines, and what calls leave behind until it is
-	// collected: by then it may be what a round of them has left.
+	// Buffers and goroutines of both ends, and the garbage of one round's calls, which
+	// may not be collected earlier.
 	conn := 6*ioBuffer + t.calls(o)*garbage
 	return int64(server) + int64(o.Lanes)*int64(worker+inFrames+conn)
 }
 
-// garbage is what a call leaves behind at both ends together, in bytes. It was 13 kB
-// with 2,000 workers that made 100 calls a round each.
+// garbage is the garbage that one call produces at both ends together, in bytes. It was
+// measured as 13 kB with 2,000 workers that made 100 calls per round each.
 const garbage = 13 << 10
 
-// calls returns how many calls a client makes in a round.
+// calls returns the number of calls that a client makes per round.
 func (t *transport) calls(o driver.Options) int {
 	cfg, fetches := t.config(o.Settings), 1
 	switch {

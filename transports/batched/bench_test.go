@@ -14,12 +14,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// These benchmarks move a model down and an update up, with both ends in this
-// process and nobody who trains. They compare ways of using gRPC with each other;
-// what a round costs is what ipcbench run says.
+// These benchmarks move a model down and an update up, with both ends in this process and
+// no training. They compare ways of using gRPC; ipcbench run measures a round's cost.
 
-// BenchmarkExchange is the three transports, as they are and with what generated
-// code costs.
+// BenchmarkExchange compares the three transports, with ipcbench's own encoding and with
+// generated code.
 func BenchmarkExchange(b *testing.B) {
 	m := check.Value(models.Parse("histology"))(b)
 	for _, name := range []string{"grpc-tensor", "grpc-tensor:marshal=generated", "grpc-batch", "grpc-batch:marshal=generated",
@@ -28,7 +27,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// exchange moves packages of layout l.
+// exchange benchmarks jobs of a transport whose model and update have layout l.
 func exchange(b *testing.B, name string, l *tensor.Layout) {
 	r := drivertest.Listen(b, variant(b, name), driver.Options{Down: l, Up: l, Clients: 1, Depth: 1})
 	w := r.Dial(0)
@@ -44,7 +43,7 @@ func exchange(b *testing.B, name string, l *tensor.Layout) {
 		p.Release()
 	}
 	turn()
-	turn() // every buffer has been used
+	turn() // now every buffer has been used
 	b.SetBytes(int64(2 * l.Payload()))
 	b.ReportAllocs()
 	before := processorTime(b)
@@ -56,8 +55,8 @@ func exchange(b *testing.B, name string, l *tensor.Layout) {
 	check.Must(b, errors.Join(r.Server.Shutdown(context.Background()), <-served))
 }
 
-// processorTime returns what this process has used so far, in ns. It is steadier
-// than the time that passes when a machine has other things to do.
+// processorTime returns the CPU time of this process in ns. It varies less than elapsed
+// time on a busy machine.
 func processorTime(b *testing.B) float64 {
 	var u unix.Rusage
 	check.Must(b, unix.Getrusage(unix.RUSAGE_SELF, &u))

@@ -27,11 +27,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// A cutter forwards connections to a server and cuts them: each one, as long as
-// there is a cut left, after that many bytes in either direction.
+// A cutter forwards connections to a server. It cuts each one after the next number of
+// bytes in cuts, in either direction, until none is left; later connections are not cut.
 type cutter struct {
-	onlyUp bool   // bytes to the server alone count
-	before func() // if set, runs once, before any end is passed on
+	onlyUp bool   // counts only bytes to the server
+	before func() // if set, runs once, before the first connection is closed
 
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -62,7 +62,7 @@ func (r *rig) through(c *cutter) *driver.Endpoint {
 		}
 	})
 	r.T.Cleanup(func() {
-		r.shutdown() // workers say through c that they leave
+		r.shutdown() // workers announce through c that they leave
 		c.stop()
 	})
 	return driver.EndpointAt("unix:"+path, r.Endpoint.Secret())
@@ -81,7 +81,7 @@ func (c *cutter) forward(in, out net.Conn) {
 	}
 	c.live = append(c.live, in, out)
 	pass := func(to, from net.Conn, limit int64) {
-		_, _ = io.CopyN(to, from, limit) // any end is the end
+		_, _ = io.CopyN(to, from, limit) // an error and the limit both end the connection
 		if c.before != nil {
 			c.once.Do(c.before)
 		}
@@ -102,15 +102,15 @@ func (c *cutter) stop() {
 	c.wg.Wait()
 }
 
-// TestBrokenConnection: O22. Whatever is under way when a connection breaks, the
-// job ends with correct data, and what was made again is counted.
+// TestBrokenConnection: O22. Whatever is under way when a connection breaks, the job ends
+// with correct data, and the repeated calls are counted.
 func TestBrokenConnection(t *testing.T) {
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
 	kept := [][]int64{
-		{500_000},          // in the fetch
-		{1_500_000},        // in the upload, or later
-		{2_500, 600_000},   // in the task, then in the fetch
-		{500_000, 900_000}, // and again after it went on
+		{500_000},          // during the fetch
+		{1_500_000},        // during the upload, or later
+		{2_500, 600_000},   // during the task, then the fetch
+		{500_000, 900_000}, // a second time after the first retry
 	}
 	for _, c := range []struct {
 		variant string
@@ -135,7 +135,8 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// TestResume: what of a stream came before it broke is not fetched again.
+// TestResume: the part of a stream that arrived before the connection broke is not fetched
+// again.
 func TestResume(t *testing.T) {
 	r := listen(t, "grpc-stream:chunk=64KiB", layoutOf(t, 250_000, 250_000, 250_000, 250_000), 1) // 4 MB
 	w := r.DialAt(r.through(&cutter{cuts: []int64{3_000_000}}), 0)
@@ -146,16 +147,16 @@ func TestResume(t *testing.T) {
 	check.That(t, got >= 4_000_000 && got <= 5_000_000, "put %d bytes in place for a model of 4000000", got)
 }
 
-// TestKilledServer: O22. A server goes in the middle of a transfer, as if it was killed. If
-// another one has taken its place when the worker notices, with the same secret and job, the
-// worker ends the job there, with correct data; if none has, it gives up. Either way it has
-// counted what it made again.
+// TestKilledServer: O22. A server stops in the middle of a transfer, as if it was killed.
+// If another server with the same address, secret and job replaces it, the worker finishes
+// the job there with correct data. Otherwise it gives up. Either way it has counted its
+// retries.
 func TestKilledServer(t *testing.T) {
 	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
 		for _, upload := range []bool{false, true} {
 			for _, returns := range []bool{true, false} {
 				if !returns && name != "grpc-stream" {
-					continue // they give up alike, which takes long
+					continue // all three give up in the same way, and that is slow
 				}
 				r := listen(t, name+":chunk=64KiB", layoutOf(t, 100_000, 1, 0, 100_000, 50_000), 1)
 				r.dispatch(0, driver.Job{})
@@ -187,8 +188,7 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestServerRestart: O22. A server that comes back in the middle of a session
-// finds its workers again.
+// TestServerRestart: O22. Workers find a server again that restarts during a session.
 func TestServerRestart(t *testing.T) {
 	r := open(t, "grpc-stream", twenty(t), 2)
 	r.Round(0, 4)
@@ -196,8 +196,8 @@ func TestServerRestart(t *testing.T) {
 	r.Round(1, 4)
 }
 
-// restart stops the server and lets it listen again where it did, through what wrap makes
-// of its listener.
+// restart stops the server and lets it listen again at its address, through the listener
+// that wrap returns.
 func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 	r.T.Helper()
 	r.server.grpc.Stop()
@@ -207,8 +207,8 @@ func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 	r.server.start(l)
 }
 
-// A fickle listener closes every other one of its first connections as soon as
-// HTTP/2 may be spoken on it.
+// A fickle listener closes every other one of its first connections as soon as it could be
+// used for HTTP/2.
 type fickle struct {
 	net.Listener
 	n, until int
@@ -226,20 +226,20 @@ func (l *fickle) Accept() (net.Conn, error) {
 	}
 }
 
-// TestClosedWhenReady: a worker whose new connection ends before it was used gets
-// another one, and does not wait for it until its time is up.
+// TestClosedWhenReady: a worker whose new connection ends before its first use opens
+// another one at once, instead of waiting for its deadline.
 func TestClosedWhenReady(t *testing.T) {
 	r := listen(t, "grpc-stream:conn=per-call", twenty(t), 1)
 	w := r.Dial(0)
 	r.restart(func(l net.Listener) net.Listener { return &fickle{Listener: l, until: 40} })
-	for range 20 { // the end may also come a little later, and is met by the call
+	for range 20 { // a connection may also end later, during the call
 		check.Must(t, w.Ping(waiting.Context(t)))
 	}
 	check.Equal(t, w.Rec.Counts()["calls.Ping"], 20, "calls")
 }
 
-// TestDeadline: O22. A server that stays away is not waited for for ever, and not asked
-// without end: a call ends when its time is up, or its attempts are.
+// TestDeadline: O22. If a server does not come back, a call ends at its time limit or after
+// its number of attempts.
 func TestDeadline(t *testing.T) {
 	for limit, want := range map[time.Duration]string{time.Second: "gone", time.Hour: "8 attempts: "} {
 		synctest.Test(t, func(t *testing.T) {
@@ -261,12 +261,12 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestLimit: O20, O19. Over the limit a batch fails once, says why and what to
-// do, before the session and in it; a stream and split batches do not.
+// TestLimit: O20, O19. A batch over the limit fails once, with the reason and a remedy,
+// before and during the session. Streams and split batches succeed.
 func TestLimit(t *testing.T) {
 	const limit = ":chunk=64KiB:limit=512KiB"
 	l := layoutOf(t, 100_000, 60_000, 60_000, 1)   // 400, 240, 240 kB
-	huge := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
+	huge := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each, never allocated
 	for _, c := range []struct {
 		variant string
 		l       *tensor.Layout
@@ -277,7 +277,7 @@ func TestLimit(t *testing.T) {
 		{"grpc-batch" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
 		{"grpc-batch:split=on" + limit, layoutOf(t, 200_000), []string{"use grpc-stream"}},
 		{"grpc-stream:limit=64KiB", l, []string{"chunk=2MiB"}},
-		{"grpc-batch:limit=2147483647B", huge, []string{"the limit is 2147483647"}}, // protobuf's, which is no panic
+		{"grpc-batch:limit=2147483647B", huge, []string{"the limit is 2147483647"}}, // protobuf's own limit must not cause a panic
 		{"grpc-batch:split=on:limit=2147483647B", huge, nil},
 	} {
 		v := variant(t, c.variant)
@@ -300,7 +300,7 @@ func TestLimit(t *testing.T) {
 		served, _ := r.counts(phase.Served)
 		check.Equal(t, served[c.method], c.calls, c.variant, "calls")
 	}
-	// A client that asks all the same gets one answer.
+	// A client that ignores the check gets one refusal.
 	r := listen(t, "grpc-stream"+limit, l, 1)
 	r.dispatch(0, jobOf(0, 3))
 	client, _ := r.stranger()
@@ -313,18 +313,18 @@ func TestLimit(t *testing.T) {
 	check.Equal(t, w.Rec.Counts()[phase.Retries], 0, "retries of what cannot succeed")
 }
 
-// TestNeverReads: a client that never reads loses its connection when its time is
-// up, holds no handler meanwhile, and disturbs nobody.
+// TestNeverReads: a client that never reads loses its connection when its time is up. Until
+// then it holds no handler and does not disturb other clients.
 func TestNeverReads(t *testing.T) {
 	r := listen(t, "grpc-stream:threads=1:chunk=64KiB", layoutOf(t, 500_000), 2)
 	r.Dial(0)
 	r.dispatch(1, driver.Job{})
 	client, cc := r.stranger(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
 	check.Must(t, call(t, cc, "Ping", &pb.PingRequest{}))                            // now it is connected
-	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() { // which is said after the answer
+	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() { // gRPC reports that only after the answer
 		check.Need(t, cc.WaitForStateChange(waiting.Context(t), state), "the connection is not ready")
 	}
-	r.server.cfg.deadline = time.Second // of this request alone, and however far it comes until then
+	r.server.cfg.deadline = time.Second // for this request only, which still has bytes to send when the time is up
 	stream, err := client.StreamAggregatedTensors(t.Context(), &pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)})
 	check.Must(t, err)
 	_, err = stream.Recv()
@@ -339,8 +339,8 @@ func TestNeverReads(t *testing.T) {
 	check.That(t, !errors.Is(err, io.EOF), "the stream ended well")
 }
 
-// TestLeave: a worker that leaves with a job in hand ends the wait for it, and
-// says why.
+// TestLeave: if a worker leaves with an unfinished job, the server's wait for the update
+// ends with the cause.
 func TestLeave(t *testing.T) {
 	for _, cause := range []string{"", "ValueError: no data"} {
 		r := listen(t, "grpc-stream", twenty(t), 1)

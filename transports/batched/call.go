@@ -19,7 +19,7 @@ import (
 	"ipcbench/phase"
 )
 
-// dial opens a connection of w's.
+// dial opens a network connection for w and counts it.
 func (w *worker) dial(ctx context.Context, _ string) (net.Conn, error) {
 	c, err := w.e.Dial(ctx, w.o.Rec)
 	if err == nil {
@@ -28,18 +28,18 @@ func (w *worker) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return c, err
 }
 
-// connect returns a connection, which gRPC opens when it is first used.
+// connect returns a client connection. gRPC dials when it is first used.
 func (w *worker) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///session", append(w.cfg.clientBuffers(&w.frames),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // what dial returns is encrypted, if it is to be
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // if TLS is on, dial returns encrypted connections
 		grpc.WithContextDialer(w.dial),
 		grpc.WithAuthority(aggregator),
-		grpc.WithDisableRetry(), // retries are counted, here
+		grpc.WithDisableRetry(), // call retries, and counts its attempts
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: 2, Jitter: 0.2, MaxDelay: backoffMax},
-			MinConnectTimeout: 20 * time.Second, // those before it in the kernel's queue may be 4096 strangers, who take 4 s
+			MinConnectTimeout: 20 * time.Second, // up to 4096 strangers may be ahead in the kernel's queue, which takes 4 s
 		}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec(0)),
@@ -49,8 +49,8 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 	)...)
 }
 
-// conn returns the connection of the next call, and what to do after it. What it
-// costs to open one is counted by itself, and is in no phase.
+// conn returns the connection for the next call, and a function to call after it. The
+// time to open a connection is counted in dialTime and belongs to no phase.
 func (w *worker) conn(ctx context.Context) (*grpc.ClientConn, func(), error) {
 	if w.kept != nil {
 		return w.kept, func() {}, nil
@@ -60,27 +60,26 @@ func (w *worker) conn(ctx context.Context) (*grpc.ClientConn, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Connecting begins before Connect returns. Idle after it is a connection that
-	// ended as soon as it was ready: the call opens another one, or fails and is
-	// made again.
+	// The state is Connecting before Connect returns. If it then is Idle, the connection
+	// ended at once: the call opens another one, or fails and is retried.
 	cc.Connect()
 	for cc.GetState() == connectivity.Connecting && cc.WaitForStateChange(ctx, connectivity.Connecting) {
 	}
 	w.dialTime.Add(int(phase.Now() - start))
-	return cc, func() { _ = cc.Close() }, nil // it can only say that it was closed before
+	return cc, func() { _ = cc.Close() }, nil // its only error is that it was closed before
 }
 
-// Retries wait from backoffBase to backoffMax, doubling, each wait shortened by
-// up to half at random so that workers do not come back all at once.
+// The wait before a retry doubles from backoffBase to backoffMax, and is shortened at
+// random by up to half so that workers do not all retry at once.
 const (
 	attempts    = 8
 	backoffBase = 20 * time.Millisecond
 	backoffMax  = 2 * time.Second
 )
 
-// call makes a call, with f, until it succeeds, fails for good, or has been tried
-// for limit or too often. f may be called again only because nothing it did
-// counts until it is whole.
+// call runs f, which makes one call, until it succeeds, fails permanently, has run for
+// limit, or has been attempted too often. An incomplete attempt must have no effect. A
+// success is counted under method, unless that is empty.
 func (w *worker) call(ctx context.Context, limit time.Duration, method string, f func(context.Context, *grpc.ClientConn) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -91,7 +90,7 @@ func (w *worker) call(ctx context.Context, limit time.Duration, method string, f
 			return nil
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // what gRPC says of it is no context error
+			return context.Cause(ctx) // gRPC's error for it is not a context error
 		}
 		if !retryable(err) || bounded.Err() != nil {
 			return err
@@ -115,13 +114,13 @@ func (w *worker) try(ctx context.Context, f func(context.Context, *grpc.ClientCo
 		return err
 	}
 	defer done()
-	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, w.metadata)) // ends what f leaves of a stream
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, w.metadata)) // cancel ends a stream that f has not finished
 	defer cancel()
 	return f(ctx, cc)
 }
 
-// retryable reports whether another attempt may succeed: not after either end has
-// refused the other's certificate, which gRPC says in its own words.
+// retryable reports whether another attempt may succeed. It cannot after either end has
+// refused the other's certificate, which gRPC also reports as Unavailable.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	return st.Code() == codes.Unavailable && !strings.Contains(st.Message(), "tls: ")

@@ -14,32 +14,32 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Tags of tensors, one each, as in OpenFL.
+// Each tensor has one of these tags, as in OpenFL.
 const (
 	modelTag  = "model"
 	updateTag = "trained"
 )
 
-// A catalog is what is always the same about the NamedTensors of a layout.
+// A catalog holds the constant parts of the encoded NamedTensors of a layout.
 type catalog struct {
 	layout *tensor.Layout
 	tag    string
-	index  map[string]int
-	head   [][]byte // of each tensor: name, dtype, and shape unless its length varies
-	inner  [][]byte // of those whose length varies: all dimensions but the first
-	tail   []byte   // of all: tags, lossless
-	room   int      // what a codec may add to what is said of a tensor; 0 where there can be none
+	index  map[string]int // by name
+	head   [][]byte       // per tensor: name, dtype, and shape unless its length varies
+	inner  [][]byte       // per tensor whose length varies: all dimensions except the first
+	tail   []byte         // of all tensors: tags, lossless
+	room   int            // bytes that a codec may add to a description; 0 without a codec
 
-	// Bounds on what a peer may say of tensors beside their data, in bytes: of one,
-	// and of all in one message. What generated code makes of them takes up to a
-	// hundred times that.
+	// Bounds on a peer's descriptions in bytes: of one tensor, and of all in one message.
+	// The objects of generated code for a description can be a hundred times as large.
 	describeOne, describeAll int
 }
 
-// entryCost is what a tensor counts in describeAll beside its description.
+// entryCost is the number of bytes that each tensor adds to its description in
+// describeAll.
 const entryCost = 32
 
-// newCatalog returns the catalog of a layout whose tensors all have one tag.
+// newCatalog returns the catalog of l. All its tensors have the same tag.
 func newCatalog(l *tensor.Layout, tag string) *catalog {
 	c := &catalog{
 		layout: l, tag: tag, index: make(map[string]int, l.Len()),
@@ -49,8 +49,8 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 		c.room = codingRoom
 	}
 	c.tail = marshal(&pb.NamedTensor{Tags: []string{tag}, Lossless: true})
-	// Others may encode more than they need to, cut tensors into small pieces, and
-	// be nearly right, which is refused for what is wrong with it.
+	// Leave room for less compact encodings and small pieces, and for slightly wrong
+	// messages, so that a refusal names the actual error.
 	c.describeOne, c.describeAll = 1<<10, 64<<10
 	for i := range l.Len() {
 		s := l.Spec(i)
@@ -71,7 +71,8 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 	return c
 }
 
-// appendMarshalled appends a message of ours, which cannot fail: names were checked.
+// appendMarshalled appends the encoding of m. It cannot fail, because checkNames has
+// refused names that are not UTF-8.
 func appendMarshalled(b []byte, m proto.Message) []byte {
 	b, err := proto.MarshalOptions{}.MarshalAppend(b, m)
 	if err != nil {
@@ -82,7 +83,7 @@ func appendMarshalled(b []byte, m proto.Message) []byte {
 
 func marshal(m proto.Message) []byte { return appendMarshalled(nil, m) }
 
-// shapeOf returns a tensor's shape. rows counts if its length varies.
+// shapeOf returns the shape of a tensor. rows replaces dimension 0 if its length varies.
 func shapeOf(s tensor.Spec, rows int) []int64 {
 	shape := make([]int64, len(s.Shape))
 	for i, d := range s.Shape {
@@ -94,9 +95,9 @@ func shapeOf(s tensor.Spec, rows int) []int64 {
 	return shape
 }
 
-// appendDescription appends a NamedTensor without its data: tensor i, from offset on.
-// rows counts if the tensor's length varies. The bytes are those that generated
-// code makes: fields in the order of their numbers, zero values left out.
+// appendDescription appends the NamedTensor, without data, of a piece of tensor i from
+// offset on. rows is used only if the tensor's length varies. The bytes equal the output
+// of generated code: fields in the order of their numbers, zero values omitted.
 func (c *catalog) appendDescription(b []byte, i, rows int, round int64, offset int) []byte {
 	b = append(b, c.head[i]...)
 	if c.layout.Spec(i).Var {
@@ -116,7 +117,7 @@ func appendNumber(b []byte, num protowire.Number, x uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), x)
 }
 
-// size returns the encoded size of a NamedTensor with that many bytes of data.
+// size returns the size of such a NamedTensor with data bytes of data.
 func (c *catalog) size(i, rows int, round int64, offset, data int) int {
 	n := len(c.head[i]) + len(c.tail) + sizeNumber(uint64(round)) + sizeNumber(uint64(offset))
 	if c.layout.Spec(i).Var {
@@ -135,8 +136,7 @@ func sizeNumber(x uint64) int {
 	return 1 + protowire.SizeVarint(x)
 }
 
-// field returns the encoded size of a whole tensor as a field of a message, at
-// most.
+// field bounds the encoded size of the whole tensor i as a field of a message.
 func (c *catalog) field(i int) int {
 	return 1 + protowire.SizeBytes(c.size(i, math.MaxInt64, -1, 0, c.layout.Bytes(i))+c.room)
 }
@@ -145,19 +145,19 @@ const (
 	// maxMessage is the largest protobuf message.
 	maxMessage = math.MaxInt32
 
-	// maxReceipt bounds what is not a tensor in a request.
+	// maxReceipt bounds the receipt in a message, in bytes.
 	maxReceipt = 64 << 20
 
-	// headerRoom is what a message may hold beside tensors and receipt.
+	// headerRoom bounds the rest of a message, without tensors and receipt.
 	headerRoom = 4 << 10
 
-	// requestRoom is what a request may hold beside the names of tensors. The text of
-	// a worker's error, which it leaves with, is the longest such thing.
+	// requestRoom bounds a request without the names of tensors, such as the error text
+	// of a Leave request.
 	requestRoom = 64 << 10
 )
 
-// requestLimit returns how long a request for tensors may be: twice what our own
-// are, as others may encode more than they need to.
+// requestLimit returns the maximum size of a request for tensors: twice this package's
+// own, because other clients may encode less compactly.
 func (c *catalog) requestLimit() int {
 	n := requestRoom
 	for i := range c.layout.Len() {
@@ -166,14 +166,15 @@ func (c *catalog) requestLimit() int {
 	return min(n, maxMessage)
 }
 
-// checkNames refuses names that cannot tell tensors apart in a request.
+// checkNames returns an error if names, which identify tensors in requests, are not unique
+// or not UTF-8.
 func checkNames(l *tensor.Layout) error {
 	seen := make(map[string]bool, l.Len())
 	for i := range l.Len() {
 		name := l.Spec(i).Name
 		switch {
 		case seen[name]:
-			return fmt.Errorf("two tensors are called %q, and a request names its tensor", name)
+			return fmt.Errorf("two tensors have the name %q, but requests identify tensors by name", name)
 		case !utf8.ValidString(name):
 			return fmt.Errorf("tensor %q: a name in a protobuf message must be valid UTF-8", name)
 		}
@@ -182,7 +183,8 @@ func checkNames(l *tensor.Layout) error {
 	return nil
 }
 
-// checkLimit says, before anything starts, what would not fit into a message.
+// checkLimit returns an error if a chunk, a tensor or a batch of o's model would exceed
+// the setting limit.
 func (t *transport) checkLimit(cfg config, o driver.Options) error {
 	if need := cfg.chunk + chunkRoom(cfg.chunk); need > cfg.limit {
 		return fmt.Errorf("chunk=%s needs messages of %d bytes, the limit is %d: use a smaller chunk or a larger limit",
@@ -206,17 +208,17 @@ func (t *transport) checkLimit(cfg config, o driver.Options) error {
 	return nil
 }
 
-// overBatch says what is wrong with a batch and what to do.
+// overBatch returns the error text for a batch over the limit, with the remedy.
 func overBatch(tensors, bytes, limit int) string {
 	return fmt.Sprintf("a batch of %d tensors needs a message of %d bytes, the limit is %d: use grpc-stream, or split=on",
 		tensors, bytes, limit)
 }
 
-// chunkRoom is what names and shapes may add to the tensor bytes of a chunk.
+// chunkRoom returns the bytes that names and shapes may add to chunk bytes of tensors.
 func chunkRoom(chunk int) int { return max(chunk/4, frameSize) }
 
-// split cuts want into runs whose tensors fit into a message of limit bytes. A
-// tensor that does not fit alone is a run of its own.
+// split divides want into runs that fit into a message of limit bytes. A tensor that does
+// not fit even alone gets a run of its own.
 func (c *catalog) split(want []int, limit int) [][]int {
 	var runs [][]int
 	start, size := 0, headerRoom

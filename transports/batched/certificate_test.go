@@ -15,9 +15,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestCertificates: O4, O21. Whoever has a certificate for one lane speaks for no other
-// one, whatever it calls and whatever its header says. The client is gRPC's own, with
-// TLS as gRPC makes it.
+// TestCertificates: O4, O21. A client with a certificate for one lane is refused for every
+// other lane, in every call and whatever its header claims. The client is gRPC's own, with
+// gRPC's TLS.
 func TestCertificates(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		r := listen(t, "grpc-batch:tls=mutual:network="+network, twenty(t), 3)
@@ -30,8 +30,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestWithoutTLS: a client that knows nothing of TLS hears at once, in the answer to its
-// call, that the session has it, and does not connect for ever.
+// TestWithoutTLS: a client without TLS learns from the answer to its call that the session
+// uses TLS, and stops connecting.
 func TestWithoutTLS(t *testing.T) {
 	r := listen(t, "grpc-stream:tls=on", twenty(t), 1)
 	client, _ := r.stranger()

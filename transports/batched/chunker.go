@@ -7,15 +7,15 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// A piece is bytes of a tensor, from offset on: all of them, or some.
+// A piece is a part of a tensor, or a whole tensor.
 type piece struct {
-	tensor, rows, offset int
+	tensor, rows, offset int // index and rows of the tensor; offset of data
 	data                 []byte
 
 	*coded // nil without a codec
 }
 
-// sizeOf returns the encoded size of the NamedTensor that p is.
+// sizeOf returns the encoded size of p's NamedTensor.
 func (c *chunker) sizeOf(p piece) int {
 	if p.coded == nil {
 		return c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))
@@ -27,14 +27,14 @@ func (c *chunker) sizeOf(p piece) int {
 	return n
 }
 
-// A sequence is tensors of a catalog, in the order in which they travel.
+// A sequence lists tensors of a catalog in the order in which they are sent.
 type sequence struct {
 	*catalog
-	order []int // nil: all of the layout
-	count int   // of them, that have travelled
+	order []int // indices of the tensors; nil means all, in the order of the layout
+	count int   // number of tensors sent or received completely
 }
 
-// tensors returns how many there are.
+// tensors returns the number of tensors in the sequence.
 func (s *sequence) tensors() int {
 	if s.order == nil {
 		return s.layout.Len()
@@ -42,7 +42,7 @@ func (s *sequence) tensors() int {
 	return len(s.order)
 }
 
-// at returns the k-th of them.
+// at returns the index of the k-th tensor of the sequence.
 func (s *sequence) at(k int) int {
 	if s.order == nil {
 		return k
@@ -50,31 +50,32 @@ func (s *sequence) at(k int) int {
 	return s.order[k]
 }
 
-// done reports whether all have travelled.
+// done reports whether all tensors have been sent or received.
 func (s *sequence) done() bool { return s.count == s.tensors() }
 
-// A chunker cuts the tensors of a package into the messages of a stream: chunk
-// bytes of tensors in each but the last. n bytes make ⌈n/chunk⌉ messages, and one
-// if n is 0. An assembly undoes that.
+// A chunker cuts the tensors of a package into the messages of a stream. Each message
+// except the last holds chunk bytes of tensors, or fewer if descriptions fill it. So n
+// bytes of large tensors make ⌈n/chunk⌉ messages, and at least one.
 type chunker struct {
 	sequence
-	cfg   *config
-	pool  *framePool
-	from  *tensor.Package
-	plain []bool // of the tensors in order: which go decoded; nil: none
-	round int64
-	chunk int
-	sent  int     // bytes of the next tensor
-	ready []piece // what the next message holds
-	cuts  []int   // where in its small things the data of each piece goes; see encode
-	said  []byte  // memory of what is said of pieces
+	cfg       *config
+	pool      *framePool
+	from      *tensor.Package
+	plain     []bool // parallel to order: send the tensor decoded; nil means none
+	round     int64
+	chunk     int     // bytes of tensors per message
+	sent      int     // bytes sent of the next tensor
+	ready     []piece // contents of the next message
+	cuts      []int   // per piece: place of its data; see interleave
+	described []byte  // memory of the descriptions of encoded pieces
 }
 
-// next returns the next message, for gRPC to send. The first one of a stream
-// carries header, and on the way up results.
+// next returns the next message, for gRPC to send. The first message of a stream needs a
+// header and, in an upload, results.
 func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
-	c.ready, c.said = c.ready[:0], c.said[:0]
-	// Names and shapes count apart: many small tensors fill a message with those.
+	c.ready, c.described = c.ready[:0], c.described[:0]
+	// Descriptions have their own limit, because many small tensors fill a message with
+	// them.
 	for room, beside := c.chunk, chunkRoom(c.chunk); !c.done() && beside > 0; {
 		i, from := c.at(c.count), c.from
 		if c.plain != nil && c.plain[c.count] {
@@ -87,7 +88,7 @@ func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
 		n := min(len(data), room)
 		p := piece{tensor: i, rows: from.Rows(i), offset: c.sent, data: data[:n]}
 		if c.from.Coding != nil {
-			c.say(&p, from)
+			c.describe(&p, from)
 		}
 		c.ready = append(c.ready, p)
 		room -= n

@@ -12,9 +12,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestChunksOnTheWire: O18. A model of n bytes travels in ⌈n/chunk⌉ messages, and one
-// if it has none: counted by peers of generated code, on real sockets, both ways. What is
-// said of many tensors beside their bytes fills messages, too.
+// TestChunksOnTheWire: O18. A model of n bytes travels in ⌈n/chunk⌉ messages, an empty one
+// in one message. Peers of generated code count them on real sockets, in both directions.
+// The descriptions of many empty tensors also fill several messages.
 func TestChunksOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		setting string
@@ -22,7 +22,7 @@ func TestChunksOnTheWire(t *testing.T) {
 		sizes   []int
 	}{
 		{":chunk=64KiB", 64 << 10, []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 3 * 64 << 10, 3*64<<10 + 5}},
-		{"", 2 << 20, []int{2<<20 - 1, 2 << 20, 4<<20 + 1}}, // OpenFL's
+		{"", 2 << 20, []int{2<<20 - 1, 2 << 20, 4<<20 + 1}}, // OpenFL's chunk size
 	} {
 		for _, n := range c.sizes {
 			l := drivertest.Vectors(t, tensor.U8, n/3, n/7, n-n/3-n/7, 0)
@@ -41,7 +41,7 @@ func TestChunksOnTheWire(t *testing.T) {
 	check.That(t, len(empty) > 1, "2,000 tensors without bytes make %d messages, want more", len(empty))
 }
 
-// streamed returns the tensor bytes in each message of a stream of our server.
+// streamed returns the number of tensor bytes in each message that our server streams.
 func streamed(t *testing.T, name string, l *tensor.Layout) (all []int) {
 	t.Helper()
 	r := listen(t, name, l, 1)

@@ -12,23 +12,22 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// codec is gRPC's codec "proto" with a short cut for messages that hold tensors:
-// it sends their data by reference and leaves received data where it arrived,
-// for one copy into its final place. On the wire there is no difference. All
-// other messages go through the stock codec, if they are not too large: generated
-// code makes an object of two bytes. With marshal=generated, all messages do.
+// codec is gRPC's codec "proto" with a faster path for messages that hold tensors: it
+// sends their data by reference and leaves received data where it arrived, for one copy
+// into place. The bytes sent are the same. gRPC's stock codec processes other messages
+// and, with marshal=generated, all messages.
 type codec struct {
 	stock encoding.CodecV2
-	most  int // bytes of a received message without tensors; 0: any number
+	most  int // maximum size of a received message without tensors; 0 is unlimited
 }
 
 func newCodec(most int) codec { return codec{encoding.GetCodecV2(stock.Name), most} }
 
-// Name makes the content type that of plain protobuf.
+// Name implements encoding.CodecV2. It sets the content type of plain protobuf.
 func (codec) Name() string { return stock.Name }
 
-// Marshal implements encoding.CodecV2. It hands the buffers of an outgoing
-// message over to gRPC, so that such a message can be sent once.
+// Marshal implements encoding.CodecV2. It passes the ownership of an outgoing message's
+// buffers to gRPC, so such a message can be sent only once.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if m, ok := v.(*outgoing); ok {
 		bufs := m.bufs
@@ -38,21 +37,22 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.stock.Marshal(v)
 }
 
-// Unmarshal implements encoding.CodecV2.
+// Unmarshal implements encoding.CodecV2. Messages without tensors are limited to c.most,
+// because generated code can make an object of every two bytes.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*incoming); ok {
 		if m.refused = m.decode(data); m.refused == nil && m.cfg.generated {
 			m.refused = m.unmarshal(data, c.stock)
 		}
-		return nil // gRPC would make a mere text of the error: see verdict
+		return nil // see verdict
 	}
 	if n := data.Len(); c.most > 0 && n > c.most {
-		return fmt.Errorf("a request of %d bytes without tensors: at most %d", n, c.most)
+		return fmt.Errorf("a request of %d bytes without tensors must have at most %d", n, c.most)
 	}
 	return c.stock.Unmarshal(data, v)
 }
 
-// generate is encode with generated code.
+// generate returns the same message as encode, as an object of generated code.
 func (c *chunker) generate(header *pb.MessageHeader, results *pb.TaskResults) *pb.TensorChunk {
 	m := &pb.TensorChunk{Header: header, Results: results}
 	for _, p := range c.ready {
@@ -69,8 +69,8 @@ func (c *chunker) generate(header *pb.MessageHeader, results *pb.TaskResults) *p
 	return m
 }
 
-// unmarshal reads the tensors of a decoded message with generated code, unless
-// what that would make of them is too much.
+// unmarshal decodes the results and tensors of a message with generated code. It fails
+// if descriptions exceed describeAll, to limit the size of the objects.
 func (m *incoming) unmarshal(data mem.BufferSlice, stock encoding.CodecV2) error {
 	m.release()
 	left := m.describeAll
@@ -93,16 +93,16 @@ func (m *incoming) unmarshal(data mem.BufferSlice, stock encoding.CodecV2) error
 	return err
 }
 
-// Windows and buffers of a connection: the package comment says why these.
-// Windows are set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
+// Windows and buffers of a connection in bytes; the package comment gives the reasons.
+// Both windows must be set: once one is, gRPC keeps the other at its default of 64 KiB.
 const (
 	streamWindow = 8 << 20
 	connWindow   = 32 << 20
 	ioBuffer     = 128 << 10
 )
 
-// serverBuffers and clientBuffers are how a connection is tuned; with
-// marshal=generated it is not.
+// serverBuffers and clientBuffers return the options that tune connections. With
+// marshal=generated there are none, and gRPC's defaults apply.
 func (c *config) serverBuffers(pool *framePool) []grpc.ServerOption {
 	if c.generated {
 		return nil

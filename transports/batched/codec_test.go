@@ -18,8 +18,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// everyKind has all dtypes, a scalar, empty tensors and sizes around those at
-// which the encoder changes its ways.
+// everyKind has matrices, scalars and empty tensors of all dtypes, and tensors of sizes
+// around the encoder's limits.
 func everyKind(t testing.TB) *tensor.Layout {
 	var specs []tensor.Spec
 	for _, d := range tensor.DTypes() {
@@ -35,7 +35,7 @@ func everyKind(t testing.TB) *tensor.Layout {
 	return drivertest.Layout(t, specs...)
 }
 
-// TestDTypes: a data type has the same number here and on the wire.
+// TestDTypes: a data type has the same number in package tensor and in messages.
 func TestDTypes(t *testing.T) {
 	check.Equal(t, len(pb.DType_name), len(tensor.DTypes())+1, "data types on the wire")
 	for _, d := range tensor.DTypes() {
@@ -43,9 +43,9 @@ func TestDTypes(t *testing.T) {
 	}
 }
 
-// TestEncodeAsGenerated: O25. What the codec sends, of tensors as they are, of some rows of
-// them and of encoded ones, is byte for byte what generated code would send, and is read
-// without it: also by a receiver that does not know whether there is a codec.
+// TestEncodeAsGenerated: O25. Our encoding equals the generated code's byte for byte, and
+// our decoder reads it, whether or not the receiver knows of a codec. That holds for plain
+// tensors, some of their rows, and encoded tensors.
 func TestEncodeAsGenerated(t *testing.T) {
 	rows, wire := tensor.Alloc(varying(t)), wireLayout(t, plainLayout(t))
 	check.Must(t, errors.Join(rows.SetRows(0, 999), rows.SetRows(2, 200), rows.SetRows(3, 1)))
@@ -78,7 +78,7 @@ func asGenerated(t *testing.T, from *tensor.Package, decoded []bool, takes takes
 	theirs.cfg = &config{generated: true}
 	into := assembly{sequence: sequence{catalog: c}, round: round, into: tensor.Alloc(from.Layout()), takes: takes}
 	for i := range from.Len() {
-		if takes == plain && from.Layout().Spec(i).Var { // as after the piece that says so
+		if takes == plain && from.Layout().Spec(i).Var { // the state after the message that sets the rows
 			check.Must(t, into.into.SetRows(i, from.Rows(i)))
 		}
 	}
@@ -94,7 +94,7 @@ func asGenerated(t *testing.T, from *tensor.Package, decoded []bool, takes takes
 				return nil
 			}
 			description, data, err := m.describe(f.value)
-			if err == nil && !into.knows(description, m) {
+			if err == nil && !into.matches(description, m) {
 				return fmt.Errorf("what is said of a piece of tensor %d is not known", into.count)
 			}
 			return errors.Join(err, into.place(into.count, data))
@@ -120,7 +120,7 @@ func cutUp(b []byte, r *rand.Rand) mem.BufferSlice {
 	return bufs
 }
 
-// parse decodes b, cut up at random, all of it.
+// parse decodes all of b, cut up at random.
 func parse(in *incoming, b []byte, r *rand.Rand) (*pb.TensorChunk, error) {
 	bufs := cutUp(b, r)
 	if err := newCodec(0).Unmarshal(bufs, in); err != nil {
@@ -144,9 +144,9 @@ func parse(in *incoming, b []byte, r *rand.Rand) (*pb.TensorChunk, error) {
 	return got, errors.Join(in.refused, err)
 }
 
-// compare decodes b in both ways and with nothing but generated code, and reports
-// any difference in verdict or value. Some that is valid is refused: groups, what
-// is to be merged, and what is too long.
+// compare decodes b with our code and with generated code only, and reports any difference.
+// Our code may refuse valid messages with groups, fields to be merged, or long
+// descriptions.
 func compare(t *testing.T, cfg *config, b []byte, in *incoming, r *rand.Rand) {
 	t.Helper()
 	message := &pb.TensorChunk{}
@@ -160,7 +160,7 @@ func compare(t *testing.T, cfg *config, b []byte, in *incoming, r *rand.Rand) {
 	}
 	message.ProtoReflect().SetUnknown(nil)
 	check.That(t, proto.Equal(got, message), "%x: got %v, want %v", b, got, message)
-	long := 0 // what is said most of a tensor
+	long := 0 // length of the longest description of a tensor
 	_ = viewOf(cutUp(b, r)).eachField(func(f field) error {
 		if f.num == fieldTensors {
 			description, _, _ := in.describe(f.value)
@@ -175,8 +175,9 @@ func compare(t *testing.T, cfg *config, b []byte, in *incoming, r *rand.Rand) {
 	}
 }
 
-// FuzzDecode: whatever the bytes and wherever they are cut, the decoder comes to
-// the verdict and the values of the generated one. Odd and broken messages are in testdata.
+// FuzzDecode: for any bytes, cut up anywhere, our decoder accepts the same messages as
+// generated code and returns the same values. More seeds, unusual and broken ones, are in
+// testdata.
 func FuzzDecode(f *testing.F) {
 	good := marshal(&pb.TensorChunk{
 		Header:  &pb.MessageHeader{Sender: "lane-0", Receiver: aggregator, FederationId: "f"},

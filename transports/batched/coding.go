@@ -10,12 +10,12 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// codingRoom is what may be said of an encoded tensor beside what is said of any:
-// its steps, its base, its length, and a longer shape.
+// codingRoom bounds the bytes that a codec adds to a tensor's description: its steps,
+// its base, its length, and a longer shape.
 const codingRoom = 256
 
-// encodable reports whether the tensors of l may be encodings: each is bytes, as many
-// as there are.
+// encodable reports whether the tensors of l can hold encodings: each is one-dimensional
+// u8 data of variable length.
 func encodable(l *tensor.Layout) bool {
 	for i := range l.Len() {
 		if s := l.Spec(i); !s.Var || s.DType != tensor.U8 || len(s.Shape) != 1 {
@@ -25,26 +25,27 @@ func encodable(l *tensor.Layout) bool {
 	return l.Len() > 0
 }
 
-// takes says whether an assembly takes tensors that a codec has encoded.
+// takes states whether an assembly accepts tensors that a codec has encoded.
 type takes uint8
 
 const (
-	plain   takes = iota // none
-	either               // a worker, from a server that knows whether there is a codec
-	encoded              // no others
+	plain   takes = iota // only tensors that are not encoded
+	either               // both: only the server knows whether there is a codec
+	encoded              // only encoded tensors
 )
 
-// A coded is what a piece says of its tensor if a codec has a part in it: the tensor
-// is encoded, or was decoded for whoever asks for that.
+// A coded describes the tensor of a piece in a session with a codec. The tensor is
+// encoded, or was decoded for a client that does not accept encodings.
 type coded struct {
 	tensor.Coding
-	length      int    // bytes of all pieces; -1 of what was decoded
-	front, back []byte // the description, before the data and after
+	length      int    // bytes of all pieces of the encoding; -1 if the tensor was decoded
+	front, back []byte // encoded description, before and after the data
 }
 
-// say describes p, a piece of from, which is an encoded package or what that decodes
-// to. Unlike other descriptions, this one is not known before: nor does the receiver.
-func (c *chunker) say(p *piece, from *tensor.Package) {
+// describe sets p.coded to the description of p, a piece of from: the encoded package c.from
+// or its decoded form, c.from.Plain. It depends on the encoding, so a catalog cannot
+// prepare it.
+func (c *chunker) describe(p *piece, from *tensor.Package) {
 	d := coded{Coding: c.from.Coding[p.tensor], length: len(from.View(p.tensor))}
 	if from != c.from {
 		d = coded{Coding: tensor.Coding{Spec: d.Spec, Lossless: d.Lossless, Base: -1}, length: -1}
@@ -52,7 +53,7 @@ func (c *chunker) say(p *piece, from *tensor.Package) {
 	if d.Spec.Var {
 		d.Spec.Shape = append([]int{c.from.Plain.Rows(p.tensor)}, d.Spec.Shape[1:]...)
 	}
-	b := appendText(c.said, fieldName, d.Spec.Name)
+	b := appendText(c.described, fieldName, d.Spec.Name)
 	b = appendNumber(b, fieldDType, uint64(d.Spec.DType))
 	if shape := d.Spec.Shape; len(shape) > 0 {
 		size := 0
@@ -74,7 +75,7 @@ func (c *chunker) say(p *piece, from *tensor.Package) {
 		b = appendText(b, fieldName, name)
 	}
 	b = appendNumber(b, fieldOffset, uint64(p.offset))
-	d.front = b[len(c.said):]
+	d.front = b[len(c.described):]
 	end := len(b)
 	if d.Base >= 0 {
 		b = protowire.AppendVarint(protowire.AppendTag(b, fieldBase, protowire.VarintType), uint64(d.Base))
@@ -82,14 +83,14 @@ func (c *chunker) say(p *piece, from *tensor.Package) {
 	if d.length >= 0 {
 		b = protowire.AppendVarint(protowire.AppendTag(b, fieldEncoded, protowire.VarintType), uint64(d.length))
 	}
-	d.back, c.said, p.coded = b[end:], b, &d
+	d.back, c.described, p.coded = b[end:], b, &d
 }
 
 func appendText(b []byte, num protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), s)
 }
 
-// generate says in t what say has said.
+// generate sets the fields of t that describe has encoded, except those common to all tensors.
 func (d *coded) generate(t *pb.NamedTensor) {
 	t.Dtype, t.Shape, t.Lossless = pb.DType(d.Spec.DType), shapeOf(d.Spec, 0), d.Lossless
 	if d.Spec.Var {
@@ -106,9 +107,9 @@ func (d *coded) generate(t *pb.NamedTensor) {
 	}
 }
 
-// setLength sets the length of the encoding of tensor i with its first piece, and
-// reports whether it may be that. What it decodes to is no matter here: the receipt
-// says it again to whoever decodes.
+// setLength sets the length of the encoding of tensor i when its first piece arrives. It
+// reports whether n is within bounds and the same for all pieces. The decoder reads the
+// decoded type and shape from the receipt.
 func (a *assembly) setLength(i int, n uint64) bool {
 	switch {
 	case n > math.MaxInt || a.got > 0 && int(n) != a.into.Rows(i):
@@ -119,10 +120,10 @@ func (a *assembly) setLength(i int, n uint64) bool {
 	return a.into.SetRows(i, int(n)) == nil
 }
 
-// short reads the description of an encoded tensor as our own encoder has it, without
-// an object of generated code. It reports whether that is tensor i, all that is said
-// of it but of its decoding being what comes next.
-func (a *assembly) short(i int, description []byte) bool {
+// matchesEncoded parses the description of an encoded tensor without an object of generated code.
+// It reports whether this is the expected piece of tensor i, and sets the tensor's
+// length. Fields that only matter for decoding are ignored.
+func (a *assembly) matchesEncoded(i int, description []byte) bool {
 	var name, tag, there bool
 	var round, offset, length uint64
 	for b := description; len(b) > 0; {

@@ -18,8 +18,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// plainLayout is what clients train on, and wireLayout what travels of it with a
-// codec.
+// plainLayout is the layout that clients train on. wireLayout is the layout of its encoded
+// form.
 func plainLayout(t testing.TB) *tensor.Layout {
 	return drivertest.Layout(t,
 		tensor.Spec{Name: "matrix", DType: tensor.F32, Shape: []int{100, 30}},
@@ -38,9 +38,8 @@ func wireLayout(t testing.TB, plain *tensor.Layout) *tensor.Layout {
 	return drivertest.Layout(t, specs...)
 }
 
-// encodeAs fills p with what could be an encoding of a model with a layout: lossy
-// in the first tensor, as it is in the second, and of which nothing travels but that
-// it is the base's in the last.
+// encodeAs fills p with bytes that could be the encoding of a model. The first tensor is
+// lossy, the second is not encoded, and the last equals its base, so nothing of it is sent.
 func encodeAs(t testing.TB, p *tensor.Package, plain *tensor.Layout, n int) {
 	t.Helper()
 	p.Plain = tensor.Alloc(plain)
@@ -66,7 +65,7 @@ func encodedRig(t *testing.T, name string) *rig {
 	return r
 }
 
-// encoded publishes an encoded model.
+// encoded publishes encoded model n, based on model n-1.
 func (r *rig) encoded(n int) {
 	r.T.Helper()
 	m := check.Value(r.Server.Reserve())(r.T)
@@ -74,8 +73,8 @@ func (r *rig) encoded(n int) {
 	r.Model = check.Value(r.Server.Publish(r.T.Context(), m))(r.T)
 }
 
-// TestEncoded: what a codec has made of a model arrives at our worker byte for byte,
-// and what it has made of an update at the server, also in small pieces.
+// TestEncoded: encoded models arrive at our worker byte for byte, and encoded updates at
+// the server, also in small chunks.
 func TestEncoded(t *testing.T) {
 	for _, name := range []string{
 		"grpc-tensor", "grpc-batch", "grpc-batch:split=on:limit=64KiB:chunk=4KiB", "grpc-stream:chunk=4KiB",
@@ -98,11 +97,11 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
-// TestStrangersAreServed: O3 ("each spec may carry its own lossless flag"), O14, O25. In
-// a session with a codec, who does not say that it can decode gets every tensor as it
-// is for those who train, bit for bit, and who says so gets it as it travels, with all
-// that makes it: steps, data type and shape of the tensor, whether it is exactly what
-// its sender had, and its base. One request may ask for both.
+// TestStrangersAreServed: O3 ("each spec may carry its own lossless flag"), O14, O25.
+//
+// In a session with a codec, a client gets decoded tensors, bit for bit, unless it accepts
+// encoded ones. Encoded ones come with their steps, base, data type, shape, and whether
+// they are lossless. One request may ask for both.
 func TestStrangersAreServed(t *testing.T) {
 	for _, name := range []string{"grpc-stream:chunk=4KiB", "grpc-stream:chunk=4KiB:marshal=generated"} {
 		r := encodedRig(t, name)
@@ -130,8 +129,7 @@ func TestStrangersAreServed(t *testing.T) {
 	}
 }
 
-// coded returns what a stranger must get of tensor i of an encoded model: as it travels, or
-// decoded.
+// coded returns the message for tensor i of an encoded model, encoded or decoded.
 func (r *rig) coded(i, round int, encoded bool) *pb.NamedTensor {
 	c := r.Model.Coding[i]
 	nt := &pb.NamedTensor{
@@ -151,7 +149,7 @@ func (r *rig) coded(i, round int, encoded bool) *pb.NamedTensor {
 	return nt
 }
 
-// end sends results, of nothing, of a task.
+// end sends empty results for a task.
 func (r *rig) end(client pb.FederationClient, task uint64, round int) {
 	r.T.Helper()
 	chunk := &pb.TensorChunk{Header: r.head(0), Results: results(round)}
@@ -164,9 +162,9 @@ func (r *rig) end(client pb.FederationClient, task uint64, round int) {
 	check.Must(r.T, upload(waiting.Context(r.T), client, chunk))
 }
 
-// TestLosslessIsRequired: O15 ("label equals reality"). A tensor that went through a
-// lossy codec is refused to who requires it to be lossless, be it encoded or decoded,
-// by its name and the codec's; the others are served.
+// TestLosslessIsRequired: O15 ("label equals reality"). A request that requires a lossless
+// tensor is refused if the tensor's codec is lossy, whether it is sent encoded or decoded.
+// The error names the tensor and the codec; the other tensors are served.
 func TestLosslessIsRequired(t *testing.T) {
 	r := encodedRig(t, "grpc-batch")
 	r.dispatch(0, jobOf(1, 3))
@@ -179,7 +177,7 @@ func TestLosslessIsRequired(t *testing.T) {
 		_, alone := r.fetched(client, all[1:2])
 		_, errs := r.fetched(client, all)
 		for _, err := range []error{alone[0], errs[1], errs[2]} {
-			refused(t, fmt.Sprint("accept ", accept), err, lossyCodec, `tensor "matrix" went through int8+gaps`)
+			refused(t, fmt.Sprint("accept ", accept), err, lossyCodec, `tensor "matrix" is not lossless after int8+gaps`)
 		}
 		all[1].RequireLossless = false
 		_, errs = r.fetched(client, all)
@@ -187,11 +185,11 @@ func TestLosslessIsRequired(t *testing.T) {
 	}
 }
 
-// TestStrangersResults: in a session with a codec, results that are not encoded are
-// refused by name, and those that lie about their length; without one, encoded results.
-// The task stays out, and ends as it should.
+// TestStrangersResults: a session with a codec refuses results that are not encoded or
+// whose length is wrong. A session without one refuses encoded results. The errors name the
+// tensor, and the task stays open until good results come.
 func TestStrangersResults(t *testing.T) {
-	const none = math.MaxUint64 // length of what is not encoded
+	const none = math.MaxUint64 // length of a piece that is not encoded
 	type piece struct {
 		length, offset uint64
 		data           int
@@ -204,12 +202,12 @@ func TestStrangersResults(t *testing.T) {
 		why    reason
 		text   string
 	}{
-		{"as it is", coded, []piece{{none, 0, 12_000}}, unknownCodec, `"matrix" comes as it is`},
+		{"as it is", coded, []piece{{none, 0, 12_000}}, unknownCodec, `"matrix" is not encoded`},
 		{"longer than the tensor", coded, []piece{{12_001, 0, 10}}, wrongSize, "12001 bytes"},
 		{"longer than any", coded, []piece{{1 << 63, 0, 10}}, wrongSize, "9223372036854775808 bytes"},
-		{"more data than it says", coded, []piece{{9, 0, 10}}, wrongSize, "it has 9"},
+		{"more data than it says", coded, []piece{{9, 0, 10}}, wrongSize, "length of 9"},
 		{"less data than it says", coded, []piece{{11, 0, 10}}, cutShort, "10 of 11 bytes"},
-		{"another length half-way", coded, []piece{{11, 0, 10}, {12, 10, 10}}, wrongSize, "12 bytes: it has 11"},
+		{"another length half-way", coded, []piece{{11, 0, 10}, {12, 10, 10}}, wrongSize, "12 bytes must have at most 12000, and the same length"},
 		{"encoded, without a codec", bare, []piece{{10, 0, 10}}, unknownCodec, `"matrix"`},
 		{"with steps, without a codec", bare, []piece{{none, 0, 10}}, unknownCodec, `"zip"`},
 	} {
@@ -219,7 +217,7 @@ func TestStrangersResults(t *testing.T) {
 		chunk := &pb.TensorChunk{Header: c.in.head(0), Results: results(0)}
 		for _, p := range c.pieces {
 			nt := &pb.NamedTensor{Name: "matrix", Tags: []string{updateTag}, Offset: p.offset, Data: make([]byte, p.data)}
-			nt.Dtype, nt.Shape = pb.DType_DTYPE_U8, []int64{int64(p.data)} // as bytes
+			nt.Dtype, nt.Shape = pb.DType_DTYPE_U8, []int64{int64(p.data)} // bytes without a tensor's own type and shape
 			if p.length != none {
 				nt.Encoded = proto.Uint64(p.length)
 			} else if c.in == bare {
@@ -235,7 +233,7 @@ func TestStrangersResults(t *testing.T) {
 	coded.collect().Release()
 }
 
-// TestBareTask: a task without a model has no tensors to fetch, and takes results.
+// TestBareTask: a task without a model has no tensors to fetch, and accepts results.
 func TestBareTask(t *testing.T) {
 	r := encodedRig(t, "grpc-batch")
 	client, _ := r.stranger()
@@ -253,8 +251,8 @@ func TestBareTask(t *testing.T) {
 	p.Release()
 }
 
-// TestStrangersWithCodecs: O14, O15, O16: the same with real codecs, also after the
-// first version, which has no base: what strangers get is what our workers train on.
+// TestStrangersWithCodecs: O14, O15, O16. With real codecs, clients of generated code get
+// the same model as our workers, also in the first version, which has no base.
 func TestStrangersWithCodecs(t *testing.T) {
 	l := drivertest.Layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{300, 10}}, tensor.Spec{Name: "n", DType: tensor.I64, Shape: []int{2}})
 	for _, c := range []struct {
@@ -284,7 +282,7 @@ func TestStrangersWithCodecs(t *testing.T) {
 				specs[0].AcceptEncoded = true
 				ways, _ = r.fetched(client, specs)
 				coded, by := ways[1][0], c.codec
-				if len(coded.Codec) == 0 { // all of it, as the codec has left it
+				if len(coded.Codec) == 0 { // the codec sent the whole tensor without encoding it
 					check.That(t, n == 0, "%s: round %d: nothing is encoded", c.codec, n)
 					by = "a codec"
 				} else {
@@ -295,7 +293,7 @@ func TestStrangersWithCodecs(t *testing.T) {
 				}
 				specs[0].RequireLossless = true
 				if _, errs = r.fetched(client, specs); c.lossy {
-					refused(t, fmt.Sprint(c.codec, ": round ", n), errs[1], lossyCodec, `"w" went through `+by)
+					refused(t, fmt.Sprint(c.codec, ": round ", n), errs[1], lossyCodec, `"w" is not lossless after `+by)
 				} else {
 					check.OK(t, errs[1], c.codec)
 				}

@@ -12,7 +12,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A conn is the server's end of a connection, and knows whose it is.
+// A conn is the server's end of a connection, with the lane that uses it.
 type conn struct {
 	*driver.Conn
 
@@ -21,7 +21,7 @@ type conn struct {
 	shut bool  // guarded by mu
 }
 
-// belongsTo says that c is a connection of lane l.
+// belongsTo makes c a connection of lane l, unless it has a lane already or is closed.
 func (c *conn) belongsTo(l *lane) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *conn) belongsTo(l *lane) {
 	}
 }
 
-// Close tells the lane.
+// Close closes the connection and removes it from its lane's count.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	if c.lane != nil && !c.shut {
@@ -43,8 +43,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// RemoteAddr is how handlers find the connection of their request: gRPC hands it
-// to them as the peer's address.
+// RemoteAddr returns an address that contains c. gRPC passes it to handlers as the peer's
+// address: see connOf.
 func (c *conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
 type connAddr struct {
@@ -52,7 +52,7 @@ type connAddr struct {
 	conn *conn
 }
 
-// connOf returns the connection of a handler's request.
+// connOf returns the connection of the request with context ctx, or nil.
 func connOf(ctx context.Context) *conn {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -65,8 +65,8 @@ func connOf(ctx context.Context) *conn {
 	return a.conn
 }
 
-// secured makes the handshake of TLS, if there is TLS, before gRPC makes its buffers:
-// half a handshake does not hold half a megabyte.
+// secured performs the TLS handshake, if TLS is on, before gRPC allocates its buffers.
+// Otherwise an unfinished handshake would hold half a megabyte.
 type secured struct {
 	credentials.TransportCredentials
 }

@@ -5,9 +5,10 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// methods holds a counter for each method, by its full name. A call counts when its
-// answer is in, so that a request that parks across rounds belongs to the round of its
-// job; the results count when they are out, since then the round may be over.
+// methods maps the full name of each method to a counter. A call is counted when its
+// response arrives, so that a request that waits across rounds belongs to its job's
+// round. An upload of results is counted when it has been sent, because the round may
+// be over before the response.
 type methods map[string]*phase.Counter
 
 func newMethods(rec *phase.Recorder, prefix string) methods {

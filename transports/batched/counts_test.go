@@ -10,7 +10,7 @@ import (
 	"ipcbench/phase"
 )
 
-// less returns what was counted since before.
+// less returns the increase of each counter since before.
 func less(now, before map[string]int64) map[string]int64 {
 	d := maps.Clone(now)
 	for name, n := range before {
@@ -21,8 +21,8 @@ func less(now, before map[string]int64) map[string]int64 {
 	return d
 }
 
-// TestCalls: O1, O2, O10, O11. 8 clients and 20 tensors make 160 fetches a round
-// or 8, and with reports=3 192 calls or 40, exactly, at both ends.
+// TestCalls: O1, O2, O10, O11. 8 clients and 20 tensors make exactly 160 fetches per round,
+// or 8; with reports=3, exactly 192 calls, or 40. Both ends count the same.
 func TestCalls(t *testing.T) {
 	for variant, want := range map[string]map[string]int64{
 		"grpc-tensor":           {"GetTasks": 8, "GetAggregatedTensor": 160, "SendLocalTaskResults": 8},
@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, twenty(t), 2)
-			r.Round(0, 8) // the first round has no say in what the second costs
+			r.Round(0, 8) // the first round also joins
 			servedBefore, _ := r.counts(phase.Served)
 			_, callsBefore := r.counts(phase.Calls)
 			r.Round(1, 8)
@@ -49,10 +49,10 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestHalfACall: results that the server refuses half-way are no call. Nor is it well if
-// they came already, unless they were all sent before.
+// TestHalfACall: results that are refused midway are not counted as a call. Results sent
+// twice are refused.
 func TestHalfACall(t *testing.T) {
-	r := listen(t, "grpc-stream", layoutOf(t, streamWindow), 1) // four windows: not all is out before the refusal
+	r := listen(t, "grpc-stream", layoutOf(t, streamWindow), 1) // four windows, so that the refusal comes before the end
 	w := r.Dial(0)
 	r.dispatch(0, jobOf(0, 0))
 	_, _, err := w.Receive(waiting.Context(t))
@@ -64,15 +64,15 @@ func TestHalfACall(t *testing.T) {
 	check.Equal(t, server[phase.Served+"SendLocalTaskResults"]+workers[phase.Calls+"SendLocalTaskResults"], 0, "calls made and served")
 	worked(r).task.Round = 0
 	check.Must(t, worked(r).send(waiting.Context(t)))
-	refused(t, "the results again", worked(r).send(waiting.Context(t)), duplicateResults, "the results are here")
+	refused(t, "the results again", worked(r).send(waiting.Context(t)), duplicateResults, "the results were already received")
 }
 
-// TestConnections: O12. A connection of its own for each call, or one connection
-// a worker for the whole session; and what the former cost.
+// TestConnections: O12. A worker uses one connection for each call, or a single one for the
+// whole session. The time spent on connections per call is counted.
 func TestConnections(t *testing.T) {
 	for variant, want := range map[string]int64{
 		"grpc-tensor":                           1,
-		"grpc-tensor:conn=per-call":             1 + 2*8*22 + 1, // it joins, does two rounds, and learns of the end
+		"grpc-tensor:conn=per-call":             1 + 2*8*22 + 1, // join, two rounds, and the end
 		"grpc-batch:conn=per-call":              1 + 2*8*3 + 1,
 		"grpc-stream:conn=per-call:network=tcp": 1 + 2*8*3 + 1,
 	} {
@@ -89,8 +89,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestWireBytes: O2. Bytes on the wire are counted at both ends alike, and the
-// three ways differ by framing alone.
+// TestWireBytes: O2. Both ends count the same bytes, and the three methods differ only in
+// framing.
 func TestWireBytes(t *testing.T) {
 	for _, variant := range []string{"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-stream:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestWireBytes(t *testing.T) {
 	}
 }
 
-// TestCache: O7. What a client has is not asked for again, all of it local means
-// no call, and neither another client nor another model profits.
+// TestCache: O7. A client does not fetch a cached tensor again, and makes no call if all
+// are cached. The cache serves neither another client nor another model.
 func TestCache(t *testing.T) {
 	for variant, whole := range map[string]int64{ // fetches of a whole model
 		"grpc-tensor:cache=on": 20, "grpc-batch:cache=on": 1, "grpc-stream:cache=on": 1, "grpc-batch:cache=off": 1,

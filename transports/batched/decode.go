@@ -11,41 +11,42 @@ import (
 )
 
 var (
-	// errDescribed is the verdict on a message that says more of itself or of tensors
-	// than anybody needs to say: see catalog.
-	errDescribed = errors.New("too long a header, or description of tensors")
+	// errDescribed reports a message whose header or tensor descriptions are longer
+	// than any valid one: see catalog.
+	errDescribed = errors.New("header or description of tensors is too long")
 
-	// errTwice is the verdict on a message with two headers or two results, which
-	// protobuf would merge. No encoder makes one.
-	errTwice = errors.New("header or results twice")
+	// errTwice reports a message with two headers or two results. Protobuf would merge
+	// them, but no encoder produces such a message.
+	errTwice = errors.New("message has two headers or two results")
 )
 
 // An incoming is a received message that holds tensors. It keeps the buffers in
-// which the message arrived until release, and may be used again after that.
+// which the message arrived until release, and can then be reused.
 type incoming struct {
 	*catalog
 	cfg     *config
-	refused error // why the message was not decoded
+	refused error // why the message was not decoded; nil if it was
 	header  *pb.MessageHeader
 	results *pb.TaskResults
-	count   int               // tensors, or pieces of them
+	count   int               // number of tensors, or pieces of tensors, in the message
 	bufs    mem.BufferSlice   // the message
 	tensors []*pb.NamedTensor // with marshal=generated, instead of bufs
 
-	mirror  *pb.MessageHeader // the header that is expected, and need not be made
-	encoded []byte            // mirror, encoded
+	mirror  *pb.MessageHeader // expected header
+	encoded []byte            // encoded mirror
 	scratch []byte
-	next    []byte // what comes next, described; an assembly's
+	next    []byte // expected description; used by an assembly
 }
 
-// release gives the buffers back to gRPC.
+// release returns the buffers to gRPC.
 func (m *incoming) release() {
 	m.bufs.Free()
 	m.bufs, m.tensors = nil, nil
 }
 
-// verdict returns err, with which the message was received, or else a refusal if
-// it could not be decoded.
+// verdict returns err, the error of receiving the message, or a refusal if the message
+// was not decoded. gRPC would reduce an error of the codec to its text, so the codec
+// stores it in m.refused instead.
 func (m *incoming) verdict(err error) error {
 	if err == nil && m.refused != nil {
 		return refuse(malformed, "%v", m.refused)
@@ -53,8 +54,8 @@ func (m *incoming) verdict(err error) error {
 	return err
 }
 
-// decode reads a message and keeps a reference to data, unless it fails. It leaves
-// the tensors to an assembly.
+// decode parses a message and keeps a reference to data, unless it fails. It only
+// counts the tensors: an assembly reads them.
 func (m *incoming) decode(data mem.BufferSlice) error {
 	m.release()
 	m.header, m.results, m.count = nil, nil, 0
@@ -103,8 +104,8 @@ func (m *incoming) takeHeader(v view) error {
 	return proto.Unmarshal(v.appendTo(nil), m.header)
 }
 
-// describe returns a NamedTensor without its data, valid until the next call, and
-// its data.
+// describe splits a NamedTensor into its description, valid until the next call, and its
+// data. It fails if the description exceeds describeOne.
 func (m *incoming) describe(entry view) (description []byte, data view, err error) {
 	m.scratch = m.scratch[:0]
 	err = entry.eachField(func(f field) error {

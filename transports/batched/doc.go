@@ -1,101 +1,99 @@
-// Package batched moves models over gRPC in the three ways between which OpenFL
-// chose: a call for each tensor ([Unary], grpc-tensor), one call for all tensors
-// ([Batched], grpc-batch), and a stream of chunks ([Streaming], grpc-stream).
-// Results go up in chunks in all three. There is one server, one worker, and one
-// way to write a tensor, federation.proto; a transport is how its worker fetches.
+// Package batched implements three gRPC transports, which differ as OpenFL's download
+// methods do: one call per tensor ([Unary], grpc-tensor), one call for all tensors
+// ([Batched], grpc-batch) and a stream of chunks ([Streaming], grpc-stream). All
+// three upload results as a stream of chunks. They share the server, the worker and the
+// protocol, federation.proto. A transport only determines how workers fetch the model.
 //
-// A tensor goes the same way down and up, and what is done to it at one end is undone
-// at the other: a chunker cuts a package into pieces, encode makes a message of them;
-// decode takes a message apart, an assembly puts the pieces in place. Down, that is
-// between serve.go and fetch.go, up between send.go and receive.go.
+// Both directions encode tensors the same way. A chunker cuts a package into pieces, and
+// encode builds a message from them. At the other end, decode splits the message and an
+// assembly copies the pieces into place. The model goes from serve.go to fetch.go,
+// results from send.go to receive.go.
 //
 // # Speed
 //
-// The protocol is plain protobuf, and every generated client in any language is
-// welcome. But a codec of our own makes those bytes and reads them: it sends the
-// data of tensors by reference, and copies what arrives once, out of gRPC's
-// frames into its final place. What remains is gRPC's: a copy into its write
-// buffer and one out of its read buffer, 16 KiB at a time.
+// The protocol is plain protobuf, so generated clients in any language can use it. By
+// default (marshal=inplace) this package's own codec processes messages with tensors. It
+// sends tensor data by reference and copies received data once, from gRPC's frames to
+// its final place. gRPC itself adds a copy into its write buffer and one out of its
+// read buffer, 16 KiB at a time.
 //
-// Windows are 8 MiB for a stream and 32 MiB for a connection, so that a sender has
-// some chunks under way while the receiver's permission for more comes back. A Unix
-// socket's send buffer is 1 MiB, as with every transport: see [driver.SocketBuffer]. A chunk is 2 MiB: from 512 KiB to 8 MiB, rounds take about
-// as long. Reading frames straight into place and writing them with writev, without
-// gRPC's own two buffers, was tried and gained nothing: a system call for every
-// frame of 16 KiB costs what the copies save.
+// Flow-control windows are 8 MiB per stream and 32 MiB per connection, so that a sender
+// has chunks in flight while the receiver's window updates return. A Unix socket's send
+// buffer is 1 MiB, as in every transport: see [driver.SocketBuffer]. A chunk is 2 MiB
+// by default; rounds take about as long with chunks from 512 KiB to 8 MiB. Reading
+// frames straight into place and writing them with writev, without gRPC's two buffers,
+// was tried and gained nothing, because a system call per 16 KiB frame costs as much as
+// the copies.
 //
-// With marshal=generated none of that is done: messages are objects of generated
-// code, which gRPC's own codec makes and reads, with gRPC's own buffers and windows.
-// That is what users of generated code pay, as those of Flower and NVFlare do. The
-// bytes on the wire are the same, and so are all checks. gRPC calls that codec where
-// it sends and receives, so that its time is in phase.Send and phase.Read.
+// With marshal=generated, messages are objects of generated code instead, encoded and
+// decoded by gRPC's own codec with gRPC's default buffers and windows. Users of generated
+// code, such as Flower and NVFlare, pay this cost. The bytes sent and all checks are the
+// same. gRPC runs that codec in its send and receive calls, so its time is part of
+// phase.Send and phase.Read.
 //
-// A session uses two models and lanes × depth updates of memory on the server,
-// and a model and an update in each worker, all on the heap and reused. Beside
-// that lie the frames of what was received and not yet put into place: of a
-// stream, its window and one chunk; of a batch, the whole model; of a single
-// tensor, that tensor. With marshal=generated all of that lies there four times, and
-// is allocated anew in every round.
-// Every frame costs gRPC some 100 bytes of garbage, which is 0.5 to 1 % of the
-// payload.
+// The server allocates two models and lanes × depth updates, each worker a model and an
+// update, all on the heap and reused. In addition, received frames are held until they
+// are copied into place: one window and one chunk for a stream, the whole model for a
+// batch, one tensor for a single-tensor call. With marshal=generated these received
+// bytes exist four times, and are allocated anew in every round. gRPC also produces
+// about 100 bytes of garbage per frame, 0.5 to 1 % of the payload.
 //
-// So what a download needs beside the models is bounded by windows and chunk, and
-// not by the model, with grpc-stream alone; an upload's is with all three. The
-// models themselves are lent whole at both ends, as the contract of package driver
-// has it.
+// So only grpc-stream bounds the memory of a download, beyond the models themselves, by
+// window and chunk. Uploads are bounded this way in all three. Complete models are lent
+// at both ends, as package driver requires.
 //
 // # Encoded tensors
 //
-// What a codec has made of a tensor travels as bytes, and its message says of what:
-// data type and shape of the tensor, the steps, the base, and whether the tensor is
-// exactly what its sender had. Nobody can know that before, as they know what is said
-// of other tensors, so receivers read it; they believe nothing of it but the length.
-// Our workers ask for tensors as they travel. Others get them decoded, or are refused,
-// by name, if they require a lossless tensor that is not.
+// A tensor encoded by a codec travels as bytes. Its message also gives the decoded data
+// type and shape, the codec's steps, the base, and whether the encoding is lossless.
+// Receivers cannot predict this description, unlike others, so they parse it; they rely
+// only on the length, which they check. ipcbench workers request encoded tensors. Other
+// clients get them decoded. If they require a lossless tensor and the encoding is lossy,
+// the request is refused with the tensor's name.
 //
 // # Other clients
 //
-// The address and the session's secret stand in the file [driver.AddressFile] in the
-// session's directory, which its owner alone can read, from Listen to Shutdown.
-// federation.proto says all that a client in another language has to know;
-// testdata/collaborator.py is one.
+// From Listen to Shutdown, the session's directory contains the file
+// [driver.AddressFile] with the address and the session's secret, readable only by its
+// owner. federation.proto tells authors of clients in other languages all they need;
+// testdata/collaborator.py is an example.
 //
 // # Counting
 //
-// A call counts, under its method's name, in the round of the job that it is
-// about, also GetTasks, which parks until there is one. Attempts that failed and
-// were made again count as retries. A client makes GetTasks once,
-// as many fetches as its transport says, and as many SendLocalTaskResults as
-// there are reports. With conn=per-call, connections.ns is how long the workers
-// waited for connections of their own, from connect(2) until HTTP/2 may be spoken:
-// that is part of a round, and of no phase.
+// Each call is counted under its method's name, in the round of its job, even GetTasks,
+// which waits for a job. Failed attempts that are repeated count as retries. For each job
+// a client calls GetTasks once, makes as many fetches as the transport needs, and calls
+// SendLocalTaskResults once per report. With conn=per-call, connections.ns is the time
+// that workers spent opening connections, from connect(2) until HTTP/2 can be used. It
+// is part of a round but of no phase.
 //
-// With threads=N, at most N requests are in service at a time: the server decodes,
-// looks up or encodes for them. One that waits for a job, for bytes, or for a client to
-// read has no share in that, as with the completion queues of gRPC servers in other
-// languages. A server with a thread for each call, as those of gRPC in Python have it,
-// keeps the thread until the call's handler returns, also while that waits for bytes or,
-// in a stream, for a reader: so does hold=call. gRPC sends the answer to a unary request
-// when the handler has returned and its thread is free, there as here. A report without
-// tensors takes no thread. A wait for one of the N is recorded as phase.Queue, and
-// counted; a request that finds one free records nothing.
+// With threads=N, at most N requests are in service at a time, which means that the
+// server decodes, looks up or encodes for them. A request that waits for a job, for
+// bytes or for a slow reader does not count, as with the completion queues of gRPC
+// servers in other languages. With hold=call, a request keeps its thread until the
+// handler returns, even while it waits for bytes or, in a stream, for a reader. gRPC
+// servers with a thread per call, such as Python's, work this way. In both modes, gRPC
+// sends a unary response after the handler has returned and freed its thread. A report
+// without tensors uses no thread. Only a request that must wait for a thread is recorded
+// as phase.Queue, and counted.
 //
-// Also without a bound, requests are counted by how many were in service when the
-// server began with them. A stream begins anew with each of its messages, unless it
-// holds its thread.
+// Requests are also counted by the number in service when the server starts on them,
+// even without a bound. A stream starts again with each message, unless it holds its
+// thread.
 //
 // # Trust
 //
-// Every request shows the session's secret as metadata, "authorization: Bearer
-// SECRET", which is checked before a byte of its message is taken: whoever does not
-// know it costs the buffers of a connection, 140 KiB, for ten seconds at most, and
-// there are few of them (see [driver.Listener]).
+// Every request carries the session's secret as metadata, "authorization: Bearer
+// SECRET", which is checked before the message is read. A client with a wrong secret
+// costs the buffers of a connection, 140 KiB, for at most ten seconds, and there are few
+// such connections (see [driver.Listener]).
 //
-// Each request says who sends it to whom in which federation, and each response
-// mirrors it; either end refuses what is not meant for it. The federation's name is a
-// hash of the secret, and no secret. A lane is the worker's who has joined it first.
+// Each request names its sender, receiver and federation, and the response mirrors
+// them. Both ends refuse messages that are not addressed to them. The federation's name
+// is a hash of the secret and is not confidential. A lane belongs to the first worker
+// that joins it.
 //
-// Nothing is believed before it was checked. A refusal has a status code and a reason
-// of its own. No message may describe more tensors than were asked for, and no request
-// lives longer than its deadline, whatever its client says.
+// Received data is checked before use. Each refusal has a status code and a reason. No
+// message may describe more tensors than were requested. The server's deadline ends every
+// request, whatever the client asked for.
 package batched

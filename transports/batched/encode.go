@@ -8,9 +8,9 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// Field numbers of the messages that hold tensors, and of NamedTensor. The three
-// messages, GetAggregatedTensorResponse, GetAggregatedTensorsResponse and
-// TensorChunk, have the same fields, and are the same on the wire.
+// Field numbers of the messages that hold tensors, and of NamedTensor. The messages
+// GetAggregatedTensorResponse, GetAggregatedTensorsResponse and TensorChunk use the
+// same field numbers, so one encoder serves all three.
 const (
 	fieldHeader  = 1
 	fieldResults = 2
@@ -29,16 +29,16 @@ const (
 	fieldEncoded  = 12
 )
 
-// byReference is the size from which a tensor's data is sent by reference.
-// Handing a smaller piece around costs more than copying it.
+// byReference is the size in bytes from which a piece's data is sent by reference.
+// Copying a smaller piece costs less than another buffer in the slice.
 const byReference = 1 << 10
 
-// An outgoing is a message that holds tensors, encoded: buffers of small things
-// and, by reference, the tensors' data between them.
+// An outgoing is an encoded message that holds tensors. Its buffers alternate between
+// headers and descriptions, and data that is passed by reference.
 type outgoing struct{ bufs mem.BufferSlice }
 
-// encode makes a message of the pieces that are ready. The bytes are those that
-// generated code makes.
+// encode returns a message of the pieces in c.ready. Its bytes equal the output of
+// generated code.
 func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *outgoing {
 	n := 4*fieldStart + proto.Size(header) + proto.Size(results)
 	for _, p := range c.ready {
@@ -47,7 +47,7 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 			n -= len(p.data)
 		}
 	}
-	small := c.pool.Get(max(n, frameSize)) // everything but data that goes by reference
+	small := c.pool.Get(max(n, frameSize)) // everything except data that is sent by reference
 	b := (*small)[:0]
 	if header != nil {
 		b = appendMessage(b, fieldHeader, header)
@@ -80,9 +80,9 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 	return &outgoing{c.interleave(mem.NewBuffer(small, c.pool))}
 }
 
-// interleave puts the data that goes by reference in between the small things.
+// interleave splits small at c.cuts and inserts the data that is sent by reference.
 func (c *chunker) interleave(small mem.Buffer) mem.BufferSlice {
-	defer small.Free() // slices keep it
+	defer small.Free() // its slices hold references of their own
 	bufs := make(mem.BufferSlice, 0, 2*len(c.ready)+1)
 	at := 0
 	for k, p := range c.ready {
@@ -97,7 +97,7 @@ func (c *chunker) interleave(small mem.Buffer) mem.BufferSlice {
 	return bufs
 }
 
-// appendMessage appends a field that is a message of ours.
+// appendMessage appends m as field num.
 func appendMessage(b []byte, num protowire.Number, m proto.Message) []byte {
 	b = protowire.AppendTag(b, num, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(proto.Size(m)))

@@ -14,9 +14,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// fetch brings the model of the task in hand. Tensors that are local are not
-// asked for: those that came before a connection broke, and with cache=on those
-// that the same client has of the same model.
+// fetch downloads the model of the current task, except local tensors: those that arrived
+// before a connection broke and, with cache=on, the same client's of the same model.
 func (w *worker) fetch(ctx context.Context) (driver.Delivered, error) {
 	if !w.cfg.cache || w.client != w.job.Client || w.version != w.task.ModelVersion {
 		clear(w.local)
@@ -41,7 +40,7 @@ func (w *worker) fetch(ctx context.Context) (driver.Delivered, error) {
 	}, err
 }
 
-// held returns what is local.
+// held returns the number and size of the local tensors.
 func (w *worker) held() (a driver.Amount) {
 	for i, here := range w.local {
 		if here {
@@ -52,7 +51,7 @@ func (w *worker) held() (a driver.Amount) {
 	return a
 }
 
-// missing returns the tensors that are not local.
+// missing returns the indices of the tensors that are not local.
 func (w *worker) missing() []int {
 	want := make([]int, 0, len(w.local))
 	for i, here := range w.local {
@@ -63,8 +62,8 @@ func (w *worker) missing() []int {
 	return want
 }
 
-// runs returns what is asked for in one call: a tensor, with split=on as many as fit
-// into a message, or all.
+// runs divides want among calls: one tensor per call, with split=on as many as fit into a
+// message, or all in one call.
 func (w *worker) runs(want []int) iter.Seq[[]int] {
 	switch {
 	case w.t.each:
@@ -72,11 +71,11 @@ func (w *worker) runs(want []int) iter.Seq[[]int] {
 	case w.cfg.split:
 		return slices.Values(w.down.split(want, w.cfg.limit))
 	}
-	return slices.Chunk(want, max(1, len(want))) // none: everything is local
+	return slices.Chunk(want, max(1, len(want))) // no call if everything is local
 }
 
-// specsOf returns what a request says of each tensor. Whoever decodes knows what a codec
-// keeps.
+// specsOf returns the specs that request each tensor: encoded in a session with a codec,
+// and lossless in one without.
 func (w *worker) specsOf() []*pb.TensorSpec {
 	decodes := w.takes == either
 	specs := make([]*pb.TensorSpec, w.o.Down.Len())
@@ -86,7 +85,7 @@ func (w *worker) specsOf() []*pb.TensorSpec {
 	return specs
 }
 
-// ask returns the request for the tensors in run, valid until the next call.
+// ask returns the request for the tensors in run. It is valid until ask is called again.
 func (w *worker) ask(run []int) *pb.GetAggregatedTensorsRequest {
 	w.request.Client = w.task.Client
 	w.request.Specs = w.request.Specs[:0]
@@ -97,8 +96,8 @@ func (w *worker) ask(run []int) *pb.GetAggregatedTensorsRequest {
 	return &w.request
 }
 
-// take asks for the tensors in run and puts them into place. Of a stream that broke
-// it asks for the rest.
+// take requests the tensors in run and copies them into the model. A repeated stream
+// requests only the tensors that are still missing.
 func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error {
 	defer w.in.release()
 	if !w.t.stream {
@@ -137,8 +136,8 @@ func (w *worker) assembly(run []int) *assembly {
 	return &assembly{sequence: sequence{catalog: w.down, order: run}, round: w.task.Round, into: w.model, takes: w.takes}
 }
 
-// place puts the tensors of a message that was received with err into place. The
-// first one has a header.
+// place copies the tensors of w.in, which was received with err, into the model. It checks
+// the first message's header and marks complete tensors as local.
 func (w *worker) place(a *assembly, err error) error {
 	if err = w.in.verdict(err); err != nil {
 		return err

@@ -10,35 +10,36 @@ import (
 // aggregator is the server's name in headers.
 const aggregator = "aggregator"
 
-// secretKey is the metadata with which every request shows the session's secret,
-// before its message comes.
+// secretKey is the metadata key under which every request carries the session's secret.
+// Metadata arrives before the message.
 const secretKey = "authorization"
 
-// checkHeader refuses a message whose header is not like want, in which an empty
-// sender stands for any.
+// checkHeader returns a refusal unless h equals want. An empty sender in want matches
+// any sender.
 func checkHeader(h, want *pb.MessageHeader) error {
 	switch {
 	case h == nil:
-		return refuse(noHeader, "no header")
+		return refuse(noHeader, "the message has no header")
 	case h.Receiver != want.Receiver:
-		return refuse(wrongReceiver, "receiver %q: this is %q", h.Receiver, want.Receiver)
+		return refuse(wrongReceiver, "receiver must be %q, not %q", want.Receiver, h.Receiver)
 	case h.FederationId != want.FederationId:
-		return refuse(wrongFederation, "federation %q is not this one", h.FederationId)
+		return refuse(wrongFederation, "federation %q is another session's", h.FederationId)
 	case want.Sender != "" && h.Sender != want.Sender:
-		return refuse(wrongSender, "sender %q: want %q", h.Sender, want.Sender)
+		return refuse(wrongSender, "sender must be %q, not %q", want.Sender, h.Sender)
 	}
 	return nil
 }
 
-// admit returns the lane whose worker sent h, and refuses what is meant for
-// somebody else, and who may not speak for the lane: O4, O21.
+// admit returns the lane whose worker sent h. It refuses another receiver or federation, a
+// sender that is not a lane, and a certificate that is not valid for the lane (O4, O21 in
+// docs/reference/mechanisms.md).
 func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) {
 	if err := checkHeader(h, s.header); err != nil {
 		return nil, err
 	}
 	i, ok := driver.LaneOf(h.Sender, len(s.lanes))
 	if !ok {
-		return nil, refuse(wrongSender, "sender %q is none of the %d lanes", h.Sender, len(s.lanes))
+		return nil, refuse(wrongSender, "sender must be a lane from %q to %q, not %q", driver.LaneName(0), driver.LaneName(len(s.lanes)-1), h.Sender)
 	}
 	if c := connOf(ctx); c != nil {
 		if err := c.Speaks(i); err != nil {

@@ -9,36 +9,36 @@ import (
 	"ipcbench/transports/internal/mailbox"
 )
 
-// A task is a job and what its worker has to know besides.
+// A task is a job with its model.
 type task struct {
 	driver.Job
-	id     uint64
-	model  *tensor.Package // nil if it comes without one
-	beside driver.Beside   // the model
+	id     uint64          // from 1 in each lane
+	model  *tensor.Package // nil if the job comes without a model
+	beside driver.Beside   // receipt, rows and version of the model
 }
 
 // A lane is the server's end of one worker.
 type lane struct {
 	index int
 	s     *server
-	reply *pb.MessageHeader // of every response to this worker
+	reply *pb.MessageHeader // header of every response to this worker
 	mail  *mailbox.Lane[task]
-	bank  *driver.Bank
-	tasks uint64 // dispatched so far: the id of the last one
+	bank  *driver.Bank // memory of the updates
+	tasks uint64       // number of dispatched tasks, and the id of the last one
 
 	mu        sync.Mutex
-	update    *tensor.Package // guarded by mu: where the task's results go; nil once they are here
+	update    *tensor.Package // guarded by mu: memory for results; nil once they have arrived
 	uploading bool            // guarded by mu: a handler writes to update
 	closed    bool            // guarded by mu
-	joined    bool            // guarded by mu: the worker is there
-	worker    uint64          // guarded by mu: which one
-	left      bool            // guarded by mu: and has gone, or was told to
+	joined    bool            // guarded by mu: a worker has joined
+	worker    uint64          // guarded by mu: number of that worker
+	left      bool            // guarded by mu: it has left, or was told to quit
 	conns     int             // guarded by mu
 }
 
-// begin gives the memory of the update to a handler, and end takes it back.
-// There is one at a time: a worker that comes back while the handler of its
-// broken connection is still there has to wait.
+// begin lends the memory of the update to a handler, until end. Only one handler can have
+// it: a worker that reconnects while its broken connection's handler is running must
+// retry.
 func (l *lane) begin() (*tensor.Package, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,15 +46,16 @@ func (l *lane) begin() (*tensor.Package, error) {
 	case l.closed:
 		return nil, refuse(closing, "the session is over")
 	case l.uploading:
-		return nil, refuse(busy, "results of %s are coming in already", l.reply.Receiver)
+		return nil, refuse(busy, "another upload of results from %s is in progress", l.reply.Receiver)
 	case l.update == nil:
-		return nil, refuse(duplicateResults, "the results are here")
+		return nil, refuse(duplicateResults, "the results were already received")
 	}
 	l.uploading = true
 	return l.update, nil
 }
 
-// end delivers the update if whole, and otherwise keeps it for the next attempt.
+// end delivers a whole update. Otherwise it keeps the memory for the next attempt, or
+// releases it if the lane is closed.
 func (l *lane) end(whole bool) error {
 	l.mu.Lock()
 	p, keep := l.update, !whole && !l.closed
@@ -64,7 +65,7 @@ func (l *lane) end(whole bool) error {
 	}
 	l.mu.Unlock()
 	switch {
-	case whole: // mail releases what nobody waits for
+	case whole: // Deliver releases the package if no Collect can return it
 		return l.mail.Deliver(mailbox.Delivery{Package: p, Delivered: driver.Delivered{Body: driver.All(p)}})
 	case !keep:
 		p.Release()
@@ -72,7 +73,7 @@ func (l *lane) end(whole bool) error {
 	return nil
 }
 
-// close ends the lane: nothing is given or taken any more.
+// close ends the lane. Waiting calls return, and later uploads are refused.
 func (l *lane) close() {
 	l.mail.Close()
 	l.mu.Lock()
@@ -84,19 +85,19 @@ func (l *lane) close() {
 	}
 }
 
-// join lets a worker have the lane, once. It may come again, since the answer may
-// have been lost.
+// join assigns the lane to a worker, and refuses every other worker from then on. The
+// same worker may join again, because the response may have been lost.
 func (l *lane) join(worker uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.joined && worker != l.worker {
-		return refuse(taken, "%s has or had another worker", l.reply.Receiver)
+		return refuse(taken, "%s belongs to another worker", l.reply.Receiver)
 	}
 	l.joined, l.worker = true, worker
 	return nil
 }
 
-// leave says that the worker has gone, or will.
+// leave notes that the worker has left, or will.
 func (l *lane) leave() {
 	l.mu.Lock()
 	l.left = true
@@ -104,8 +105,6 @@ func (l *lane) leave() {
 	l.s.notify()
 }
 
-// connected counts the lane's connections. A worker that keeps its connection
-// and has none is gone.
 func (l *lane) connected(n int) {
 	l.mu.Lock()
 	l.conns += n
@@ -113,6 +112,8 @@ func (l *lane) connected(n int) {
 	l.s.notify()
 }
 
+// present reports whether the lane's worker has joined and not left. A worker that keeps
+// its connection has left if it has none.
 func (l *lane) present() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, and
-// make as many calls. They copy more, and count messages instead of what is on the wire.
+// TestLanesInPython: with all settings, workers in Python do the same jobs as workers in Go
+// with the same number of calls. They copy more bytes, and count bytes of messages instead
+// of wire bytes.
 func TestLanesInPython(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -34,8 +35,8 @@ func inPython(t *testing.T, text string, at *driver.Endpoint, l *tensor.Layout) 
 	return drivertest.Lane{Variant: variant(t, text), At: at, Options: driver.Options{Down: l, Up: l, Lanes: 1}}
 }
 
-// TestLiesInPython: what no server of ours says is an error that names the tensor; and so is
-// who does not know the secret, or finds no server.
+// TestLiesInPython: answers that our server never sends are errors that name the tensor. A
+// wrong secret and a missing server are errors, too.
 func TestLiesInPython(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -55,8 +56,8 @@ func TestLiesInPython(t *testing.T) {
 	}
 	for name, b := range malformations() {
 		at := (&liar{layout: two}).serve(t, grpc.ForceServerCodecV2(appending{newCodec(0), b}))
-		if name != "an end without a group" { // which generated code in Python takes
-			add(name, "grpc-batch:marshal=generated", at, "a message with tensors: no TensorChunk")
+		if name != "an end without a group" { // Python's generated code accepts it
+			add(name, "grpc-batch:marshal=generated", at, "a message with tensors: not a TensorChunk")
 		}
 		add(name, "grpc-stream", at, "a message with tensors is malformed")
 	}
@@ -71,7 +72,7 @@ func TestLiesInPython(t *testing.T) {
 	}
 }
 
-// appending sends all messages with tensors with more bytes at their ends.
+// appending adds bytes to the end of every message with tensors.
 type appending struct {
 	codec
 	bytes []byte
@@ -86,9 +87,8 @@ func (a appending) Marshal(v any) (mem.BufferSlice, error) {
 	return b, err
 }
 
-// TestBrokenInPython: whatever is under way when the connection of a worker in Python breaks,
-// the job ends with correct data, and what was made again is counted. What of a stream came
-// before is not fetched again.
+// TestBrokenInPython: whenever the connection of a worker in Python breaks, the job ends
+// with correct data, and the repeated calls are counted.
 func TestBrokenInPython(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestBrokenInPython(t *testing.T) {
 		cuts    []int64
 	}{
 		{"grpc-tensor", []int64{500_000}}, {"grpc-batch", []int64{1_500_000}}, {"grpc-stream", []int64{2_500, 600_000}},
-		{"grpc-stream:conn=per-call", []int64{never, never, never, 500_000, never, 500_000}}, // fetch, upload
+		{"grpc-stream:conn=per-call", []int64{never, never, never, 500_000, never, 500_000}}, // during a fetch, then an upload
 	} {
 		r := listen(t, c.variant+":chunk=64KiB", l, 1)
 		lanes = append(lanes, inPython(t, c.variant+":chunk=64KiB", r.through(&cutter{cuts: c.cuts}), l))

@@ -8,19 +8,19 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// A lookup is a request for tensors that was found in order. It is in service
-// until its seat is given back.
+// A lookup is a valid request for tensors. It is in service until its seat ends.
 type lookup struct {
 	s     *server
 	lane  *lane
 	task  task
 	tally tally
 	seat  seat
-	order []int  // the tensors that were asked for
-	plain []bool // which of them go decoded; nil: none
+	order []int  // indices of the requested tensors
+	plain []bool // see chunker
 }
 
-// find checks a request and looks its tensors up.
+// find checks a request, waits for a slot and looks up the tensors. The caller must end
+// the seat and record the lookup.
 func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*lookup, error) {
 	l, err := s.admit(ctx, req.Header)
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	case !ok:
 		return nil, refuse(wrongTask, "%s has no task", l.reply.Receiver)
 	case t.model == nil:
-		return nil, refuse(wrongTask, "the task of %s comes without a model: that of the task before is the one", l.reply.Receiver)
+		return nil, refuse(wrongTask, "the task of %s comes without a model: use the previous task's model", l.reply.Receiver)
 	case req.Client != int64(t.Client):
-		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", req.Client, l.reply.Receiver, t.Client)
+		return nil, refuse(wrongTask, "the task of %s is for client %d, not client %d", l.reply.Receiver, t.Client, req.Client)
 	}
 	f := &lookup{s: s, lane: l, task: t, tally: newTally(s.o.Rec), seat: seat{s: s.slots}}
 	if err = f.seat.take(ctx, &f.tally); err == nil {
@@ -46,10 +46,9 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	return nil, err
 }
 
-// record adds the samples of the request.
 func (f *lookup) record() { f.tally.record(f.task.ID(f.lane.index)) }
 
-// look finds the tensors that specs name.
+// look sets f.order and f.plain to the tensors that specs name, or returns a refusal.
 func (f *lookup) look(specs []*pb.TensorSpec) error {
 	f.order = make([]int, 0, len(specs))
 	var asked []bool
@@ -61,11 +60,11 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 		tags := spec.GetTags()
 		switch {
 		case !ok || spec.GetReport() || len(tags) != 1 || tags[0] != modelTag:
-			return refuse(unknownTensor, "no tensor %q with tags %q, report %v", spec.GetName(), tags, spec.GetReport())
+			return refuse(unknownTensor, "unknown tensor %q with tags %q, report %v", spec.GetName(), tags, spec.GetReport())
 		case spec.GetRound() != int64(f.task.Round):
-			return refuse(wrongTask, "tensor %q of round %d: this is round %d", spec.GetName(), spec.GetRound(), f.task.Round)
+			return refuse(wrongTask, "tensor %q is requested for round %d, must be round %d", spec.GetName(), spec.GetRound(), f.task.Round)
 		case asked != nil && asked[i]:
-			return refuse(duplicateTensor, "tensor %q is asked for twice", spec.GetName())
+			return refuse(duplicateTensor, "tensor %q is requested twice", spec.GetName())
 		}
 		if asked != nil {
 			asked[i] = true
@@ -74,10 +73,10 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 		if f.task.model.Coding != nil {
 			if coding := f.task.model.Coding[i]; spec.RequireLossless && !coding.Lossless {
 				steps := strings.Join(coding.Steps, "+")
-				if steps == "" { // it travels as that codec has left it
+				if steps == "" { // the codec changed the values without an encoding step
 					steps = "a codec"
 				}
-				return refuse(lossyCodec, "tensor %q went through %s, which does not keep it as it was: it can be had without require_lossless", spec.Name, steps)
+				return refuse(lossyCodec, "tensor %q is not lossless after %s: request it without require_lossless", spec.Name, steps)
 			}
 			f.plain = append(f.plain, !spec.AcceptEncoded)
 		}
@@ -85,14 +84,14 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 	return nil
 }
 
-// whole makes one message of all tensors, and counts it.
+// whole returns one message with all tensors, within the limit, and counts the call.
 func (f *lookup) whole(method string) (any, error) {
 	defer f.record()
-	if len(f.order) > 1 { // one, by reference, is encoded sooner than timed
+	if len(f.order) > 1 { // encoding one tensor by reference is faster than timing it
 		defer f.tally.begin(phase.Encode).end()
 	}
 	if method == pb.Federation_GetAggregatedTensor_FullMethodName && len(f.order) != 1 {
-		return nil, refuse(unknownTensor, "%d tensors are asked for, want one", len(f.order))
+		return nil, refuse(unknownTensor, "a request must name one tensor, not %d", len(f.order))
 	}
 	all := headerRoom
 	for _, i := range f.order {
@@ -106,7 +105,6 @@ func (f *lookup) whole(method string) (any, error) {
 	return c.next(f.lane.reply, nil), nil
 }
 
-// chunker returns what makes the messages.
 func (f *lookup) chunker(chunk int) chunker {
 	return chunker{
 		sequence: sequence{catalog: f.s.down, order: f.order}, cfg: &f.s.cfg, pool: &f.s.frames,

@@ -9,9 +9,9 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// TestFlatHeap: O24. What is alive after a round, at both ends together, is after
-// 90 rounds what it was after 30, and nothing of it when the session is over. Idle buffers,
-// whose number is that of the round that needed most of them, are left out.
+// TestFlatHeap: O24. The live memory of both ends is the same after 90 rounds as after 30,
+// and is released after the session. Idle buffers are not counted, because their number
+// depends on the round that needed most of them.
 func TestFlatHeap(t *testing.T) {
 	skip.Long(t)
 	if raceDetector {
@@ -19,7 +19,7 @@ func TestFlatHeap(t *testing.T) {
 	}
 	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-stream:conn=per-call"} {
 		before := heap()
-		t.Run(name, func(t *testing.T) { // the rig ends with its test
+		t.Run(name, func(t *testing.T) { // the rig is closed at the end of its subtest
 			r := open(t, name, layoutOf(t, 1<<20, 1, 1<<19), 1) // 6 MiB
 			alive := func(rounds int) int {
 				for n := range rounds {
@@ -31,11 +31,10 @@ func TestFlatHeap(t *testing.T) {
 			early := alive(30)
 			late := alive(60)
 			waiting.Until(t, "as little memory after 90 rounds as after 30", func() bool {
-				return min(late, alive(0))-early <= 64<<10 // gRPC may be at the end of a write, with its buffer
+				return min(late, alive(0))-early <= 64<<10 // gRPC may still hold the buffer of its last write
 			})
 		})
-		// gRPC's goroutines let go of what they hold when they end, which may be
-		// after Shutdown has returned.
+		// gRPC's goroutines may end, and release their memory, after Shutdown has returned.
 		waiting.Until(t, "the end of what a session of "+name+" holds", func() bool { return heap()-before <= 4<<20 })
 	}
 }
@@ -43,9 +42,9 @@ func TestFlatHeap(t *testing.T) {
 // worked returns the driver of the first worker.
 func worked(r *rig) *worker { return r.Workers[0].Driver.(*worker) }
 
-// heap returns the bytes that are alive.
+// heap returns the live bytes of the heap.
 func heap() int {
-	for range 3 { // pools let go of what they hold after two
+	for range 3 { // pools are emptied by the second collection
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -53,9 +52,10 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestExtraMemory: O19, O24. Models are lent whole at both ends, as the contract has it.
-// What a transfer needs beside them grows with the chunk and the window of a stream,
-// and not with the model; only a batch takes the model once more, and a single tensor itself.
+// TestExtraMemory: O19, O24. Models are lent whole at both ends, as the driver contract
+// requires. The other buffers of a transfer depend on the chunk size and a stream's window,
+// not on the model. Only a batch needs the model's size once more, and a call per tensor
+// the tensor's size.
 func TestExtraMemory(t *testing.T) {
 	skip.Long(t)
 	if raceDetector {
@@ -63,7 +63,7 @@ func TestExtraMemory(t *testing.T) {
 	}
 	const size = 24 << 20
 	l := layoutOf(t, size/8, size/8)
-	for name, message := range map[string]int{ // what the worker takes in one message, if it is more than a chunk
+	for name, message := range map[string]int{ // bytes that the worker gets in one message, if that is more than a chunk
 		"grpc-stream": 0, "grpc-stream:chunk=64KiB": 0, "grpc-batch": size, "grpc-tensor": size / 2,
 	} {
 		r := listen(t, name, l, 1)
@@ -76,7 +76,7 @@ func TestExtraMemory(t *testing.T) {
 		r.prove(jobOf(0, 1))
 		runtime.ReadMemStats(&after)
 		idle = server.most() + client.most() - idle
-		// Buffers that are kept are bounded below; what else is made are gRPC's lists of them.
+		// The checks below bound the kept buffers; the rest is gRPC's lists of buffers.
 		made := int(after.TotalAlloc-before.TotalAlloc) - idle
 		check.That(t, made <= size/20, "%s: a model and an update of %d bytes each made %d bytes of garbage", name, size, made)
 		bound := streamWindow + 3*r.Variant.Settings.Int("chunk")
@@ -87,7 +87,8 @@ func TestExtraMemory(t *testing.T) {
 	}
 }
 
-// most returns the bytes of all buffers that were ever out at once: they are kept.
+// most returns the bytes of all buffers that were ever in use at once, because the pool
+// keeps them all.
 func (p *framePool) most() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

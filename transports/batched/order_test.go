@@ -21,11 +21,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestStranger: a client of generated code alone takes part in a round: O5, the
-// replies come in the order of shuffled requests; O3, each spec has its own
-// fields; O13 and O25, every tensor of every dtype is what the server has, over
-// every method, and what the client sends arrives bit for bit, O23: so do updates that are
-// masked for secure aggregation, which look like any.
+// TestStranger: a client of generated code takes part in a round. O5: replies come in the
+// order of shuffled requests. O3: each spec has its own fields. O13, O25: every tensor of
+// every dtype equals the server's with every method, and the client's results arrive bit
+// for bit. O23: this includes updates masked for secure aggregation, which look like any
+// update.
 func TestStranger(t *testing.T) {
 	l := everyKind(t)
 	r := listen(t, "grpc-batch:chunk=64KiB", l, 1)
@@ -81,8 +81,8 @@ func TestStranger(t *testing.T) {
 
 type answer = pb.GetAggregatedTensorsResponse
 
-// A liar is a server of generated code that has one task, a model of zeros, and makes of
-// its answers what the test says. It notes how many tensor bytes are in each message of
+// A liar is a server of generated code that has one task and a model of zeros, and changes
+// its answers as the test says. It records the number of tensor bytes in each message of
 // results.
 type liar struct {
 	pb.UnimplementedFederationServer
@@ -160,13 +160,13 @@ func tensorBytes(m *pb.TensorChunk) (n int) {
 	return n
 }
 
-// A lie is an answer with which a server ends a fetch.
+// A lie is a wrong answer to a fetch.
 type lie struct {
 	name     string
 	lie      func(*answer)
 	why      reason
-	many     bool   // of several tensors only
-	inPython string // what a worker in Python says of it
+	many     bool   // applies only to answers with several tensors
+	inPython string // expected error of a worker in Python
 }
 
 func lies() []lie {
@@ -177,23 +177,23 @@ func lies() []lie {
 		{"of somebody else", func(a *answer) { a.Header.Sender = "lane-1" }, wrongSender, false, `sender: "lane-1"`},
 		{"of another federation", func(a *answer) { a.Header.FederationId += "0" }, wrongFederation, false, "federation_id"},
 		{"none", func(a *answer) { a.Tensors = nil }, cutShort, false, "0 of 8 bytes of 'layer0.weight'"},
-		{"one too few", func(a *answer) { a.Tensors = a.Tensors[:1] }, cutShort, true, "1 of 2 tensors came"},
+		{"one too few", func(a *answer) { a.Tensors = a.Tensors[:1] }, cutShort, true, "1 of 2 tensors arrived"},
 		{"one too many", func(a *answer) { a.Tensors = append(a.Tensors, a.Tensors[0]) }, duplicateTensor, true, "'layer0.weight' came after the last one"},
 		{"swapped", func(a *answer) { a.Tensors[0], a.Tensors[1] = a.Tensors[1], a.Tensors[0] }, outOfOrder, true, "'layer0.weight': name layer1.weight"},
 		{"too short", func(a *answer) { a.Tensors, a.Tensors[0].Data = a.Tensors[:1], make([]byte, 7) }, cutShort, false, "7 of 8 bytes of 'layer0.weight'"},
 		{"too long", first(func(t *pb.NamedTensor) { t.Data = make([]byte, 9) }), wrongSize, false, "'layer0.weight': 9 bytes from 0 on"},
-		{"of another round", first(func(t *pb.NamedTensor) { t.Round = 2 }), wrongTask, false, "'layer0.weight': round 2, want 1"},
-		{"of another type", first(func(t *pb.NamedTensor) { t.Dtype = pb.DType_DTYPE_I32 }), wrongTensor, false, "'layer0.weight': dtype 7, want 3"},
-		{"of another shape", first(func(t *pb.NamedTensor) { t.Shape = []int64{1, 2} }), wrongTensor, false, "'layer0.weight': shape [1, 2], want [2]"},
-		{"further on", first(func(t *pb.NamedTensor) { t.Offset = 4 }), outOfOrder, false, "'layer0.weight': offset 4, want 0"},
+		{"of another round", first(func(t *pb.NamedTensor) { t.Round = 2 }), wrongTask, false, "'layer0.weight': round 2, must be 1"},
+		{"of another type", first(func(t *pb.NamedTensor) { t.Dtype = pb.DType_DTYPE_I32 }), wrongTensor, false, "'layer0.weight': dtype 7, must be 3"},
+		{"of another shape", first(func(t *pb.NamedTensor) { t.Shape = []int64{1, 2} }), wrongTensor, false, "'layer0.weight': shape [1, 2], must be [2]"},
+		{"further on", first(func(t *pb.NamedTensor) { t.Offset = 4 }), outOfOrder, false, "'layer0.weight': offset 4, must be 0"},
 		{"an update", first(func(t *pb.NamedTensor) { t.Tags = []string{updateTag} }), wrongTensor, false, "'layer0.weight': tags ['trained']"},
 		{"encoded", first(func(t *pb.NamedTensor) { t.Codec = []*pb.CodecMetadata{{Name: "zip"}} }), unknownCodec, false, "'layer0.weight': codec"},
 	}
 }
 
-// TestLyingServer: O4 and O5 at the worker's end. A response that is not for it,
-// or that has too few tensors, too many, or others, is an error and never a
-// model; and it is not asked for again and again.
+// TestLyingServer: O4 and O5 at the worker's end. A response for another receiver, or with
+// missing, additional or wrong tensors, is an error and never becomes a model. The worker
+// does not retry.
 func TestLyingServer(t *testing.T) {
 	for _, c := range lies() {
 		for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
@@ -221,14 +221,14 @@ func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 	go func() { served <- s.Serve(listener) }()
 	t.Cleanup(func() {
 		s.Stop()
-		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // before it has begun
+		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // Serve may not have started yet
 			check.OK(t, err)
 		}
 	})
 	return driver.EndpointAt("unix:"+path, "s")
 }
 
-// dial serves l to a worker.
+// dial serves l and returns a worker that has connected to it.
 func (l *liar) dial(t *testing.T, name string) *drivertest.Worker {
 	t.Helper()
 	o := driver.Options{Down: l.layout, Up: l.layout, Lanes: 1, Depth: 1}

@@ -2,19 +2,18 @@ package batched
 
 import "sync"
 
-// frameSize is the largest HTTP/2 frame that gRPC sends or takes.
+// frameSize is the payload of the largest HTTP/2 frame that gRPC sends or accepts.
 const frameSize = 16 << 10
 
-// A framePool recycles buffers of one HTTP/2 frame. gRPC's own pools clear what
-// they hand out and lose everything at a garbage collection; here the buffer
-// that was given back last goes out first, warm in the cache, and as many are
-// kept as were ever out at once. It implements mem.BufferPool.
+// A framePool recycles buffers of one HTTP/2 frame. gRPC's own pools clear each buffer
+// and lose all of them in a garbage collection. This one hands out the buffer returned
+// last, still in the processor's cache, and never frees any. It implements mem.BufferPool.
 type framePool struct {
 	mu   sync.Mutex
 	idle []*[]byte // guarded by mu
 }
 
-// Get returns a buffer whose contents are undefined.
+// Get returns a buffer of n bytes with undefined contents.
 func (p *framePool) Get(n int) *[]byte {
 	if n > frameSize {
 		b := make([]byte, n)
@@ -34,7 +33,7 @@ func (p *framePool) Get(n int) *[]byte {
 	return b
 }
 
-// Put takes a buffer back.
+// Put returns a buffer to the pool.
 func (p *framePool) Put(b *[]byte) {
 	if cap(*b) != frameSize {
 		return // larger than a frame, or grown: rare

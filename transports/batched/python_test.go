@@ -18,12 +18,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestPython: O25. A collaborator in another language, made of nothing but the
-// .proto file and the file with the address, takes part: it fetches over all three
-// methods and sends results.
+// TestPython: O25. A collaborator in another language takes part with only the .proto file
+// and the address file. It fetches with all three methods and sends results.
 //
-// O21: with mutual TLS it takes part with a certificate for its lane, and is refused
-// with another lane's, or without; O4, by a reason of its own.
+// O21: with mutual TLS it takes part with a certificate for its lane, and is refused with
+// another lane's certificate or without one. O4: each refusal has its own reason.
 func TestPython(t *testing.T) {
 	skip.Long(t)
 	if _, err := exec.LookPath("protoc"); err != nil {
@@ -38,8 +37,8 @@ func TestPython(t *testing.T) {
 	check.Need(t, err == nil, "protoc: %v\n%s", err, out)
 	for _, c := range []struct {
 		settings string
-		shows    []int  // lanes of its certificate
-		refusal  string // if it is to be refused
+		shows    []int  // lanes in its certificate
+		refusal  string // expected refusal, or empty
 	}{
 		{"network=unix", nil, ""},
 		{"network=tcp", nil, ""},
@@ -63,7 +62,7 @@ func TestPython(t *testing.T) {
 			p := r.collect()
 			defer p.Release()
 			check.Equal(t, string(p.Receipt), "from python")
-			for i := range p.Len() { // it sends every tensor reversed
+			for i := range p.Len() { // the collaborator sends every tensor reversed
 				got := slices.Clone(p.View(i))
 				slices.Reverse(got)
 				check.That(t, bytes.Equal(got, r.Model.View(i)), "tensor %s differs", r.Options.Up.Spec(i).Name)
@@ -72,8 +71,8 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// collaborator runs one in Python, on lane 0, with a certificate of the session for some
-// lanes, if any.
+// collaborator runs one in Python on lane 0. If lanes is not empty, it has a certificate of
+// the session for them.
 func (r *rig) collaborator(lanes []int, path string, args ...string) (output string, err error) {
 	t := r.T.(*testing.T)
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// sendResults takes the results of a task. Nothing of them is visible before all
-// have come.
+// sendResults handles an upload of a task's results. The update is delivered only when
+// all results have arrived.
 func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	m := &incoming{catalog: s.up, cfg: &s.cfg}
 	defer m.release()
@@ -24,7 +24,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	err = m.verdict(stream.RecvMsg(m))
 	lap.end()
 	if errors.Is(err, io.EOF) {
-		return refuse(emptyStream, "results without a message")
+		return refuse(emptyStream, "results must not be a stream without a message")
 	}
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	l, t, err := s.taskOf(stream.Context(), m)
 	if l != nil {
 		defer func() {
-			if err != nil && !whole { // afterwards the next task may be out
+			if err != nil && !whole { // once it is complete, the next task may have been dispatched
 				l.mail.Refused(errors.New(status.Convert(err).Message()))
 			}
 		}()
@@ -63,7 +63,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	into.Receipt = append(into.Receipt[:0], r.Receipt...)
 	s.copied.Add(in.moved)
 	s.served[pb.Federation_SendLocalTaskResults_FullMethodName].Add(1)
-	// Nothing is recorded or counted from here on: the round may be over.
+	// Record and count nothing after this point: the round may be over.
 	whole = true
 	if err := l.end(true); err != nil {
 		return refuse(closing, "%v", err)
@@ -71,8 +71,8 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
 }
 
-// taskOf returns the lane and the task whose results m begins. The lane is nil only if it
-// is another one's, or none.
+// taskOf returns the lane and the task of the upload that starts with m. The lane is nil
+// only if the sender was refused.
 func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 	l, err := s.admit(ctx, m.header)
 	if err != nil {
@@ -82,19 +82,19 @@ func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 	r := m.results
 	switch {
 	case r == nil:
-		err = refuse(wrongTask, "the first message says nothing about the task")
+		err = refuse(wrongTask, "the first message must name the task")
 	case !out && l.mail.Over():
 		err = refuse(closing, "the session is over")
 	case r.TaskId > 0 && (r.TaskId < t.id || r.TaskId == t.id && !out):
-		err = refuse(duplicateResults, "results of task %d came already", r.TaskId)
+		err = refuse(duplicateResults, "results of task %d were already received", r.TaskId)
 	case !out || r.TaskId != t.id || r.Round != int64(t.Round) || r.Client != int64(t.Client):
-		err = refuse(wrongTask, "results of task %d, round %d, client %d: the task of %s is %d, round %d, client %d",
+		err = refuse(wrongTask, "results of task %d, round %d, client %d: the current task of %s is task %d, round %d, client %d",
 			r.TaskId, r.Round, r.Client, l.reply.Receiver, t.id, t.Round, t.Client)
 	}
 	return l, t, err
 }
 
-// takeAll puts the tensors of m and of all messages after it into place.
+// takeAll copies the tensors of m and of all later messages of the stream into place.
 func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, seat *seat, tally *tally) error {
 	for {
 		if err := seat.take(stream.Context(), tally); err != nil {
@@ -117,13 +117,12 @@ func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, se
 	}
 }
 
-// takeReport takes a report that carries no tensors: what a collaborator says of
-// its task before it has the results.
+// takeReport handles a report that is not a task's last, and so must have no tensors.
 func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) error {
 	r := m.results
 	for {
 		if m.count > 0 {
-			return refuse(outOfOrder, "%d tensors in report %d of %d: only the last one carries tensors", m.count, r.Report, r.Reports)
+			return refuse(outOfOrder, "%d tensors in report %d of %d: only the last report may carry tensors", m.count, r.Report, r.Reports)
 		}
 		err := m.verdict(stream.RecvMsg(m))
 		if errors.Is(err, io.EOF) {

@@ -14,15 +14,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A reason is why a request or a response is refused. Its name travels as the Reason
-// of an ErrorInfo beside the status code, so that clients in any language can tell
-// apart what shares a code.
+// A reason states why a request or a response is refused. Its name is sent as the Reason
+// of an ErrorInfo in addition to the status code, so that clients in any language can
+// distinguish refusals that share a code.
 type reason struct {
 	name string
 	code codes.Code
 }
 
-// The reasons.
 var (
 	noSecret         = reason{"NO_SECRET", codes.Unauthenticated}
 	noHeader         = reason{"NO_HEADER", codes.InvalidArgument}
@@ -50,10 +49,10 @@ var (
 	malformed        = reason{"MALFORMED", codes.Internal}
 )
 
-// domain says whose reasons these are.
+// domain is the Domain of each ErrorInfo, to which its Reason belongs.
 const domain = "ipcbench"
 
-// refuse returns a status error for why.
+// refuse returns a status error with the code and name of why and a formatted text.
 func refuse(why reason, format string, args ...any) error {
 	st := status.New(why.code, fmt.Sprintf(format, args...))
 	if with, err := st.WithDetails(&errdetails.ErrorInfo{Reason: why.name, Domain: domain}); err == nil {
@@ -62,7 +61,7 @@ func refuse(why reason, format string, args ...any) error {
 	return st.Err()
 }
 
-// hasReason reports whether err is a refusal for why, made here or by the peer.
+// hasReason reports whether err is a refusal with reason why, by this process or the peer.
 func hasReason(err error, why reason) bool {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -76,9 +75,9 @@ func hasReason(err error, why reason) bool {
 	return false
 }
 
-// refuseCalls answers every call of a client of HTTP/2 without TLS where there is TLS,
-// whose first bytes can be read from c. A GOAWAY would not do: gRPC's clients show its
-// text to nobody, and connect again at once for as long as the call may take.
+// refuseCalls refuses every call of an HTTP/2 client that connected without TLS to a
+// server with TLS. c starts with the client's first bytes. A GOAWAY would not help,
+// because gRPC clients ignore its text and reconnect until the call's deadline.
 func refuseCalls(c io.ReadWriter, reason string) {
 	f := http2.NewFramer(c, c)
 	f.SetMaxReadFrameSize(16 << 10) // the least that RFC 9113 allows
@@ -88,13 +87,13 @@ func refuseCalls(c io.ReadWriter, reason string) {
 		{":status", "200"}, {"content-type", "application/grpc"},
 		{"grpc-status", strconv.Itoa(int(wrongCertificate.code))}, {"grpc-message", reason},
 	} {
-		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}) // in no table, so that it may be sent again
+		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}) // Sensitive: in no table, so the bytes can be sent again
 	}
 	_, err := io.CopyN(io.Discard, c, int64(len(http2.ClientPreface)))
 	if err = errors.Join(err, f.WriteSettings()); err != nil {
 		return
 	}
-	for { // until the client leaves, or its time is up
+	for { // until the client closes c or its deadline passes
 		frame, err := f.ReadFrame()
 		if err != nil {
 			return

@@ -26,8 +26,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// refused checks that err is a refusal with the code and reason of why, and that
-// its message holds text. What gRPC refuses by itself has no reason.
+// refused checks that err is a refusal with the code and reason of why, and that its
+// message contains text. If why has no name, gRPC itself refuses, and no reason is checked.
 func refused(t *testing.T, what string, err error, why reason, text string) {
 	t.Helper()
 	named := why.name == "" || hasReason(err, why)
@@ -35,8 +35,8 @@ func refused(t *testing.T, what string, err error, why reason, text string) {
 		"%s: got %v (%v), want %v %s with %q", what, err, status.Code(err), why.code, why.name, text)
 }
 
-// TestHeaders: O4. A request for another receiver, of another federation, or of
-// an unknown sender is refused, each with a status of its own, by every method.
+// TestHeaders: O4. Every method refuses a request with a wrong receiver, federation or
+// sender, each with its own status.
 func TestHeaders(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
 	r.dispatch(0, driver.Job{Round: 1})
@@ -67,18 +67,19 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// callsOf returns a call of every method whose requests have a header.
+// callsOf returns a call of each method whose requests have a header.
 func callsOf(t *testing.T, cc *grpc.ClientConn) map[string]func(h *pb.MessageHeader) error {
 	all := map[string]func(h *pb.MessageHeader) error{}
 	for method := range newMethods(nil, "") {
 		if name := path.Base(method); name != "Ping" {
-			all[name] = func(h *pb.MessageHeader) error { return call(t, cc, name, &pb.GetTasksRequest{Header: h}) } // the same in all of them
+			all[name] = func(h *pb.MessageHeader) error { return call(t, cc, name, &pb.GetTasksRequest{Header: h}) } // all requests have the header in the same field
 		}
 	}
 	return all
 }
 
-// TestBadRequests: each has its own status and message, and leaves the only handler free.
+// TestBadRequests: each bad request gets its own status and message, and leaves the only
+// handler free.
 func TestBadRequests(t *testing.T) {
 	r := listen(t, "grpc-batch:threads=1", twenty(t), 1)
 	client, cc := r.stranger()
@@ -109,14 +110,14 @@ func TestBadRequests(t *testing.T) {
 		refused(t, c.what, get(good[1], s, good[2]), unknownTensor, fmt.Sprintf("%q", c.name))
 	}
 	one := &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 3}
-	refused(t, "no spec", call(t, cc, "GetAggregatedTensor", one), unknownTensor, "0 tensors are asked for")
+	refused(t, "no spec", call(t, cc, "GetAggregatedTensor", one), unknownTensor, "one tensor, not 0")
 	one.Client, one.Spec = 4, good[0]
 	refused(t, "another client", call(t, cc, "GetAggregatedTensor", one), wrongTask, "client 4")
 	refused(t, "another model", call(t, cc, "Join", &pb.JoinRequest{Header: r.head(0), ModelDigest: 1}), wrongLayout, "lane-0")
 	check.OK(t, get(good...), "O6: after all that")
 }
 
-// chunksOf cuts what client 3 may send into one chunk for each tensor.
+// chunksOf returns the results of client 3 with one tensor per chunk.
 func (r *rig) chunksOf(round int) []*pb.TensorChunk {
 	var all []*pb.TensorChunk
 	for i := range r.Options.Up.Len() {
@@ -130,8 +131,8 @@ func (r *rig) chunksOf(round int) []*pb.TensorChunk {
 	return all
 }
 
-// TestBadResults: each has its own status and message, leaves the task to be
-// done, and holds nothing.
+// TestBadResults: each bad result gets its own status and message, leaves the task open,
+// and holds no memory.
 func TestBadResults(t *testing.T) {
 	r := listen(t, "grpc-stream", twenty(t), 2)
 	client, _ := r.stranger()
@@ -168,12 +169,12 @@ func TestBadResults(t *testing.T) {
 		{"dtype beyond all", first(func(t *pb.NamedTensor) { t.Dtype = -7 }), wrongTensor, "dtype -7"},
 		{"wrong shape", first(func(t *pb.NamedTensor) { t.Shape = []int64{2} }), wrongTensor, "[2]"},
 		{"negative size", first(func(t *pb.NamedTensor) { t.Shape = []int64{-1} }), wrongSize, "[-1]"},
-		{"overflowing size", first(func(t *pb.NamedTensor) { t.Shape = []int64{math.MaxInt64, math.MaxInt64} }), wrongSize, "no size"},
+		{"overflowing size", first(func(t *pb.NamedTensor) { t.Shape = []int64{math.MaxInt64, math.MaxInt64} }), wrongSize, "overflows"},
 		{"more bytes than the shape has", first(func(t *pb.NamedTensor) { t.Data = make([]byte, 5) }), wrongSize, "5 bytes"},
 		{"fewer bytes than the shape has", first(func(t *pb.NamedTensor) { t.Data = make([]byte, 3) }), outOfOrder, "3 of 4 bytes"},
 		{"chunks out of order", all(func(c chunks) chunks { c[4], c[5] = c[5], c[4]; return c }), outOfOrder, "layer5.weight"},
-		{"pieces out of order", first(func(t *pb.NamedTensor) { t.Offset = 2 }), outOfOrder, "from 2"},
-		{"huge offset", first(func(t *pb.NamedTensor) { t.Offset = math.MaxUint64 }), outOfOrder, "from 18446744073709551615"},
+		{"pieces out of order", first(func(t *pb.NamedTensor) { t.Offset = 2 }), outOfOrder, "from offset 2"},
+		{"huge offset", first(func(t *pb.NamedTensor) { t.Offset = math.MaxUint64 }), outOfOrder, "from offset 18446744073709551615"},
 		{"a stream that stops midway", all(func(c chunks) chunks { return c[:12] }), cutShort, "12 of 20 tensors"},
 		{"encoded", first(func(t *pb.NamedTensor) { t.Codec = []*pb.CodecMetadata{{Name: "zip"}} }), unknownCodec, "zip"},
 		{"another tag", first(func(t *pb.NamedTensor) { t.Tags = []string{"delta"} }), wrongTensor, "delta"},
@@ -182,14 +183,14 @@ func TestBadResults(t *testing.T) {
 		refused(t, c.name, upload(ctx, client, c.make()...), c.why, c.text)
 	}
 	check.Equal(t, r.server.o.Out.Out(), 1, "updates out, of which the task has reserved one")
-	// Who waits for results that do not come hears why the last ones were refused.
+	// A Collect that ends without results quotes the last refusal.
 	_, _, err := r.server.Collect(waiting.Ending(t, time.Millisecond), 0)
 	check.Fails(t, err, "(the last update was refused: 1 tensors in report 1 of 2: only", "collect")
 	check.Must(t, check.Err(r.server.lanes[0].begin()))
 	refused(t, "results while others come in", upload(ctx, client, r.chunksOf(1)...), busy, "lane-0")
 	check.Must(t, errors.Join(r.server.lanes[0].end(false), upload(ctx, client, r.chunksOf(1)...)), "good results after all that")
 	p := r.collect()
-	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1)...), duplicateResults, "came already")
+	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1)...), duplicateResults, "already received")
 	p.Release()
 	r.dispatch(0, jobOf(2, 3))
 	r.server.lanes[0].close()
@@ -198,14 +199,14 @@ func TestBadResults(t *testing.T) {
 	refused(t, "results of a task that is out when the session ends", upload(ctx, client, late...), closing, "the session is over")
 }
 
-// rawCodec sends bytes as they are.
+// rawCodec sends bytes unchanged.
 type rawCodec struct{ codec }
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
 
-// malformations are bytes that make a message malformed which ends with them.
+// malformations returns bytes that, at the end of a message, make it malformed.
 func malformations() map[string][]byte {
 	return map[string][]byte{
 		"garbage":                    []byte("\xff\xff\xff"),
@@ -221,8 +222,8 @@ func malformations() map[string][]byte {
 	}
 }
 
-// TestMalformed: bytes that are no message are refused, also those that promise
-// more than they hold.
+// TestMalformed: malformed messages are refused, including those that announce more bytes
+// than they contain.
 func TestMalformed(t *testing.T) {
 	for _, name := range []string{"grpc-stream", "grpc-stream:marshal=generated"} {
 		r := listen(t, name, twenty(t), 1)
@@ -238,8 +239,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestInflated: O18. A message of many small things, of which each takes many
-// times its bytes, costs no more than those bytes and is refused.
+// TestInflated: O18. A message of many small fields, each of which would need many times
+// its size in memory, is refused. It needs only about its own size.
 func TestInflated(t *testing.T) {
 	skip.Long(t)
 	for _, name := range []string{"grpc-stream", "grpc-stream:marshal=generated"} {
@@ -257,7 +258,7 @@ func inflated(t *testing.T, r *rig) {
 	many := func(content ...byte) []byte { return bytes.Repeat(content, size/len(content)) }
 	whole := malformed
 	if !r.server.cfg.generated {
-		whole = unknownTensor // they are looked at one by one
+		whole = unknownTensor // our decoder checks tensors one by one
 	}
 	sends := func(tensors []byte) []byte {
 		return slices.Concat(marshal(&pb.TensorChunk{Header: r.head(0), Results: results(1)}), tensors)
@@ -289,13 +290,13 @@ func inflated(t *testing.T, r *rig) {
 	}
 }
 
-// TestLengthPrefix: a message that is said to have 1 GiB, and of which 10 bytes
-// come, costs nothing and ends with its stream.
+// TestLengthPrefix: a message that announces 1 GiB, of which 10 bytes arrive, ends with its
+// stream.
 func TestLengthPrefix(t *testing.T) {
 	r := listen(t, "grpc-stream", twenty(t), 1)
 	for length, want := range map[uint32]string{
 		1 << 30: "8",  // over the limit: RESOURCE_EXHAUSTED
-		1 << 20: "13", // within it, but cut short: INTERNAL, as gRPC has it
+		1 << 20: "13", // below the limit, but cut short: gRPC's INTERNAL
 	} {
 		f := r.frames()
 		message := append(binary.BigEndian.AppendUint32([]byte{0}, length), make([]byte, 10)...)
@@ -310,13 +311,13 @@ func TestLengthPrefix(t *testing.T) {
 	}
 }
 
-// TestHandlerPanics: A28. A handler that panics answers its call with an error, and
-// the server goes on.
+// TestHandlerPanics: A28. A panic in a handler is returned as the error of its call, and
+// the server continues.
 func TestHandlerPanics(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
 	r.dispatch(0, jobOf(1, 3))
 	specs := r.specs(1, 0)
-	r.server.down = nil // nobody reads it yet
+	r.server.down = nil // not read before the fetch
 	client, cc := r.stranger()
 	_, errs := r.fetched(client, specs)
 	for way, err := range errs {

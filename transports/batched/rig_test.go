@@ -20,20 +20,20 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// A rig is a session beside whose workers there may be clients of generated code.
+// A rig is a session that clients of generated code can use, too.
 type rig struct {
 	*drivertest.Session
 	server  *server
 	working sync.WaitGroup // the workers that open has started
-	opened  bool           // by open
+	opened  bool
 }
 
-// layoutOf returns a layout of f32 tensors with the given numbers of elements.
+// layoutOf returns a layout of F32 tensors with the given numbers of elements.
 func layoutOf(t testing.TB, elems ...int) *tensor.Layout {
 	return drivertest.Vectors(t, tensor.F32, elems...)
 }
 
-// twenty has 20 tensors, as OpenFL's example.
+// twenty returns a layout of 20 tensors, as in OpenFL's example.
 func twenty(t testing.TB) *tensor.Layout {
 	elems := make([]int, 20)
 	for i := range elems {
@@ -60,7 +60,7 @@ func rigOf(s *drivertest.Session) *rig {
 	return r
 }
 
-// open is listen with workers that train until the end.
+// open is listen with workers that train until the session ends.
 func open(t testing.TB, text string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
 	r := listen(t, text, l, lanes)
@@ -74,7 +74,7 @@ func open(t testing.TB, text string, l *tensor.Layout, lanes int) *rig {
 	return r
 }
 
-// shutdown ends the session in order.
+// shutdown closes the workers and ends the session without errors.
 func (r *rig) shutdown() {
 	r.T.Helper()
 	for _, w := range r.Workers {
@@ -86,7 +86,7 @@ func (r *rig) shutdown() {
 	r.working.Wait()
 }
 
-// prove carries a job over lane 0, to the first worker, and proves the update.
+// prove carries out a job on lane 0 with the first worker, and proves the update.
 func (r *rig) prove(j driver.Job) {
 	r.T.Helper()
 	failed := make(chan error, 1)
@@ -94,8 +94,8 @@ func (r *rig) prove(j driver.Job) {
 	check.Must(r.T, errors.Join(r.Carry(0, j), <-failed))
 }
 
-// counts returns the counters whose names start with prefix, of the server and
-// of all workers together.
+// counts returns counters with a prefix, without it in their names, of the server and of
+// all workers together.
 func (r *rig) counts(prefix string) (server, workers map[string]int64) {
 	all, of := [2]map[string]int64{}, [2]map[string]int64{{}, {}}
 	all[0], all[1] = r.Counts()
@@ -109,7 +109,7 @@ func (r *rig) counts(prefix string) (server, workers map[string]int64) {
 	return of[0], of[1]
 }
 
-// shown is the secret that every request of a client of generated code shows.
+// shown is the secret that a client of generated code sends with every request.
 type shown string
 
 func (s shown) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
@@ -118,12 +118,12 @@ func (s shown) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 func (shown) RequireTransportSecurity() bool { return false }
 
-// stranger returns a client made of generated code alone, which knows the secret.
+// stranger returns a client of generated code that knows the secret.
 func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	return r.as(r.Endpoint.Authorization(), opts...)
 }
 
-// as returns a client that shows what it is given.
+// as returns a client of generated code that sends the given secret.
 func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	r.T.Helper()
 	target := r.Endpoint.Addr()
@@ -145,30 +145,30 @@ func call(t testing.TB, cc *grpc.ClientConn, method string, message any, opts ..
 	ctx, cancel := context.WithCancel(waiting.Context(t))
 	defer cancel()
 	s := check.Value(cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/"+service.ServiceName+"/"+method, opts...))(t)
-	if err := errors.Join(s.SendMsg(message), s.CloseSend()); !errors.Is(err, io.EOF) { // it was refused already
+	if err := errors.Join(s.SendMsg(message), s.CloseSend()); !errors.Is(err, io.EOF) { // already refused
 		check.Must(t, err)
 	}
 	return s.RecvMsg(&pb.PingResponse{})
 }
 
-// head is the header of a lane's requests.
+// head returns the header of a lane's requests.
 func (r *rig) head(lane int) *pb.MessageHeader {
 	return &pb.MessageHeader{Sender: driver.LaneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
 }
 
-// dispatch gives lane a job that a stranger will work on.
+// dispatch gives lane a job for a client of generated code.
 func (r *rig) dispatch(lane int, j driver.Job) {
 	r.T.Helper()
 	check.Must(r.T, r.Server.Dispatch(r.T.Context(), lane, j))
 }
 
-// collect takes the update of lane 0.
+// collect returns the update of lane 0.
 func (r *rig) collect() *tensor.Package {
 	r.T.Helper()
 	return check.Value(r.Server.Collect(waiting.Context(r.T), 0))(r.T)
 }
 
-// specs asks for the tensors in order.
+// specs returns specs for the model's tensors in the given order.
 func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
 	var all []*pb.TensorSpec
 	for _, i := range order {
@@ -179,13 +179,13 @@ func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
 	return all
 }
 
-// results is what client 3 says of its first task.
+// results returns client 3's results for its first task, without tensors.
 func results(round int) *pb.TaskResults {
 	return &pb.TaskResults{TaskId: 1, Round: int64(round), Client: 3, Report: 1, Reports: 1}
 }
 
-// fetched asks for tensors in each of the three ways, as client 3, and returns what came
-// in one piece each.
+// fetched requests tensors with each method, as client 3, and joins the pieces of each
+// tensor.
 func (r *rig) fetched(client pb.FederationClient, specs []*pb.TensorSpec) (all [3][]*pb.NamedTensor, errs [3]error) {
 	ctx := waiting.Context(r.T)
 	for _, s := range specs {
@@ -214,7 +214,7 @@ func (r *rig) fetched(client pb.FederationClient, specs []*pb.TensorSpec) (all [
 	return all, errs
 }
 
-// upload sends chunks and returns what the server says.
+// upload sends chunks and returns the server's error.
 func upload(ctx context.Context, client pb.FederationClient, chunks ...*pb.TensorChunk) error {
 	s, err := client.SendLocalTaskResults(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// varying has tensors whose lengths vary, one with rows of no bytes, and one that
-// has its length.
+// varying has tensors whose lengths vary, one of them with rows of 0 bytes, and one of
+// fixed length.
 func varying(t testing.TB) *tensor.Layout {
 	return drivertest.Layout(t,
 		tensor.Spec{Name: "tokens", DType: tensor.I32, Shape: []int{1000, 30}, Var: true},
@@ -26,8 +26,8 @@ func varying(t testing.TB) *tensor.Layout {
 	)
 }
 
-// TestBadRows: O25. Rows that there cannot be, that change half-way, or that are not
-// those of the data are refused, and the rows that come in pieces are taken.
+// TestBadRows: O25. Impossible numbers of rows, rows that change midway, and rows that do
+// not match the data are refused. Rows that arrive in pieces are accepted.
 func TestBadRows(t *testing.T) {
 	l := drivertest.Layout(t, tensor.Spec{Name: "a", DType: tensor.I32, Shape: []int{10, 3}, Var: true})
 	for _, name := range []string{"grpc-stream", "grpc-stream:marshal=generated"} {
@@ -46,17 +46,17 @@ func TestBadRows(t *testing.T) {
 		}
 		for _, c := range []struct {
 			what   string
-			shapes [][]int64 // of the pieces, which are a row each
+			shapes [][]int64 // shapes of the pieces; each piece has one row of data
 			why    reason
 			text   string
 		}{
 			{"one row too many", [][]int64{{11, 3}}, wrongTensor, "[11 3]"},
-			{"as many as there are numbers", [][]int64{{math.MaxInt64, 3}}, wrongSize, "no size"},
-			{"fewer than none", [][]int64{{-1, 3}}, wrongSize, "no size"},
+			{"as many as there are numbers", [][]int64{{math.MaxInt64, 3}}, wrongSize, "overflows"},
+			{"fewer than none", [][]int64{{-1, 3}}, wrongSize, "negative"},
 			{"longer rows", [][]int64{{2, 4}}, wrongTensor, "[2 4]"},
 			{"no shape", [][]int64{nil}, wrongTensor, "[]"},
 			{"more half-way", [][]int64{{2, 3}, {3, 3}}, wrongTensor, "[3 3]"},
-			{"more data than rows", [][]int64{{0, 3}}, wrongSize, "it has 0"},
+			{"more data than rows", [][]int64{{0, 3}}, wrongSize, "length of 0"},
 			{"more rows than data", [][]int64{{2, 3}}, cutShort, "12 of 24 bytes"},
 		} {
 			refused(t, name+": "+c.what, send(c.shapes...), c.why, c.text)
@@ -69,8 +69,8 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// FuzzAssembly: whatever a message says of tensors, either all of it is what comes
-// next, or it is refused: nothing is written where it does not belong.
+// FuzzAssembly: whatever a message says about its tensors, either all of it is the expected
+// next data, or the message is refused. No byte is written to a wrong place.
 func FuzzAssembly(f *testing.F) {
 	l, wire := varying(f), wireLayout(f, plainLayout(f))
 	up := newCatalog(l, updateTag)

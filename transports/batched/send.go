@@ -11,15 +11,15 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// send sends the reports of the task in hand; the last one carries the update.
+// send sends the reports of the current task. The last report carries the update.
 func (w *worker) send(ctx context.Context) error {
 	for n := 1; n <= w.cfg.reports; n++ {
-		out := false // whether all of it was sent once
+		out := false // an earlier attempt has sent all of it
 		err := w.call(ctx, w.cfg.deadline, "", func(ctx context.Context, cc *grpc.ClientConn) error {
 			again := out
 			err := w.report(ctx, cc, n, &out)
 			if again && hasReason(err, duplicateResults) {
-				return nil // only the answer was lost
+				return nil // the server has the results; only its response was lost
 			}
 			return err
 		})
@@ -30,10 +30,10 @@ func (w *worker) send(ctx context.Context) error {
 	return nil
 }
 
-// report sends one report, and notes when all of it is out.
+// report sends report n, from 1, and sets *out once all of it has been sent.
 func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bool) error {
 	if len(w.update.Receipt) > maxReceipt {
-		return refuse(overLimit, "a receipt of %d bytes: at most %d", len(w.update.Receipt), maxReceipt)
+		return refuse(overLimit, "a receipt must have at most %[2]d bytes, not %[1]d", len(w.update.Receipt), maxReceipt)
 	}
 	stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName)
 	if err != nil {
@@ -58,12 +58,12 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		lap.end()
 	}
 	switch {
-	case errors.Is(err, io.EOF): // the stream has ended half-way; RecvMsg says why
+	case errors.Is(err, io.EOF): // the server ended the stream early; RecvMsg returns the reason
 	case err != nil:
 		return err
 	case !*out:
-		// Not when the answer is in, as for all other calls: the round is over when
-		// the server has the results, and this call belongs to it.
+		// Count now instead of after the response, as other calls do: the round ends
+		// when the server has the results, and this call belongs to that round.
 		w.calls[pb.Federation_SendLocalTaskResults_FullMethodName].Add(1)
 		*out = true
 	}

@@ -14,8 +14,8 @@ import (
 	"ipcbench/transports/internal/mailbox"
 )
 
-// service describes the protocol to gRPC as the generated code does, but for the
-// messages that hold tensors, which the codec treats on their own.
+// service describes the protocol to gRPC as the generated code does, except for messages
+// that hold tensors, which codec processes.
 var service = grpc.ServiceDesc{
 	ServiceName: pb.Federation_ServiceDesc.ServiceName,
 	HandlerType: (*any)(nil),
@@ -43,8 +43,8 @@ var service = grpc.ServiceDesc{
 	Metadata: pb.Federation_ServiceDesc.Metadata,
 }
 
-// unary describes a method with one request, made by new, and one response. A panic
-// of any handler is the error of its call, and not the end of the process.
+// unary describes a method with one request and one response. A panic in a handler
+// becomes the error of its call instead of ending the process.
 func unary[Req any, Resp any](name string, f func(*server, context.Context, *Req) (Resp, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
@@ -71,7 +71,7 @@ func (s *server) join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinRespons
 		return nil, err
 	}
 	if req.ModelDigest != s.o.Down.Digest() || req.UpdateDigest != s.o.Up.Digest() {
-		return nil, refuse(wrongLayout, "%s has another model or update than %s", l.reply.Receiver, aggregator)
+		return nil, refuse(wrongLayout, "the layout of the model or update of %s differs from the layout of %s", l.reply.Receiver, aggregator)
 	}
 	if err := l.join(req.Worker); err != nil {
 		return nil, err
@@ -85,19 +85,20 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
-	s.served[pb.Federation_Leave_FullMethodName].Add(1) // before anybody who waits for the worker hears of it
+	s.served[pb.Federation_Leave_FullMethodName].Add(1) // before Collect or Shutdown can return because of it
 	if _, out := l.mail.Order(); out {
 		cause := errors.New(req.Cause)
 		if req.Cause == "" {
 			cause = l.mail.Explain(errors.New("the worker has left"))
 		}
-		_ = l.mail.Deliver(mailbox.Delivery{Err: cause}) // fails if the results are here
+		_ = l.mail.Deliver(mailbox.Delivery{Err: cause}) // fails if the results have arrived
 	}
 	l.leave()
 	return &pb.LeaveResponse{Header: l.reply}, nil
 }
 
-// getTasks parks until there is a task.
+// getTasks waits until there is a task or the session is over. A task whose results have
+// not arrived is returned again.
 func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
 	l, err := s.admit(ctx, req.Header)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 		l.leave()
 		return &pb.GetTasksResponse{Header: l.reply, Quit: true}, nil
 	case errors.Is(err, mailbox.ErrBusy):
-		return nil, refuse(busy, "another request of %s waits for a task", l.reply.Receiver)
+		return nil, refuse(busy, "another request of %s is already waiting for a task", l.reply.Receiver)
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
 	}
@@ -124,8 +125,8 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}}, nil
 }
 
-// getTensor and getTensors are one: a request for a single tensor is the same on the
-// wire.
+// getTensor shares its request type with getTensors: a GetAggregatedTensorRequest has
+// the same encoding as a GetAggregatedTensorsRequest with one spec.
 func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
 	return s.getWhole(ctx, req, pb.Federation_GetAggregatedTensor_FullMethodName)
 }

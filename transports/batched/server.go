@@ -18,15 +18,14 @@ import (
 	"ipcbench/transports/internal/mailbox"
 )
 
-// What a connection may ask for: workers make one request at a time, also if all
-// lanes share a connection; the others are those that a broken call leaves behind.
+// Limits of a connection, which all lanes may share. Each worker makes one request at a
+// time; the spare streams are for requests of broken calls.
 const (
 	spareStreams  = 8
-	maxHeaderList = 16 << 10
+	maxHeaderList = 16 << 10 // bytes
 )
 
-// parkFor is how long a request for a task may wait. A worker that nobody needed
-// for so long asks again.
+// parkFor limits the wait for a task. A worker without a task after it asks again.
 const parkFor = time.Hour
 
 // A server is the aggregator. Its handlers are in serve.go.
@@ -34,10 +33,10 @@ type server struct {
 	cfg      config
 	e        *driver.Endpoint
 	o        driver.Options
-	header   *pb.MessageHeader // of every request, but for its sender
+	header   *pb.MessageHeader // expected in every request; its sender is empty
 	down, up *catalog
 	models   *driver.Pair
-	takes    atomic.Uint32 // of results
+	takes    atomic.Uint32 // a takes, for results
 	lanes    []*lane
 	frames   framePool
 	slots    *slots
@@ -45,8 +44,8 @@ type server struct {
 	copied   *phase.Counter
 	grpc     *grpc.Server
 	listener *driver.Listener
-	serving  chan error // what Serve returned
-	changed  chan struct{}
+	serving  chan error    // the result of Serve
+	changed  chan struct{} // signals Shutdown that a worker may have left
 }
 
 func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
@@ -86,7 +85,7 @@ func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
 	})
 }
 
-// start serves what comes in through l.
+// start starts to serve the connections that l accepts.
 func (s *server) start(l *driver.Listener) {
 	s.listener = l
 	s.grpc = grpc.NewServer(append(s.cfg.serverBuffers(&s.frames),
@@ -96,26 +95,26 @@ func (s *server) start(l *driver.Listener) {
 		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.MaxRecvMsgSize(min(s.cfg.chunk+chunkRoom(s.cfg.chunk)+maxReceipt, maxMessage)),
 		grpc.MaxSendMsgSize(maxMessage),
-		grpc.WaitForHandlers(true), // they hold memory of ours
+		grpc.WaitForHandlers(true), // handlers use memory of the server
 		grpc.InTapHandle(s.tap),
 	)...)
 	s.grpc.RegisterService(&service, s)
 	go func() {
 		err := s.grpc.Serve(l)
 		if errors.Is(err, grpc.ErrServerStopped) {
-			err = nil // Shutdown was faster
+			err = nil // Shutdown came before Serve
 		}
 		s.serving <- err
 	}()
 }
 
-// tap sees every request before a byte of its message is taken, and refuses those
-// of whoever does not know the secret: a message may be large.
+// tap is called for every request before any of its message is read, because a message
+// may be large. It refuses requests without the right secret.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	shown := info.Header.Get(secretKey)
 	c := connOf(ctx)
 	if len(shown) != 1 || !s.e.Authorizes(shown[0]) {
-		err := refuse(noSecret, "metadata %s does not show the session's secret", secretKey)
+		err := refuse(noSecret, "metadata %s must be \"Bearer \" and the session's secret", secretKey)
 		if c != nil {
 			c.Refused(err)
 		}
@@ -127,19 +126,18 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return s.bound(ctx, c, info.FullMethodName), nil
 }
 
-// bound gives every request a deadline, whatever its client says. One that does
-// not read its response in time loses its connection, and with it all that the
-// response holds.
+// bound limits every request to the server's deadline. A client that has not read its
+// response by then loses its connection, which frees the response.
 func (s *server) bound(ctx context.Context, c *conn, method string) context.Context {
 	limit := s.cfg.deadline
 	if method == pb.Federation_GetTasks_FullMethodName {
 		limit = parkFor
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) <= limit {
-		return ctx // as those of our workers
+		return ctx // the case for this package's workers
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	context.AfterFunc(ctx, func() { // runs at the latest when the request has ended
+	context.AfterFunc(ctx, func() { // gRPC ends ctx with the request, so this always runs
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c != nil {
 			c.Close()
 		}
@@ -151,8 +149,8 @@ func (s *server) bound(ctx context.Context, c *conn, method string) context.Cont
 // Reserve implements driver.Server.
 func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
 
-// Publish implements driver.Server. Nothing is encoded here: every client
-// fetches for itself.
+// Publish implements driver.Server. It encodes nothing: messages are encoded for each
+// client's fetch.
 func (s *server) Publish(_ context.Context, p *tensor.Package) error {
 	if p.Coding != nil {
 		s.takes.Store(uint32(encoded))
@@ -161,7 +159,8 @@ func (s *server) Publish(_ context.Context, p *tensor.Package) error {
 	return nil
 }
 
-// Dispatch implements driver.Server. It reserves the memory of the job's update.
+// Dispatch implements driver.Server. It also borrows memory for the job's update from
+// the lane's bank, and fails if none is free.
 func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l := s.lanes[n]
 	update, err := l.bank.Lend()
@@ -181,7 +180,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.De
 	return p, d, s.explain(n, err)
 }
 
-// explain adds to the error of a wait for lane n why it may have no worker.
+// explain adds to err, the error of a wait for lane n, why the lane may have no worker.
 func (s *server) explain(n int, err error) error {
 	if err == nil || s.lanes[n].present() {
 		return err
@@ -214,14 +213,14 @@ func (s *server) Shutdown(ctx context.Context) error {
 		}
 		break
 	}
-	s.listener.Dismiss()                        // gRPC's own stop waits for whoever has not said a word yet
-	stop := context.AfterFunc(ctx, s.grpc.Stop) // which makes GracefulStop return
+	s.listener.Dismiss()                        // GracefulStop would wait for clients that have sent nothing yet
+	stop := context.AfterFunc(ctx, s.grpc.Stop) // makes GracefulStop return
 	s.grpc.GracefulStop()
 	stop()
 	return errors.Join(errs, <-s.serving)
 }
 
-// present returns how many workers are there that do not know of the end.
+// present returns the number of workers that have joined and not left.
 func (s *server) present() int {
 	n := 0
 	for _, l := range s.lanes {
@@ -232,7 +231,7 @@ func (s *server) present() int {
 	return n
 }
 
-// notify makes Shutdown look again.
+// notify makes Shutdown check again which workers are present.
 func (s *server) notify() {
 	select {
 	case s.changed <- struct{}{}:

@@ -8,22 +8,21 @@ import (
 	"ipcbench/phase"
 )
 
-// slots bounds how many requests are in service at once, and counts how many there
-// are. A request is in service while the server decodes, looks up or encodes for it,
-// and never while it waits for a job or, unless whole is set, for the network: so a
-// client that does not read takes nothing from the others. The answer to a unary request
-// is gRPC's to send, when its handler has returned and its slot is free.
+// slots bounds the number of requests in service at the same time, and counts requests by
+// it. A request is in service while the server decodes, looks up or encodes for it. It
+// is not while it waits for a job or, unless whole is set, for the network, so that a
+// client that does not read takes no slot from others.
 type slots struct {
-	free  chan struct{} // nil: no bound
+	free  chan struct{} // nil without a bound
 	whole bool          // a request keeps its slot until its handler returns
 
 	rec    *phase.Recorder
-	now    atomic.Int32                    // in service
-	begun  []atomic.Pointer[phase.Counter] // of requests by how many were in service, less 1; made when first needed
+	now    atomic.Int32                    // number of requests in service
+	begun  []atomic.Pointer[phase.Counter] // [n-1]: requests started as one of n in service; nil until used
 	queued *phase.Counter                  // requests that had to wait for a slot; nil without a bound
 }
 
-// newSlots returns n slots, or without a bound those of that many lanes.
+// newSlots returns n slots, or unbounded ones if n is 0, for a session with this many lanes.
 func newSlots(n int, whole bool, lanes int, rec *phase.Recorder) *slots {
 	s := &slots{whole: whole, rec: rec}
 	most := lanes + spareStreams
@@ -31,17 +30,17 @@ func newSlots(n int, whole bool, lanes int, rec *phase.Recorder) *slots {
 		most = n
 		s.free, s.queued = make(chan struct{}, n), rec.Counter(phase.Queued)
 	}
-	s.begun = make([]atomic.Pointer[phase.Counter], most+1) // with one that shows if the bound does not hold
+	s.begun = make([]atomic.Pointer[phase.Counter], most+1) // the last counter shows a violated bound
 	return s
 }
 
-// A seat is a request's use of the slots.
+// A seat is the use of the slots by one request.
 type seat struct {
 	s  *slots
-	in bool
+	in bool // the request has a slot
 }
 
-// take waits for a slot, unless the request has it. Only a wait is timed.
+// take waits for a slot, unless the request has one. A wait is timed in t.
 func (u *seat) take(ctx context.Context, t *tally) error {
 	if u.in {
 		return nil
@@ -54,14 +53,14 @@ func (u *seat) take(ctx context.Context, t *tally) error {
 	return nil
 }
 
-// rest gives the slot back while the request waits for the network.
+// rest frees the slot, unless whole is set. The request then waits for the network.
 func (u *seat) rest() {
 	if !u.s.whole {
 		u.end()
 	}
 }
 
-// end gives the slot back, if the request has it.
+// end frees the slot, if the request has one.
 func (u *seat) end() {
 	if !u.in {
 		return
@@ -88,11 +87,11 @@ func (s *slots) claim(ctx context.Context, t *tally) error {
 	case s.free <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return refuse(stalled, "no handler was free in time")
+		return refuse(stalled, "no server thread was free before the deadline")
 	}
 }
 
-// count counts a request that is one of n in service.
+// count counts a request that starts as one of n in service.
 func (s *slots) count(n int) {
 	n = min(n, len(s.begun))
 	level := &s.begun[n-1]

@@ -34,17 +34,17 @@ func inService(counts map[string]int64) (n int64, most int) {
 	return n, most
 }
 
-// TestInService: O8. A server of T threads with more collaborators, in processes of
-// their own, never works on more than T requests at once. Every request is counted, and a
-// wait for a thread is recorded just where one was counted. Whether any has to wait is for
-// the machine to say: TestHeld makes them.
+// TestInService: O8. A server of T threads never works on more than T requests at once,
+// with more collaborators in several processes. Every request is counted, and a wait for a
+// thread is recorded if and only if one was counted. Whether a request waits depends on the
+// machine; TestHeld forces it.
 func TestInService(t *testing.T) {
 	const lanes, rounds = 8, 3
 	l := layoutOf(t, slices.Repeat([]int{1 << 16}, 8)...) // 2 MiB
 	for _, c := range []struct {
 		variant string
-		threads int   // 0 is no bound
-		begun   int64 // requests in service, of one client
+		threads int   // 0 means no bound
+		begun   int64 // requests in service per client and round
 	}{
 		{"grpc-tensor:chunk=256KiB", 0, 8 + 8},
 		{"grpc-tensor:chunk=256KiB:threads=1", 1, 8 + 8},
@@ -79,13 +79,16 @@ func TestInService(t *testing.T) {
 	}
 }
 
-// TestHeld: O8, O6. As many requests as the server has threads, of clients that go no
-// further, and one more. With hold=call a stream's handler has its thread until its client
-// has read, and one that takes results until they have come: then all threads are in use, the
-// further request waits, which is recorded, and it is served when one of the others has gone;
-// a request that parks and an empty one need no thread. The answer to a unary request is sent
-// when its handler has returned, and so holds no thread, as with servers in Python that have
-// a thread for each call.
+// TestHeld: O8, O6. Stalled clients make as many requests as the server has threads, and
+// then another client makes one more.
+//
+// With hold=call, the handler of a stream keeps its thread until its client has read
+// everything, and a handler of results until all have arrived. So all threads are in use;
+// the further request waits, the wait is recorded, and it is served once a stalled client
+// leaves. Waiting for a task and an empty call need no thread.
+//
+// The answer to a unary request is sent after its handler has returned, so it holds no
+// thread. That is also so in Python servers with a thread per call.
 func TestHeld(t *testing.T) {
 	const window, threads = 64 << 10, 2
 	for _, c := range []struct {
@@ -99,7 +102,7 @@ func TestHeld(t *testing.T) {
 		{"grpc-stream:chunk=64KiB:threads=2:hold=call", pb.Federation_SendLocalTaskResults_FullMethodName, threads},
 	} {
 		t.Run(c.variant+"/"+path.Base(c.method), func(t *testing.T) {
-			r := listen(t, c.variant, layoutOf(t, 500_000, 1), threads+1) // 2 MB, of which a window's worth gets through
+			r := listen(t, c.variant, layoutOf(t, 500_000, 1), threads+1) // 2 MB, more than a window
 			ctx, cancel := context.WithCancel(waiting.Context(t))
 			defer cancel()
 			leave := r.stall(ctx, c.method, 0, window)
@@ -129,7 +132,7 @@ func TestHeld(t *testing.T) {
 			check.OK(t, call(t, cc, "GetAggregatedTensors", get), "a further request")
 			if c.held == 0 {
 				settle(0)
-				return // whether one had to wait is chance
+				return // whether the further request waited is chance
 			}
 			settle(c.held - 1)
 			cancel()
@@ -141,8 +144,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// waits makes a request that has to wait for a thread, and gives it up once the server says
-// that it waits.
+// waits makes a request that must wait for a thread, and cancels it once the server has
+// counted the wait.
 func (r *rig) waits(cc *grpc.ClientConn, request *pb.GetAggregatedTensorsRequest) {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(waiting.Context(r.T))
@@ -157,9 +160,8 @@ func (r *rig) waits(cc *grpc.ClientConn, request *pb.GetAggregatedTensorsRequest
 	check.Equal(r.T, status.Code(waiting.Receive(r.T, "its end", failed)), codes.Canceled, "a request that waited and was given up")
 }
 
-// stall gives lane a job and begins a request of it, which goes no further: its client reads
-// no more than a window of what it asked for, or sends no more than the first tensor. Leave
-// ends it.
+// stall gives lane a job and begins a request that makes no progress. Its client reads one
+// window at most, or sends only the first tensor. leave ends it.
 func (r *rig) stall(ctx context.Context, method string, lane, window int) (leave func()) {
 	r.T.Helper()
 	r.dispatch(lane, jobOf(0, 3))

@@ -17,8 +17,7 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// frames returns a connection to the server on which HTTP/2 may be spoken, frame
-// by frame.
+// frames returns a new connection to the server, ready for HTTP/2 frames.
 func (r *rig) frames() *http2.Framer {
 	r.T.Helper()
 	conn := check.Value(r.Endpoint.Dial(waiting.Context(r.T), nil))(r.T)
@@ -31,7 +30,7 @@ func (r *rig) frames() *http2.Framer {
 	return f
 }
 
-// uploads returns what starts an upload on a stream, and shows a secret.
+// uploads returns the header frame that starts an upload on a stream with a secret.
 func uploads(t *testing.T, stream uint32, secret string) http2.HeadersFrameParam {
 	t.Helper()
 	var head bytes.Buffer
@@ -40,7 +39,7 @@ func uploads(t *testing.T, stream uint32, secret string) http2.HeadersFrameParam
 		{":method", "POST"}, {":scheme", "http"}, {":path", pb.Federation_SendLocalTaskResults_FullMethodName},
 		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {secretKey, secret},
 	} {
-		check.Must(t, e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})) // in no table: each frame says it all
+		check.Must(t, e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})) // never indexed, so that each frame is complete in itself
 	}
 	return http2.HeadersFrameParam{StreamID: stream, BlockFragment: head.Bytes(), EndHeaders: true}
 }
@@ -54,15 +53,15 @@ func statusOf(h *http2.MetaHeadersFrame) string {
 	return ""
 }
 
-// TestStrangersHoldNothing: messages of whoever does not know the secret are
-// refused before they are taken. Here a hundred announce 60 MB each and send a
-// MiB of it: no memory is held, and a session goes on.
+// TestStrangersHoldNothing: messages of clients without the secret are refused before they
+// are read. Here 104 announce 60 MB each and send 1 MiB: little memory is held, and the
+// session continues.
 func TestStrangersHoldNothing(t *testing.T) {
 	const conns, streams, part = 13, 8, 1 << 20
 	r := open(t, "grpc-stream:network=tcp", twenty(t), 1)
 	r.Round(0, 2)
 	var all []*http2.Framer
-	for range conns { // what an idle connection costs is not what this is about
+	for range conns { // connects before measuring, because idle connections also need memory
 		f := r.frames()
 		check.Must(t, check.Err(f.ReadFrame()))
 		all = append(all, f)
@@ -79,7 +78,7 @@ func TestStrangersHoldNothing(t *testing.T) {
 		}
 		check.Must(t, f.WritePing(false, [8]byte{1}))
 		refusals := 0
-		for answered := false; !answered || refusals < streams; { // the answer to the ping: all was taken in
+		for answered := false; !answered || refusals < streams; { // after the answer to the ping, the server has read everything
 			frame, err := f.ReadFrame()
 			check.Must(t, err, "after", refusals, "refusals")
 			switch frame := frame.(type) {
@@ -96,8 +95,8 @@ func TestStrangersHoldNothing(t *testing.T) {
 	r.Round(1, 4)
 }
 
-// TestCountedBeforeItIsSeen: no end has received what the other has not counted as
-// sent, at no time, so a round that ends with bytes has counted them.
+// TestCountedBeforeItIsSeen: at any time, the bytes that one end has received were already
+// counted as sent by the other. So a round that ends with an arrival has counted its bytes.
 func TestCountedBeforeItIsSeen(t *testing.T) {
 	for _, name := range []string{"grpc-batch", "grpc-stream:network=tcp"} {
 		r := open(t, name, layoutOf(t, 1<<18, 1<<16), 1)
@@ -122,8 +121,8 @@ func TestCountedBeforeItIsSeen(t *testing.T) {
 	}
 }
 
-// TestRecordedBeforeCollect: what the server did for an update is on record when
-// Collect returns, since the round may end with that.
+// TestRecordedBeforeCollect: when Collect returns, the server's spans for the update are
+// recorded, because the round may end there.
 func TestRecordedBeforeCollect(t *testing.T) {
 	r := open(t, "grpc-batch", twenty(t), 1)
 	for n := range 300 {
@@ -136,8 +135,8 @@ func TestRecordedBeforeCollect(t *testing.T) {
 	}
 }
 
-// TestLaneIsTaken: a lane is one worker's, who may say again that it is there; another
-// one learns whose it is, and the worker does not notice.
+// TestLaneIsTaken: a lane belongs to one worker, which may join again. Another worker is
+// refused with the lane's name, even after the first has left.
 func TestLaneIsTaken(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
 	_, cc := r.stranger()

@@ -2,17 +2,17 @@ package batched
 
 import "ipcbench/phase"
 
-// A tally times the phases between which the loop over a model's messages goes
-// back and forth. There can be thousands of messages, so it records one sample of
-// each phase, the sum of all its laps.
+// A tally times up to three phases between which a loop over a model's messages
+// alternates. As there can be thousands of messages, it records a single sample per
+// phase, the sum of all its laps.
 type tally struct {
 	rec   *phase.Recorder
 	start int64
 	spent [3]struct {
-		phase phase.Phase // None: not used
-		first int64       // when the first lap began
+		phase phase.Phase // None if unused
+		first int64       // start of the first lap
 		laps  int
-		ns    int64
+		ns    int64 // sum of all laps
 	}
 }
 
@@ -55,14 +55,14 @@ func (l lap) end() {
 			return
 		}
 	}
-	panic("batched: a loop of more than three phases")
+	panic("batched: a tally has more than three phases")
 }
 
-// record adds the samples. They are id's.
+// record adds the samples to the recorder, as samples of id.
 func (t *tally) record(id phase.ID) {
 	for _, part := range t.spent {
 		switch {
-		case part.laps == 1: // is a span as any other
+		case part.laps == 1: // a single lap is an ordinary span
 			t.rec.Add(part.phase, id, part.first, part.first+part.ns)
 		case part.laps > 1:
 			t.rec.AddSum(part.phase, id, t.start, part.ns)

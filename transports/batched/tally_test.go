@@ -7,8 +7,8 @@ import (
 	"ipcbench/phase"
 )
 
-// TestTally: a phase of many laps gives one sample, marked as a sum; one of a
-// single lap is a span as any other.
+// TestTally: a phase of several laps is recorded as one sample marked as a sum, a phase of
+// one lap as an ordinary span.
 func TestTally(t *testing.T) {
 	rec := phase.NewRecorder(10)
 	tally := newTally(rec)

@@ -7,27 +7,26 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// errWire is the verdict on bytes that are not a protobuf message, and errGroup on
-// one with a group, which proto3 does not have.
+// errWire reports bytes that are not a protobuf message. errGroup reports a message
+// with a group, which proto3 does not have.
 var (
 	errWire  = errors.New("malformed protobuf")
-	errGroup = errors.New("a group in a proto3 message")
+	errGroup = errors.New("a proto3 message must not contain a group")
 )
 
-// A view is a range of bytes in the buffers that a message arrived in, and a
-// position in it. It is valid as long as those buffers are.
+// A view is the unread rest of a range of bytes in the buffers of a received message.
+// It is valid as long as these buffers are.
 type view struct {
 	bufs mem.BufferSlice
 	i    int // bufs[i] holds the next byte, unless n is 0
-	off  int // where in bufs[i]
+	off  int // offset of the next byte in bufs[i]
 	n    int // bytes left
 }
 
 // viewOf returns a view of everything in bufs.
 func viewOf(bufs mem.BufferSlice) view { return view{bufs: bufs, n: bufs.Len()} }
 
-// chunk returns the next bytes that lie in one piece: at least one if any is
-// left.
+// chunk returns the next bytes that are contiguous: at least one, or nil if none is left.
 func (v *view) chunk() []byte {
 	if v.n == 0 {
 		return nil
@@ -41,7 +40,7 @@ func (v *view) chunk() []byte {
 	}
 }
 
-// skip moves over n bytes, which must be there.
+// skip moves over n bytes. At least n must be left.
 func (v *view) skip(n int) {
 	for n > 0 {
 		c := min(n, len(v.chunk()))
@@ -51,7 +50,7 @@ func (v *view) skip(n int) {
 	}
 }
 
-// take returns a view of the next n bytes, which must be there, and moves over them.
+// take returns a view of the next n bytes and moves over them. At least n must be left.
 func (v *view) take(n int) view {
 	head := *v
 	head.n = n
@@ -59,7 +58,7 @@ func (v *view) take(n int) view {
 	return head
 }
 
-// copyTo copies the view to dst, as much as there is or as fits.
+// copyTo copies as much of the view as fits to dst, and returns the number of bytes.
 func (v view) copyTo(dst []byte) int {
 	n := min(v.n, len(dst))
 	for at := 0; at < n; {
@@ -80,18 +79,18 @@ func (v view) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// fieldStart is the length of the longest tag and number, or tag and length, and
-// so of the longest field without a length.
+// fieldStart bounds a tag with its number or length, and so any field that is not
+// length-delimited.
 const fieldStart = 20
 
-// A field is one of a message: all its bytes, and what it holds if it has a length.
+// A field is one field of a message.
 type field struct {
-	num   protowire.Number // 0 if it has no length
-	whole view
-	value view
+	num   protowire.Number // 0 if the field is not length-delimited
+	whole view             // all its bytes, including tag and length
+	value view             // the contents of a length-delimited field
 }
 
-// field reads the next field and moves over it. There must be a byte at least.
+// field reads the next field and moves over it. At least one byte must be left.
 func (v *view) field() (field, error) {
 	var scratch [fieldStart]byte
 	b := v.chunk()
@@ -124,7 +123,7 @@ func (v *view) field() (field, error) {
 	return f, nil
 }
 
-// eachField calls do with every field until it fails.
+// eachField calls do with every field, until do or parsing fails. It returns that error.
 func (v view) eachField(do func(field) error) error {
 	for v.n > 0 {
 		f, err := v.field()

@@ -18,8 +18,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A worker is one lane's end. It calls with call.go, fetches with fetch.go and sends
-// with send.go.
+// A worker is the worker's end of one lane. Its calls are in call.go, the download in
+// fetch.go and the upload in send.go.
 type worker struct {
 	t        *transport
 	cfg      config
@@ -31,27 +31,26 @@ type worker struct {
 	metadata metadata.MD       // of every request
 	down, up *catalog
 	frames   framePool
-	kept     *grpc.ClientConn // nil if every call has its own
+	kept     *grpc.ClientConn // nil if every call has its own connection
 	calls    methods
 
 	copied, dialled, dialTime, retries, hits *phase.Counter
 
 	model   *tensor.Package
 	update  *tensor.Package
-	takes   takes
+	takes   takes                          // of the model
 	specs   []*pb.TensorSpec               // of all tensors
 	request pb.GetAggregatedTensorsRequest // reused
 	in      incoming                       // reused
-	tally   tally                          // of the fetch or the send that goes on
+	tally   tally                          // of the current fetch or send
 
-	// What the model's memory holds. The tensors of one client of one version
-	// are local; everybody else's are not.
+	// Contents of the model's memory: local tensors are this client's of this version.
 	client  int
 	version uint64
 	local   []bool
 
-	job  driver.Job // in hand
-	task *pb.Task   // likewise
+	job  driver.Job // the current job
+	task *pb.Task   // the task message that brought it
 }
 
 func newWorker(t *transport, e *driver.Endpoint, n int, o driver.Options) *worker {
@@ -117,7 +116,8 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driv
 	return w.job, w.model, d, nil
 }
 
-// getTask waits for a task. It asks again after parkFor.
+// getTask waits for a task and stores it, or returns io.EOF when the session is over. It
+// repeats the request after parkFor.
 func (w *worker) getTask(ctx context.Context) error {
 	span := w.o.Rec.Begin(phase.Wait, phase.ID{})
 	resp := &pb.GetTasksResponse{}
@@ -138,7 +138,7 @@ func (w *worker) getTask(ctx context.Context) error {
 	}
 	task := resp.Task
 	if task == nil {
-		return refuse(wrongTask, "response without a task")
+		return refuse(wrongTask, "the response has no task")
 	}
 	w.task = task
 	w.job = driver.Job{
@@ -149,7 +149,6 @@ func (w *worker) getTask(ctx context.Context) error {
 	return nil
 }
 
-// record adds the samples of the fetch or the send.
 func (w *worker) record() { w.tally.record(w.job.ID(w.lane)) }
 
 // Reserve implements driver.Worker.
@@ -158,11 +157,11 @@ func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }
 // Submit implements driver.Worker.
 func (w *worker) Submit(ctx context.Context, _ *tensor.Package) error { return w.send(ctx) }
 
-// leaveWithin bounds the last call.
+// leaveWithin bounds the Leave call that Close makes.
 const leaveWithin = time.Second
 
-// Close implements driver.Worker. A server that cannot be reached has gone, or will
-// see the connection end.
+// Close implements driver.Worker. A server that cannot be reached is gone, or will see
+// the connection end.
 func (w *worker) Close(cause error) error {
 	if cause != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
@@ -180,6 +179,6 @@ func (w *worker) Close(cause error) error {
 
 func (w *worker) hangUp() {
 	if w.kept != nil {
-		_ = w.kept.Close() // it can only say that it was closed before
+		_ = w.kept.Close() // its only error is that it was closed before
 	}
 }

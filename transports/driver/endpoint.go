@@ -23,73 +23,74 @@ import (
 	"ipcbench/phase"
 )
 
-// An Endpoint is where the server of a session listens, and what its workers must
-// know to dial: the address and the session's secret. It listens and dials for a
-// driver: Unix sockets are the user's alone, nothing off this machine can connect
-// without a certificate, and whoever connects is a stranger until the secret was shown.
+// An Endpoint is the address of a session's server and the session's secret, which
+// workers must show. Drivers listen and dial through it. Only the same user can connect
+// to its Unix sockets. Other machines can connect only with a certificate, unless
+// Insecure is set. A peer is a stranger until it has shown the secret.
 //
-// The secret stands in no argument, log or result. Workers learn it on their control
-// channel, and whoever wants to talk to the server with a client of his own reads
-// the file [AddressFile] in the session's directory.
+// No argument, log or result contains the secret. Workers receive it on their control
+// channel. Other clients can read it from the file [AddressFile] in the session's
+// directory.
 type Endpoint struct {
-	Variant  string        // the transport with its settings, as both ends must have it
-	Patience time.Duration // for a stranger: who connects has to show the secret within it
-	Host     string        // where TCP listens: an IP address, with or without a port; empty is 127.0.0.1
-	Ports    Ports         // at which of its ports, if Host has none; zero is any
+	Variant  string        // the transport with its settings; both ends must agree on it
+	Patience time.Duration // time that a peer has to show the secret
+	Host     string        // IP address to listen at with TCP, with or without a port; empty is 127.0.0.1
+	Ports    Ports         // ports to listen at, if Host has none; zero is any
 
-	// Of a server. Off the loopback interface nothing listens without mutual TLS.
-	Insecure   bool            // unless this is set
-	Files      *identity.Files // the certificates; nil has the session make its own
-	PerProcess int             // lanes of a worker process, where certificates are one a process; 0 is 1
+	// For servers. A TCP address off the loopback interface requires tls=mutual.
+	Insecure   bool            // lifts that requirement
+	Files      *identity.Files // certificates; if nil, the session makes its own
+	PerProcess int             // lanes per worker process, because each process has one of Files; 0 is 1
 
-	dir    string // the session's private directory; empty at a worker
-	addr   string // unix:PATH or tcp:HOST:PORT, or empty if nothing listens
+	dir    string // the session's private directory; empty in a worker
+	addr   string // NETWORK:PATH or tcp:HOST:PORT; empty before Listen
 	secret string
 
 	trust     Trust
-	authority *identity.Authority // of a server whose session makes its own certificates
-	dials     *tls.Config         // of a worker; nil without TLS
-	cipher    *atomic.Uint32      // of the last connection that was dialled; 0 before
+	authority *identity.Authority // the session's own, on the server; nil if there are Files or no TLS
+	dials     *tls.Config         // a worker's TLS settings; nil without TLS
+	cipher    *atomic.Uint32      // suite of the last connection dialled with TLS; 0 before
 }
 
-// AddressFile holds, in the session's directory, the address of its server, a "#",
-// and the secret.
+// AddressFile is the name of a file in the session's directory. It contains the
+// server's address, a "#" and the secret.
 const AddressFile = "address"
 
-// strangerTime is an endpoint's patience if nobody says otherwise: a worker shows
-// the secret with its first request, as soon as it has connected.
+// strangerTime is the default Patience. Workers need less, because they send the secret
+// with the first request, as soon as they have connected.
 const strangerTime = 10 * time.Second
 
-// NewEndpoint returns the endpoint of a new session, with a secret of its own, whose
-// server may make names in dir. That is private to the user and the session's alone.
+// NewEndpoint returns the server's endpoint of a new session, with a new secret. The
+// server makes its socket and files in dir, which must be private to the user and used
+// by this session only.
 func NewEndpoint(dir string) *Endpoint {
 	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), cipher: new(atomic.Uint32)} // at least 128 bits
 }
 
-// EndpointAt returns the endpoint of a session whose server listens at addr.
+// EndpointAt returns the endpoint to dial the session whose server listens at addr.
 func EndpointAt(addr, secret string) *Endpoint {
 	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret, cipher: new(atomic.Uint32)}
 }
 
-// Addr returns where the server listens, unix:PATH or tcp:HOST:PORT; empty if it
-// does not.
+// Addr returns the server's address: unix:PATH, unixpacket:PATH or tcp:HOST:PORT, or
+// "" if it does not listen.
 func (e *Endpoint) Addr() string { return e.addr }
 
-// Secret returns what a worker shows to be let in. It says which session is meant, so
-// it is also a session's name among those of one process.
+// Secret returns the secret that a worker must show. It is unique, so it can also serve
+// as a key for the sessions of one process.
 func (e *Endpoint) Secret() string { return e.secret }
 
-// Format implements [fmt.Formatter]: no error or log holds the secret.
+// Format implements [fmt.Formatter], to keep the secret out of errors and logs.
 func (e Endpoint) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "endpoint at %q", e.addr) }
 
-// bearer is the scheme of an Authorization that shows the secret.
+// bearer is the scheme of an Authorization with the secret.
 const bearer = "Bearer "
 
-// Authorization returns the value with which a request shows the secret, in a
-// protocol that has a field for it.
+// Authorization returns the value of a request's field Authorization that shows the
+// secret, for HTTP and gRPC.
 func (e *Endpoint) Authorization() string { return bearer + e.secret }
 
-// Authorizes reports whether a request shows the secret.
+// Authorizes reports whether authorization, a value of that field, shows the secret.
 func (e *Endpoint) Authorizes(authorization string) bool {
 	secret, ok := strings.CutPrefix(authorization, bearer)
 	return ok && e.knows([]byte(secret))
@@ -99,7 +100,7 @@ func (e *Endpoint) knows(secret []byte) bool {
 	return subtle.ConstantTimeCompare(secret, []byte(e.secret)) == 1
 }
 
-// Reach returns how far a worker may be with the network that was chosen.
+// Reach returns the reach of a transport with the setting network, which s must have.
 func (s Settings) Reach() Reach {
 	if s.Get("network") == "tcp" {
 		return Network
@@ -107,11 +108,12 @@ func (s Settings) Reach() Reach {
 	return Host
 }
 
-// maxSocketPath is the longest path of a Unix socket: sun_path less its NUL.
+// maxSocketPath is the longest path of a Unix socket, in bytes: sun_path without the NUL.
 const maxSocketPath = 107
 
-// Listen opens the session's socket: unix, unixpacket, or tcp. With the setting tls,
-// what p's driver reads and writes is encrypted below it.
+// Listen opens the session's socket and writes AddressFile. network is unix, unixpacket
+// or tcp. With the setting tls, connections encrypt what the driver reads and writes. p
+// describes the driver's protocol. The caller must close the listener.
 func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Protocol) (*Listener, error) {
 	config, err := e.serverConfig(o)
 	if err != nil {
@@ -122,7 +124,7 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 	if network == "tcp" {
 		l, err = e.listenTCP(ctx)
 	} else if len(where) > maxSocketPath {
-		err = fmt.Errorf("socket %s: a path of %d bytes, and %d fit: set TMPDIR to a shorter one", where, len(where), maxSocketPath)
+		err = fmt.Errorf("socket %s: the path has %d bytes, at most %d are possible: set TMPDIR to a shorter directory", where, len(where), maxSocketPath)
 	} else {
 		l, err = new(net.ListenConfig).Listen(ctx, network, where)
 	}
@@ -132,7 +134,7 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 	if network == "tcp" {
 		where = l.Addr().String()
 	} else {
-		err = os.Chmod(where, 0o600) // besides, the directory is private
+		err = os.Chmod(where, 0o600) // in addition, the directory is private
 	}
 	listener := newListener(l, e, o, p, config)
 	addr := network + ":" + where
@@ -149,7 +151,7 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 	return listener, nil
 }
 
-// listenTCP listens at the address and one of the ports.
+// listenTCP listens at Host and its port, or else at one of Ports.
 func (e *Endpoint) listenTCP(ctx context.Context) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(e.Host)
 	if err != nil { // without a port
@@ -164,10 +166,11 @@ func (e *Endpoint) listenTCP(ctx context.Context) (net.Listener, error) {
 	return e.Ports.Listen(ctx, host)
 }
 
-// Ports are those of a range at which a server may listen. The zero value is any.
+// Ports is the range of ports, First to Last, at which a server may listen. The zero
+// value allows any port.
 type Ports struct{ First, Last uint16 }
 
-// Listen listens over TCP at host and the first of the ports that is free.
+// Listen listens with TCP at host and the first port of the range that is free.
 func (p Ports) Listen(ctx context.Context, host string) (l net.Listener, err error) {
 	for port := int(p.First); port <= int(p.Last); port++ {
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
@@ -178,8 +181,8 @@ func (p Ports) Listen(ctx context.Context, host string) (l net.Listener, err err
 	return nil, fmt.Errorf("no port of %d to %d is free: %w", p.First, p.Last, err)
 }
 
-// Dial connects to the session's server, with TLS if Join has said so, and counts the
-// bytes that cross the wire in rec.
+// Dial connects to the session's server, with TLS if Join has set it up, and counts the
+// wire bytes in rec.
 func (e *Endpoint) Dial(ctx context.Context, rec *phase.Recorder) (net.Conn, error) {
 	network, where, _ := strings.Cut(e.addr, ":")
 	switch network {
@@ -193,7 +196,7 @@ func (e *Endpoint) Dial(ctx context.Context, rec *phase.Recorder) (net.Conn, err
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("address %q: want unix:PATH or tcp:HOST:PORT", e.addr)
+		return nil, fmt.Errorf("address %q: must be unix:PATH or tcp:HOST:PORT", e.addr)
 	}
 	raw, err := dial(ctx, network, where)
 	if err != nil {
@@ -207,25 +210,24 @@ func (e *Endpoint) Dial(ctx context.Context, rec *phase.Recorder) (net.Conn, err
 	return e.encrypt(ctx, c, rec)
 }
 
-// safe reports an address that others could listen to, where not both ends show
-// certificates.
+// safe returns an error unless host is an IP address that workers can dial, and is on
+// the loopback interface or protected by mutual TLS (or Insecure is set).
 func (e *Endpoint) safe(host string) error {
 	ip, err := netip.ParseAddr(host)
 	switch {
 	case err != nil:
-		return fmt.Errorf("address %q: want an IP address", host)
+		return fmt.Errorf("address %q: must be an IP address", host)
 	case ip.IsUnspecified():
-		return fmt.Errorf("address %s is no address that workers could dial", host)
+		return fmt.Errorf("address %s: workers cannot dial an unspecified address", host)
 	case !ip.IsLoopback() && !e.trust.Mutual && !e.trust.Insecure:
-		return fmt.Errorf("address %s is not on the loopback interface: want tls=mutual", host)
+		return fmt.Errorf("address %s is not on the loopback interface: set tls=mutual", host)
 	}
 	return nil
 }
 
-// announce writes a file that its owner alone can read. Whoever finds it finds all
-// of it. One that is there already, another session's, stays what it is: that is an
-// error, which leaves nothing behind. withdraw removes the file; one that is gone
-// with its directory is no error.
+// announce writes a file that only its owner can read. The file appears complete. If a
+// file with this name exists, which belongs to another session, announce fails and
+// leaves it unchanged. withdraw removes the file; a missing file is not an error.
 func announce(path, text string) (withdraw func() error, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".*") // of mode 0600
 	if err != nil {
@@ -233,7 +235,7 @@ func announce(path, text string) (withdraw func() error, err error) {
 	}
 	_, err = f.WriteString(text + "\n")
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Link(f.Name(), path) // a rename would replace what is there
+		err = os.Link(f.Name(), path) // a rename would replace an existing file
 	}
 	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
 		return nil, err

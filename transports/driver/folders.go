@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Folders are those below which a process opens what its server names; nil is anywhere.
-// A worker that is started for a server on another host opens nothing but what the user
-// of its host has allowed.
+// Folders are the folders in which a process may open paths that its server names; nil
+// allows all paths. The user of a host sets them for workers of a server elsewhere.
 type Folders []string
 
-// Find returns the folder that dir is, or lies below, and the way from there.
+// Find returns the allowed folder that contains dir, and the path of dir relative to it.
+// It fails if dir is not absolute or in none of them.
 func (f Folders) Find(dir string) (folder, rest string, err error) {
 	i := slices.IndexFunc(f, func(folder string) bool {
 		rest, err = filepath.Rel(folder, dir)
@@ -23,12 +23,13 @@ func (f Folders) Find(dir string) (folder, rest string, err error) {
 	case i >= 0 && filepath.IsAbs(dir):
 		return f[i], rest, nil
 	case len(f) == 0:
-		return "", "", fmt.Errorf("folder %q is not allowed, and no other is: see agent --allow-dir", dir)
+		return "", "", fmt.Errorf("folder %q is not allowed, nor is any other: see agent --allow-dir", dir)
 	}
-	return "", "", fmt.Errorf("folder %q is not allowed, only what lies below %s: see agent --allow-dir", dir, strings.Join(f, ", "))
+	return "", "", fmt.Errorf("folder %q is not allowed, it must be in %s: see agent --allow-dir", dir, strings.Join(f, ", "))
 }
 
-// Open opens dir. No link leads out of what is allowed.
+// Open opens dir, or fails if it is not allowed. Symbolic links cannot lead out of an
+// allowed folder. The caller must close the root.
 func (f Folders) Open(dir string) (*os.Root, error) {
 	if f == nil {
 		return os.OpenRoot(dir)

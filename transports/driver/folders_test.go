@@ -9,7 +9,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Whatever a server names, what is opened lies below a folder that was allowed.
+// TestFolders: whichever directory a server names, Open opens it only inside an allowed
+// folder. Nil folders allow every directory.
 func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	shared, secret := filepath.Join(root, "shared"), filepath.Join(root, "secret")

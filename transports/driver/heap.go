@@ -7,18 +7,17 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Bank lends packages of one layout on the heap: made once, lent, released and
-// lent again. It is not an allocator: all packages exist from the start, so a bank's
-// memory is bounded and a loan never waits.
+// A Bank lends packages of one layout on the heap. It makes all of them at the start, so
+// its memory is bounded and Lend never waits or allocates. It is safe for concurrent use.
 type Bank struct {
 	ledger   *tensor.Ledger
-	giveBack func(*tensor.Package) // takeBack, made once: a loan allocates nothing
+	giveBack func(*tensor.Package) // takeBack as a value, made once so that Lend does not allocate
 
 	mu   sync.Mutex
-	idle []*tensor.Package // guarded by mu; its capacity is the bank's size
+	idle []*tensor.Package // guarded by mu: packages not lent; its capacity is the bank's size
 }
 
-// NewBank returns a bank of n packages. Loans are counted in ledger.
+// NewBank returns a bank of n packages of layout l. It counts lent packages in ledger.
 func NewBank(l *tensor.Layout, n int, ledger *tensor.Ledger) *Bank {
 	b := &Bank{ledger: ledger, idle: make([]*tensor.Package, n)}
 	for i := range b.idle {
@@ -28,8 +27,8 @@ func NewBank(l *tensor.Layout, n int, ledger *tensor.Ledger) *Bank {
 	return b
 }
 
-// Lend returns a package, which is out until it is released. It is an error if
-// all are.
+// Lend lends a package until it is released. It returns an error if all packages are
+// lent.
 func (b *Bank) Lend() (*tensor.Package, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,23 +49,24 @@ func (b *Bank) takeBack(p *tensor.Package) {
 }
 
 // A Pair is the two models that a server keeps. Either may be published.
+// It is safe for concurrent use.
 type Pair struct {
 	mu     sync.Mutex
 	models [2]*tensor.Package
-	beside [2]Beside // guarded by mu: of each, when it was published last
-	next   int       // guarded by mu: which of them Reserve returns
-	serial uint64    // guarded by mu: of the one that was published last
+	beside [2]Beside // guarded by mu: data of each model's last publication
+	next   int       // guarded by mu: index of the model that Reserve returns
+	serial uint64    // guarded by mu: serial number of the last publication
 }
 
-// Beside is what travels of a published model beside its tensors: copies, whose memory
-// is used again when the model is published again.
+// Beside is the data that travels with a model's tensors. Receipt and Rows are copies,
+// which stay valid until the same model is published again.
 type Beside struct {
-	Receipt []byte // a package's own belongs to its user
-	Rows    []byte // in use: see [tensor.Package.AppendRows]
-	Serial  uint64 // 1 for the first model that was published, 2 for the next
+	Receipt []byte // copied, because Package.Receipt is its user's memory
+	Rows    []byte // numbers of rows in use, as [tensor.Package.AppendRows] encodes them
+	Serial  uint64 // 1 for the first publication, 2 for the next
 }
 
-// Copy makes b what travels beside p.
+// Copy sets b to copies of p's receipt and rows, and to serial. It reuses b's memory.
 func (b *Beside) Copy(p *tensor.Package, serial uint64) {
 	b.Receipt, b.Rows, b.Serial = append(b.Receipt[:0], p.Receipt...), p.AppendRows(b.Rows[:0]), serial
 }
@@ -74,17 +74,17 @@ func (b *Beside) Copy(p *tensor.Package, serial uint64) {
 // NewPair returns two models of layout l on the heap.
 func NewPair(l *tensor.Layout) *Pair { return PairOf(tensor.AllocTouched(l), tensor.AllocTouched(l)) }
 
-// PairOf returns a pair of models that lie wherever their driver keeps them.
+// PairOf returns a pair of two models that a driver has made, in memory of its choice.
 func PairOf(a, b *tensor.Package) *Pair { return &Pair{models: [2]*tensor.Package{a, b}} }
 
-// Reserve returns the model that was published longest ago, or not yet.
+// Reserve returns the model whose publication is older, or that was never published.
 func (p *Pair) Reserve() *tensor.Package {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.models[p.next]
 }
 
-// Publish makes the model that Reserve returns a published one.
+// Publish publishes the model that Reserve returns, so that Reserve returns the other.
 func (p *Pair) Publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +93,8 @@ func (p *Pair) Publish() {
 	p.next = 1 - p.next
 }
 
-// Published returns what travels beside model, as it was published last: nothing if
-// model is nil. It panics if the model is none of the pair.
+// Published returns the data of model's last publication, or the zero Beside if model is
+// nil. It panics if model does not belong to the pair.
 func (p *Pair) Published(model *tensor.Package) Beside {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,5 +106,5 @@ func (p *Pair) Published(model *tensor.Package) Beside {
 	case p.models[1]:
 		return p.beside[1]
 	}
-	panic("driver: a job with a model of somebody else's")
+	panic("driver: a job with a model of another server")
 }

@@ -9,8 +9,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// TestBank: as many packages as it was made with are out at once, each one
-// whole, and a released one is lent again.
+// TestBank: a bank lends as many packages at once as it was made with, each with its own
+// memory, and lends a released one again.
 func TestBank(t *testing.T) {
 	var ledger tensor.Ledger
 	b := driver.NewBank(layout(t, 9999), 2, &ledger)
@@ -26,8 +26,8 @@ func TestBank(t *testing.T) {
 	check.That(t, again == first, "the released package was not lent again")
 }
 
-// TestPair: the two models take turns, and what travels beside each stays what it was
-// when it was published.
+// TestPair: the two models alternate, and the receipt and serial published with a model do
+// not change afterwards.
 func TestPair(t *testing.T) {
 	pair := driver.NewPair(layout(t, 9999))
 	if got := pair.Published(nil); len(got.Receipt) > 0 || len(got.Rows) > 0 || got.Serial != 0 {

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// A connection of a worker starts with two frames: its hello and the server's
-// answer. A hello is the session's secret, two bytes with the length of the rest, and
-// the rest as JSON; nothing of that is read before the secret is known to be right.
-// The answer is two bytes with the length of a text, which says why the worker is
-// refused, and is empty if it is not. In a socket of packets a frame is one packet.
+// A worker's connection starts with two frames: its hello and the server's answer. A
+// hello is the session's secret, the length of the rest (two bytes) and the rest as
+// JSON. The server reads past the secret only if it is right. The answer is a text,
+// after its length (two bytes): the reason for a refusal, or empty if the worker is
+// admitted. On a packet socket (unixpacket), each frame is one packet.
 const maxFrame = 4096
 
-// protocol is the version of what a hello says, and of how a driver goes on.
+// protocol is the version of the hello and of all drivers' protocols after it.
 const protocol = 1
 
-// hello is who a worker is, and what it expects to find.
+// hello identifies a worker and the session that it expects.
 type hello struct {
 	Protocol int    `json:"protocol"`
 	Variant  string `json:"variant"`
@@ -37,7 +37,7 @@ func (e *Endpoint) hello(lane int, o Options) hello {
 	return hello{protocol, e.Variant, lane, fmt.Sprintf("%016x", o.Down.Digest()), fmt.Sprintf("%016x", o.Up.Digest())}
 }
 
-// check reports what keeps a worker out.
+// check returns the reason to refuse the worker, or nil.
 func (h hello) check(want hello, lanes int) error {
 	switch {
 	case h.Protocol != want.Protocol:
@@ -52,8 +52,8 @@ func (h hello) check(want hello, lanes int) error {
 	return nil
 }
 
-// Lanes are the connections of a session's workers, one a lane, to a server whose
-// workers come through sockets and show the secret in a hello.
+// Lanes holds a server's connections to its workers, one per lane, for transports
+// whose workers connect to a socket and send the secret in a hello.
 type Lanes struct {
 	e        *Endpoint
 	o        Options
@@ -62,18 +62,19 @@ type Lanes struct {
 	greeting sync.WaitGroup // the accept loop and the hellos
 }
 
-// laneConn is a lane's connection. there is closed when conn is set.
+// laneConn is a lane's connection. Closing there announces that conn is set.
 type laneConn struct {
-	mu    sync.Mutex // held while a worker is let in
-	taken bool       // guarded by mu: a worker has or had the lane, or none is wanted
+	mu    sync.Mutex // held while a worker is admitted
+	taken bool       // guarded by mu: a worker has or had the lane, or no worker is admitted any more
 	conn  *Conn
 	there chan struct{}
 }
 
-// ListenLanes listens as [Endpoint.Listen] does and lets workers in until Dismiss.
+// ListenLanes listens like [Endpoint.Listen] and admits workers until Dismiss. The
+// caller must end it with Shutdown.
 func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
 	listener, err := e.Listen(ctx, network, o, Protocol{Refuse: func(c io.ReadWriter, reason string) {
-		_, _ = c.Write(answer(reason)) // its end of the connection says enough
+		_, _ = c.Write(answer(reason)) // if it fails, the peer sees the connection end
 	}})
 	if err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (
 	return l, nil
 }
 
-// greet gives a worker its lane, or says why not. Whoever does not know the secret
-// hears nothing.
+// greet admits a worker to its lane or sends it the reason for the refusal. A peer
+// with a wrong secret gets no reply.
 func (l *Lanes) greet(c *Conn) {
 	h, err := l.read(c)
 	if err == nil {
@@ -108,7 +109,7 @@ func (l *Lanes) greet(c *Conn) {
 		}
 		if err != nil {
 			c.Refused(err)
-			_, _ = c.Write(answer(err.Error())) // its end of the connection says enough
+			_, _ = c.Write(answer(err.Error())) // if it fails, the peer sees the connection end
 		}
 	}
 	if err != nil {
@@ -116,9 +117,10 @@ func (l *Lanes) greet(c *Conn) {
 	}
 }
 
-// read reads a hello. It is the listener that bounds how long that may take.
+// read reads a hello. Until the secret was read, the listener's patience limits the
+// time; after that, a deadline.
 func (l *Lanes) read(c *Conn) (h hello, err error) {
-	in := bufio.NewReaderSize(c, maxFrame) // one read is one packet
+	in := bufio.NewReaderSize(c, maxFrame) // large enough for a packet in one read
 	shown := make([]byte, len(l.e.secret)+2)
 	if _, err := io.ReadFull(in, shown); err != nil {
 		return h, err
@@ -133,20 +135,20 @@ func (l *Lanes) read(c *Conn) (h hello, err error) {
 	}
 	n := int(binary.BigEndian.Uint16(shown[len(l.e.secret):]))
 	if n > maxFrame-len(shown) {
-		return h, fmt.Errorf("a hello of %d bytes", n)
+		return h, fmt.Errorf("a hello of %d bytes is too long", n)
 	}
 	text := make([]byte, n)
-	_ = c.SetReadDeadline(time.Now().Add(l.e.Patience)) // a closed connection shows in the read
+	_ = c.SetReadDeadline(time.Now().Add(l.e.Patience)) // on a closed connection the read fails
 	if _, err := io.ReadFull(in, text); err != nil {
 		return h, err
 	}
 	if in.Buffered() > 0 {
-		return h, errors.New("a hello that goes on")
+		return h, errors.New("data after the hello")
 	}
 	return h, errors.Join(json.Unmarshal(text, &h), c.SetReadDeadline(time.Time{}))
 }
 
-// admit gives the lane to the worker at c and tells it.
+// admit gives the lane to the worker at c and sends it an empty answer.
 func (l *laneConn) admit(c *Conn, lane int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,8 +168,8 @@ func answer(text string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
 }
 
-// Conn waits until lane's worker has connected, and returns its connection. Whoever
-// asks for it closes it.
+// Conn waits until lane's worker was admitted, or ctx is done, and returns the
+// worker's connection. The caller must close it.
 func (l *Lanes) Conn(ctx context.Context, lane int) (*Conn, error) {
 	select {
 	case <-l.lanes[lane].there:
@@ -179,7 +181,7 @@ func (l *Lanes) Conn(ctx context.Context, lane int) (*Conn, error) {
 	return nil, l.listener.Explain(fmt.Errorf("no worker has connected: %w", context.Cause(ctx)))
 }
 
-// Connected returns the connection of lane's worker, or nil if it has none yet.
+// Connected returns the connection of lane's worker, or nil before it was admitted.
 func (l *Lanes) Connected(lane int) *Conn {
 	select {
 	case <-l.lanes[lane].there:
@@ -189,8 +191,8 @@ func (l *Lanes) Connected(lane int) *Conn {
 	}
 }
 
-// Dismiss lets nobody in any more. The connections of the lanes stay open. A second
-// call does nothing.
+// Dismiss stops listening and closes all connections except those of admitted
+// workers. A second call does nothing.
 func (l *Lanes) Dismiss() error {
 	err := l.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -210,10 +212,9 @@ func (l *Lanes) Dismiss() error {
 	return err
 }
 
-// Shutdown lets nobody in any more and calls say for every connected worker, all at the
-// same time, to announce that the session is over. It waits until each has closed its end
-// or ctx has ended, and closes all connections. It does not wait for a worker for which
-// say returns an error.
+// Shutdown calls Dismiss, then say for all connected workers concurrently, to announce
+// the end of the session. It waits until each worker has closed its end or ctx is done,
+// then closes all connections. It does not wait for workers for which say fails.
 func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error) error {
 	errs := []error{l.Dismiss()}
 	errs = append(errs, make([]error, len(l.lanes))...)
@@ -223,28 +224,28 @@ func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error)
 		if c == nil {
 			continue
 		}
-		group.Go(func() { // no worker keeps the others waiting
+		group.Go(func() { // concurrently, so that a slow worker does not delay the others
 			if say(n, c) == nil {
 				err := During(ctx, c, func() error {
 					_, err := io.Copy(io.Discard, c.Conn)
 					return err
 				})
 				if err != nil && ctx.Err() != nil {
-					errs[1+n] = fmt.Errorf("lane %d: its worker has not left: %w", n, err)
+					errs[1+n] = fmt.Errorf("lane %d: its worker has not disconnected: %w", n, err)
 				}
 			}
-			_ = c.Close() // it is over either way
+			_ = c.Close() // an error no longer matters
 		})
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
-// During calls f, which reads or writes c, and makes the end of ctx end that. The
-// error is the end of ctx, the peer's end in words, or f's. A ctx that ends as f
-// succeeds is one too: nothing can be read or written any more.
+// During runs f, which uses c, and interrupts it when ctx is done. It returns the cause
+// of ctx, an error that the peer has closed the connection, or f's error. If ctx ends
+// just as f succeeds, that is still an error, because c is no longer usable.
 func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f func() error) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // a file has no deadline and needs none
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // regular files have no deadlines and need none
 	err := f()
 	ended := !stop()
 	var number syscall.Errno
@@ -255,15 +256,15 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // and not the session's end
+		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // not io.EOF, which would mean the session's end
 	case number == syscall.ECONNRESET, number == syscall.EPIPE:
-		return fmt.Errorf("the peer has closed the connection: %w", number) // the lane says which one
+		return fmt.Errorf("the peer has closed the connection: %w", number) // errors name the lane, so the address is left out
 	}
 	return err
 }
 
-// DialLane connects lane to the session's server, shows the secret and waits to be
-// let in. Its bytes are counted.
+// DialLane connects lane's worker to the session's server, sends a hello and waits until
+// it is admitted. Its bytes are counted in o.Rec. The caller must close the connection.
 func (e *Endpoint) DialLane(ctx context.Context, lane int, o Options) (net.Conn, error) {
 	c, err := e.Dial(ctx, o.Rec)
 	if err != nil {
@@ -295,17 +296,17 @@ func (e *Endpoint) introduce(c net.Conn, h hello) error {
 	return err
 }
 
-// readAnswer reads no more than the answer: what follows is the driver's.
+// readAnswer reads the answer and no byte more, because the driver reads the rest.
 func readAnswer(c net.Conn) (string, error) {
 	b := make([]byte, maxFrame)
 	n := 0
 	for n < 2 || n < 2+int(binary.BigEndian.Uint16(b)) {
-		to := b[n:2] // of a stream
+		to := b[n:2] // the length
 		if n >= 2 {
 			to = b[n:min(len(b), 2+int(binary.BigEndian.Uint16(b)))]
 		}
 		if c.LocalAddr().Network() == "unixpacket" {
-			to = b[n:] // a packet is read as a whole
+			to = b[n:] // a packet must be read at once
 		}
 		if len(to) == 0 {
 			return "", errors.New("an answer that is too long")

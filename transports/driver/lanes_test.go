@@ -21,7 +21,7 @@ import (
 
 var networks = []string{"unix", "unixpacket", "tcp"}
 
-// lanesOf returns lanes that let workers in, what they are about, and their endpoint.
+// lanesOf returns lanes that workers can join, their endpoint and their options.
 func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driver.Lanes, *driver.Endpoint, driver.Options) {
 	t.Helper()
 	e := driver.NewEndpoint(t.TempDir())
@@ -42,7 +42,7 @@ func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 	return c
 }
 
-// joins fails unless a worker gets lane.
+// joins fails the test unless a worker can join lane.
 func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o driver.Options) {
 	t.Helper()
 	ctx := waiting.Context(t)
@@ -53,7 +53,7 @@ func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o dr
 	speaks(t, there, c)
 }
 
-// speaks fails unless what is written to one end comes out of the other.
+// speaks fails the test unless a byte written to one end arrives at the other.
 func speaks(t testing.TB, from, to net.Conn) {
 	t.Helper()
 	check.OK(t, check.Err(from.Write([]byte("x"))))
@@ -61,8 +61,9 @@ func speaks(t testing.TB, from, to net.Conn) {
 	check.That(t, n == 1 && err == nil, "%d bytes have come: %v", n, err)
 }
 
-// Whoever says something else than a hello hears nothing and is turned away at once,
-// or when his time is up if that could still become one.
+// TestNoHello: a peer that does not send a hello gets no answer. It is disconnected at
+// once, or at its time limit if a hello could still follow. A wrong hello with the secret
+// is answered with the reason.
 func TestNoHello(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestNoHello(t *testing.T) {
 				"no length":            good + "\x00",
 				"half a hello":         good + "\x00\x10{\"pro",
 				"too long a hello":     good + "\xff\xff{}",
-				"a hello that goes on": good + "\x00\x02{}more",
+				"data after the hello": good + "\x00\x02{}more",
 				"no JSON":              good + "\x00\x02xx",
 				"JSON of another kind": good + "\x00\x07[1,2,3]",
 				"a huge lane":          good + "\x00\x1f{\"lane\":99999999999999999999999}",
@@ -88,7 +89,7 @@ func TestNoHello(t *testing.T) {
 				ended(t, name, c)
 			}
 			lanes, e, o := lanesOf(t, network, time.Hour, 1) // on a busy machine 200 ms may be too little
-			c := stranger(t, e)                              // knows the secret, and hears what is wrong
+			c := stranger(t, e)                              // knows the secret, and so gets the reason
 			check.Must(t, check.Err(c.Write([]byte(e.Secret()+"\x00\x02{}"))))
 			b, err := io.ReadAll(c)
 			check.That(t, err == nil && len(b) >= 2 && strings.Contains(string(b[2:]), "protocol version 0"),
@@ -98,8 +99,8 @@ func TestNoHello(t *testing.T) {
 	}
 }
 
-// A thousand strangers at once, of whom some stay in the middle of what they say, keep
-// no worker out.
+// TestWorkersAmidStrangers: a thousand strangers, some of which stay after an incomplete
+// message, do not keep workers out.
 func TestWorkersAmidStrangers(t *testing.T) {
 	const workers = 8
 	strangers := 1000
@@ -108,7 +109,7 @@ func TestWorkersAmidStrangers(t *testing.T) {
 	}
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
-			lanes, e, o := lanesOf(t, network, time.Hour, workers) // time ends nobody here
+			lanes, e, o := lanesOf(t, network, time.Hour, workers) // no limit here
 			said := []string{"", "\xff", e.Secret()[:5], e.Secret() + "\x00", strings.Repeat("A", 100)}
 			var group sync.WaitGroup
 			ctx, over := waiting.Context(t), make(chan struct{})
@@ -119,7 +120,7 @@ func TestWorkersAmidStrangers(t *testing.T) {
 						if err != nil {
 							return // the session is over
 						}
-						_, _ = c.Write([]byte(said[i%len(said)])) // it may be closed already
+						_, _ = c.Write([]byte(said[i%len(said)])) // the server may have closed it
 						if i%7 == 0 {
 							defer c.Close()
 							continue
@@ -141,8 +142,8 @@ func TestWorkersAmidStrangers(t *testing.T) {
 	}
 }
 
-// A worker that was let in is found, also by those who ask when their time is up; and
-// whoever waits for one that does not come gets the reason.
+// TestConn: Conn returns a lane's worker even if the context has ended. If there is none,
+// it returns the reason.
 func TestConn(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 2)
 	c := check.Value(e.DialLane(t.Context(), 0, o))(t)
@@ -160,8 +161,8 @@ func TestConn(t *testing.T) {
 	}
 }
 
-// A worker that does not leave keeps nobody from hearing that the session is over, and
-// is the only one of whom it is said.
+// TestShutdown: a worker that does not leave does not keep others from learning of the end,
+// and is the only one named in the error.
 func TestShutdown(t *testing.T) {
 	var left sync.WaitGroup
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 3)
@@ -169,7 +170,7 @@ func TestShutdown(t *testing.T) {
 		c := check.Value(e.DialLane(t.Context(), lane, o))(t)
 		t.Cleanup(func() { c.Close() })
 		if lane == 0 {
-			continue // deaf
+			continue // never reads
 		}
 		left.Go(func() {
 			_, _ = c.Read(make([]byte, 1))
@@ -200,18 +201,18 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	err = lanes.Shutdown(waiting.Ending(t, time.Second), func(int, *driver.Conn) error { return nil })
-	want := "lane 1: its worker has not left: context deadline exceeded"
+	want := "lane 1: its worker has not disconnected: context deadline exceeded"
 	check.That(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }
 
-// A context that ends while the call succeeds has ended it: the deadline stays. And a
-// peer that is gone is the same error, whatever the kernel returns.
+// TestDuring: if the context ends, During returns its cause even if the call succeeds. If
+// the peer has gone, the error is always the same.
 func TestDuring(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	c := check.Value(e.DialLane(t.Context(), 0, o))(t)
 	a := check.Value(lanes.Conn(t.Context(), 0))(t)
 	defer a.Close()
-	if _, err := a.Write([]byte("x")); err != nil { // what is not read makes a close a reset
+	if _, err := a.Write([]byte("x")); err != nil { // unread data turns a close into a reset
 		t.Fatal(err)
 	}
 	c.Close()
@@ -226,32 +227,33 @@ func TestDuring(t *testing.T) {
 	check.That(t, errors.Is(err, why), "got %v, want why the context has ended", err)
 }
 
-// A server that cannot take a connection says so, and takes it when it can.
+// TestOutOfDescriptors: a server without descriptors says so in Conn's error, and accepts
+// connections once it has some.
 func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	ctx := waiting.Context(t)
 	waiting := check.Value(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(waiting)
-	before := descriptors(t, 0) // not one more, whoever in this process asks for it
+	before := descriptors(t, 0) // no further descriptor for this process
 	restore := func() { descriptors(t, before) }
 	defer restore()
 	_, path, _ := strings.Cut(e.Addr(), ":")
 	check.Must(t, unix.Connect(waiting, &unix.SockaddrUnix{Name: path}))
 	says(t, lanes, unix.EMFILE)
 	restore()
-	worker, err := e.DialLane(ctx, 0, o) // it waits behind the other one
+	worker, err := e.DialLane(ctx, 0, o) // queued after the first connection
 	check.Must(t, err)
 	defer worker.Close()
 	c := check.Value(lanes.Conn(ctx, 0))(t)
 	c.Close()
 }
 
-// A server that will never take a connection again says why nobody connects.
+// TestBrokenSocket: if a server can no longer accept connections, Conn's error says why.
 func TestBrokenSocket(t *testing.T) {
-	lanes, e, _ := lanesOf(t, "tcp", time.Hour, 1) // a Unix socket that breaks wakes nobody
+	lanes, e, _ := lanesOf(t, "tcp", time.Hour, 1) // breaking a Unix socket would not wake the server
 	broken := false
 	for fd := range 1024 {
-		at, _ := unix.Getsockname(fd) // most are no sockets
+		at, _ := unix.Getsockname(fd) // most are not sockets
 		if at, ok := at.(*unix.SockaddrInet4); ok && strings.HasSuffix(e.Addr(), fmt.Sprintf(":%d", at.Port)) {
 			broken = unix.Shutdown(fd, unix.SHUT_RDWR) == nil
 		}
@@ -260,7 +262,7 @@ func TestBrokenSocket(t *testing.T) {
 	says(t, lanes, unix.EINVAL)
 }
 
-// says waits until whoever waits for lane 0 is told why nobody connects.
+// says waits until Conn's error for lane 0 contains the reason why no worker connects.
 func says(t *testing.T, lanes *driver.Lanes, why error) {
 	t.Helper()
 	waiting.Until(t, "why nobody connects", func() bool {
@@ -270,7 +272,7 @@ func says(t *testing.T, lanes *driver.Lanes, why error) {
 	})
 }
 
-// descriptors changes how many this process may have and returns how many it was.
+// descriptors sets the limit of open files and returns the previous one.
 func descriptors(t *testing.T, n uint64) uint64 {
 	t.Helper()
 	var limit unix.Rlimit
@@ -284,7 +286,8 @@ func descriptors(t *testing.T, n uint64) uint64 {
 	return before
 }
 
-// Whatever follows the secret is refused in words, or let in, or not answered.
+// FuzzHello: whatever follows the secret, the server answers with a framed message or just
+// closes the connection. It never sends the secret.
 func FuzzHello(f *testing.F) {
 	_, e, _ := lanesOf(f, "unix", time.Hour, 1)
 	f.Add([]byte("\x00\x02{}"))
@@ -298,7 +301,7 @@ func FuzzHello(f *testing.F) {
 			err = c.CloseWrite()
 		}
 		if err != nil {
-			return // it was closed in the middle
+			return // closed during the write
 		}
 		heard, err := io.ReadAll(c)
 		check.That(t, !errors.Is(err, os.ErrDeadlineExceeded), "the connection stays")

@@ -16,32 +16,33 @@ import (
 	"ipcbench/phase"
 )
 
-// grace is how long a connection has to show the secret before others may take
-// its place: a worker does it with its first request, as soon as it has connected.
+// grace is the shortest time that a connection has to show the secret before a new one
+// may replace it. Workers need less: their first request, right after connecting, has
+// the secret.
 const grace = 250 * time.Millisecond
 
-// A Listener accepts connections, counts their bytes, and keeps strangers few:
-// those who have not yet shown the session's secret. There are 256 of them at most,
-// and 4 more a lane. For the next one the oldest is closed, but not within its
-// grace: until then the next ones wait in the kernel. So a worker gets a connection
-// however many others are made, and has the time to use it.
+// A Listener accepts connections, counts their bytes, and limits the number of
+// strangers: connections that have not shown the session's secret. There are at most
+// 256, plus 4 per lane. A new connection above the limit replaces the oldest stranger,
+// once that is at least 250 ms old; until then new connections wait in the kernel. So a
+// worker always gets a connection and the time to use it, however many others there are.
 type Listener struct {
 	net.Listener
 	e              *Endpoint
 	protocol       Protocol
 	tls            *tls.Config // nil without TLS
 	limit          int
-	withdraw       []func() error // remove the files that were made
+	withdraw       []func() error // remove the files that announce wrote
 	sent, received *phase.Counter
 	refusals       *phase.Counter
-	freed          chan struct{}         // has room for one: there is a stranger less
-	failed         atomic.Pointer[error] // of the last Accept; nil once one has succeeded
-	refused        atomic.Pointer[error] // why the last connection that was refused was
+	freed          chan struct{}         // capacity 1; signals that a stranger was admitted or has gone
+	failed         atomic.Pointer[error] // error of the last Accept; nil if it succeeded
+	refused        atomic.Pointer[error] // why the last refused connection was refused
 
 	mu        sync.Mutex
-	open      map[*Conn]bool // guarded by mu: connections; true for those that Dismiss spares
-	strangers []*Conn        // guarded by mu: those of strangers, oldest first
-	over      bool           // guarded by mu: nobody else is wanted
+	open      map[*Conn]bool // guarded by mu: open connections; true if Dismiss must not close it
+	strangers []*Conn        // guarded by mu: strangers' connections, oldest first
+	over      bool           // guarded by mu: new connections are closed at once
 }
 
 func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls.Config) *Listener {
@@ -55,7 +56,7 @@ func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls
 	}
 }
 
-// announce writes a file, which Close removes.
+// announce writes a file that Close removes. It fails if the file exists.
 func (l *Listener) announce(path, text string) error {
 	withdraw, err := announce(path, text)
 	if err == nil {
@@ -64,8 +65,8 @@ func (l *Listener) announce(path, text string) error {
 	return err
 }
 
-// Accept implements net.Listener. It waits while the machine has no room for
-// another connection.
+// Accept implements net.Listener. It waits while there are too many strangers, and
+// retries while the machine lacks the resources for another connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.makeRoom()
 	nc, err := l.Listener.Accept()
@@ -93,7 +94,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.open[c] = false
 	l.strangers = append(l.strangers, c)
 	if l.over {
-		_ = nc.Close() // its reader finds that out
+		_ = nc.Close() // its reader gets an error
 	}
 	if l.protocol.Wrap != nil {
 		return l.protocol.Wrap(c), nil
@@ -101,13 +102,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// scarce reports whether a connection was not accepted for want of something that
-// may be there again, such as descriptors.
+// scarce reports whether Accept failed for lack of a resource that may become free, such
+// as descriptors.
 func scarce(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Close implements net.Listener. Connections stay open.
+// Close stops listening and removes the files that it announced. Connections stay open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	for _, withdraw := range l.withdraw {
@@ -116,19 +117,19 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Explain adds to err, of who waits for a worker, why there may be none: what keeps
-// connections from being accepted, and why the last of those that were refused was.
+// Explain adds to err, an error of waiting for a worker, possible causes: the error of
+// the last Accept and the reason for the last refusal.
 func (l *Listener) Explain(err error) error {
 	if last := l.failed.Load(); last != nil {
 		err = fmt.Errorf("%w (%w)", err, *last)
 	}
 	if last := l.refused.Load(); last != nil {
-		err = fmt.Errorf("%w (the last connection that was refused: %.300s)", err, *last) // which may quote a stranger at length
+		err = fmt.Errorf("%w (the last refused connection: %.300s)", err, *last) // cut, because it may quote a stranger's bytes
 	}
 	return err
 }
 
-// makeRoom waits until there is room for a stranger. It takes grace at most.
+// makeRoom waits until there is room for another stranger, at most for grace.
 func (l *Listener) makeRoom() {
 	for {
 		l.mu.Lock()
@@ -148,15 +149,15 @@ func (l *Listener) makeRoom() {
 	}
 }
 
-// Count returns how many connections there are.
+// Count returns the number of open connections.
 func (l *Listener) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// Dismiss closes all connections but those that are kept, and those that come
-// later.
+// Dismiss closes all connections except those marked with Keep, and makes Accept close
+// new ones.
 func (l *Listener) Dismiss() {
 	l.mu.Lock()
 	l.over = true
@@ -168,23 +169,23 @@ func (l *Listener) Dismiss() {
 	}
 	l.mu.Unlock()
 	for _, c := range others {
-		_ = c.Conn.Close() // it is being given up, without the goodbye of TLS; its reader finds that out
+		_ = c.Conn.Close() // without the closing alert of TLS; its reader gets an error
 	}
 }
 
-// A Conn is the server's end of a connection: a stranger's until Admit. Where there is
-// TLS, the handshake is made by the first Read or Write.
+// A Conn is the server's end of a connection. Its peer is a stranger until Admit. With
+// TLS, the first Read or Write makes the handshake, unless Secure has.
 type Conn struct {
 	Counted           // the socket
-	tls     *tls.Conn // over it; nil without TLS
-	opening opening   // between them
+	tls     *tls.Conn // over opening; nil without TLS
+	opening opening   // between the socket and tls
 	shaken  sync.Once
-	state   tls.ConnectionState // as the handshake has left it
-	heard   bool                // without TLS: the peer has said something
+	state   tls.ConnectionState // set by a successful handshake
+	heard   bool                // the first Read has returned; unused with TLS
 	refusal sync.Once
 	l       *Listener
 	since   time.Time
-	timer   *time.Timer // ends a stranger's connection
+	timer   *time.Timer // evicts a stranger when its patience is over
 }
 
 // Read implements net.Conn.
@@ -193,8 +194,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 		n, err := c.Counted.Read(b)
 		if !c.heard {
 			c.heard = true
-			if n > 0 && b[0] == handshakeRecord { // which begins no protocol of ours
-				c.Refused(errors.New("it speaks TLS, and this session does not: tls=off"))
+			if n > 0 && b[0] == handshakeRecord { // none of our protocols begins with this byte
+				c.Refused(errors.New("it speaks TLS, but this session does not (tls=off)"))
 			}
 		}
 		return n, err
@@ -209,8 +210,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// broke notes that a stranger is refused because of what it said in place of the secret,
-// if it did not just leave.
+// broke records a failed TLS read as a refusal, if the peer is a stranger and has not
+// just left.
 func (c *Conn) broke(err error) {
 	c.l.mu.Lock()
 	stranger := slices.Contains(c.l.strangers, c)
@@ -231,7 +232,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.tls.Write(b)
 }
 
-// Refused notes that c is refused, and why. What comes of that is no other reason.
+// Refused records that c is refused, and why. Later calls do nothing, because their
+// errors follow from the first.
 func (c *Conn) Refused(err error) {
 	c.refusal.Do(func() {
 		c.l.refused.Store(&err)
@@ -239,8 +241,8 @@ func (c *Conn) Refused(err error) {
 	})
 }
 
-// Admit says that the peer has shown the secret, and reports whether it was a
-// stranger before. Every request that shows it may call Admit.
+// Admit records that the peer has shown the secret, and reports whether it was a stranger
+// before. It may be called for every request.
 func (c *Conn) Admit() bool {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -257,23 +259,23 @@ func (c *Conn) admit() bool {
 	c.timer.Stop()
 	select {
 	case c.l.freed <- struct{}{}:
-	default: // it knows already
+	default: // a signal is waiting already
 	}
 	return true
 }
 
-// evict closes c if it is a stranger's.
+// evict closes c if its peer is a stranger.
 func (c *Conn) evict() {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	if c.admit() {
 		c.Refused(fmt.Errorf("it has not shown the session's secret within %v", time.Since(c.since).Round(time.Millisecond)))
-		_ = c.Conn.Close() // it is being given up
+		_ = c.Conn.Close() // the connection is given up: an error does not matter
 		delete(c.l.open, c)
 	}
 }
 
-// Keep makes Dismiss spare c.
+// Keep exempts c from Dismiss.
 func (c *Conn) Keep() {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -282,19 +284,19 @@ func (c *Conn) Keep() {
 	}
 }
 
-// Close implements net.Conn. With TLS it tells the peer that this is the end, and not
-// that somebody cut the connection.
+// Close implements net.Conn. With TLS it sends a closing alert, so that the peer can
+// distinguish it from a lost connection.
 func (c *Conn) Close() error {
 	end := c.Conn.Close
 	if c.tls != nil {
-		end = c.tls.Close                                           // which says nothing before there was a handshake
+		end = c.tls.Close                                           // sends no alert before the handshake
 		cut := time.AfterFunc(grace, func() { _ = c.Conn.Close() }) // crypto/tls would wait 5 s for a peer that reads nothing
 		defer cut.Stop()
 	}
 	err := end()
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
-	c.admit() // it is nobody's any more
+	c.admit() // removes it from the strangers
 	delete(c.l.open, c)
 	return err
 }

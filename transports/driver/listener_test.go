@@ -19,13 +19,13 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A session is a listener for one lane that admits whoever writes a byte, and
-// writes it back.
+// A session is a listener of one lane. It admits a connection after its first byte, and
+// echoes bytes.
 type session struct {
 	*driver.Listener
 	at  *driver.Endpoint
 	rec *phase.Recorder
-	in  chan *driver.Conn // that were admitted
+	in  chan *driver.Conn // admitted connections
 }
 
 func open(t *testing.T, patience time.Duration) *session {
@@ -47,7 +47,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	}()
 	t.Cleanup(func() {
 		s.Dismiss()
-		_ = s.Close() // a test may have closed it
+		_ = s.Close()
 		<-over
 	})
 	return s
@@ -72,10 +72,10 @@ func (s *session) serve(c *driver.Conn) {
 	}
 }
 
-// dial returns a connection to the session on which nothing was said.
+// dial returns a connection to the session that has sent nothing.
 func (s *session) dial(t *testing.T) net.Conn { return stranger(t, s.at) }
 
-// talk shows the secret on c, and fails unless that is answered.
+// talk sends a byte on c, as a secret, and fails the test unless it comes back.
 func talk(t *testing.T, c net.Conn) {
 	t.Helper()
 	b := []byte("s")
@@ -84,7 +84,7 @@ func talk(t *testing.T, c net.Conn) {
 	check.Need(t, err == nil && string(b) == "s", "got %q, %v, want the byte back", b, err)
 }
 
-// ended fails unless the session has closed c.
+// ended fails the test unless the session has closed c.
 func ended(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -92,10 +92,10 @@ func ended(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// A thousand strangers who say nothing are few at any time, and each of them has
-// the time to show the secret, however many come after it.
+// TestStrangersAreFew: only a bounded number of silent strangers is connected at any time.
+// Each has time to show the secret, however many follow.
 func TestStrangersAreFew(t *testing.T) {
-	s := open(t, time.Hour) // time ends nobody here
+	s := open(t, time.Hour) // no limit here
 	known := s.dial(t)
 	talk(t, known)
 	first := s.dial(t)
@@ -112,7 +112,7 @@ func TestStrangersAreFew(t *testing.T) {
 			all = append(all, c)
 		}
 	}()
-	late := s.dial(t) // amid them
+	late := s.dial(t) // among the strangers
 	talk(t, late)
 	for _, c := range <-made {
 		defer c.Close()
@@ -127,8 +127,8 @@ func TestStrangersAreFew(t *testing.T) {
 	}
 }
 
-// A stranger's connection ends when its time is up, and that of whoever has shown
-// the secret does not.
+// TestStrangersAreBrief: a stranger's connection ends when its time is up. A connection
+// that has shown the secret stays.
 func TestStrangersAreBrief(t *testing.T) {
 	s := open(t, 100*time.Millisecond)
 	var known net.Conn
@@ -141,13 +141,13 @@ func TestStrangersAreBrief(t *testing.T) {
 		}
 		admitted = err == nil
 	}
-	for range 3 { // each takes as long as a stranger has
+	for range 3 { // each takes a stranger's whole time
 		ended(t, "a stranger", s.dial(t))
 	}
 	talk(t, known)
 }
 
-// Dismiss ends all but those that are kept, and those that come later.
+// TestDismiss: Dismiss closes all connections except kept ones, and refuses later ones.
 func TestDismiss(t *testing.T) {
 	s := open(t, time.Hour)
 	silent, known, kept := s.dial(t), s.dial(t), s.dial(t)
@@ -164,8 +164,9 @@ func TestDismiss(t *testing.T) {
 	check.That(t, got[phase.WireSent] == 3 && got[phase.WireReceived] == 3, "counted %v, want 3 bytes each way", got)
 }
 
-// The address of a session is its owner's alone, taken from no other session, and
-// gone with its listener.
+// TestAddress: a session's address file and socket have mode 0600, never replace an
+// existing address, and are removed with the listener. Printing an endpoint does not reveal
+// the secret.
 func TestAddress(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, driver.AddressFile)
@@ -201,10 +202,10 @@ func TestAddress(t *testing.T) {
 	check.That(t, !strings.Contains(text, e.Secret()), "an endpoint prints its secret: %s", text)
 }
 
-// TestHost: TCP listens where the endpoint says, and off this machine only where both
-// ends show certificates, or nobody is to care.
+// TestHost: with TCP, a server listens where the endpoint says. Outside the loopback
+// interface it needs tls=mutual or Insecure.
 func TestHost(t *testing.T) {
-	const off = "is not on the loopback interface: want tls=mutual"
+	const off = "is not on the loopback interface: set tls=mutual"
 	six, no := "tcp:[::1]:", ""
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		l.Close()
@@ -219,14 +220,14 @@ func TestHost(t *testing.T) {
 		{host: "[::1]", at: six, want: no},
 		{at: "tcp:127.0.0.1:"},
 		{host: "127.0.0.2", at: "tcp:127.0.0.2:"},
-		{host: "127.0.0.3:7113", at: "tcp:127.0.0.3:7113"}, // no port that the kernel would give to somebody else
-		{host: "0.0.0.0", tls: "mutual", want: "no address that workers could dial"},
-		{host: "[::]:1", tls: "mutual", want: "no address that workers could dial"},
-		{host: "localhost", want: "want an IP address"},
+		{host: "127.0.0.3:7113", at: "tcp:127.0.0.3:7113"}, // outside the range of ports that the kernel assigns
+		{host: "0.0.0.0", tls: "mutual", want: "workers cannot dial an unspecified address"},
+		{host: "[::]:1", tls: "mutual", want: "workers cannot dial an unspecified address"},
+		{host: "localhost", want: "must be an IP address"},
 		{host: "192.0.2.1", want: off},
 		{host: "192.0.2.1", tls: "on", want: off},
 		{host: "192.0.2.1:1", tls: "on", want: off},
-		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"}, // nobody's here: RFC 5737
+		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"}, // a documentation address (RFC 5737), which no machine has
 		{host: "192.0.2.1", insecure: true, want: "cannot assign requested address"},
 	} {
 		e := driver.NewEndpoint(t.TempDir())
@@ -241,14 +242,14 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// layout is what the sessions of these tests are about.
+// layout returns a layout of one U8 tensor with n elements.
 func layout(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
 	return check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}}))(t)
 }
 
-// TestHello: who shows the secret and belongs to the session gets its lane, once;
-// all others are refused, and those without the secret hear nothing.
+// TestHello: a worker with the secret and matching options gets its lane once. Others are
+// refused, without an answer if they lack the secret.
 func TestHello(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
@@ -287,7 +288,7 @@ func TestHello(t *testing.T) {
 			check.Need(t, err == nil && lanes.Connected(1) == there, "%v %v", there, err)
 			defer there.Close()
 			check.Fails(t, check.Err(worker(e.Secret()).DialLane(t.Context(), 1, o)), "lane 1 has or had a worker", "a taken lane")
-			check.OK(t, lanes.Dismiss()) // spares the lane's
+			check.OK(t, lanes.Dismiss()) // keeps the lane's connection
 			speaks(t, there, c)
 		})
 	}

@@ -1,17 +1,17 @@
 package driver
 
-// Needs are what a session takes of its machine besides memory. What is zero is no
-// more than any session takes.
+// Needs are the resources other than memory that a session needs on its machine. A
+// zero field means no more than every session needs.
 type Needs struct {
-	Dir         string // in which it keeps files
-	Bytes       int64  // that these have at most
-	Mappings    int64  // of the process that has most of them
-	Descriptors int64  // likewise, open at the same time
-	Calls       int    // that a client makes in a round, where they grow with the number of tensors
+	Dir         string // directory of its files
+	Bytes       int64  // peak size of these files
+	Mappings    int64  // memory mappings of the process with the most
+	Descriptors int64  // open descriptors of the process with the most
+	Calls       int    // calls that a client makes per round
 }
 
-// A Needy is a Transport that needs more than memory. Its Check compares these
-// numbers with what there is.
+// A Needy is a Transport that needs resources other than memory. Its Check compares
+// Needs with the machine's resources.
 type Needy interface {
 	Needs(o Options) (Needs, error)
 }

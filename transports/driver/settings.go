@@ -10,33 +10,33 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Setting is something that a user can choose about a transport. The zero
-// Kind is a choice among Values.
+// A Setting is one option of a transport that users can set. The zero Kind is a
+// choice among Values.
 type Setting struct {
 	Name    string
 	Default string
-	Values  []string // what a choice may be; empty for other kinds
+	Values  []string // allowed values of a Choice; parts of a Text's value; nil for other kinds
 	Kind    Kind
-	Min     int // of a count or a size
-	Max     int // of a count or a size
+	Min     int // smallest Count or Size
+	Max     int // largest Count or Size
 	Help    string
 
-	Canonical func(text string) (string, error) // of a text
+	Canonical func(text string) (string, error) // checks a Text and returns its canonical spelling
 }
 
-// A Kind is the kind of value that a setting takes.
+// A Kind is the type of a setting's value.
 type Kind uint8
 
-// The kinds of values.
+// The kinds of values:
 const (
 	Choice Kind = iota // one of Values
 	Count              // a whole number from Min to Max
 	Size               // bytes from Min to Max, such as 2MiB
 	Path               // a directory, or empty
-	Text               // what Canonical reads, made of Values
+	Text               // a text that Canonical accepts, made of Values
 )
 
-// OnOrOff returns how a setting that is on or off is written.
+// OnOrOff returns "on" or "off", the value of a setting that OnOff returned.
 func OnOrOff(on bool) string {
 	if on {
 		return "on"
@@ -44,7 +44,7 @@ func OnOrOff(on bool) string {
 	return "off"
 }
 
-// OnOff returns a setting that is on or off.
+// OnOff returns a setting with the values "off" and "on"; the default is on.
 func OnOff(name string, on bool, help string) Setting {
 	s := Setting{Name: name, Values: []string{"off", "on"}, Default: "off", Help: help}
 	if on {
@@ -53,7 +53,7 @@ func OnOff(name string, on bool, help string) Setting {
 	return s
 }
 
-// Domain says what values the setting takes, in words for help and errors.
+// Domain describes the allowed values, for help and errors.
 func (s Setting) Domain() string {
 	switch s.Kind {
 	case Count:
@@ -61,13 +61,13 @@ func (s Setting) Domain() string {
 	case Size:
 		return fmt.Sprintf("%s..%s", tensor.FormatBytes(s.Min), tensor.FormatBytes(s.Max))
 	case Path:
-		return "a directory, absolute and without \":\"" // which separates settings
+		return "an absolute directory without \":\"" // which separates settings
 	}
 	return strings.Join(s.Values, "|")
 }
 
-// Check returns value in its canonical spelling, or an error that says what the
-// setting takes.
+// Check returns value in its canonical spelling, or an error that names the allowed
+// values.
 func (s Setting) Check(value string) (string, error) {
 	ok := false
 	switch s.Kind {
@@ -92,19 +92,20 @@ func (s Setting) Check(value string) (string, error) {
 		ok = slices.Contains(s.Values, value)
 	}
 	if !ok {
-		return "", fmt.Errorf("%s=%s: want %s", s.Name, value, s.Domain())
+		return "", fmt.Errorf("%s=%s: must be %s", s.Name, value, s.Domain())
 	}
 	return value, nil
 }
 
-// Settings are the values of all settings of one transport, defaults included.
+// Settings maps the name of each setting of one transport to its value, defaults
+// included.
 type Settings map[string]string
 
 // On reports whether the setting is "on".
 func (s Settings) On(name string) bool { return s.Get(name) == "on" }
 
-// Get returns the value of a setting. It panics if there is none of that name:
-// settings are complete when a driver sees them, so that is a misspelling.
+// Get returns the value of a setting. It panics if no setting has that name. A driver
+// gets complete settings, so the name must be misspelt.
 func (s Settings) Get(name string) string {
 	v, ok := s[name]
 	if !ok {
@@ -113,11 +114,11 @@ func (s Settings) Get(name string) string {
 	return v
 }
 
-// Int returns the value of a count, or of a size in bytes.
+// Int returns the value of a Count, or of a Size in bytes. It panics for other kinds.
 func (s Settings) Int(name string) int {
 	n, err := tensor.ParseBytes(s.Get(name))
 	if err != nil {
-		panic("driver: setting " + name + " is no number: " + s[name]) // transports.NewVariant checked it
+		panic("driver: setting " + name + " is not a number: " + s[name]) // transports.NewVariant checked it
 	}
 	return n
 }

@@ -11,10 +11,10 @@ import (
 	"ipcbench/phase"
 )
 
-// dial connects to a socket. If several hundred workers do so at once, the queue of
-// a Unix socket may be full (net.core.somaxconn): connect(2) does not wait for room
-// as it does with TCP, it fails with EAGAIN. So dial tries again, ever more rarely,
-// until ctx ends.
+// dial connects to a socket. If several hundred workers dial at the same time, the
+// queue of a Unix socket may be full (net.core.somaxconn). Then connect(2) fails with
+// EAGAIN, because only with TCP does it wait for room. So dial retries until ctx ends,
+// after waits that grow from 1 to 50 ms.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	var full error
@@ -33,35 +33,35 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:
-		case <-ctx.Done(): // the next attempt says so
+		case <-ctx.Done(): // the next attempt returns its error
 			again.Stop()
 		}
 	}
 }
 
-// SocketBuffer is how many bytes may be on their way in a Unix socket. With it,
-// a writer runs ahead of its reader and both work at the same time, where the
-// kernel's default of 208 KiB makes them take turns; much more falls out of the
-// processor's cache. The kernel grants at most net.core.wmem_max, which the
-// result records.
+// SocketBuffer is the size of a Unix socket's send buffer, in bytes. It is large enough
+// for writer and reader to work at the same time; with the kernel's default of 208 KiB
+// they take turns. Much larger buffers do not fit into the processor's cache. The kernel
+// grants at most net.core.wmem_max, which the result records.
 const SocketBuffer = 1 << 20
 
-// enlarge gives a Unix socket its buffer, the same for every transport that sends
-// tensors through one, so that a comparison of transports does not measure tuning. Sockets of
-// TCP tune themselves. A smaller buffer costs speed only, so there is no error.
+// enlarge sets the send buffer of a Unix socket to SocketBuffer. All transports that
+// send tensors through one use this size, so that comparisons do not measure tuning.
+// The kernel tunes TCP sockets itself. A smaller buffer only costs speed, so errors are
+// ignored.
 func enlarge(c net.Conn) {
 	if u, ok := c.(*net.UnixConn); ok {
-		_ = u.SetWriteBuffer(SocketBuffer) // see above
+		_ = u.SetWriteBuffer(SocketBuffer)
 	}
 }
 
-// A Counted is a connection that counts the bytes which it moves.
+// A Counted is a connection that counts the bytes read from and written to it.
 type Counted struct {
 	net.Conn
 	sent, received *phase.Counter
 }
 
-// countBytes returns c, whose bytes are counted in rec from here on.
+// countBytes wraps c to count its bytes in rec.
 func countBytes(c net.Conn, rec *phase.Recorder) Counted {
 	return Counted{Conn: c, sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived)}
 }
@@ -73,17 +73,18 @@ func (c Counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write counts the bytes before they go: the peer may have them, and move on to the
-// next window, before the write returns.
+// Write counts bytes before it sends them, because the peer may get them, and begin the
+// next window of samples, before Write returns.
 func (c Counted) Write(b []byte) (int, error) {
 	c.sent.Add(len(b))
 	n, err := c.Conn.Write(b)
-	c.sent.Add(n - len(b)) // none, unless it failed
+	c.sent.Add(n - len(b)) // 0, unless Write failed
 	return n, err
 }
 
-// WriteBuffers writes all of b with as few system calls as there can be, and consumes
-// it. Where there is TLS, a connection is no Counted.
+// WriteBuffers writes all of b with as few system calls as possible, and consumes it. It
+// must not be used with TLS, because it writes below the encryption; connections that
+// Endpoint.Dial returns with TLS are not Counted.
 func (c Counted) WriteBuffers(b *net.Buffers) (int64, error) {
 	length := 0
 	for _, part := range *b {
@@ -91,6 +92,6 @@ func (c Counted) WriteBuffers(b *net.Buffers) (int64, error) {
 	}
 	c.sent.Add(length)
 	n, err := b.WriteTo(c.Conn)
-	c.sent.Add(int(n) - length) // none, unless it failed
+	c.sent.Add(int(n) - length) // 0, unless WriteTo failed
 	return n, err
 }

@@ -16,8 +16,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// backlog returns a Unix socket that listens with room for one connection that
-// nobody has accepted, and its path.
+// backlog returns a listening Unix socket, whose queue has room for one connection, and its
+// path.
 func backlog(t *testing.T) (fd int, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
@@ -45,8 +45,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestDialMany: workers that dial at once all connect, although the socket's
-// queue has room for one of them.
+// TestDialMany: workers that dial at once all connect, although the socket's queue has room
+// for one.
 func TestDialMany(t *testing.T) {
 	const calls = 300
 	fd, path := backlog(t)
@@ -64,7 +64,7 @@ func TestDialMany(t *testing.T) {
 		}()
 	}
 	for range calls {
-		<-started // room is made after nearly all have met a full queue
+		<-started // accepts only after nearly all have met a full queue
 	}
 	f := os.NewFile(uintptr(fd), path)
 	l := check.Value(net.FileListener(f))(t)
@@ -87,13 +87,13 @@ func TestDialMany(t *testing.T) {
 	<-done
 }
 
-// TestDialFull: a queue in which no room is made is waited for as long as the
-// context lasts, and the error says both.
+// TestDialFull: Dial waits for room in a full queue until the context ends. The error names
+// both causes.
 func TestDialFull(t *testing.T) {
 	fd, path := backlog(t)
 	defer unix.Close(fd)
 	fill(t, path)
-	// It begins with a full queue, also on a slow machine.
+	// The queue is full from the start, even on a slow machine.
 	_, err := driver.EndpointAt("unix:"+path, "").Dial(waiting.Ending(t, 500*time.Millisecond), nil)
 	check.That(t, errors.Is(err, unix.EAGAIN) && errors.Is(err, context.DeadlineExceeded),
 		"got %v, want that the queue is full and that time is up", err)

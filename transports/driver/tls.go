@@ -20,7 +20,8 @@ import (
 	"ipcbench/phase"
 )
 
-// NetworkSettings are those of every transport which moves bytes through a socket.
+// NetworkSettings returns the settings, network and tls, of every transport that moves
+// bytes through a socket.
 func NetworkSettings() []Setting {
 	return []Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
@@ -30,55 +31,55 @@ func NetworkSettings() []Setting {
 	}
 }
 
-// What the setting tls may be.
+// The values of the setting tls.
 const (
 	tlsOff    = "off"
 	tlsOn     = "on"
 	tlsMutual = "mutual"
 )
 
-// A Protocol is what a driver speaks on the connections of its [Listener].
+// A Protocol describes a driver's protocol to its [Listener].
 type Protocol struct {
-	Name string               // as TLS names it (ALPN, RFC 7301), such as h2; may be empty
-	Wrap func(*Conn) net.Conn // what Accept returns of a connection, nil is the connection; whoever closes it must close that
+	Name string               // name in TLS (ALPN, RFC 7301), such as h2; empty for none
+	Wrap func(*Conn) net.Conn // if not nil, Accept returns its result; closing that must close the Conn
 
-	// Refuse says to a client that speaks it without TLS, where there is TLS, why it is
-	// refused. c has all that the client has said so far. Nil says nothing.
+	// Refuse, if not nil, sends reason, in this protocol, to a client that does not use
+	// TLS although the session does. Reads from c start with the client's first byte.
 	Refuse func(c io.ReadWriter, reason string)
 }
 
-// Trust is what a worker process has to know of a server to dial it with TLS, and to be
-// let in. It holds no secret. The zero value stands for a server without TLS.
+// Trust is the data that a worker process needs to dial a server with TLS and be
+// admitted. It contains no secret. The zero value means a server without TLS.
 type Trust struct {
 	Authority  []byte          `json:"authority,omitempty"` // the certificate of the session's own authority, DER
-	Files      *identity.Files `json:"files,omitempty"`     // or where the certificates are
+	Files      *identity.Files `json:"files,omitempty"`     // or the files with the certificates
 	ServerName string          `json:"server_name,omitempty"`
-	Mutual     bool            `json:"mutual,omitempty"`   // workers show certificates, too
-	Insecure   bool            `json:"insecure,omitempty"` // what is not encrypted may leave this machine
+	Mutual     bool            `json:"mutual,omitempty"`   // workers show certificates as well
+	Insecure   bool            `json:"insecure,omitempty"` // unencrypted data may leave this machine
 }
 
-// Signs reports whether each worker process is to ask the server for a certificate.
+// Signs reports whether each worker process must ask the server to sign a certificate.
 func (t Trust) Signs() bool { return t.Mutual && t.Files == nil }
 
-// AuthorityFile holds, beside [AddressFile], the certificate of the session's own
-// authority, for clients that are none of ours.
+// AuthorityFile is the name of a file in the session's directory with the certificate
+// (PEM) of the session's own authority, for clients that are not ipcbench workers.
 const AuthorityFile = "ca.pem"
 
-// Name returns what the session is called where everybody may read it: 16 hexadecimal
-// digits, of a hash of its secret.
+// Name returns the session's public name: 16 hexadecimal digits, from a hash of its
+// secret.
 func (e *Endpoint) Name() string {
 	h := sha256.Sum256([]byte(e.secret))
 	return hex.EncodeToString(h[:8])
 }
 
-// Mutual reports whether workers show certificates, too.
+// Mutual reports whether workers must show certificates.
 func (e *Endpoint) Mutual() bool { return e.trust.Mutual }
 
-// Trust returns what the workers of the session have to know, once it listens.
+// Trust returns the data for the session's workers. It is complete after Listen.
 func (e *Endpoint) Trust() Trust { return e.trust }
 
-// serverConfig makes what o asks for: the session's authority, unless there are files,
-// and the server's certificate. It is nil without TLS.
+// serverConfig returns the server's TLS configuration, or nil without TLS. It makes the
+// session's authority, unless there are files, and sets e.trust.
 func (e *Endpoint) serverConfig(o Options) (*tls.Config, error) {
 	mode := o.Settings["tls"]
 	e.trust = Trust{Mutual: mode == tlsMutual, Insecure: e.Insecure}
@@ -100,8 +101,9 @@ func (e *Endpoint) serverConfig(o Options) (*tls.Config, error) {
 	return e.authority.Server(e.trust.Mutual)
 }
 
-// Sign returns a certificate for the worker process that hosts lanes, which follow each
-// other, and sent the request (PKCS #10, DER).
+// Sign signs the request (PKCS #10, DER) of a worker process that hosts lanes, which
+// must be consecutive, and returns its certificate. It fails if the session uses files
+// or no TLS.
 func (e *Endpoint) Sign(request []byte, lanes []int) ([]byte, error) {
 	if e.authority == nil || len(lanes) == 0 {
 		return nil, errors.New("this session signs no certificates")
@@ -109,9 +111,9 @@ func (e *Endpoint) Sign(request []byte, lanes []int) ([]byte, error) {
 	return e.authority.Sign(request, identity.Lanes{First: lanes[0], Last: lanes[len(lanes)-1]})
 }
 
-// Join makes e, of worker process number process, dial as t says. sign, which is called
-// if t.Signs, has the server sign a request for a certificate. The key of that
-// certificate is made here and never leaves this process.
+// Join prepares e, in worker process number process, to dial a server that t describes.
+// If t.Signs, it makes a key, which never leaves this process, and calls sign. sign must
+// send the request (PKCS #10, DER) to the server and return the certificate.
 func (e *Endpoint) Join(t Trust, process int, sign func(request []byte) ([]byte, error)) error {
 	e.trust = t
 	var w *identity.Worker
@@ -140,7 +142,7 @@ func (e *Endpoint) Join(t Trust, process int, sign func(request []byte) ([]byte,
 	return nil
 }
 
-// Worker returns the endpoint of a worker of lane in this process.
+// Worker returns an endpoint to dial e's server for lane from the server's own process.
 func (e *Endpoint) Worker(lane int) (*Endpoint, error) {
 	w := EndpointAt(e.addr, e.secret)
 	return w, w.Join(e.trust, e.processOf(lane), func(request []byte) ([]byte, error) { return e.Sign(request, []int{lane}) })
@@ -148,7 +150,7 @@ func (e *Endpoint) Worker(lane int) (*Endpoint, error) {
 
 func (e *Endpoint) processOf(lane int) int { return lane / max(1, e.PerProcess) }
 
-// Cipher returns which cipher suite the last handshake of Dial has chosen; empty before.
+// Cipher returns the cipher suite of the last TLS connection that Dial made, or "".
 func (e *Endpoint) Cipher() string {
 	if id := e.cipher.Load(); id > 0 {
 		return tls.CipherSuiteName(uint16(id))
@@ -156,7 +158,7 @@ func (e *Endpoint) Cipher() string {
 	return ""
 }
 
-// encrypt makes the client's handshake on c.
+// encrypt makes the client's TLS handshake on c, and closes c if it fails.
 func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) (net.Conn, error) {
 	start := time.Now()
 	t := tls.Client(c, e.dials)
@@ -167,7 +169,7 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 		}
 		var plain tls.RecordHeaderError
 		if errors.As(err, &plain) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-			return nil, fmt.Errorf("TLS handshake: %w: the server speaks no TLS, or has gone", err)
+			return nil, fmt.Errorf("TLS handshake: %w: the server does not speak TLS or has exited", err)
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
@@ -177,14 +179,14 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 	return t, nil
 }
 
-// Secure makes the server's handshake on c, once, if there is TLS: whoever has not called
-// it before the first Read or Write does so then. The listener bounds how long that may
-// take: the peer is a stranger meanwhile.
+// Secure makes the server's TLS handshake on c, if TLS is on. Later calls return the
+// result of the first, and the first Read or Write calls it. Its time is limited, because
+// the peer is a stranger until it has shown the secret.
 func (c *Conn) Secure() error {
 	if c.tls == nil {
 		return nil
 	}
-	err := c.tls.Handshake() // which remembers what came of it
+	err := c.tls.Handshake() // which remembers its result
 	c.shaken.Do(func() {
 		if err == nil {
 			c.state = c.tls.ConnectionState()
@@ -197,17 +199,18 @@ func (c *Conn) Secure() error {
 	return err
 }
 
-// dismiss gives a peer a moment to read why it is refused. That is on its way, unless it
-// is plain, without a byte of TLS: then it is said in its protocol. The peer may still be
-// writing, and would hear of a connection that was closed and no more.
+// dismiss ends a refused connection so that the peer can read why. TLS has sent an alert
+// already; a plain peer, which speaks no TLS, gets the reason in its own protocol. dismiss
+// then reads for up to grace, because closing while the peer writes would discard the
+// reason.
 func (c *Conn) dismiss(plain bool) {
-	_ = c.Counted.SetDeadline(time.Now().Add(grace)) // it is being given up, as all that follows
+	_ = c.Counted.SetDeadline(time.Now().Add(grace)) // errors do not matter: the connection is given up
 	rest := io.LimitReader(io.MultiReader(bytes.NewReader(c.opening.said), c.Counted), 1<<20)
 	if plain && c.l.protocol.Refuse != nil {
 		c.l.protocol.Refuse(struct {
 			io.Reader
 			io.Writer
-		}{rest, c.Counted}, "this session speaks TLS, and this connection does not")
+		}{rest, c.Counted}, "this session speaks TLS, but this connection does not")
 	}
 	if half, ok := c.Counted.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -215,8 +218,8 @@ func (c *Conn) dismiss(plain bool) {
 	}
 }
 
-// An opening is a connection below TLS that keeps what is read from it until that is
-// enough to say whether it is TLS: the head of a record.
+// An opening is a connection below TLS. It keeps the first bytes read, until the head of
+// a record shows whether the peer speaks TLS. It discards them if it does.
 type opening struct {
 	Counted
 	said []byte
@@ -235,15 +238,16 @@ func (o *opening) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A record of TLS begins with a head, and the first one with its type: RFC 8446,
-// section 5.1.
+// A TLS record begins with a head of 5 bytes, whose first byte is the record's type:
+// RFC 8446, section 5.1.
 const (
 	recordHead      = 5
 	handshakeRecord = 22
 )
 
-// Speaks reports why the peer may not speak for a lane: with mutual TLS its certificate
-// has to name it. The handshake is over, as it is once something was read.
+// Speaks returns an error if the peer may not act for lane: with mutual TLS, its
+// certificate must name the lane. It must be called after the handshake, for example
+// after a successful Read.
 func (c *Conn) Speaks(lane int) error {
 	e := c.l.e
 	if c.tls == nil || !e.trust.Mutual {
@@ -263,10 +267,11 @@ func (e *Endpoint) speaks(state tls.ConnectionState, lane int) error {
 	return err
 }
 
-// LaneName returns a lane's name where protocols name who sends something.
+// LaneName returns a lane's name for protocols in which messages name their sender.
 func LaneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
 
-// LaneOf is the inverse of LaneName, for a session with so many lanes.
+// LaneOf is the inverse of LaneName in a session with the given number of lanes. It
+// returns false for other names.
 func LaneOf(name string, lanes int) (int, bool) {
 	digits, ok := strings.CutPrefix(name, "lane-")
 	lane, err := strconv.Atoi(digits)

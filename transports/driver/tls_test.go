@@ -14,7 +14,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// encrypted returns the endpoint of a session of two lanes that lets workers in.
+// encrypted returns the endpoint and lanes of a session of two lanes, and its options.
 func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
 	t.Helper()
 	l := layout(t, 3)
@@ -27,8 +27,8 @@ func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.La
 	return e, lanes, o
 }
 
-// Workers of a session with TLS are let in, what they say arrives, and more crosses the
-// wire than they say.
+// TestTLS: workers can join a session with TLS, bytes arrive, and wire bytes include the
+// TLS records' overhead.
 func TestTLS(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		for _, mode := range []string{"off", "on", "mutual"} {
@@ -43,7 +43,8 @@ func TestTLS(t *testing.T) {
 				const size = 100_000
 				go s.Write(make([]byte, size))
 				check.Must(t, check.Err(io.ReadFull(c, make([]byte, size))))
-				// RFC 8446: a record of 16 KiB has a head of 5 bytes, its type and a tag of 16.
+				// RFC 8446: a record of up to 16 KiB has a header of 5 bytes, its type and
+				// a tag of 16.
 				want := int64(size)
 				counts := o.Rec.Counts()
 				n, took := counts[phase.Handshakes], counts[phase.HandshakeTime]
@@ -60,8 +61,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A worker that reads nothing any more holds up the end of a session with TLS no longer
-// than without.
+// TestShutdownWithTLS: a worker that has stopped reading does not delay the end longer with
+// TLS than without.
 func TestShutdownWithTLS(t *testing.T) {
 	e, lanes, o := encrypted(t, "unix", "on")
 	w := check.Value(e.Worker(0))(t)
@@ -77,8 +78,8 @@ func TestShutdownWithTLS(t *testing.T) {
 	check.OK(t, err)
 }
 
-// What a stranger says where TLS names a protocol may be 64 KiB long. The error of whoever
-// waits for a worker is not.
+// TestLongRefusal: a stranger's TLS hello may name 64 KiB of protocols, but the error that
+// quotes it stays short.
 func TestLongRefusal(t *testing.T) {
 	_, _, o := encrypted(t, "unix", "on")
 	e := driver.NewEndpoint(t.TempDir())
@@ -94,7 +95,7 @@ func TestLongRefusal(t *testing.T) {
 		for range 200 {
 			config.NextProtos = append(config.NextProtos, strings.Repeat("\x1b", 255))
 		}
-		_ = tls.Client(c, config).Handshake() // it is refused
+		_ = tls.Client(c, config).Handshake() // the server refuses it
 	}()
 	c := check.Value(l.Accept())(t)
 	defer c.Close()

@@ -15,8 +15,8 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// Whoever cannot show the session's secret is refused at every endpoint, before
-// a byte of a body is read, and changes nothing.
+// TestSecret: every endpoint refuses a request without the secret before reading its body,
+// and changes nothing.
 func TestSecret(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
@@ -32,7 +32,7 @@ func TestSecret(t *testing.T) {
 			"another scheme": strings.Replace(r.secret(), "Bearer", "Basic", 1),
 		} {
 			a := r.say(request + shown + "\r\n")
-			a.want(t, 401, "want the header field Authorization", pattern, "with", what)
+			a.want(t, 401, "the request must have the header field Authorization", pattern, "with", what)
 			check.That(t, a.Close, "%s with %s: the connection goes on", pattern, what)
 		}
 	}
@@ -43,8 +43,8 @@ func TestSecret(t *testing.T) {
 	r.Prove(0, driver.Job{})
 }
 
-// A connection that is not the worker's delivers no update, and kills no lane, even if it
-// knows the secret. What is in JSON is refused before its body is there.
+// TestOtherConnections: a connection that is not the worker's cannot deliver an update or
+// end the lane, even with the secret. A JSON update is refused before its body arrives.
 func TestOtherConnections(t *testing.T) {
 	for _, variant := range []string{"http", "http-shm"} {
 		r := open(t, variant, vectors(t, 1, 8), 1)
@@ -63,7 +63,7 @@ func TestOtherConnections(t *testing.T) {
 				want(t, code, "", variant, "JSON", fields)
 		}
 		_, err := drivertest.Dial(t.Context(), r.Variant, r.At(0), 0, r.Options)
-		check.Fails(t, err, r.Variant.Transport.Name()+": lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane has a worker")
+		check.Fails(t, err, r.Variant.Transport.Name()+": lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane already has a worker")
 		done := make(chan error, 1)
 		go func() { done <- drivertest.Turn(t.Context(), r.Workers[0].Worker, drivertest.Stock) }()
 		p, err := r.Server.Collect(t.Context(), 0)
@@ -73,8 +73,8 @@ func TestOtherConnections(t *testing.T) {
 	}
 }
 
-// Where there are more strangers than there may be, the oldest of them goes, and not a
-// worker that came before.
+// TestStrangersGoFirst: if too many strangers are connected, the oldest is disconnected,
+// but not a worker that came before.
 func TestStrangersGoFirst(t *testing.T) {
 	r := open(t, "http", vectors(t, 1, 10), 1)
 	oldest := r.conn()
@@ -89,8 +89,8 @@ func TestStrangersGoFirst(t *testing.T) {
 	r.Prove(0, driver.Job{})
 }
 
-// A server that cannot accept connections any more says so where its caller
-// waits.
+// TestAcceptFails: if a server can no longer accept connections, Collect and Dispatch say
+// so.
 func TestAcceptFails(t *testing.T) {
 	r := open(t, "http", vectors(t, 1, 10), 1)
 	r.Publish(1)
@@ -98,7 +98,7 @@ func TestAcceptFails(t *testing.T) {
 	check.Must(t, r.server.listener.Listener.Close())
 	waiting.Do(t, "collect", func() {
 		_, err := r.Server.Collect(t.Context(), 0)
-		check.Fails(t, err, "http: lane 0: collect: round 0, client 0: no connection can be accepted any more: accept")
+		check.Fails(t, err, "http: lane 0: collect: round 0, client 0: the server can no longer accept connections: accept")
 	})
-	check.Fails(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}), "can be accepted any more")
+	check.Fails(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}), "can no longer accept connections")
 }

@@ -16,9 +16,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestSenders: O4, O21. Each request says who sends it, and each endpoint refuses one
-// that does not, or for whom the certificate does not speak, before it takes a byte of
-// a body. A lane's endpoints refuse other lanes.
+// TestSenders: O4, O21. Each request must name its sender. An endpoint refuses a request
+// without one, or with one that the certificate is not for, before it reads a byte of the
+// body. A lane's endpoints refuse other lanes.
 func TestSenders(t *testing.T) {
 	r := start(t, "http:network=tcp:tls=mutual", vectors(t, 2, 100), 3)
 	config := drivertest.Certified(t, r.Endpoint, 1)
@@ -40,8 +40,8 @@ func TestSenders(t *testing.T) {
 	answers(200, "the right sender", r.requests("1")["GET /v1/stats"], "Sender: lane-1\r\n")
 }
 
-// TestCurl: A1, O21. curl is served with a certificate and the lane that it is for, over
-// either network, and refused by name without.
+// TestCurl: A1, O21. curl with a certificate is served as the certificate's lane, on either
+// network. As another lane, or without a certificate, it is refused with the reason.
 func TestCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		skip.Missing(t, "curl")
@@ -67,7 +67,7 @@ func TestCurl(t *testing.T) {
 			args := append(append([]string{"-sS", "--max-time", "10", "-H", "@-", "--cacert", ca}, reach...), c.own...)
 			cmd := exec.CommandContext(t.Context(), "curl", append(args, "https://aggregator/v1/stats")...)
 			cmd.Stdin = strings.NewReader("Authorization: " + r.Endpoint.Authorization() + "\nSender: " + c.sender + "\n")
-			out, _ := cmd.CombinedOutput() // its error says a number
+			out, _ := cmd.CombinedOutput() // its error only has the exit code
 			check.That(t, bytes.Contains(out, []byte(c.says)), "%s: %s: got %s, want %q in it", network, c.what, out, c.says)
 		}
 	}

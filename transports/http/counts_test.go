@@ -10,9 +10,9 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// Once a round is over at both ends, all of it is recorded: what a client's turn
-// costs, its request for a job included, is the same in every round, to the byte,
-// call and span.
+// TestRoundsAreRecordedWhole: when a round has ended at both ends, all of it is recorded. A
+// client's turn, including its request for a job, costs the same bytes, calls and spans in
+// every round.
 func TestRoundsAreRecordedWhole(t *testing.T) {
 	for _, variant := range []string{"http", "http:batch=1", "http:body=json", "http:conn=per-request", "http-shm", "http-shm:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 				s["samples"], w["samples"] = int64(r.Options.Rec.Len()), int64(r.Workers[0].Rec.Len())
 				return s, w
 			}
-			var costs [2]counts // of the first round that another one came before
+			var costs [2]counts // of round 1, the first that follows another round
 			for round := range 51 {
 				server, worker := recorded()
 				done := make(chan error, 1)
@@ -43,7 +43,7 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 	}
 }
 
-// since returns what was counted between two times.
+// since returns the increase of each counter since before.
 func since(before, now counts) counts {
 	cost := counts{}
 	for name, n := range now {

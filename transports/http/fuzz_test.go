@@ -16,8 +16,8 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// Whatever stands on a connection, the server survives it, answers in HTTP or
-// not at all, and serves others.
+// FuzzServer: whatever bytes a connection sends, the server survives, answers in HTTP or
+// not at all, and serves other connections.
 func FuzzServer(f *testing.F) {
 	r := open(f, "http-shm", vectors(f, 2, 100), 1)
 	r.Publish(1)
@@ -38,7 +38,7 @@ func FuzzServer(f *testing.F) {
 		c := check.Value(r.Endpoint.Dial(t.Context(), nil))(t)
 		defer c.Close()
 		waiting.Conn(t, c)
-		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have had enough
+		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have closed it
 		_ = c.(driver.Counted).Conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(c)
 		check.That(t, len(got) <= 0 || bytes.HasPrefix(got, []byte("HTTP/1.")), "answer %q", got)
@@ -49,8 +49,8 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Whatever a server answers, a worker does not crash or hang, and takes nothing
-// for the end of the session but what says so.
+// FuzzWorker: whatever a server answers, a worker does not crash or hang, and takes only an
+// explicit answer as the end of the session.
 func FuzzWorker(f *testing.F) {
 	l := vectors(f, 2, 100)
 	tb := check.Value(store.ManifestOf(l))(f)
@@ -62,7 +62,7 @@ func FuzzWorker(f *testing.F) {
 	f.Fuzz(func(t *testing.T, joined, job, tensors []byte) {
 		client, server := net.Pipe()
 		done := make(chan struct{})
-		go func() { // answers whatever is asked, and reads the questions to nowhere
+		go func() { // sends the answers without reading the requests
 			defer close(done)
 			go io.Copy(io.Discard, server)
 			for _, b := range [][]byte{joined, job, tensors} {

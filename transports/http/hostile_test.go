@@ -26,8 +26,8 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A1: requests that are wrong in themselves are refused with a status code that
-// says how, whoever sends them, and disturb nobody.
+// TestBadRequests: A1: an invalid request from any peer is refused with a status code for
+// its fault, and disturbs no other.
 func TestBadRequests(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
@@ -50,7 +50,7 @@ func TestBadRequests(t *testing.T) {
 		{"id is not ASCII", put + "%c3%a9" + one + "\n\nx", 400},
 		{"id starts with a dot", put + ".hidden" + one + "\n\nx", 400},
 		{"id is long", put + strings.Repeat("a", 129) + one + "\n\nx", 400},
-		{"path climbs up", "GET /v1/tensors/../../etc/passwd", 307}, // to /etc/passwd, which is
+		{"path climbs up", "GET /v1/tensors/../../etc/passwd", 307}, // to /etc/passwd, which the next case requests
 		{"path outside", "GET /etc/passwd", 404},
 		{"get of a bad id", "GET /v1/tensors/a%2f..%2fb", 400},
 		{"no dtype", typed + "\nTensor-Shape: 1\n\nx", 400},
@@ -107,9 +107,8 @@ func TestBadRequests(t *testing.T) {
 	r.Prove(0, driver.Job{})
 }
 
-// A worker that goes with a job in hand is the end of its lane, whether it has sent
-// nothing, half of an update, or one of another size or with other tensors, which is
-// refused; and so is one that says why it leaves. Nothing of it is collected.
+// TestLostWorkers: if a worker disconnects during a job, its lane ends, and no update is
+// collected. It may have sent nothing, half an update, a refused update, or a cause.
 func TestLostWorkers(t *testing.T) {
 	l := vectors(t, 2, 100)
 	const fields = "POST /v1/results/0\nJob-Round: 3\nJob-Client: 5\nCache-Bytes: 0\nCache-Tensors: 0\nReceipt-Bytes: 0\n"
@@ -118,18 +117,18 @@ func TestLostWorkers(t *testing.T) {
 	const lost = "round 3, client 5: the worker's connection was lost"
 	for _, c := range []struct {
 		name, request string
-		code          int    // of the answer; 0: it is not waited for
-		says, cause   string // the answer, and the lane
+		code          int    // of the answer; 0 if the test does not wait
+		says, cause   string // expected in the answer, and in the lane's error
 	}{
 		{"silent", "", 0, "", lost},
 		{"cut off", upload + fmt.Sprintf("Content-Length: %d\n\n", len(table)+200) + table + "some of it", 0, "", "unexpected EOF"},
 		{"too short", upload + "\n" + table + "x", 400, "body of ", lost + " (the last update was refused: body of "},
 		{"too long", upload + "\n" + table + data + "x", 413, "", lost + " (the last update was refused: "},
-		{"other dtype", upload + "\n" + strings.Replace(table, "u8", "i8", 1) + data, 400, "tensor 0 is", "want"},
+		{"other dtype", upload + "\n" + strings.Replace(table, "u8", "i8", 1) + data, 400, "tensor 0 is", "must be"},
 		{"other shape", upload + "\n" + strings.Replace(table, "[100]", "[101]", 1) + data, 400, "tensor 0 is", "[101]"},
 		{"malformed table", upload + "\n" + strings.Repeat("\xff", len(table)+200), 400, "table: tensor 0: malformed JSON", "malformed JSON"},
 		{"JSON without tensors", fields + "Content-Type: application/json\n\n{}", 400, "update: ", "update: "},
-		{"with a cause", "DELETE /v1/lanes/0?cause=no%20data", 204, "", "round 3, client 5: the worker says: no data"},
+		{"with a cause", "DELETE /v1/lanes/0?cause=no%20data", 204, "", "round 3, client 5: the worker reports: no data"},
 	} {
 		r := start(t, "http", l, 1)
 		r.Publish(1)
@@ -149,7 +148,8 @@ func TestLostWorkers(t *testing.T) {
 	}
 }
 
-// An update is taken once, and for the job that is out.
+// TestUploadsAreForTheJobThatIsOut: an update is accepted once, and only for the job that
+// is out.
 func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r := open(t, "http", vectors(t, 2, 100), 1)
 	r.Publish(1)
@@ -178,21 +178,22 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r.Prove(0, driver.Job{Round: 4})
 }
 
-// Peers that are slow in the middle of something are given up.
+// TestSlowPeers: the server disconnects a peer that is slow in the middle of a request or
+// an answer.
 func TestSlowPeers(t *testing.T) {
 	v := parse(t, "http")
-	v.Transport = transport{name: "http", patience: exchange.Patience(100 * time.Millisecond)} // nobody here has to keep to it
+	v.Transport = transport{name: "http", patience: exchange.Patience(100 * time.Millisecond)} // no peer in this test is meant to be fast enough
 	r := startOf(t, v, vectors(t, 1, 3<<20), 1)
 	r.Publish(1)
 	for what, request := range map[string]string{
-		"head":   "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/ping HTTP/1.1\r\nHost: ", // who shows no secret is a stranger
+		"head":   "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/ping HTTP/1.1\r\nHost: ", // a request without the secret would be a stranger's
 		"body":   "PUT /v1/tensors/a\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf",
 		"batch":  "POST /v1/batch\nContent-Length: 8\n\nhalf",
-		"reader": "GET /v1/tensors/" + r.model() + ".0", // of more than sockets hold
+		"reader": "GET /v1/tensors/" + r.model() + ".0", // larger than the socket buffers
 	} {
 		c := r.conn()
 		fmt.Fprint(c, r.admitted(request))
-		// A byte of an answer, or the end: the server has accepted the connection.
+		// A byte, or the end, shows that the server has accepted the connection.
 		_, err := c.Read(make([]byte, 1))
 		check.That(t, !errors.Is(err, os.ErrDeadlineExceeded), "%s: neither an answer nor the end", what)
 		waiting.Until(t, "end of the slow "+what, func() bool { return r.server.listener.Count() == 0 })
@@ -201,13 +202,12 @@ func TestSlowPeers(t *testing.T) {
 	check.Equal(t, r.server.store.Stats().Bytes, 0, "bytes of the store's room are lost:")
 }
 
-// A worker waits for a job, and trains, for as long as it likes: that is not the middle of
-// something.
+// TestPatientWorkers: a worker may wait for a job, and train, without a time limit.
 func TestPatientWorkers(t *testing.T) {
 	l, all := lies(t)
 	r := open(t, "http", l, 1)
 	w := r.worker(0)
-	w.client.Close() // it gets another server
+	w.client.Close()
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		w.client = exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, defaultPatience, nil)
@@ -219,7 +219,7 @@ func TestPatientWorkers(t *testing.T) {
 			for n, a := range append(all[0].answers()[1:], "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n") {
 				q, err := http.ReadRequest(in)
 				if err != nil {
-					return // the worker has given up
+					return
 				}
 				_, _ = io.Copy(io.Discard, q.Body)
 				if n == 0 {
@@ -236,8 +236,8 @@ func TestPatientWorkers(t *testing.T) {
 	})
 }
 
-// fakeServer answers each request on its only connection with the next of
-// answers, and then closes it, or keeps silent if the last one ends so.
+// fakeServer answers each request on its only connection with the next of answers. Then it
+// closes the connection, or stays silent if the last answer ends with silence.
 func fakeServer(t *testing.T, answers []string) (addr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -274,11 +274,11 @@ func fakeServer(t *testing.T, answers []string) (addr string) {
 
 const silence = "silence"
 
-// A lie is what a server answers last, after honest answers to join and jobs, and what
-// workers say of it, in Go and in Python.
+// A lie is a wrong answer, sent after honest answers to join and jobs, with the expected
+// errors of workers in Go and in Python.
 type lie struct {
 	name           string
-	honest         int // answers before
+	honest         int // number of honest answers before it
 	last           string
 	inGo, inPython string
 }
@@ -291,7 +291,7 @@ var honest = []string{answer("", "{}"), answer("", `{"round":1,"client":2,"weigh
 
 func (l lie) answers() []string { return append(honest[:l.honest:l.honest], l.last) }
 
-// lies are those of a server whose model has two tensors.
+// lies returns a layout of two tensors and lies about such a model.
 func lies(t *testing.T) (*tensor.Layout, []lie) {
 	t.Helper()
 	l := vectors(t, 2, 100)
@@ -307,9 +307,9 @@ func lies(t *testing.T) (*tensor.Layout, []lie) {
 		{"good", 2, batch(2, len(table), table+data), "", "POST /v1/results/0: the server has closed the connection"},
 		{"ends at once", 0, "", "/v1/lanes/0", "POST /v1/lanes/0: "},
 		{"no HTTP", 0, "220 smtp.example.org\r\n", "malformed HTTP", "POST /v1/lanes/0: the server has closed the connection"},
-		{"silent", 0, silence, "timeout", "POST /v1/lanes/0: the server has not gone on for 1 s"},
+		{"silent", 0, silence, "timeout", "POST /v1/lanes/0: the server has made no progress for 1 s"},
 		{"refuses", 0, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno", "503", "503 Service Unavailable"},
-		{"join is no JSON", 0, answer("", "x"), "malformed JSON", "join: b'x' is no JSON"},
+		{"join is no JSON", 0, answer("", "x"), "malformed JSON", "join: b'x' is not a JSON dict"},
 		{"ends before the job", 1, "", "/v1/jobs/0", "GET /v1/jobs/0: the server has closed the connection"},
 		{"half a job", 1, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "unexpected EOF", "GET /v1/jobs/0: the server has closed the connection"},
 		{"half a head", 1, "HTTP/1.1 200 OK\r\nContent-", "malformed", "GET /v1/jobs/0: the server has closed the connection"},
@@ -320,28 +320,28 @@ func lies(t *testing.T) (*tensor.Layout, []lie) {
 		{"continue", 1, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n", "100", "100 Continue"},
 		{"malformed job", 1, answer("", `{"round":"x"}`), "malformed JSON", "the answer to a request for a job"},
 		{"job and more", 1, answer("", `{"model":"m"}`) + "x\r\n", "malformed HTTP", "KeyError('round')"},
-		{"model is a path", 1, answer("", `{"model":"../m"}`), "letters, digits", "a model called '../m'"},
-		{"model has a line break", 1, answer("", `{"model":"m\n"}`), "letters, digits", "a model called"},
-		{"no handle", 1, answer("", `{"model":"m-1","round":1,"client":2,"weight":1,"runs":[{"first":0,"count":2,"handle":"ab"}]}`), "want 56 hexadecimal digits", "handle 'ab': want 56 hexadecimal digits"},
-		{"another handle", 1, shared(slab.Handle{Offset: 64, Length: 99, Generation: 1}), "tensor 0", "tensor 0 (layer0.weight): a handle to 99 bytes, want 100"},
+		{"model is a path", 1, answer("", `{"model":"../m"}`), "letters, digits", "invalid model name '../m'"},
+		{"model has a line break", 1, answer("", `{"model":"m\n"}`), "letters, digits", "invalid model name"},
+		{"no handle", 1, answer("", `{"model":"m-1","round":1,"client":2,"weight":1,"runs":[{"first":0,"count":2,"handle":"ab"}]}`), "must be 56 hexadecimal digits", "handle 'ab': must be 56 hexadecimal digits"},
+		{"another handle", 1, shared(slab.Handle{Offset: 64, Length: 99, Generation: 1}), "tensor 0", "tensor 0 (layer0.weight): a handle to 99 bytes, must be 100"},
 		{"handle of nothing", 1, shared(slab.Handle{Offset: 64, Length: 100}), "tensor 0", "tensor 0 (layer0.weight): a handle"},
 		{"unknown tensors", 2, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1), "gone", "400 Bad Request: gone: 1 of the tensors"},
-		{"no tensors", 2, answer("", ""), "another number of tensors", "has None tensors, want 2"},
-		{"one tensor", 2, batch(1, len(table)/2, table[:len(table)/2]+data[:100]), "another number of tensors", "has 1 tensors, want 2"},
+		{"no tensors", 2, answer("", ""), "wrong number of tensors", "has None tensors, must be 2"},
+		{"one tensor", 2, batch(1, len(table)/2, table[:len(table)/2]+data[:100]), "wrong number of tensors", "has 1 tensors, must be 2"},
 		{"other dtype", 2, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data), "i8", "tensor 0 (layer0.weight) is {'dtype': 'i8'"},
-		{"short table", 2, batch(2, len(table)/2, table[:len(table)/2]+data), "table: tensor 1", "a table of 1 tensors, want 2"},
-		{"long table", 2, batch(2, 2*len(table), table+table+data), "goes on", "a table of 4 tensors, want 2"},
+		{"short table", 2, batch(2, len(table)/2, table[:len(table)/2]+data), "table: tensor 1", "a table of 1 tensors, must be 2"},
+		{"long table", 2, batch(2, 2*len(table), table+table+data), "continues after", "a table of 4 tensors, must be 2"},
 		{"table beyond the body", 2, batch(2, 5000, table+data), "Table-Bytes", "with a table of '5000'"},
 		{"negative table", 2, batch(2, -1, table+data), "Table-Bytes", "with a table of '-1'"},
-		{"a byte less", 2, batch(2, len(table), table+data[1:]), "tensors of 199 bytes", "bytes with a table of"},
-		{"a byte more", 2, batch(2, len(table), table+data+"d"), "tensors of 201 bytes", "bytes with a table of"},
+		{"a byte less", 2, batch(2, len(table), table+data[1:]), "tensors have 199 bytes", "bytes with a table of"},
+		{"a byte more", 2, batch(2, len(table), table+data+"d"), "tensors have 201 bytes", "bytes with a table of"},
 		{"half the tensors", 2, half, "unexpected EOF", "POST /v1/batch: the server has closed the connection"},
-		{"silent in the tensors", 2, half + silence, "timeout", "POST /v1/batch: the server has not gone on for 1 s"},
+		{"silent in the tensors", 2, half + silence, "timeout", "POST /v1/batch: the server has made no progress for 1 s"},
 	}
 }
 
-// patience is that of who listens to l. Who is not silent is not to be given up, however
-// slow the machine is; and a second is longer than a busy one keeps an honest answer back.
+// patience returns a worker's time limit. With a silent server it is 1 s, enough for honest
+// answers on a busy machine; otherwise it is the limit of tests.
 func (l lie) patience() time.Duration {
 	if strings.HasSuffix(l.last, silence) {
 		return time.Second
@@ -349,9 +349,8 @@ func (l lie) patience() time.Duration {
 	return waiting.Limit
 }
 
-// A server that lies, is silent or ends in the middle is an error for the worker
-// that says what was wrong, and never a hang, wrong bytes, or the end of the
-// session.
+// TestLyingServers: if a server sends a wrong answer, is silent or disconnects, the
+// worker's error says so. It does not hang, accept wrong bytes, or end as after a shutdown.
 func TestLyingServers(t *testing.T) {
 	l, all := lies(t)
 	for _, c := range all {

@@ -18,8 +18,8 @@ import (
 // New returns the transport "http": tensors as HTTP bodies.
 func New() driver.Transport { return transport{name: "http", patience: defaultPatience} }
 
-// Local returns the transport "http-shm": tensors in shared memory where the peer
-// is local, as HTTP bodies where it is not.
+// Local returns the transport "http-shm": tensors are in shared memory for workers that
+// are local, and travel as HTTP bodies to and from the others.
 func Local() driver.Transport {
 	return transport{name: "http-shm", local: true, patience: defaultPatience}
 }
@@ -58,22 +58,23 @@ func (t transport) Settings() []driver.Setting {
 		driver.OnOff("drain", false, "workers empty their caches for every new model, as after POST /v1/drain; needs cache=on"))
 }
 
-// defaultPatience bounds every wait for a peer that is in the middle of something.
+// defaultPatience bounds every wait for a peer that is in the middle of a message.
 const defaultPatience = exchange.Patience(30 * time.Second)
 
-// maxReceipt is how many bytes a receipt, or a client's configuration, may have.
+// maxReceipt is the largest size of a receipt or of a client's configuration, in bytes.
 const maxReceipt = 64 << 20
 
-// checkReceipt bounds a receipt, or a client's configuration.
+// checkReceipt bounds b, a receipt or a client's configuration; what names it in the
+// error.
 func checkReceipt(what string, b []byte) error {
 	if len(b) > maxReceipt {
-		return fmt.Errorf("%s of %d bytes, want %d at most", what, len(b), maxReceipt)
+		return fmt.Errorf("%s of %d bytes, must be at most %d", what, len(b), maxReceipt)
 	}
 	return nil
 }
 
-// fellBack counts tensors that travel as bodies although the transport is named for
-// shared memory. A reason that a peer made up is that it is remote.
+// fellBack counts n tensors that travel as bodies in http-shm, by reason. Unknown
+// reasons come from peers and count as store.Remote.
 func (c config) fellBack(rec *phase.Recorder, reason string, n int) {
 	if !c.local || n == 0 {
 		return
@@ -86,23 +87,24 @@ func (c config) fellBack(rec *phase.Recorder, reason string, n int) {
 	rec.Counter(phase.Fallback + reason).Add(n)
 }
 
-// A config is what the settings of a session say.
+// A config holds a session's settings.
 type config struct {
 	network   string
-	batch     int // tensors a request, 0 is all
+	batch     int // tensors per request; 0 means all
 	json      bool
-	fresh     bool // a connection for every request
-	cacheSize int  // bytes, 0 is no cache
-	drain     bool // caches are emptied for every model
-	local     bool // the transport is the one with shared memory
-	shm       bool // and that is on
-	pool      int  // bytes of each slab, 0 is what is needed
-	missing   int  // percent of a model's tensors that the slab does not get
-	clone     bool // what lies in a slab is copied out of it before it is read
+	fresh     bool // a new connection for every request
+	cacheSize int  // bytes; 0 means no cache
+	drain     bool // every new model empties the caches
+	local     bool // the transport is http-shm
+	shm       bool // shared memory is used; false unless local
+	pool      int  // bytes of each slab; 0 means as many as needed
+	missing   int  // percentage of a model's tensors that are kept out of the slab
+	clone     bool // both ends copy tensors out of slabs before they read them
 	patience  exchange.Patience
 }
 
-// Traits of http-shm are those of http: whoever shares no memory gets bodies.
+// Traits returns the same for both transports, because a worker without shared memory
+// gets bodies.
 func (t transport) Traits(s driver.Settings) driver.Traits {
 	return driver.Traits{Reach: s.Reach(), Calls: true}
 }
@@ -121,21 +123,21 @@ func (t transport) config(o driver.Options) config {
 	return c
 }
 
-// check refuses settings that mean nothing together.
+// check rejects combinations of settings that make no sense.
 func (c config) check() error {
 	switch {
 	case c.drain && c.cacheSize == 0:
-		return errors.New("drain=on needs cache=on: without caches there is nothing to empty")
+		return errors.New("drain=on needs cache=on: there are no caches to empty")
 	case c.missing > 0 && (!c.shm || c.pool > 0):
-		return fmt.Errorf("missing=%d needs shm=on and pool=0B: no tensor may be missing for another reason", c.missing)
+		return fmt.Errorf("missing=%d needs shm=on and pool=0B: a tensor may be missing for no other reason", c.missing)
 	case c.clone && !c.shm:
-		return errors.New("copy=out needs shm=on: without slabs there is nothing to copy out of")
+		return errors.New("copy=out needs shm=on: there are no slabs to copy out of")
 	}
 	return nil
 }
 
-// misses reports whether tensor i of a model is one of those that the slab does not get.
-// They lie apart.
+// misses reports whether tensor i of a model is kept out of the slab. Such tensors are
+// spread evenly over the model.
 func (c config) misses(i int) bool { return (i+1)*c.missing/100 > i*c.missing/100 }
 
 func (t transport) Check(o driver.Options) error {
@@ -149,7 +151,8 @@ func (t transport) Check(o driver.Options) error {
 	return err
 }
 
-// checkRoom reports whether the slabs fit into this machine's shared memory.
+// checkRoom returns an error if the slabs do not fit into this machine's memory or its
+// tmpfs.
 func (t transport) checkRoom(o driver.Options) error {
 	needs, err := t.Needs(o)
 	if err != nil || needs.Dir == "" {
@@ -157,20 +160,21 @@ func (t transport) checkRoom(o driver.Options) error {
 	}
 	need := needs.Bytes
 	if have, limit := machine.MemoryLimit(); need > have {
-		return fmt.Errorf("slabs need %d bytes of memory, %s leaves %d", need, limit, have)
+		return fmt.Errorf("slabs need %d bytes of memory, but %s leaves %d", need, limit, have)
 	}
 	have, err := machine.Room(scratch.SharedMemory)
 	if err != nil {
-		return fmt.Errorf("slabs are files: %w: mount a tmpfs there that can be written to, or set shm=off", err)
+		return fmt.Errorf("slabs are files: %w: mount a writable tmpfs there, or set shm=off", err)
 	}
 	if need > have {
-		return fmt.Errorf("slabs need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or set shm=off",
+		return fmt.Errorf("slabs need %d bytes in %s, but %d are available: make it larger (docker run --shm-size=%dm), or set shm=off",
 			need, scratch.SharedMemory, have, need>>20+1)
 	}
 	return nil
 }
 
-// Needs are those of the slabs, and the calls: for a job, for tensors, with results.
+// Needs returns the directory and size of the slabs, or the calls per client: for a job,
+// for tensors, with the update.
 func (t transport) Needs(o driver.Options) (driver.Needs, error) {
 	c := t.config(o)
 	if !c.shm {
@@ -187,17 +191,17 @@ func (t transport) Needs(o driver.Options) (driver.Needs, error) {
 	return driver.Needs{Dir: scratch.SharedMemory, Bytes: size.total(o.Lanes)}, nil
 }
 
-// Footprint counts two models and the updates of all lanes at the server, and a
-// model and an update at each worker, unless they share them. JSON is in memory
-// as a whole, at both ends of a lane, as text and decoded.
+// Footprint counts two models and all lanes' updates at the server, and a model and an
+// update at each worker unless shared memory serves both. With body=json, each lane also
+// has three copies at each end, as text and decoded.
 func (t transport) Footprint(o driver.Options) int64 {
 	c := t.config(o)
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
-	kept := int64(0) // besides slabs
+	kept := int64(0) // memory apart from slabs
 	if c.clone {
 		kept = slab.CloneBytes(o)
 	}
-	if c.missing > 0 { // both ends have room for all tensors of a model
+	if c.missing > 0 { // both ends have heap memory for a whole model
 		kept += 2*down + lanes*down
 	}
 	if c.shm && c.pool == 0 {

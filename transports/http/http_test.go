@@ -21,8 +21,7 @@ func TestHTTP(t *testing.T) { drivertest.Run(t, New) }
 
 func TestHTTPShm(t *testing.T) { drivertest.RunSibling(t, Local) }
 
-// A preset is a transport with other defaults, for the suite that runs with
-// defaults.
+// A preset is a transport with other defaults, because the suite runs with defaults.
 type preset struct {
 	transport
 	name     string
@@ -52,7 +51,7 @@ func presets() []driver.Transport {
 	}
 }
 
-// The whole suite for what is not the default takes its time.
+// TestPresets: the suite passes with settings other than the defaults. That takes long.
 func TestPresets(t *testing.T) {
 	skip.Long(t)
 	for _, p := range presets() {
@@ -60,9 +59,9 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// A12, A32, O25: every setting carries every type and shape, and of a tensor whose length
-// varies the rows in use, either way, be they none, all, more or fewer than before. Every
-// tensor is counted once, and every byte at both ends.
+// TestVariants: A12, A32, O25: with every setting, tensors of every type and shape travel
+// both ways. If a tensor's length varies, its used rows arrive, whether none, all, more or
+// fewer than before. Every tensor is counted once, and every byte at both ends.
 func TestVariants(t *testing.T) {
 	specs := []tensor.Spec{
 		{Name: "tokens", DType: tensor.I32, Shape: []int{1000, 30}, Var: true},
@@ -112,7 +111,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// In a steady round nothing is allocated that grows with the model.
+// TestAllocations: in a steady round no allocation grows with the model.
 func TestAllocations(t *testing.T) {
 	for _, variant := range []string{"http", "http-shm"} {
 		cost := func(tensors, size int) float64 {
@@ -122,15 +121,15 @@ func TestAllocations(t *testing.T) {
 				r.Prove(0, driver.Job{Round: 1})
 			})
 		}
-		// What grew would grow by 500. Pools that the collector empties, and under the
-		// race detector lose things on purpose, take some dozens.
+		// A growing cost would add 500. Pools add some dozens, because the garbage
+		// collector empties them and the race detector drops items on purpose.
 		small, large, many := cost(1, 100), cost(1, 4<<20), cost(500, 100)
 		check.That(t, max(large, many) <= small+100, "%s: %v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones",
 			variant, small, large, many)
 	}
 }
 
-// Settings that mean nothing together are refused by name.
+// TestSettingsTogether: settings that cannot be combined are refused by name.
 func TestSettingsTogether(t *testing.T) {
 	for variant, want := range map[string]string{
 		"http:drain=on":                "drain=on needs cache=on",
@@ -150,7 +149,7 @@ func TestSettingsTogether(t *testing.T) {
 	}
 }
 
-// The floor of this transport: an empty exchange.
+// BenchmarkPing measures an empty exchange, the floor of this transport.
 func BenchmarkPing(b *testing.B) {
 	r := open(b, "http", vectors(b, 1, 1), 1)
 	for b.Loop() {

@@ -13,8 +13,8 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A lane is the server's end of one worker: a mailbox, the memory that its
-// updates arrive in, and who is at the other end.
+// A lane is the server's end of one worker: a mailbox, memory for updates, and the
+// worker's seat.
 type lane struct {
 	n    int
 	o    driver.Options
@@ -23,43 +23,44 @@ type lane struct {
 
 	mu     sync.Mutex
 	seat   seat             // guarded by mu
-	err    error            // guarded by mu: why nothing goes through the lane any more
-	out    *order           // guarded by mu: the job that is out, until its update begins to arrive
-	bank   *driver.Bank     // guarded by mu: heap memory for updates; nil until one has no other place
-	issued slab.Handle      // guarded by mu: block for an update, or for a later one if it came another way; zero if there is none
-	drain  bool             // guarded by mu: the next job tells the worker to empty its cache
-	cached store.CacheStats // guarded by mu: as the last result said
+	err    error            // guarded by mu: why the lane can no longer be used, or nil
+	out    *order           // guarded by mu: the dispatched job, until its update begins to arrive; else nil
+	bank   *driver.Bank     // guarded by mu: heap memory for updates; nil until it is needed
+	issued slab.Handle      // guarded by mu: block of the slab for the next update that uses it; zero if none is reserved
+	drain  bool             // guarded by mu: the next job makes the worker empty its cache
+	cached store.CacheStats // guarded by mu: as reported with the last update
 }
 
-// An order is a job as it goes out.
+// An order is a dispatched job.
 type order struct {
 	id     phase.ID
-	answer []byte          // to the worker's request for a job
-	place  *tensor.Package // heap memory for the update; nil if it is to come through the slab
-	reason string          // why it comes as a body, if it does
+	answer []byte          // JSON for the worker's request for a job
+	place  *tensor.Package // heap memory for the update; nil if the slab has a block for it
+	reason string          // the reason to count if the update arrives as a body
 }
 
-var errNoJob = errors.New("no such job is out")
+var errNoJob = errors.New("no such job was dispatched")
 
 func newLane(n int, o driver.Options, slab *laneSlab) *lane {
 	l := &lane{n: n, o: o, mail: mailbox.NewLane[*order](), slab: slab}
 	if slab == nil {
-		l.bank = driver.NewBank(o.Up, o.Depth, o.Out) // before the first job
+		l.bank = driver.NewBank(o.Up, o.Depth, o.Out) // before the first job, so that no round pays for it
 	}
 	return l
 }
 
-// fail makes the lane useless, and Collect return err if a job is out. l.mu is
-// held.
+// fail makes the lane unusable: every later use returns err, and so does Collect if a
+// job was dispatched. l.mu must be held.
 func (l *lane) fail(err error) {
 	if l.err == nil {
 		l.err = err
 		l.forget()
-		_ = l.mail.Deliver(mailbox.Delivery{Err: err}) // an error means that nobody waits
+		_ = l.mail.Deliver(mailbox.Delivery{Err: err}) // fails only if no Collect is expected
 	}
 }
 
-// forget gives up the memory of an update that does not come. l.mu is held.
+// forget releases the memory reserved for an update that will not arrive. l.mu must be
+// held.
 func (l *lane) forget() {
 	if l.out != nil && l.out.place != nil {
 		l.out.place.Release()
@@ -73,7 +74,7 @@ func (l *lane) dispatch(j driver.Job, a jobAnswer) error {
 	if err != nil {
 		return err
 	}
-	o.answer, err = json.Marshal(a) // while nobody waits for the lane
+	o.answer, err = json.Marshal(a) // l.mu is not held meanwhile
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = o
@@ -89,7 +90,7 @@ func (l *lane) dispatch(j driver.Job, a jobAnswer) error {
 	return err
 }
 
-// prepare finds a place for the update of j.
+// prepare reserves memory for the update of j, and sets a.Update if it is in the slab.
 func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 			return nil, err
 		}
 		if err == nil {
-			a.Update, o.reason = store.EncodeHandle(l.issued), store.Remote // what it is if it comes another way
+			a.Update, o.reason = store.EncodeHandle(l.issued), store.Remote // counted if the update arrives as a body anyway
 			return o, nil
 		}
 		o.reason = store.Full
@@ -119,7 +120,7 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 	return o, err
 }
 
-// issue reserves a block for an update, if none is. l.mu is held.
+// issue reserves a block for an update unless one is reserved. l.mu must be held.
 func (l *lane) issue() (err error) {
 	if l.issued == (slab.Handle{}) {
 		l.issued, err = l.slab.updates.Reserve()
@@ -127,7 +128,7 @@ func (l *lane) issue() (err error) {
 	return err
 }
 
-// lend returns heap memory for an update. l.mu is held.
+// lend returns heap memory for an update. l.mu must be held.
 func (l *lane) lend() (*tensor.Package, error) {
 	if l.bank == nil {
 		l.bank = driver.NewBank(l.o.Up, l.o.Depth, l.o.Out)
@@ -135,9 +136,9 @@ func (l *lane) lend() (*tensor.Package, error) {
 	return l.bank.Lend()
 }
 
-// begin returns the memory of the update for the job that is out. The update must not
-// have begun to arrive, and c must be the worker's. If the update does not come
-// through the slab, reason says why. The caller ends with deliver or abandon.
+// begin returns the memory for update u. It fails if c is not the connection of the
+// lane's worker, or if no such job is waiting for its update. reason is the fallback to
+// count if the update arrives as a body. The caller must then call deliver or abandon.
 func (l *lane) begin(c *driver.Conn, u upload) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +172,7 @@ func (l *lane) deliver(p *tensor.Package, d driver.Delivered, c store.CacheStats
 	return l.mail.Deliver(mailbox.Delivery{Package: p, Delivered: d})
 }
 
-// abandon gives p back after half an update has arrived in it.
+// abandon releases p, which holds part of an update, and fails the lane with err.
 func (l *lane) abandon(p *tensor.Package, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +180,8 @@ func (l *lane) abandon(p *tensor.Package, err error) {
 	l.fail(err)
 }
 
-// close ends the lane's session: parked requests are answered, and an update
-// that was not collected is dropped.
+// close ends the lane's session: it answers parked requests and drops an update that was
+// not collected.
 func (l *lane) close() {
 	l.mail.Close()
 	l.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, to the
-// byte.
+// TestLanesInPython: with all settings, workers in Python exchange the same calls and bytes
+// as workers in Go.
 func TestLanesInPython(t *testing.T) {
 	drivertest.RunLanes(t, []driver.Transport{New(), Local()}, []string{
 		"http", "http:batch=7:network=tcp", "http:body=json", "http:conn=per-request:cache=on", "http:body=json:batch=9:cache=on:cache-size=64KiB",
@@ -21,14 +21,14 @@ func TestLanesInPython(t *testing.T) {
 	}, nil)
 }
 
-// TestLiesInPython: what no server of ours says is an error that says what was wrong; and so is
-// who does not know the secret.
+// TestLiesInPython: the worker's error names the fault of each wrong answer. A wrong secret
+// is an error, too.
 func TestLiesInPython(t *testing.T) {
 	l, all := lies(t)
 	r := start(t, "http", l, 1)
 	lane := drivertest.Lane{Variant: r.Variant, At: driver.EndpointAt(r.Endpoint.Addr(), "another"), Options: r.Options}
 	lanes := []drivertest.Lane{lane}
-	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: want the header field Authorization"}}, all...)
+	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: the request must have the header field Authorization"}}, all...)
 	for _, c := range all[1:] {
 		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers()), "secret"), c.patience()
 		lanes = append(lanes, lane)
@@ -39,8 +39,8 @@ func TestLiesInPython(t *testing.T) {
 	}
 }
 
-// TestFallbackInPython: A4, A6. A worker in Python reads of a model what is in the slab, and has
-// the damaged shards sent, these alone; of one that is whole, nothing is sent.
+// TestFallbackInPython: A4, A6. A worker in Python reads undamaged tensors of a model in
+// the slab, and fetches only the damaged ones.
 func TestFallbackInPython(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 10, 1000), 1)
 	wait := drivertest.Lanes(t, []drivertest.Lane{{Variant: r.Variant, At: r.Endpoint, Options: r.Options}})

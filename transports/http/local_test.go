@@ -26,8 +26,8 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A2, A20: a local client costs two exchanges, none of them with tensors; the
-// metadata rides on the answers that exist anyway.
+// TestLocalClientCostsTwoExchanges: A2, A20: a local client needs two exchanges per job,
+// without tensors in them. The metadata is part of answers that are sent anyway.
 func TestLocalClientCostsTwoExchanges(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 20, 1000), 2)
 	r.Publish(1)
@@ -47,27 +47,28 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 	check.That(t, cost[phase.WireReceived]+cost[phase.WireSent] < 5*4096, "tensors went through the socket: %v", cost)
 }
 
-// partial is what a worker has counted after a model of 10 tensors of 1000 bytes of which
-// 3 were damaged, and one that is whole.
+// partial holds a worker's counters after two models of 10 tensors of 1000 bytes. 3 tensors
+// of the first were damaged.
 var partial = counts{
 	phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
 	phase.HandleTensors: 17, phase.HandleBytes: 17000, phase.Fallback + store.Stale: 3,
 }
 
-// A4, A5, A6: of a model whose shards are partly in the slab and partly not,
-// those that are there are read there, the others come in one request, in
-// order; a damaged shard falls back alone, and nothing is read twice.
+// TestPartialFallback: A4, A5, A6: valid tensors of a model are read in the slab, and the
+// others arrive in one request, in order. Only a damaged tensor falls back, and none is
+// read twice.
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	r.Publish(1)
 	r.damage(0, 2, 3, 7)
 	r.Prove(0, driver.Job{})
-	r.Publish(2) // the next model is whole
+	r.Publish(2) // the next model is undamaged
 	r.Prove(0, driver.Job{Round: 1})
 	r.counted(counts{phase.HandleTensors: 20, phase.BodyTensors: 0}, partial)
 }
 
-// damage makes tensors of one of the two models stale, whose generations stand before them.
+// damage makes tensors of one of the two models stale, by overwriting the generations that
+// precede them.
 func (r *rig) damage(model int, tensors ...int) {
 	r.T.Helper()
 	models := r.server.memory.models
@@ -85,8 +86,8 @@ func (r *rig) overwrite(ref *store.SlabRef, at int64, b []byte) {
 	check.Must(r.T, errors.Join(err, f.Close()))
 }
 
-// A12, A30: what the slab has no room for, does not get, or which there is no slab for,
-// goes as a body, and is counted with the reason.
+// TestFallbacks: A12, A30: a tensor that the slab cannot or must not hold travels as a
+// body, and is counted with the reason.
 func TestFallbacks(t *testing.T) {
 	mapped := func() int { // by this process
 		maps := check.Value(os.ReadFile("/proc/self/maps"))(t)
@@ -94,7 +95,7 @@ func TestFallbacks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		variant, reason string
-		down, up        int64 // of 16 tensors: how many fall back
+		down, up        int64 // how many of 16 tensors fall back
 	}{
 		{"http-shm:pool=128B", store.Full, 16, 16}, {"http-shm:shm=off", store.Off, 16, 16},
 		{"http-shm:missing=10", store.Missing, 1, 0}, {"http-shm:missing=25", store.Missing, 4, 0},
@@ -118,8 +119,8 @@ func TestFallbacks(t *testing.T) {
 		r.ask("GET", "/v1/tensors/kb", "").want(t, 200, strings.Repeat("x", 1024), c.variant)
 		check.That(t, c.reason != store.Off || r.server.memory.dir == nil && mapped() <= before, "shared memory is off, and segments are mapped")
 	}
-	// One model and a half fit, and one update: of two models alive at once the
-	// second one is half on the heap.
+	// One model and a half and one update fit. So half of the second of two live models is
+	// on the heap.
 	r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
 	for round := range 6 {
 		r.Publish(uint64(round))
@@ -130,7 +131,8 @@ func TestFallbacks(t *testing.T) {
 	check.That(t, full > 0 && full == got[phase.BodyTensors] && got[phase.HandleTensors] == 24-full, "got %v, want some of 24 tensors each way", got)
 }
 
-// What does not fit into this machine is said before anything is made.
+// TestCheckRoom: a model that does not fit in memory is an error before anything is
+// allocated.
 func TestCheckRoom(t *testing.T) {
 	v := parse(t, "http-shm")
 	huge := drivertest.Vectors(t, tensor.U8, 1<<50)
@@ -142,8 +144,8 @@ func TestCheckRoom(t *testing.T) {
 	check.Must(t, v.Transport.Check(o))
 }
 
-// A7, A29, A30: a writer has one segment, however many tensors it writes; it is
-// there before the first one; its size is the one that was asked for.
+// TestSegments: A7, A29, A30: a writer has one segment, whatever its number of tensors. It
+// exists before the first tensor, with the requested size.
 func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
@@ -158,14 +160,14 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A14, A22: a model that is replaced while a worker reads it is noticed before
-// the update is sent.
+// TestModelIsCheckedAfterUse: A14, A22: if a model is replaced while a worker reads it, the
+// worker notices before it sends the update.
 func TestModelIsCheckedAfterUse(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 3, 100), 1)
 	r.Publish(1)
 	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
 	err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) (err error) {
-		for range 2 { // which no server does before the update was collected
+		for range 2 { // a server must not do this before it has the update
 			m, wrong := r.server.Reserve()
 			err = errors.Join(err, wrong, r.server.Publish(t.Context(), m))
 		}
@@ -173,13 +175,13 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 	})
 	check.That(t, errors.Is(err, slab.ErrStale), "submit: got %v, want a stale handle", err)
 	check.Must(t, r.Workers[0].Close())
-	check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), "the worker says: the model changed while it was in use: tensor 0")
+	check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), "the worker reports: the model changed while it was in use: tensor 0")
 }
 
-// A4: who claims to be local has to prove it: a lane's slab has to hold what the
-// server said.
+// TestLocalityIsProved: A4: a worker that claims to be local must prove it by writing the
+// server's challenge to its lane's slab.
 func TestLocalityIsProved(t *testing.T) {
-	connect := func(r *rig) *worker { // which has not joined
+	connect := func(r *rig) *worker {
 		c := exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return r.Endpoint.Dial(ctx, nil) },
 			r.Endpoint.Authorization(), false, defaultPatience, nil)
 		t.Cleanup(c.Close)
@@ -205,7 +207,7 @@ func TestLocalityIsProved(t *testing.T) {
 	var job jobAnswer
 	check.Must(t, do(w, w.request("jobs", "GET", "jobs/0"), &job))
 	check.That(t, job.Update == "", "a stranger is offered the lane's slab: %+v", job)
-	// It claims all the same that its update lies there.
+	// It claims that its update is in the slab, without a proof.
 	q := w.request("results", "POST", "results/0")
 	for _, name := range []string{fieldRound, fieldClient, fieldReceipt, fieldCache, fieldCached, store.FieldTable} {
 		q.Fields = append(q.Fields, exchange.Field{Name: name})
@@ -214,7 +216,7 @@ func TestLocalityIsProved(t *testing.T) {
 	claiming := q
 	claiming.Fields = append(q.Fields[:6:6], claim)
 	check.Fails(t, do(w, claiming, nil), "409")
-	// A body is taken.
+	// An update sent as a body is accepted.
 	table := tableOf(t, r.Options.Up)
 	q.Fields[5].Value, q.Body = len(table), [][]byte{[]byte(table), r.Model.View(0)}
 	check.Must(t, do(w, q, nil))
@@ -242,11 +244,11 @@ func TestLocalityIsProved(t *testing.T) {
 		r.worker(0).handle = store.EncodeHandle(h)
 		return err
 	})
-	check.Fails(t, err, "not the one that was given", "a stale handle")
+	check.Fails(t, err, "handle is not the job's", "a stale handle")
 }
 
-// A server may be on another host and mean this one no good: whatever it names, and
-// knows the nonce of, a worker opens nothing but slabs in the directories of sessions.
+// TestNamedByTheServer: a server may be hostile, on another host. Whatever path it names,
+// even with the right nonce, a worker opens only slabs in session directories.
 func TestNamedByTheServer(t *testing.T) {
 	session := check.Value(scratch.New(scratch.SharedMemory))(t)
 	defer session.Close()
@@ -276,8 +278,8 @@ func TestNamedByTheServer(t *testing.T) {
 	check.That(t, err == nil && bytes.Equal(now, copied), "a file elsewhere was written to: %v", err)
 }
 
-// A worker that takes a lane over leaves the updates alone that its predecessor
-// has sent, also when it proves that it is local.
+// TestRejoinLeavesUpdates: a worker that takes over a lane does not overwrite the updates
+// of its predecessor, even if it proves that it is local.
 func TestRejoinLeavesUpdates(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 1, 100), 1)
 	r.Publish(1)
@@ -296,7 +298,8 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 	r.counted(counts{phase.HandleTensors: 3, phase.BodyTensors: 0}, nil)
 }
 
-// A21: a job that does not say where its model lies is refused, and not read.
+// TestRunsAreChecked: A21: a job with invalid handles, or handles for invalid tensors, is
+// refused before its model is read.
 func TestRunsAreChecked(t *testing.T) {
 	o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
 	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
@@ -332,8 +335,8 @@ func TestRunsAreChecked(t *testing.T) {
 	}
 }
 
-// A24, A26: two sessions in one process know nothing of each other, and a third one that
-// is given the directory of the first is refused, and leaves that alone.
+// TestSessionsAreIndependent: A24, A26: two sessions in one process do not affect each
+// other. A third one in the directory of the first is refused, and changes nothing there.
 func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
 	_, err := a.Variant.Transport.Listen(t.Context(), driver.NewEndpoint(a.Dir), a.Options)
@@ -348,8 +351,8 @@ func TestSessionsAreIndependent(t *testing.T) {
 	b.counted(nil, counts{phase.HandleTensors: 4, phase.BodyTensors: 0})
 }
 
-// A15, A16, A28: a shutdown while tensors are being written: no crash, nothing
-// left, and a second one does nothing.
+// TestShutdownDuringWrites: A15, A16, A28: a shutdown during writes of tensors does not
+// crash and leaves nothing behind. A second one does nothing.
 func TestShutdownDuringWrites(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
@@ -357,7 +360,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 	for i := range writers {
 		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
 	}
-	waiting.Until(t, "the writes", func() bool { // in flight: none is in the store yet
+	waiting.Until(t, "the writes", func() bool { // in flight, so no tensor is in the store yet
 		got := r.server.store.Stats()
 		return got.Bytes == 8*writers && got.Tensors == 0
 	})
@@ -370,10 +373,11 @@ func TestShutdownDuringWrites(t *testing.T) {
 	check.That(t, errors.Is(err, os.ErrNotExist), "%s is left: %v", dir, err)
 }
 
-// A19: a thousand steps leave the slabs where the second one put them.
+// TestStepsAreFlat: A19: after a thousand steps the slab has as many bytes in use as after
+// three.
 func TestStepsAreFlat(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 7, 1000), 1)
-	steps := func(n int) int { // how much is used then, as a pool says when it refuses
+	steps := func(n int) int { // returns the bytes in use, which a pool reports when it refuses
 		for i := range n {
 			r.Publish(uint64(i))
 			r.Prove(0, driver.Job{Round: i})
@@ -388,8 +392,8 @@ func TestStepsAreFlat(t *testing.T) {
 	r.counted(nil, counts{phase.BodyTensors: 0, phase.HandleTensors: 7 * 1003})
 }
 
-// The slab's own file does not help a reader whose header was damaged (A3): it
-// is remote then, and the session goes on with bodies.
+// TestDamagedHeader: A3: a worker that finds a damaged slab header counts as remote, and
+// the session continues with bodies.
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
 	for _, ref := range []*store.SlabRef{r.server.memory.models.ref, r.server.memory.lanes[0].ref} {

@@ -16,32 +16,33 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// memory is where the server keeps what travels: its models, and with shared memory a
-// slab for them and one for each lane's updates. The store makes its own beside them.
+// memory is the server's memory for models and, with shared memory, the slab for them
+// and one slab per lane for updates. The store has a slab of its own for tensors that
+// are put.
 type memory struct {
-	dir    *scratch.Dir // of the slabs; nil without shared memory
+	dir    *scratch.Dir // directory of the slabs; nil without shared memory
 	models *models
-	lanes  []*laneSlab // nil without shared memory
+	lanes  []*laneSlab // one per lane; nil without shared memory
 }
 
-// A laneSlab is the slab of one lane's updates. The server allocates in it, the
-// lane's worker writes.
+// A laneSlab is the slab of one lane's updates. The server allocates blocks, and the
+// lane's worker writes them.
 type laneSlab struct {
 	updates *slab.Updates
 	ref     *store.SlabRef
 }
 
-// Modes of the slabs' names. The kernel refuses to open one for writing that must
-// not be, to all but root. The server maps its slabs when it makes them.
+// Modes of the slabs' files. They keep all processes except root's from opening a slab
+// for writing at the wrong time.
 const (
 	modeReaders = 0o400
 	modeWriter  = 0o600 // while the lane's worker may map its slab
 )
 
-// permit sets the mode of the slab's name.
 func (p *laneSlab) permit(mode os.FileMode) error { return os.Chmod(p.ref.Path, mode) }
 
-// proof returns where a worker writes what proves that it shares the slab.
+// proof returns the bytes of block h where the worker writes its challenge, or nil if h
+// is not in the slab.
 func (p *laneSlab) proof(h slab.Handle) []byte {
 	mem := p.updates.Memory().Bytes()
 	if n := uint64(len(mem)); h.Offset > n || n-h.Offset < challengeSize {
@@ -50,10 +51,11 @@ func (p *laneSlab) proof(h slab.Handle) []byte {
 	return mem[h.Offset:][:challengeSize]
 }
 
-// sizes are the capacities of a session's slabs; zero without shared memory.
+// sizes are the capacities of a session's slabs in bytes; zero without shared memory.
 type sizes struct{ models, updates int }
 
-// total returns the bytes of the slabs that a session has from the start.
+// total returns the bytes of all slabs that exist from the start of a session, or
+// math.MaxInt64 on overflow.
 func (s sizes) total(lanes int) int64 {
 	total := int64(s.models)
 	if int64(s.updates) > (math.MaxInt64-total)/int64(lanes) {
@@ -78,7 +80,8 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 	return s, err
 }
 
-// newMemory makes the memory of a session, and says where the store may make a slab.
+// newMemory makes the memory of a session. stored is the path of the slab that the store
+// may create, or empty.
 func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
 	m = &memory{models: newModels(o.Down, c.misses), lanes: make([]*laneSlab, o.Lanes)}
 	if !c.shm {
@@ -103,8 +106,8 @@ func newMemory(o driver.Options, c config) (m *memory, stored string, err error)
 	return m, filepath.Join(m.dir.Path(), "stored"), nil
 }
 
-// close gives all memory up. That of updates which are lent lives until they
-// are released.
+// close releases all memory. Memory of updates that are lent is unmapped when they are
+// released.
 func (m *memory) close() error {
 	err := m.models.close()
 	for _, l := range m.lanes {
@@ -125,7 +128,7 @@ func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
 	}
 	l := &laneSlab{ref: store.NewSlabRef(path, nonce)}
 	l.updates = slab.NewUpdates(mem, o.Up, o.Out)
-	if err = mem.Protect(); err == nil { // the worker writes, and nobody else
+	if err = mem.Protect(); err == nil { // from here on the worker is the only writer
 		err = l.permit(modeReaders)
 	}
 	if err != nil {
@@ -134,28 +137,28 @@ func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
 	return l, nil
 }
 
-// models keeps the server's pair of models, tensor by tensor: with shared memory in a
-// stamped pool from which other processes read. What is not there, or does not fit,
-// lies on the heap and travels as a body.
+// models holds the server's two models, tensor by tensor. With shared memory they are in
+// a stamped pool from which other processes read. Tensors that are kept out of it, or do
+// not fit, are on the heap and travel as bodies.
 type models struct {
 	pool   *slab.Pool // nil without shared memory
 	ref    *store.SlabRef
 	layout *tensor.Layout
-	misses func(i int) bool // whether tensor i is kept out of the pool
-	next   int              // of the two: the one that is reserved next, or is
+	misses func(i int) bool // whether tensor i must stay out of the pool
+	next   int              // index in both of the model that is, or will be, reserved next
 
 	mu   sync.Mutex
-	both [2]*model // what is in them is guarded by mu
+	both [2]*model // contents are guarded by mu
 }
 
-// A model is one of the two. Round after round it gets blocks at the same places, so
-// its package is made once.
+// A model is one of the two. It gets the same blocks in every round, so its package is
+// made only once.
 type model struct {
 	p       *tensor.Package
-	offer   jobAnswer     // what every job with it says
-	handles []slab.Handle // of tensors, zero where one lies on the heap
+	offer   jobAnswer     // the part of a job's answer that describes the model
+	handles []slab.Handle // one per tensor; zero if the tensor is on the heap
 	views   [][]byte
-	heap    *tensor.Package // memory of tensors that lie there, kept
+	heap    *tensor.Package // memory of tensors on the heap; kept once allocated
 }
 
 func newModels(l *tensor.Layout, misses func(i int) bool) *models {
@@ -163,7 +166,6 @@ func newModels(l *tensor.Layout, misses func(i int) bool) *models {
 	return &models{layout: l, misses: misses, both: [2]*model{empty(), empty()}}
 }
 
-// share makes the pool.
 func (m *models) share(path string, size int) error {
 	pool, nonce, err := slab.CreatePool(path, size)
 	if err != nil {
@@ -173,7 +175,7 @@ func (m *models) share(path string, size int) error {
 	return os.Chmod(path, modeReaders)
 }
 
-// onHeap returns heap memory for a model.
+// onHeap returns the model's heap memory, which it allocates the first time.
 func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
 	if s.heap == nil {
 		s.heap = tensor.AllocTouched(l)
@@ -181,8 +183,8 @@ func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
 	return s.heap
 }
 
-// reserve places the next model, as far as the pool has room: where it lay before,
-// which is invisible to readers from now on.
+// reserve returns the package for the next model, in the pool as far as there is room.
+// The model's older contents become invisible to readers.
 func (m *models) reserve() (*tensor.Package, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,14 +214,14 @@ func (m *models) reserve() (*tensor.Package, error) {
 	return s.p, nil
 }
 
-// place reserves a block for tensor i. It is none if the pool does not get it, or has no
-// room.
+// place reserves a block for tensor i. The handle is zero if the tensor stays out of the
+// pool or does not fit.
 func (m *models) place(i int) (slab.Handle, []byte, error) {
 	if m.misses(i) {
 		return slab.Handle{}, nil, nil
 	}
 	h, view, err := m.pool.Reserve(m.layout.Bytes(i))
-	if err != nil && isFull(err) { // who asks allocates
+	if err != nil && isFull(err) { // the caller uses heap memory
 		return slab.Handle{}, nil, nil
 	}
 	return h, view, err
@@ -230,7 +232,7 @@ func isFull(err error) bool {
 	return errors.As(err, &full)
 }
 
-// publish makes the model that is reserved, and is called name, visible to readers.
+// publish makes the reserved model visible to readers under the given name.
 func (m *models) publish(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +258,8 @@ func (m *models) publish(name string) error {
 	return nil
 }
 
-// offer returns what a job with model p says: nothing of it if there is none.
+// offer returns the part of a job's answer that describes model p. It is zero if p is
+// nil.
 func (m *models) offer(p *tensor.Package) (a jobAnswer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,7 +271,6 @@ func (m *models) offer(p *tensor.Package) (a jobAnswer) {
 	return a
 }
 
-// release gives the blocks of all tensors back.
 func (s *model) release(pool *slab.Pool) (err error) {
 	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
@@ -286,17 +288,16 @@ func (m *models) close() error {
 	return errors.Join(m.both[0].release(m.pool), m.both[1].release(m.pool), m.pool.Close())
 }
 
-// A run is where consecutive tensors of a model lie in the server's slab, one
-// after another and with generations that follow one another. A model that was
-// placed undisturbed is one run, however many tensors it has.
+// A run locates consecutive tensors of a model that follow one another in the server's
+// slab, with consecutive generations. A model placed without gaps is a single run.
 type run struct {
-	First  int          `json:"first"` // tensor
+	First  int          `json:"first"` // index of the first tensor
 	Count  int          `json:"count"`
-	Handle store.Handle `json:"handle"` // of the first
+	Handle store.Handle `json:"handle"` // handle of the first tensor
 }
 
-// next returns the handle of a block of n bytes that was reserved right after h,
-// of a stamped pool.
+// next returns the handle of a block of n bytes that was reserved in a stamped pool
+// directly after h.
 func next(h slab.Handle, n int) (slab.Handle, error) {
 	extent, ok := slab.Extent(int(h.Length))
 	if !ok || h.Offset > 1<<62 {
@@ -305,7 +306,7 @@ func next(h slab.Handle, n int) (slab.Handle, error) {
 	return slab.Handle{Offset: h.Offset + uint64(extent), Length: uint64(n), Generation: h.Generation + 1}, nil
 }
 
-// follows reports whether b was reserved right after a.
+// follows reports whether b was reserved directly after a.
 func follows(a, b slab.Handle) bool {
 	n, err := next(a, int(b.Length))
 	b.Index = 0

@@ -32,11 +32,11 @@ import (
 // roles are the processes that these tests start and kill.
 var roles = map[string]drivertest.Role{"worker": workerRole, "server": serverRole}
 
-// A given is what such a process is told. The transport is http-shm.
+// A given is the input of such a process. The transport is http-shm.
 type given struct {
 	Addr, Secret, Dir string
 	Specs             []tensor.Spec
-	OwnShm            bool // mount another /dev/shm first; the process has a mount namespace of its own
+	OwnShm            bool // mount another /dev/shm first; needs its own mount namespace
 }
 
 func (g given) session() (transports.Variant, driver.Options, error) {
@@ -48,7 +48,7 @@ func (g given) session() (transports.Variant, driver.Options, error) {
 	return v, driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings}, err
 }
 
-// workerRole trains until the session is over, and says what it counted.
+// workerRole trains until the session ends, and prints its counters.
 func workerRole(ctx context.Context, in *json.Decoder) error {
 	var g given
 	if err := in.Decode(&g); err != nil {
@@ -76,7 +76,7 @@ func workerRole(ctx context.Context, in *json.Decoder) error {
 	return json.NewEncoder(os.Stdout).Encode(w.Rec.Counts())
 }
 
-// serverRole publishes a model, gives out one job, and says where it listens.
+// serverRole publishes a model, dispatches one job, and prints its address and secret.
 func serverRole(ctx context.Context, in *json.Decoder) error {
 	var g given
 	if err := in.Decode(&g); err != nil {
@@ -107,11 +107,13 @@ func serverRole(ctx context.Context, in *json.Decoder) error {
 	return nil
 }
 
-// apart are the attributes of a process with namespaces of its own.
+// apart returns the attributes of a process with its own namespaces. It skips the test if
+// the machine refuses them.
 func apart(t *testing.T) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
-		// A clone that fails would leave descriptors of Go's in this process.
+		// Tried with unshare first, because a failed clone would leave Go's descriptors in
+		// this process.
 		if out, err := exec.Command("unshare", "--user", "--map-root-user", "true").CombinedOutput(); err != nil {
 			skip.Refused(t, "namespaces: %v: %s", err, out)
 		}
@@ -122,10 +124,9 @@ func apart(t *testing.T) *syscall.SysProcAttr {
 	return attr
 }
 
-// A4, A5: a worker in network and mount namespaces of its own, with another
-// /dev/shm, reaches the server through its socket and is remote all the same:
-// every tensor comes and goes as a body, whole, and the reason is counted. The
-// same worker without such namespaces is local.
+// TestNamespaces: A4, A5: a worker with its own network and mount namespaces and another
+// /dev/shm reaches the server through its socket, but is remote. Every tensor travels as a
+// body, and the reason is counted. The same worker without these namespaces is local.
 func TestNamespaces(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		t.Run(fmt.Sprint("remote=", remote), func(t *testing.T) {
@@ -142,15 +143,15 @@ func TestNamespaces(t *testing.T) {
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
-				_, _ = k.Out.Peek(1) // what it has counted, or nothing if it has failed
+				_, _ = k.Out.Peek(1) // its counters, or nothing if it has failed
 			}()
-			settled := make(chan error, 1) // its worker is there, and has proved what it can
+			settled := make(chan error, 1) // the worker has joined, and proved that it is local if it is
 			go func() { settled <- r.Server.Settle(t.Context()) }()
 			select {
 			case err := <-settled:
 				check.Must(t, err)
 			case <-over:
-				_ = k.Cmd.Wait() // all that it said is read
+				_ = k.Cmd.Wait() // now all of its output has been read
 				if remote && strings.Contains(k.Err.String(), "mount") {
 					skip.Refused(t, "mounts: %s", k.Err)
 				}
@@ -170,9 +171,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A25: the kernel lets nobody but its one writer open a slab for writing: none but
-// the server that of the models, none but the lane's worker, when it joins, that
-// of its updates.
+// TestOneWriter: A25: the kernel lets only one process open a slab for writing. For the
+// models it is the server; for a lane's updates it is the lane's worker, when it joins.
 func TestOneWriter(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 2)
 	tryAll := func(when string, flag int, want error) {
@@ -194,11 +194,11 @@ func TestOneWriter(t *testing.T) {
 	r.counted(counts{phase.HandleTensors: 4, phase.BodyTensors: 0}, nil)
 }
 
-// openAsUser opens a file as a process without root's right to open everything.
+// openAsUser opens a file without root's permission to open every file.
 func openAsUser(path string, flag int) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and ends with the goroutine: its capabilities are gone
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, because it has lost its capabilities
 		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
 		if err := unix.Capset(&head, &none[0]); err != nil {
@@ -214,9 +214,9 @@ func openAsUser(path string, flag int) error {
 	return <-done
 }
 
-// A23, A24, A28: a server that is killed while its worker reads is an error for
-// the worker, whose view stays readable; what it leaves behind is listed and
-// reclaimed, and does not disturb a session that starts meanwhile.
+// TestServerIsKilled: A23, A24, A28: if a server is killed while its worker reads, the
+// worker gets an error, and its view stays readable. The server's leftovers are listed, can
+// be removed, and do not disturb a new session.
 func TestServerIsKilled(t *testing.T) {
 	g := given{Dir: t.TempDir(), Specs: vectors(t, 3, 100_000).Specs()}
 	k := check.Value(drivertest.Spawn(t, "server", g, nil))(t)
@@ -240,7 +240,7 @@ func TestServerIsKilled(t *testing.T) {
 	})
 	check.Must(t, w.Close())
 
-	r := open(t, "http-shm", o.Down, 1) // while the leftovers are there
+	r := open(t, "http-shm", o.Down, 1) // while the leftovers exist
 	r.Publish(2)
 	r.Prove(0, driver.Job{})
 	found := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)

@@ -12,37 +12,38 @@ import (
 )
 
 // Header fields of uploads. A body is a receipt, a manifest and the tensors' bytes,
-// one directly after another.
+// without gaps.
 const (
 	fieldReceipt = "Receipt-Bytes"
 	fieldRound   = "Job-Round"
 	fieldClient  = "Job-Client"
-	fieldCache   = "Cache-Bytes" // what the worker's cache holds
+	fieldCache   = "Cache-Bytes" // bytes in the worker's cache
 	fieldCached  = "Cache-Tensors"
-	fieldUpdate  = "Update-Handle" // where in the lane's slab the update lies, which is not in the body then
+	fieldUpdate  = "Update-Handle" // the update's location in the lane's slab; the body then has no tensors
 )
 
-// jsonUpdate is the body of an upload in JSON. Whose it is stands in the head.
+// jsonUpdate is the body of an upload in JSON. Round and client are in the request's
+// head.
 type jsonUpdate struct {
 	Receipt []byte       `json:"receipt"`
 	Tensors []store.JSON `json:"tensors"`
 }
 
-// An upload is what the head of a worker's answer to a job says.
+// An upload is the parsed head of a request with an update.
 type upload struct {
-	phase.ID // the job's
+	phase.ID // of the job
 	cached   store.CacheStats
-	receipt  int         // bytes at the body's front
-	table    int         // bytes of the manifest behind it
-	length   int         // of the body
-	shared   bool        // the update lies in the lane's slab, and is not in the body
-	handle   slab.Handle // where
+	receipt  int         // bytes of the receipt, at the body's start
+	table    int         // bytes of the manifest after the receipt
+	length   int         // bytes of the body
+	shared   bool        // the update is in the lane's slab, not in the body
+	handle   slab.Handle // location in the slab, if shared
 	read     func(*server, *exchange.Exchange, upload, *tensor.Package) error
 }
 
-// results takes the update of the job that is out: from the lane's slab, or from
-// the body into its place. Nothing of the body is read before all that the head
-// says fits, and the lane waits for it.
+// results accepts the update of the dispatched job, from the lane's slab or from the
+// body. It reads nothing of the body until all of the head is checked and the lane is
+// known to expect this update.
 func (s *server) results(x *exchange.Exchange, l *lane) error {
 	u, err := s.uploadOf(x, l)
 	if err != nil {
@@ -65,22 +66,22 @@ func (s *server) results(x *exchange.Exchange, l *lane) error {
 		d = driver.Delivered{Body: driver.All(p)}
 		s.c.fellBack(s.o.Rec, reason, p.Len())
 	}
-	// This comes last, after all that is recorded of the update: whoever collects it
-	// may end the round.
+	// Deliver only after everything about the update is recorded, because the round may
+	// end as soon as the update is collected.
 	if err := l.deliver(p, d, u.cached); err != nil {
 		return u.refuse(err)
 	}
 	return x.ReplyEmpty()
 }
 
-// refuse answers an upload that the lane does not expect.
+// refuse returns the answer to an upload that the lane does not expect.
 func (u upload) refuse(err error) error {
 	return exchange.Refuse(http.StatusConflict, "lane %d: round %d, client %d: %w", u.Lane, u.Round, u.Client, err)
 }
 
-// uploadOf returns what the head of x says. The length is what the body has to be.
+// uploadOf parses and checks the head of x, including the body's length.
 func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
-	number := func(name string, limit int) int { // of a header field that has to be there
+	number := func(name string, limit int) int { // of a required header field
 		n, wrong := exchange.ParseCount(x.Header.Get(name), uint64(limit))
 		if wrong != nil && err == nil {
 			err = exchange.Refuse(http.StatusBadRequest, "%s: %w", name, wrong)
@@ -114,19 +115,19 @@ func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
 		return u, err
 	}
 	if u.length, err = x.Length(u.receipt + u.table + most); err == nil && u.length < u.receipt+u.table+least {
-		err = exchange.Refuse(http.StatusBadRequest, "body of %d bytes, want a receipt of %d, a table of %d and tensors of %d",
+		err = exchange.Refuse(http.StatusBadRequest, "body of %d bytes is too short for a receipt of %d, a table of %d and tensors of %d",
 			u.length, u.receipt, u.table, least)
 	}
 	return u, err
 }
 
-// readRaw reads receipt, manifest and tensors of an update; of one in the lane's
-// slab, what is not there: the receipt, and where lengths vary the manifest. Its
-// mirror image is worker.uploadRaw.
+// readRaw reads the receipt, manifest and tensors of an update into p. If the update is
+// in the lane's slab, the body has only the receipt, and the manifest if lengths vary.
+// It reads the bodies of worker.uploadRaw.
 func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) (err error) {
 	defer s.o.Rec.Begin(phase.Read, u.ID).End()
-	// The receipt's memory is the session's own: nobody else sets that of an update
-	// which was collected.
+	// The transport owns the receipt's memory, because users do not set the receipt of a
+	// collected update.
 	if p.Receipt, err = x.Read(u.receipt, p.Receipt); err != nil {
 		return err
 	}
@@ -141,8 +142,8 @@ func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) (err
 	return store.ReadTensors(x.Body, u.length-u.receipt-u.table, up.All, p)
 }
 
-// readJSON reads receipt and tensors of an update in JSON. Its mirror image is
-// worker.uploadJSON.
+// readJSON reads the receipt and tensors of an update in JSON into p. It reads the
+// bodies of worker.uploadJSON.
 func (s *server) readJSON(x *exchange.Exchange, u upload, p *tensor.Package) error {
 	span := s.o.Rec.Begin(phase.Read, u.ID)
 	body, err := x.Read(u.length, nil)

@@ -24,7 +24,7 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A rig is a session, and a client that talks HTTP to its server.
+// A rig is a session with an HTTP client for its server.
 type rig struct {
 	*drivertest.Session
 	server *server
@@ -64,13 +64,13 @@ func open(t testing.TB, variant string, l *tensor.Layout, lanes int) *rig {
 	return r
 }
 
-// worker returns the driver of the worker that was dialled as number n.
+// worker returns the driver of Workers[n].
 func (r *rig) worker(n int) *worker { return r.Workers[n].Driver.(*worker) }
 
 type counts = map[string]int64
 
-// counted checks what the server has counted, and all workers together. Counters that are
-// not named are not looked at.
+// counted checks counters of the server, and of all workers together. It ignores counters
+// that are not in the arguments.
 func (r *rig) counted(server, workers counts) {
 	r.T.Helper()
 	s, w := r.Counts()
@@ -95,17 +95,17 @@ func replyOf(t testing.TB, a *http.Response, err error) reply {
 	t.Helper()
 	check.Must(t, err)
 	defer a.Body.Close()
-	text, _ := io.ReadAll(a.Body) // a server that refuses a request may cut off its rest, and so the answer
+	text, _ := io.ReadAll(a.Body) // a server that refuses a request may cut off its answer
 	return reply{a, string(text)}
 }
 
-// want checks the code and a part of the body.
+// want checks the status code and a part of the body.
 func (a reply) want(t testing.TB, code int, text string, context ...any) {
 	t.Helper()
 	check.That(t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %q", context, a.StatusCode, a.text, code, text)
 }
 
-// ask makes one request. head is name, value, name, value, ….
+// ask makes one request. head lists the names and values of header fields in turn.
 func (r *rig) ask(method, path, body string, head ...string) reply {
 	r.T.Helper()
 	q := check.Value(http.NewRequestWithContext(r.T.Context(), method, "http://ipcbench"+path, strings.NewReader(body)))(r.T)
@@ -123,7 +123,7 @@ func (r *rig) put(id, data string) reply {
 	return r.ask("PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, strconv.Itoa(len(data)))
 }
 
-// conn connects to the server, for requests that no client makes.
+// conn opens a connection to the server, for requests that no HTTP client makes.
 func (r *rig) conn() net.Conn {
 	r.T.Helper()
 	c := check.Value(r.Endpoint.Dial(r.T.Context(), nil))(r.T)
@@ -132,15 +132,15 @@ func (r *rig) conn() net.Conn {
 	return c
 }
 
-// tell sends a request as it is on c. The server may answer before it has read it all.
+// tell sends a request unchanged on c. The server may answer before it has read all of it.
 func tell(t testing.TB, c net.Conn, request string) reply {
 	t.Helper()
-	go io.WriteString(c, request) // ends when the connection does
+	go io.WriteString(c, request) // ends with the connection
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
 	return replyOf(t, a, err)
 }
 
-// say is tell on a connection of its own.
+// say is tell on a new connection.
 func (r *rig) say(request string) reply {
 	r.T.Helper()
 	c := r.conn()
@@ -148,18 +148,18 @@ func (r *rig) say(request string) reply {
 	return tell(r.T, c, request)
 }
 
-// try says a request as admitted returns it.
+// try is say with a request in the short form of admitted.
 func (r *rig) try(lines string) reply {
 	r.T.Helper()
 	return r.say(r.admitted(lines))
 }
 
-// secret is the header field that every request needs.
+// secret returns the header field that every request needs.
 func (r *rig) secret() string { return "Authorization: " + r.Endpoint.Authorization() + "\r\n" }
 
-// admitted returns a request with the session's secret after its first line. One that does
-// not come as it is has lines: method and path, header fields, and after an empty line its
-// body, whose length is added unless it is there.
+// admitted returns a request with the session's secret inserted after its first line. A
+// request without "HTTP" in it is in short form: method and path, header fields, an empty
+// line and the body, in lines. Its Content-Length is added unless it is there.
 func (r *rig) admitted(lines string) string {
 	if !strings.Contains(lines, "HTTP") {
 		head, body, _ := strings.Cut(lines, "\n\n")
@@ -172,13 +172,13 @@ func (r *rig) admitted(lines string) string {
 	return strings.Replace(lines, "\r\n", "\r\n"+r.secret(), 1)
 }
 
-// joining is the request of a worker that joins lane 0.
+// joining returns the request of a worker that joins lane 0.
 func joining(l *tensor.Layout) string {
 	return "POST /v1/lanes/0?down=" + digest(l) + "&up=" + digest(l)
 }
 
-// requests returns the beginning of a request to each endpoint, and to none, by its
-// pattern. Its body never comes: a server that waited for it would not answer.
+// requests returns the beginning of a request to each endpoint, and to a missing one, by
+// pattern. The announced body never comes, so a server that waited for it would not answer.
 func (r *rig) requests(lane string) map[string]string {
 	all := map[string]string{}
 	for _, e := range append(r.server.endpoints(), exchange.Endpoint{Pattern: "GET /nowhere"}) {
@@ -190,7 +190,7 @@ func (r *rig) requests(lane string) map[string]string {
 // model returns the name of the published model.
 func (r *rig) model() string { return r.server.prefix + strconv.Itoa(r.server.seq) }
 
-// vectors is a layout of n tensors of size bytes each.
+// vectors returns a layout of n tensors of size bytes each.
 func vectors(t testing.TB, n, size int) *tensor.Layout {
 	t.Helper()
 	return drivertest.Vectors(t, tensor.U8, slices.Repeat([]int{size}, n)...)

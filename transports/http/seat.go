@@ -19,38 +19,39 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A seat is who is at the other end of a lane.
+// A seat is the state of the worker that has a lane.
 type seat struct {
 	taken     bool          // a worker has the lane
-	conn      *driver.Conn  // its connection, if it keeps one
-	challenge []byte        // what it writes to the lane's slab to prove that it can; nil if it cannot
-	local     bool          // it has proved that
-	left      chan struct{} // closed when it is gone or was told that the session is over
+	conn      *driver.Conn  // its connection; nil with conn=per-request
+	challenge []byte        // to be written to the lane's slab as a proof; nil if the worker cannot be local
+	local     bool          // it has proved that it is local
+	left      chan struct{} // closed when the worker has left or knows that the session is over
 }
 
 const challengeSize = 16
 
 var (
-	errTaken    = errors.New("the lane has a worker")
+	errTaken    = errors.New("the lane already has a worker")
 	errLeft     = errors.New("the worker has left")
 	errStranger = errors.New("the lane's worker has another connection")
 	errNoProof  = errors.New("the lane's slab does not hold the challenge")
 )
 
-// has reports whether c may be the connection of the lane's worker.
+// has reports whether c may be the connection of the lane's worker. Any connection may
+// be if the worker keeps none.
 func (s *seat) has(c *driver.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
 
-// admits says why a request is a stranger's: whoever does not show the secret, or, with
-// mutual TLS, does not say for which of the certificate's lanes it is: O4, O21.
+// admits returns an error if q does not show the secret or, with mutual TLS, does not
+// name one of its certificate's lanes: O4, O21.
 func (s *server) admits(q *http.Request) (err error) {
 	c := connOf(q)
 	lane, named := driver.LaneOf(q.Header.Get(exchange.FieldSender), len(s.lanes))
 	switch {
 	case !s.e.Authorizes(q.Header.Get("Authorization")):
-		err = exchange.Refuse(http.StatusUnauthorized, "want the header field Authorization: Bearer SECRET, with what stands behind the # in the file %s in the session's directory", driver.AddressFile)
+		err = exchange.Refuse(http.StatusUnauthorized, "the request must have the header field Authorization: Bearer SECRET, with the text after the # in the file %s of the session's directory", driver.AddressFile)
 	case !s.e.Mutual():
 	case !named:
-		err = exchange.Refuse(http.StatusForbidden, "want the header field %s: lane-N, with a lane of the certificate", exchange.FieldSender)
+		err = exchange.Refuse(http.StatusForbidden, "the request must have the header field %s: lane-N, with a lane of its certificate", exchange.FieldSender)
 	default:
 		if why := c.Speaks(lane); why != nil {
 			err = exchange.Refuse(http.StatusForbidden, "%w", why)
@@ -64,21 +65,20 @@ func (s *server) admits(q *http.Request) (err error) {
 	return nil
 }
 
-// laned serves a request for the lane that its path names.
-func (s *server) laned(serve func(*exchange.Exchange, *lane) error) func(*exchange.Exchange) error {
+func (s *server) forLane(serve func(*exchange.Exchange, *lane) error) func(*exchange.Exchange) error {
 	return func(x *exchange.Exchange) error {
 		n, err := exchange.ParseCount(x.PathValue("lane"), uint64(len(s.lanes)-1))
 		if err != nil {
 			return exchange.Refuse(http.StatusNotFound, "lane %w", err)
 		}
 		if sender := x.Header.Get(exchange.FieldSender); s.e.Mutual() && sender != driver.LaneName(int(n)) {
-			return exchange.Refuse(http.StatusForbidden, "lane %d is not that of the sender, %.20q", n, sender)
+			return exchange.Refuse(http.StatusForbidden, "lane %d is not the lane of the sender, %.20q", n, sender)
 		}
 		return serve(x, s.lanes[n])
 	}
 }
 
-// answer says how something went that has to fit the lane's state.
+// answer replies with 409 and err if err is not nil, else with an empty answer.
 func (l *lane) answer(x *exchange.Exchange, err error) error {
 	if err != nil {
 		return exchange.Refuse(http.StatusConflict, "lane %d: %w", l.n, err)
@@ -86,8 +86,8 @@ func (l *lane) answer(x *exchange.Exchange, err error) error {
 	return x.ReplyEmpty()
 }
 
-// A joinAnswer says to a worker that joins which slabs to look for, and what to
-// write to its own one, and where, as a proof.
+// A joinAnswer tells a worker that joins which slabs it may open. If Updates is set, the
+// worker proves that it is local by writing Challenge at Offset of that slab.
 type joinAnswer struct {
 	Models    *store.SlabRef `json:"models,omitempty"`
 	Updates   *store.SlabRef `json:"updates,omitempty"`
@@ -95,11 +95,12 @@ type joinAnswer struct {
 	Challenge string         `json:"challenge,omitempty"`
 }
 
-// join is a worker's first request. It names the layouts that the worker means.
+// join serves a worker's first request. It rejects a worker whose layouts differ from
+// the session's.
 func (s *server) join(x *exchange.Exchange, l *lane) error {
 	q := x.URL.Query()
 	if down, up := digest(s.o.Down), digest(s.o.Up); strings.TrimLeft(q.Get("down"), "0") != down || strings.TrimLeft(q.Get("up"), "0") != up {
-		return exchange.Refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, want %s and %s", q.Get("down"), q.Get("up"), down, up)
+		return exchange.Refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, must be %s and %s", q.Get("down"), q.Get("up"), down, up)
 	}
 	var c *driver.Conn
 	if !x.Close {
@@ -118,7 +119,8 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 
 func digest(l *tensor.Layout) string { return strconv.FormatUint(l.Digest(), 16) }
 
-// join gives the lane to the worker at c. c is nil if it keeps no connection.
+// join gives the lane to the worker at c, or fails if it has one. c must be nil for a
+// worker that keeps no connection.
 func (l *lane) join(c *driver.Conn) (a joinAnswer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,22 +143,24 @@ func (l *lane) join(c *driver.Conn) (a joinAnswer, err error) {
 	return a, nil
 }
 
-// writable reports whether there is a place in the lane's slab for the challenge: the
-// block that the next update gets, or any place if there is nothing in the slab. An
-// update that the worker before has sent may still be read. l.mu is held.
+// writable reports whether the lane's slab has a place for the challenge: the block of
+// the next update, or any place if the slab is empty. Other blocks may hold updates of
+// the previous worker that are still being read. l.mu must be held.
 func (l *lane) writable() bool {
 	err := l.issue()
 	var full *slab.FullError
 	return err == nil || errors.As(err, &full) && full.Used == 0
 }
 
-// prove is a worker's request after it has written the challenge to its slab.
+// prove serves the request that a worker sends after it has written the challenge to the
+// lane's slab.
 func (s *server) prove(x *exchange.Exchange, l *lane) error {
 	return l.answer(x, l.prove(connOf(x.Request)))
 }
 
-// prove makes the worker at c a local one, if it could write the challenge to
-// where the server finds it. It has mapped the slab then, and nobody else may.
+// prove marks the worker at c as local if the server finds the challenge in the lane's
+// slab. The worker has mapped the slab by then, so the file becomes read-only for all
+// others.
 func (l *lane) prove(c *driver.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,17 +181,16 @@ func (l *lane) prove(c *driver.Conn) error {
 	return nil
 }
 
-// leave is a worker's last request, which may say why it leaves.
+// leave serves a worker's last request, which may give the reason.
 func (s *server) leave(x *exchange.Exchange, l *lane) error {
 	cause := l.mail.Explain(errLeft)
 	if why := x.URL.Query().Get("cause"); why != "" {
-		cause = fmt.Errorf("the worker says: %.1000s", why)
+		cause = fmt.Errorf("the worker reports: %.1000s", why)
 	}
 	return l.answer(x, l.leave(connOf(x.Request), cause))
 }
 
-// leave takes the lane from the worker at c. A job that is out cannot be answered
-// any more, for that cause.
+// leave takes the lane from the worker at c. A dispatched job fails with cause.
 func (l *lane) leave(c *driver.Conn, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +204,8 @@ func (l *lane) leave(c *driver.Conn, cause error) error {
 	return nil
 }
 
-// lost is called when c has closed, or c's request for a job was given up.
+// lost is called when c was closed, or when c's request for a job was cancelled. It
+// fails the lane.
 func (l *lane) lost(c *driver.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,13 +215,13 @@ func (l *lane) lost(c *driver.Conn) {
 	}
 }
 
-// vacate wakes who waits for the worker to leave. l.mu is held.
+// vacate wakes callers of awaitLeave. l.mu must be held.
 func (l *lane) vacate() {
 	close(l.seat.left)
 	l.seat = seat{}
 }
 
-// jobs parks the request until there is a job.
+// jobs parks a worker's request until there is a job.
 func (s *server) jobs(x *exchange.Exchange, l *lane) error {
 	c := connOf(x.Request)
 	l.mu.Lock()
@@ -232,7 +236,7 @@ func (s *server) jobs(x *exchange.Exchange, l *lane) error {
 		return x.Reply(http.StatusOK, exchange.TypeJSON, nil, o.answer)
 	case errors.Is(err, io.EOF):
 		err := x.ReplyJSON(http.StatusGone, exchange.Problem{Error: "the session is over"})
-		_ = x.Control.Flush() // the connection closes as soon as the lane has left
+		_ = x.Control.Flush() // the connection closes as soon as the worker has left
 		return errors.Join(err, l.leave(c, errLeft))
 	case x.Context().Err() != nil:
 		l.lost(c)
@@ -240,7 +244,7 @@ func (s *server) jobs(x *exchange.Exchange, l *lane) error {
 	return l.answer(x, err)
 }
 
-// awaitLeave waits until the lane has no worker.
+// awaitLeave waits until the lane has no worker, or ctx is done.
 func (l *lane) awaitLeave(ctx context.Context) error {
 	l.mu.Lock()
 	taken, left := l.seat.taken, l.seat.left

@@ -27,27 +27,26 @@ type server struct {
 	o         driver.Options
 	c         config
 	manifests manifests
-	prefix    string // of the ids of the session's models, past and future
+	prefix    string // of the ids of all models of the session
 
 	memory *memory
 	store  *store.Store
 	lanes  []*lane
 
-	seq      int    // of the model published last
-	fallback string // why a model's tensors do not lie in the slab, if somebody expects that
+	seq      int    // number of the model published last
+	fallback string // why tensors of a model are not in the slab; empty for the transport http
 
 	handler  *exchange.Handler
 	http     *http.Server
 	listener *driver.Listener
-	serving  sync.WaitGroup // the accept loop, and connections
-	scratch  sync.Pool      // of *[]byte, for manifests
+	serving  sync.WaitGroup // counts the accept loop and all connections
+	scratch  sync.Pool      // *[]byte for manifests
 	copied   *phase.Counter
 
 	mu     sync.Mutex
-	seated map[*driver.Conn]*lane // guarded by mu: whose worker lives at the other end of a connection
+	seated map[*driver.Conn]*lane // guarded by mu: the lane whose worker has the connection
 }
 
-// manifests are those of the two layouts of a session.
 type manifests struct{ down, up store.Manifest }
 
 func manifestsOf(o driver.Options) (m manifests, err error) {
@@ -57,7 +56,7 @@ func manifestsOf(o driver.Options) (m manifests, err error) {
 	return m, err
 }
 
-// A jobAnswer is what a parked request is answered with.
+// A jobAnswer is the answer to a request for a job.
 type jobAnswer struct {
 	Round   int     `json:"round"`
 	Client  int     `json:"client"`
@@ -65,15 +64,15 @@ type jobAnswer struct {
 	Device  string  `json:"device,omitempty"`
 	Config  []byte  `json:"config"`
 	Timed   bool    `json:"timed"`
-	Model   string  `json:"model"` // the ids of its tensors are this, a dot, and 0, 1, …; empty without one
+	Model   string  `json:"model"` // ids of its tensors are MODEL.0, MODEL.1, …; empty if the job has no model
 	Receipt []byte  `json:"receipt"`
-	Rows    []byte  `json:"rows,omitempty"`  // in use, of tensors whose length varies
-	Drain   bool    `json:"drain,omitempty"` // the worker empties its cache first
+	Rows    []byte  `json:"rows,omitempty"`  // rows in use, of tensors of varying length
+	Drain   bool    `json:"drain,omitempty"` // the worker must empty its cache first
 
-	Pool     *store.SlabRef `json:"pool,omitempty"`     // where some or all of the model's tensors lie
-	Runs     []run          `json:"runs,omitempty"`     // which, and where in the pool
-	Fallback string         `json:"fallback,omitempty"` // why the others do not
-	Update   store.Handle   `json:"update,omitempty"`   // where the update goes, in the lane's slab
+	Pool     *store.SlabRef `json:"pool,omitempty"`     // slab of the model's tensors that are shared
+	Runs     []run          `json:"runs,omitempty"`     // locations of those tensors in Pool
+	Fallback string         `json:"fallback,omitempty"` // why the other tensors are not in Pool
+	Update   store.Handle   `json:"update,omitempty"`   // where to put the update in the lane's slab; empty if it must be sent as a body
 }
 
 func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
@@ -82,7 +81,7 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 		return nil, err
 	}
 	var nonce [8]byte
-	rand.Read(nonce[:]) // never fails: ids of two sessions differ
+	rand.Read(nonce[:]) // never fails; makes ids of two sessions differ
 	s := &server{
 		e: e, o: o, c: t.config(o), manifests: m, prefix: "model-" + hex.EncodeToString(nonce[:]) + "-",
 		seated:  map[*driver.Conn]*lane{},
@@ -96,13 +95,13 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 		return nil, errors.Join(err, s.release())
 	}
 	s.handler = exchange.NewHandler(exchange.Options{
-		Patience: s.c.patience, Rec: o.Rec, Whose: s.whose, Admits: s.admits,
+		Patience: s.c.patience, Rec: o.Rec, Whose: s.jobOf, Admits: s.admits,
 	}, s.endpoints())
 	s.http = &http.Server{
 		Handler:           s.handler,
-		ReadHeaderTimeout: time.Duration(s.c.patience), // bodies have deadlines of their own; an idle connection is a worker that trains
+		ReadHeaderTimeout: time.Duration(s.c.patience), // heads only: bodies have their own deadlines, and connections idle while workers train
 		MaxHeaderBytes:    exchange.MaxHead,
-		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
+		ErrorLog:          log.New(io.Discard, "", 0), // errors are answered, or fail the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:         s.follow,
 	}
@@ -118,15 +117,15 @@ func (s *server) endpoints() []exchange.Endpoint {
 		exchange.Endpoint{Pattern: "GET /v1/ping", Name: "ping", Serve: (*exchange.Exchange).ReplyEmpty},
 		exchange.Endpoint{Pattern: "GET /v1/stats", Name: "stats", Serve: s.stats},
 		exchange.Endpoint{Pattern: "POST /v1/drain", Name: "drain", Serve: s.drain},
-		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}", Name: "join", Serve: s.laned(s.join)},
-		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}/local", Name: "prove", Serve: s.laned(s.prove)},
-		exchange.Endpoint{Pattern: "DELETE /v1/lanes/{lane}", Name: "leave", Serve: s.laned(s.leave)},
-		exchange.Endpoint{Pattern: "GET /v1/jobs/{lane}", Name: "jobs", Serve: s.laned(s.jobs)},
-		exchange.Endpoint{Pattern: "POST /v1/results/{lane}", Name: "results", Serve: s.laned(s.results)})
+		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}", Name: "join", Serve: s.forLane(s.join)},
+		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}/local", Name: "prove", Serve: s.forLane(s.prove)},
+		exchange.Endpoint{Pattern: "DELETE /v1/lanes/{lane}", Name: "leave", Serve: s.forLane(s.leave)},
+		exchange.Endpoint{Pattern: "GET /v1/jobs/{lane}", Name: "jobs", Serve: s.forLane(s.jobs)},
+		exchange.Endpoint{Pattern: "POST /v1/results/{lane}", Name: "results", Serve: s.forLane(s.results)})
 }
 
-// serve accepts connections until Shutdown. If they cannot be accepted any more
-// it fails all lanes: workers could not come back, and would only be waited for.
+// serve accepts connections until Shutdown. If accepting fails, it fails all lanes,
+// because workers could not return and the server would wait for them in vain.
 func (s *server) serve() {
 	err := s.http.Serve(s.listener)
 	if errors.Is(err, http.ErrServerClosed) {
@@ -134,20 +133,18 @@ func (s *server) serve() {
 	}
 	for _, l := range s.lanes {
 		l.mu.Lock()
-		l.fail(fmt.Errorf("no connection can be accepted any more: %w", err))
+		l.fail(fmt.Errorf("the server can no longer accept connections: %w", err))
 		l.mu.Unlock()
 	}
 }
 
-// connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// connOf returns the connection that a request came on.
 func connOf(q *http.Request) *driver.Conn { return q.Context().Value(connKey{}).(*driver.Conn) }
 
-// follow is called when a connection changes its state. A connection that is closed
-// means that the lane's worker is gone: net/http closes it as soon as it reads its end,
-// or after the answer to a request that was going on.
+// follow is called by net/http when a connection changes its state. A closed connection
+// means that its worker is gone. net/http closes it when it reads the peer's end, or
+// after the answer to a request in progress.
 func (s *server) follow(c net.Conn, is http.ConnState) {
 	switch is {
 	case http.StateNew:
@@ -158,8 +155,8 @@ func (s *server) follow(c net.Conn, is http.ConnState) {
 	}
 }
 
-// seat notes whose worker is at the other end of c, if it is anybody's. The lane that
-// it had before has lost it.
+// seat records l as the lane whose worker has the connection c, or that no worker has it
+// if l is nil. The lane recorded before loses its worker.
 func (s *server) seat(c *driver.Conn, l *lane) {
 	s.mu.Lock()
 	before := s.seated[c]
@@ -172,8 +169,8 @@ func (s *server) seat(c *driver.Conn, l *lane) {
 	}
 }
 
-// whose returns whose work a request belongs to, as far as it is known.
-func (s *server) whose(q *http.Request) phase.ID {
+// jobOf returns the job of a request; fields that are not known are -1.
+func (s *server) jobOf(q *http.Request) phase.ID {
 	s.mu.Lock()
 	l := s.seated[connOf(q)]
 	s.mu.Unlock()
@@ -185,9 +182,10 @@ func (s *server) whose(q *http.Request) phase.ID {
 	return phase.ID{Lane: -1, Round: -1, Client: -1}
 }
 
-// place makes the memory of models, updates and tensors that are put.
+// place makes the lanes, the store, and the memory of models, updates and tensors that
+// are put.
 func (s *server) place() (err error) {
-	room := max(64<<20, s.o.Down.Size()) // for tensors that are put, apart from the model
+	room := max(64<<20, s.o.Down.Size()) // bytes for tensors that are put
 	o := store.Options{Room: room, Answer: room + s.o.Down.Payload(), Model: s.manifests.down, Prefix: s.prefix, SlabSize: room}
 	if s.memory, o.Slab, err = newMemory(s.o, s.c); err != nil {
 		return err
@@ -210,12 +208,12 @@ func (s *server) place() (err error) {
 	return nil
 }
 
-// release gives all shared memory up that is not lent.
+// release gives up all shared memory that is not lent.
 func (s *server) release() error { return errors.Join(s.store.Close(), s.memory.close()) }
 
 func (s *server) Reserve() (*tensor.Package, error) {
 	models := s.memory.models
-	s.store.Retire(models.both[models.next].p) // before it is written to
+	s.store.Retire(models.both[models.next].p) // before it is overwritten
 	return models.reserve()
 }
 
@@ -250,7 +248,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.De
 	return p, d, s.explain(n, err)
 }
 
-// explain adds to the error of a wait for lane n why it may have no worker.
+// explain adds to err, of a wait for lane n, why the lane may have no worker.
 func (s *server) explain(n int, err error) error {
 	l := s.lanes[n]
 	l.mu.Lock()
@@ -270,8 +268,8 @@ func (s *server) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown answers every worker's next request for a job with the end of the
-// session, and waits until each has heard it or is gone.
+// Shutdown answers every worker's next request for a job with the end of the session. It
+// waits until each worker has got that answer or is gone.
 func (s *server) Shutdown(ctx context.Context) (err error) {
 	for _, l := range s.lanes {
 		l.close()
@@ -284,11 +282,11 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 	return errors.Join(err, s.release())
 }
 
-// statsAnswer is what the server knows of the store and of the workers' caches.
+// statsAnswer is the answer to GET /v1/stats.
 type statsAnswer struct {
 	store.Stats
-	Served map[string]int64   `json:"served"` // requests by endpoint
-	Caches []store.CacheStats `json:"caches"` // of each lane, as its last result said
+	Served map[string]int64   `json:"served"` // number of requests by endpoint
+	Caches []store.CacheStats `json:"caches"` // one per lane, as reported with its last update
 	Open   int                `json:"connections"`
 }
 
@@ -302,7 +300,7 @@ func (s *server) stats(x *exchange.Exchange) error {
 	return x.ReplyJSON(http.StatusOK, a)
 }
 
-// drainCaches makes every worker empty its cache before it works on its next job.
+// drainCaches makes every worker empty its cache before its next job.
 func (s *server) drainCaches() {
 	for _, l := range s.lanes {
 		l.mu.Lock()

@@ -15,27 +15,27 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// shared is a worker's view of the server's slabs, as far as it can open them.
-// What it cannot open, and what it does not find there, is fetched as a body.
+// shared is a worker's view of the server's slabs. Tensors in slabs that it cannot open,
+// and tensors that it does not find there, are fetched as bodies.
 //
-// A model is lent to the worker where it lies, and not copied: its generations
-// are checked when it is lent and again before the update is sent.
+// A model is lent to the worker in place: its generations are checked when it is lent
+// and again before the update is sent.
 type shared struct {
 	o       driver.Options
 	c       config
 	ref     store.SlabRef
-	reader  *slab.Reader   // of the slab of models, which ref names; nil if it cannot be opened
-	mem     *slab.Memory   // of the lane's updates; nil if this process is not local
-	updates *slab.Packages // in mem
-	copier  slab.Copier    // with copy=out, of models
+	reader  *slab.Reader   // reads the models' slab, named by ref; nil if it cannot be opened
+	mem     *slab.Memory   // slab of the lane's updates; nil if this process is not local
+	updates *slab.Packages // places of updates in mem
+	copier  slab.Copier    // copies models, with copy=out
 
-	handles []slab.Handle // of the tensors of the model in hand, zero where one is not shared
-	views   [][]byte      // of these tensors
-	whole   []whole       // the last two, so that a package is not made for every job
+	handles []slab.Handle // one per tensor of the current model; zero if it is not shared
+	views   [][]byte      // one per tensor of the current model
+	recent  []lentModel   // the last two models, so that a package is not made for every job
 }
 
-// newShared opens the slabs of a session. If this process is local it has written
-// the proof.
+// newShared opens the slabs of a session. If it can open the lane's slab, it writes the
+// challenge there.
 func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	s := &shared{
 		o: o, c: c, copier: slab.NewCopier(o.Rec),
@@ -44,7 +44,7 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	if a.Models != nil {
 		s.ref = *a.Models
 		if nonce, err := s.ref.Decode(); err == nil && inSession(s.ref.Path) {
-			s.reader, _ = slab.OpenReader(s.ref.Path, nonce) // whatever it is, it is not ours to read
+			s.reader, _ = slab.OpenReader(s.ref.Path, nonce) // on failure tensors are fetched as bodies
 		}
 	}
 	challenge, err := hex.DecodeString(a.Challenge)
@@ -52,27 +52,28 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 		return s
 	}
 	if nonce, err := a.Updates.Decode(); err == nil && inSession(a.Updates.Path) {
-		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite) // likewise
+		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite) // on failure updates are sent as bodies
 	}
 	if s.mem == nil {
 		return s
 	}
 	if b := s.mem.Bytes(); a.Offset > uint64(len(b)) || copy(b[a.Offset:], challenge) < challengeSize {
-		_ = s.giveUp() // never had room for anything
+		_ = s.giveUp() // cannot be used: it has no room for the challenge
 		return s
 	}
 	s.updates = slab.NewPackages(s.mem, o.Up)
 	return s
 }
 
-// inSession reports whether path is where servers have their slabs. What a server names
-// besides is not even looked at: it may be on another host, and mean this one no good.
+// inSession reports whether path is in a directory where servers create their slabs.
+// Other paths are never opened, because a server on another host could name any file of
+// this one.
 func inSession(path string) bool {
 	dir := filepath.Dir(path)
 	return path == filepath.Clean(path) && filepath.Dir(dir) == scratch.SharedMemory && scratch.Named(filepath.Base(dir))
 }
 
-// giveUp forgets the lane's slab.
+// giveUp closes the lane's slab; updates are then sent as bodies.
 func (s *shared) giveUp() (err error) {
 	if s.mem != nil {
 		err = s.mem.Close()
@@ -81,7 +82,6 @@ func (s *shared) giveUp() (err error) {
 	return err
 }
 
-// close gives the memory up.
 func (s *shared) close() (err error) {
 	if s.reader != nil {
 		err = s.reader.Close()
@@ -89,8 +89,9 @@ func (s *shared) close() (err error) {
 	return errors.Join(err, s.giveUp())
 }
 
-// model returns the model of job a, and appends to which the tensors that have
-// to be fetched to their places in it, or in downlink if that is all of them.
+// model returns the model of job a, and appends the indexes of tensors that must be
+// fetched to which. Fetched tensors are in memory from downlink, which is the whole
+// result if nothing is shared.
 func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int) (*tensor.Package, []int, error) {
 	if err := s.locate(a.Runs); err != nil {
 		return nil, nil, err
@@ -123,8 +124,8 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 	return s.lend(len(which) == 0), which, nil
 }
 
-// clone copies what is shared of the model in hand to own: the worker has done with the
-// server's memory then. What is copied was the model's if it still is.
+// clone copies the shared tensors of model to own, after which the worker no longer
+// reads the server's memory. It fails if the model changed before the copy was complete.
 func (s *shared) clone(own, model *tensor.Package, id phase.ID) error {
 	s.copier.CopyChosen(own, model, id, func(i int) bool { return s.handles[i] != (slab.Handle{}) })
 	err := s.unchanged()
@@ -132,34 +133,33 @@ func (s *shared) clone(own, model *tensor.Package, id phase.ID) error {
 	return err
 }
 
-// none says that the job in hand has no model.
+// none records that the current job has no shared tensors.
 func (s *shared) none() { clear(s.handles) }
 
-// lend returns a package with the tensors that were found. A model that is there as a
-// whole lies in one of two places.
+// lend returns a package of the tensors that were found. If all tensors are shared, it
+// reuses the package of one of the last two models in the same memory.
 func (s *shared) lend(all bool) *tensor.Package {
-	for _, w := range s.whole {
+	for _, w := range s.recent {
 		if all && slices.EqualFunc(w.handles, s.handles, sameBlock) {
 			return w.p
 		}
 	}
 	p := tensor.NewScattered(s.o.Down, slices.Clone(s.views))
 	if all {
-		s.whole = append(s.whole[max(0, len(s.whole)-1):], whole{slices.Clone(s.handles), p})
+		s.recent = append(s.recent[max(0, len(s.recent)-1):], lentModel{slices.Clone(s.handles), p})
 	}
 	return p
 }
 
-// A whole is a model that was found as a whole before.
-type whole struct {
+// A lentModel is the package of a model whose tensors are all shared, and their handles.
+type lentModel struct {
 	handles []slab.Handle
 	p       *tensor.Package
 }
 
-// sameBlock reports whether a and b name the same bytes, at whatever time.
+// sameBlock reports whether a and b name the same bytes, whatever their generations.
 func sameBlock(a, b slab.Handle) bool { return a.Offset == b.Offset && a.Length == b.Length }
 
-// amount returns how much of the model in hand is shared.
 func (s *shared) amount(model *tensor.Package) (a driver.Amount) {
 	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
@@ -170,9 +170,9 @@ func (s *shared) amount(model *tensor.Package) (a driver.Amount) {
 	return a
 }
 
-var errRuns = errors.New("the job does not say where its model lies")
+var errRuns = errors.New("the job has invalid locations for its model")
 
-// locate fills in the handles of all tensors in runs.
+// locate sets the handles of all tensors in runs, and clears the others.
 func (s *shared) locate(runs []run) error {
 	clear(s.handles)
 	for _, r := range runs {
@@ -199,8 +199,8 @@ func (s *shared) locate(runs []run) error {
 	return nil
 }
 
-// unchanged reports whether the model in hand is still the one that was lent. Had its
-// memory been reused meanwhile, the update would be worthless.
+// unchanged returns an error if the current model's memory has been reused since it was
+// lent: the update would then be worthless.
 func (s *shared) unchanged() error {
 	for i, h := range s.handles {
 		if h == (slab.Handle{}) {
@@ -213,7 +213,6 @@ func (s *shared) unchanged() error {
 	return nil
 }
 
-// update returns the memory that h names in the lane's slab.
 func (s *shared) update(h store.Handle) (*tensor.Package, error) {
 	if s.updates == nil {
 		return nil, errNoProof

@@ -15,11 +15,12 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// Whoever asks in a way that no endpoint understands gets an answer in JSON that says what to do.
+// TestWrongRequestsAreExplained: a request that no endpoint accepts gets an answer in JSON
+// with a remedy.
 func TestWrongRequestsAreExplained(t *testing.T) {
 	r := start(t, "http", vectors(t, 1, 10), 1)
 	r.put("t", "tensor")
-	const form = "application/x-www-form-urlencoded" // as curl -d says
+	const form = "application/x-www-form-urlencoded" // the type that curl -d sends
 	for _, q := range []struct {
 		method, path, kind string
 		code               int
@@ -28,8 +29,8 @@ func TestWrongRequestsAreExplained(t *testing.T) {
 		{"GET", "/", "", 404, "no endpoint /"},
 		{"GET", "/v1/tensor/t", "", 404, "no endpoint /v1/tensor/t"},
 		{"GET", "/v1/tensors", "", 404, "no endpoint /v1/tensors"},
-		{"GET", "/v1/batch", "", 405, "method GET of /v1/batch: want POST"},
-		{"PATCH", "/v1/tensors/t", "", 405, "want PUT or GET or DELETE"},
+		{"GET", "/v1/batch", "", 405, "method GET of /v1/batch: must be POST"},
+		{"PATCH", "/v1/tensors/t", "", 405, "must be PUT or GET or DELETE"},
 		{"POST", "/v1/batch", form, 400, "Content-Type: application/json"},
 		{"POST", "/v1/batch", exchange.TypeJSON + "; charset=utf-8", 200, ""},
 		{"POST", "/v1/clear", form, 400, "Content-Type: application/json"},
@@ -46,7 +47,8 @@ func TestWrongRequestsAreExplained(t *testing.T) {
 	}
 }
 
-// A32: five shards with a limit of two are requests of 2, 2 and 1.
+// TestBatches: A32: five tensors with a limit of two per request are fetched in requests of
+// 2, 2 and 1.
 func TestBatches(t *testing.T) {
 	for batch, requests := range map[int]int64{0: 1, 1: 5, 2: 3, 4: 2, 5: 1, 6: 1} {
 		r := open(t, fmt.Sprintf("http:batch=%d", batch), vectors(t, 5, 100), 1)
@@ -59,7 +61,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// caches returns what the caches of all lanes hold, as the server says.
+// caches returns the totals of all lanes' caches, as the server reports them.
 func (r *rig) caches() (sum store.CacheStats) {
 	r.T.Helper()
 	var a statsAnswer
@@ -70,18 +72,18 @@ func (r *rig) caches() (sum store.CacheStats) {
 	return sum
 }
 
-// cost is what a tensor of 100 bytes of the published model takes in a cache.
+// cost returns the cache's memory for a tensor of 100 bytes of the published model.
 func (r *rig) cost() int { return 100 + 256 + len(r.model()+".0") }
 
-// A31: a second fetch succeeds after the server has forgotten the tensors; each
-// client has a cache of its own, which is bounded, and the oldest tensors go.
+// TestCache: A31: a client can fetch a cached tensor after the server has retired it. Each
+// client has its own bounded cache, from which the oldest tensors are removed.
 func TestCache(t *testing.T) {
 	r := open(t, "http:cache=on:cache-size=4000", vectors(t, 3, 100), 1)
 	w, old := r.worker(0), r.Publish(1)
 	r.Prove(0, driver.Job{Client: 7})
 	name, was := r.model(), old.Hash()
 	r.Publish(2)
-	_, err := r.server.Reserve() // and the model before is gone
+	_, err := r.server.Reserve() // and so retires the previous model
 	check.Must(t, err)
 	r.ask("GET", "/v1/tensors/"+name+".0", "").want(t, 404, "", "the old model")
 
@@ -103,9 +105,9 @@ func TestCache(t *testing.T) {
 	r.counted(nil, counts{phase.CacheHits: 3, phase.CacheBytes: int64(full.Bytes)})
 }
 
-// A31: what caches hold grows by each client's model in every round, for nothing. Drained
-// for every model they hold what the last round brought. After a drain that somebody asked
-// for they hold nothing, and nothing but what comes then: no job drains twice.
+// TestDrain: A31: without draining, caches grow by each client's model in every round,
+// without hits. With drain=on they hold only the last round's models. A drain on request
+// empties each cache once.
 func TestDrain(t *testing.T) {
 	const lanes, clients, tensors = 2, 4, 3
 	turns := func(r *rig, round int) {
@@ -136,7 +138,8 @@ func TestDrain(t *testing.T) {
 		turns(r, 5)
 		holds(clients)
 	}
-	// A job of a codec needs no model where the lane has it, so that nothing fills the cache.
+	// With a codec, a job needs no model if the lane has it, so it adds nothing to the
+	// cache.
 	r := open(t, "http:cache=on:codec=sparse", vectors(t, tensors, 100), lanes)
 	r.Publish(1)
 	turns(r, 0)
@@ -146,8 +149,8 @@ func TestDrain(t *testing.T) {
 	check.Equal(t, r.caches(), store.CacheStats{}, "after the drain")
 }
 
-// A stranger gets the tensors of a model that a codec has encoded as clients train on
-// them, bit for bit, until its memory is used again.
+// TestStrangersGetDecoded: a client gets the tensors of an encoded model decoded, bit for
+// bit, until the model's memory is reused.
 func TestStrangersGetDecoded(t *testing.T) {
 	l := drivertest.Layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{70, 3}}, tensor.Spec{Name: "n", DType: tensor.I64})
 	for _, variant := range []string{"http:codec=int8", "http-shm:codec=bf16+gaps"} {

@@ -18,7 +18,7 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// goodbye bounds how long Close waits for the server to take note.
+// goodbye bounds how long Close waits for the server's answer.
 const goodbye = time.Second
 
 type worker struct {
@@ -28,18 +28,18 @@ type worker struct {
 	client *exchange.Client
 	up     store.Manifest
 	fetch  store.Fetcher
-	shared *shared // memory that is the server's, too
+	shared *shared // view of the server's slabs
 
-	// Memory for what is not shared, made when it is needed.
+	// Heap memory for models and updates that are not shared; allocated when needed.
 	model, update *tensor.Package
 
-	job    phase.ID     // that is in hand
-	handle store.Handle // of its update, if it lies in the lane's slab
+	job    phase.ID     // the current job
+	handle store.Handle // location of its update in the lane's slab; empty if sent as a body
 
-	ping, jobs, results exchange.Request // as far as they are always the same
-	which               []int            // scratch: tensors to fetch
-	fields              []exchange.Field // scratch of uploads
-	body                [][]byte         // scratch of uploads
+	ping, jobs, results exchange.Request // the parts that never change
+	which               []int            // scratch: indexes of tensors to fetch
+	fields              []exchange.Field // scratch for uploads
+	body                [][]byte         // scratch for uploads
 }
 
 func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
@@ -67,7 +67,7 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	if err := w.join(ctx); err != nil {
 		return nil, errors.Join(err, w.Close(nil))
 	}
-	// Not before it is known whether memory is needed: it is touched.
+	// Allocate only now that the need is known, because allocating touches the pages.
 	if w.shared.updates == nil || c.clone || c.missing > 0 {
 		w.downlink()
 	}
@@ -77,12 +77,11 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	return w, nil
 }
 
-// request returns a request, which is counted under that name.
 func (w *worker) request(name, method, path string) exchange.Request {
 	return exchange.Request{Method: method, Path: "/v1/" + path, Calls: w.o.Rec.Counter(phase.Calls + name)}
 }
 
-// about returns a request about the lane's worker.
+// about returns a request for this worker's lane; rest follows the lane in the path.
 func (w *worker) about(name, method, rest string) exchange.Request {
 	return w.request(name, method, "lanes/"+strconv.Itoa(w.lane)+rest)
 }
@@ -102,14 +101,14 @@ func (w *worker) uplink() *tensor.Package {
 	return w.update
 }
 
-// join takes the lane, and proves to the server that this process is local, if
-// it is.
+// join takes the lane. If this process can open the lane's slab, it also proves to the
+// server that it is local.
 func (w *worker) join(ctx context.Context) error {
 	var a joinAnswer
 	q := w.about("join", "POST", "?down="+digest(w.o.Down)+"&up="+digest(w.o.Up))
 	err := w.client.Do(ctx, q, func(r *http.Response) error { return readJSON(r, &a) })
 	if err != nil || !w.c.local {
-		a = joinAnswer{} // whatever it says
+		a = joinAnswer{} // the transport http uses no slabs
 	}
 	w.shared = newShared(w.o, w.c, a)
 	if err != nil || w.shared.updates == nil {
@@ -117,12 +116,11 @@ func (w *worker) join(ctx context.Context) error {
 	}
 	err = w.client.Do(ctx, w.about("prove", "POST", "/local"), nil)
 	if status := (exchange.StatusError{}); errors.As(err, &status) {
-		return w.shared.giveUp() // the server looks at other memory: this process is not local
+		return w.shared.giveUp() // the server's slab is other memory, so this process is not local
 	}
 	return err
 }
 
-// readJSON decodes an answer.
 func readJSON(r *http.Response, v any) error {
 	body, err := exchange.ReadBody(r, 4*maxReceipt)
 	if err != nil {
@@ -158,8 +156,8 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 	return j, model, d, err
 }
 
-// receive returns the model of a job, from the server's slab as far as it lies
-// there and the rest from the server's store.
+// receive returns the model of a job: tensors in the server's slab in place, others
+// fetched from the store.
 func (w *worker) receive(ctx context.Context, a jobAnswer) (model *tensor.Package, d driver.Delivered, err error) {
 	model, w.which, err = w.shared.model(a, w.downlink, w.which[:0])
 	if err == nil {
@@ -203,7 +201,6 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	return err
 }
 
-// upload returns the request that carries p.
 func (w *worker) upload(p *tensor.Package) (exchange.Request, error) {
 	q, cached := w.results, w.fetch.Cache.Stats()
 	if err := checkReceipt("receipt", p.Receipt); err != nil {
@@ -218,8 +215,8 @@ func (w *worker) upload(p *tensor.Package) (exchange.Request, error) {
 	return w.uploadRaw(q, p), nil
 }
 
-// uploadRaw sends receipt, manifest and tensors; of an update in the lane's slab,
-// what is not there. Its mirror image is server.readRaw.
+// uploadRaw sends the receipt, manifest and tensors of p. If p is in the lane's slab, it
+// sends only the receipt, and the manifest if lengths vary. server.readRaw reads it.
 func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Request {
 	q.Type, q.Body = exchange.TypeRaw, append(w.body[:0], p.Receipt)
 	var table []byte
@@ -239,8 +236,7 @@ func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Reque
 	return q
 }
 
-// uploadJSON sends receipt and tensors in JSON. Its mirror image is
-// server.readJSON.
+// uploadJSON sends receipt and tensors in JSON. server.readJSON reads it.
 func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Request, error) {
 	defer w.client.Begin(phase.Encode).End()
 	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: w.up.ToJSON(p)})
@@ -248,19 +244,18 @@ func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Req
 	return q, err
 }
 
-// Ping exchanges an empty request and an empty answer.
+// Ping sends an empty request and waits for its empty answer.
 func (w *worker) Ping(ctx context.Context) error {
 	return w.client.Do(ctx, w.ping, nil)
 }
 
-// Close lets the server know that the lane has no worker any more, unless it cannot be
-// reached or knows already.
+// Close ends the connection, and first reports cause, if any, to the server.
 func (w *worker) Close(cause error) error {
 	if cause != nil && w.client.Open() {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
 		query := "?cause=" + url.QueryEscape(cause.Error()[:min(len(cause.Error()), 1000)])
-		_ = w.client.Do(ctx, w.about("leave", "DELETE", query), nil) // a server that is gone needs no goodbye
+		_ = w.client.Do(ctx, w.about("leave", "DELETE", query), nil) // best effort: the server may be gone
 	}
 	w.client.Close()
 	return w.shared.close()

@@ -1,10 +1,10 @@
-// Package inproc hands packages over by reference, to lanes that are goroutines
-// of the server's process. It is the control that every other transport is
-// compared with: the same round, the same allocator over memory that was touched
-// before, and no process boundary.
+// Package inproc hands packages over by reference to workers that are goroutines of the
+// server's process. It is the control that every other transport is compared with: the
+// same round and the same allocator, with memory touched in advance, but no process
+// boundary.
 //
-// Copies per direction: none. Nothing keeps a worker function from writing into
-// the model here, since there is one mapping for all.
+// It copies nothing in either direction. All workers share one writable mapping, so
+// nothing prevents a worker function from writing to the model.
 package inproc
 
 import (
@@ -19,13 +19,13 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// New returns the transport. Its workers have to be dialled from the same value
-// in the same process.
+// New returns the transport. A session's server and workers must use the same value, in
+// one process.
 func New() driver.Transport { return &transport{live: map[string]*server{}} }
 
 type transport struct {
 	mu   sync.Mutex
-	live map[string]*server // guarded by mu: by their sessions' secrets
+	live map[string]*server // guarded by mu: servers by their session's secret
 }
 
 func (*transport) Name() string                         { return "inproc" }
@@ -68,13 +68,13 @@ func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Optio
 // Dial implements [driver.Transport].
 func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock() // a server leaves the map before it gives its memory up
+	defer t.mu.Unlock() // held until the worker keeps the memory: a server leaves the map before it frees that
 	s := t.live[e.Secret()]
 	switch {
 	case s == nil:
 		return nil, errors.New("no such server in this process: workers of inproc are goroutines of the server's process")
 	case o.Down.Digest() != s.o.Down.Digest() || o.Up.Digest() != s.o.Up.Digest():
-		return nil, errors.New("the server has another model")
+		return nil, errors.New("the server has other layouts")
 	}
 	l := s.lanes[n]
 	if !l.taken.CompareAndSwap(false, true) {
@@ -83,18 +83,18 @@ func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.
 	return newWorker(s, l, o), nil
 }
 
-// An order is what a lane's worker is handed.
+// An order is a job as the server passes it to a lane's worker.
 type order struct {
 	job           driver.Job
-	bare          bool // there is no model
+	bare          bool // without a model
 	model, update slab.Handle
-	beside        driver.Beside // the model
+	beside        driver.Beside // the model's receipt and rows
 }
 
-// handed says that the whole of p went as references.
+// handed returns the Delivered of p, all of whose tensors were passed by reference.
 func handed(p *tensor.Package) driver.Delivered { return driver.Delivered{Handle: driver.All(p)} }
 
-// newLane returns a lane whose worker has not come.
+// newLane returns a lane without a worker.
 func newLane(updates *slab.Updates) *lane {
 	return &lane{mail: mailbox.NewLane[order](), updates: updates}
 }

@@ -22,7 +22,7 @@ func open(t *testing.T) *drivertest.Session {
 	return s
 }
 
-// A lane has one worker, which was dialled through its server's transport.
+// TestDialRefuses: a lane accepts one worker, and only through its server's transport.
 func TestDialRefuses(t *testing.T) {
 	s := open(t)
 	other := transports.Variant{Transport: inproc.New()}
@@ -33,7 +33,7 @@ func TestDialRefuses(t *testing.T) {
 	}
 }
 
-// A worker that leaves is noticed while a job is out.
+// TestWorkerLeaves: if a worker leaves during a job, Collect and Dispatch say so.
 func TestWorkerLeaves(t *testing.T) {
 	s := open(t)
 	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))

@@ -11,19 +11,19 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// lane is what server and worker share.
+// lane is the state that the server and a worker share.
 type lane struct {
 	mail    *mailbox.Lane[order]
 	updates *slab.Updates
-	taken   atomic.Bool           // by a worker
-	left    atomic.Pointer[error] // that worker has, and this is why
+	taken   atomic.Bool           // a worker has or had the lane
+	left    atomic.Pointer[error] // why the worker closed the lane; nil if it has not, or the session was over
 }
 
 type server struct {
 	o      driver.Options
-	forget func()         // takes the server out of the transport's map
-	places *slab.Packages // of the models
-	models *driver.Pair   // in them
+	forget func()         // removes the server from the transport's map
+	places *slab.Packages // memory of the models
+	models *driver.Pair   // in places
 	lanes  []*lane
 }
 
@@ -75,7 +75,8 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.De
 	return p, d, l.explain(err)
 }
 
-// explain returns why the lane's worker has left, if it has, in place of err.
+// explain returns the reason why the lane's worker has left, if there is one, instead of
+// err.
 func (l *lane) explain(err error) error {
 	if left := l.left.Load(); err != nil && left != nil {
 		return *left
@@ -83,7 +84,7 @@ func (l *lane) explain(err error) error {
 	return err
 }
 
-// Settle does nothing: a worker that takes its next job has counted the one before.
+// Settle does nothing: a worker has counted a job before it takes the next one.
 func (s *server) Settle(context.Context) error { return nil }
 
 func (s *server) Shutdown(context.Context) error {
@@ -94,7 +95,7 @@ func (s *server) Shutdown(context.Context) error {
 	return s.release()
 }
 
-// release gives all memory up. What is lent lives until it is released.
+// release frees all memory, except that of lent updates, which their release frees.
 func (s *server) release() error {
 	err := s.places.Close()
 	for _, l := range s.lanes {

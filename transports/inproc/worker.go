@@ -12,12 +12,11 @@ import (
 
 type worker struct {
 	lane  *lane
-	order order  // in hand
-	rows  []byte // of its update
+	order order  // current job
+	rows  []byte // encoded rows of the update
 
-	// In the same memory as the server's packages, in the worker's layouts. It is kept
-	// until Close, so that a server that shuts down never unmaps it under a worker
-	// function.
+	// The server's memory, with the worker's layouts. The worker keeps it until Close, so
+	// that Shutdown does not unmap it while a worker function runs.
 	models, updates *slab.Packages
 }
 

@@ -13,45 +13,44 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// pieceSize is the most bytes of a tensor in one gob value: a whole number of
-// elements of any type. gob copies a value into a buffer at either end; buffers of
-// this size are used again while they are in the processor's cache. And it grows
-// the buffer of a value of more than 10 MiB step by step, from nothing, each time.
+// pieceSize is the maximum number of tensor bytes in one gob value. It is a multiple of
+// every element size. gob copies a value into a buffer at each end; buffers of this size
+// stay in the processor's cache. For a value above 10 MiB, gob would also grow a new
+// buffer step by step.
 const pieceSize = 1024 << 10
 
-// maxValue bounds what is read for one gob value: a header holds a receipt and a
-// client's configuration, and a piece is smaller. gob itself would take 8 GiB.
+// maxValue bounds the bytes read for one gob value. The largest value is a header, with a
+// receipt and a client's configuration. gob's own limit is 8 GiB.
 const maxValue = 128 << 20
 
-var errValue = fmt.Errorf("a value of more than %d bytes", maxValue)
+var errValue = fmt.Errorf("a gob value has more than %d bytes", maxValue)
 
-// bufferSize is that of both coders. A piece of a tensor that is larger goes past the
-// buffer.
+// bufferSize is the buffer size of encoder and decoder. Larger pieces bypass the buffer.
 const bufferSize = 64 << 10
 
-// A header starts every message. The tensors of a package follow it, if the
-// message carries any, each as gob values of pieceSize bytes and one for the rest.
+// A header starts every message. The tensors of a package follow it, if the message has
+// any. Each tensor is a sequence of gob values of pieceSize bytes, the last one shorter.
 type header struct {
 	Job     driver.Job
 	Receipt []byte
-	Rows    []byte // in use, of the tensors whose length varies
-	Path    string // of a file, where tensors travel in files
-	Tensors int    // that follow
-	Bare    bool   // this is a job without a model: no tensors follow
+	Rows    []byte // see tensor.Package.AppendRows
+	Path    string // file of the message or the model, in storage
+	Tensors int    // number of tensors that follow
+	Bare    bool   // the job comes without a model: no tensors follow
 	End     bool   // the server has shut down
 }
 
-// An encoder writes messages to a lane's connection or to a file. It lives as long as
-// that does: gob sends the description of a type once.
+// An encoder writes messages to a connection or a file. Each needs a single encoder,
+// because gob sends the description of a type once.
 type encoder struct {
 	to    io.Writer
 	buf   *bufio.Writer
 	gob   *gob.Encoder
 	rec   *phase.Recorder
 	elems bool
-	bytes []byte // that gob encodes: a pointer to it allocates nothing
+	bytes []byte // for gob: a pointer to it allocates nothing
 
-	first, writing int64 // when the first write of the message began, and how long all of them took
+	first, writing int64 // start of the message's first write; duration of all its writes
 }
 
 func newEncoder(to io.Writer, o driver.Options) *encoder {
@@ -61,8 +60,8 @@ func newEncoder(to io.Writer, o driver.Options) *encoder {
 	return e
 }
 
-// encode writes h and the tensors of p, if there is one. Its Send span is the sum
-// of its writes, most of them within the Encode span.
+// encode writes h and the tensors of p, which may be nil. The Send sample is the sum of
+// all writes, most of which happen within the Encode span.
 func (e *encoder) encode(id phase.ID, h header, p *tensor.Package) error {
 	e.first, e.writing = 0, 0
 	span := e.rec.Begin(phase.Encode, id)
@@ -96,35 +95,35 @@ func (e *encoder) values(h header, p *tensor.Package) error {
 	return nil
 }
 
-// A decoder reads what an encoder has written.
+// A decoder reads the messages of an encoder.
 type decoder struct {
 	from  io.Reader
 	gob   *gob.Decoder
 	rec   *phase.Recorder
 	elems bool
-	bytes []byte        // that gob fills
-	slice reflect.Value // with elems, a pointer to that
+	bytes []byte        // slice that gob fills
+	slice reflect.Value // pointer to the slice that gob fills with elems=on
 
-	id          phase.ID // of the message in hand
-	waiting     int64    // when the wait for it began; 0 if it has ended, or there is none
-	first, last int64    // moments of the reads since the last value was complete
-	room        int      // bytes that may still be read for the value
+	id          phase.ID // ID of the current message
+	waiting     int64    // start of the wait for the message; 0 if not waiting
+	first, last int64    // start of the first and end of the last read of the current value
+	room        int      // bytes that may still be read for the current value
 }
 
 func newDecoder(from io.Reader, o driver.Options) *decoder {
 	d := &decoder{from: from, rec: o.Rec, elems: o.Settings.On("elems")}
-	d.gob = gob.NewDecoder(bufio.NewReaderSize(timedReader{d}, bufferSize)) // an io.ByteReader: gob adds no buffer of its own
+	d.gob = gob.NewDecoder(bufio.NewReaderSize(timedReader{d}, bufferSize)) // gob adds no buffer of its own to an io.ByteReader
 	return d
 }
 
-// decode reads h, and the tensors into their places in p, if there is one and they
-// follow. The Decode span encloses the Read spans of what comes in on the way.
+// decode reads h, and the tensors into p if p is not nil and tensors follow. The Decode
+// span encloses the Read spans of the tensors.
 func (d *decoder) decode(id phase.ID, h *header, p *tensor.Package) error {
 	d.id, d.first = id, 0
 	if err := d.next(h); err != nil || p == nil || h.Bare || h.End {
 		return err
 	}
-	if id.Round < 0 { // a worker learns only here whose message it is
+	if id.Round < 0 { // a worker learns the job's round and client only from the header
 		d.id = h.Job.ID(id.Lane)
 	}
 	span := d.rec.Begin(phase.Decode, d.id)
@@ -134,7 +133,7 @@ func (d *decoder) decode(id phase.ID, h *header, p *tensor.Package) error {
 
 func (d *decoder) values(h *header, p *tensor.Package) error {
 	if h.Tensors != p.Len() {
-		return fmt.Errorf("message holds %d tensors, the layout has %d", h.Tensors, p.Len())
+		return fmt.Errorf("message must hold %[2]d tensors, not %[1]d", h.Tensors, p.Len())
 	}
 	if err := p.TakeRows(h.Rows); err != nil {
 		return err
@@ -151,8 +150,8 @@ func (d *decoder) values(h *header, p *tensor.Package) error {
 	return nil
 }
 
-// piece reads one gob value into view. gob reuses a slice's memory if the value fits;
-// the length of what arrived is checked, since a larger value has landed elsewhere.
+// piece reads one gob value into view. gob decodes into a slice's memory only if the
+// value fits, and otherwise allocates, so a value of another length is an error.
 func (d *decoder) piece(t tensor.DType, view []byte) error {
 	if d.elems {
 		return d.numbers(reflect.ValueOf(elements(t, view)))
@@ -162,12 +161,12 @@ func (d *decoder) piece(t tensor.DType, view []byte) error {
 		return err
 	}
 	if len(d.bytes) != len(view) {
-		return fmt.Errorf("a piece of %d bytes arrived, the layout says %d", len(d.bytes), len(view))
+		return fmt.Errorf("received a piece of %d bytes, must be %d", len(d.bytes), len(view))
 	}
 	return nil
 }
 
-// numbers is piece for a slice of a tensor's elements.
+// numbers reads one gob value into view, a slice of elements, as piece does for bytes.
 func (d *decoder) numbers(view reflect.Value) error {
 	if !d.slice.IsValid() || d.slice.Type().Elem() != view.Type() {
 		d.slice = reflect.New(view.Type())
@@ -179,14 +178,14 @@ func (d *decoder) numbers(view reflect.Value) error {
 		return err
 	}
 	if got.Len() != view.Len() {
-		return fmt.Errorf("a piece of %d elements arrived, the layout says %d", got.Len(), view.Len())
+		return fmt.Errorf("received a piece of %d elements, must be %d", got.Len(), view.Len())
 	}
 	return nil
 }
 
-// next decodes one value into v. gob reads a value completely before it decodes
-// it, so all reads up to here are one Read span. One that lay in the buffer has a
-// span too, of no length: how much a read brings differs from round to round.
+// next decodes one value into v and records its Read span. gob reads a value completely
+// before it decodes it, so its reads form a single span. A value that was already in the
+// buffer gets an empty span, because reads end at different values in each round.
 func (d *decoder) next(v any) error {
 	d.room = maxValue
 	err := d.gob.Decode(v)
@@ -198,7 +197,7 @@ func (d *decoder) next(v any) error {
 	return err
 }
 
-// timedWriter and timedReader are what the coders' buffers stand before.
+// timedWriter and timedReader time the writes and reads below the buffers.
 type timedWriter struct{ *encoder }
 
 func (w timedWriter) Write(b []byte) (int, error) {
@@ -233,9 +232,8 @@ func (r timedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// elements returns b as a slice of numbers, which gob encodes one at a time, floats and
-// integers in a variable number of bytes. Bytes it copies; bool and u8 are bytes either
-// way.
+// elements returns b as a slice of elements of type d. gob encodes these one by one, as
+// a variable number of bytes. bool and u8 stay a slice of bytes, which gob copies.
 func elements(d tensor.DType, b []byte) any {
 	switch d {
 	case tensor.I8:

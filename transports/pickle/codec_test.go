@@ -19,7 +19,7 @@ func options(l *tensor.Layout, elems string) driver.Options {
 	return driver.Options{Down: l, Up: l, Lanes: 1, Settings: driver.Settings{"elems": elems}}
 }
 
-// TestWrongPiece: a piece counts only if it has the elements of its tensor.
+// TestWrongPiece: a piece is accepted only if it has the elements of its tensor.
 func TestWrongPiece(t *testing.T) {
 	l := drivertest.Vectors(t, tensor.F32, 3)
 	for name, c := range map[string]struct {
@@ -30,12 +30,12 @@ func TestWrongPiece(t *testing.T) {
 		"right":       {"on", []float32{1, 2, 3}, ""},
 		"bytes":       {"on", make([]uint8, 3), "received remote type"},
 		"i32":         {"on", []int32{1, 2, 3}, "received remote type"},
-		"too many":    {"on", []float32{1, 2, 3, 4}, "4 elements arrived"},
-		"too few":     {"on", []float32{1, 2}, "2 elements arrived"},
+		"too many":    {"on", []float32{1, 2, 3, 4}, "a piece of 4 elements"},
+		"too few":     {"on", []float32{1, 2}, "a piece of 2 elements"},
 		"none":        {"on", struct{ X int }{}, "received remote type"},
 		"half floats": {"on", make([]uint16, 6), "received remote type"},
-		"more bytes":  {"off", make([]uint8, 13), "13 bytes arrived"},
-		"less bytes":  {"off", make([]uint8, 11), "11 bytes arrived"},
+		"more bytes":  {"off", make([]uint8, 13), "a piece of 13 bytes"},
+		"less bytes":  {"off", make([]uint8, 11), "a piece of 11 bytes"},
 		"no bytes":    {"off", []float32{1, 2, 3}, "received remote type"},
 	} {
 		var message bytes.Buffer
@@ -54,7 +54,7 @@ func TestWrongPiece(t *testing.T) {
 	}
 }
 
-// A zeros is a stream of them.
+// A zeros is an endless stream of zeros that counts the bytes read.
 type zeros struct{ read int }
 
 func (z *zeros) Read(b []byte) (int, error) {
@@ -63,18 +63,18 @@ func (z *zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestHugeValue: a peer that goes on and on is given up.
+// TestHugeValue: decoding stops at maxValue, even if the peer keeps sending.
 func TestHugeValue(t *testing.T) {
 	skip.Long(t)
 	rest := &zeros{}
-	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of a GiB
+	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of 1 GiB
 	o := options(drivertest.Vectors(t, tensor.F32, 3), "off")
 	err := newDecoder(io.MultiReader(claim, rest), o).decode(phase.Whole(0), new(header), nil)
 	check.That(t, errors.Is(err, errValue) && rest.read <= maxValue+16<<20,
 		"got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
 }
 
-// varying is a layout with a tensor whose length varies.
+// varying returns a layout with a tensor whose length varies.
 func varying(t testing.TB) *tensor.Layout {
 	t.Helper()
 	return drivertest.Layout(t,
@@ -83,7 +83,7 @@ func varying(t testing.TB) *tensor.Layout {
 	)
 }
 
-// TestRowsTravel: of a tensor whose length varies go the rows in use.
+// TestRowsTravel: if a tensor's length varies, only its used rows are sent.
 func TestRowsTravel(t *testing.T) {
 	l := varying(t)
 	for _, elems := range []string{"off", "on"} {
@@ -103,7 +103,7 @@ func TestRowsTravel(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what arrives is decoded or refused.
+// FuzzDecode: input is refused, or decodes to a package that another encoding preserves.
 func FuzzDecode(f *testing.F) {
 	l := varying(f)
 	for _, elems := range []string{"off", "on"} {

@@ -1,22 +1,21 @@
-// Package pickle moves packages by serializing them, as a Python process pool
-// does with pickle; here the serializer is encoding/gob.
+// Package pickle moves packages by serializing them, as a Python process pool does with
+// pickle; here the serializer is encoding/gob.
 //
-//   - [New] sends model and update through one socket a lane. The model goes with
-//     every job. Copies per direction: tensor to gob's buffer, buffer to socket,
-//     socket to gob's buffer, buffer to tensor: 2 in user space by gob, 2 by the
-//     kernel.
-//   - [Storage] writes them to files and sends paths: the model once a round, each
-//     client's update in the file that held its job. The same four copies, the
-//     kernel's being to and from the page cache. Nothing is synced to a disk.
-//     Where the directory is a tmpfs, as /tmp is on some systems, the files are
-//     memory, and count as such.
+//   - [New] sends model and update through one socket per lane. The model is sent with
+//     every job. Each direction makes four copies: tensor to gob's buffer, buffer to
+//     socket, socket to gob's buffer, buffer to tensor. gob makes two of them in user
+//     space and the kernel makes two.
+//   - [Storage] writes them to files and sends paths. The model is written once per
+//     round, and each client's update replaces the file that held its job. It makes the
+//     same four copies, but the kernel's are to and from the page cache. Files are not
+//     synced to disk. If the directory is a tmpfs, as /tmp is on some systems, the files
+//     use memory and are counted as memory.
 //
-// Tensor data goes through gob as []byte, in values of at most 1 MiB, so that
-// gob's buffers stay in the processor's cache. gob allocates a buffer for every
-// value that it decodes: allocations grow with the model, and that is part of what
-// this transport costs. The setting elems=on sends slices of numbers instead,
-// which gob encodes element by element.
+// By default, tensor data passes through gob as []byte, in values of at most 1 MiB, so
+// that gob's buffers stay in the processor's cache. gob allocates a buffer for every
+// value that it decodes, so allocations grow with the model, a cost of this transport.
+// With elems=on, tensors are slices of numbers, which gob encodes one by one.
 //
-// A gob decoder must not be fed by strangers: nobody gets that far who has not shown
-// the session's secret. What arrives is checked against the layout all the same.
+// A gob decoder is not safe with untrusted input, so a peer must show the session's secret
+// before anything is decoded. Decoded data is still checked against the layout.
 package pickle

@@ -31,16 +31,16 @@ func parse(t *testing.T, text string) transports.Variant {
 	return drivertest.Parse(t, text, pickle.New(), pickle.Storage())
 }
 
-// open opens a session of one lane, with models and updates of so many floats.
+// open opens a session of one lane, whose model and update have elems floats.
 func open(t *testing.T, text string, elems int) *drivertest.Session {
 	t.Helper()
 	return drivertest.Open(t, parse(t, text), drivertest.Vectors(t, tensor.F32, elems), 1)
 }
 
-// A file is one of a session's.
+// A file is one file of a session.
 type file struct{ written, size int64 }
 
-// files returns those in the session's directory below root, by name.
+// files returns the files in the session's directory below root, by name.
 func files(t *testing.T, root string) map[string]file {
 	t.Helper()
 	all := check.Value(os.ReadDir(directory(t, root)))(t)
@@ -54,8 +54,8 @@ func files(t *testing.T, root string) map[string]file {
 	return found
 }
 
-// TestStorage: B3: the model's file is written once a round, each client has one
-// file, which its update replaces, and no shared memory is mapped.
+// TestStorage: B3: the model's file is written once per round. Each client has one file,
+// which its update replaces. No shared memory is mapped.
 func TestStorage(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, "storage:dir="+root, 50_000)
@@ -63,7 +63,7 @@ func TestStorage(t *testing.T) {
 	check.Must(t, err)
 	for round := range 2 {
 		check.Must(t, check.Err(s.Server.Publish(t.Context(), next)))
-		next, err = s.Server.Reserve() // which removes the model before
+		next, err = s.Server.Reserve() // and so removes the previous model
 		check.Must(t, err)
 		name := fmt.Sprint("model-", round+1)
 		model := files(t, root)[name]
@@ -78,7 +78,7 @@ func TestStorage(t *testing.T) {
 				return drivertest.Stock(j, m, update)
 			}).Release()
 			check.Equal(t, files(t, root), map[string]file{name: model}, "files when the update was read")
-			maps, err := os.ReadFile("/proc/self/maps") // of both sides of this session
+			maps, err := os.ReadFile("/proc/self/maps") // covers both ends of this session
 			check.Must(t, err)
 			for _, shared := range []string{scratch.SharedMemory + "/", "memfd:"} {
 				check.That(t, !bytes.Contains(maps, []byte(shared)), "%s is mapped:\n%s", shared, maps)
@@ -87,13 +87,14 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestPipeBytes: B1: the bytes through a worker's socket are those of the model in both
-// directions and a few more. One number at a time, gob needs more for floats than they have.
+// TestPipeBytes: B1: the bytes through a worker's socket are the model, the update and a
+// few more. With elems=on, gob encodes each float separately and needs more bytes than the
+// floats.
 func TestPipeBytes(t *testing.T) {
 	for _, c := range []struct {
 		text        string
 		elems       int
-		least, most float64 // bytes for each of the payload
+		least, most float64 // bytes per byte of payload
 	}{
 		{"pickle", 1000, 1, 1}, {"pickle:network=tcp", 10_000, 1, 1}, {"pickle", 1_000_000, 1, 1}, {"pickle:elems=on", 10_000, 1.25, 2},
 	} {
@@ -110,8 +111,8 @@ func TestPipeBytes(t *testing.T) {
 	}
 }
 
-// TestPipeInPlaceOfFile: a pipe under the name of a file is refused, and nobody
-// waits for its other end.
+// TestPipeInPlaceOfFile: a named pipe in the place of a file is refused, without waiting
+// for its other end.
 func TestPipeInPlaceOfFile(t *testing.T) {
 	for _, reading := range []bool{false, true} {
 		root := t.TempDir()
@@ -137,7 +138,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 	}
 }
 
-// directory returns that of the one session whose files are below root.
+// directory returns the directory of the only session with files below root.
 func directory(t *testing.T, root string) string {
 	t.Helper()
 	found := check.Value(filepath.Glob(filepath.Join(root, "ipcbench-*")))(t)
@@ -145,15 +146,15 @@ func directory(t *testing.T, root string) string {
 	return found[0]
 }
 
-// TestMemoryBeforeHello: a worker makes its memory before it connects: the server
-// waits for a hello for seconds only, and touching memory may take longer.
+// TestMemoryBeforeHello: a worker allocates its memory before it connects. The server waits
+// only seconds for a hello, and touching memory may take longer.
 func TestMemoryBeforeHello(t *testing.T) {
 	const size = 64 << 20
 	l := drivertest.Vectors(t, tensor.U8, size)
 	listener := check.Value(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	defer listener.Close()
-	debug.FreeOSMemory()                             // so that nothing is used again without being touched
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and nothing goes meanwhile
+	debug.FreeOSMemory()                             // so that no memory is reused without being touched
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and none is freed in between
 	before := check.Value(proc.Resident(os.Getpid()))(t)
 	dialled := make(chan error, 1)
 	go func() {
@@ -168,8 +169,8 @@ func TestMemoryBeforeHello(t *testing.T) {
 	check.That(t, <-dialled != nil, "dialled what closed the connection")
 }
 
-// TestStorageInMemory: files in a tmpfs are memory: they count in the footprint,
-// and do not fit if the memory does not, however large the tmpfs is.
+// TestStorageInMemory: files on a tmpfs count as memory. They are part of the footprint,
+// and are refused if memory is short, however large the tmpfs is.
 func TestStorageInMemory(t *testing.T) {
 	root := t.TempDir()
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1p"); err != nil {
@@ -185,21 +186,21 @@ func TestStorageInMemory(t *testing.T) {
 	files, heap := v.Transport.Footprint(o), pickle.New().Footprint(o)
 	check.That(t, files >= heap+3*size,
 		"footprint of %d bytes, without files %d: want three files of %d more", files, heap, int64(size))
-	// A name for /dev/shm is /dev/shm.
+	// A link to /dev/shm is treated as /dev/shm.
 	link := filepath.Join(t.TempDir(), "link")
 	check.Must(t, os.Symlink(scratch.SharedMemory, link))
 	o.Settings = driver.Settings{"dir": link, "elems": "off"}
-	check.Fails(t, v.Transport.Check(o), "is shared memory", "a link to", scratch.SharedMemory)
+	check.Fails(t, v.Transport.Check(o), "is in shared memory", "a link to", scratch.SharedMemory)
 }
 
-// TestStorageRefuses: shared memory is no disk, and files that do not fit are
-// told before anything starts.
+// TestStorageRefuses: a directory in shared memory, a missing one, and files that do not
+// fit are errors before anything starts.
 func TestStorageRefuses(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
 		size       int
 	}{
-		{"storage:dir=/dev/shm", "is shared memory", 1},
+		{"storage:dir=/dev/shm", "is in shared memory", 1},
 		{"storage:dir=/does/not/exist", "no such file", 1},
 		{"storage", "bytes, ", 1 << 50},
 	} {
@@ -209,8 +210,7 @@ func TestStorageRefuses(t *testing.T) {
 	}
 }
 
-// TestOutside: a link out of the directory is not followed, neither to read a job nor to
-// write an update.
+// TestOutside: a worker does not follow a link out of the directory to read a job.
 func TestOutside(t *testing.T) {
 	root, other := t.TempDir(), filepath.Join(t.TempDir(), "thesis")
 	check.Must(t, os.WriteFile(other, []byte("thesis"), 0o600))
@@ -226,8 +226,7 @@ func TestOutside(t *testing.T) {
 	check.Equal(t, string(text), "thesis", "the other file")
 }
 
-// TestShutdownAfterHello: a worker that was admitted learns of the end, however
-// soon it comes.
+// TestShutdownAfterHello: an admitted worker learns of the end, however soon it comes.
 func TestShutdownAfterHello(t *testing.T) {
 	for range 300 {
 		s := open(t, "pickle", 10)

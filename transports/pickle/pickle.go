@@ -17,7 +17,7 @@ func (pickle) Name() string { return "pickle" }
 
 func (pickle) Settings() []driver.Setting {
 	return append([]driver.Setting{
-		driver.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
+		driver.OnOff("elems", false, "send slices of numbers, encoded one by one, instead of bytes"),
 	}, driver.NetworkSettings()...)
 }
 
@@ -25,9 +25,9 @@ func (pickle) Traits(s driver.Settings) driver.Traits { return driver.Traits{Rea
 
 func (pickle) Check(driver.Options) error { return nil }
 
-// Footprint counts two models and the updates in flight at the server; a model and an
-// update at each worker; and as much again, because gob allocates a buffer for all
-// that it decodes and the collector waits until the heap has doubled.
+// Footprint counts two models and the updates in flight at the server, and a model and
+// an update at each worker. The total is doubled, because gob allocates a buffer for
+// every value and the garbage collector runs only when the heap has doubled.
 func (pickle) Footprint(o driver.Options) int64 {
 	down, up := int64(o.Down.Size()), int64(o.Up.Size())
 	return 2 * (2*down + int64(o.Lanes)*(int64(o.Depth)*up+down+up))
@@ -49,7 +49,7 @@ func (pickle) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Opti
 	return pickleWorker{w}, nil
 }
 
-// A job and its model go down in one message, and an update comes up in one.
+// A job and its model are sent in one message, and an update in one message.
 type (
 	pickleServer struct{ *server }
 	pickleWorker struct{ *worker }
@@ -65,8 +65,8 @@ func (s pickleServer) Dispatch(ctx context.Context, n int, model *tensor.Package
 
 func (w pickleWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	var h header
-	err := w.conn.receive(ctx, w.nobody(), &h, w.model)
-	return w.inHand(h, err)
+	err := w.conn.receive(ctx, w.unknownJob(), &h, w.model)
+	return w.accepted(h, err)
 }
 
 func (w pickleWorker) Submit(ctx context.Context, p *tensor.Package) error {

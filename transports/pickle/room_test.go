@@ -13,7 +13,7 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// tally counts what is written to it.
+// tally counts the bytes written to it.
 type tally int
 
 func (n *tally) Write(b []byte) (int, error) {
@@ -21,7 +21,7 @@ func (n *tally) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFileSize: no file is larger than fileSize says, whatever numbers it holds.
+// TestFileSize: no file is larger than fileSize predicts, whatever numbers it holds.
 func TestFileSize(t *testing.T) {
 	skip.Long(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -51,7 +51,7 @@ func TestFileSize(t *testing.T) {
 	}
 }
 
-// TestRoom: the peak is two models and everybody's updates, and it does not wrap around.
+// TestRoom: room is the peak of two models and one update per lane, and does not overflow.
 func TestRoom(t *testing.T) {
 	const slack = 1 << 20
 	small, large := drivertest.Vectors(t, tensor.U8, 1), drivertest.Vectors(t, tensor.U8, 1<<30)
@@ -76,7 +76,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// A worker writes to the files of a session, and to no other.
+// TestNamed: a worker writes only to files directly in a session's directory.
 func TestNamed(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"ipcbench-0123456789abcdef/client-0": true, "ipcbench-0123456789abcdef/x/client-0": false, "ipcbench-0123456789abcdef/": false,

@@ -27,7 +27,7 @@ func (c *conn) send(ctx context.Context, id phase.ID, h header, p *tensor.Packag
 	return driver.During(ctx, c, func() error { return c.enc.encode(id, h, p) })
 }
 
-// receive waits for a message. io.EOF means that it is the end of the session.
+// receive waits for a message. It returns io.EOF when the session has ended.
 func (c *conn) receive(ctx context.Context, id phase.ID, h *header, p *tensor.Package) error {
 	c.dec.waiting = phase.Now()
 	err := driver.During(ctx, c, func() error { return c.dec.decode(id, h, p) })
@@ -37,7 +37,7 @@ func (c *conn) receive(ctx context.Context, id phase.ID, h *header, p *tensor.Pa
 	return err
 }
 
-// A server is what the servers of both transports have in common.
+// A server is the common part of both transports' servers.
 type server struct {
 	o       driver.Options
 	workers *driver.Lanes
@@ -50,7 +50,7 @@ type lane struct {
 	*conn   // nil until the first job
 	updates *driver.Bank
 	job     driver.Job
-	out     bool // the job is, or has failed
+	out     bool // the job was dispatched and its update has not been collected
 }
 
 func listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (*server, error) {
@@ -70,7 +70,7 @@ func (s *server) Publish(context.Context, *tensor.Package) error {
 	return nil
 }
 
-// dispatch waits for the worker of lane n, which gets j.
+// dispatch makes j the job of lane n, after waiting for its worker. The caller must send j.
 func (s *server) dispatch(ctx context.Context, n int, j driver.Job) (*lane, error) {
 	l := &s.lanes[n]
 	if l.conn == nil {
@@ -84,7 +84,7 @@ func (s *server) dispatch(ctx context.Context, n int, j driver.Job) (*lane, erro
 	return l, nil
 }
 
-// collect lends the update of the job that is out on lane n, which receive reads.
+// collect lends the update of lane n's current job, which receive must read into p.
 func (s *server) collect(n int, receive func(l *lane, id phase.ID, h *header, p *tensor.Package) error) (*tensor.Package, driver.Delivered, error) {
 	l := &s.lanes[n]
 	p, err := l.updates.Lend()
@@ -94,27 +94,27 @@ func (s *server) collect(n int, receive func(l *lane, id phase.ID, h *header, p 
 	var h header
 	err = receive(l, l.job.ID(n), &h, p)
 	if err == nil && (h.Job.Round != l.job.Round || h.Job.Client != l.job.Client) {
-		err = fmt.Errorf("this is the update of round %d, client %d", h.Job.Round, h.Job.Client)
+		err = fmt.Errorf("received the update of round %d, client %d instead", h.Job.Round, h.Job.Client)
 	}
 	if err != nil {
 		p.Release()
 		return nil, driver.Delivered{}, err
 	}
 	l.out = false
-	return p, moved(p), nil
+	return p, allMoved(p), nil
 }
 
-// Settle does nothing: workers do not ask.
+// Settle does nothing, because workers do not request jobs.
 func (s *server) Settle(context.Context) error { return nil }
 
-// Shutdown tells every connected worker that there are no more jobs. One that is in
-// the middle of something sees its connection close.
+// Shutdown sends an end message to every connected worker without a job. A worker with a
+// job sees its connection close.
 func (s *server) Shutdown(ctx context.Context) error {
 	return s.workers.Shutdown(ctx, func(n int, c *driver.Conn) error {
 		l := &s.lanes[n]
 		switch {
 		case l.out:
-			return errors.New("a job is out")
+			return errors.New("the worker has not finished its job")
 		case l.conn == nil:
 			l.conn = newConn(c, s.o)
 		}
@@ -122,17 +122,17 @@ func (s *server) Shutdown(ctx context.Context) error {
 	})
 }
 
-// A worker is what the workers of both transports have in common.
+// A worker is the common part of both transports' workers.
 type worker struct {
 	o             driver.Options
 	lane          int
 	conn          *conn
 	model, update *tensor.Package
-	job           driver.Job // in hand
+	job           driver.Job // the current job
 }
 
 func dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (*worker, error) {
-	w := &worker{o: o, lane: n, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // before the server waits for anything: touching memory may take long
+	w := &worker{o: o, lane: n, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // before connecting, because touching memory may take long
 	c, err := e.DialLane(ctx, n, o)
 	if err != nil {
 		return nil, err
@@ -141,11 +141,11 @@ func dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (*wo
 	return w, nil
 }
 
-// nobody is the ID of a lane's work for a job that is not known yet.
-func (w *worker) nobody() phase.ID { return phase.ID{Lane: w.lane, Round: -1, Client: -1} }
+// unknownJob returns the ID for samples of a job that is not known yet.
+func (w *worker) unknownJob() phase.ID { return phase.ID{Lane: w.lane, Round: -1, Client: -1} }
 
-// inHand returns the job that h brought, and the model, if it came.
-func (w *worker) inHand(h header, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
+// accepted makes the job in h current and returns the results of Receive.
+func (w *worker) accepted(h header, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	if err != nil {
 		return driver.Job{}, nil, driver.Delivered{}, err
 	}
@@ -153,20 +153,20 @@ func (w *worker) inHand(h header, err error) (driver.Job, *tensor.Package, drive
 	if h.Bare {
 		return h.Job, nil, driver.Delivered{}, nil
 	}
-	return h.Job, w.model, moved(w.model), nil
+	return h.Job, w.model, allMoved(w.model), nil
 }
 
 func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }
 
-// submitted is what the message with update p begins with.
+// submitted returns the header of the message with update p.
 func (w *worker) submitted(p *tensor.Package) header {
 	return header{Job: driver.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}
 }
 
-// Ping is never called: these transports make no calls.
+// Ping is never called, because these transports make no calls.
 func (w *worker) Ping(context.Context) error { return nil }
 
 func (w *worker) Close(error) error { return w.conn.Close() }
 
-// moved says that the bytes of all of p were.
-func moved(p *tensor.Package) driver.Delivered { return driver.Delivered{Body: driver.All(p)} }
+// allMoved counts all of p as delivered in bytes.
+func allMoved(p *tensor.Package) driver.Delivered { return driver.Delivered{Body: driver.All(p)} }

@@ -21,7 +21,7 @@ import (
 // Storage returns the transport "storage".
 func Storage() driver.Transport { return storage{} }
 
-// storage is pickle but for the way of the tensors.
+// storage differs from pickle in that messages with tensors are files.
 type storage struct{ pickle }
 
 func (storage) Name() string { return "storage" }
@@ -29,12 +29,12 @@ func (storage) Name() string { return "storage" }
 func (s storage) Settings() []driver.Setting {
 	return append(s.pickle.Settings(), driver.Setting{
 		Name: "dir", Kind: driver.Path,
-		Help: "directory in which the session makes its private one for the files; empty is the temporary directory",
+		Help: "directory for the session's files; empty is the temporary one",
 	})
 }
 
-// Traits of storage: a temporary directory is each host's own, and one that was named
-// may be everybody's.
+// Traits allows workers on other hosts only with a directory that is set, because each
+// host has its own temporary directory.
 func (storage) Traits(s driver.Settings) driver.Traits {
 	if dir := s.Get("dir"); dir != "" && s.Reach() == driver.Network {
 		return driver.Traits{Reach: driver.Network, Folder: dir}
@@ -44,7 +44,7 @@ func (storage) Traits(s driver.Settings) driver.Traits {
 
 func (storage) Check(o driver.Options) error { return checkRoom(o) }
 
-// Needs are those of the files.
+// Needs returns the disk space of the files.
 func (storage) Needs(o driver.Options) (driver.Needs, error) {
 	return driver.Needs{Dir: root(o), Bytes: int64(min(room(o), math.MaxInt64/2))}, nil
 }
@@ -79,9 +79,9 @@ func (storage) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Opt
 	return &storageWorker{worker: w, files: f}, nil
 }
 
-// A model goes down in a file of its own. A job goes down in the client's file, which
-// names the model's, if it comes with one, and the update comes up in the same file.
-// Through the connection go the names of clients' files.
+// Each model is a file of its own. A job is written to the client's file, which names the
+// job's model, if any. The update replaces it. The connection carries only the names of
+// clients' files.
 type (
 	storageServer struct {
 		*server
@@ -91,11 +91,11 @@ type (
 	storageWorker struct {
 		*worker
 		files
-		path string // of the file of the client whose job is in hand
+		path string // the file of the current job's client
 	}
 )
 
-// model is where p lies that was published.
+// model returns the file of p, a published model.
 func (s *storageServer) model(p *tensor.Package) string {
 	return s.name(fmt.Sprintf("model-%d", s.models.Published(p).Serial))
 }
@@ -104,15 +104,15 @@ func (s *storageServer) client(j driver.Job) string {
 	return s.name(fmt.Sprintf("client-%d", j.Client))
 }
 
-// name returns the name of a file of the session.
+// name returns the path of a session's file, relative to root.
 func (s *storageServer) name(file string) string {
 	return filepath.Join(filepath.Base(s.dir.Path()), file)
 }
 
-// Reserve removes the file that the model was published in.
+// Reserve removes the file of the model whose memory it returns.
 func (s *storageServer) Reserve() (*tensor.Package, error) {
 	p := s.models.Reserve()
-	if err := s.root.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was not published yet
+	if err := s.root.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // a model that was never published has no file
 		return nil, err
 	}
 	return p, nil
@@ -141,18 +141,18 @@ func (s *storageServer) Dispatch(ctx context.Context, n int, model *tensor.Packa
 }
 
 func (w *storageWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	var word, job, model header
-	err := w.conn.receive(ctx, w.nobody(), &word, nil)
+	var notice, job, model header
+	err := w.conn.receive(ctx, w.unknownJob(), &notice, nil)
 	if err == nil {
-		w.path, err = word.Path, named(word.Path)
+		w.path, err = notice.Path, named(notice.Path)
 	}
 	if err == nil {
-		err = w.read(word.Path, w.nobody(), &job, nil)
+		err = w.read(notice.Path, w.unknownJob(), &job, nil)
 	}
 	if err == nil && !job.Bare {
 		err = w.read(job.Path, job.Job.ID(w.lane), &model, w.model)
 	}
-	return w.inHand(job, err)
+	return w.accepted(job, err)
 }
 
 func (w *storageWorker) Submit(ctx context.Context, p *tensor.Package) error {
@@ -165,11 +165,11 @@ func (w *storageWorker) Submit(ctx context.Context, p *tensor.Package) error {
 
 func (s *storageServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
 	return s.collect(n, func(l *lane, id phase.ID, h *header, p *tensor.Package) error {
-		var word header
-		err := l.receive(ctx, id, &word, nil)
+		var notice header
+		err := l.receive(ctx, id, &notice, nil)
 		path := s.client(l.job)
-		if err == nil && word.Path != path {
-			err = fmt.Errorf("update is in %q, want %q", word.Path, path)
+		if err == nil && notice.Path != path {
+			err = fmt.Errorf("update must be in %q, not %q", path, notice.Path)
 		}
 		if err == nil {
 			err = s.read(path, id, h, p)
@@ -189,9 +189,8 @@ func (w *storageWorker) Close(cause error) error {
 	return errors.Join(w.worker.Close(cause), w.root.Close())
 }
 
-// files writes and reads files of one message, and counts their bytes. Paths lie in the
-// directory of the setting, and nothing outside of it is opened, whatever the server
-// names and wherever links lead.
+// files writes and reads files of one message each, and counts their bytes. Paths are
+// relative to the directory of the setting; no path or link can lead out of it.
 type files struct {
 	o              driver.Options
 	root           *os.Root
@@ -206,17 +205,18 @@ func openFiles(o driver.Options) (files, error) {
 	return files{o, dir, o.Rec.Counter(phase.WireSent), o.Rec.Counter(phase.WireReceived)}, nil
 }
 
-// named reports a path that is none of a session's files: a worker writes to it.
+// named returns an error unless path is a file in a session's directory. The worker
+// checks this because it writes to the path.
 func named(path string) error {
 	if dir, file := filepath.Split(path); !scratch.Named(filepath.Clean(dir)) || file == "" {
-		return fmt.Errorf("file %.80q lies in no session's directory", path)
+		return fmt.Errorf("file %.80q is not in a session's directory", path)
 	}
 	return nil
 }
 
-// write replaces path by a file with one message. A reader sees the old file
-// or the new one, never a part. The new one must not exist before: opening what
-// somebody else put there, such as a pipe, might wait for ever.
+// write replaces path by a file with one message. Readers see the old or the new file,
+// never a part. The temporary file must not exist, because opening a pipe, for example,
+// could block forever.
 func (f files) write(path string, id phase.ID, h header, p *tensor.Package) error {
 	part := path + ".part"
 	to, err := f.open(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -237,9 +237,8 @@ func (f files) write(path string, id phase.ID, h header, p *tensor.Package) erro
 	return nil
 }
 
-// read reads the message that write has written.
 func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) error {
-	from, err := f.open(path, os.O_RDONLY|unix.O_NONBLOCK) // a pipe is not waited for
+	from, err := f.open(path, os.O_RDONLY|unix.O_NONBLOCK) // does not block on a pipe
 	if err != nil {
 		return err
 	}
@@ -252,7 +251,7 @@ func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) erro
 		err = newDecoder(from, f.o).decode(id, h, p)
 		count(from, f.received)
 	}
-	if errors.Is(err, io.EOF) { // which would mean that the session has ended
+	if errors.Is(err, io.EOF) { // io.EOF would mean that the session has ended
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
@@ -269,10 +268,9 @@ func (f files) open(name string, flags int) (*os.File, error) {
 	return file, nil
 }
 
-// path is for display.
+// path returns the full path of name, for messages.
 func (f files) path(name string) string { return filepath.Join(f.root.Name(), name) }
 
-// count counts the bytes of f that were read or written, from its start.
 func count(f *os.File, to *phase.Counter) {
 	n, _ := f.Seek(0, io.SeekCurrent) // a regular file has a position
 	to.Add(int(n))

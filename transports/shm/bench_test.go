@@ -9,8 +9,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// What a job and an update cost without training: with both ends on one
-// goroutine, where nobody ever waits, and with the worker in another process.
+// BenchmarkHandOff measures a job and its update without training. With ends=together both
+// ends run on one goroutine and never wait; with ends=apart the worker is another process.
 func BenchmarkHandOff(b *testing.B) {
 	o := options()
 	o.Down = drivertest.Vectors(b, tensor.F32, 10)
@@ -23,7 +23,7 @@ func BenchmarkHandOff(b *testing.B) {
 			}
 		})
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
-			s := listen(b, name, options()) // which the other process has, too
+			s := listen(b, name, options()) // the options of the worker process
 			spawnWorker(b, s, false)
 			for b.Loop() {
 				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))

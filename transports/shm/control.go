@@ -10,7 +10,7 @@ import (
 	"ipcbench/internal/futex"
 )
 
-// What can be wrong with what a peer left in its control area.
+// Errors of the messages in a control area, and of waiting for them.
 var (
 	errSequence = errors.New("message out of sequence")
 	errLength   = errors.New("message length is out of bounds")
@@ -19,7 +19,7 @@ var (
 	errOver     = errors.New("the session is over")
 )
 
-// withCause adds to err why the peer is gone, if that is what it says.
+// withCause adds why to err, if err is errGone and why is not nil.
 func withCause(err, why error) error {
 	if why == nil || !errors.Is(err, errGone) {
 		return err
@@ -28,25 +28,23 @@ func withCause(err, why error) error {
 }
 
 // A control area is the mailbox of one direction of one lane: shared memory that
-// one side writes and the other maps read-only. It holds at most one message,
-// since at most one job is outstanding.
+// one side writes and the other maps read-only. It holds at most one message.
 //
 //	offset  size
-//	     0     4  sequence: how many messages were posted; the bell (futex)
+//	     0     4  sequence: number of posted messages; also the futex to wait on
 //	    64     4  length of the message
 //	   128        the message
 //
-// The reader knows how many messages it has read; there is nothing that it has
-// to write. That a message may be overwritten follows from the protocol: a job
-// is posted when the update before it has been collected, an update when its job
-// was received.
+// The reader counts the messages that it has read, so it need not write. The writer may
+// overwrite a message, because a job is posted only after the previous update was
+// collected, and an update only after its job was received.
 const (
 	sequenceAt = 0
 	lengthAt   = 64
 	messageAt  = 128
 )
 
-// over in place of a sequence number means that the session has ended.
+// over replaces the sequence number when the session has ended.
 const over = math.MaxUint32
 
 // after returns the sequence number that follows n.
@@ -61,9 +59,9 @@ func after(n uint32) uint32 {
 type outbox struct {
 	sequence futex.Word
 	length   futex.Word
-	message  []byte // room for one
-	sent     uint32
-	ring     bool // the peer sleeps while it waits
+	message  []byte // memory for one message
+	sent     uint32 // sequence number of the last message
+	ring     bool   // the peer sleeps while it waits, so it must be woken
 }
 
 func newOutbox(mem []byte, ring bool) (*outbox, error) {
@@ -81,12 +79,11 @@ func fields(mem []byte) (sequence, length futex.Word, message []byte, err error)
 	return sequence, length, mem[messageAt:], err
 }
 
-// post makes the first n bytes of o.message, which the caller has written, the
-// next message, and wakes the peer.
+// post publishes the n bytes that the caller has written to o.message and wakes the peer.
 func (o *outbox) post(n int) error {
 	o.length.Store(uint32(n))
 	o.sent = after(o.sent)
-	o.sequence.Store(o.sent) // which makes everything before it visible
+	o.sequence.Store(o.sent) // makes all earlier writes visible to the reader
 	return o.wake()
 }
 
@@ -97,8 +94,8 @@ func (o *outbox) wake() error {
 	return o.sequence.Wake(1)
 }
 
-// end lets the peer know that no message will follow. A message that it has not yet
-// seen is lost.
+// end tells the peer that no message will follow. A message that the peer has not read
+// yet is lost.
 func (o *outbox) end() error {
 	o.sequence.Store(over)
 	return o.wake()
@@ -108,10 +105,10 @@ func (o *outbox) end() error {
 type inbox struct {
 	sequence futex.Word
 	length   futex.Word
-	message  []byte // the peer's, which may change at any time
+	message  []byte // memory of the peer, which may change it at any time
 	spin     bool
-	read     uint32
-	copy     []byte // what fetch returned last
+	read     uint32 // sequence number of the last message
+	copy     []byte // last result of fetch
 	patience patience
 }
 
@@ -120,8 +117,8 @@ func newInbox(mem []byte, spin bool) (*inbox, error) {
 	return &inbox{sequence: sequence, length: length, message: message, spin: spin}, err
 }
 
-// patience is a context that also ends when the peer is gone. An inbox keeps
-// one, so that waiting allocates nothing.
+// patience is a context that also ends when the peer is gone. It is part of an inbox, so
+// that waiting allocates nothing.
 type patience struct {
 	context.Context
 	gone atomic.Bool
@@ -138,14 +135,15 @@ func (p *patience) Err() error {
 	return nil
 }
 
-// abandon makes the wait that is going on, and every later one, end.
+// abandon ends the current wait and every later one with errGone, unless a message
+// has arrived.
 func (i *inbox) abandon() {
 	i.patience.gone.Store(true)
-	_ = i.sequence.Wake(futex.All) // the waiter would look within 100 ms anyway
+	_ = i.sequence.Wake(futex.All) // a missed wakeup only costs up to 100 ms: waiters poll
 }
 
-// fetch waits for the next message and returns a copy of it, which is good until
-// the next call. What arrived before the peer went is still returned.
+// fetch waits for the next message and returns a copy of it, which is valid until the
+// next call. A message that arrived before the peer was gone is still returned.
 func (i *inbox) fetch(ctx context.Context) ([]byte, error) {
 	i.patience.Context = ctx
 	var err error
@@ -167,8 +165,8 @@ func (i *inbox) fetch(ctx context.Context) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("%w: number %d after %d", errSequence, n, i.read)
 	}
-	// The length is read once and the message is copied before anybody looks at
-	// it: the peer could change either between a check and a use.
+	// Read the length once and copy the message before parsing it, because the peer
+	// could change either between check and use.
 	n := i.length.Load()
 	if uint64(n) > uint64(len(i.message)) {
 		return nil, fmt.Errorf("%w: %d bytes in %d", errLength, n, len(i.message))

@@ -13,7 +13,7 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// boxes returns both ends of a control area over the heap.
+// boxes returns both ends of a control area on the heap.
 func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
 	mem := make([]byte, messageAt+256)
@@ -25,7 +25,7 @@ func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 func TestMailbox(t *testing.T) {
 	for _, spin := range []bool{false, true} {
 		o, i := boxes(t, spin)
-		o.sent, i.read = over-3, over-3 // so that the numbers wrap
+		o.sent, i.read = over-3, over-3 // so that the numbers wrap around
 		o.sequence.Store(over - 3)
 		for n := range 10 {
 			want := bytes.Repeat([]byte{byte(n)}, n*25)
@@ -43,7 +43,7 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// A wait ends with its context, and with its peer.
+// TestMailboxWaitEnds: a wait ends with its context, and when the peer leaves.
 func TestMailboxWaitEnds(t *testing.T) {
 	for _, spin := range []bool{false, true} {
 		_, i := boxes(t, spin)
@@ -58,7 +58,8 @@ func TestMailboxWaitEnds(t *testing.T) {
 	}
 }
 
-// What the peer posted before it went still arrives.
+// TestMailboxDeliversBeforeTheEnd: a message that the peer posted before it left still
+// arrives.
 func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
 	o, i := boxes(t, false)
 	check.Must(t, o.post(copy(o.message, "last words")))
@@ -88,7 +89,7 @@ func TestMailboxRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Whatever a peer writes to its control area, it is read within bounds.
+// FuzzMailbox: whatever a peer writes to its control area, it is read within bounds.
 func FuzzMailbox(f *testing.F) {
 	good := make([]byte, messageAt+64)
 	good[sequenceAt], good[lengthAt] = 1, 64
@@ -105,7 +106,7 @@ func FuzzMailbox(f *testing.F) {
 		if err != nil {
 			return
 		}
-		i.abandon() // nobody will post
+		i.abandon() // no message will be posted
 		b, err := i.fetch(t.Context())
 		check.That(t, err != nil || len(b) <= len(area)-messageAt, "%d bytes out of %d", len(b), len(area))
 	})
@@ -144,14 +145,14 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// fuzz checks that a message which is read is written as it was.
+// fuzz checks that an accepted message encodes to the same bytes.
 func fuzz(f *testing.F, seed message, fixed int, empty func() message) {
 	b := make([]byte, 400)
 	n := check.Value(seed.put(b))(f)
 	f.Add(b[:n])
 	f.Add(b[:fixed])
 	odd := bytes.Clone(b[:n])
-	odd[24] = 0xff // flags of an order that nobody knows
+	odd[24] = 0xff // unknown flags of an order
 	f.Add(odd)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, again := empty(), make([]byte, len(b))

@@ -16,14 +16,13 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A link is one lane's Unix socket, when the worker was let in. It carries
-// descriptors, at Dial and, with pass=fd, with every update; and its end tells either
-// side that the other one is gone.
+// A link is one lane's Unix socket, after the worker has shown the secret. It carries
+// descriptors, during Dial and, with pass=fd, with every update. Its end tells each side
+// that the other is gone.
 //
-// It starts with three packets: the server's welcome with descriptors, and ready
-// from each: when the worker has mapped its memory, and when the server has sealed it
-// against further writers. Whoever gives the other one up says why in a last packet,
-// a refusal.
+// It starts with three packets: the server's welcome with descriptors, the worker's
+// agreed when it has mapped its memory, and the server's agreed when it has sealed that
+// memory against further writers. A side that gives up sends the reason, a refusal.
 type link struct {
 	conn           *net.UnixConn
 	sent, received *phase.Counter
@@ -34,17 +33,17 @@ type link struct {
 const (
 	network = "unixpacket"
 
-	// maxPacket and maxFiles bound a packet. The kernel takes at most 253
-	// descriptors in one message (SCM_MAX_FD).
+	// Limits of a packet, in bytes and descriptors. The kernel accepts at most 253
+	// descriptors per message (SCM_MAX_FD).
 	maxPacket = 4096
 	maxFiles  = 250
 
-	goodbye = time.Second // for a refusal
+	goodbye = time.Second // time limit for sending a refusal
 
-	// Packets start with a letter.
-	welcomed = 'w' // and what only the driver understands
-	refused  = 'r' // and why
-	passed   = 'd' // and whose descriptors they are
+	// The first byte of a packet, or the whole packet.
+	welcomed = 'w' // followed by text for the worker
+	refused  = 'r' // followed by the reason
+	passed   = 'd' // see passFixed
 	agreed   = "agreed"
 )
 
@@ -58,7 +57,7 @@ func newLink(c net.Conn, rec *phase.Recorder) *link {
 // send sends one packet with the descriptors of memory.
 func (l *link) send(packet []byte, memory ...*slab.Memory) error {
 	if len(packet) > maxPacket || len(memory) > maxFiles {
-		return fmt.Errorf("packet of %d bytes with %d descriptors: the limits are %d and %d", len(packet), len(memory), maxPacket, maxFiles)
+		return fmt.Errorf("packet of %d bytes with %d descriptors exceeds the limits of %d and %d", len(packet), len(memory), maxPacket, maxFiles)
 	}
 	var rights []byte
 	if len(memory) > 0 {
@@ -73,9 +72,9 @@ func (l *link) send(packet []byte, memory ...*slab.Memory) error {
 	return err
 }
 
-// receive returns the next packet, good until the next call, and its
-// descriptors, which are the caller's. A refusal is an error, and so is a peer that
-// has closed its end: io.EOF.
+// receive returns the next packet, which is valid until the next call, and its
+// descriptors, which the caller must close. It returns an error for a refusal, and
+// io.EOF if the peer has closed its end.
 func (l *link) receive() ([]byte, []*os.File, error) {
 	n, rn, flags, _, err := l.conn.ReadMsgUnix(l.packet, l.rights)
 	if err != nil {
@@ -87,7 +86,7 @@ func (l *link) receive() ([]byte, []*os.File, error) {
 	case err != nil:
 	case flags&unix.MSG_TRUNC != 0:
 		err = errors.New("packet is too large")
-	case flags&unix.MSG_CTRUNC != 0: // there was room for more than the kernel sends
+	case flags&unix.MSG_CTRUNC != 0: // the buffer holds as many as the kernel sends
 		err = errors.New("descriptors were cut off: too many open files?")
 	case n == 0:
 		err = io.EOF
@@ -125,21 +124,21 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// refuse sends the peer the reason why it is given up, unless the peer or this side
-// has closed its end.
+// refuse sends a refusal with reason why, unless why is nil or the link's normal end.
 func (l *link) refuse(why error) {
-	if why == nil || parted(why) {
+	if why == nil || closedNormally(why) {
 		return
 	}
 	packet := append([]byte{refused}, why.Error()...)
-	l.conn.SetWriteDeadline(time.Now().Add(goodbye)) // it may not read
+	l.conn.SetWriteDeadline(time.Now().Add(goodbye)) // the peer may not be reading
 	_ = l.send(packet[:min(len(packet), maxPacket)])
 }
 
-// parted reports whether err is the end of a link as it should be.
-func parted(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) }
+// closedNormally reports whether err is the normal end of a link: one side has closed it.
+func closedNormally(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) }
 
-// expect waits for the packet with which the server goes on: a letter, or more.
+// expect waits for a packet that must begin with start, and returns the rest and the
+// descriptors.
 func (l *link) expect(ctx context.Context, start string) (rest string, files []*os.File, err error) {
 	err = driver.During(ctx, l.conn, func() error {
 		var b []byte

@@ -29,7 +29,7 @@ func unsealed(t *testing.T, size int) *os.File {
 	return f
 }
 
-// say sends a packet with any descriptors.
+// say sends a packet with the given descriptors.
 func say(c *net.UnixConn, packet []byte, files ...*os.File) error {
 	var fds []int
 	for _, f := range files {
@@ -39,7 +39,8 @@ func say(c *net.UnixConn, packet []byte, files ...*os.File) error {
 	return err
 }
 
-// A worker believes nothing that it reads at Dial, and leaks no descriptor.
+// TestHostileServer: a worker checks everything that it reads in Dial, and leaks no
+// descriptor.
 func TestHostileServer(t *testing.T) {
 	v, o := parse(t, "shm-slab"), options()
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
@@ -93,7 +94,7 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// Why one end gives the other one up is said at both.
+// TestWhyGone: if one end gives up the other, both ends report the reason.
 func TestWhyGone(t *testing.T) {
 	t.Run("descriptors", func(t *testing.T) {
 		s := open(t, "shm-tensor:pass=fd", options())
@@ -102,7 +103,7 @@ func TestWhyGone(t *testing.T) {
 		check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		err := drivertest.Turn(t.Context(), w, func(driver.Job, *tensor.Package, *tensor.Package) error {
-			return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}) // no more can be opened
+			return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}) // no file can be opened now
 		})
 		_, cause := s.Server.Collect(t.Context(), 0)
 		check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
@@ -112,7 +113,7 @@ func TestWhyGone(t *testing.T) {
 		_, _, err = w.Receive(t.Context())
 		saysWhy(t, "receive", err, "too many open files")
 	})
-	t.Run("ready", func(t *testing.T) { // says it with a descriptor, when it has its lane
+	t.Run("ready", func(t *testing.T) { // sends a descriptor with its agreement to the lane
 		s := listen(t, "shm-slab", options())
 		c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
 		defer c.Close()
@@ -123,10 +124,10 @@ func TestWhyGone(t *testing.T) {
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		check.Must(t, say(k.conn, []byte(agreed), unsealed(t, 10)))
 		_, err = s.Server.Collect(t.Context(), 0)
-		saysWhy(t, "collect", err, "ready with descriptors")
+		saysWhy(t, "collect", err, "must have no descriptors")
 		waiting.Conn(t, k.conn)
 		_, _, err = k.receive()
-		check.Fails(t, err, "ready with descriptors", "the worker")
+		check.Fails(t, err, "must have no descriptors", "the worker")
 	})
 	t.Run("nonsense", func(t *testing.T) {
 		s := open(t, "shm-slab", options())
@@ -150,7 +151,8 @@ func saysWhy(t *testing.T, what string, err error, why string) {
 	check.Fails(t, err, why, what)
 }
 
-// A server that cannot listen gives its memory up.
+// TestListenCleansUp: a server that cannot listen releases its memory, descriptors and
+// names.
 func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		before, named := proc.Descriptors(os.Getpid()), segments(t)
@@ -162,7 +164,8 @@ func TestListenCleansUp(t *testing.T) {
 	})
 }
 
-// Descriptors that come with pass=fd are checked before anything is mapped.
+// TestHostileDescriptors: descriptors that arrive with pass=fd are checked before they are
+// mapped.
 func TestHostileDescriptors(t *testing.T) {
 	packet := func(serial uint64, first uint32) []byte {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64([]byte{passed}, serial), first)

@@ -9,24 +9,24 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// An order is what travels down: a job, where its model lies and where its update
-// goes. Slices that were decoded point into the message.
+// An order is the message to a worker: a job, and handles to its model and to memory for
+// its update. Slices of a parsed order point into the message.
 type order struct {
 	job           driver.Job
 	bare          bool // there is no model
 	model, update slab.Handle
-	rows, receipt []byte // the model's
+	rows, receipt []byte // of the model
 }
 
-// with makes model, which lies where h says, the job's.
+// with sets the job's model and its handle h.
 func (t *order) with(h slab.Handle, model driver.Beside) {
 	t.bare, t.model, t.rows, t.receipt = false, h, model.Rows, model.Receipt
 }
 
-// A result is what travels up.
+// A result is the message from a worker: the handle of its update.
 type result struct {
 	update        slab.Handle
-	rows, receipt []byte // the update's
+	rows, receipt []byte // of the update
 }
 
 // Flags of an order.
@@ -40,22 +40,21 @@ const (
 	resultFixed = slab.HandleSize + 2*4
 )
 
-// spare is the room in a control area besides 64 bytes a tensor: for the job's
-// configuration and the receipt.
+// spare is a control area's memory for configuration and receipt, in bytes, in addition to
+// 64 bytes per tensor.
 const spare = 256 << 10
 
 // controlSize returns the size of a control area for models of n tensors.
 func controlSize(n int) int { return messageAt + spare + 64*n }
 
-// put writes the message to b and returns its size. It is an error if b is too
-// small.
+// put writes the message to b and returns its size. It fails if b is too small.
 func (t *order) put(b []byte) (int, error) {
 	n := orderFixed + len(t.job.Device) + len(t.job.Config) + len(t.rows) + len(t.receipt)
 	if n > len(b) {
-		return 0, fmt.Errorf("device, configuration (%d bytes) and receipt (%d bytes) of a job do not fit: the message has %d bytes, the limit is %d",
+		return 0, fmt.Errorf("job with %d bytes of configuration and %d bytes of receipt does not fit: the message has %d bytes, the limit is %d",
 			len(t.job.Config), len(t.receipt), n, len(b))
 	}
-	w := b[:0] // never grows: the room was checked
+	w := b[:0] // does not grow, because the size was checked
 	w = binary.LittleEndian.AppendUint64(w, uint64(t.job.Round))
 	w = binary.LittleEndian.AppendUint64(w, uint64(t.job.Client))
 	w = binary.LittleEndian.AppendUint64(w, math.Float64bits(t.job.Weight))
@@ -76,8 +75,8 @@ func (t *order) put(b []byte) (int, error) {
 	return len(w), nil
 }
 
-// parse reads the message in b. The device's old string is kept if it is the
-// same: no job allocates one.
+// parse parses the message in b. It keeps an equal Device string from the previous job,
+// so that jobs do not allocate.
 func (t *order) parse(b []byte) error {
 	if len(b) < orderFixed || b[24] > flagTimed|flagBare {
 		return errMessage
@@ -120,12 +119,12 @@ func (r *result) parse(b []byte) error {
 	return err
 }
 
-// appendField appends the length of field and field.
+// appendField appends the length of field as 32 bits, and field.
 func appendField[T string | []byte](b []byte, field T) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(field))), field...)
 }
 
-// takeFields splits b into its fields.
+// takeFields splits b into fields, which point into b and must fill it exactly.
 func takeFields(b []byte, fields ...*[]byte) error {
 	for i, f := range fields {
 		if len(b) < 4 {
@@ -133,17 +132,17 @@ func takeFields(b []byte, fields ...*[]byte) error {
 		}
 		n := binary.LittleEndian.Uint32(b)
 		if b = b[4:]; uint64(n) > uint64(len(b)) {
-			return fmt.Errorf("%w: field %d of %d has %d bytes, and %d are left", errMessage, i+1, len(fields), n, len(b))
+			return fmt.Errorf("%w: field %d of %d has %d bytes, but only %d are left", errMessage, i+1, len(fields), n, len(b))
 		}
 		*f, b = b[:n:n], b[n:]
 	}
 	if len(b) > 0 {
-		return fmt.Errorf("%w: %d bytes behind its last field", errMessage, len(b))
+		return fmt.Errorf("%w: %d bytes after its last field", errMessage, len(b))
 	}
 	return nil
 }
 
-// takeHandle reads the handle with which b starts.
+// takeHandle removes the handle at the start of b and decodes it.
 func takeHandle(b *[]byte, to *slab.Handle) error {
 	h, err := slab.DecodeHandle(*b)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// names are the names of a session's segments. They consist of what the segment
-// is for, so that different ones differ, and of numbers, so that they are short.
+// names builds the file names of a session's segments: the purpose and short numbers.
 type names struct{ dir string }
 
 func (n names) model(serial uint64, tensor int) string {
@@ -25,22 +24,22 @@ func (n names) update(lane int, serial uint64, tensor int) string {
 	return filepath.Join(n.dir, fmt.Sprintf("update-%d-%d-%d", lane, serial, tensor))
 }
 
-// A modelServer keeps each tensor of a model in a named segment. Without reuse all
-// of them are made anew for every model.
+// A modelServer keeps each tensor of a model in a named segment. Without reuse, every
+// model gets new segments.
 type modelServer struct {
 	*server
 	names  names
 	reuse  bool
-	serial uint64 // of the bundle that was made last
-	next   int    // of the models: the one that is reserved next, or is
+	serial uint64 // serial of the latest bundle
+	next   int    // index of the model that is reserved, or reserved next
 
 	mu     sync.Mutex
 	models [2]model // guarded by mu
 }
 
-// A model is one of the two.
+// A model is one of a modelServer's two models.
 type model struct {
-	*bundle // nil if it was not made
+	*bundle // nil until the model is first reserved
 	beside  driver.Beside
 }
 
@@ -49,7 +48,7 @@ func (s *modelServer) make(root string) error {
 	if err != nil {
 		return err
 	}
-	s.own(dir.Close) // with the names of segments that are lent
+	s.own(dir.Close) // also removes the files of updates that are still lent
 	s.own(func() error { return errors.Join(s.models[0].close(), s.models[1].close()) })
 	s.names = names{dir.Path()}
 	return nil
@@ -87,7 +86,7 @@ func (s *modelServer) Publish(_ context.Context, p *tensor.Package) error {
 	return nil
 }
 
-// order returns that of job j with the model p, if there is one.
+// order returns the order for job j with the model p, which may be nil.
 func (s *modelServer) order(p *tensor.Package, j driver.Job, update slab.Handle) order {
 	t := order{job: j, bare: true, update: update}
 	s.mu.Lock()
@@ -100,16 +99,16 @@ func (s *modelServer) order(p *tensor.Package, j driver.Job, update slab.Handle)
 	return t
 }
 
-// A modelWorker maps them read-only.
+// A modelWorker maps a modelServer's models read-only.
 type modelWorker struct {
 	*worker
 	names  names
-	models shelf
+	models bundleCache
 }
 
 func newModelWorker(w *worker, dir string) *modelWorker {
 	m := &modelWorker{worker: w, names: names{dir}}
-	m.models = newShelf(w, w.o.Down, 2, slab.ReadOnly, m.names.model) // with reuse, the one before is kept
+	m.models = newBundleCache(w, w.o.Down, 2, slab.ReadOnly, m.names.model) // with reuse=on, both models stay mapped
 	return m
 }
 
@@ -117,34 +116,35 @@ func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package,
 	return w.receive(ctx, w.models.at)
 }
 
-// With pass=name updates lie in named segments, too, which the server makes before a
-// round's first job. Names go both ways. Without reuse a worker maps what they name
-// for one job.
+// With pass=name, updates are also in named segments, which the server makes before a
+// round's first job. Messages refer to them by serial. Without reuse, a worker maps
+// them for one job only.
 type (
 	namedServer struct {
 		*modelServer
 
 		places   sync.Mutex
 		buffers  []buffers // guarded by places: by lane
-		released bool      // guarded by places: so is all memory but that of updates that are lent
+		released bool      // guarded by places: all memory was released, except lent updates
 	}
 	namedWorker struct {
 		*modelWorker
-		updates shelf
+		updates bundleCache
 		reuse   bool
 	}
 )
 
-// buffers are the places for a lane's updates.
+// buffers is the memory for a lane's updates.
 type buffers struct {
 	all    []buffer
-	issued *buffer // of the job that is out; nil if none is
+	issued *buffer // buffer of the current job; nil without one
 }
 
+// A buffer is the memory for one update.
 type buffer struct {
 	*bundle
-	used bool // it has been lent
-	lent bool // it is
+	used bool // it has been lent since renew
+	lent bool // it is lent now
 }
 
 func (s *namedServer) make() error {
@@ -160,7 +160,7 @@ func (s *namedServer) make() error {
 	return nil
 }
 
-// renew gives a buffer new segments, without those that it had.
+// renew closes a buffer's segments, if it has any, and gives it new ones.
 func (s *namedServer) renew(n int, b *buffer) error {
 	err := b.close()
 	*b = buffer{}
@@ -172,7 +172,7 @@ func (s *namedServer) renew(n int, b *buffer) error {
 		return slab.CreateFile(s.names.update(n, s.serial, i), segmentSize(s.o.Up, i), slab.Untouched)
 	})
 	if err == nil {
-		err = b.protect() // the server makes them and never writes
+		err = b.protect() // the server never writes updates
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (s *namedServer) Dispatch(_ context.Context, n int, model *tensor.Package, 
 	return s.post(n, s.order(model, j, update))
 }
 
-// issue returns the handle of the memory for the update of lane n's next job.
+// issue returns the handle of a free buffer for lane n's next job.
 func (s *namedServer) issue(n int) (slab.Handle, error) {
 	s.places.Lock()
 	defer s.places.Unlock()
@@ -214,12 +214,12 @@ func (s *namedServer) issue(n int) (slab.Handle, error) {
 			return l.issued.handle(), nil
 		}
 	}
-	return slab.Handle{}, fmt.Errorf("all %d updates of the lane are out", s.o.Depth)
+	return slab.Handle{}, fmt.Errorf("all %d updates of the lane are in use", s.o.Depth)
 }
 
 func newNamedWorker(models *modelWorker) *namedWorker {
 	w := &namedWorker{modelWorker: models, reuse: models.o.Settings.On("reuse")}
-	w.updates = newShelf(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, func(serial uint64, i int) string {
+	w.updates = newBundleCache(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, func(serial uint64, i int) string {
 		return w.names.update(w.n, serial, i)
 	})
 	return w
@@ -228,7 +228,7 @@ func newNamedWorker(models *modelWorker) *namedWorker {
 func (w *namedWorker) Reserve() (*tensor.Package, error) { return w.updates.at(w.order.update) }
 
 func (w *namedWorker) Submit(_ context.Context, p *tensor.Package) error {
-	if !w.reuse { // no segment lives longer than the server keeps it
+	if !w.reuse { // keep no mapping of segments that the server will remove
 		if err := errors.Join(w.models.close(), w.updates.close()); err != nil {
 			return err
 		}
@@ -245,13 +245,14 @@ func (s *namedServer) Collect(ctx context.Context, n int) (*tensor.Package, driv
 	return collected(r, p, err)
 }
 
-// lend lends the update of lane n, which the worker says is h.
+// lend lends the update of lane n's current job. h, from the result, must be the handle
+// issued for it.
 func (s *namedServer) lend(n int, h slab.Handle) (*tensor.Package, error) {
 	s.places.Lock()
 	defer s.places.Unlock()
 	b := s.buffers[n].issued
 	if h != b.handle() {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, b.handle(), slab.ErrOther)
+		return nil, fmt.Errorf("update must be %+v, not %+v: %w", b.handle(), h, slab.ErrOther)
 	}
 	b.used, b.lent, s.buffers[n].issued = true, true, nil
 	b.pkg.Lend(s.o.Out, func(*tensor.Package) { s.takeBack(b) })
@@ -263,7 +264,7 @@ func (s *namedServer) takeBack(b *buffer) {
 	defer s.places.Unlock()
 	b.lent = false
 	if s.released {
-		_ = b.close() // its name is gone already: nothing but unmapping is left
+		_ = b.close() // the file is already removed: this only unmaps
 	}
 }
 
@@ -281,9 +282,8 @@ func (s *namedServer) free() (err error) {
 	return err
 }
 
-// A shelf keeps the bundles of one kind that a worker has mapped, by serial: at most
-// limit.
-type shelf struct {
+// A bundleCache keeps the models or updates that a worker has mapped, at most limit, by serial.
+type bundleCache struct {
 	layout *tensor.Layout
 	limit  int
 	access slab.Access
@@ -291,16 +291,16 @@ type shelf struct {
 	mapped map[uint64]*bundle
 }
 
-func newShelf(w *worker, l *tensor.Layout, limit int, a slab.Access, path func(serial uint64, i int) string) shelf {
-	s := shelf{layout: l, limit: limit, access: a, path: path, mapped: map[uint64]*bundle{}}
+func newBundleCache(w *worker, l *tensor.Layout, limit int, a slab.Access, path func(serial uint64, i int) string) bundleCache {
+	s := bundleCache{layout: l, limit: limit, access: a, path: path, mapped: map[uint64]*bundle{}}
 	w.own(s.close)
 	return s
 }
 
-// at returns the package that h names, mapped before or now.
-func (s shelf) at(h slab.Handle) (*tensor.Package, error) {
+// at returns the package with handle h, and maps it if it is not mapped yet.
+func (s bundleCache) at(h slab.Handle) (*tensor.Package, error) {
 	if h.Length != uint64(s.layout.Size()) || h.Offset != 0 {
-		return nil, fmt.Errorf("handle to %d bytes at %d, the layout has %d: %w", h.Length, h.Offset, s.layout.Size(), slab.ErrLength)
+		return nil, fmt.Errorf("handle must be to %d bytes at 0, not %d at %d: %w", s.layout.Size(), h.Length, h.Offset, slab.ErrLength)
 	}
 	if b := s.mapped[h.Generation]; b != nil {
 		return b.pkg, nil
@@ -318,7 +318,7 @@ func (s shelf) at(h slab.Handle) (*tensor.Package, error) {
 	return b.pkg, nil
 }
 
-func (s shelf) close() (err error) {
+func (s bundleCache) close() (err error) {
 	for _, b := range s.mapped {
 		err = errors.Join(err, b.close())
 	}

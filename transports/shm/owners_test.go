@@ -15,9 +15,9 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A25: a lane has one writer. Whoever else gets hold of a slab's descriptor can neither write
-// to it, nor map it for writing, nor change its size. A segment with a name has no such
-// seals: its mode and its private directory keep other users away, and nobody else.
+// TestOneWriter: A25: a lane has one writer. Other holders of a slab's descriptor cannot
+// write to it, map it for writing, or change its size. A named segment has no such seals:
+// its mode and private directory keep out only other users.
 func TestOneWriter(t *testing.T) {
 	s := open(t, "shm-slab", options())
 	s.Exchange(0, driver.Job{}).Release()
@@ -40,12 +40,12 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
-// B1: with pass=fd each returned tensor is a new segment, in every round: as many
-// as there are tensors, and none that was there before.
+// TestNewSegmentsEachRound: B1: with pass=fd each update has as many new segments as
+// tensors, in every round.
 func TestNewSegmentsEachRound(t *testing.T) {
 	s := open(t, "shm-tensor:pass=fd", options())
 	seen := map[uint64]bool{}
-	var before *tensor.Package // stays out, so that no segment of it is made again
+	var before *tensor.Package // stays out, so that its segments are not freed and allocated again
 	for round := range 5 {
 		p := s.Exchange(0, driver.Job{Round: round})
 		fresh := 0
@@ -65,8 +65,8 @@ func TestNewSegmentsEachRound(t *testing.T) {
 	check.Equal(t, len(mapped(t, os.Getpid(), "memfd:ipcbench-update")), 0, "segments that are left")
 }
 
-// B4: what the model takes on its way down does not depend on how many workers
-// read it: all of them have the same memory mapped.
+// TestDownlinkIsShared: B4: the memory of the model does not depend on the number of
+// workers, because all of them map the same memory.
 func TestDownlinkIsShared(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
 		takes := map[uintptr]bool{}

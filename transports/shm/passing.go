@@ -14,9 +14,9 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// With pass=fd a worker makes a new memfd for each tensor of an update and
-// passes the descriptors through the lane's socket, in packets of at most
-// maxFiles, before it posts the receipt:
+// With pass=fd, a worker makes a new memfd for each tensor of an update. It sends the
+// descriptors through the lane's socket, at most maxFiles per packet, before it posts
+// the result. The format of such a packet:
 //
 //	offset  size
 //	     0     1  passed
@@ -31,20 +31,19 @@ type (
 	}
 	passingWorker struct {
 		*modelWorker
-		update *bundle // of the job in hand
+		update *bundle // update of the current job
 	}
 )
 
-// incoming are the updates of a lane. Their descriptors arrive on the connection and
-// wait there for Collect.
+// incoming receives a lane's updates. It keeps their descriptors until Collect.
 type incoming struct {
 	o       driver.Options
 	arrived chan []*os.File // all descriptors of one update
-	partial []*os.File      // of the connection's goroutine
+	partial []*os.File      // part of an update; used by the connection's goroutine only
 
 	mu     sync.Mutex
-	serial uint64 // guarded by mu: of the job that was issued last
-	out    int    // guarded by mu: updates that are issued or lent
+	serial uint64 // guarded by mu: serial of the latest issued update
+	out    int    // guarded by mu: number of updates that are issued or lent
 }
 
 func newPassingServer(models *modelServer) *passingServer {
@@ -70,14 +69,14 @@ func (in *incoming) issue() (slab.Handle, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.out == in.o.Depth {
-		return slab.Handle{}, fmt.Errorf("all %d updates of the lane are out", in.o.Depth)
+		return slab.Handle{}, fmt.Errorf("all %d updates of the lane are in use", in.o.Depth)
 	}
 	in.out++
 	in.serial++
 	return in.handle(), nil
 }
 
-// handle names the update that was issued last. in.mu is held.
+// handle returns the handle of the latest issued update. in.mu must be held.
 func (in *incoming) handle() slab.Handle {
 	return slab.Handle{Length: uint64(in.o.Up.Size()), Generation: in.serial}
 }
@@ -106,7 +105,6 @@ func (w *passingWorker) Submit(ctx context.Context, p *tensor.Package) error {
 	return w.post(p)
 }
 
-// pass sends the descriptors of the update.
 func (w *passingWorker) pass(ctx context.Context) error {
 	span := w.o.Rec.Begin(phase.Send, w.order.job.ID(w.n))
 	defer span.End()
@@ -125,7 +123,8 @@ func (w *passingWorker) pass(ctx context.Context) error {
 	return nil
 }
 
-// take takes the next packet.
+// take adds a packet's descriptors to the update. It takes ownership of files even if it
+// fails.
 func (in *incoming) take(packet []byte, files []*os.File) error {
 	if err := in.fits(packet, files); err != nil {
 		closeAll(files)
@@ -140,7 +139,7 @@ func (in *incoming) take(packet []byte, files []*os.File) error {
 		in.partial = nil
 		return nil
 	default:
-		return errSequence // close closes them
+		return errSequence // close will close in.partial
 	}
 }
 
@@ -170,14 +169,14 @@ func (s *passingServer) Collect(ctx context.Context, n int) (*tensor.Package, dr
 	return collected(r, p, s.lanes[n].explain(err))
 }
 
-// lend waits for the descriptors of the update, which were sent before the
-// message that named it, and maps them.
+// lend waits for the descriptors, which the worker has sent before its result, and lends
+// the update. h, from the result, must be the handle issued last.
 func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{}) (*tensor.Package, error) {
 	in.mu.Lock()
 	want := in.handle()
 	in.mu.Unlock()
 	if h != want {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, want, slab.ErrOther)
+		return nil, fmt.Errorf("update must be %+v, not %+v: %w", want, h, slab.ErrOther)
 	}
 	var files []*os.File
 	if in.o.Up.Len() > 0 {
@@ -186,7 +185,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 			return nil, err
 		}
 	}
-	defer closeAll(files) // those that were mapped are closed
+	defer closeAll(files) // Open has already closed those that it mapped
 	b, err := takeBundle(in.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
 		return slab.Open(files[i], segmentSize(in.o.Up, i), slab.ReadOnly, slab.Untouched)
 	})
@@ -194,7 +193,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 		return nil, err
 	}
 	b.pkg.Lend(in.o.Out, func(*tensor.Package) {
-		_ = b.close() // the package is gone either way
+		_ = b.close()
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		in.out--
@@ -211,14 +210,14 @@ func (in *incoming) await(ctx context.Context, gone <-chan struct{}) ([]*os.File
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case files := <-in.arrived: // sent before the worker went
+	case files := <-in.arrived: // sent before the worker was gone
 		return files, nil
 	default:
 		return nil, errors.Join(errGone, errors.New("its descriptors did not arrive"))
 	}
 }
 
-// close drops the descriptors of updates that nobody collected. The worker has left.
+// close closes descriptors that were not collected, after the worker has left.
 func (in *incoming) close() error {
 	closeAll(in.partial)
 	select {

@@ -21,10 +21,11 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// given is what a child is told: its variant, and where its server is, or is to be.
+// given is a child's input: its variant, and its server's address and secret, or its own
+// directory if it serves.
 type given struct {
 	Variant, Addr, Secret string
-	Scribbles             bool // a worker, into the model
+	Scribbles             bool // whether a worker writes into the model
 }
 
 func (g *given) read(in *json.Decoder) (v transports.Variant, err error) {
@@ -53,7 +54,7 @@ func work(ctx context.Context, in *json.Decoder) error {
 	})
 }
 
-// serve is the role of a server, which says where it is.
+// serve is the role of a server. It prints its address and secret.
 func serve(ctx context.Context, in *json.Decoder) error {
 	var g given
 	v, err := g.read(in)
@@ -66,7 +67,7 @@ func serve(ctx context.Context, in *json.Decoder) error {
 		return err
 	}
 	err = json.NewEncoder(os.Stdout).Encode(given{Addr: e.Addr(), Secret: e.Secret()})
-	<-ctx.Done() // it is killed before
+	<-ctx.Done()
 	return err
 }
 
@@ -75,15 +76,16 @@ func spawn(t testing.TB, role string, g given) *drivertest.Child {
 	return check.Value(drivertest.Spawn(t, role, g, nil))(t)
 }
 
-// spawnWorker starts a worker of lane 0.
+// spawnWorker starts a worker process for lane 0. If scribbles is set, it writes into the
+// model.
 func spawnWorker(t testing.TB, s *drivertest.Session, scribbles bool) *drivertest.Child {
 	t.Helper()
 	return spawn(t, "work", given{s.Variant.String(), s.Endpoint.Addr(), s.Endpoint.Secret(), scribbles})
 }
 
-// options are those of most tests in this package.
+// options returns the options of most tests in this package.
 func options() driver.Options {
-	l, _ := tensor.NewLayout([]tensor.Spec{ // it is a good one
+	l, _ := tensor.NewLayout([]tensor.Spec{
 		{Name: "weights", DType: tensor.F32, Shape: []int{100, 100}},
 		{Name: "scalar", DType: tensor.I64},
 		{Name: "empty", DType: tensor.Bool, Shape: []int{0, 3}},
@@ -96,7 +98,7 @@ func parse(t testing.TB, name string) transports.Variant {
 	return drivertest.Parse(t, name, Slab(), PerTensor())
 }
 
-// listen opens a session without workers, whose model is published.
+// listen opens a session without workers, and publishes a model.
 func listen(t testing.TB, name string, o driver.Options) *drivertest.Session {
 	t.Helper()
 	s := drivertest.Listen(t, parse(t, name), o)
@@ -104,7 +106,7 @@ func listen(t testing.TB, name string, o driver.Options) *drivertest.Session {
 	return s
 }
 
-// open opens one whose lane 0 has a worker in this process.
+// open is listen with a worker in this process on lane 0.
 func open(t testing.TB, name string, o driver.Options) *drivertest.Session {
 	t.Helper()
 	s := listen(t, name, o)
@@ -112,7 +114,7 @@ func open(t testing.TB, name string, o driver.Options) *drivertest.Session {
 	return s
 }
 
-// private returns a directory of a test's own.
+// private returns a directory that only the test uses.
 func private(t testing.TB) string {
 	t.Helper()
 	d := check.Value(scratch.New(os.TempDir()))(t)
@@ -131,15 +133,15 @@ func each(t *testing.T, f func(t *testing.T, name string)) {
 	}
 }
 
-// segments counts the names of this process's sessions under /dev/shm. Other
-// test processes may have theirs there.
+// segments returns the number of names of this process's sessions under /dev/shm. Other
+// test processes may have sessions there.
 func segments(t testing.TB) (n int) {
 	t.Helper()
 	locks := check.Value(filepath.Glob("/dev/shm/ipcbench-*/lock"))(t)
 	for _, lock := range locks {
 		owner, err := os.ReadFile(lock)
 		if err != nil || !strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
-			continue // it may be gone by now
+			continue
 		}
 		all := check.Value(os.ReadDir(filepath.Dir(lock)))(t)
 		n += len(all)
@@ -152,9 +154,9 @@ func isGone(t testing.TB, what string, err error) {
 	check.That(t, errors.Is(err, errGone), "%s: got %v, want %v", what, err, errGone)
 }
 
-// Two processes exchange updates, each proved byte by byte, until the worker is killed at
-// any moment: the server learns it, and nothing is left of either. A soak has 200 kills, and
-// 100,000 updates before them.
+// TestWorkerKilled: two processes exchange updates, each proved byte by byte, until the
+// worker is killed at a random moment. The server notices, and both leave nothing behind. A
+// soak has 200 kills per variant, with 100,000 updates before them.
 func TestWorkerKilled(t *testing.T) {
 	kills, updates, seed := 1, 50, uint64(1)
 	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
@@ -185,8 +187,8 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A server that is killed: its worker learns it. What it left is listed, harms no new
-// session, and can be removed (A23, A28).
+// TestServerKilled: a worker notices that its server was killed. The leftovers are listed,
+// do not disturb a new session, and can be removed (A23, A28).
 func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
@@ -205,7 +207,7 @@ func TestServerKilled(t *testing.T) {
 
 		s := open(t, name, options())
 		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
-		mine, want := 0, 0 // memfds leave nothing
+		mine, want := 0, 0 // memfds leave no files
 		if strings.HasPrefix(name, "shm-tensor") {
 			want = 1
 		}
@@ -220,8 +222,8 @@ func TestServerKilled(t *testing.T) {
 	})
 }
 
-// A worker function that writes into the model is stopped by the hardware, and
-// the model is unharmed.
+// TestModelIsReadOnly: a worker function that writes into the model faults, and the model
+// is unchanged.
 func TestModelIsReadOnly(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor"} {
 		s := listen(t, name, options())

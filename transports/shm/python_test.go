@@ -24,13 +24,14 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// The contract holds for workers in Python.
+// TestPython: workers in Python keep the contract of package driver.
 func TestPython(t *testing.T) {
-	t.Parallel() // much of it is waiting for a process that is stopped
+	t.Parallel() // it often waits for a stopped process
 	drivertest.RunPython(t, Slab)
 }
 
-// pythons opens a session of workers in Python whose function is called fn.
+// pythons opens a session of a worker in Python with the worker function fn, and returns
+// its published model.
 func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *tensor.Package) {
 	t.Helper()
 	o := options()
@@ -38,14 +39,14 @@ func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer
 		Variant: parse(t, name), Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher,
 		Samples: 1000, Window: trainer.Timed,
 	}))(t)
-	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
+	t.Cleanup(func() { _, _ = s.Close() })
 	model := check.Value(s.Reserve(0))(t)
 	tensor.Fill(model, 1)
 	model = check.Value(s.Publish(t.Context(), 0, model))(t)
 	return s, model
 }
 
-// turn has the worker of a session do one job.
+// turn carries out one job on the session's worker.
 func turn(ctx context.Context, s *trainer.Session, each func(u trainer.Update) error) error {
 	return s.Round(ctx, trainer.Round{Clients: []trainer.Client{{ID: 2}}, Timed: true, Each: func(u trainer.Update) error {
 		defer u.Release()
@@ -55,9 +56,9 @@ func turn(ctx context.Context, s *trainer.Session, each func(u trainer.Update) e
 
 func nothing(trainer.Update) error { return nil }
 
-// TestPythonPages: with either way to wait and to write, a worker in Python computes on the
-// very pages that the server has made: it may read the models and write the updates. No
-// tensor goes through a socket. What it counts is what a worker in Go counts.
+// TestPythonPages: in each setting of wait and copy, a worker in Python reads models and
+// writes updates in the server's own pages. No tensor travels through a socket. Its
+// counters equal a Go worker's.
 func TestPythonPages(t *testing.T) {
 	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
@@ -96,8 +97,8 @@ func TestPythonPages(t *testing.T) {
 	}
 }
 
-// TestPythonHostile: what a server must not write into the mailbox of a worker in Python
-// makes it fail in order, and say why.
+// TestPythonHostile: invalid data in the mailbox of a worker in Python ends it with an
+// error that has the reason.
 func TestPythonHostile(t *testing.T) {
 	skip.Long(t)
 	size := uint64(options().Down.Size())
@@ -140,9 +141,9 @@ func TestPythonHostile(t *testing.T) {
 	}
 }
 
-// TestPythonFaults: a worker function that writes into the model raises an error, and
-// the model is unharmed; what one has started ends with it; and one that never returns
-// does not keep its process alive.
+// TestPythonFaults: a worker function that writes into the model raises an error, and the
+// model is unchanged. A process that a worker function started ends with the worker. A
+// worker function that never returns does not keep its process alive.
 func TestPythonFaults(t *testing.T) {
 	skip.Long(t)
 	t.Parallel()
@@ -172,16 +173,16 @@ func TestPythonFaults(t *testing.T) {
 		s, _ := pythons(t, launcher, "shm-slab", "hang")
 		err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing)
 		check.That(t, errors.Is(err, context.DeadlineExceeded), "got error %v, want the end of the context", err)
-		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than what it takes to be killed
+		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than the time until a kill
 	})
 }
 
-// inGroup returns how many processes of a group are alive.
+// inGroup returns the number of live processes in a process group.
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
 	all := check.Value(procfs.AllProcs())(t)
 	for _, p := range all {
-		s, err := p.Stat() // none of one that has ended
+		s, err := p.Stat() // fails for a process that has ended
 		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
 			n++
 		}
@@ -189,28 +190,28 @@ func inGroup(t *testing.T, group int) (n int) {
 	return n
 }
 
-// TestPythonControl: what no server may say on the control socket ends the process, which
-// says why; and so does the end of the socket.
+// TestPythonControl: an invalid message on the control socket, or its end, ends the process
+// with an error that has the reason.
 func TestPythonControl(t *testing.T) {
 	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
 	hello := fmt.Sprintf(`{"hello":{"protocol":4,"build":%q}}`, trainer.Build())
 	for frames, want := range map[string]string{
 		"":                                       "waiting for an assignment: ",
-		"\xff\xff\xff\xff":                       "a message of 4294967295 bytes: want at most 1073741824",
+		"\xff\xff\xff\xff":                       "message of 4294967295 bytes, must be at most 1073741824",
 		framed(`{"hello":`):                      "waiting for an assignment: ",
-		framed(hello[:len(hello)-1] + `,"x":1}`): "want one object with one key",
-		framed(strings.Replace(hello, ":4,", ":5,", 1)):            "the server speaks hello ",
-		framed(hello) + framed(`{"mark":{"window":"","round":1}}`): "mark in place of an assignment",
-		framed(hello) + framed(`{"assign":{"process":0}}`):         "assign: lanes is no list",
-		framed(hello) + framed(`{"bring":{}}`):                     "a message of type 'bring'",
-		framed(hello) + framed(`{"ping":{"to":1}}`):                "ping has a field 'to' that is unknown",
-		framed(hello) + framed(strings.Repeat("[", 1<<17)):         "objects in objects",
+		framed(hello[:len(hello)-1] + `,"x":1}`): "must be one object with one key",
+		framed(strings.Replace(hello, ":4,", ":5,", 1)):            "the server sent hello ",
+		framed(hello) + framed(`{"mark":{"window":"","round":1}}`): "mark instead of an assignment",
+		framed(hello) + framed(`{"assign":{"process":0}}`):         "assign: lanes must be of type list",
+		framed(hello) + framed(`{"bring":{}}`):                     "unknown type of message 'bring'",
+		framed(hello) + framed(`{"ping":{"to":1}}`):                "ping has an unknown field 'to'",
+		framed(hello) + framed(strings.Repeat("[", 1<<17)):         "nested too deeply",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			p := check.Value(launcher.Launch(0))(t)
-			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
+			_, _ = p.Conn().Write([]byte(frames))
 			if frames == "" {
 				check.Must(t, p.Conn().Close())
 			}

@@ -2,5 +2,5 @@
 
 package shm
 
-// The race detector makes tests ten times slower and sees no mapped memory.
+// The race detector makes tests ten times slower and does not see mapped memory.
 const raceDetector = true

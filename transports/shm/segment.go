@@ -14,16 +14,16 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// What can be wrong with a segment that another process made.
+// Errors of a segment that another process made.
 var (
-	errMagic     = errors.New("not a tensor's segment")
-	errVersion   = errors.New("segment of another version")
-	errTruncated = errors.New("segment's header is cut off")
-	errChecksum  = errors.New("segment's header is corrupt")
+	errMagic     = errors.New("not a tensor segment")
+	errVersion   = errors.New("segment has another format version")
+	errTruncated = errors.New("segment is truncated")
+	errChecksum  = errors.New("segment header is corrupt")
 	errSpec      = errors.New("segment holds another tensor")
 )
 
-// A segment holds one tensor behind a header that says what it is:
+// A segment holds a header that describes a tensor, and then the tensor's data:
 //
 //	offset  size
 //	     0     6  magic
@@ -33,9 +33,9 @@ var (
 //	    16     8  length of the data in bytes
 //	    24     8  offset of the data, a multiple of 64
 //	    32  8*rank  shape
-//	     -     8  xxh3 of all bytes before
+//	     -     8  xxh3 hash of all preceding bytes
 //
-// The creator writes it before it tells anybody of the segment.
+// The creator writes the header before it names the segment to another process.
 const (
 	segmentMagic   = "ipcseg"
 	segmentVersion = 1
@@ -43,7 +43,7 @@ const (
 	maxRank        = math.MaxUint8
 )
 
-// dataAt returns the offset of the data of a tensor with the given rank.
+// dataAt returns the offset of the data of a tensor of this rank.
 func dataAt(rank int) int {
 	return (shapeAt + 8*rank + 8 + tensor.Align - 1) &^ (tensor.Align - 1)
 }
@@ -66,15 +66,15 @@ func putHeader(b []byte, s tensor.Spec, n int) {
 	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
 }
 
-// A header is what a segment says about itself.
+// A header is a decoded segment header.
 type header struct {
 	dtype          tensor.DType
 	shape          []int
 	offset, length uint64
 }
 
-// decodeHeader reads the header at the start of b, which nobody else may change
-// meanwhile.
+// decodeHeader decodes the header at the start of b and checks its hash. b must be a copy
+// that no other process can change.
 func decodeHeader(b []byte) (header, error) {
 	switch {
 	case len(b) < shapeAt+8:
@@ -106,24 +106,24 @@ func decodeHeader(b []byte) (header, error) {
 	return h, nil
 }
 
-// check reports whether h describes a tensor of n bytes that s specifies.
+// check returns an error unless h describes a tensor of n bytes with spec s.
 func (h header) check(s tensor.Spec, n int) error {
 	if h.dtype != s.DType || !slices.Equal(h.shape, s.Shape) ||
 		h.length != uint64(n) || h.offset != uint64(dataAt(len(s.Shape))) {
-		return fmt.Errorf("%w: %v %v, %d bytes at %d, want %q %v %v, %d bytes",
+		return fmt.Errorf("%w: %v %v, %d bytes at %d must be %q %v %v, %d bytes",
 			errSpec, h.dtype, h.shape, h.length, h.offset, s.Name, s.DType, s.Shape, n)
 	}
 	return nil
 }
 
-// dataOf returns the data of tensor i of l in a segment that another process
-// made.
+// dataOf returns the data of tensor i of l in mem, after checking the segment's header,
+// which another process wrote.
 func dataOf(mem []byte, l *tensor.Layout, i int) ([]byte, error) {
 	at := segmentSize(l, i) - l.Bytes(i)
 	if len(mem) != segmentSize(l, i) {
 		return nil, errTruncated
 	}
-	var copied [shapeAt + 8*maxRank + 8 + tensor.Align]byte // its maker may still change the original
+	var copied [shapeAt + 8*maxRank + 8 + tensor.Align]byte // its maker could change the original between check and use
 	h, err := decodeHeader(copied[:copy(copied[:], mem[:at])])
 	if err == nil {
 		err = h.check(l.Spec(i), l.Bytes(i))
@@ -134,15 +134,15 @@ func dataOf(mem []byte, l *tensor.Layout, i int) ([]byte, error) {
 	return mem[at:], nil
 }
 
-// A bundle is a package whose tensors lie in a segment each.
+// A bundle is a package with each tensor in a segment of its own.
 type bundle struct {
-	serial   uint64 // new for every bundle of a session
+	serial   uint64 // unique in the session; with pass=fd, an update's is unique in its lane
 	segments []*slab.Memory
 	pkg      *tensor.Package
 }
 
-// newBundle makes a bundle of segments that open returns, one for each tensor;
-// use turns a segment into the tensor's data.
+// newBundle makes a bundle. For each tensor, open returns the segment and use its data.
+// After an error, newBundle closes the segments.
 func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error),
 	use func(m *slab.Memory, i int) ([]byte, error)) (*bundle, error) {
 	b := &bundle{serial: serial, segments: make([]*slab.Memory, 0, l.Len())}
@@ -151,7 +151,7 @@ func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, 
 		m, err := open(i)
 		if err == nil {
 			b.segments = append(b.segments, m)
-			err = crash.Guard(func() (err error) { data[i], err = use(m, i); return err }) // a file may be truncated
+			err = crash.Guard(func() (err error) { data[i], err = use(m, i); return err }) // use faults if the file was truncated
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("tensor %d (%q): %w", i, l.Spec(i).Name, err), b.close())
@@ -161,7 +161,7 @@ func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, 
 	return b, nil
 }
 
-// makeBundle is newBundle for the maker of the segments, who writes the headers.
+// makeBundle makes a bundle of new segments, and writes headers.
 func makeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
 	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) {
 		putHeader(m.Bytes(), l.Spec(i), l.Bytes(i))
@@ -170,12 +170,12 @@ func makeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory,
 	})
 }
 
-// takeBundle is newBundle for everybody else, who checks them.
+// takeBundle makes a bundle of another process's segments, and checks headers.
 func takeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
 	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m.Bytes(), l, i) })
 }
 
-// protect takes this process's right to write to the bundle.
+// protect makes the bundle read-only in this process.
 func (b *bundle) protect() error {
 	for _, m := range b.segments {
 		if err := m.Protect(); err != nil {
@@ -185,7 +185,7 @@ func (b *bundle) protect() error {
 	return nil
 }
 
-// close unmaps the segments and removes those that this process made.
+// close unmaps the segments, and removes their files if this process made them.
 func (b *bundle) close() error {
 	if b == nil {
 		return nil
@@ -198,7 +198,6 @@ func (b *bundle) close() error {
 	return err
 }
 
-// handle returns what names the bundle in a message.
 func (b *bundle) handle() slab.Handle {
 	return slab.Handle{Length: uint64(b.pkg.Layout().Size()), Generation: b.serial}
 }

@@ -13,7 +13,8 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// A3: the header decodes to the exact dtype and shape, for every dtype and rank.
+// TestSegmentHeader: A3: the header decodes to the exact dtype and shape, for every dtype
+// and rank.
 func TestSegmentHeader(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		for _, shape := range [][]int{nil, {}, {0}, {7}, {2, 0, 3}, {1, 2, 3, 4, 5}, make([]int, maxRank)} {
@@ -27,7 +28,7 @@ func TestSegmentHeader(t *testing.T) {
 	}
 }
 
-// A3, A21: each fault of a header has its own error.
+// TestSegmentHeaderRefused: A3, A21: each fault of a header has its own error.
 func TestSegmentHeaderRefused(t *testing.T) {
 	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
 	l := drivertest.Layout(t, s)

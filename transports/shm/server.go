@@ -13,13 +13,13 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A server is what the servers of all ways have in common: mailboxes and links. How
-// tensors lie in memory, and which handle names them, is the business of those.
+// A server is the common part of both transports' servers: mailboxes and links. The
+// types that embed it manage the tensors' memory and handles.
 type server struct {
 	owner
 	o         driver.Options
 	workers   *driver.Lanes
-	dismiss   context.CancelFunc // ends the wait for workers that have not come
+	dismiss   context.CancelFunc // ends the wait for workers that have not connected
 	attending sync.WaitGroup
 	lanes     []*lane
 
@@ -30,18 +30,17 @@ type server struct {
 type lane struct {
 	out *outbox
 	in  *inbox
-	id  phase.ID // of the job that is out
+	id  phase.ID // ID of the current job
 
-	given   []*slab.Memory // what the worker gets at Dial
-	written []*slab.Memory // what of that it writes to
+	given   []*slab.Memory // memory whose descriptors the worker gets during Dial
+	written []*slab.Memory // the part of given that the worker writes
 	take    func(packet []byte, files []*os.File) error
 
-	gone chan struct{} // closed when the worker was here and is gone
-	why  error         // and this is the reason, if somebody said so; set before that
+	gone chan struct{} // closed when the worker is gone, after it had connected
+	why  error         // set before gone is closed; nil after a normal end
 }
 
-// newServer returns a server with its mailboxes, which nobody can dial yet. It has to
-// be released even after an error.
+// newServer returns a server with mailboxes. It must be released even after an error.
 func newServer(o driver.Options) (*server, error) {
 	s := &server{o: o, sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived)}
 	for n := range o.Lanes {
@@ -53,7 +52,7 @@ func newServer(o driver.Options) (*server, error) {
 		if err != nil {
 			return s, err
 		}
-		l := &lane{given: []*slab.Memory{down, up}, written: []*slab.Memory{up}, take: takeNothing, gone: make(chan struct{})}
+		l := &lane{given: []*slab.Memory{down, up}, written: []*slab.Memory{up}, take: refusePackets, gone: make(chan struct{})}
 		if err = down.Freeze(); err == nil {
 			l.out, err = newOutbox(down.Bytes(), !spins(o.Settings))
 		}
@@ -68,7 +67,7 @@ func newServer(o driver.Options) (*server, error) {
 	return s, nil
 }
 
-// memfd makes memory that s owns, and has this access to.
+// memfd makes memory with access a, which s owns.
 func (s *server) memfd(name string, size int, a slab.Access) (*slab.Memory, error) {
 	m, err := slab.Memfd(name, size, a, slab.Touched)
 	if err == nil {
@@ -77,7 +76,7 @@ func (s *server) memfd(name string, size int, a slab.Access) (*slab.Memory, erro
 	return m, err
 }
 
-// open lets workers in. The welcome to each contains text.
+// open starts to listen and to serve workers. Each worker's welcome contains text.
 func (s *server) open(ctx context.Context, e *driver.Endpoint, text string) (err error) {
 	if s.workers, err = e.ListenLanes(ctx, network, s.o); err != nil {
 		return err
@@ -88,11 +87,11 @@ func (s *server) open(ctx context.Context, e *driver.Endpoint, text string) (err
 		s.attending.Go(func() {
 			c, err := s.workers.Conn(waiting, n)
 			if err != nil {
-				return // it never came
+				return // the worker never connected
 			}
 			defer c.Close()
 			k := newLink(c.Conn, s.o.Rec)
-			if err = l.attend(k, text); !parted(err) {
+			if err = l.attend(k, text); !closedNormally(err) {
 				l.why = err
 			}
 			close(l.gone)
@@ -103,18 +102,18 @@ func (s *server) open(ctx context.Context, e *driver.Endpoint, text string) (err
 	return nil
 }
 
-// attend has a worker join its lane, and takes what it sends until it goes, or
-// does what it should not. How long it may take to map its memory is up to whoever
-// called Dial, and with many workers it takes long.
+// attend performs the handshake with a worker, then passes each packet to l.take until
+// the worker is gone or breaks the protocol. Only the context of Dial limits its time,
+// because with many workers mapping memory takes long.
 func (l *lane) attend(k *link, text string) error {
 	if err := k.send(append([]byte{welcomed}, text...), l.given...); err != nil {
 		return err
 	}
-	_, extra, err := k.receive() // the worker's ready
+	_, extra, err := k.receive() // the worker's agreed
 	if closeAll(extra); err == nil && len(extra) > 0 {
-		err = fmt.Errorf("ready with descriptors: %w", errMessage)
+		err = fmt.Errorf("packet \"agreed\" must have no descriptors: %w", errMessage)
 	}
-	// The worker has its writable mappings. From now on nobody gets another one.
+	// The worker has its writable mappings. Allow no further ones.
 	for _, m := range l.written {
 		if err == nil {
 			err = m.Freeze()
@@ -133,13 +132,13 @@ func (l *lane) attend(k *link, text string) error {
 	return err
 }
 
-// takeNothing is for lanes whose workers send nothing through the link.
-func takeNothing(_ []byte, files []*os.File) error {
+// refusePackets is lane.take if workers send no packets after the handshake.
+func refusePackets(_ []byte, files []*os.File) error {
 	closeAll(files)
 	return errMessage
 }
 
-// explain adds to err why the lane's worker is gone.
+// explain adds to err why the worker is gone, if it is.
 func (l *lane) explain(err error) error {
 	select {
 	case <-l.gone:
@@ -166,7 +165,7 @@ func (s *server) post(n int, t order) error {
 	return l.out.post(size)
 }
 
-// fetch waits for what the worker of lane n answers.
+// fetch waits for the result of lane n's current job.
 func (s *server) fetch(ctx context.Context, n int) (r result, err error) {
 	l := s.lanes[n]
 	wait := s.o.Rec.Begin(phase.Wait, l.id)
@@ -179,7 +178,8 @@ func (s *server) fetch(ctx context.Context, n int) (r result, err error) {
 	return r, l.explain(err)
 }
 
-// collected completes p, which was lent as r says, or failed to be.
+// collected returns Collect's results: p with r's rows and receipt, or err. It releases p
+// if the rows are invalid.
 func collected(r result, p *tensor.Package, err error) (*tensor.Package, driver.Delivered, error) {
 	if err == nil {
 		if err = p.TakeRows(r.rows); err != nil {
@@ -193,11 +193,11 @@ func collected(r result, p *tensor.Package, err error) (*tensor.Package, driver.
 	return p, driver.Delivered{Handle: driver.All(p)}, nil
 }
 
-// Settle does nothing: workers do not ask.
+// Settle does nothing, because workers do not request jobs.
 func (s *server) Settle(context.Context) error { return nil }
 
-// Shutdown lets the workers know that the session is over. Those that do not leave in
-// time are left alone: they have mappings of their own.
+// Shutdown tells the workers that the session is over and releases all memory. Workers
+// that do not leave in time are not harmed, because they have mappings of their own.
 func (s *server) Shutdown(ctx context.Context) error {
 	var err error
 	for _, l := range s.lanes {
@@ -205,7 +205,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	}
 	err = errors.Join(err, s.workers.Shutdown(ctx, func(n int, _ *driver.Conn) error {
 		select {
-		case <-s.lanes[n].gone: // whoever attends the connection has seen its end
+		case <-s.lanes[n].gone: // attend has seen the end of the connection
 		case <-ctx.Done():
 		}
 		return nil
@@ -215,12 +215,12 @@ func (s *server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.release())
 }
 
-// An owner keeps what has to be closed at the end.
+// An owner collects functions that must be called at the end, such as Close.
 type owner struct{ closers []func() error }
 
 func (o *owner) own(close func() error) { o.closers = append(o.closers, close) }
 
-// release closes what is owned, the last one first.
+// release calls the functions in reverse order.
 func (o *owner) release() (err error) {
 	for i := len(o.closers) - 1; i >= 0; i-- {
 		err = errors.Join(err, o.closers[i]())

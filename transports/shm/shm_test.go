@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }
 func TestPerTensor(t *testing.T) { drivertest.RunSibling(t, PerTensor) }
 
-// The contract holds for every setting.
+// TestSettings: the contract holds for every setting.
 func TestSettings(t *testing.T) {
 	skip.Long(t)
 	for _, p := range presets {
@@ -37,7 +37,7 @@ var presets = []preset{
 	{Slab(), "wait", "spin"}, {Slab(), "copy", "in"}, {Slab(), "copy", "out"}, {PerTensor(), "reuse", "on"}, {PerTensor(), "pass", "fd"},
 }
 
-// preset is a transport with another default, by another name.
+// preset is a transport with another default and its own name.
 type preset struct {
 	driver.Transport
 	name, value string

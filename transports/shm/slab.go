@@ -15,7 +15,7 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// Slab returns the transport that keeps all tensors in slabs.
+// Slab returns the transport shm-slab, which keeps all tensors in slabs.
 func Slab() driver.Transport { return slabTransport{} }
 
 type slabTransport struct{}
@@ -25,9 +25,9 @@ func (slabTransport) Name() string { return "shm-slab" }
 func (slabTransport) Settings() []driver.Setting {
 	return []driver.Setting{
 		{Name: "wait", Values: []string{"block", "spin"}, Default: "block",
-			Help: "how to wait for the peer: asleep after a moment of 20 µs, or awake on a processor"},
+			Help: "sleep after waiting 20 µs for the peer, or keep spinning"},
 		{Name: "copy", Values: []string{"off", "in", slab.CopyOut}, Default: "off",
-			Help: "in: write tensors on the heap first and copy them into the slab; out: copy them out of it before they are read; to see what that costs"},
+			Help: "copy tensors from the heap into slabs, or out of them to read"},
 	}
 }
 
@@ -58,11 +58,11 @@ func (t slabTransport) Check(o driver.Options) error {
 	return err
 }
 
-// checkMemory compares a session's need with what there is. Memfds have no limit
-// of their own: what is too much is taken from everybody.
+// checkMemory returns an error if less memory than need is available. Memfds have no limit
+// of their own, so the machine could run out of memory.
 func checkMemory(need int64) error {
 	if have, limit := machine.MemoryLimit(); need > have {
-		return fmt.Errorf("%d bytes of memory are needed, %d are available (%s)", need, have, limit)
+		return fmt.Errorf("the session needs %d bytes of memory, %d are available (%s)", need, have, limit)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driv
 		err = w.open(files)
 	}
 	var driven driver.Worker = w
-	switch copies(o) { // memory is touched before the server knows that the lane is ready
+	switch copies(o) { // touch memory before agree tells the server that the lane is ready
 	case "in":
 		driven = &copyingWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: tensor.AllocTouched(o.Up)}
 	case slab.CopyOut:
@@ -117,13 +117,13 @@ func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driv
 	return driven, nil
 }
 
-// The models lie in one slab and each lane's updates in another. Handles go both
-// ways, and tensors nowhere.
+// Both models are in one slab, and each lane's updates in another. Messages contain
+// handles to them and no tensors.
 type (
 	slabServer struct {
 		*server
-		places  *slab.Packages  // of the models
-		models  *driver.Pair    // in them
+		places  *slab.Packages  // the slab of the models
+		models  *driver.Pair    // the models in it
 		updates []*slab.Updates // by lane
 	}
 	slabWorker struct {
@@ -144,11 +144,11 @@ func (s *slabServer) make() error {
 	s.own(models.Close)
 	s.places = slab.NewPackages(models, s.o.Down)
 	s.models = s.places.Pair()
-	if err := models.Freeze(); err != nil { // nobody but this mapping writes to the models
+	if err := models.Freeze(); err != nil { // allow no other writable mapping of the models
 		return err
 	}
 	for n, l := range s.lanes {
-		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.ReadOnly, slab.Touched) // the server allocates there and never writes
+		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.ReadOnly, slab.Touched) // the server assigns memory in it but never writes to it
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *slabServer) make() error {
 
 func (w *slabWorker) open(files []*os.File) error {
 	if len(files) != 2 {
-		return fmt.Errorf("welcome with %d descriptors of slabs, want 2", len(files))
+		return fmt.Errorf("welcome with %d descriptors of slabs, must have 2", len(files))
 	}
 	down, up, err := slab.Sizes(w.o.Down, w.o.Up, w.o.Lanes, w.o.Depth)
 	if err != nil {
@@ -216,8 +216,8 @@ func (s *slabServer) Collect(ctx context.Context, n int) (*tensor.Package, drive
 	return collected(r, p, err)
 }
 
-// With copy=in, model and update are written on the heap and copied into the slabs; with
-// copy=out, whoever reads them copies them out first, and looks at the copies alone.
+// With copy=in, model and update are written on the heap and copied into the slabs. With
+// copy=out, readers copy them out and read only the copies; slab.Cloning is the server.
 type (
 	copyingServer struct {
 		*slabServer
@@ -225,21 +225,20 @@ type (
 		heap *driver.Pair
 
 		mu     sync.Mutex
-		shared map[*tensor.Package]*tensor.Package // guarded by mu: the copies of those on the heap
+		shared map[*tensor.Package]*tensor.Package // guarded by mu: heap model to its copy in the slab
 	}
 	copyingWorker struct {
 		*slabWorker
 		slab.Copier
-		heap, shared *tensor.Package // the update of the job in hand
+		heap, shared *tensor.Package // current update and its copy in the slab
 	}
 	cloningWorker struct {
 		*slabWorker
 		slab.Copier
-		heap *tensor.Package // the model of the job in hand
+		heap *tensor.Package // copy of the current job's model
 	}
 )
 
-// copies says which way tensors are copied, if any: the setting copy.
 func copies(o driver.Options) string { return o.Settings["copy"] }
 
 func (s *copyingServer) Reserve() (*tensor.Package, error) { return s.heap.Reserve(), nil }

@@ -19,8 +19,8 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A7, A30: one memfd a writer, whatever the number of tensors, of the size that
-// the settings ask for, before the first job; and no name in /dev/shm.
+// TestSlabsAreFew: A7, A30: each writer has one memfd, whatever the number of tensors. It
+// has the size that the settings require before the first job, and no name in /dev/shm.
 func TestSlabsAreFew(t *testing.T) {
 	names := segments(t)
 	s := open(t, "shm-slab", options())
@@ -35,8 +35,8 @@ func TestSlabsAreFew(t *testing.T) {
 	}
 }
 
-// B9: the update that the server gets is the memory that the worker wrote, not a
-// copy.
+// TestUpdateIsTheWorkersMemory: B9: the update that the server gets is the memory that the
+// worker wrote, not a copy.
 func TestUpdateIsTheWorkersMemory(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor:reuse=on"} {
 		s := open(t, name, options())
@@ -45,14 +45,14 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 			written = update
 			return nil
 		})
-		written.View(0)[5] = 123 // which a real worker does not do any more
+		written.View(0)[5] = 123 // a real worker no longer writes now
 		check.That(t, p.View(0)[5] == 123, "%s: the server has a copy", name)
 		p.Release()
 	}
 }
 
-// B2, B7: what travels is small and does not depend on the size of the tensors.
-// All of them travel as handles.
+// TestReceiptsAreSmall: B2, B7: few bytes are sent, and their number does not depend on the
+// size of the tensors. All tensors travel as handles.
 func TestReceiptsAreSmall(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		sent := map[int64]bool{}
@@ -84,8 +84,8 @@ func TestReceiptsAreSmall(t *testing.T) {
 	})
 }
 
-// A19, and no allocation: a thousand rounds leave memory, mappings and
-// descriptors as they were.
+// TestRoundsAreFlat: A19: a thousand rounds leave memory, mappings and descriptors
+// unchanged. With shm-slab a round allocates nothing.
 func TestRoundsAreFlat(t *testing.T) {
 	skip.Long(t)
 	each(t, func(t *testing.T, name string) {
@@ -108,13 +108,13 @@ func TestRoundsAreFlat(t *testing.T) {
 		check.That(t, n <= files, "%d descriptors, %d after a thousand rounds", files, n)
 		check.Equal(t, segments(t), named, "segments after a thousand rounds")
 		check.Equal(t, len(mapped(t, os.Getpid(), "ipcbench-")), mappings, "mappings of ours after a thousand rounds")
-		if strings.HasPrefix(name, "shm-slab") { // others make segments
+		if strings.HasPrefix(name, "shm-slab") { // the others make segments
 			check.Equal(t, testing.AllocsPerRun(100, step), 0, "allocations per round")
 		}
 	})
 }
 
-// mapped returns what a process has mapped whose name contains one of these words.
+// mapped returns a process's mappings whose path contains one of words.
 func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 	t.Helper()
 	p := check.Value(procfs.NewProc(pid))(t)
@@ -129,7 +129,7 @@ func mapped(t testing.TB, pid int, words ...string) (found []*procfs.ProcMap) {
 	return found
 }
 
-// A24, A26: two sessions in one process know nothing of each other.
+// TestTwoSessions: A24, A26: two sessions in one process do not affect each other.
 func TestTwoSessions(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		first, second := open(t, name, options()), open(t, name, options())
@@ -143,12 +143,13 @@ func TestTwoSessions(t *testing.T) {
 	})
 }
 
-// Handles from a peer are refused, each kind with its own error, on either side.
+// TestHostileHandles: invalid handles from a peer are refused at both ends, each kind with
+// its own error.
 func TestHostileHandles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(h *slab.Handle)
-		want   error // what a worker says to such a job
+		want   error // a worker's error for such a job
 	}{
 		{"offset beyond", func(h *slab.Handle) { h.Offset = 1 << 40 }, slab.ErrBounds},
 		{"sum overflows", func(h *slab.Handle) { h.Offset = 1<<64 - 64 }, slab.ErrBounds},
@@ -175,8 +176,8 @@ func TestHostileHandles(t *testing.T) {
 	}
 }
 
-// A receipt or configuration that the mailbox cannot hold is refused with both
-// figures, before anything is sent.
+// TestTooLargeForTheMailbox: a receipt or configuration that is too large for the mailbox
+// is refused with its limit, before anything is sent.
 func TestTooLargeForTheMailbox(t *testing.T) {
 	s := open(t, "shm-slab", options())
 	check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
@@ -188,8 +189,8 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 	check.Fails(t, s.Server.Dispatch(t.Context(), 1, driver.Job{Config: make([]byte, spare+4096)}), "the limit is", "dispatch")
 }
 
-// A7: nothing is touched for the first time in a round. Both sides are in this
-// process, with mappings of their own.
+// TestRoundsDoNotFault: A7: no page is touched for the first time in a round. Both ends are
+// in this process, with their own mappings.
 func TestRoundsDoNotFault(t *testing.T) {
 	o := options()
 	o.Down = drivertest.Vectors(t, tensor.F32, 1<<20) // 1024 pages
@@ -202,7 +203,7 @@ func TestRoundsDoNotFault(t *testing.T) {
 		s.Exchange(0, driver.Job{Round: round}).Release()
 		out.Release()
 	}
-	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped on each side.
+	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped at each end.
 	n := faultsNow(t) - before
 	check.That(t, n <= 500, "%d page faults in the first rounds, want none but Go's own", n)
 }

@@ -14,20 +14,20 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// PerTensor returns the transport that keeps each tensor in its own segment.
+// PerTensor returns the transport shm-tensor, which keeps each tensor in its own segment.
 func PerTensor() driver.Transport { return tensorTransport{root: scratch.SharedMemory} }
 
 type tensorTransport struct {
-	root string // where sessions make their directories
+	root string // directory in which sessions create theirs
 }
 
 func (tensorTransport) Name() string { return "shm-tensor" }
 
 func (tensorTransport) Settings() []driver.Setting {
 	return []driver.Setting{
-		driver.OnOff("reuse", false, "keep segments from round to round, instead of making and touching new ones"),
+		driver.OnOff("reuse", false, "reuse segments in every round instead of creating new ones"),
 		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
-			Help: "fd: each tensor of an update is a new anonymous segment, whose descriptor is passed"},
+			Help: "pass updates as named files, or as new memfds by descriptor"},
 	}
 }
 
@@ -35,17 +35,17 @@ func (tensorTransport) Traits(driver.Settings) driver.Traits {
 	return driver.Traits{Reach: driver.Host}
 }
 
-// need is the memory that a session takes, by where it is taken from.
+// need holds the resources that a session needs.
 type need struct {
 	named     int64 // bytes of segments in a directory
 	anonymous int64 // bytes of memfds
-	mappings  int64 // of the server, where there are most
-	files     int64 // descriptors that one process has at once
+	mappings  int64 // of the server, which has the most
+	files     int64 // descriptors open in one process
 }
 
-// Descriptors that a process has besides those of tensors: a few of its own, and
-// for each lane a socket, two mailboxes, and what the trainer has for its worker.
-// The Go runtime has mappings, too.
+// Descriptors of a process in addition to tensors: some of its own, and per lane a
+// socket, two mailboxes and the trainer's descriptors for the worker. The mappings are
+// the Go runtime's.
 const (
 	filesOfProcess    = 100
 	filesOfLane       = 8
@@ -78,13 +78,14 @@ func needOf(o driver.Options) (n need, err error) {
 	return n, nil
 }
 
-// segmentBytes is the size of the segments of one package, in whole pages.
+// segmentBytes returns the size of a package's segments, in whole pages. It fails if a
+// tensor has too many dimensions.
 func segmentBytes(l *tensor.Layout) (int64, error) {
 	page := int64(os.Getpagesize())
 	total := int64(0)
 	for i := range l.Len() {
 		if rank := len(l.Spec(i).Shape); rank > maxRank {
-			return 0, fmt.Errorf("tensor %d (%q) has %d dimensions, a segment's header holds %d", i, l.Spec(i).Name, rank, maxRank)
+			return 0, fmt.Errorf("tensor %d (%q) must have at most %[4]d dimensions, not %[3]d", i, l.Spec(i).Name, rank, maxRank)
 		}
 		total += (int64(segmentSize(l, i)) + page - 1) / page * page
 	}
@@ -110,19 +111,19 @@ func (t tensorTransport) Check(o driver.Options) error {
 		err = n.check(t.root)
 	}
 	if err == nil && passes(o) && o.Settings.On("reuse") {
-		err = errors.New("reuse=on and pass=fd exclude each other: a descriptor is passed of a new segment")
+		err = errors.New("reuse=on and pass=fd exclude each other: pass=fd needs new segments")
 	}
 	return err
 }
 
-// check compares the need with what there is.
+// check returns an error if the machine lacks these resources. root is for named segments.
 func (n need) check(root string) error {
 	free, err := machine.Room(root)
 	if err != nil {
-		return fmt.Errorf("segments are files: %w: mount a tmpfs there that can be written to, or use shm-slab, which needs none", err)
+		return fmt.Errorf("segments are files: %w: mount a writable tmpfs there, or use shm-slab, which needs no files", err)
 	}
 	if n.named > free {
-		return fmt.Errorf("segments need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or use shm-slab, which needs none of it",
+		return fmt.Errorf("segments need %d bytes in %s, %d are available: enlarge it (docker run --shm-size=%dm), or use shm-slab, which does not use it",
 			n.named, root, free, (n.named>>20)+1)
 	}
 	if err := checkMemory(n.named + n.anonymous); err != nil {
@@ -169,7 +170,7 @@ func (t tensorTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o 
 		return nil, err
 	}
 	if closeAll(files); err == nil && (len(files) != 0 || !filepath.IsAbs(dir)) {
-		err = fmt.Errorf("welcome with %d descriptors of segments and directory %q", len(files), dir)
+		err = fmt.Errorf("welcome with %d descriptors and directory %q must have none and an absolute path", len(files), dir)
 	}
 	if err == nil {
 		err = w.agree(ctx)
@@ -184,5 +185,5 @@ func (t tensorTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o 
 	return newNamedWorker(models), nil
 }
 
-// passes reports whether updates go as descriptors.
+// passes reports whether updates are passed as descriptors (pass=fd).
 func passes(o driver.Options) bool { return o.Settings["pass"] == "fd" }

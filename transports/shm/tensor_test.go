@@ -48,10 +48,9 @@ func count(all []string, prefix string) (n int) {
 	return n
 }
 
-// A3, B4, B5, B6, A29: one file a tensor while it is alive; one model for all
-// workers; every buffer of the round before its first job; names that differ by
-// role, lane and tensor, and are short. They are new ones in each round, unless they are
-// reused.
+// TestOneSegmentATensor: A3, B4, B5, B6, A29: each live tensor has one file, and all
+// workers share the model's. Every buffer exists before the first job. Names are short and
+// differ by role, lane and tensor. They are new in each round, except with reuse=on.
 func TestOneSegmentATensor(t *testing.T) {
 	for _, name := range []string{"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
 		s := open(t, name, options())
@@ -80,8 +79,8 @@ func TestOneSegmentATensor(t *testing.T) {
 	}
 }
 
-// A3: a segment that was damaged after it was made is refused by its reader, by
-// name of the tensor, and never read.
+// TestDamagedSegment: A3: a segment that was damaged after it was made is refused with an
+// error that names the tensor, and is not read.
 func TestDamagedSegment(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"header": func(path string) error {
@@ -100,14 +99,15 @@ func TestDamagedSegment(t *testing.T) {
 		},
 	} {
 		s := open(t, "shm-tensor", options())
-		check.Must(t, damage(filepath.Join(s.Driver.(*namedServer).names.dir, list(t, s)[0]))) // of a model
+		check.Must(t, damage(filepath.Join(s.Driver.(*namedServer).names.dir, list(t, s)[0]))) // the first tensor of a model
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := s.Workers[0].Receive(t.Context())
 		check.Fails(t, err, "weights", name)
 	}
 }
 
-// More descriptors than one message holds arrive in several.
+// TestPassManyDescriptors: more descriptors than one message holds arrive in several
+// messages.
 func TestPassManyDescriptors(t *testing.T) {
 	var elems []int
 	for i := range 2*maxFiles + 1 {
@@ -128,8 +128,8 @@ func TestPassManyDescriptors(t *testing.T) {
 	check.That(t, after <= before, "%d descriptors before, %d after", before, after)
 }
 
-// A small /dev/shm, such as Docker's 64 MB, is an error with both figures and
-// what to do about it, before the first round.
+// TestSmallSharedMemory: if /dev/shm is too small, such as Docker's 64 MB, the error before
+// the first round has both sizes and the remedies.
 func TestSmallSharedMemory(t *testing.T) {
 	root := t.TempDir()
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=64M"); err != nil {
@@ -144,14 +144,15 @@ func TestSmallSharedMemory(t *testing.T) {
 	for _, want := range []string{fmt.Sprint(n.named), fmt.Sprint(64 << 20), "--shm-size", "shm-slab"} {
 		check.Fails(t, err, want)
 	}
-	// Without the check it is an error, too, and not a fault; nothing is left.
+	// Without the check, Listen returns an error instead of causing a fault, and leaves
+	// nothing behind.
 	check.Fails(t, check.Err(small.Listen(t.Context(), driver.NewEndpoint(private(t)), o)), "no space left", "listen")
 	entries := check.Value(os.ReadDir(root))(t)
 	check.That(t, len(entries) == 0, "listen left %v", entries)
 }
 
-// A /dev/shm in which no file can be made is refused before anything starts, with
-// what to try.
+// TestCheckDirectory: if no file can be made in /dev/shm, the error comes before anything
+// starts, and has a remedy.
 func TestCheckDirectory(t *testing.T) {
 	o := options()
 	o.Settings = parse(t, "shm-tensor").Settings
@@ -171,7 +172,7 @@ func TestCheckDirectory(t *testing.T) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with its user
+		runtime.LockOSThread() // never unlocked: the thread ends with its user
 		if os.Getuid() == 0 {
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno == unix.EINVAL {
 				t.Log("a namespace that has root alone, who may use every directory")
@@ -195,7 +196,7 @@ func TestCheckDirectory(t *testing.T) {
 func TestCheckRefuses(t *testing.T) {
 	o := options()
 	o.Lanes = 1000
-	n, err := needOf(o) // of no descriptors for tensors, but of some for every lane
+	n, err := needOf(o) // no descriptors for tensors, but some for every lane
 	check.Must(t, err)
 	check.That(t, n.files >= 8000, "%d descriptors for 1000 lanes, want 8 each at least", n.files)
 	var files unix.Rlimit

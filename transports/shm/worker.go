@@ -16,7 +16,7 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A worker is what the workers of all ways have in common.
+// A worker is the common part of both transports' workers.
 type worker struct {
 	owner
 	o    driver.Options
@@ -26,15 +26,15 @@ type worker struct {
 	out  *outbox
 
 	watching sync.WaitGroup        // the goroutine that watches the link
-	why      atomic.Pointer[error] // the server is gone, if it said so; set before watch abandons in
+	why      atomic.Pointer[error] // why the server is gone; nil after a normal end
 
-	order order  // in hand
-	rows  []byte // of the last update
+	order order  // the current job's
+	rows  []byte // rows of the last update
 }
 
-// join connects lane n and opens its mailboxes. It returns what the server's welcome
-// says, and the descriptors besides the mailboxes'. The worker has to be closed even
-// after an error, if there is one.
+// join connects lane n and opens its mailboxes. It returns the welcome's text and other
+// descriptors, which the caller must close. If w is not nil, it must be closed even
+// after an error.
 func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *worker, text string, files []*os.File, err error) {
 	c, err := e.DialLane(ctx, n, o)
 	if err != nil {
@@ -45,7 +45,7 @@ func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *
 		_, ok = socket.Conn.(*net.UnixConn)
 	}
 	if !ok {
-		return nil, "", nil, errors.Join(fmt.Errorf("%v is no Unix socket", e), c.Close())
+		return nil, "", nil, errors.Join(fmt.Errorf("%v is not a Unix socket", e), c.Close())
 	}
 	w = &worker{o: o, n: n, link: newLink(socket.Conn, o.Rec)}
 	if text, files, err = w.link.expect(ctx, string(welcomed)); err != nil {
@@ -53,7 +53,7 @@ func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *
 	}
 	if len(files) < 2 {
 		closeAll(files)
-		return w, "", nil, fmt.Errorf("welcome with %d descriptors", len(files))
+		return w, "", nil, fmt.Errorf("welcome with %d descriptors, must have at least 2", len(files))
 	}
 	down, err := w.mapped("mailbox", files[0], controlSize(o.Down.Len()), slab.ReadOnly)
 	if err == nil {
@@ -72,7 +72,7 @@ func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *
 	return w, text, files[2:], nil
 }
 
-// mapped maps memory that the server has given, and takes f.
+// mapped maps memory of the server, which w then owns. It takes ownership of f.
 func (w *worker) mapped(what string, f *os.File, size int, a slab.Access) (*slab.Memory, error) {
 	m, err := slab.Open(f, size, a, slab.Touched)
 	if err != nil {
@@ -82,8 +82,8 @@ func (w *worker) mapped(what string, f *os.File, size int, a slab.Access) (*slab
 	return m, nil
 }
 
-// agree tells the server that the worker has mapped its memory, and waits until
-// the server has sealed it.
+// agree tells the server that the worker has mapped its memory, and waits until the
+// server has sealed it.
 func (w *worker) agree(ctx context.Context) error {
 	err := w.link.send([]byte(agreed))
 	if err == nil {
@@ -97,13 +97,13 @@ func (w *worker) agree(ctx context.Context) error {
 	return err
 }
 
-// watch waits for the end of the link, which means that the server is gone.
+// watch waits for the end of the link, and then ends the wait for jobs.
 func (w *worker) watch() {
 	for {
 		_, files, err := w.link.receive()
 		closeAll(files) // none are expected
 		if err != nil {
-			if !parted(err) {
+			if !closedNormally(err) {
 				w.why.Store(&err)
 			}
 			w.in.abandon()
@@ -112,7 +112,8 @@ func (w *worker) watch() {
 	}
 }
 
-// fetch waits for the next job, which is in hand then.
+// fetch waits for the next job and stores it in w.order. It returns io.EOF at the
+// session's end.
 func (w *worker) fetch(ctx context.Context) error {
 	wait := w.o.Rec.Begin(phase.Wait, phase.ID{Lane: w.n, Round: -1, Client: -1})
 	b, err := w.in.fetch(ctx)
@@ -133,8 +134,8 @@ func (w *worker) fetch(ctx context.Context) error {
 	return nil
 }
 
-// receive waits for the next job, and completes its model, which find finds if it comes
-// with one.
+// receive waits for the next job and returns it with its model, if any, which find
+// returns for the handle.
 func (w *worker) receive(ctx context.Context, find func(slab.Handle) (*tensor.Package, error)) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	err := w.fetch(ctx)
 	if err == nil && w.order.bare {
@@ -154,7 +155,7 @@ func (w *worker) receive(ctx context.Context, find func(slab.Handle) (*tensor.Pa
 	return w.order.job, model, driver.Delivered{Handle: driver.All(model)}, nil
 }
 
-// post tells the server that p is written.
+// post sends the result of the current job, whose update is p.
 func (w *worker) post(p *tensor.Package) error {
 	w.rows = p.AppendRows(w.rows[:0])
 	r := result{update: w.order.update, rows: w.rows, receipt: p.Receipt}
@@ -166,13 +167,13 @@ func (w *worker) post(p *tensor.Package) error {
 	return w.out.post(size)
 }
 
-// Ping is never called: there are no calls.
+// Ping is never called, because the transports make no calls.
 func (w *worker) Ping(context.Context) error { return nil }
 
 // Close implements [driver.Worker].
 func (w *worker) Close(cause error) error {
 	w.link.refuse(cause)
-	w.link.conn.Close() // the server then knows that the lane has no worker
+	w.link.conn.Close() // tells the server that the worker is gone
 	w.watching.Wait()
 	return w.release()
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// An integer of so many bits. Its limits are those of a sum that is rounded to it.
+// An integer is a kind of integers of 8 to 32 bits. Rounded sums are clamped to its limits.
 type integer struct {
 	kind
 	low, high float64
-	// store writes 4 elements, of which there are integers of 32 bits in x.
+	// store writes 4 elements to m, which x has as 32-bit integers.
 	store func(x reg.VecVirtual, m Mem)
 }
 
@@ -53,7 +53,8 @@ func finishes() {
 	}
 }
 
-// finishF16 rounds sums; added rounds the model and the sums, where these are not 0.
+// finishF16 writes finishF16, which rounds sums, and addedF16, which adds nonzero sums to
+// the model and rounds.
 func finishF16(k kind) {
 	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
 		return func(y reg.VecVirtual) reg.VecVirtual {
@@ -64,8 +65,8 @@ func finishF16(k kind) {
 	})
 }
 
-// finishBF16 does so in integers. A NaN is made quiet instead, so that rounding cannot
-// make it an infinity.
+// finishBF16 writes the same two loops for BF16, which round with integer instructions.
+// They make a NaN quiet instead, because rounding could make it an infinity.
 func finishBF16(k kind) {
 	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
 		one, half, quiet := constant(1, 4), constant(0x7fff, 4), constant(0x40, 4)
@@ -89,7 +90,8 @@ func finishBF16(k kind) {
 	})
 }
 
-// rounding writes the loops of a float of 16 bits: narrow rounds 8 sums.
+// rounding writes the finish and added loops of a 16-bit float. narrow returns a function
+// that rounds 8 sums.
 func (k kind) rounding(narrow func() func(y reg.VecVirtual) reg.VecVirtual) {
 	function("finish"+k.name, "func(dst *"+k.elem+", acc *float32, n int, total float64)", "rounds sums.")
 	dst, acc, n := pointer("dst"), pointer("acc"), pointer("n")
@@ -124,7 +126,7 @@ func (k kind) rounding(narrow func() func(y reg.VecVirtual) reg.VecVirtual) {
 	end()
 }
 
-// wide returns 4 sums as float64s.
+// wide loads 4 sums as float64.
 func (k kind) wide(m Mem) reg.VecVirtual {
 	y := YMM()
 	if k.sum == 4 {
@@ -135,8 +137,8 @@ func (k kind) wide(m Mem) reg.VecVirtual {
 	return y
 }
 
-// finish divides sums by the total and rounds them to nearest even, within limits;
-// added does it with sums that are added to dst × total.
+// finish writes two loops. finish divides sums by total, rounds to nearest even and clamps
+// to the limits; added first adds dst × total to the sums.
 func (k integer) finish() {
 	for _, name := range []string{"finish", "added"} {
 		function(name+k.name, "func(dst *"+k.elem+", acc *"+k.real()+", n int, total float64)", map[string]string{
@@ -167,7 +169,7 @@ func (k integer) finish() {
 	}
 }
 
-// widen makes integers of 32 bits of 4 elements.
+// widen loads 4 elements as 32-bit integers.
 func (k kind) widen(m Mem, x reg.VecVirtual) {
 	switch k.name {
 	case "I8":
@@ -181,8 +183,9 @@ func (k kind) widen(m Mem, x reg.VecVirtual) {
 	}
 }
 
-// finishI64 rounds to integers of 64 bits, one at a time, as there is nothing else in
-// AVX2. What is too large becomes the lowest integer, and that the highest.
+// finishI64 writes the loops of I64. They convert one element at a time, because AVX2 has
+// no other instruction for 64 bits. The instruction converts too large values to the
+// lowest integer, and an exclusive or turns that into the highest.
 func finishI64(k kind) {
 	for _, name := range []string{"finish", "added"} {
 		function(name+k.name, "func(dst *int64, acc *float64, n int, total float64)", map[string]string{
@@ -238,8 +241,8 @@ func roundedI64(y reg.VecVirtual) reg.VecVirtual {
 	return whole
 }
 
-// finishBool writes 1 where a sum is more than half the total. added does it with sums
-// that are added to dst × total, where they are not 0.
+// finishBool writes the loops of Bool. finish sets an element to 1 if its sum is above half
+// of total; added first adds dst × total, and skips elements whose sum is 0.
 func finishBool(k kind) {
 	ones := GLOBL("ones", 8|16) // RODATA|NOPTR: the bytes of 4 comparisons
 	for i := range uint32(16) {

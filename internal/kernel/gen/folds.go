@@ -11,13 +11,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A kind is a type of elements, and how they become numbers that sums are made of.
+// A kind is an element type, with the code that loads its elements for sums.
 type kind struct {
 	name string
-	elem string // in Go
-	size int    // in bytes
+	elem string // the type in Go
+	size int    // bytes of an element
 	sum  int    // bytes of a sum: 4 for float32, 8 for float64
-	// load begins a function, and returns what loads the elements at m into a register.
+	// load writes constants at the beginning of a function. It returns a function that
+	// loads the elements at m into a register, as float32 or float64.
 	load func() func(m Mem) reg.VecVirtual
 }
 
@@ -28,10 +29,10 @@ func (k kind) real() string {
 	return "float64"
 }
 
-// lanes is how many sums a register has.
+// lanes returns the number of sums in a register.
 func (k kind) lanes() int { return 32 / k.sum }
 
-// step is how many elements a loop takes at a time: four registers of sums.
+// step returns the number of elements per iteration of a loop: four registers of sums.
 func (k kind) step() int { return 4 * k.lanes() }
 
 var kinds = []kind{
@@ -91,9 +92,9 @@ func loadI32() func(Mem) reg.VecVirtual {
 	}
 }
 
-// loadI64 makes float64s of two parts, each of them exact: the lower 48 bits, put into
-// the fraction of 2^52, and the upper 16, added to the bits of 3×2^67, whose fraction
-// counts 2^16. What both have too much is taken away, and the last sum is rounded, once.
+// loadI64 converts int64 to float64 in two exact parts. The lower 48 bits become the
+// fraction of 2^52. The upper 16 are added to the bits of 3×2^67, whose fraction counts
+// units of 2^16. Both constants are subtracted again, and only the last sum rounds.
 func loadI64() func(Mem) reg.VecVirtual {
 	high := constant(math.Float64bits(3<<67), 8)
 	low := constant(math.Float64bits(1<<52), 8)
@@ -112,7 +113,7 @@ func loadI64() func(Mem) reg.VecVirtual {
 	}
 }
 
-// loadBool makes 1 of what is not 0.
+// loadBool loads 1 for every value except 0.
 func loadBool() func(Mem) reg.VecVirtual {
 	nothing, one := zero(), constant(math.Float64bits(1), 8)
 	return func(m Mem) reg.VecVirtual {
@@ -123,8 +124,6 @@ func loadBool() func(Mem) reg.VecVirtual {
 		return y
 	}
 }
-
-// Sums of 4 or of 8 bytes.
 
 func (k kind) mul(a Op, b, to reg.VecVirtual) {
 	if k.sum == 4 {
@@ -142,7 +141,7 @@ func (k kind) add(a Op, b, to reg.VecVirtual) {
 	}
 }
 
-// less sets to to b - a.
+// less sets register to to b - a.
 func (k kind) less(a Op, b, to reg.VecVirtual) {
 	if k.sum == 4 {
 		VSUBPS(a, b, to)
@@ -151,14 +150,15 @@ func (k kind) less(a Op, b, to reg.VecVirtual) {
 	}
 }
 
-// same returns ones where the elements at p and q, which are x and y, have the same bits.
+// same returns a mask of ones for elements at p and q that have the same bits. x and y are
+// these elements as floats.
 func (k kind) same(p, q Mem, x, y reg.VecVirtual) reg.VecVirtual {
 	same, other := YMM(), YMM()
 	switch {
-	case k.elem == "int64": // two may be one float64
+	case k.elem == "int64": // different integers may be the same float64
 		VMOVDQU(p, same)
 		VPCMPEQQ(q, same, same)
-	case k.name == "F16": // two NaNs may be one float32
+	case k.name == "F16": // different NaNs may be the same float32
 		VPMOVZXWD(p, same)
 		VPMOVZXWD(q, other)
 		VPCMPEQD(other, same, same)
@@ -170,7 +170,7 @@ func (k kind) same(p, q Mem, x, y reg.VecVirtual) reg.VecVirtual {
 	return same
 }
 
-// choose sets to to b where mask has ones, else to a.
+// choose sets register to to b for elements whose mask is ones, and else to a.
 func (k kind) choose(mask reg.VecVirtual, b Op, a, to reg.VecVirtual) {
 	if k.sum == 4 {
 		VBLENDVPS(mask, b, a, to)
@@ -186,7 +186,7 @@ func folds() {
 	}
 }
 
-// fold writes two loops: first sets the sums to share × elements, next adds that.
+// fold writes two loops: first sets sums to share × elements, and next adds that to them.
 func (k kind) fold() {
 	signature := "func(acc *" + k.real() + ", src *" + k.elem + ", n int, share " + k.real() + ")"
 	for _, name := range []string{"first", "next"} {
@@ -211,7 +211,7 @@ func (k kind) fold() {
 	}
 }
 
-// differences adds share × (src - base), where bits differ.
+// differences writes a loop that adds share × (src - base) for elements whose bits differ.
 func (k kind) differences() {
 	function("differences"+k.name, "func(acc *"+k.real()+", src, base *"+k.elem+", n int, share "+k.real()+")",
 		"adds share × (src - base) to sums, where the bits of src and base differ.")

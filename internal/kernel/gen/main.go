@@ -1,10 +1,10 @@
 //go:build generate
 
-// Gen writes the loops of package kernel for processors with AVX2: generate.sh says how.
+// Gen writes package kernel's AVX2 loops in assembly; generate.sh runs it.
 //
-// Each loop begins at a multiple of 64 bytes, wherever a linker puts its function: the
-// same instructions were 1.75 times as slow 32 bytes further on. A product is never
-// fused with a sum, which would change the last bit.
+// Each loop begins at a multiple of 64 bytes, because the same instructions took 1.75 times
+// as long 32 bytes further on. A product is never fused with a sum, which would change the
+// last bit.
 package main
 
 import (
@@ -23,14 +23,14 @@ func main() {
 	Generate()
 }
 
-// function begins a function, whose parameters are read by p.
+// function begins a function with this name, Go signature and doc comment.
 func function(name, signature, doc string) {
 	TEXT(name, attr.NOSPLIT, signature)
 	Doc(name + " " + doc)
 	Pragma("noescape")
 }
 
-// loop repeats body with i, an index of elements, from 0 to n in steps: at least once.
+// loop writes a loop: body, with i from 0 in steps while it is below n, at least once.
 func loop(n reg.Register, step int, body func(i reg.Register)) {
 	i := GP64()
 	XORQ(i, i)
@@ -49,13 +49,12 @@ func end() {
 
 func pointer(name string) reg.Register { return Load(Param(name), GP64()) }
 
-// at is element i of p's, of so many bytes each, and a few elements further.
+// at returns the memory operand of element i + further of p, with size bytes per element.
 func at(p, i reg.Register, size, further int) Mem {
 	return Mem{Base: p, Index: i, Scale: uint8(size), Disp: size * further}
 }
 
-// everywhere returns a register all of whose elements are the parameter, a float of 4 or
-// 8 bytes.
+// everywhere copies a parameter, a float of size 4 or 8, to all elements of a register.
 func everywhere(name string, size int) reg.VecVirtual {
 	x, y := XMM(), YMM()
 	Load(Param(name), x)
@@ -67,7 +66,7 @@ func everywhere(name string, size int) reg.VecVirtual {
 	return y
 }
 
-// words4 returns a register with four times the parameter, an integer.
+// words4 copies an integer parameter of 8 bytes to all four elements of a register.
 func words4(name string) reg.VecVirtual {
 	x, y, g := XMM(), YMM(), GP64()
 	Load(Param(name), g)
@@ -76,10 +75,10 @@ func words4(name string) reg.VecVirtual {
 	return y
 }
 
-// constants by their values, so that each stands once.
+// constants has the memory of constants by value, so that each is written once.
 var constants = map[uint64]Mem{}
 
-// constant returns a register all of whose elements, of 4 or 8 bytes, are v.
+// constant copies v to all elements of a register, which have size 4 or 8.
 func constant(v uint64, size int) reg.VecVirtual {
 	m := memory(v, size)
 	y := YMM()

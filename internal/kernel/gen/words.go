@@ -11,11 +11,11 @@ import (
 
 const golden = 0x9e3779b97f4a7c15
 
-// wordsStep is how many words a loop over words takes at a time.
+// wordsStep is the number of words per iteration of a loop.
 const wordsStep = 16
 
-// A stream makes the words of four at a time. The product of word i is that of the word
-// before it, plus golden: no word needs a multiplication.
+// A stream computes kernel.Word of consecutive products, four at a time. Each product is
+// the previous product plus golden, so no multiplication is needed.
 type stream struct{ x, four, mask reg.VecVirtual }
 
 func newStream() stream {
@@ -24,7 +24,7 @@ func newStream() stream {
 	return s
 }
 
-// ramp is where the first four multiples of golden stand.
+// ramp returns the memory of the first four multiples of golden: 0 to 3.
 func ramp() Mem {
 	if !ramped {
 		ramped = true
@@ -41,7 +41,7 @@ var (
 	ramped bool
 )
 
-// next returns the masked words of four.
+// next returns the next four words, masked.
 func (s stream) next() reg.VecVirtual {
 	y := YMM()
 	VPSRLQ(Imm(32), s.x, y)
@@ -104,7 +104,7 @@ func words() {
 	digest()
 }
 
-// none ends a function that returns whether no bit of bad is set.
+// none ends a function, which reports whether no bit of bad is set.
 func none(bad reg.VecVirtual) {
 	VPTEST(bad, bad)
 	ok := GP8()
@@ -113,8 +113,8 @@ func none(bad reg.VecVirtual) {
 	end()
 }
 
-// digest makes products of 64 bits out of three of 32: (a×2³² + b)(c×2³² + d) is
-// bd + (ad + bc)×2³², and what is above 64 bits is nobody's.
+// digest writes digestLoop. It computes a 64-bit product from three 32-bit ones: modulo
+// 2⁶⁴, (a×2³² + b)(c×2³² + d) is bd + (ad + bc)×2³².
 func digest() {
 	function("digestLoop", "func(words *uint64, n int, at uint64) uint64", "returns the sum of the words, spread.")
 	src, n := pointer("words"), pointer("n")
@@ -134,7 +134,7 @@ func digest() {
 			VPSLLQ(Imm(32), up, up)
 			VPMULUDQ(low, y, y)
 			VPADDQ(up, y, y)
-			// y is the product with golden. Its upper half stays what it is.
+			// y is the product with golden. The exclusive or does not change its upper half.
 			VPSRLQ(Imm(32), y, up)
 			VPXOR(up, y, y)
 			odd, odds := YMM(), YMM()

@@ -1,14 +1,13 @@
-// Package capture takes profiles of the process that it is in, between marks:
+// Package capture takes profiles of the current process between Start and Stop.
 //
 //	c, err := capture.New("cpu", "allocs")
 //	err = c.Start()
-//	... what is profiled ...
+//	... profiled code ...
 //	err = c.Stop() // and perhaps Start again
 //	pieces := c.Pieces()
 //
-// It knows neither phases nor other processes. What it returns is what
-// runtime/pprof and runtime/trace have written; package profile makes one profile
-// of the pieces of all processes.
+// Pieces are the unchanged output of runtime/pprof and runtime/trace. Package profile
+// assigns phases and merges the pieces of all processes.
 package capture
 
 import (
@@ -27,8 +26,8 @@ import (
 // A Kind is a kind of profile.
 type Kind struct {
 	Name string
-	// Group is the same for kinds that are taken in the same rounds. Kinds of
-	// different groups would find each other's costs.
+	// Group is equal for kinds that are taken in the same rounds. Kinds of different
+	// groups are taken in different rounds, because each would measure the other's cost.
 	Group string
 }
 
@@ -45,16 +44,16 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		{CPU, "cpu"},       // CPU time, 100 samples a second
-		{Heap, "memory"},   // what is in use on the heap, at the end
-		{Allocs, "memory"}, // what was allocated, a sample every 512 KiB
-		{Mutex, "waiting"}, // time that goroutines waited for a lock, at whoever held it
-		{Block, "waiting"}, // time that goroutines waited, at the waiting place; from 10 µs on
-		{Trace, "trace"},   // execution trace for go tool trace: one file a process, of the first rounds
+		{CPU, "cpu"},       // CPU time, 100 samples per second
+		{Heap, "memory"},   // heap memory in use at the end
+		{Allocs, "memory"}, // allocated memory, one sample every 512 KiB
+		{Mutex, "waiting"}, // time that goroutines waited for a lock, in the stack of its holder
+		{Block, "waiting"}, // time that goroutines waited, in their own stack; all waits from 10 µs on
+		{Trace, "trace"},   // execution trace for go tool trace: one file per process, of the first rounds
 	}
 }
 
-// Check reports a kind that does not exist.
+// Check returns an error if one of kinds does not exist.
 func Check(kinds ...string) error {
 	var names []string
 	for _, k := range Kinds() {
@@ -68,19 +67,19 @@ func Check(kinds ...string) error {
 	return nil
 }
 
-// A Capture takes profiles of this process. There may be one at a time that is
-// started. It is used by one goroutine at a time.
+// A Capture takes profiles of this process. Only one Capture may be started at a time, and
+// only one goroutine at a time may use it. A nil Capture does nothing.
 type Capture struct {
 	kinds  []string
 	on     bool
 	pieces []phase.Piece
-	before map[string][]byte // the cumulative profiles at Start
-	mutex  int               // the fraction before Start
+	before map[string][]byte // the cumulative profiles at Start, by kind
+	mutex  int               // the process's mutex fraction before Start
 
 	cpu             bytes.Buffer
-	sampling        bool // the CPU profile is ours
+	sampling        bool // this Capture has started the CPU profile
 	trace           bounded
-	tracing, traced bool // the trace is ours; it was taken, of the first rounds alone
+	tracing, traced bool // this Capture has started a trace; it has taken its only trace
 }
 
 // New returns a Capture of the given kinds.
@@ -91,20 +90,20 @@ func New(kinds ...string) (*Capture, error) {
 	return &Capture{kinds: kinds, before: map[string][]byte{}}, nil
 }
 
-// blockRate is the time in nanoseconds from which on every wait is in the block
-// profile; shorter ones are sampled.
+// blockRate is a duration in nanoseconds: the block profile has all waits of at least this
+// duration, and samples of shorter ones.
 const blockRate = 10_000
 
-// mutexFraction: one in this many contended locks becomes a sample.
+// mutexFraction is the number of contended locks per sample.
 const mutexFraction = 10
 
 func (c *Capture) takes(kind string) bool { return c != nil && slices.Contains(c.kinds, kind) }
 
-// cumulative are the kinds that the runtime counts from the start of the process.
-// What is in use is not: it is as it is at the end.
+// cumulative are the kinds that the runtime counts from the start of the process. Heap is
+// not one of them: only its state at the end counts.
 var cumulative = [...]string{Allocs, Mutex, Block}
 
-// Start starts all profiles. Without any, it does nothing.
+// Start starts all profiles. It does nothing if c is started or has no kinds.
 func (c *Capture) Start() error {
 	if c == nil || len(c.kinds) == 0 || c.on {
 		return nil
@@ -117,7 +116,7 @@ func (c *Capture) Start() error {
 		runtime.SetBlockProfileRate(blockRate)
 	}
 	if c.takes(Allocs) {
-		runtime.GC() // the profile shows what was allocated before the last collection
+		runtime.GC() // the profile has only allocations before the last collection
 	}
 	for _, kind := range cumulative {
 		if !c.takes(kind) {
@@ -146,14 +145,14 @@ func (c *Capture) Start() error {
 	return nil
 }
 
-// Stop ends all profiles and keeps them. Unless Start came before, it does
-// nothing. It takes up to a fifth of a second.
+// Stop ends all profiles and stores them for Pieces. It does nothing if c is not started.
+// It takes up to 0.2 s.
 func (c *Capture) Stop() error {
 	if c == nil || !c.on {
 		return nil
 	}
 	c.on = false
-	if c.sampling { // that of somebody else goes on
+	if c.sampling { // leave a CPU profile of other code running
 		pprof.StopCPUProfile()
 		c.sampling = false
 		c.keep(CPU, c.cpu.Bytes(), nil)
@@ -191,7 +190,7 @@ func (c *Capture) keep(kind string, data, before []byte) {
 	c.pieces = append(c.pieces, phase.Piece{Kind: kind, Data: bytes.Clone(data), Before: before})
 }
 
-// Pieces returns what was taken, in order, and forgets it.
+// Pieces returns the profiles stored so far, in order, and removes them from c.
 func (c *Capture) Pieces() []phase.Piece {
 	if c == nil {
 		return nil
@@ -209,11 +208,11 @@ func lookup(kind string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// bounded is a buffer for a trace, which may become very long. What is too much
-// is dropped, and the trace with it: the rest of one cannot be read.
+// bounded is a buffer for a trace of at most longestTrace bytes. If the trace is longer,
+// err returns an error, because a cut trace cannot be read.
 type bounded struct {
 	bytes.Buffer
-	lost int
+	lost int // number of bytes dropped
 }
 
 const longestTrace = 64 << 20

@@ -133,7 +133,7 @@ func Conn(t testing.TB, c interface{ SetDeadline(time.Time) error }) {
 }
 
 // Promise calls f, of which row promises that it takes at most d: rows are those of
-// docs/mechanisms.md. In a short run, which anything may slow down, f has to return,
+// docs/reference/mechanisms.md. In a short run, which anything may slow down, f has to return,
 // as in Do; in a long one it has to keep the promise, too.
 func Promise(t testing.TB, row string, d time.Duration, f func()) {
 	t.Helper()

@@ -16,14 +16,14 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// testJob: everything about a job arrives as it was dispatched.
+// testJob: every field of a job arrives as it was dispatched.
 func testJob(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 1)
 	for i, want := range []driver.Job{
 		{},
 		{Round: 1, Client: 7, Weight: 0.1, Device: "cuda:3", Config: []byte("lr=0.1"), Timed: true},
 		{Round: 1 << 30, Client: 0, Weight: 1e300, Config: bytes.Repeat([]byte{0xff}, 1000)},
-		{Round: 2}, // nothing of the job before is left
+		{Round: 2}, // no field of the previous job is left
 	} {
 		s.Publish(uint64(i))
 		var got driver.Job
@@ -36,19 +36,19 @@ func testJob(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testReceipts: receipts of all sizes arrive in both directions, none is what is
-// left of a longer one before, and the server keeps a copy of the caller's.
+// testReceipts: receipts of all sizes arrive in both directions, and contain nothing of an
+// earlier, longer one. The server keeps a copy of the caller's receipt.
 func testReceipts(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 1)
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
 		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
 		m := check.Value(s.Server.Reserve())(t)
 		tensor.Fill(m, 1)
-		if size > 0 { // a reserved package has none
+		if size > 0 { // a reserved package has no receipt
 			m.Receipt = bytes.Clone(down)
 		}
 		check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
-		for i := range m.Receipt { // its memory is the caller's again
+		for i := range m.Receipt {
 			m.Receipt[i] = 'x'
 		}
 		p := s.ExchangeBy(0, driver.Job{}, func(_ driver.Job, model, u *tensor.Package) error {
@@ -67,9 +67,9 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testLent: an update that is out is not touched by what its lane or another one
-// does next, up to the session's depth; and it stays readable after Shutdown, whose
-// error counts it (A18).
+// testLent: an update that is out is not changed by the next jobs of its lane or of another
+// one, up to the session's depth. It can be read after Shutdown, whose error counts it
+// (A18).
 func testLent(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	model := s.Publish(7)
@@ -86,7 +86,7 @@ func testLent(t *testing.T, tr driver.Transport) {
 	for _, p := range out[1:] {
 		p.Release()
 	}
-	for i := range 10 { // lane 1 goes on in the memory that was released
+	for i := range 10 { // lane 1 continues in the released memory
 		s.Exchange(1, driver.Job{Round: 0, Client: 100 + i}).Release()
 	}
 	for _, w := range s.Workers {
@@ -99,8 +99,8 @@ func testLent(t *testing.T, tr driver.Transport) {
 	out[0].Release()
 }
 
-// testModelUnchanged: the model is the same before and after its workers had it,
-// and readable by the server until the next Publish.
+// testModelUnchanged: workers do not change the model, and the server can read it until the
+// next Publish.
 func testModelUnchanged(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	for round := range 5 {
@@ -116,8 +116,7 @@ func testModelUnchanged(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testCancel: every wait ends with its context, also that for a lane which no worker has
-// ever taken.
+// testCancel: every wait ends with its context, even for a lane that no worker has joined.
 func testCancel(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	s.Publish(1)
@@ -137,7 +136,7 @@ func testCancel(t *testing.T, tr driver.Transport) {
 		return err
 	}, context.DeadlineExceeded)
 	update := check.Value(s.Workers[1].Reserve())(t)
-	check.Must(t, s.Workers[1].Close()) // which takes update and model back
+	check.Must(t, s.Workers[1].Close()) // takes back the update and the model
 	if err := s.Workers[1].Submit(t.Context(), update); err == nil {
 		t.Error("submit on a lane that was closed: got no error")
 	}
@@ -153,7 +152,7 @@ func testCancel(t *testing.T, tr driver.Transport) {
 	}, context.DeadlineExceeded)
 }
 
-// moment is how long a call waits that has nothing to wait for.
+// moment is the longest wait of a call that waits in vain.
 const moment = 30 * time.Millisecond
 
 func waits(t *testing.T, what string, f func() error, want error) {
@@ -164,7 +163,7 @@ func waits(t *testing.T, what string, f func() error, want error) {
 	})
 }
 
-// testShutdown: waiting workers get io.EOF, and closing twice is harmless.
+// testShutdown: waiting workers get io.EOF, and a second Close does no harm.
 func testShutdown(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	s.Publish(1)
@@ -185,8 +184,8 @@ func testShutdown(t *testing.T, tr driver.Transport) {
 	check.That(t, err != nil, "dispatch after shutdown: got no error")
 }
 
-// ignoreEOF turns the end that a worker must see into nil, and its absence into
-// an error.
+// ignoreEOF returns nil for io.EOF, which a worker must get at the end. It returns an error
+// if err is nil.
 func ignoreEOF(err error) error {
 	switch {
 	case err == nil:
@@ -197,9 +196,9 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// testClone: A22: a read in place sees what the writer does later, and its memory is not
-// used again while somebody looks. With copy=out it is a clone: the memory is free at once,
-// each byte is copied once, and what the clones take is in the footprint.
+// testClone: A22: a reader that reads in place sees later writes, so the memory of an
+// update is not reused while the update is out. With copy=out the reader gets a clone: the
+// memory is free at once, each byte is copied once, and the footprint includes the clones.
 func testClone(t *testing.T, tr driver.Transport) {
 	if !has(tr, "copy") {
 		t.Skip("the transport has no setting copy")
@@ -248,7 +247,8 @@ func testClone(t *testing.T, tr driver.Transport) {
 	check.That(t, more == want, "copy=out takes %d bytes more, want %d: a model and %d updates", more, want, 2)
 }
 
-// seen checks whether who reads sees what is written, which is undone.
+// seen checks that read sees a change of written if copy=off, and otherwise does not. It
+// undoes the change.
 func seen(t *testing.T, what, copying string, written, read *tensor.Package) {
 	t.Helper()
 	before := read.Hash()

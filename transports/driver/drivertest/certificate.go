@@ -14,8 +14,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Certified returns how a client dials that has a certificate of e's session for these
-// lanes, which follow each other.
+// Certified returns the TLS configuration of a client with a certificate of e's session for
+// lanes, which must be consecutive.
 func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
 	t.Helper()
 	w := check.Value(identity.NewWorker(e.Trust().Authority))(t)
@@ -25,8 +25,8 @@ func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
 	return w.Config()
 }
 
-// Files writes the certificate of a client and its key, for clients that read them from
-// files.
+// Files writes a client's certificate and key to files that end with the test, and returns
+// their paths.
 func Files(t *testing.T, client *tls.Config) (cert, key string) {
 	t.Helper()
 	own := check.Value(client.GetClientCertificate(nil))(t)

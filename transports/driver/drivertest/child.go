@@ -15,14 +15,14 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A Role is what a test's program does when it is started again by Spawn: it decodes what
-// was given to Spawn, writes to its standard output, and returns when its context ends.
+// A Role is the function of a test program that Spawn starts. It decodes the value given to
+// Spawn, writes to standard output, and returns when its context ends.
 type Role func(ctx context.Context, given *json.Decoder) error
 
 const roleEnv = "IPCBENCH_TEST_ROLE"
 
-// Play runs the role for which this process was started, and ends the process. In any
-// other process it returns. It belongs at the beginning of TestMain.
+// Play runs the role for which Spawn started this process, and ends the process. In other
+// processes it returns at once. Call it at the beginning of TestMain.
 func Play(roles map[string]Role) {
 	name, ok := os.LookupEnv(roleEnv)
 	if !ok {
@@ -43,15 +43,15 @@ func Play(roles map[string]Role) {
 	os.Exit(0)
 }
 
-// A Child is this program again, in a role.
+// A Child is this program, started again in a role.
 type Child struct {
 	Cmd *exec.Cmd
 	Out *bufio.Reader    // its standard output
-	Err *strings.Builder // its standard error, to be read after Wait
+	Err *strings.Builder // its standard error, complete after Wait
 }
 
-// Spawn starts this program in a role, with what is given to it. It is killed with the
-// test, if it has not ended. An error is of the attributes: the machine refuses them.
+// Spawn starts this program in a role, and gives it a value as JSON. The child is killed
+// when the test ends. An error means that the machine refuses the attributes.
 func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Child, error) {
 	t.Helper()
 	self := check.Value(os.Executable())(t)
@@ -66,13 +66,13 @@ func Spawn(t testing.TB, role string, given any, attr *syscall.SysProcAttr) (*Ch
 	}
 	t.Cleanup(func() {
 		_ = c.Cmd.Process.Kill() // it may have ended
-		_ = c.Cmd.Wait()         // or been waited for
+		_ = c.Cmd.Wait()         // or the test may have waited for it
 	})
 	check.Must(t, json.NewEncoder(in).Encode(given))
 	return c, nil
 }
 
-// Line returns the next line of the child's output.
+// Line returns the next line of the child's output, and fails the test if there is none.
 func (c *Child) Line(t testing.TB) string {
 	t.Helper()
 	line, err := c.Out.ReadString('\n')

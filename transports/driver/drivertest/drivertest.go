@@ -4,8 +4,8 @@
 //	func TestMain(m *testing.M)  { drivertest.Main(m, mine.New()) }
 //	func TestMine(t *testing.T)  { drivertest.Run(t, mine.New) }
 //
-// What only that transport does is tested beside it; what every transport must
-// do is tested here, with workers in this process and in others.
+// The suite tests the duties that every transport has, with workers in this process and in
+// others. A transport's own package tests its other properties.
 package drivertest
 
 import (
@@ -22,15 +22,15 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Main is the TestMain of a transport's package: a process that was started as a
-// worker becomes one, all others run the tests, as Exit does.
+// Main is the TestMain of a transport's package. In a process that was started as a worker
+// it becomes that worker; otherwise it runs the tests, as Exit does.
 func Main(m *testing.M, all ...driver.Transport) {
 	host(all...).MaybeWorker()
 	Exit(m)
 }
 
-// Exit runs the tests and ends the process. After the tests nothing may be left: no
-// goroutine, directory, descriptor, mapping or child process.
+// Exit runs the tests and ends the process. It fails if the tests leave a goroutine,
+// directory, descriptor, mapping or child process behind.
 func Exit(m *testing.M) {
 	before := hold()
 	code := m.Run()
@@ -47,14 +47,14 @@ func host(all ...driver.Transport) trainer.Host {
 	return trainer.Host{Transports: all, Funcs: funcs()}
 }
 
-// A testCase is a part of the suite.
+// A testCase is one part of the suite.
 type testCase struct {
 	name string
 	run  func(t *testing.T, tr driver.Transport)
 }
 
-// carrying are the cases about what is carried, and connecting those about who connects,
-// dies or keeps silent.
+// carrying holds the cases about jobs and packages. connecting holds the cases about
+// connections and about workers that die or stay silent.
 var (
 	carrying = []testCase{
 		{"layouts", testLayouts},
@@ -86,15 +86,14 @@ var (
 	}
 )
 
-// Run runs the conformance suite against the transport that newTransport makes.
+// Run runs the conformance suite on the transport that newTransport makes.
 func Run(t *testing.T, newTransport func() driver.Transport) {
 	RunCarrying(t, newTransport)
 	runAll(t, newTransport, connecting)
 }
 
-// RunSibling is Run for a transport whose connections are those of another one, which Run
-// tests: where tests are to be short, it leaves out what is about connections and about
-// other processes.
+// RunSibling is Run for a transport that uses the connections of another one, which Run
+// tests. With -short it runs RunCarrying only, with workers in this process only.
 func RunSibling(t *testing.T, newTransport func() driver.Transport) {
 	if testing.Short() {
 		RunCarrying(t, func() driver.Transport { return indoors{newTransport()} })
@@ -103,11 +102,11 @@ func RunSibling(t *testing.T, newTransport func() driver.Transport) {
 	Run(t, newTransport)
 }
 
-// indoors is a transport whose workers are to be tried in this process alone.
+// indoors is a transport whose workers are tested in this process only.
 type indoors struct{ driver.Transport }
 
-// RunCarrying runs the part of the suite that is about what is carried: for another form
-// of messages over connections to which the whole suite applies.
+// RunCarrying runs only the cases about jobs and packages. Use it for another message
+// format over connections that pass the whole suite.
 func RunCarrying(t *testing.T, newTransport func() driver.Transport) {
 	runAll(t, newTransport, carrying)
 }
@@ -120,9 +119,9 @@ func runAll(t *testing.T, newTransport func() driver.Transport, cases []testCase
 	}
 }
 
-// launchers calls f with workers in this process, and then with real ones if
-// the transport can leave the process. Where workers are another program's, there are
-// only these.
+// launchers calls f with workers in this process, and again with worker processes if the
+// transport can leave the process. A launched transport has its own launcher, so f runs
+// only with that.
 func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer.Launcher)) {
 	if l, ok := tr.(launched); ok {
 		f(t, l.launcher)
@@ -148,7 +147,7 @@ func variant(t *testing.T, tr driver.Transport) transports.Variant {
 	return check.Value(transports.NewVariant(tr, nil))(t)
 }
 
-// small is a layout for cases where the shapes do not matter.
+// small returns a layout for cases in which shapes do not matter.
 func small(t *testing.T) *tensor.Layout {
 	return Layout(t,
 		tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{33, 7}},
@@ -162,7 +161,7 @@ func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *Sessi
 	return Open(t, variant(t, tr), l, lanes)
 }
 
-// Inside reports whether tr's workers have to be in the server's process.
+// Inside reports whether tr's workers must be in the server's process.
 func Inside(t *testing.T, tr driver.Transport) bool {
 	t.Helper()
 	return variant(t, tr).Traits().Reach == driver.Process

@@ -16,8 +16,8 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// TestLeftovers: what this process forgets is found although it holds the lock;
-// what was there before is nobody's fault.
+// TestLeftovers: a session directory that this process forgets is found although the
+// process holds its lock. A directory that existed before is ignored.
 func TestLeftovers(t *testing.T) {
 	for _, root := range scratch.Roots() {
 		before := names()
@@ -34,8 +34,8 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestThings: descriptors, mappings and children that are left are found, and
-// are no more once they are given up.
+// TestThings: descriptors, mappings and children that are left are found until they are
+// closed or ended.
 func TestThings(t *testing.T) {
 	for what, take := range map[string]func() (giveUp func() error){
 		"descriptor of /dev/null": func() func() error {
@@ -52,7 +52,7 @@ func TestThings(t *testing.T) {
 		"child process": func() func() error {
 			cmd := exec.Command("/proc/self/exe", "-test.run=^$")
 			check.Must(t, cmd.Start())
-			return cmd.Wait // until then it is a zombie, at least
+			return cmd.Wait // until then the child is at least a zombie
 		},
 	} {
 		before := hold()
@@ -72,8 +72,8 @@ func TestThings(t *testing.T) {
 	}
 }
 
-// TestLeftWaits: what ends by itself is waited for, as long as net/http's server
-// keeps a connection that it has closed, and longer.
+// TestLeftWaits: left waits for a descriptor that is closed a second later, which is longer
+// than net/http's server keeps a closed connection.
 func TestLeftWaits(t *testing.T) {
 	before := hold()
 	f := check.Value(os.Open(os.DevNull))(t)

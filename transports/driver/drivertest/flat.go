@@ -14,15 +14,15 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// testFlat: A19, O24: a thousand rounds of a session leave the resident memory of
-// server and worker where it was after a hundred.
+// testFlat: A19, O24: the resident memory of server and worker is the same after a thousand
+// rounds of a session as after a hundred.
 func testFlat(t *testing.T, tr driver.Transport) {
 	skip.Long(t)
 	if raceDetector {
 		t.Skip("the race detector has memory of its own")
 	}
 	const rounds, settled, tensors = 1000, 100, 4
-	const most = 8 << 20 // of growth: one tensor of a round that was kept would be more
+	const most = 8 << 20 // bytes of growth, less than keeping one tensor per round would cause
 	var specs []tensor.Spec
 	for i := range tensors {
 		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{4 << 10}})
@@ -50,7 +50,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 				return nil
 			}}))
 			if model = next; r == settled {
-				debug.FreeOSMemory() // what tests before have left to collect
+				debug.FreeOSMemory() // frees the garbage of earlier tests
 				for _, pid := range pids {
 					before[pid] = check.Value(proc.Resident(pid))(t)
 				}

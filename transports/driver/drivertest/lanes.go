@@ -21,19 +21,19 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Lane is one whose worker is in Python. Not every lane of a test has a process of its
-// own: an interpreter takes long to start.
+// A Lane is a lane whose worker is in Python. All lanes of a test share one process,
+// because an interpreter starts slowly.
 type Lane struct {
 	Variant transports.Variant
 	At      *driver.Endpoint
 	Number  int
 	Options driver.Options
 
-	Pings    bool          // it makes an empty call
-	Patience time.Duration // of http, for a server in the middle of something; 0 is its own
+	Pings    bool          // makes an empty call
+	Patience time.Duration // http's limit for a slow server; 0 means http's own default
 }
 
-// MarshalJSON has what the lane of a worker process knows of its session.
+// MarshalJSON writes the part of the session that a worker process knows of its lane.
 func (l Lane) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"transport": l.Variant.Transport.Name(), "settings": l.Variant.Settings, "lane": l.Number,
@@ -42,7 +42,7 @@ func (l Lane) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// An Outcome is what became of a lane, and what it has recorded.
+// An Outcome is the result of a lane: its error, counters and spans.
 type Outcome struct {
 	Error  string           `json:"error"`
 	Counts map[string]int64 `json:"counts"`
@@ -52,8 +52,8 @@ type Outcome struct {
 //go:embed testdata/lanes.py
 var hosting []byte
 
-// Lanes hosts lanes in Python. It returns, when they have connected or failed, what waits
-// for their end. Their worker function is the stock one.
+// Lanes hosts lanes in Python, with the stock worker function. It returns when all have
+// connected or failed; wait waits for their end.
 func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	t.Helper()
 	var names []string
@@ -78,9 +78,9 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	}
 }
 
-// RunLanes has workers in Python, and then workers in Go, do the same rounds in sessions of
-// variants, and compares what they have recorded and counted, and what their servers have.
-// Counters that begin with one of but are left out.
+// RunLanes runs the same rounds with workers in Python and with workers in Go, in sessions
+// of each variant. It compares the counters and spans of the workers, and the counters of
+// the servers. Counters with a prefix in but are ignored.
 func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	down := everything(t)
 	up := Layout(t, append([]tensor.Spec{{Name: "first", DType: tensor.U8, Shape: []int{77}}}, down.Specs()...)...)
@@ -119,8 +119,8 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	}
 }
 
-// everything has tensors of all types and shapes, and of sizes around those that matter
-// to chunks and frames.
+// everything returns a layout with tensors of all types and shapes, and of sizes around the
+// limits of chunks and frames.
 func everything(t *testing.T) *tensor.Layout {
 	var specs []tensor.Spec
 	for _, d := range tensor.DTypes() {
@@ -135,7 +135,7 @@ func everything(t *testing.T) *tensor.Layout {
 	return Layout(t, specs...)
 }
 
-// without returns what was counted, but for counters that begin with one of but.
+// without removes counters that are 0 or have a prefix in but, and returns counts.
 func without(counts map[string]int64, but []string) map[string]int64 {
 	maps.DeleteFunc(counts, func(name string, n int64) bool {
 		for _, prefix := range but {
@@ -148,8 +148,8 @@ func without(counts map[string]int64, but []string) map[string]int64 {
 	return counts
 }
 
-// rounds runs two rounds of a client, the same one again, and another, on every lane, and
-// ends the session.
+// rounds runs two rounds on every lane, in each the same client twice and then another one,
+// and ends the session.
 func (s *Session) rounds() {
 	s.T.Helper()
 	ctx := waiting.Context(s.T)
@@ -170,7 +170,7 @@ func (s *Session) rounds() {
 	check.Must(s.T, s.Server.Shutdown(ctx))
 }
 
-// receiptOf is what a lane in Python says of its job.
+// receiptOf returns the receipt that a lane in Python gives the update of a job.
 func receiptOf(j driver.Job, model string) string {
 	return fmt.Sprintf("Job(round=%d, client=%d, weight=%v, device='%s', config=b'%s', timed=True) got b'%s'",
 		j.Round, j.Client, j.Weight, j.Device, j.Config, model)
@@ -192,7 +192,7 @@ func (s *Session) inGo() []Outcome {
 			samples, _ := w.Rec.Drain()
 			outcomes[n] = Outcome{Counts: w.Rec.Counts(), Spans: map[string]int{}}
 			for _, sample := range samples {
-				if sample.Phase.Inside() { // the others are those of who calls the lane
+				if sample.Phase.Inside() { // the other phases are recorded by the lane's caller
 					outcomes[n].Spans[sample.Phase.String()]++
 				}
 			}

@@ -17,21 +17,21 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// settle is how often the check of what is left looks, while it waits for what ends by
-// itself. The server of net/http, for one, keeps a goroutine for half a second
-// after an answer that closes its connection.
+// settle is the number of times that left looks, 10 ms apart, before it reports. Some
+// things end by themselves: net/http's server keeps a goroutine for half a second after an
+// answer that closes its connection.
 const settle = 3000
 
-// A holding is what stands in the directories of sessions, and what this process
-// has: descriptors, mappings of files and memory files, and children.
+// A holding lists the session directories, and this process's descriptors, children and
+// mappings of session files and memory files.
 type holding struct {
 	names  []string
-	things map[string]int // how often
+	things map[string]int // number of each
 }
 
 func hold() holding { return holding{names(), things()} }
 
-// left returns what there is beyond h, once nothing of it ends by itself.
+// left returns the things that exist in addition to h, or nil once there are none.
 func (h holding) left() (found []string) {
 	for range settle {
 		found = leftovers(h.names)
@@ -52,7 +52,7 @@ func (h holding) left() (found []string) {
 	return found
 }
 
-// names returns what stands in the directories where sessions make theirs.
+// names returns the paths of all session directories.
 func names() []string {
 	var all []string
 	for _, root := range scratch.Roots() {
@@ -62,9 +62,8 @@ func names() []string {
 	return all
 }
 
-// leftovers returns the names that were not there before and that either a child
-// of this process left when it was killed, or this process made, which still
-// holds what it forgot. Other processes may be making theirs, or be killed.
+// leftovers returns the session directories that are not in before and were left by this
+// process or by a killed child of it. Directories of other processes are ignored.
 func leftovers(before []string) []string {
 	var left []string
 	stale, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read hides nothing of ours
@@ -86,37 +85,38 @@ func leftovers(before []string) []string {
 	return left
 }
 
-// things returns what this process has, and how often.
+// things returns this process's descriptors, mappings and children, with the number of
+// each.
 func things() map[string]int {
 	all := map[string]int{}
-	fds, _ := os.ReadDir("/proc/self/fd") // an empty list is noticed: there is always one
+	fds, _ := os.ReadDir("/proc/self/fd") // TestThings fails if this is unreadable
 	for _, fd := range fds {
 		target, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err == nil && !ofRuntime(target) {
 			all["descriptor of "+target]++
 		}
 	}
-	maps, _ := os.ReadFile("/proc/self/maps") // likewise
+	maps, _ := os.ReadFile("/proc/self/maps") // TestThings fails if this is unreadable
 	for line := range strings.Lines(string(maps)) {
 		if i := strings.IndexByte(line, '/'); i >= 0 && ofSession(line[i:]) {
 			all["mapping of "+strings.TrimSpace(line[i:])]++
 		}
 	}
-	children, _ := usage.ChildrenOf(os.Getpid()) // likewise
+	children, _ := usage.ChildrenOf(os.Getpid()) // TestThings fails if this is unreadable
 	for _, pid := range children {
 		all[fmt.Sprint("child process ", pid)]++
 	}
 	return all
 }
 
-// ofRuntime reports whether a descriptor belongs to Go's runtime, which opens it
-// when it first needs it and keeps it, or to the listing of descriptors itself.
+// ofRuntime reports whether a descriptor belongs to Go's runtime, which opens it on first
+// use and keeps it, or to the listing of descriptors itself.
 func ofRuntime(target string) bool {
 	return target == "anon_inode:[eventpoll]" || target == "anon_inode:[eventfd]" ||
 		strings.HasPrefix(target, "/sys/fs/cgroup/") || strings.HasPrefix(target, "/proc/") && strings.HasSuffix(target, "/fd")
 }
 
-// ofSession reports whether a mapped file is one of those that sessions make.
+// ofSession reports whether a mapped file is a session's.
 func ofSession(path string) bool {
 	if strings.HasPrefix(path, "/memfd:") {
 		return true

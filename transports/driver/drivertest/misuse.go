@@ -13,7 +13,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// says fails unless err holds all of want.
+// says fails the test unless err contains every text of want.
 func says(t testing.TB, what string, err error, want ...string) {
 	t.Helper()
 	for _, text := range want {
@@ -21,8 +21,8 @@ func says(t testing.TB, what string, err error, want ...string) {
 	}
 }
 
-// testMisuse: calls out of order, at either end, are errors of one form which name
-// transport, lane, act and job, and not hangs or crashes. They disturb nobody.
+// testMisuse: calls out of order, at either end, return errors that name the transport,
+// lane, act and job. They do not hang, crash or disturb other lanes.
 func testMisuse(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 3)
 	name, ctx := tr.Name(), t.Context()
@@ -49,8 +49,8 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 
 	w := s.Workers[0]
 	_, err = w.Reserve()
-	says(t, "reserve without a job", err, name+": lane 0: reserve: no job is in hand")
-	says(t, "submit without a job", w.Submit(ctx, foreign), name+": lane 0: submit: no job is in hand")
+	says(t, "reserve without a job", err, name+": lane 0: reserve: no job is in progress")
+	says(t, "submit without a job", w.Submit(ctx, foreign), name+": lane 0: submit: no job is in progress")
 	check.Must(t, s.Server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
 	says(t, "second dispatch", s.Server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 7}),
 		name+": lane 0: dispatch: round 2, client 7: the update of client 6 was not collected")
@@ -64,15 +64,15 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	_, err = w.Reserve()
 	says(t, "second reserve", err, at+"reserve: round 2, client 6: the update is reserved already")
 	check.Must(t, tensor.Train(update, model, Key(job)))
-	check.Must(t, w.Submit(ctx, update)) // the mistakes before have done no harm
-	says(t, "second submit", w.Submit(ctx, update), "no job is in hand")
+	check.Must(t, w.Submit(ctx, update)) // the earlier mistakes have done no harm
+	says(t, "second submit", w.Submit(ctx, update), "no job is in progress")
 	p := check.Value(s.Server.Collect(ctx, 0))(t)
 	p.Release()
 
 	s.dead(2)
 }
 
-// dead ends a lane by a call whose context has ended, and tries to go on.
+// dead ends a lane by a call whose context has ended, and checks that later calls fail.
 func (s *Session) dead(lane int) {
 	ctx, t, w := s.T.Context(), s.T, s.Workers[lane]
 	over, cancel := context.WithCancel(ctx)
@@ -88,8 +88,8 @@ func (s *Session) dead(lane int) {
 	check.That(t, !errors.Is(err, io.EOF), "a closed lane is not the end of the session")
 }
 
-// testUnlike: an update unlike the model arrives as it was written, be it smaller or
-// larger, or of other types.
+// testUnlike: an update whose layout differs from the model's arrives as it was written,
+// whether it is smaller, larger or of other types.
 func testUnlike(t *testing.T, tr driver.Transport) {
 	large := Layout(t,
 		tensor.Spec{Name: "a", DType: tensor.BF16, Shape: []int{33, 70}},
@@ -128,8 +128,8 @@ func testUnlike(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testLengths: of a tensor whose length varies, the rows in use arrive, in either
-// direction, be they none, all, fewer or more than before.
+// testLengths: the used rows of a tensor whose length varies arrive in both directions,
+// whether none, all, fewer or more than before.
 func testLengths(t *testing.T, tr driver.Transport) {
 	const most = 40
 	l := Layout(t,

@@ -15,19 +15,20 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A pair is a driver's server and workers, called as package transports calls them.
-// Rules that only it uses are proved here: of the two models, each job names one, or
-// none.
+// A pair is a driver's server and workers, called as package transports calls them. It
+// proves rules that only package transports uses: two models are published, and each job
+// names one of them or none.
 type pair struct {
 	t       *testing.T
 	o       driver.Options
 	server  driver.Server
 	workers []driver.Worker
 	ledger  tensor.Ledger
-	serial  int // of the model that was published last
+	serial  int // number of the latest model
 }
 
-// A version is a published model, and what must arrive of it.
+// A version is a published model with the hash and receipt that must arrive. The zero
+// version means no model.
 type version struct {
 	*tensor.Package
 	hash    uint64
@@ -69,7 +70,7 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 	return p
 }
 
-// publish publishes a new model of which f sets how many rows are in use.
+// publish publishes a new model. f sets its used rows.
 func (p *pair) publish(f func(*tensor.Package) error) version {
 	p.t.Helper()
 	m := check.Value(p.server.Reserve())(p.t)
@@ -80,7 +81,7 @@ func (p *pair) publish(f func(*tensor.Package) error) version {
 	v := version{m, m.Hash(), fmt.Sprint("model ", p.serial)}
 	m.Receipt = append(m.Receipt[:0], v.receipt...)
 	check.Must(p.t, p.server.Publish(p.t.Context(), m))
-	copy(m.Receipt, "xxxxx") // its memory is the caller's again
+	copy(m.Receipt, "xxxxx") // the caller may reuse its memory
 	return v
 }
 
@@ -90,7 +91,7 @@ func (p *pair) whole() version {
 	return p.publish(func(*tensor.Package) error { return nil })
 }
 
-// seen is what a job's worker is told of its model.
+// seen returns the text by which a worker reports that it got v.
 func (v version) seen() string {
 	if v.Package == nil {
 		return "no model"
@@ -98,12 +99,13 @@ func (v version) seen() string {
 	return fmt.Sprintf("%016x %s", v.hash, v.receipt)
 }
 
-// dispatch sends a job with model v, or without one, to a lane. When goOn is closed its
-// worker answers with an update that says what it has got: collect waits for that.
+// dispatch sends a job with model v, or with none, to a lane. Once goOn is closed, the
+// worker submits an update whose receipt describes the model it got. collect waits for the
+// update and checks it.
 func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{}) (collect func()) {
 	p.t.Helper()
 	failed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(p.t.Context()) // a worker that has failed sends nothing
+	ctx, cancel := context.WithCancel(p.t.Context()) // a failed worker sends nothing
 	go func() {
 		err := p.turn(lane, goOn)
 		if err != nil {
@@ -128,7 +130,7 @@ func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{})
 	}
 }
 
-// turn is a worker's part.
+// turn carries out the worker's part of a job.
 func (p *pair) turn(lane int, goOn <-chan struct{}) error {
 	ctx, w := p.t.Context(), p.workers[lane]
 	j, m, d, err := w.Receive(ctx)
@@ -163,10 +165,10 @@ func (p *pair) turn(lane int, goOn <-chan struct{}) error {
 	return w.Submit(ctx, u)
 }
 
-// now is what a worker does not wait for.
+// now, given as goOn, lets a worker go on at once.
 var now chan struct{}
 
-// variants are those of tr in which models take different ways.
+// variants runs f for each variant of tr in which models travel in another way.
 func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
 	all := []driver.Settings{nil}
 	for _, s := range tr.Settings() {
@@ -175,7 +177,7 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 			all = append(all, driver.Settings{s.Name: "on"})
 		case "shm":
 			all = append(all, driver.Settings{s.Name: "off"})
-		case "pool": // has room for a part of the tensors
+		case "pool": // room for some of the tensors
 			all = append(all, driver.Settings{s.Name: "8KiB"})
 		case "batch":
 			all = append(all, driver.Settings{s.Name: "1"})
@@ -194,8 +196,8 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 	}
 }
 
-// testTwoModels: two models are published at once, and lanes get either, in one round;
-// or none, after one and before one.
+// testTwoModels: with two published models, lanes get either one in the same round, or
+// none, before and after jobs with a model.
 func testTwoModels(t *testing.T, tr driver.Transport) {
 	variants(t, tr, func(t *testing.T, v transports.Variant) {
 		p := openPair(t, v, small(t), 3)
@@ -209,7 +211,7 @@ func testTwoModels(t *testing.T, tr driver.Transport) {
 				second()
 				first()
 				third()
-				p.dispatch(0, b, j(3), now)() // the other one, after its own
+				p.dispatch(0, b, j(3), now)() // a lane gets the other model after its own
 				p.dispatch(1, version{}, j(4), now)()
 				p.dispatch(2, a, j(5), now)()
 			}
@@ -218,14 +220,14 @@ func testTwoModels(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// testSecondModel: while a worker has the first model in hand, the second one is
-// reserved, written and published; reserved again, and written once more.
+// testSecondModel: while a worker holds the first model, the second one is reserved,
+// written and published.
 func testSecondModel(t *testing.T, tr driver.Transport) {
 	variants(t, tr, func(t *testing.T, v transports.Variant) {
 		p := openPair(t, v, small(t), 2)
 		for round := range 3 {
 			a, goOn := p.whole(), make(chan struct{})
-			p.dispatch(0, a, driver.Job{Round: round}, now)() // so that the next update goes where one was
+			p.dispatch(0, a, driver.Job{Round: round}, now)() // so that the next update reuses memory
 			held := p.dispatch(0, a, driver.Job{Round: round, Client: 1}, goOn)
 			b := p.whole()
 			p.dispatch(1, b, driver.Job{Round: round, Client: 2}, now)()
@@ -237,9 +239,8 @@ func testSecondModel(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// testMixed: many rounds of either model, both or none, by chance, over lanes that go
-// on at their own pace, of tensors whose lengths all vary, from none to all of their
-// bytes.
+// testMixed: many rounds with random models, on lanes that run at their own pace. All
+// tensors vary in length, from none to all of their bytes.
 func testMixed(t *testing.T, tr driver.Transport) {
 	const lanes, rounds = 3, 40
 	var specs []tensor.Spec

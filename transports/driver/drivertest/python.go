@@ -15,9 +15,9 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// inPython are the cases through which workers in Python go. An interpreter takes long to
-// start, so that what is carried goes through one session. Everything else is the server's,
-// or is done by workers in this process, which there are none of.
+// inPython lists the cases that run with workers in Python. One session tests all packages,
+// because an interpreter starts slowly. The other cases test the server or workers in this
+// process, so Python adds nothing.
 var inPython = []testCase{
 	{"all at once", testAllAtOnce},
 	{"function", testFunction},
@@ -27,8 +27,8 @@ var inPython = []testCase{
 	{"kill", testKill},
 }
 
-// RunPython runs that part of the suite that is about worker processes with workers in
-// Python.
+// RunPython runs the suite's cases about worker processes, with workers in Python. With
+// -short it runs only the first.
 func RunPython(t *testing.T, newTransport func() driver.Transport) {
 	launcher, cases := Python(t, newTransport().Name()), inPython
 	if testing.Short() {
@@ -40,16 +40,16 @@ func RunPython(t *testing.T, newTransport func() driver.Transport) {
 //go:embed testdata/worker.py
 var worker []byte
 
-// Python returns the launcher of worker processes in Python, for a transport, whose
-// functions are those of the suite.
+// Python returns the launcher of a transport's worker processes in Python, with the suite's
+// worker functions.
 func Python(t *testing.T, transport string) trainer.Launcher {
 	t.Helper()
 	path, args := program(t, worker, transport)
 	return trainer.NewCommand("python", path, args)
 }
 
-// program returns the interpreter that has what workers import for these transports, and
-// the arguments with which it runs a script that imports that.
+// program returns an interpreter with the modules that workers of these transports import,
+// and the arguments to run script with them. It skips the test if there is none.
 func program(t *testing.T, script []byte, transports ...string) (path string, args []string) {
 	t.Helper()
 	if raceDetector {
@@ -67,13 +67,14 @@ func program(t *testing.T, script []byte, transports ...string) (path string, ar
 	return found.Path, []string{file, dir}
 }
 
-// launched is a transport whose worker processes are others than this program's.
+// launched is a transport whose worker processes come from a launcher, not from this
+// program.
 type launched struct {
 	driver.Transport
 	launcher trainer.Launcher
 }
 
-// processes returns the launcher of tr's real worker processes.
+// processes returns the launcher of tr's worker processes.
 func processes(tr driver.Transport) trainer.Launcher {
 	if l, ok := tr.(launched); ok {
 		return l.launcher
@@ -81,14 +82,13 @@ func processes(tr driver.Transport) trainer.Launcher {
 	return trainer.NewProcesses()
 }
 
-// testAllAtOnce: tensors of all types and shapes go either way, bit for bit, through
-// several lanes and for more clients than these, whichever is done first; so do updates
-// that are unlike the model.
+// testAllAtOnce: tensors of all types and shapes travel both ways, bit for bit, over
+// several lanes, in any order of completion. So do updates unlike the model.
 func testAllAtOnce(t *testing.T, tr driver.Transport) {
 	var specs []tensor.Spec
 	all := layouts(t)
 	for name, l := range all {
-		if l.Size() > 1<<20 { // which is about the size alone
+		if l.Size() > 1<<20 { // the layout tests size only
 			continue
 		}
 		for _, s := range l.Specs() {

@@ -2,6 +2,6 @@
 
 package drivertest
 
-// raceDetector: with it, cases that repeat what goroutines have shown leave real
-// processes out. It sees nothing there, and each of them takes seconds to start.
+// raceDetector leaves worker processes out of cases that goroutines already cover: the race
+// detector sees nothing in them, and each takes seconds to start.
 const raceDetector = true

@@ -16,7 +16,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// funcs are the worker functions of the suite's sessions.
+// funcs returns the worker functions of the suite's sessions.
 func funcs() map[string]trainer.Func {
 	train := func(c *trainer.Job) error { return tensor.Train(c.Update, c.Model, Key(c.Job)) }
 	plain := func(f trainer.Train) trainer.Func {
@@ -47,7 +47,7 @@ func funcs() map[string]trainer.Func {
 		"stop": plain(func(c *trainer.Job) error {
 			if c.Round == 1 && c.Client == 3 {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-				select {} // it is another thread that the kernel stops first
+				select {} // the kernel may stop another thread first
 			}
 			return train(c)
 		}),
@@ -68,12 +68,12 @@ func funcs() map[string]trainer.Func {
 	}
 }
 
-// pause lets other lanes overtake. Nothing depends on how long it takes.
+// pause lets other lanes overtake. No result depends on its duration.
 func pause() {
 	waiting.Pause(20 * time.Millisecond)
 }
 
-// layouts are the shapes at which implementations break (guard 16).
+// layouts returns layouts that have broken implementations, by name (guard 16).
 func layouts(t *testing.T) map[string]*tensor.Layout {
 	all := map[string]*tensor.Layout{}
 	var mixed []tensor.Spec
@@ -93,7 +93,7 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	var powers []tensor.Spec
 	exponents := []int{6, 10, 12, 14, 15, 16, 20}
 	thousand := 1000
-	if raceDetector || testing.Short() { // which looks at each element
+	if raceDetector || testing.Short() { // the race detector checks each element
 		exponents = exponents[:6]
 		thousand = 100
 	}
@@ -153,7 +153,8 @@ func rounder(ctx context.Context, p *trainer.Session, down, up *tensor.Layout, r
 	return hashes, nil
 }
 
-// reference is what run must return: the same arithmetic without a transport.
+// reference returns the hashes that run must return, from the same arithmetic without a
+// transport.
 func reference(t *testing.T, down, up *tensor.Layout, rounds, clients int) []uint64 {
 	t.Helper()
 	r := trainer.NewReference(down, up, seed)
@@ -174,7 +175,7 @@ func equal(t *testing.T, got, want []uint64) {
 	}
 }
 
-// layoutHashes are what reference returns, by the layout's name: most packages run the
+// layoutHashes caches the result of reference by layout name, because most packages run the
 // suite more than once.
 var layoutHashes = map[string][]uint64{}
 
@@ -195,9 +196,9 @@ func testLayouts(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testTLS: O13, O21. What arrives through TLS is what was sent, whoever shows a
-// certificate and on either network: also what is a record (RFC 8446: of 16 KiB), just
-// less or just more.
+// testTLS: O13, O21. Tensors arrive through TLS as they were sent, with either kind of TLS
+// and on either network. Sizes include a TLS record's (16 KiB in RFC 8446), one byte less
+// and one byte more.
 func testTLS(t *testing.T, tr driver.Transport) {
 	if !has(tr, "tls") {
 		t.Skip("the transport has no setting tls")
@@ -219,8 +220,8 @@ func testTLS(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testOrder: the model is the same for any number of workers, lanes a process,
-// depth and order of completion.
+// testOrder: the model is the same for any number of workers, lanes per process, depth and
+// order of completion.
 func testOrder(t *testing.T, tr driver.Transport) {
 	l := small(t)
 	want := reference(t, l, l, 5, 5)
@@ -241,8 +242,8 @@ func testOrder(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// breaks runs a session whose worker function breaks it: its error has to say what is
-// wanted, and it closes in order.
+// breaks runs a session whose worker function breaks it. The error must contain the texts
+// of want, and Close must succeed.
 func breaks(t *testing.T, tr driver.Transport, l trainer.Launcher, fn string, limit time.Duration, want ...string) *trainer.Session {
 	t.Helper()
 	model := small(t)
@@ -255,8 +256,8 @@ func breaks(t *testing.T, tr driver.Transport, l trainer.Launcher, fn string, li
 	return p
 }
 
-// testKill: a worker that dies in the middle of writing, or ends with a job in hand as if
-// all were well, ends the round, named, and nothing is left of it.
+// testKill: if a worker dies while it writes, or exits without an error during a job, the
+// round ends with an error that names it. The worker process is gone.
 func testKill(t *testing.T, tr driver.Transport) {
 	if Inside(t, tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
@@ -269,8 +270,8 @@ func testKill(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// testStops: a worker that stops answering ends the round by its limit, named, and
-// nothing is left of it.
+// testStops: if a worker stops answering, the round ends at its limit with an error that
+// names the round.
 func testStops(t *testing.T, tr driver.Transport) {
 	if Inside(t, tr) {
 		t.Skip("no process to stop: the transport does not leave this one")
@@ -278,15 +279,16 @@ func testStops(t *testing.T, tr driver.Transport) {
 	breaks(t, tr, processes(tr), "stop", 4*time.Second, "round 1", "stopped")
 }
 
-// testWrong: one bit that a worker has written in another way arrives like that, so that
-// the proof names round, client, tensor and element, and the session ends in order.
+// testWrong: if a worker changes one bit of an update, the proof names the round, client,
+// tensor and element, and the session closes in order.
 func testWrong(t *testing.T, tr driver.Transport) {
 	launchers(t, tr, func(t *testing.T, l trainer.Launcher) {
 		breaks(t, tr, l, "wrong", 0, "round 1, client 3: tensor 1 (\"b\" u8 [1001]): bytes 16 to 24 are ", ": element 21")
 	})
 }
 
-// testFunction: an error of the worker function ends the round, named.
+// testFunction: an error of the worker function ends the round, and names the round and
+// client.
 func testFunction(t *testing.T, tr driver.Transport) {
 	launchers(t, tr, func(t *testing.T, l trainer.Launcher) {
 		breaks(t, tr, l, "fail", 0, "round 0, client 3", "out of luck")

@@ -17,20 +17,20 @@ import (
 )
 
 // A Session is a server and workers in this process, driven call by call. It ends with its
-// test, unless that has ended it.
+// test, if the test has not ended it.
 type Session struct {
 	T        testing.TB
 	Variant  transports.Variant
-	Options  driver.Options // its recorder is the server's
-	Dir      string         // that of the endpoint
+	Options  driver.Options // Rec is the server's recorder
+	Dir      string         // the endpoint's directory
 	Endpoint *driver.Endpoint
 	Server   *transports.Server
-	Driver   driver.Server   // below Server
-	Model    *tensor.Package // published last, as workers get it
+	Driver   driver.Server   // the driver below Server
+	Model    *tensor.Package // the last published model, as workers get it
 	Workers  []*Worker
 }
 
-// A Worker is that of one lane, with the driver below it and its own recorder.
+// A Worker is the worker of one lane, with its driver and its own recorder.
 type Worker struct {
 	*transports.Worker
 	Driver driver.Worker
@@ -41,7 +41,7 @@ type Worker struct {
 type spy struct {
 	driver.Transport
 	server driver.Server
-	worker driver.Worker // the last one
+	worker driver.Worker // the latest one
 }
 
 func (s *spy) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
@@ -56,8 +56,8 @@ func (s *spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.O
 	return d, err
 }
 
-// Listen starts a session without workers. Of the options, Clients, Depth and Rec may be
-// left out, and a Lanes of 0 is one lane.
+// Listen starts a session without workers. In o, zero values of Clients, Depth and Rec mean
+// 8, 2 and a new recorder; a zero Lanes means one lane.
 func Listen(t testing.TB, v transports.Variant, o driver.Options) *Session {
 	t.Helper()
 	dir := check.Value(scratch.New(scratch.Roots()[0]))(t)
@@ -65,7 +65,7 @@ func Listen(t testing.TB, v transports.Variant, o driver.Options) *Session {
 	return ListenAt(t, v, driver.NewEndpoint(dir.Path()), dir.Path(), o)
 }
 
-// ListenAt is Listen at an endpoint in a directory that the caller has made.
+// ListenAt is Listen with an endpoint in a directory of the caller.
 func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string, o driver.Options) *Session {
 	t.Helper()
 	o.Settings, o.Lanes = v.Settings, max(1, o.Lanes)
@@ -87,7 +87,7 @@ func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string
 	return s
 }
 
-// end ends a session of which a test may have closed or killed any part.
+// end ends a session, any part of which the test may have closed or killed.
 func (s *Session) end() {
 	done := make(chan struct{})
 	go func() { // workers leave while the server waits for them
@@ -100,7 +100,7 @@ func (s *Session) end() {
 	<-done
 }
 
-// Open starts a session whose models and updates have the layout l, with a worker a lane.
+// Open starts a session with one worker per lane, whose models and updates have layout l.
 func Open(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *Session {
 	t.Helper()
 	s := Listen(t, v, driver.Options{Down: l, Up: l, Lanes: lanes})
@@ -122,7 +122,7 @@ func (s *Session) Dial(lane int) *Worker {
 	return s.DialAt(s.At(lane), lane)
 }
 
-// DialAt is Dial at another endpoint.
+// DialAt is Dial with another endpoint.
 func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 	s.T.Helper()
 	w := check.Value(Dial(s.T.Context(), s.Variant, e, lane, s.Options))(s.T)
@@ -130,7 +130,7 @@ func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 	return w
 }
 
-// Dial connects a worker with a recorder of its own.
+// Dial connects a worker with its own recorder.
 func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	o.Rec, o.Settings = phase.NewRecorder(samples), v.Settings
 	spy := &spy{Transport: v.Transport}
@@ -139,7 +139,7 @@ func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane in
 	return &Worker{w, spy.worker, o.Rec}, err
 }
 
-// Publish publishes a model that is filled by a seed.
+// Publish publishes a model filled from a seed.
 func (s *Session) Publish(seed uint64) *tensor.Package {
 	s.T.Helper()
 	m := check.Value(s.Server.Reserve())(s.T)
@@ -152,14 +152,14 @@ func (s *Session) Publish(seed uint64) *tensor.Package {
 // A Fill writes the update of a job.
 type Fill func(j driver.Job, model, update *tensor.Package) error
 
-// Exchange carries a job over lane n, whose worker was dialled as number n, and returns the
+// Exchange carries out a job on lane n, whose worker must be Workers[n], and returns the
 // update.
 func (s *Session) Exchange(n int, j driver.Job) *tensor.Package {
 	s.T.Helper()
 	return s.ExchangeBy(n, j, Stock)
 }
 
-// ExchangeBy is Exchange with another training than the stock one.
+// ExchangeBy is Exchange with fill as the worker function.
 func (s *Session) ExchangeBy(n int, j driver.Job, fill Fill) *tensor.Package {
 	s.T.Helper()
 	failed := make(chan error, 1)
@@ -170,7 +170,7 @@ func (s *Session) ExchangeBy(n int, j driver.Job, fill Fill) *tensor.Package {
 	return p
 }
 
-// Prove is Exchange, proves the update and releases it.
+// Prove is Exchange, then proves the update and releases it.
 func (s *Session) Prove(n int, j driver.Job) {
 	s.T.Helper()
 	p := s.Exchange(n, j)
@@ -178,8 +178,8 @@ func (s *Session) Prove(n int, j driver.Job) {
 	p.Release()
 }
 
-// Together carries a job over lane 0 on the caller's goroutine, for drivers that let one
-// goroutine play both ends. It allocates nothing itself.
+// Together carries out a job on lane 0 on the caller's goroutine, for drivers that allow
+// both ends on one goroutine. It allocates nothing itself.
 func (s *Session) Together(j driver.Job) error {
 	ctx := context.Background()
 	err := s.Server.Dispatch(ctx, 0, j)
@@ -196,13 +196,13 @@ func (s *Session) Together(j driver.Job) error {
 	return err
 }
 
-// echo is the stock training, with the model's receipt.
+// echo is the stock worker function, with the model's receipt.
 func echo(j driver.Job, model, update *tensor.Package) error {
 	update.Receipt = append(update.Receipt[:0], model.Receipt...)
 	return tensor.Train(update, model, Key(j))
 }
 
-// Carry is the server's part of a job, and proves the update.
+// Carry carries out the server's part of a job, and proves the update.
 func (s *Session) Carry(lane int, j driver.Job) error {
 	ctx := waiting.Context(s.T)
 	if err := s.Server.Dispatch(ctx, lane, j); err != nil {
@@ -219,7 +219,7 @@ func (s *Session) Carry(lane int, j driver.Job) error {
 	return tensor.Prove(p, s.Model, Key(j))
 }
 
-// Round carries and proves a job for each of so many clients, over all lanes at once.
+// Round carries out and proves one job for each client, on all lanes at once.
 func (s *Session) Round(number, clients int) {
 	s.T.Helper()
 	failed := make(chan error)
@@ -239,7 +239,7 @@ func (s *Session) Round(number, clients int) {
 	check.Must(s.T, errs)
 }
 
-// Counts returns what the server has counted, and all workers together.
+// Counts returns the server's counters, and the sums of all workers' counters.
 func (s *Session) Counts() (server, workers map[string]int64) {
 	workers = map[string]int64{}
 	for _, w := range s.Workers {
@@ -250,7 +250,7 @@ func (s *Session) Counts() (server, workers map[string]int64) {
 	return s.Options.Rec.Counts(), workers
 }
 
-// Turn is a worker's part of one job.
+// Turn carries out the worker's part of one job.
 func Turn(ctx context.Context, w *transports.Worker, fill Fill) error {
 	j, model, err := w.Receive(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func Turn(ctx context.Context, w *transports.Worker, fill Fill) error {
 	return errors.Join(fill(j, model, update), w.Submit(ctx, update))
 }
 
-// Stock is the stock training, with a receipt that names the client.
+// Stock is the stock worker function, with a receipt that names the client.
 func Stock(j driver.Job, model, update *tensor.Package) error {
 	update.Receipt = append(update.Receipt[:0], receipt(j)...)
 	return tensor.Train(update, model, Key(j))
@@ -271,7 +271,8 @@ func Stock(j driver.Job, model, update *tensor.Package) error {
 
 func receipt(j driver.Job) string { return fmt.Sprintf("client %d", j.Client) }
 
-// Serve is a worker's life: turns until the session ends, and then Close.
+// Serve carries out a worker's jobs until the session ends or a job fails, and closes the
+// worker.
 func Serve(ctx context.Context, w *transports.Worker, fill Fill) error {
 	for {
 		if err := Turn(ctx, w, fill); errors.Is(err, io.EOF) {
@@ -282,23 +283,23 @@ func Serve(ctx context.Context, w *transports.Worker, fill Fill) error {
 	}
 }
 
-// Key is what the stock training of a job depends on.
+// Key returns the key from which the stock worker function trains.
 func Key(j driver.Job) tensor.Key {
 	return tensor.Key{Seed: seed, Round: j.Round, Client: j.Client}
 }
 
 const seed = 42
 
-// samples is how many a recorder has room for, at either end.
+// samples is the capacity of each recorder.
 const samples = 1 << 16
 
-// Layout returns the layout of tensors.
+// Layout returns the layout of the given tensors.
 func Layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
 	t.Helper()
 	return check.Value(tensor.NewLayout(specs))(t)
 }
 
-// Vectors returns the layout of tensors of one dimension, of so many elements each.
+// Vectors returns a layout of one-dimensional tensors with the given numbers of elements.
 func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
 	t.Helper()
 	specs := make([]tensor.Spec, len(elems))
@@ -308,7 +309,8 @@ func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
 	return Layout(t, specs...)
 }
 
-// Parse returns the variant of a text such as "http:batch=2", of one of the transports.
+// Parse returns the variant that text describes, such as "http:batch=2", of one of the
+// transports.
 func Parse(t testing.TB, text string, all ...driver.Transport) transports.Variant {
 	t.Helper()
 	return check.Value(transports.Parse(text, all))(t)

@@ -20,8 +20,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// networks calls f with tr's default settings, and with TCP, and with TLS over that, if
-// it has them.
+// networks calls f with tr's default settings, then with TCP, and then with TLS over TCP if
+// tr has them.
 func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
 	if Inside(t, tr) {
 		t.Skip("nothing to connect to: the transport does not leave this process")
@@ -44,7 +44,7 @@ func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 	}
 }
 
-// testSilent: a stranger who connects and keeps silent does not hold up Shutdown.
+// testSilent: a stranger that connects and stays silent does not delay Shutdown.
 func testSilent(t *testing.T, tr driver.Transport) {
 	networks(t, tr, testSilentTo)
 }
@@ -70,11 +70,11 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 	check.That(t, err == nil, "shutdown with %d silent strangers: got error %v, want none", made, err)
 }
 
-// testStrangers: while a job is in hand, who does not belong to the session is turned away,
-// and hears no secret; whoever has the secret but no lane to take hears the reason (O4, O21).
-// The job goes on, and a lane that strangers have asked for is its worker's still.
+// testStrangers: during a job, peers that do not belong to the session are refused, and no
+// error reveals the secret. A peer with the secret but without a free lane gets the reason
+// (O4, O21). The job continues, and the free lane can still be joined.
 func testStrangers(t *testing.T, tr driver.Transport) {
-	const free = 1 // lane that has no worker yet
+	const free = 1 // lane without a worker
 	l := small(t)
 	s := Listen(t, variant(t, tr), driver.Options{Down: l, Up: l, Lanes: 2})
 	s.Dial(0)
@@ -89,7 +89,7 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 	s.Exchange(free, driver.Job{}).Release()
 }
 
-// strange tries to dial s in all ways in which that must fail.
+// strange tries to join s in all ways that must fail.
 func strange(t *testing.T, s *Session, free int) {
 	other := s.Options
 	other.Down = Layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
@@ -115,7 +115,7 @@ func strange(t *testing.T, s *Session, free int) {
 		w, err := transports.Dial(ctx, s.Variant, c.at, c.lane, c.o)
 		if err == nil { // some transports notice at the first call
 			_, _, err = w.Receive(ctx)
-			_ = w.Close() // it is a stranger's
+			_ = w.Close() // its error does not matter
 		}
 		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), s.Endpoint.Secret()) {
 			t.Errorf("%s: got error %v, want a refusal", c.name, err)
@@ -123,8 +123,8 @@ func strange(t *testing.T, s *Session, free int) {
 	}
 }
 
-// What strangers say: nothing, garbage, the beginnings of our protocols and of
-// others, and hellos that are nearly right.
+// nonsense returns messages of strangers: nothing, garbage, the beginnings of our protocols
+// and of others, and hellos that are nearly right.
 func nonsense(secret string) []string {
 	wrong := strings.Repeat("A", len(secret))
 	return []string{
@@ -136,9 +136,9 @@ func nonsense(secret string) []string {
 	}
 }
 
-// testIntruders: a thousand strangers, of whom a hundred stay in the middle of what
-// they say, and workers for lanes that are taken, do not disturb rounds that go on:
-// every update is proved, and the process does not grow.
+// testIntruders: a thousand strangers, a hundred of which stay connected after an
+// incomplete message, do not disturb running rounds. Neither do workers with the secret for
+// a lane that is taken. Every update is proved, and the process does not grow.
 func testIntruders(t *testing.T, tr driver.Transport) {
 	networks(t, tr, func(t *testing.T, v transports.Variant) {
 		const most = 64 << 20
@@ -155,7 +155,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			round++
 		}
 		for range 20 {
-			rounds() // what a session needs is there
+			rounds() // now the session has all memory that it needs
 		}
 		debug.FreeOSMemory()
 		before, peak := check.Value(proc.Resident(os.Getpid()))(t), 0
@@ -169,10 +169,10 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 				for i := k; i < intruders; i += 4 {
 					c, err := net.DialTimeout(network, where, waiting.Limit)
 					if err != nil {
-						continue // the queue of a Unix socket is full: there are enough
+						continue // the queue of a Unix socket is full, so there are enough strangers
 					}
 					waiting.Conn(t, c)
-					_, _ = c.Write([]byte(said[i%len(said)])) // it may be closed already
+					_, _ = c.Write([]byte(said[i%len(said)])) // the server may have closed it
 					if i%(intruders/staying) == 0 {
 						defer c.Close()
 						continue
@@ -182,14 +182,14 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 				<-over
 			})
 		}
-		group.Go(func() { // who knows the secret
+		group.Go(func() { // a peer with the secret
 			defer close(over)
 			for range 20 {
 				ctx := waiting.Context(t)
 				w, err := transports.Dial(ctx, v, s.At(1), 1, s.Options)
 				if err == nil { // some transports notice at the first call
 					_, _, err = w.Receive(ctx)
-					_ = w.Close() // the lane is another one's
+					_ = w.Close() // another worker has the lane
 				}
 				check.That(t, err != nil && !errors.Is(err, io.EOF),
 					"a worker for a lane that is taken: got error %v, want a refusal", err)
@@ -212,7 +212,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// sockets returns the names in the session's directory, and the server's address.
+// sockets returns the server's address and all paths in the session's directory.
 func sockets(s *Session) []string {
 	_, own, _ := strings.Cut(s.Endpoint.Addr(), ":")
 	addrs := []string{own}
@@ -223,7 +223,7 @@ func sockets(s *Session) []string {
 	return addrs
 }
 
-// turns carries and proves a job over each lane.
+// turns carries out and proves one job on each lane.
 func (s *Session) turns(round int) {
 	s.T.Helper()
 	for lane := range s.Options.Lanes {

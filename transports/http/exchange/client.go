@@ -16,56 +16,56 @@ import (
 	"ipcbench/phase"
 )
 
-// A Client speaks HTTP/1.1 over one connection, one request at a time. It is
-// what is left of net/http's client when there is nothing to pool, redirect or
-// multiplex: no goroutine stands between the caller and the socket, tensors go
-// out in one gathering write with the request's head, and they come in where
-// they belong.
+// A Client makes HTTP/1.1 requests over one connection, one at a time. It replaces
+// net/http's client because it needs no pool, redirects or multiplexing. No goroutine is
+// between the caller and the socket. Head and tensors of a request are sent with one
+// gathering write, and tensors are received into their final memory.
 type Client struct {
 	dial     func(context.Context) (net.Conn, error)
-	auth     string // shown with every request
+	auth     string // value of the header field Authorization
 	fresh    bool   // a new connection for every request
 	patience Patience
 
 	rec    *phase.Recorder
-	parked []lap // of the last request that parked: whose they are is known later
+	parked []lap // spans of the last request that parked; recorded by Claim
 
-	// ID is whose work requests belong to. Whoever makes them may set it.
+	// ID is the job that spans of requests belong to. Users may change it between
+	// requests.
 	ID phase.ID
 
-	// Sender is who the client says it is, in the header field of that name; empty says
-	// nothing.
+	// Sender is the value of the header field Sender. If it is empty, the field is
+	// omitted.
 	Sender string
 
 	conn     net.Conn // nil before the first request, and between requests if fresh
 	closed   bool
 	in       *bufio.Reader
-	headLeft int // bytes that the head of an answer may still have; -1 outside one
+	headLeft int // bytes that the head of an answer may still have; -1 outside a head
 	head     []byte
 	out      net.Buffers
-	all      [][]byte      // out's memory: writing consumes out
-	gather   *bufio.Writer // where out is of no use; nil before
+	all      [][]byte      // memory of out, which is consumed by writing
+	gather   *bufio.Writer // for connections without a gathering write; nil until needed
 }
 
-// A lap is a span of a request.
+// A lap is a span of a request that has no job yet.
 type lap struct {
 	phase      phase.Phase
 	start, end int64
 }
 
-// readBuffer is the size of a client's reader. What is larger goes past it.
+// readBuffer is the size of a client's read buffer. Larger bodies are read directly into
+// their memory.
 const readBuffer = 32 << 10
 
-// NewClient returns a client of the server to which dial connects, with one
-// connection that is kept, or a fresh one for every request. authorization is what it
-// shows with each.
+// NewClient returns a client that connects with dial, once or, if fresh, for every
+// request. authorization is sent with each request.
 func NewClient(dial func(context.Context) (net.Conn, error), authorization string, fresh bool, p Patience, rec *phase.Recorder) *Client {
 	c := &Client{dial: dial, auth: authorization, fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1}}
 	c.in = bufio.NewReaderSize(reader{c}, readBuffer)
 	return c
 }
 
-// A reader reads from a client's connection.
+// A reader reads from a client's connection, and bounds the head of an answer.
 type reader struct{ *Client }
 
 func (c reader) Read(b []byte) (int, error) {
@@ -79,26 +79,27 @@ func (c reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A Request is what a client asks.
+// A Request is an HTTP request.
 type Request struct {
 	Method, Path string
-	Type         string // of the body
+	Type         string // content type of the body
 	Fields       []Field
 	Body         [][]byte
-	Parks        bool           // the answer may take as long as it likes
+	Parks        bool           // the answer may take any time
 	Calls        *phase.Counter // counts the request
 }
 
-// A Field is a header field. Its value is Text, or a number if that is empty.
+// A Field is a header field. Its value is Text or, if Text is empty, the number Value.
 type Field struct {
 	Name  string
 	Value int
 	Text  string
 }
 
-// Do sends q and has take read the body of the answer, all of it; take may be
-// nil if there is none. An answer that is an error is a StatusError. After any
-// other error the client cannot be used any more.
+// Do sends q and calls take, which must read the whole body of the answer. take may be
+// nil if there is no body. If the answer reports an error, Do returns a StatusError.
+// After any other error the client cannot be used again, unless it makes a connection
+// for every request.
 func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) error) (err error) {
 	if c.conn == nil {
 		err = c.connect(ctx)
@@ -106,7 +107,7 @@ func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) er
 	if err == nil {
 		q.Calls.Add(1)
 		conn := c.conn
-		stop := context.AfterFunc(ctx, func() { conn.Close() }) // half a message may be on it
+		stop := context.AfterFunc(ctx, func() { conn.Close() }) // the connection may hold half a message
 		if err = c.exchange(q, take); !stop() && err != nil {
 			err = context.Cause(ctx)
 		}
@@ -115,7 +116,7 @@ func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) er
 		c.Close()
 	}
 	if err != nil {
-		path, _, _ := strings.Cut(q.Path, "?") // the rest is long, and says nothing that err does not
+		path, _, _ := strings.Cut(q.Path, "?") // the query is long and explains nothing
 		return fmt.Errorf("%s %s: %w", q.Method, path, err)
 	}
 	return nil
@@ -130,8 +131,7 @@ func (c *Client) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends the connection. A client that keeps its connection has had its
-// only one.
+// Close closes the connection. A client that keeps its connection cannot be used again.
 func (c *Client) Close() {
 	c.closed = !c.fresh
 	if c.conn != nil {
@@ -143,8 +143,8 @@ func (c *Client) Close() {
 func (c *Client) exchange(q Request, take func(*http.Response) error) error {
 	length, sent := c.send(q)
 	if sent != nil {
-		// A server that refuses a request answers and closes, without reading on.
-		_ = c.conn.SetReadDeadline(time.Now().Add(time.Second)) // if it fails, so does the read
+		// A server that rejects a request answers and closes without reading all of it.
+		_ = c.conn.SetReadDeadline(time.Now().Add(time.Second)) // if this fails, so does the read
 	}
 	answer, err := c.await(q, length, sent == nil)
 	if err != nil {
@@ -163,12 +163,12 @@ func (c *Client) exchange(q Request, take func(*http.Response) error) error {
 		return Broken(err)
 	}
 	if n, err := answer.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
-		return errors.New("the answer goes on after its end")
+		return errors.New("the answer continues after its end")
 	}
 	return nil
 }
 
-// send writes head and body in one go, and returns how long they are.
+// send sends head and body, and returns their length.
 func (c *Client) send(q Request) (length int, err error) {
 	mark, start := c.rec.Mark(phase.Send), phase.Now()
 	defer func() {
@@ -200,12 +200,12 @@ func (c *Client) send(q Request) (length int, err error) {
 	}
 	c.head = put(h, "\r\n")
 	c.all[0] = c.head
-	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if it fails, so does the write
+	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if this fails, so does the write
 	return length + len(c.head), c.write()
 }
 
-// write writes head and body. A socket gathers them in one system call. Elsewhere, as
-// with TLS, what is small goes together.
+// write sends head and body. A socket gathers them in one system call. For other
+// connections, such as TLS, small parts are buffered.
 func (c *Client) write() error {
 	if g, ok := c.conn.(interface {
 		WriteBuffers(*net.Buffers) (int64, error)
@@ -219,18 +219,17 @@ func (c *Client) write() error {
 	}
 	c.gather.Reset(c.conn)
 	for _, b := range c.all {
-		_, _ = c.gather.Write(b) // Flush has the error
+		_, _ = c.gather.Write(b) // Flush returns the error
 	}
 	return c.gather.Flush()
 }
 
-// gatherBuffer is the size of a record of TLS: RFC 8446, section 5.1.
+// gatherBuffer is the largest size of a TLS record: RFC 8446, section 5.1.
 const gatherBuffer = 16 << 10
 
-// FieldSender is the header field with a client's Sender.
+// FieldSender is the header field in which a client names its lane.
 const FieldSender = "Sender"
 
-// put appends texts to b.
 func put(b []byte, texts ...string) []byte {
 	for _, t := range texts {
 		b = append(b, t...)
@@ -246,13 +245,13 @@ func (f Field) append(b []byte) []byte {
 	return put(b, "\r\n")
 }
 
-// await reads the head of the answer, and sets a deadline for the rest of it. A
-// server may need as long to understand the request of that length as to read it.
+// await reads the head of the answer to a request of the given length, and sets the
+// deadline for its body. The server gets as long to process the request as to read it.
 func (c *Client) await(q Request, length int, patient bool) (*http.Response, error) {
 	start := phase.Now()
 	switch {
 	case patient && q.Parks:
-		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
+		_ = c.conn.SetReadDeadline(time.Time{}) // if this fails, so does the read
 	case patient:
 		_ = c.conn.SetReadDeadline(c.patience.until(int64(length)))
 	}
@@ -277,8 +276,8 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	return answer, nil
 }
 
-// record adds a span, which ends now, to the work that requests belong to. That of a
-// request that parks belongs to what answers it: see Claim.
+// record records a span that ends now. Spans of a request that parks are kept until
+// Claim, because their job is not known before the answer.
 func (c *Client) record(q Request, p phase.Phase, start int64) {
 	l := lap{p, start, phase.Now()}
 	switch {
@@ -291,7 +290,8 @@ func (c *Client) record(q Request, p phase.Phase, start int64) {
 	}
 }
 
-// Claim makes the last request that parked, and all that follow, id's work.
+// Claim records the last request that parked as part of the job id, and all later ones,
+// too.
 func (c *Client) Claim(id phase.ID) {
 	c.ID = id
 	for _, l := range c.parked {
@@ -299,13 +299,13 @@ func (c *Client) Claim(id phase.ID) {
 	}
 }
 
-// Begin begins a span of the work that requests belong to.
+// Begin begins a span of the current job.
 func (c *Client) Begin(p phase.Phase) phase.Span { return c.rec.Begin(p, c.ID) }
 
-// Open reports whether the next request may reach the server.
+// Open reports whether the client may still make requests.
 func (c *Client) Open() bool { return c.conn != nil || c.fresh }
 
-// refusal returns the error that an answer is.
+// refusal returns the error that the answer reports.
 func refusal(answer *http.Response) error {
 	e := StatusError{answer.StatusCode, errors.New(answer.Status)}
 	text, err := ReadBody(answer, maxProblem)
@@ -322,13 +322,13 @@ func refusal(answer *http.Response) error {
 	return e
 }
 
-// maxProblem is how long an answer that is an error may be.
+// maxProblem is the largest body of an answer that reports an error, in bytes.
 const maxProblem = 16 << 20
 
-// ReadBody reads the body of an answer, of at most limit bytes.
+// ReadBody reads the body of an answer. It fails if it is longer than limit bytes.
 func ReadBody(answer *http.Response, limit int) ([]byte, error) {
 	if answer.ContentLength > int64(limit) {
-		return nil, fmt.Errorf("answer of %d bytes, want %d at most", answer.ContentLength, limit)
+		return nil, fmt.Errorf("answer has %d bytes, must have at most %d", answer.ContentLength, limit)
 	}
 	b := make([]byte, answer.ContentLength)
 	_, err := io.ReadFull(answer.Body, b)

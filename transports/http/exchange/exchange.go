@@ -17,9 +17,9 @@ import (
 	"ipcbench/phase"
 )
 
-// An Endpoint is one kind of request, with the name that it is counted under.
+// An Endpoint serves one kind of request. Requests are counted under its name.
 type Endpoint struct {
-	Pattern, Name string // of the pattern http.ServeMux says what it means
+	Pattern, Name string // Pattern is a pattern of http.ServeMux
 	Serve         func(*Exchange) error
 }
 
@@ -27,8 +27,8 @@ type Endpoint struct {
 type Options struct {
 	Patience Patience
 	Rec      *phase.Recorder
-	Admits   func(*http.Request) error    // why a request is a stranger's, if it is
-	Whose    func(*http.Request) phase.ID // whose work a request belongs to, as far as it is known
+	Admits   func(*http.Request) error    // returns an error for requests of strangers
+	Whose    func(*http.Request) phase.ID // job that a request belongs to, as far as it is known
 }
 
 // A Handler serves the endpoints of a session.
@@ -36,10 +36,10 @@ type Handler struct {
 	o         Options
 	mux       *http.ServeMux
 	endpoints []Endpoint
-	served    []atomic.Int64 // requests of each, for those who ask: the recorder may be off
+	served    []atomic.Int64 // requests per endpoint, for Served: the recorder may be off
 }
 
-// NewHandler returns a handler of the given endpoints.
+// NewHandler returns a handler that serves the given endpoints.
 func NewHandler(o Options, endpoints []Endpoint) *Handler {
 	h := &Handler{o: o, mux: http.NewServeMux(), endpoints: endpoints, served: make([]atomic.Int64, len(endpoints))}
 	for i, e := range endpoints {
@@ -58,7 +58,7 @@ func NewHandler(o Options, endpoints []Endpoint) *Handler {
 	return h
 }
 
-// Served returns how many requests there were, by the names of the endpoints.
+// Served returns the number of requests by endpoint name.
 func (h *Handler) Served() map[string]int64 {
 	all := map[string]int64{}
 	for i, e := range h.endpoints {
@@ -73,42 +73,42 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		h.exchange(w, q).stranger(err)
 		return
 	}
-	// A peer that sends or reads too slowly is given up. One that waits for a job
-	// has nothing to send.
+	// Close connections of peers that send or read too slowly. A worker that waits for a
+	// job has nothing to send.
 	control := http.NewResponseController(w)
 	if q.ContentLength != 0 {
-		_ = control.SetReadDeadline(h.o.Patience.until(q.ContentLength)) // a closed connection shows in what follows
+		_ = control.SetReadDeadline(h.o.Patience.until(q.ContentLength)) // on a closed connection, the next read fails
 	}
 	_ = control.SetWriteDeadline(h.o.Patience.until(0)) // extended when an answer begins
 	h.mux.ServeHTTP(w, q)
 }
 
-// goodbye bounds how long a stranger may take to read that it is one.
+// goodbye bounds how long a stranger may take to read its answer.
 const goodbye = time.Second
 
-// stranger answers who does not show the secret, or not who it is. That comes before
-// all else: it costs no memory, and teaches nothing. Its connection is closed.
+// stranger answers a request without secret or permitted sender, and closes the
+// connection. It reads nothing into memory and reveals nothing.
 func (x *Exchange) stranger(err error) {
 	x.W.Header().Set("Connection", "close")
 	x.W.Header().Set("WWW-Authenticate", "Bearer")
-	_ = x.Control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
+	_ = x.Control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; if this fails, so does that
 	x.fail(err)
 }
 
-// Goodbye answers somebody who speaks HTTP/1.1 where it is not to be spoken, and says
-// that this is the end of that connection.
+// Goodbye answers a peer that speaks HTTP/1.1 to another protocol's server, with status
+// 400 and reason, and announces the connection's end.
 func Goodbye(c io.ReadWriter, reason string) {
 	body, err := json.Marshal(Problem{Error: reason})
 	if err != nil {
-		panic(err) // a text has no reason to fail
+		panic(err) // strings can always be encoded
 	}
 	fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", TypeJSON, len(body), body)
 }
 
-// unknown says what is wrong with a request that no endpoint is for: its path, or
-// its method alone.
+// unknown returns the error for a request without an endpoint: 405 if only its method is
+// wrong, else 404.
 func (h *Handler) unknown(x *Exchange) error {
-	var others []string // methods
+	var others []string // methods that the path has
 	for _, e := range h.endpoints {
 		q := *x.Request
 		q.Method, _, _ = strings.Cut(e.Pattern, " ")
@@ -120,14 +120,14 @@ func (h *Handler) unknown(x *Exchange) error {
 		return Refuse(http.StatusNotFound, "no endpoint %.100s", x.URL.Path)
 	}
 	x.W.Header().Set("Allow", strings.Join(others, ", "))
-	return Refuse(http.StatusMethodNotAllowed, "method %.20s of %.100s: want %s", x.Method, x.URL.Path, strings.Join(others, " or "))
+	return Refuse(http.StatusMethodNotAllowed, "method %.20s of %.100s: must be %s", x.Method, x.URL.Path, strings.Join(others, " or "))
 }
 
 // An Exchange is one request and its answer.
 type Exchange struct {
 	*http.Request
 	Control *http.ResponseController
-	W       http.ResponseWriter // for the answer's header fields; Reply writes the rest
+	W       http.ResponseWriter // used to set the answer's header fields; Reply writes the rest
 	handler *Handler
 	began   bool // the answer's head was written
 	held    [heldBack]byte
@@ -137,10 +137,10 @@ func (h *Handler) exchange(w http.ResponseWriter, q *http.Request) *Exchange {
 	return &Exchange{Request: q, handler: h, W: w, Control: http.NewResponseController(w)}
 }
 
-// guard serves one request. A panic is an answer like other errors, and not the
-// end of the process.
+// guard serves one request. It turns a panic into an error, which is answered like
+// others.
 func (x *Exchange) guard(e Endpoint) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which somebody may truncate
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which other processes may truncate
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -152,13 +152,13 @@ func (x *Exchange) guard(e Endpoint) (err error) {
 	return e.Serve(x)
 }
 
-// Begin begins a span of whoever's work this is.
+// Begin begins a span of the job that the request belongs to.
 func (x *Exchange) Begin(p phase.Phase) phase.Span {
 	return x.handler.o.Rec.Begin(p, x.handler.o.Whose(x.Request))
 }
 
-// fail answers with err. If half an answer is out, it closes the connection: a
-// body that is shorter than announced cannot be taken for a whole one.
+// fail answers with err. If an answer has begun, it closes the connection instead, so
+// that the body is shorter than announced and cannot be mistaken for a complete one.
 func (x *Exchange) fail(err error) {
 	if err == nil {
 		return
@@ -172,15 +172,15 @@ func (x *Exchange) fail(err error) {
 	}
 	var missing MissingError
 	errors.As(err, &missing)
-	_ = x.ReplyJSON(code, Problem{Error: err.Error(), Missing: missing.IDs}) // nobody else can be told
+	_ = x.ReplyJSON(code, Problem{Error: err.Error(), Missing: missing.IDs}) // there is no one else to report a failure to
 }
 
-// heldBack is how many bytes of an answer's end lie in net/http's buffer until the
-// handler has returned, with all that it records.
+// heldBack is the number of bytes at an answer's end that net/http buffers until the
+// handler returns. So the peer cannot act before the handler has recorded everything.
 const heldBack = 64
 
-// Reply answers with the parts of a body, one after another. The last bytes go when
-// valid, which may be nil, says that those before were good.
+// Reply sends an answer with a body of the given parts. If valid is not nil and returns
+// an error, the last bytes are not sent and Reply returns the error.
 func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {
@@ -190,7 +190,7 @@ func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]b
 		x.W.Header().Set("Content-Type", kind)
 		x.W.Header().Set("Content-Length", strconv.Itoa(n))
 	}
-	_ = x.Control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // a closed connection shows in the write
+	_ = x.Control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // on a closed connection, the next write fails
 	x.W.WriteHeader(code)
 	x.began = true
 	held := x.held[:0]
@@ -212,7 +212,7 @@ func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]b
 	return err
 }
 
-// ReplyJSON answers with v.
+// ReplyJSON answers with v in JSON.
 func (x *Exchange) ReplyJSON(code int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -221,29 +221,31 @@ func (x *Exchange) ReplyJSON(code int, v any) error {
 	return x.Reply(code, TypeJSON, nil, append(body, '\n'))
 }
 
-// ReplyEmpty answers that all is well and there is nothing more to say.
+// ReplyEmpty answers with status 204 and no body.
 func (x *Exchange) ReplyEmpty() error { return x.Reply(http.StatusNoContent, "", nil) }
 
-// Length returns the announced length of the request's body.
+// Length returns the length of the request's body in bytes. It fails if there is no
+// Content-Length, or if it exceeds limit.
 func (x *Exchange) Length(limit int) (int, error) {
 	switch {
 	case x.ContentLength < 0:
 		return 0, Refuse(http.StatusLengthRequired, "body without Content-Length")
 	case x.ContentLength > int64(limit):
-		return 0, Refuse(http.StatusRequestEntityTooLarge, "body of %d bytes, want %d at most", x.ContentLength, limit)
+		return 0, Refuse(http.StatusRequestEntityTooLarge, "body has %d bytes, must have at most %d", x.ContentLength, limit)
 	}
 	return int(x.ContentLength), nil
 }
 
-// ReadFull fills b from the request's body.
+// ReadFull fills b from the request's body, and fails if the body ends before.
 func (x *Exchange) ReadFull(b []byte) error {
 	if _, err := io.ReadFull(x.Body, b); err != nil {
-		return Refuse(http.StatusBadRequest, "body broke off: %w", Broken(err))
+		return Refuse(http.StatusBadRequest, "incomplete body: %w", Broken(err))
 	}
 	return nil
 }
 
-// ReadAll reads a whole body of at most limit bytes.
+// ReadAll reads a whole body of at most limit bytes into the memory of into, which may
+// grow.
 func (x *Exchange) ReadAll(limit int, into []byte) ([]byte, error) {
 	n, err := x.Length(limit)
 	if err != nil {
@@ -252,8 +254,8 @@ func (x *Exchange) ReadAll(limit int, into []byte) ([]byte, error) {
 	return x.Read(n, into)
 }
 
-// Read reads the next n bytes of the body into memory that grows no further than
-// what has arrived: the length is only what a peer says.
+// Read reads the next n bytes of the body into the memory of into, which may grow. It
+// allocates memory as data arrives, because a peer may announce any length.
 func (x *Exchange) Read(n int, into []byte) ([]byte, error) {
 	b := into[:0]
 	for len(b) < n {
@@ -266,8 +268,8 @@ func (x *Exchange) Read(n int, into []byte) ([]byte, error) {
 	return b, nil
 }
 
-// IsJSON reports whether the request's body is said to be JSON.
+// IsJSON reports whether the request's content type is JSON.
 func (x *Exchange) IsJSON() bool {
-	kind, _, _ := strings.Cut(x.Header.Get("Content-Type"), ";") // its parameters say nothing: JSON is UTF-8
+	kind, _, _ := strings.Cut(x.Header.Get("Content-Type"), ";") // parameters do not matter: JSON is UTF-8
 	return kind == TypeJSON
 }

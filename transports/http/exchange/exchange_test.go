@@ -41,7 +41,7 @@ func (p pipes) dial(context.Context) (net.Conn, error) {
 	return client, nil
 }
 
-// serve serves endpoints to anybody, and returns how to connect.
+// serve serves endpoints to any client, and returns a function that connects to them.
 func serve(t *testing.T, patience Patience, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {
 	t.Helper()
 	h := NewHandler(Options{
@@ -58,8 +58,8 @@ func serve(t *testing.T, patience Patience, endpoints ...Endpoint) func(context.
 	return p.dial
 }
 
-// Peers that are slow in the middle of something are given up, at either end. Who waits for
-// what may take as long as it likes is not, nor is a client between two requests.
+// TestPatience: both ends give up a peer that is slow in the middle of a message. They do
+// not give up a request that parks, or a client between two requests.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour := func() { <-waiting.Ending(t, time.Hour).Done() }
@@ -84,7 +84,7 @@ func TestPatience(t *testing.T) {
 		echo, late := Request{Method: "POST", Path: "/v1/echo"}, Request{Method: "GET", Path: "/v1/late"}
 		check.Fails(t, do(dial, late), "timeout")
 		late.Parks = true
-		for _, q := range []Request{echo, late} { // half an answer, and before that nobody who reads
+		for _, q := range []Request{echo, late} { // half an answer, or a server that does not read
 			check.Fails(t, do(func(context.Context) (net.Conn, error) {
 				client, server := net.Pipe()
 				if q.Parks {
@@ -100,7 +100,7 @@ func TestPatience(t *testing.T) {
 		for _, sent := range []string{head + "half", head + strings.Repeat("x", 100_000)} {
 			conn := check.Value(dial(t.Context()))(t)
 			check.Must(t, check.Err(io.WriteString(conn, sent)))
-			hour() // the first one does not write, and the other one does not read
+			hour() // the first sends only half of its body, the second does not read the answer
 			got, _ := io.ReadAll(conn)
 			check.That(t, len(got) < 100_000, "a slow peer was waited for: got %d bytes", len(got))
 			conn.Close()
@@ -108,14 +108,14 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// A body in parts arrives as one, whatever their sizes; one that is found to be bad
-// when all but its end is out ends short, and is not taken for a whole one.
+// TestReply: a body sent in parts arrives as one. If it is found invalid after all but its
+// end was sent, it ends short, and the client returns an error.
 func TestReply(t *testing.T) {
 	type reply struct {
 		valid func() error
 		parts [][]byte
 	}
-	var next atomic.Pointer[reply] // a connection orders nothing between its two ends
+	var next atomic.Pointer[reply] // a connection does not synchronize its ends
 	dial := serve(t, limit, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error {
 		r := next.Load()
 		return x.Reply(http.StatusOK, TypeRaw, r.valid, r.parts...)
@@ -143,8 +143,8 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// A client that keeps its connection makes one, and one that does not, one for each
-// request; refusals come back with their code and do not end it.
+// TestClient: a client that keeps its connection makes one, and a client that does not
+// makes one per request. A refusal returns its status code and does not end the connection.
 func TestClient(t *testing.T) {
 	dial := serve(t, limit,
 		Endpoint{"POST /v1/echo", "echo", func(x *Exchange) error {

@@ -6,37 +6,36 @@ import (
 	"ipcbench/phase"
 )
 
-// A Cache keeps the tensors that a worker fetched. If the same client asks for the
-// same tensor again, it gets it without a request, also after the server has deleted
-// it. The cache is bounded; the oldest tensors go first.
+// A Cache keeps copies of fetched tensors, separately for each client. If the client
+// needs the same tensor again, there is no request, even if the server has deleted it.
+// If the cache is full, the oldest tensors are dropped.
 //
-// Ids are never reused, so nothing in it is ever wrong: it only grows, if nobody
-// drains it, and for models that are new every round it grows for nothing.
+// Ids are never reused, so entries are never stale. With a new model in every round, the
+// cache only fills up and never helps, unless it is drained.
 type Cache struct {
-	limit, bytes int // that the tensors may cost, and do
+	limit, bytes int // largest and current sum of the costs of tensors
 	tensors      map[cacheKey][]byte
-	order        []cacheKey     // of tensors, oldest first
-	hits, size   *phase.Counter // size goes up and down with bytes
+	order        []cacheKey     // keys of tensors, oldest first
+	hits, size   *phase.Counter // size counts bytes up and down
 }
 
-// A cacheKey says whose copy of which tensor it is.
+// A cacheKey names a client's copy of a tensor.
 type cacheKey struct {
 	client int
 	id     string
 }
 
-// entryBytes is what a tensor takes besides its id and data: one without elements
-// is not free.
+// entryBytes is the cost of an entry besides id and data: empty tensors are not free.
 const entryBytes = 256
 
 func (k cacheKey) cost(data []byte) int { return len(data) + len(k.id) + entryBytes }
 
-// NewCache returns a cache of limit bytes.
+// NewCache returns a cache of at most limit bytes. rec counts its hits and its size.
 func NewCache(limit int, rec *phase.Recorder) *Cache {
 	return &Cache{limit: limit, tensors: map[cacheKey][]byte{}, hits: rec.Counter(phase.CacheHits), size: rec.Counter(phase.CacheBytes)}
 }
 
-// get copies a tensor to dst, and reports whether the cache has it.
+// get copies a cached tensor to dst. It returns false if there is none of that size.
 func (c *Cache) get(client int, id []byte, dst []byte) bool {
 	data, ok := c.tensors[cacheKey{client, string(id)}]
 	if !ok || len(data) != len(dst) {
@@ -47,7 +46,7 @@ func (c *Cache) get(client int, id []byte, dst []byte) bool {
 	return true
 }
 
-// put keeps a copy of a tensor that was fetched.
+// put stores a copy of a fetched tensor, unless it is larger than the whole cache.
 func (c *Cache) put(client int, id []byte, data []byte) {
 	k := cacheKey{client, string(id)}
 	if _, ok := c.tensors[k]; ok || k.cost(data) > c.limit {
@@ -68,7 +67,7 @@ func (c *Cache) grow(n int) {
 	c.size.Add(n)
 }
 
-// Drain forgets everything. A nil cache has nothing to forget.
+// Drain empties the cache. It does nothing to a nil cache.
 func (c *Cache) Drain() {
 	if c != nil {
 		clear(c.tensors)
@@ -77,13 +76,13 @@ func (c *Cache) Drain() {
 	}
 }
 
-// CacheStats say what a cache holds.
+// CacheStats holds the number and the bytes of a cache's tensors.
 type CacheStats struct {
 	Tensors int `json:"tensors"`
 	Bytes   int `json:"bytes"`
 }
 
-// Stats returns what the cache holds. A nil cache holds nothing.
+// Stats returns the cache's contents; zero for a nil cache.
 func (c *Cache) Stats() CacheStats {
 	if c == nil {
 		return CacheStats{}

@@ -14,27 +14,27 @@ import (
 	"ipcbench/transports/http/exchange"
 )
 
-// A Fetcher brings tensors of a model from a store to their places.
+// A Fetcher fetches tensors of a model from a store. It is not safe for concurrent use.
 type Fetcher struct {
 	Client   *exchange.Client
-	Manifest Manifest // of the model
-	Batch    int      // tensors a request, 0 is all
+	Manifest Manifest // of models
+	Batch    int      // tensors per request; 0 means all
 	JSON     bool
-	Cache    *Cache // nil if it is off
+	Cache    *Cache // nil without a cache
 
 	Calls, Copied *phase.Counter
 
-	ids, got []byte // scratch: a request's body, and a manifest that came
+	ids, got []byte // scratch: a request's body and a received manifest
 }
 
-// appendID appends the id of tensor i of the model called name.
 func appendID(b []byte, name string, i int) []byte {
 	b = append(b, name...)
 	b = append(b, '.')
 	return strconv.AppendInt(b, int64(i), 10)
 }
 
-// Fetch brings the tensors in which, in their order, to p, and says how they came.
+// Fetch fills the tensors of p with the indexes which, from the cache or from the model
+// with the given name. It returns the amounts that came each way.
 func (f *Fetcher) Fetch(ctx context.Context, name string, which []int, p *tensor.Package) (d driver.Delivered, err error) {
 	if f.Cache != nil {
 		which = f.uncached(name, which, p, &d.Cached)
@@ -62,7 +62,8 @@ func (f *Fetcher) Fetch(ctx context.Context, name string, which []int, p *tensor
 	return d, err
 }
 
-// uncached takes what the cache has from there, and returns the rest.
+// uncached copies the tensors that are in the cache to p, adds them to hit, and returns
+// the indexes of the others.
 func (f *Fetcher) uncached(name string, which []int, p *tensor.Package, hit *driver.Amount) (rest []int) {
 	for _, i := range which {
 		f.ids = appendID(f.ids[:0], name, i)
@@ -76,7 +77,6 @@ func (f *Fetcher) uncached(name string, which []int, p *tensor.Package, hit *dri
 	return rest
 }
 
-// ask asks for tensors.
 func (f *Fetcher) ask(ctx context.Context, kind string, ids []byte, take func(*http.Response) error) error {
 	return f.Client.Do(ctx, exchange.Request{Method: http.MethodPost, Path: "/v1/batch", Type: kind, Body: [][]byte{ids}, Calls: f.Calls}, take)
 }
@@ -89,7 +89,7 @@ func (f *Fetcher) raw(ctx context.Context, name string, which []int, p *tensor.P
 	return f.ask(ctx, exchange.TypeText, f.ids, func(r *http.Response) error {
 		defer f.Client.Begin(phase.Read).End()
 		if got := r.Header.Get(FieldCount); got != strconv.Itoa(len(which)) {
-			return fmt.Errorf("%w: %.20q, want %d", errCount, got, len(which))
+			return fmt.Errorf("%w: %.20q, must be %d", errCount, got, len(which))
 		}
 		table, err := exchange.ParseCount(r.Header.Get(FieldTable), uint64(r.ContentLength))
 		if err != nil {
@@ -102,7 +102,7 @@ func (f *Fetcher) raw(ctx context.Context, name string, which []int, p *tensor.P
 	})
 }
 
-var errCount = errors.New("the answer has another number of tensors than the request")
+var errCount = errors.New("wrong number of tensors")
 
 func (f *Fetcher) json(ctx context.Context, name string, which []int, p *tensor.Package) error {
 	size := 0

@@ -10,8 +10,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// Whatever stands in a manifest, what is accepted says of every tensor what it may
-// be, and leaves the rest of it as long as that says.
+// FuzzManifest: whatever a manifest contains, if it is accepted, each tensor has a possible
+// shape, and the package has the size that the manifest implies.
 func FuzzManifest(f *testing.F) {
 	specs := []tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{10}}, {Name: "b", DType: tensor.F32, Shape: []int{3, 2}, Var: true}, {Name: "c", DType: tensor.F64}}
 	l := check.Value(tensor.NewLayout(specs))(f)

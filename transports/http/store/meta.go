@@ -15,46 +15,46 @@ import (
 
 const maxDims = 32
 
-// A Meta is what a tensor is: its element type by name, its shape and its size. The
-// store takes element types that it does not know, as bytes.
+// A Meta describes a tensor. The store also accepts element types that package tensor
+// does not have, and handles such tensors as bytes.
 type Meta struct {
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
 	Size  int    `json:"bytes"`
-	line  []byte // in a manifest; only of what seal returned
+	line  []byte // JSON line in a manifest; set by seal
 }
 
-// metaOf returns what a tensor of n bytes is.
+// metaOf describes a tensor with spec s and n bytes.
 func metaOf(s tensor.Spec, n int) Meta {
 	return Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: n}
 }
 
-// known returns the element type, if it is one of ours.
 func (m Meta) known() (tensor.DType, bool) {
 	d, err := tensor.ParseDType(m.DType)
 	return d, err == nil
 }
 
-// check compares the size with what shape and element type demand.
+// check returns an error if m is malformed, or if its size does not match shape and
+// element type.
 func (m Meta) check() error {
 	if m.DType == "" || len(m.DType) > maxID || strings.ContainsFunc(m.DType, func(r rune) bool { return !isIDRune(r) }) {
-		return fmt.Errorf("dtype %q: want a name", m.DType)
+		return fmt.Errorf("dtype %q: must be a name", m.DType)
 	}
 	if len(m.Shape) > maxDims {
-		return fmt.Errorf("%d dimensions, want %d at most", len(m.Shape), maxDims)
+		return fmt.Errorf("shape has %d dimensions, must have at most %d", len(m.Shape), maxDims)
 	}
 	d, ok := m.known()
 	if !ok {
-		d = tensor.U8 // whatever its element's size, there is no negative or overflowing shape
+		d = tensor.U8 // any known type serves to reject negative and overflowing shapes
 	}
 	want, err := tensor.Spec{Name: "shape", DType: d, Shape: m.Shape}.Bytes()
 	if err == nil && ok && want != m.Size {
-		err = fmt.Errorf("%d bytes of %s %v, want %d", m.Size, m.DType, m.Shape, want)
+		err = fmt.Errorf("%d bytes for %s %v, must be %d", m.Size, m.DType, m.Shape, want)
 	}
 	return err
 }
 
-// seal checks m, and makes its line.
+// seal checks m, and returns it with its line set.
 func (m Meta) seal() (Meta, error) {
 	err := m.check()
 	if err == nil {
@@ -64,16 +64,17 @@ func (m Meta) seal() (Meta, error) {
 	return m, err
 }
 
-// A Manifest says what tensors a body has: a line of JSON each, in the order of a
-// layout. That of some of them is made of their lines.
+// A Manifest describes the tensors of a body. Its encoding has one line of JSON per
+// tensor, in the order of the layout. The manifest of a selection consists of the
+// selected lines.
 type Manifest struct {
 	Bytes  []byte
-	All    []int // the tensors: 0, 1, …
+	All    []int // indexes of all tensors: 0, 1, …
 	layout *tensor.Layout
 	metas  []Meta
 }
 
-// ManifestOf returns the manifest of l, with all rows of every tensor in use.
+// ManifestOf returns the manifest of packages of layout l with all rows in use.
 func ManifestOf(l *tensor.Layout) (m Manifest, err error) {
 	m.layout = l
 	for i := range l.Len() {
@@ -91,19 +92,19 @@ func (m *Manifest) add(t Meta) (err error) {
 	return err
 }
 
-// Of returns the manifest of p, with the rows in use.
+// Of returns the manifest of p, with only the rows in use.
 func (m Manifest) Of(p *tensor.Package) Manifest {
 	if !m.layout.Var() {
 		return m
 	}
 	of := Manifest{layout: m.layout}
 	for i := range m.metas {
-		_ = of.add(m.inUse(i, p)) // fewer rows than there may be are no error
+		_ = of.add(m.inUse(i, p)) // cannot fail: fewer rows are always valid
 	}
 	return of
 }
 
-// inUse returns what tensor i of p is.
+// inUse describes tensor i of p, with only the rows in use.
 func (m Manifest) inUse(i int, p *tensor.Package) Meta {
 	t := m.metas[i]
 	if m.layout.Spec(i).Var {
@@ -113,7 +114,8 @@ func (m Manifest) inUse(i int, p *tensor.Package) Meta {
 	return t
 }
 
-// admit checks that tensor i may be what a peer says, and sets its rows in p.
+// admit returns an error if got, sent by a peer, is not valid for tensor i. It sets the
+// tensor's rows in p.
 func (m Manifest) admit(i int, got Meta, p *tensor.Package) error {
 	if m.layout.Spec(i).Var && len(got.Shape) > 0 {
 		if err := p.SetRows(i, got.Shape[0]); err != nil {
@@ -121,17 +123,18 @@ func (m Manifest) admit(i int, got Meta, p *tensor.Package) error {
 		}
 	}
 	if want := m.inUse(i, p); got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Size != want.Size {
-		return fmt.Errorf("tensor %d is %.50s %.200v with %d bytes, want %s %v with %d",
+		return fmt.Errorf("tensor %d is %.50s %.200v with %d bytes, must be %s %v with %d",
 			i, got.DType, fmt.Sprint(got.Shape), got.Size, want.DType, want.Shape, want.Size)
 	}
 	return nil
 }
 
-// Read reads the n bytes of a manifest, which must be that of the tensors in which,
-// and sets their rows in p. got is memory for it.
+// Read reads a manifest of n bytes from body, and sets the rows of tensors in p. It
+// fails unless the manifest is valid for the tensors with the indexes which. got is
+// scratch memory.
 func (m Manifest) Read(body io.Reader, n int, which []int, p *tensor.Package, got *[]byte) error {
 	if n > 2*len(m.Bytes) {
-		return fmt.Errorf("table of %d bytes, want %d at most", n, 2*len(m.Bytes))
+		return fmt.Errorf("table has %d bytes, must have at most %d", n, 2*len(m.Bytes))
 	}
 	*got = slices.Grow((*got)[:0], n)[:n]
 	if _, err := io.ReadFull(body, *got); err != nil {
@@ -153,12 +156,11 @@ func (m Manifest) Read(body io.Reader, n int, which []int, p *tensor.Package, go
 		}
 	}
 	if len(rest) > 0 {
-		return errors.New("table goes on after the last tensor")
+		return errors.New("table continues after the last tensor")
 	}
 	return nil
 }
 
-// parseShape reads a shape from a header field.
 func parseShape(s string) ([]int, error) {
 	shape := []int{}
 	if s == "" {
@@ -167,7 +169,7 @@ func parseShape(s string) ([]int, error) {
 	for p := range strings.SplitSeq(s, ",") {
 		n, err := exchange.ParseCount(p, 1<<62)
 		if err != nil || len(shape) == maxDims {
-			return nil, fmt.Errorf("shape %.200q: want %d numbers at most, with commas between them", s, maxDims)
+			return nil, fmt.Errorf("shape %.200q: must be at most %d numbers, separated by commas", s, maxDims)
 		}
 		shape = append(shape, int(n))
 	}

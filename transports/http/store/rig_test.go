@@ -19,7 +19,7 @@ import (
 	"ipcbench/transports/http/exchange"
 )
 
-// A rig is a store that is served.
+// A rig is a store with an HTTP server.
 type rig struct {
 	t     testing.TB
 	s     *Store
@@ -34,8 +34,8 @@ const prefix = "model-0123456789abcdef-"
 // kinds are the stores that tests run with: on the heap, or with a slab.
 var kinds = []string{"heap", "slab"}
 
-// start serves a store whose model has these tensors, or one of 10 bytes. It ends with
-// the test.
+// start serves a store whose model has the given tensors, or by default one of 10 bytes. It
+// ends with the test.
 func start(t testing.TB, kind string, specs ...tensor.Spec) *rig {
 	t.Helper()
 	if len(specs) == 0 {
@@ -54,12 +54,12 @@ func start(t testing.TB, kind string, specs ...tensor.Spec) *rig {
 	}, s.Endpoints()))
 	t.Cleanup(func() {
 		at.Close()
-		_ = s.Close() // some tests have closed its slab
+		_ = s.Close()
 	})
 	return &rig{t, s, o, at, l, 0}
 }
 
-// publish makes a model with the given seed current.
+// publish publishes a model filled from the given seed.
 func (r *rig) publish(seed uint64) *tensor.Package {
 	p := tensor.Alloc(r.model)
 	tensor.Fill(p, seed)
@@ -86,20 +86,20 @@ type reply struct {
 	text string
 }
 
-// want checks the code and a part of the body.
+// want checks the status code and a part of the body.
 func (a reply) want(code int, text string, context ...any) reply {
 	a.t.Helper()
 	check.That(a.t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %.300q", context, a.StatusCode, a.text, code, text)
 	return a
 }
 
-// is checks what a tensor is said to be: its data type and shape.
+// is checks the data type and shape in the header of an answer.
 func (a reply) is(spec string, context ...any) {
 	a.t.Helper()
 	check.Equal(a.t, a.Header.Get(FieldDType)+" "+a.Header.Get(FieldShape), spec, context...)
 }
 
-// ask makes one request. head is name, value, name, value, ….
+// ask makes one request. head lists the names and values of header fields in turn.
 func (r *rig) ask(method, path, body string, head ...string) reply {
 	r.t.Helper()
 	q := check.Value(http.NewRequestWithContext(r.t.Context(), method, r.at.URL+"/v1/"+path, strings.NewReader(body)))(r.t)
@@ -120,14 +120,14 @@ func (r *rig) store(id, dtype, shape, data string) reply {
 	return r.ask("PUT", "tensors/"+id, data, FieldDType, dtype, FieldShape, shape)
 }
 
-// put stores a tensor of bytes and returns where it lies.
+// put stores a tensor of bytes and returns its location.
 func (r *rig) put(id, data string) (a putAnswer) {
 	r.t.Helper()
 	check.Must(r.t, json.Unmarshal([]byte(r.store(id, "u8", fmt.Sprint(len(data)), data).want(201, "").text), &a))
 	return a
 }
 
-// holds checks how much was put into the store.
+// holds checks the totals of stored tensors.
 func (r *rig) holds(tensors, bytes int) {
 	r.t.Helper()
 	got := r.s.Stats()

@@ -14,13 +14,13 @@ import (
 	"ipcbench/transports/http/exchange"
 )
 
-// Header fields of a single tensor.
+// Header fields that describe a single tensor.
 const (
 	FieldDType = "Tensor-Dtype"
-	FieldShape = "Tensor-Shape" // 64,3,7,7; empty for a scalar
+	FieldShape = "Tensor-Shape" // such as 64,3,7,7; empty for a scalar
 )
 
-// Endpoints returns what the store serves.
+// Endpoints returns the endpoints of the store.
 func (s *Store) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		{Pattern: "PUT /v1/tensors/{id}", Name: "put", Serve: s.serveTensor(s.servePut)},
@@ -31,7 +31,7 @@ func (s *Store) Endpoints() []exchange.Endpoint {
 	}
 }
 
-// A scratchpad is the memory of one request for tensors, reused.
+// A scratchpad is the reusable memory of one request.
 type scratchpad struct {
 	body, manifest []byte
 	ids            [][]byte
@@ -39,7 +39,6 @@ type scratchpad struct {
 	parts          [][]byte
 }
 
-// done ends the use of all tensors.
 func (m *scratchpad) done() {
 	for _, l := range m.leases {
 		l.done()
@@ -50,7 +49,8 @@ func (m *scratchpad) done() {
 
 func (s *Store) pad() *scratchpad { return s.scratch.Get().(*scratchpad) }
 
-// serveTensor serves a request that names a tensor in its path.
+// serveTensor returns a handler that calls serve with the id in the request's path, and
+// gives its errors a status code.
 func (s *Store) serveTensor(serve func(x *exchange.Exchange, id []byte) error) func(*exchange.Exchange) error {
 	return func(x *exchange.Exchange) error {
 		id := []byte(x.PathValue("id"))
@@ -70,9 +70,9 @@ func (s *Store) serveTensor(serve func(x *exchange.Exchange, id []byte) error) f
 	}
 }
 
-// A putAnswer describes a tensor, and where it lies for those who share memory
-// with the server: that is complete or absent, never half. The caller can pass the
-// place on together with the id.
+// A putAnswer describes a stored tensor and, for peers that share memory with the
+// server, its location, which the client can pass on with the id. The tensor there is
+// complete, or the handle is stale.
 type putAnswer struct {
 	ID string `json:"id"`
 	Meta
@@ -81,7 +81,7 @@ type putAnswer struct {
 	Reason string   `json:"fallback,omitempty"` // why there is no pool
 }
 
-// servePut stores one tensor. Nobody sees it before all its bytes are there.
+// servePut stores one tensor. It becomes visible only when all its bytes have arrived.
 func (s *Store) servePut(x *exchange.Exchange, id []byte) error {
 	if s.owns(string(id)) {
 		return errSession
@@ -113,14 +113,14 @@ func (s *Store) servePut(x *exchange.Exchange, id []byte) error {
 	return x.ReplyJSON(code, a)
 }
 
-// metaFrom returns what header fields say of a tensor of n bytes.
+// metaFrom parses the header fields that describe a tensor of n bytes.
 func metaFrom(h http.Header, n int) (m Meta, err error) {
 	m = Meta{DType: h.Get(FieldDType), Size: n}
 	if m.Shape, err = parseShape(h.Get(FieldShape)); err != nil {
 		return m, fmt.Errorf("%s: %w", FieldShape, err)
 	}
 	if d, err := tensor.ParseDType(strings.ToLower(m.DType)); err == nil {
-		m.DType = d.String() // also spelt F32, as safetensors does
+		m.DType = d.String() // accepts safetensors' spelling, such as F32
 	}
 	if m, err = m.seal(); err != nil {
 		err = fmt.Errorf("%s, %s: %w", FieldDType, FieldShape, err)
@@ -128,7 +128,7 @@ func metaFrom(h http.Header, n int) (m Meta, err error) {
 	return m, err
 }
 
-// receive reads a tensor into the slab, or onto the heap if it cannot lie there.
+// receive reads a tensor into the slab, or onto the heap if the slab cannot hold it.
 func (s *Store) receive(x *exchange.Exchange, m Meta) (*stored, error) {
 	t, err := s.memory(m)
 	if err != nil {
@@ -142,13 +142,13 @@ func (s *Store) receive(x *exchange.Exchange, m Meta) (*stored, error) {
 		err = t.pool.Publish(t.handle)
 	}
 	if err != nil {
-		t.drop() // was never visible
+		t.drop() // no reader has seen it
 		return nil, err
 	}
 	return t, nil
 }
 
-// serveGet answers with one tensor, decoded.
+// serveGet answers with one tensor. If it is encoded, it is decoded first.
 func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
 	l, err := s.decoded(id)
 	if err != nil {
@@ -174,7 +174,6 @@ func (s *Store) serveDelete(x *exchange.Exchange, id []byte) error {
 	return x.ReplyEmpty()
 }
 
-// ids reads a body of ids.
 func (m *scratchpad) readIDs(x *exchange.Exchange) (err error) {
 	if m.body, err = x.ReadAll(maxBody, m.body); err != nil {
 		return err
@@ -185,8 +184,8 @@ func (m *scratchpad) readIDs(x *exchange.Exchange) (err error) {
 	return nil
 }
 
-// serveClear deletes the tensors of all ids that the store knows, and says how
-// many those were.
+// serveClear deletes the tensors with the given ids, and answers with the number that
+// existed.
 func (s *Store) serveClear(x *exchange.Exchange) error {
 	pad := s.pad()
 	defer s.scratch.Put(pad)
@@ -202,15 +201,15 @@ func (s *Store) serveClear(x *exchange.Exchange) error {
 	}{n})
 }
 
-// serveBatch answers with the tensors of all ids, in their order, or with the ids
-// that it does not know. A request in JSON gets its answer in JSON.
+// serveBatch answers with the tensors of all ids, in that order, or with an error that
+// lists the unknown ids. A request in JSON is answered in JSON.
 func (s *Store) serveBatch(x *exchange.Exchange) error {
 	pad := s.pad()
 	defer s.scratch.Put(pad)
 	if err := pad.readIDs(x); err != nil {
 		return err
 	}
-	_ = x.Control.SetReadDeadline(time.Time{}) // an answer may take longer than its request
+	_ = x.Control.SetReadDeadline(time.Time{}) // sending the answer may take longer than the request's deadline
 	defer pad.done()
 	if err := s.lease(pad); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (s *Store) serveBatch(x *exchange.Exchange) error {
 	return pad.send(x)
 }
 
-// lease finds the tensors of all ids.
+// lease leases the tensors of all ids in pad, and collects their manifest.
 func (s *Store) lease(pad *scratchpad) error {
 	total := 0
 	pad.manifest = pad.manifest[:0]
@@ -239,9 +238,9 @@ func (s *Store) lease(pad *scratchpad) error {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 		pad.leases, pad.manifest = append(pad.leases, l), append(pad.manifest, l.meta.line...)
-		if total += len(l.data); total > s.o.Answer { // ids may be repeated, but not without end
+		if total += len(l.data); total > s.o.Answer { // because ids may be repeated
 			return exchange.Refuse(http.StatusRequestEntityTooLarge,
-				"batch of %d ids: an answer has %d bytes at most, as many as there can be in the store", len(pad.ids), s.o.Answer)
+				"batch of %d ids: an answer must have at most %d bytes, as many as the store can hold", len(pad.ids), s.o.Answer)
 		}
 	}
 	if len(missing.IDs) > 0 {
@@ -250,9 +249,9 @@ func (s *Store) lease(pad *scratchpad) error {
 	return nil
 }
 
-// send answers with the manifest and the tensors, from where they lie. Should the
-// memory of one be reused meanwhile, which happens only to those who read a model
-// that is not theirs, the body ends short.
+// send answers with the manifest and the tensors, without copying them. If a model is
+// replaced meanwhile, the body ends short; only clients without a job of that model can
+// see this.
 func (m *scratchpad) send(x *exchange.Exchange) error {
 	m.parts = append(m.parts[:0], m.manifest)
 	for _, l := range m.leases {
@@ -262,7 +261,7 @@ func (m *scratchpad) send(x *exchange.Exchange) error {
 	return x.Reply(http.StatusOK, exchange.TypeRaw, m.live, m.parts...)
 }
 
-// live checks that the bytes which were read of all tensors are theirs.
+// live returns an error if the memory of a tensor was reused before it was read.
 func (m *scratchpad) live() error {
 	for _, l := range m.leases {
 		if !l.live() {
@@ -272,7 +271,6 @@ func (m *scratchpad) live() error {
 	return nil
 }
 
-// sendJSON answers with the tensors in JSON.
 func (m *scratchpad) sendJSON(x *exchange.Exchange) error {
 	tensors := make([]JSON, len(m.leases))
 	for i, l := range m.leases {

@@ -1,17 +1,17 @@
-// Package store keeps tensors by id and serves them over HTTP: those that were
-// put one by one, and a model that its owner publishes, whose tensors are named
-// after it: model-7.0, model-7.1, ….
+// Package store stores tensors by id on a server, and serves them over HTTP. Clients put
+// single tensors. The server publishes models, whose tensors have ids such as model-7.0
+// and model-7.1.
 //
-// [Store] is the server's end, [Fetcher] the other one. Between them go ids and,
-// in return, a manifest and the tensors' bytes, from where they lie and into
-// their places; or, for those who ask in JSON, base64 in JSON.
+// [Store] is the server's end, and [Fetcher] is the client's. The fetcher sends ids. The
+// answer is a manifest and the tensors' bytes, sent from and received into their final
+// memory; or base64 in JSON, if the request was in JSON.
 //
-// A tensor that is put lies in a slab of shared memory, if the store has one, and
-// the answer says where: whoever shares memory with the server can read it there.
-// What the slab cannot hold lies on the heap.
+// If the store has a slab of shared memory, a tensor that is put is stored there. The
+// answer gives its location, so that processes that share memory with the server can
+// read it. Tensors that the slab cannot hold are on the heap.
 //
-// What the store hands out is never written to while it is live, and a reader
-// that outlives it notices: see lease.live.
+// A tensor's memory is not written to while the tensor can be found. A reader that is
+// still reading when a model is replaced notices it: see lease.live.
 package store
 
 import (
@@ -29,53 +29,53 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// Options of a store.
+// Options of a store. Answer, Model and Prefix are required.
 type Options struct {
-	Room   int      // bytes that tensors which are put may take
-	Answer int      // bytes that one answer may have at most
-	Model  Manifest // of every model that is published
-	Prefix string   // of the ids of all models, past and future: nobody can put such an id
+	Room   int      // most bytes of all tensors that are put
+	Answer int      // most bytes of tensors in one answer
+	Model  Manifest // of all published models
+	Prefix string   // of the ids of all models, past and future; clients cannot put such ids
 
-	Slab     string // the path of the slab, which is made when the first tensor is put; empty for none
+	Slab     string // path of the slab, created with the first tensor that is put; empty for none
 	SlabSize int
-	Reason   string // why there is no slab, if somebody expects one
+	Reason   string // reported as fallback of tensors that are put, if Slab is empty
 }
 
-// A Store holds tensors by id.
+// A Store holds tensors by id. Its methods may be called concurrently.
 type Store struct {
 	o       Options
-	scratch sync.Pool // of *scratchpad
+	scratch sync.Pool // *scratchpad
 
 	mu     sync.RWMutex
-	put    map[string]*stored // guarded by mu
-	count  int                // guarded by mu: tensors that were put, and those being received
-	bytes  int                // guarded by mu: of the same
-	models []*published       // guarded by mu: the last one is the newest
+	put    map[string]*stored // guarded by mu: by id
+	count  int                // guarded by mu: number of tensors that were put or are being received
+	bytes  int                // guarded by mu: bytes of the same tensors
+	models []*published       // guarded by mu: the newest is last
 
-	making sync.Mutex // held while the slab is made: a request for another tensor does not wait for it
+	making sync.Mutex // held while the slab is created; separate, so that other requests need not wait
 	pool   *slab.Pool // guarded by making; nil until it is made
-	ref    *SlabRef   // of pool, and set with it
+	ref    *SlabRef   // reference to pool, set with it
 }
 
-// A stored tensor was put.
+// A stored is a tensor that was put.
 type stored struct {
 	meta   Meta
 	data   []byte
 	pool   *slab.Pool  // nil if data is on the heap
-	handle slab.Handle // in pool
-	reason string      // why data is on the heap although somebody expects it in a slab
+	handle slab.Handle // location in pool
+	reason string      // why data is on the heap and not in a slab; may be empty
 }
 
-// drop gives the memory up: at once, or when the last reader is done.
+// drop gives up the tensor's memory, now or when its last reader is done.
 func (t *stored) drop() {
 	if t.pool != nil {
 		if err := t.pool.Release(t.handle); err != nil {
-			panic(err) // nobody else releases it
+			panic(err) // released only once, here
 		}
 	}
 }
 
-// A published model retires before its memory is written to again.
+// A published is a model. It is retired before its memory is overwritten.
 type published struct {
 	name     string
 	p        *tensor.Package
@@ -83,35 +83,35 @@ type published struct {
 	retired  atomic.Bool
 }
 
-// A lease is a tensor as a reader gets it. The reader ends with done.
+// A lease is a reader's access to a tensor. The reader must call done.
 type lease struct {
-	stored            // pinned in its pool, if it lies in one
-	model  *published // the model that it is a part of; nil if a client put it
+	stored            // pinned in its pool, if it is in one
+	model  *published // model that it belongs to; nil if it was put
 }
 
-// live reports whether the bytes that were read so far are the tensor's: its
-// memory was not reused in the meantime.
+// live reports whether the bytes read so far are the tensor's: its memory has not been
+// reused.
 func (l lease) live() bool { return l.model == nil || !l.model.retired.Load() }
 
 func (l lease) done() {
 	if l.pool != nil {
-		_ = l.pool.Unpin(l.handle) // what can go wrong is the unmapping of memory
+		_ = l.pool.Unpin(l.handle) // only unmapping can fail
 	}
 }
 
-// New returns an empty store.
+// New returns an empty store. It must be closed.
 func New(o Options) *Store {
 	return &Store{o: o, put: map[string]*stored{}, scratch: sync.Pool{New: func() any { return &scratchpad{} }}}
 }
 
-// Errors of the store that have a status code of their own.
+// Errors with a status code of their own.
 var (
 	errUnknown = errors.New("no such tensor")
 	errNoRoom  = errors.New("the store is full")
 	errSession = errors.New("the tensors of models belong to the session")
 )
 
-// find returns the tensor called id. The error is errUnknown if there is none.
+// find leases the tensor with the given id. The error is errUnknown if there is none.
 func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -130,8 +130,8 @@ func (s *Store) find(id []byte) (lease, error) {
 	return l, err
 }
 
-// decoded returns the tensor called id as it is for who cannot decode: of a model that
-// is encoded, what that decodes to.
+// decoded leases the tensor with the given id in a form that needs no codec: a tensor of
+// an encoded model is decoded.
 func (s *Store) decoded(id []byte) (lease, error) {
 	l, err := s.find(id)
 	if err != nil || l.model == nil || l.model.p.Plain == nil {
@@ -146,8 +146,8 @@ func (s *Store) decoded(id []byte) (lease, error) {
 	return l, nil
 }
 
-// inModel returns which tensor of which published model id names, if it does. s.mu is
-// held.
+// inModel returns the published model of id, and the tensor's index, or nil. s.mu must
+// be held.
 func (s *Store) inModel(id []byte) (*published, int) {
 	for _, m := range s.models {
 		if i, ok := m.tensor(id); ok {
@@ -157,7 +157,7 @@ func (s *Store) inModel(id []byte) (*published, int) {
 	return nil, 0
 }
 
-// tensor returns which tensor of m id names.
+// tensor returns the index of the tensor that id names, and false if it is not in m.
 func (m *published) tensor(id []byte) (i int, ok bool) {
 	digits, ok := bytes.CutPrefix(id, []byte(m.name))
 	if !ok || len(digits) < 2 || len(digits) > 10 || digits[0] != '.' || digits[1] == '0' && len(digits) > 2 {
@@ -172,13 +172,13 @@ func (m *published) tensor(id []byte) (i int, ok bool) {
 	return i, i < m.p.Len()
 }
 
-// reserve takes room for a tensor of n bytes, under an id that does not belong to
-// a model. It is given back with unreserve, unless the tensor is added.
+// reserve reserves room for n bytes. The caller must call unreserve, unless it adds the
+// tensor.
 func (s *Store) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > s.o.Room-s.bytes || s.count == MaxIDs {
-		return fmt.Errorf("%w: it holds %d tensors and %d bytes, the limits are %d and %d; %d bytes more were asked for",
+		return fmt.Errorf("%w: it holds %d tensors and %d bytes, its limits are %d and %d, and %d more bytes were requested",
 			errNoRoom, s.count, s.bytes, MaxIDs, s.o.Room, n)
 	}
 	s.count++
@@ -186,7 +186,6 @@ func (s *Store) reserve(n int) error {
 	return nil
 }
 
-// unreserve gives back what a tensor of n bytes takes.
 func (s *Store) unreserve(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +193,8 @@ func (s *Store) unreserve(n int) {
 	s.bytes -= n
 }
 
-// memory returns n bytes for a tensor: in the slab, or on the heap with the
-// reason. What is on the heap has no data yet.
+// memory allocates a tensor in the slab. If the slab cannot hold it, t.reason tells why,
+// and t.data is nil.
 func (s *Store) memory(m Meta) (t *stored, err error) {
 	t = &stored{meta: m}
 	if s.o.Slab == "" {
@@ -218,7 +217,7 @@ func (s *Store) memory(m Meta) (t *stored, err error) {
 	return t, err
 }
 
-// slab returns the pool, which it makes first if need be.
+// slab returns the pool, which it creates the first time.
 func (s *Store) slab() (*slab.Pool, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -232,8 +231,8 @@ func (s *Store) slab() (*slab.Pool, error) {
 	return s.pool, nil
 }
 
-// add makes a tensor visible whose room was reserved and whose bytes are all
-// there. It reports whether the id is new.
+// add makes a tensor visible, whose room is reserved and whose bytes are complete. It
+// reports whether the id is new.
 func (s *Store) add(id string, t *stored) (created bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +241,7 @@ func (s *Store) add(id string, t *stored) (created bool) {
 	return created
 }
 
-// delete forgets a tensor that was put, and reports whether there is one. s.mu is
+// delete removes a tensor that was put, and reports whether there was one. s.mu must be
 // held.
 func (s *Store) delete(id string) bool {
 	t, ok := s.put[id]
@@ -255,8 +254,8 @@ func (s *Store) delete(id string) bool {
 	return ok
 }
 
-// remove deletes tensors that were put, and returns how many of the ids there
-// were. If one of them belongs to the model nothing is deleted.
+// remove deletes tensors that were put, and returns how many existed. If an id belongs
+// to a model, it fails and deletes nothing.
 func (s *Store) remove(ids ...[]byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,18 +272,19 @@ func (s *Store) remove(ids ...[]byte) (n int, err error) {
 	return n, nil
 }
 
-// owns reports whether id belongs to a model, a past or a future one.
+// owns reports whether id is reserved for tensors of models, past or future.
 func (s *Store) owns(id string) bool { return strings.HasPrefix(id, s.o.Prefix) }
 
-// Publish makes p a model of the store.
+// Publish serves p under ids that begin with name, until [Store.Retire]. The caller must
+// not write to p meanwhile.
 func (s *Store) Publish(name string, p *tensor.Package) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models = append(s.models, &published{name: name, p: p, manifest: s.o.Model.Of(p)})
 }
 
-// Retire makes the model p unknown, if it was published: its memory may be written to
-// again.
+// Retire stops serving the model p, if it is published. The caller may then overwrite
+// its memory, although readers may still read it: they notice.
 func (s *Store) Retire(p *tensor.Package) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (s *Store) Retire(p *tensor.Package) {
 	})
 }
 
-// Close forgets everything. No request is being served any more.
+// Close removes all tensors and the slab. No request may be in progress.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,16 +312,16 @@ func (s *Store) Close() error {
 	return s.pool.Close()
 }
 
-// Stats say what a store holds.
+// Stats are the contents of a store.
 type Stats struct {
-	Tensors  int    `json:"tensors"` // that were put
-	Bytes    int    `json:"bytes"`   // of these
+	Tensors  int    `json:"tensors"` // tensors that were put
+	Bytes    int    `json:"bytes"`   // bytes of those that were put
 	Capacity int    `json:"capacity"`
-	Model    string `json:"model,omitempty"` // the newest: the ids of its tensors are this, a dot, and 0, 1, …
+	Model    string `json:"model,omitempty"` // newest model; ids of its tensors are MODEL.0, MODEL.1, …
 	Count    int    `json:"model_tensors"`
 }
 
-// Stats returns what the store holds.
+// Stats returns the store's contents.
 func (s *Store) Stats() Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

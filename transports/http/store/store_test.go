@@ -19,8 +19,8 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A1: put, get, batch, delete and clear, with their status codes, exact counts
-// and causes, on both transports.
+// TestStore: A1: put, get, batch, delete and clear return the right status codes, counts
+// and causes, with both kinds of store.
 func TestStore(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -39,7 +39,8 @@ func TestStore(t *testing.T) {
 			a.is("f32 ")
 			check.Equal(t, a.text, "\x01\x02\x03\x04", "what was replaced")
 
-			// A32: order is that of the request; what is missing is named, in order.
+			// A32: the answer has the order of the request; missing tensors are named in
+			// order.
 			a = r.ask("POST", "batch", "t4\nt0\nt4\n").want(200, "")
 			table := check.Value(strconv.Atoi(a.Header.Get(FieldTable)))(t)
 			check.That(t, a.Header.Get(FieldCount) == "3" && a.text[table:] == data+"4"+data+"0"+data+"4", "batch: got %v and %d bytes", a.Header, len(a.text))
@@ -55,7 +56,7 @@ func TestStore(t *testing.T) {
 			r.ask("POST", "clear", `{"shard_ids":["t4","t3"]}`, "Content-Type", exchange.TypeJSON).want(200, `{"cleared_count":2}`)
 			r.holds(0, 0)
 
-			// The model is in the store, and is the session's.
+			// The model can be read from the store, but belongs to the session.
 			m := r.publish(3)
 			id := r.name() + ".0"
 			r.get(id).want(200, string(m.View(0)))
@@ -67,8 +68,8 @@ func TestStore(t *testing.T) {
 			for _, tail := range []string{".1", ".00", ".-0", ".", ".0.0", ".4294967296", ".99999999999999999999"} {
 				r.get(r.name()+tail).want(404, "", tail)
 			}
-			// Nor can a tensor be put in the place of one that a later model will have, or of
-			// one of a model that is gone. One that got there is not taken for the model's.
+			// No tensor can be stored under a name of a past or later model. Even if one
+			// were, it would not be served as the model's.
 			for _, tail := range []string{"1.0", "1.7", "0.0", "2.0", "2.1", "x", ""} {
 				r.store(prefix+tail, "u8", "10", data[:10]).want(409, refusal, tail)
 			}
@@ -79,9 +80,9 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A13: a type of ours may be spelt as in safetensors, and then is one of ours: its size is
-// checked, it is answered as we spell it, and it lies in the slab. Any other type is kept
-// as it is, on the heap.
+// TestSpellings: A13: our data types may be spelt as in safetensors. Their sizes are
+// checked, answers use our spelling, and the tensors are stored in the slab. Tensors of any
+// other type are kept unchanged on the heap.
 func TestSpellings(t *testing.T) {
 	r := start(t, "slab")
 	for _, d := range tensor.DTypes() {
@@ -99,18 +100,18 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// A slab for stored tensors that cannot be made, for another reason than that
-// memory is short, is an error with its cause; what it was can be mended.
+// TestStoredSlabFails: if the slab for stored tensors cannot be made, other than for lack
+// of memory, the error has the cause. Once the cause is fixed, the store works.
 func TestStoredSlabFails(t *testing.T) {
 	r := start(t, "slab")
-	check.Must(t, os.WriteFile(r.o.Slab, nil, 0o600)) // in the place of the slab
+	check.Must(t, os.WriteFile(r.o.Slab, nil, 0o600)) // a file in the place of the slab
 	check.Fails(t, errors.New(r.store("t", "u8", "1", "x").want(500, "slab of stored tensors").text), "exists")
 	r.holds(0, 0)
 	check.Must(t, os.Remove(r.o.Slab))
 	check.That(t, r.put("t", "x").Pool != nil, "it is not in the slab")
 }
 
-// A cache is bounded in all that it takes: tensors without a byte are not free.
+// TestCacheIsBounded: a cache limits its total memory, so tensors without bytes count, too.
 func TestCacheIsBounded(t *testing.T) {
 	const size = 1 << 20
 	for _, n := range []int{0, 1, 1000} {
@@ -130,8 +131,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// A1: an id may be repeated, but not until the answer is larger than all that
-// could be in the store: it takes two bytes, and what it stands for a MiB.
+// TestRepeatedIDs: A1: a request may repeat an id, until the answer would be larger than
+// the store's capacity. An id needs two bytes, its tensor a MiB.
 func TestRepeatedIDs(t *testing.T) {
 	const size = 1 << 20
 	r := start(t, "heap")
@@ -147,8 +148,8 @@ func TestRepeatedIDs(t *testing.T) {
 	}
 }
 
-// A1: what goes wrong inside is a 500 with its cause, and not the end of the
-// server.
+// TestInternalErrors: A1: an internal failure is answered with status 500 and its cause,
+// and does not end the server.
 func TestInternalErrors(t *testing.T) {
 	r := start(t, "slab")
 	r.put("t", "tensor")
@@ -162,8 +163,8 @@ func TestInternalErrors(t *testing.T) {
 	r.get("zz").want(404, "")
 }
 
-// A14, A27: nobody sees a tensor before all its bytes are there, a failed write
-// is never seen, and a blocked one blocks nobody else.
+// TestVisibleWhenComplete: A14, A27: a tensor cannot be read before all its bytes are
+// stored, and never if its write fails. A blocked write does not block other requests.
 func TestVisibleWhenComplete(t *testing.T) {
 	for _, kind := range kinds {
 		r := start(t, kind)
@@ -185,16 +186,16 @@ func TestVisibleWhenComplete(t *testing.T) {
 	}
 }
 
-// A reader of a model that retires meanwhile gets an answer that ends short,
-// and never other bytes.
+// TestModelRetires: if a model retires while a client reads it, the answer ends short and
+// never contains other bytes.
 func TestModelRetires(t *testing.T) {
 	for _, kind := range kinds {
-		r := start(t, kind, tensor.Spec{Name: "v", DType: tensor.U8, Shape: []int{16 << 20}}) // more than sockets hold
+		r := start(t, kind, tensor.Spec{Name: "v", DType: tensor.U8, Shape: []int{16 << 20}}) // larger than the socket buffers
 		p := r.publish(1)
 		c := r.dial()
 		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(r.name())+2, r.name())
 		a := check.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
-		r.publish(2) // beside it
+		r.publish(2) // in addition to the first
 		r.s.Retire(p)
 		got, err := io.ReadAll(a.Body)
 		check.That(t, a.StatusCode == 200 && errors.Is(err, io.ErrUnexpectedEOF),
@@ -202,9 +203,9 @@ func TestModelRetires(t *testing.T) {
 	}
 }
 
-// TestDecoded: a stranger who gets a tensor of an encoded model gets what it decodes to,
-// bit for bit and with its data type and shape; a batch has it as it travels. What
-// retires is unknown in both ways, though the model beside it is not.
+// TestDecoded: a client that gets a tensor of an encoded model gets it decoded, bit for
+// bit, with its data type and shape. A batch has the encoded bytes. A retired model is
+// unknown to both, even while another one is published.
 func TestDecoded(t *testing.T) {
 	plain := check.Value(tensor.NewLayout([]tensor.Spec{
 		{Name: "a", DType: tensor.F32, Shape: []int{5, 3}}, {Name: "b", DType: tensor.I64}, {Name: "c", DType: tensor.BF16, Shape: []int{9, 2}, Var: true},
@@ -244,7 +245,8 @@ func TestDecoded(t *testing.T) {
 	r.ask("POST", "batch", one+".0").want(400, "")
 }
 
-// A stranger who fills the store gets an error, and the session goes on.
+// TestStoreIsBounded: a store that is full, in bytes or in tensors, refuses more tensors
+// and continues.
 func TestStoreIsBounded(t *testing.T) {
 	r := start(t, "heap")
 	third := strings.Repeat("x", 25<<20)
@@ -260,8 +262,9 @@ func TestStoreIsBounded(t *testing.T) {
 	check.That(t, errors.Is(err, errNoRoom), "one tensor more than the store may hold: got %v", err)
 }
 
-// A20, A22: a stored tensor's metadata is complete, and enough to read it in
-// place; a reader that is late notices; a view of the server's is not reused.
+// TestStoredMetadata: A20, A22: a stored tensor's metadata is complete, and enough to read
+// it in place. A late reader notices that it is gone. Memory from which the server is
+// sending is not reused.
 func TestStoredMetadata(t *testing.T) {
 	r := start(t, "slab")
 	data := bytes.Repeat([]byte("01234"), 1000)
@@ -275,7 +278,7 @@ func TestStoredMetadata(t *testing.T) {
 	view, err := reader.View(handle, ref.Size)
 	check.Must(t, err)
 	check.That(t, bytes.Equal(view, data), "other bytes in the slab")
-	found, err := r.s.find([]byte("t")) // as a request that is being answered
+	found, err := r.s.find([]byte("t")) // as a request that is being answered does
 	check.Must(t, err)
 	r.ask("DELETE", "tensors/t", "").want(204, "")
 	for i := range 10 {

@@ -1,10 +1,8 @@
-// Package mailbox is where the workers of a transport ask for their jobs: a request
-// parks until the server dispatches one, and an upload's handler hands the update to
-// the server's Collect. Nothing polls.
+// Package mailbox connects a server's Dispatch and Collect with the requests of workers
+// that ask for their jobs. A request for a job waits until the server dispatches one. The
+// handler of an upload passes the update to Collect. Nothing polls.
 //
-// It knows no wire format: the gRPC and HTTP transports call it from their handlers.
-// What is dispatched is the family's own: a job, and what the worker has to know
-// besides.
+// It knows no wire format: gRPC and HTTP handlers call it.
 package mailbox
 
 import (
@@ -18,13 +16,14 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// ErrBusy means that a second worker asked for a lane that is taken.
-var ErrBusy = errors.New("lane is already asked for")
+// ErrBusy is the error of Take if another request for the lane's job is waiting.
+var ErrBusy = errors.New("another request waits for the lane's job")
 
 var errOver = errors.New("the session is over")
 
-// A Lane is the mailbox of one lane. At most one job and one update are in it. An
-// order T is what is dispatched: a job as it goes out.
+// A Lane is the mailbox of one lane. It holds at most one order and one update. An order,
+// of the transport's type T, is a job and the other data that its worker needs. A Lane is
+// safe for concurrent use.
 type Lane[T any] struct {
 	orders  chan T
 	updates chan Delivery
@@ -33,23 +32,23 @@ type Lane[T any] struct {
 	mu      sync.Mutex
 	changed sync.Cond // of mu: parked became true, or the lane was closed
 	parked  bool      // guarded by mu: a request is waiting in Take
-	order   T         // guarded by mu: that was dispatched last
-	state   state     // guarded by mu: of its job
-	refused error     // guarded by mu: why its last update was not taken, which may come again
+	order   T         // guarded by mu: the last one dispatched
+	state   state     // guarded by mu: of the order's job
+	refused error     // guarded by mu: why the job's last upload was refused; it may be retried
 }
 
-// A state is how far the job of a lane is.
+// A state is the progress of a lane's job.
 type state uint8
 
 const (
-	collected  state = iota // there is none, or its update was collected
-	dispatched              // no request has taken it
+	collected  state = iota // no job yet, or its update was collected
+	dispatched              // no request has taken the order
 	taken
-	arrived // its update is in
-	over    // the lane is closed
+	arrived // the update was delivered and not collected
+	over    // the lane was closed
 )
 
-// A Delivery is what Collect waits for.
+// A Delivery is the outcome of a job, which Collect returns.
 type Delivery struct {
 	Package   *tensor.Package
 	Delivered driver.Delivered
@@ -67,15 +66,15 @@ func NewLane[T any]() *Lane[T] {
 	return l
 }
 
-// Dispatch puts an order in; the server calls it, when the update of the one before was
-// collected.
+// Dispatch makes t available to Take. The server calls it. It returns an error if the
+// last job's update was not collected, or if the lane is closed. It never waits.
 func (l *Lane[T]) Dispatch(t T) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch l.state {
 	case collected:
 		l.order, l.state, l.refused = t, dispatched, nil
-		l.orders <- t // there is room: put has removed the one before if nobody took it
+		l.orders <- t // never blocks: put removed the previous order if no request took it
 		return nil
 	case over:
 		return errOver
@@ -83,8 +82,9 @@ func (l *Lane[T]) Dispatch(t T) error {
 	return errors.New("the lane holds a job")
 }
 
-// Take waits for an order; the handler of a worker's request calls it. It returns
-// io.EOF once the lane is closed.
+// Take waits for an order. The handler of a worker's request for a job calls it. It
+// returns ErrBusy if another Take is waiting, io.EOF once the lane is closed, or the
+// cause of ctx.
 func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 	l.mu.Lock()
 	if l.parked {
@@ -110,7 +110,7 @@ func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 	}
 }
 
-// become changes the state from one to the next, unless something else came between.
+// become changes the state to next if it is still from.
 func (l *Lane[T]) become(next, from state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,9 +119,10 @@ func (l *Lane[T]) become(next, from state) {
 	}
 }
 
-// Settle waits until a request waits in Take, or the lane is closed.
+// Settle waits until a request waits in Take, the lane is closed, or ctx is done, which is
+// an error.
 func (l *Lane[T]) Settle(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { // not between the look at ctx and the wait
+	defer context.AfterFunc(ctx, func() { // with mu held, so that it cannot come between checking ctx and waiting
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.changed.Broadcast()
@@ -137,16 +138,16 @@ func (l *Lane[T]) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Again returns the order that a request took and whose update has not arrived. The
-// answer to that request may have been lost: a worker that asks once more gets the
-// same one.
+// Again returns the order that a request took, if its update has not arrived. The answer
+// to that request may have been lost, so a worker that asks again gets the same order.
 func (l *Lane[T]) Again() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.order, l.state == taken
 }
 
-// Order returns that of the job that is out. A handler asks it to check an upload against.
+// Order returns the order whose update was not collected, if there is one, for handlers to
+// check uploads against.
 func (l *Lane[T]) Order() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,8 +161,8 @@ func (l *Lane[T]) Over() bool {
 	return l.state == over
 }
 
-// Refused keeps why the update of the job that is out was not taken; the handler of an
-// upload calls it. The worker may send it again. If nothing comes, [Lane.Explain] says it.
+// Refused records why the handler of an upload refused the current job's update. The
+// worker may send it again. If it does not, [Lane.Explain] reports the reason.
 func (l *Lane[T]) Refused(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,18 +171,20 @@ func (l *Lane[T]) Refused(err error) {
 	}
 }
 
-// Explain adds to err, of who waits for an update in vain, why the last one was refused.
+// Explain adds the reason recorded by Refused, if any, to err, the error of waiting for an
+// update.
 func (l *Lane[T]) Explain(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused == nil {
 		return err
 	}
-	return fmt.Errorf("%w (the last update was refused: %.300s)", err, l.refused) // which may quote a worker at length
+	return fmt.Errorf("%w (the last update was refused: %.300s)", err, l.refused) // cut, because it may quote a worker's bytes
 }
 
-// Deliver hands the update to Collect; the handler of an upload calls it. If
-// nobody waits for an update the package is released and the error says so.
+// Deliver passes u to Collect. The handler of an upload calls it. It takes ownership of
+// u.Package: if no update is due or the lane is closed, it releases the package and
+// returns an error.
 func (l *Lane[T]) Deliver(u Delivery) error {
 	err := l.put(u)
 	if err != nil && u.Package != nil {
@@ -190,7 +193,7 @@ func (l *Lane[T]) Deliver(u Delivery) error {
 	return err
 }
 
-// put puts the update in if the job is out and has none.
+// put stores u if the lane's job has no update yet.
 func (l *Lane[T]) put(u Delivery) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,15 +205,16 @@ func (l *Lane[T]) put(u Delivery) error {
 		return errors.New("update for a job that is not out")
 	}
 	select {
-	case <-l.orders: // nobody has taken it, and nobody is to
+	case <-l.orders: // no request has taken the order, and none may take it any more
 	default:
 	}
 	l.state = arrived
-	l.updates <- u // there is room: one job, one update
+	l.updates <- u // never blocks: each job has one update
 	return nil
 }
 
-// Collect waits for the update of the job that is out; the server calls it.
+// Collect waits for the update of the current job. The server calls it. The caller must
+// release the package.
 func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivered, error) {
 	select {
 	case u := <-l.updates:
@@ -223,8 +227,8 @@ func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivere
 	}
 }
 
-// Close makes every Take return io.EOF and every Collect fail. An update that
-// nobody collected is released.
+// Close makes every Take return io.EOF and every Collect fail, and releases an update
+// that was not collected. A second call does nothing.
 func (l *Lane[T]) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

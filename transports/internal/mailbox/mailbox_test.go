@@ -21,7 +21,7 @@ func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	return p, ledger
 }
 
-// refuses brings an update, which is refused with want and released.
+// refuses delivers an update and checks that it is refused with want and released.
 func refuses(t *testing.T, l *Lane[driver.Job], want string) {
 	t.Helper()
 	update, ledger := newUpdate(t)
@@ -29,8 +29,8 @@ func refuses(t *testing.T, l *Lane[driver.Job], want string) {
 	check.Equal(t, ledger.Out(), 0, "updates are out after", want)
 }
 
-// TestParks: a request waits, without polling, until a job is dispatched, and
-// Collect until its update is in.
+// TestParks: without polling, a request waits until a job is dispatched, and Collect until
+// its update has arrived.
 func TestParks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLane[driver.Job]()
@@ -61,7 +61,7 @@ func TestParks(t *testing.T) {
 	})
 }
 
-// TestOutOfOrder: calls that no job allows are refused, and what they brought is
+// TestOutOfOrder: calls in the wrong order are refused, and updates delivered with them are
 // released.
 func TestOutOfOrder(t *testing.T) {
 	l := NewLane[driver.Job]()
@@ -91,8 +91,8 @@ func TestFailedUpload(t *testing.T) {
 	check.Equal(t, err, broken)
 }
 
-// TestRefused: a wait ends with its context, and says the cause. If the last update for the
-// job that is out was refused, it says why.
+// TestRefused: a wait ends with its context, and returns the cause. If the last update for
+// the current job was refused, Collect also returns that reason.
 func TestRefused(t *testing.T) {
 	l := NewLane[driver.Job]()
 	gone := errors.New("gone")
@@ -133,8 +133,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestSettle: a lane has settled when its worker's request waits, or when it is
-// closed; the end of the context is an error that says what was missing.
+// TestSettle: a lane has settled when its worker's request waits, or when it is closed. If
+// the context ends first, the error names the missing request.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLane[driver.Job]()

@@ -8,17 +8,17 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Copier copies packages between shared memory and the heap. What that costs has a phase
-// and a counter.
+// A Copier copies packages between shared memory and the heap. It records spans of phase
+// Copy and counts the bytes.
 type Copier struct {
 	rec    *phase.Recorder
 	copied *phase.Counter
 }
 
-// NewCopier returns a copier whose copies rec records.
+// NewCopier returns a copier that records its copies in rec.
 func NewCopier(rec *phase.Recorder) Copier { return Copier{rec, rec.Counter(phase.Copied)} }
 
-// Copy makes to what from is: A22. id says whose work it is.
+// Copy copies the tensors, rows and receipt of from into to (A22). id is the span's job.
 func (c Copier) Copy(to, from *tensor.Package, id phase.ID) {
 	span := c.rec.Begin(phase.Copy, id)
 	to.CopyFrom(from)
@@ -26,7 +26,7 @@ func (c Copier) Copy(to, from *tensor.Package, id phase.ID) {
 	c.copied.Add(from.Payload())
 }
 
-// CopyChosen is Copy of the bytes of the tensors that are chosen, and of nothing else.
+// CopyChosen copies the bytes of those tensors for which chosen returns true, but no rows.
 func (c Copier) CopyChosen(to, from *tensor.Package, id phase.ID, chosen func(i int) bool) {
 	span, n := c.rec.Begin(phase.Copy, id), 0
 	for i := range from.Len() {
@@ -38,26 +38,26 @@ func (c Copier) CopyChosen(to, from *tensor.Package, id phase.ID, chosen func(i 
 	c.copied.Add(n)
 }
 
-// CopyOut is a value of the setting copy: whoever reads a model or an update clones it onto its
-// own heap first, and looks at the clone alone.
+// CopyOut is a value of the setting copy: the receiver of a model or an update clones it
+// onto its heap and uses only the clone.
 const CopyOut = "out"
 
-// CloneBytes is what clones of models and updates take at both ends.
+// CloneBytes returns the memory, in bytes, of the clones of models and updates at both ends.
 func CloneBytes(o driver.Options) int64 {
 	return int64(o.Lanes) * (int64(o.Down.Size()) + int64(o.Depth)*int64(o.Up.Size()))
 }
 
-// A CloningServer clones the updates that its driver finds in shared memory, whose places are free
-// again when it returns them.
+// A CloningServer wraps a driver's server. Collect returns a clone of an update in shared
+// memory, and releases the original.
 type CloningServer struct {
 	driver.Server
 	Copier
-	ids  []phase.ID // by lane: of the job that is out
-	heap []*driver.Bank
+	ids  []phase.ID     // by lane: the last job
+	heap []*driver.Bank // by lane: memory of the clones
 }
 
-// Cloning returns s with updates that are clones. Those whose bytes were moved are not in
-// shared memory, and stay what they are.
+// Cloning wraps s. Updates whose bytes were moved are not in shared memory and are not
+// cloned.
 func Cloning(s driver.Server, o driver.Options) *CloningServer {
 	c := &CloningServer{Server: s, Copier: NewCopier(o.Rec), ids: make([]phase.ID, o.Lanes)}
 	for range o.Lanes {

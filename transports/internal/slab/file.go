@@ -17,16 +17,16 @@ import (
 	"ipcbench/internal/crash"
 )
 
-// A Nonce is a random number in a named pool. Whoever opens the pool by its name and
-// finds the nonce that the owner has sent shares memory with the owner, whatever
-// hostnames and mount namespaces say.
+// A Nonce is a random number in a named memory. A process that opens the memory by name
+// and finds the nonce that its owner sent shares it with the owner, regardless of
+// hostnames and mount namespaces.
 type Nonce [16]byte
 
-// The header fills the first page of a named pool:
+// The header is the first page of a named memory:
 //
 //	offset  size
 //	     0     8  magic and version
-//	     8     8  capacity in bytes of what follows the header
+//	     8     8  bytes after the header
 //	    16    16  nonce
 //	    32     8  xxh3 of the 32 bytes above
 const (
@@ -42,7 +42,7 @@ func encodeHeader(b []byte, capacity int, n Nonce) {
 	binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32]))
 }
 
-// decodeHeader checks the header at the start of a file of size bytes.
+// decodeHeader reads and checks the header b of a file of size bytes.
 func decodeHeader(b []byte, size int64) (capacity int, n Nonce, err error) {
 	if len(b) < headerUsed || !bytes.Equal(b[:8], []byte(headerMagic)) {
 		return 0, n, ErrHeader
@@ -58,8 +58,8 @@ func decodeHeader(b []byte, size int64) (capacity int, n Nonce, err error) {
 	return int(c), n, nil
 }
 
-// CreateNamed makes a named memory of size bytes at path: a new file of mode
-// 0600 with a header and a nonce before the memory. The last Close removes it.
+// CreateNamed makes a touched memory of size bytes in a new file at path, mode 0600, behind
+// a header with the returned nonce. The last Close removes the file.
 func CreateNamed(path string, size int) (*Memory, Nonce, error) {
 	var n Nonce
 	if size <= 0 || size > int(^uint(0)>>1)-headerSize {
@@ -77,7 +77,8 @@ func CreateNamed(path string, size int) (*Memory, Nonce, error) {
 	return m, n, nil
 }
 
-// OpenNamed maps the named memory of another process at path, if it holds nonce.
+// OpenNamed maps the named memory of another process at path. It fails unless the memory
+// has this nonce and belongs to this user.
 func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	flags := os.O_RDONLY
 	if a == ReadWrite {
@@ -100,9 +101,10 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	return m, nil
 }
 
-// openOwn opens a file that another process of this user has named. To open a device can
-// do harm, and to follow a link leads anywhere: so the file is looked at before it is
-// opened, in a directory that nobody else can write to.
+// openOwn opens a file whose path came from another process of this user. Opening a device
+// can do harm, and links can lead anywhere. So it first checks that the file is regular
+// and, with its directory, belongs to this user, and that no other user can write to the
+// directory.
 func openOwn(path string, flags int) (*os.File, error) {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -128,7 +130,7 @@ func openOwn(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// CreatePool makes a named pool at path, in a memory as CreateNamed makes it.
+// CreatePool makes a pool in a new memory from CreateNamed.
 func CreatePool(path string, capacity int) (*Pool, Nonce, error) {
 	m, n, err := CreateNamed(path, capacity)
 	if err != nil {
@@ -137,18 +139,17 @@ func CreatePool(path string, capacity int) (*Pool, Nonce, error) {
 	return newPool(m), n, nil
 }
 
-// A Reader reads blocks of a named pool that belongs to another process. It
-// maps the pool read-only.
+// A Reader reads blocks of another process's named pool, which it maps read-only.
 //
-// The owner may release a block at any time and write another one there. So a
-// block is checked before it is read and again afterwards.
+// The owner may release a block and write another one there at any time. So a block must
+// be checked before and after it is read: see View.
 type Reader struct {
 	mem    *Memory
 	fence  atomic.Uint32
 	closed atomic.Bool
 }
 
-// OpenReader opens the named pool at path, if it holds nonce.
+// OpenReader opens the named pool at path like OpenNamed.
 func OpenReader(path string, nonce Nonce) (*Reader, error) {
 	m, err := OpenNamed(path, nonce, ReadOnly)
 	if err != nil {
@@ -176,8 +177,8 @@ func checkHeader(f *os.File, nonce Nonce) (size int, err error) {
 	return headerSize + capacity, nil
 }
 
-// View returns the length bytes that h names: not a copy. What was read from
-// them counts only if Check(h) still succeeds afterwards.
+// View returns the length bytes that h names, not a copy, after checking h. Data read from
+// them is valid only if Check(h) succeeds afterwards.
 func (r *Reader) View(h Handle, length int) ([]byte, error) {
 	b, err := h.Slice(r.mem.bytes, length)
 	if err == nil {
@@ -189,14 +190,13 @@ func (r *Reader) View(h Handle, length int) ([]byte, error) {
 	return b, nil
 }
 
-// Check reports whether the block that h names is published and not released.
+// Check returns an error unless the block that h names is published and not released.
 func (r *Reader) Check(h Handle) error {
 	if h.Offset < stampSize || h.Offset%Align != 0 || h.Offset > uint64(len(r.mem.bytes)) {
 		return ErrBounds
 	}
-	// An acquiring load alone would let the reads of the block sink below it on
-	// processors that reorder loads. A read-modify-write of a word of our own
-	// keeps them above.
+	// After an acquiring load alone, processors that reorder loads could still do earlier
+	// reads of the block. A read-modify-write of a private word before it prevents that.
 	r.fence.Add(1)
 	if h.Generation == 0 || stampAt(r.mem.bytes, int(h.Offset)-stampSize).Load() != h.Generation {
 		return ErrStale
@@ -204,8 +204,7 @@ func (r *Reader) Check(h Handle) error {
 	return nil
 }
 
-// Close unmaps the pool. Nobody may look at a view any more. A second call does
-// nothing.
+// Close unmaps the pool. Views must not be used any more. A second call does nothing.
 func (r *Reader) Close() error {
 	if !r.closed.CompareAndSwap(false, true) {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// readCopy reads the block that h names as readers do: between two checks.
+// readCopy copies the block that h names, with the checks that readers make before and
+// after.
 func readCopy(r *Reader, dst []byte, h Handle) error {
 	b, err := r.View(h, len(dst))
 	if err != nil {
@@ -24,8 +25,8 @@ func readCopy(r *Reader, dst []byte, h Handle) error {
 	return r.Check(h)
 }
 
-// A2, A14, A20, A21: a reader sees what is published, and notices what was
-// released while it read.
+// TestReader: A2, A14, A20, A21: a reader sees published blocks, and notices a block that
+// was released while it read.
 func TestReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	p, nonce, err := CreatePool(path, 8192)
@@ -55,7 +56,7 @@ func TestReader(t *testing.T) {
 	check.Must(t, p.Publish(h2))
 	refused(t, readCopy(r, got, h), ErrStale)
 
-	// A30: the size is the one asked for; A28: nothing is left.
+	// A30: the file has the requested size; A28: nothing is left behind.
 	info := check.Value(os.Stat(path))(t)
 	check.That(t, info.Size() == headerSize+8192 && info.Mode().Perm() == 0o600, "got %d bytes, mode %v", info.Size(), info.Mode())
 	check.Must(t, p.Release(h2))
@@ -66,8 +67,8 @@ func TestReader(t *testing.T) {
 	check.Must(t, r.Close()) // A28: twice is harmless
 }
 
-// A24: of creators of one name at once, one has it. It is not taken from that, and is free
-// again when that gives it up.
+// TestCreateIsExclusive: A24: if several creators use one name at once, one succeeds and
+// keeps it. The name is free again when that one closes its pool.
 func TestCreateIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	for range 100 {
@@ -127,7 +128,7 @@ func TestHeaderIsChecked(t *testing.T) {
 	_, err = OpenReader(t.TempDir(), Nonce{})
 	refused(t, err, ErrNotRegular)
 
-	// Who can write where a file lies can put another one there.
+	// A user who can write to a file's directory can replace the file.
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
 	for _, mode := range []os.FileMode{0o720, 0o702} {

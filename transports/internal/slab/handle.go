@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// Align is what every block's offset is a multiple of, in bytes: a cache line,
-// and the alignment of tensors in package tensor.
+// Align is the alignment of blocks, in bytes: a cache line, and the alignment of tensors
+// in package tensor.
 const Align = 64
 
 // HandleSize is the size of an encoded handle in bytes.
 const HandleSize = 8 + 8 + 8 + 4
 
-// A Handle names a block of a pool, in any process. The generation is new for
-// every block, so that a handle whose block was released is noticed although
-// another block lies there by now. The zero Handle names nothing.
+// A Handle names a block of a slab, in any process. Each block has a new generation, so
+// that a handle to a released block is noticed even if another block has its place. The
+// zero Handle names nothing.
 type Handle struct {
-	Offset     uint64
-	Length     uint64
+	Offset     uint64 // bytes from the start of the slab
+	Length     uint64 // bytes
 	Generation uint64
-	Index      uint32 // of the pool's own record
+	Index      uint32 // of the pool's record of the block
 }
 
 // Append appends the encoded handle to b.
@@ -30,11 +30,11 @@ func (h Handle) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, h.Index)
 }
 
-// DecodeHandle reads the handle at the start of b. What it says has to be
-// checked before it is used.
+// DecodeHandle reads the handle at the start of b. It must be checked before use, for
+// example with Within. DecodeHandle fails only if b is too short.
 func DecodeHandle(b []byte) (Handle, error) {
 	if len(b) < HandleSize {
-		return Handle{}, fmt.Errorf("slab: handle of %d bytes, want %d", len(b), HandleSize)
+		return Handle{}, fmt.Errorf("slab: a handle must have %d bytes, not %d", HandleSize, len(b))
 	}
 	return Handle{
 		Offset:     binary.LittleEndian.Uint64(b),
@@ -44,21 +44,21 @@ func DecodeHandle(b []byte) (Handle, error) {
 	}, nil
 }
 
-// Within reports what keeps h from naming length bytes of a slab with the given
-// capacity.
+// Within returns an error unless h names an aligned range of exactly length bytes in a
+// slab of the given capacity.
 func (h Handle) Within(capacity, length int) error {
 	switch {
-	case h.Offset > uint64(capacity) || h.Length > uint64(capacity)-h.Offset: // never adds what a peer sent
+	case h.Offset > uint64(capacity) || h.Length > uint64(capacity)-h.Offset: // no sum, because a peer's values could overflow
 		return fmt.Errorf("slab: handle to %d bytes at %d of %d: %w", h.Length, h.Offset, capacity, ErrBounds)
 	case h.Offset%Align != 0:
 		return fmt.Errorf("slab: handle to offset %d: %w", h.Offset, ErrAlignment)
 	case h.Length != uint64(length):
-		return fmt.Errorf("slab: handle to %d bytes, want %d: %w", h.Length, length, ErrLength)
+		return fmt.Errorf("slab: handle to %d bytes of a block of %d: %w", h.Length, length, ErrLength)
 	}
 	return nil
 }
 
-// Slice returns the length bytes of mem that h names.
+// Slice returns the length bytes of mem that h names, or the error of Within.
 func (h Handle) Slice(mem []byte, length int) ([]byte, error) {
 	if err := h.Within(len(mem), length); err != nil {
 		return nil, err

@@ -6,7 +6,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// B14: a handle takes less than 64 bytes and comes back equal.
+// TestHandleRoundTrip: B14: an encoded handle has less than 64 bytes and decodes to an
+// equal one.
 func TestHandleRoundTrip(t *testing.T) {
 	want := Handle{Offset: 1<<63 + 2, Length: 3 << 50, Generation: 1<<64 - 5, Index: 1<<31 + 7}
 	b := want.Append(nil)

@@ -12,34 +12,32 @@ import (
 	"ipcbench/tensor"
 )
 
-// A Memory is a block of memory that this process has mapped. It is unmapped by
-// the last Close: one by its owner and one for every Keep.
+// A Memory is a mapping of this process. It has references: its owner's, and one for
+// each Keep. Each reference needs one Close; the last Close unmaps the memory.
 type Memory struct {
 	bytes   []byte
-	mapping []byte   // what mmap returned
-	file    *os.File // of a memfd that this process made, nil otherwise
-	path    string   // of a named file that this process made, removed at the end
+	mapping []byte   // the whole mapping, which munmap needs
+	file    *os.File // the memfd, if this process made one; nil otherwise
+	path    string   // the named file, if this process made one; removed by the last Close
 
-	refs atomic.Int64 // owner and keepers; 0 means unmapped
+	refs atomic.Int64 // references; 0 means unmapped
 }
 
-// An Access says what a mapping may be used for.
+// An Access is the kind of access that a mapping allows.
 type Access bool
 
-// The kinds of access.
 const (
 	ReadOnly  Access = false
 	ReadWrite Access = true
 )
 
-// A Paging says when the page tables of a mapping are filled in. The pages
-// themselves are always reserved when the memory is made.
+// A Paging is the time when the page tables of a mapping are filled. The pages themselves
+// are always reserved when the memory is made.
 type Paging bool
 
-// The kinds of paging.
 const (
-	Touched   Paging = true  // at once: no later access faults
-	Untouched Paging = false // page by page, by the first access to each
+	Touched   Paging = true  // when mapped: no later access faults
+	Untouched Paging = false // per page, by the first access to it
 )
 
 func newMemory(mapping []byte, size int) *Memory {
@@ -48,9 +46,9 @@ func newMemory(mapping []byte, size int) *Memory {
 	return m
 }
 
-// Anonymous returns touched memory of this process alone.
+// Anonymous returns touched memory that other processes cannot map.
 func Anonymous(size int) (*Memory, error) {
-	b, err := unix.Mmap(-1, 0, whole(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	b, err := unix.Mmap(-1, 0, mappingSize(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %d bytes of anonymous memory: %w", size, err)
 	}
@@ -58,9 +56,9 @@ func Anonymous(size int) (*Memory, error) {
 	return newMemory(b, size), nil
 }
 
-// Memfd returns memory behind a descriptor, which another process can map with
-// [Open]. Its size is sealed, its pages are reserved, and it has no name in any
-// directory; name is for display in /proc. The access is this process's own.
+// Memfd returns memory behind a descriptor ([Memory.File]), which another process can map
+// with [Open]. Its size is sealed, its pages are reserved, and it has no name in any
+// directory; name is only shown in /proc. a is the access of this process.
 func Memfd(name string, size int, a Access, p Paging) (*Memory, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -87,9 +85,9 @@ func Memfd(name string, size int, a Access, p Paging) (*Memory, error) {
 	return m, nil
 }
 
-// CreateFile returns memory behind a new file at path, mode 0600, which the last
-// Close removes. It is an error if the file exists. A file cannot be sealed: keep
-// it in a private directory.
+// CreateFile returns memory behind a new file at path, with mode 0600. The last Close
+// removes the file. CreateFile fails if it exists. The directory should be private,
+// because files cannot be sealed.
 func CreateFile(path string, size int, p Paging) (*Memory, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -108,8 +106,8 @@ func CreateFile(path string, size int, p Paging) (*Memory, error) {
 	return m, nil
 }
 
-// OpenFile maps the file at path that another process made with CreateFile, if
-// it has the given size.
+// OpenFile maps the file at path, which another process made with CreateFile. It fails if
+// the file has another size.
 func OpenFile(path string, size int, a Access, p Paging) (*Memory, error) {
 	flags := os.O_RDONLY
 	if a == ReadWrite {
@@ -126,13 +124,13 @@ func OpenFile(path string, size int, a Access, p Paging) (*Memory, error) {
 	return mapFile(f, size, a, p)
 }
 
-// sizeSeals keep a peer from truncating the memory under our feet. F_SEAL_SEAL
-// comes with Freeze: once nobody else needs a mapping to write to.
+// sizeSeals prevent a peer from changing the size. Freeze adds F_SEAL_SEAL, once all
+// writable mappings exist.
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
-// Open maps the memory behind a descriptor that came from another process, and
-// takes f. Seals and size are checked first: a descriptor that could shrink
-// would turn a later access into a SIGBUS.
+// Open maps the memory behind a descriptor from another process. It takes ownership of f
+// and closes it. It fails unless f has this size and is sealed, because later accesses to
+// a memory that has shrunk would raise SIGBUS.
 func Open(f *os.File, size int, a Access, p Paging) (*Memory, error) {
 	defer f.Close() // the mapping outlives it
 	err := checkSize(f, size)
@@ -153,7 +151,7 @@ func checkSize(f *os.File, size int) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return ErrNotRegular
 	}
-	if size < 0 || st.Size != int64(whole(size)) {
+	if size < 0 || st.Size != int64(mappingSize(size)) {
 		return fmt.Errorf("%d bytes announced, %d found: %w", size, st.Size, ErrSize)
 	}
 	return nil
@@ -170,8 +168,8 @@ func checkSeals(f *os.File) error {
 	return nil
 }
 
-// Freeze forbids new writable mappings of a memfd, in any process, and any
-// further seal. Mappings that exist keep their access.
+// Freeze forbids new writable mappings of a memfd, in any process, and further seals.
+// Existing mappings keep their access. m must come from Memfd.
 func (m *Memory) Freeze() error {
 	if _, err := unix.FcntlInt(m.file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL); err != nil {
 		return fmt.Errorf("slab: freeze %s: %w", m.file.Name(), err)
@@ -179,30 +177,30 @@ func (m *Memory) Freeze() error {
 	return nil
 }
 
-// whole returns the size of the mapping for size bytes: an empty one does not
-// exist.
-func whole(size int) int {
+// mappingSize returns the size to map for size bytes: at least Align, because empty
+// mappings are not possible.
+func mappingSize(size int) int {
 	if size == 0 {
 		return Align
 	}
 	return size
 }
 
-// reserveStep is how many bytes are reserved with one call. Kernels before Linux
-// 6.11 or so undo a call that a signal interrupts: one that takes longer than the
-// time between two signals, of a CPU profile say, would never end.
+// reserveStep is the number of bytes to reserve with one call. Kernels before about Linux
+// 6.11 undo a call that a signal interrupts. So a call that takes longer than the time
+// between two signals, for example of a CPU profile, would never end.
 const reserveStep = 2 << 20
 
-// reserve gives f its size and has the kernel set its pages aside.
+// reserve sets the size of f and reserves its pages. It panics if size is negative.
 func reserve(f *os.File, size int) error {
 	if size < 0 {
 		panic(fmt.Sprintf("slab: memory of %d bytes", size))
 	}
-	// Truncate comes first since an interrupted fallocate leaves a shorter file.
-	if err := f.Truncate(int64(whole(size))); err != nil {
+	// Truncate first, because an interrupted fallocate leaves a shorter file.
+	if err := f.Truncate(int64(mappingSize(size))); err != nil {
 		return fmt.Errorf("slab: size %s to %d bytes: %w", f.Name(), size, err)
 	}
-	for at, end := int64(0), int64(whole(size)); at < end; {
+	for at, end := int64(0), int64(mappingSize(size)); at < end; {
 		n := min(end-at, reserveStep)
 		err := unix.Fallocate(int(f.Fd()), 0, at, n)
 		if errors.Is(err, unix.EINTR) {
@@ -216,13 +214,13 @@ func reserve(f *os.File, size int) error {
 	return nil
 }
 
-// mapFile maps f, which the caller closes.
+// mapFile maps f. The caller must close f, before or after using the mapping.
 func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
 	prot := unix.PROT_READ
 	if a == ReadWrite {
 		prot |= unix.PROT_WRITE
 	}
-	b, err := unix.Mmap(int(f.Fd()), 0, whole(size), prot, unix.MAP_SHARED)
+	b, err := unix.Mmap(int(f.Fd()), 0, mappingSize(size), prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %s: %w", f.Name(), err)
 	}
@@ -231,24 +229,23 @@ func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
 	case a == ReadWrite:
 		tensor.Touch(b)
 	default:
-		_ = crash.Guard(func() error { look(b); return nil }) // a file may have shrunk: whoever uses it finds out
+		_ = crash.Guard(func() error { prefault(b); return nil }) // ignored: if the file has shrunk, its first use fails
 	}
 	return newMemory(b, size), nil
 }
 
-// look fills in the page tables of memory that is only read, whose pages are there: each
-// fault brings 16 pages, and asking the kernel for all of them takes ten times as long.
+// prefault fills the page tables of read-only memory whose pages exist. Each fault maps
+// 16 pages, and asking the kernel for all of them takes ten times as long.
 //
 //go:noinline
-func look(b []byte) (sum byte) {
+func prefault(b []byte) (sum byte) {
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		sum += b[i]
 	}
 	return sum
 }
 
-// Protect takes this process's own right to write to the mapping: an attempt is
-// a fault from now on.
+// Protect makes the mapping read-only: from now on, a write is a fault.
 func (m *Memory) Protect() error {
 	if err := unix.Mprotect(m.mapping, unix.PROT_READ); err != nil {
 		return fmt.Errorf("slab: protect: %w", err)
@@ -256,26 +253,25 @@ func (m *Memory) Protect() error {
 	return nil
 }
 
-// Bytes returns the memory: not a copy. It may be used until the last Close.
+// Bytes returns the memory itself. It must not be used after the last Close.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
 // Len returns the size in bytes.
 func (m *Memory) Len() int { return len(m.bytes) }
 
-// File returns the descriptor of a memfd, to hand to another process, and nil
-// for other memory. It belongs to m.
+// File returns the descriptor of a memory from Memfd, to send to another process, or nil
+// for other memory. m owns it.
 func (m *Memory) File() *os.File { return m.file }
 
-// Keep holds the memory until one more Close. It panics if m is unmapped
-// already.
+// Keep adds a reference, which needs one more Close. It panics if m is unmapped.
 func (m *Memory) Keep() {
 	if m.refs.Add(1) <= 1 {
 		panic("slab: Keep of unmapped memory")
 	}
 }
 
-// Close lets go of the memory. The last Close unmaps it; whoever looks at it
-// later is killed by a fault.
+// Close drops a reference. The last Close unmaps the memory, after which any access is a
+// fault. It panics if called more often than there are references.
 func (m *Memory) Close() error {
 	switch n := m.refs.Add(-1); {
 	case n > 0:

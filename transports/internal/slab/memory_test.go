@@ -17,13 +17,13 @@ func faults(t *testing.T) int64 {
 	return u.Minflt
 }
 
-var read byte // by tests, so that they do read
+var read byte // tests store into it, so that the compiler keeps their reads
 
-// Pages are reserved and mapped when the memory is made: no write faults, and no read
-// does where a mapping is only read.
+// TestMemoryIsTouched: pages are reserved and mapped when the memory is made, so later
+// writes do not fault. Neither do reads of a read-only mapping.
 func TestMemoryIsTouched(t *testing.T) {
 	const pages = 1000
-	dir, err := os.MkdirTemp("/dev/shm", "slab-test-") // a tmpfs: file systems on disks fault to notice writes
+	dir, err := os.MkdirTemp("/dev/shm", "slab-test-") // on a tmpfs, because file systems on disks fault to track writes
 	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	for name, open := range map[string]func() (*Memory, error){
@@ -49,7 +49,7 @@ func TestMemoryIsTouched(t *testing.T) {
 				b[i] = 1
 			}
 		}
-		if n := faults(t) - before; n > pages/32 { // half of what reading faults by itself
+		if n := faults(t) - before; n > pages/32 { // reading the count causes some faults itself
 			t.Errorf("%s: %d faults in %d pages", name, n, pages)
 		}
 		check.Must(t, m.Close())
@@ -62,8 +62,8 @@ func dup(t *testing.T, f *os.File) *os.File {
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// A descriptor without the seals or the size that it claims is refused before
-// it is mapped, each with its own error.
+// TestOpenChecksDescriptor: a descriptor without the required seals or size is refused
+// before it is mapped, each with its own error.
 func TestOpenChecksDescriptor(t *testing.T) {
 	unsealed := func(size int64) *os.File {
 		fd := check.Value(unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
@@ -103,7 +103,8 @@ func TestOpenChecksDescriptor(t *testing.T) {
 	}
 }
 
-// A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
+// TestFreeze: A25: frozen memory cannot be mapped for writing any more. An existing
+// writable mapping stays.
 func TestFreeze(t *testing.T) {
 	m := check.Value(Memfd("frozen", 4096, ReadWrite, Touched))(t)
 	check.Must(t, m.Freeze())
@@ -116,9 +117,9 @@ func TestFreeze(t *testing.T) {
 	check.Must(t, m.Close())
 }
 
-// Memory that is kept outlives its owner's Close.
+// TestKeep: memory that is kept outlives its owner's Close.
 func TestKeep(t *testing.T) {
-	m, err := Memfd("kept", 0, ReadWrite, Touched) // nothing is a size, too
+	m, err := Memfd("kept", 0, ReadWrite, Touched) // a size of 0 is allowed
 	check.Must(t, err)
 	check.That(t, m.Len() == 0, "got %d bytes, want none", m.Len())
 	m.Keep()
@@ -131,7 +132,7 @@ func TestKeep(t *testing.T) {
 	m.Close()
 }
 
-// A full memory is an error that names the size, and leaves nothing behind.
+// TestTooLarge: memory that does not fit is an error, and leaves no file behind.
 func TestTooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "huge")
 	_, err := CreateFile(path, 1<<60, Untouched)

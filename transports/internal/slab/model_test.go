@@ -13,7 +13,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A modelled block is what the model of a pool remembers of one.
+// A modelled block is the model's record of one block of a pool.
 type modelled struct {
 	h        Handle
 	view     []byte
@@ -30,18 +30,18 @@ func (m *modelled) end() int {
 	return m.start() + extent
 }
 
-// A model is what a pool has to do: it remembers what is alive and what it holds.
+// A model is a simple pool that remembers the live blocks and their contents.
 type model struct {
 	alive  []*modelled // by address
 	gone   []Handle
-	next   int // where the next block goes if it fits
-	most   int // blocks that have been alive at once
+	next   int // offset of the next block, if it fits there
+	most   int // largest number of live blocks so far
 	closed bool
 	fill   byte
 }
 
-// gap returns where a block of extent bytes has to go: to the first gap that is large
-// enough, from where the last one ended upwards, once around.
+// gap returns the offset of a block of extent bytes: the first large enough gap from next
+// upwards, and then from 0.
 func (m *model) gap(capacity, extent int) (at int, ok bool) {
 	above := []int{m.next}
 	below := []int{0}
@@ -76,7 +76,7 @@ func (m *model) pick(t *rapid.T, ok func(*modelled) bool) *modelled {
 	return rapid.SampledFrom(some).Draw(t, "block")
 }
 
-// drop forgets the blocks that nobody wants any more.
+// drop forgets the blocks that are released and not pinned.
 func (m *model) drop() {
 	m.alive = slices.DeleteFunc(m.alive, func(b *modelled) bool {
 		over := b.released && b.pins == 0
@@ -98,8 +98,8 @@ func (m *model) refuses(t *rapid.T, act string, err, want error) {
 	check.That(t, errors.Is(err, want), "%s: got %v, want %v", act, err, want)
 }
 
-// A8 to A10, A12, A14 to A17, A19, A22, A26: any sequence of operations, against a model
-// that only remembers what is alive and what it holds.
+// TestAgainstModel: A8 to A10, A12, A14 to A17, A19, A22, A26: after any operations, a pool
+// agrees with a model of its live blocks and their contents.
 func TestAgainstModel(t *testing.T) {
 	few := rapid.IntRange(0, 200)
 	sizes := rapid.OneOf(few, few, few, rapid.IntRange(0, 1000), rapid.SampledFrom([]int{-1, 4096, math.MaxInt - 64, math.MaxInt}))

@@ -9,8 +9,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Packages are the packages of one layout that have a place in one memory. They are
-// made once, so that a handle turns into tensors without an allocation, on either side.
+// Packages are packages of one layout at fixed places of one memory. They are made once,
+// so that a handle resolves to tensors without an allocation.
 type Packages struct {
 	mem    *Memory
 	layout *tensor.Layout
@@ -18,7 +18,7 @@ type Packages struct {
 	places []*tensor.Package
 }
 
-// SizeOf returns the size of a memory with room for n packages of layout l.
+// SizeOf returns the size of a memory for n packages of layout l. It fails on overflow.
 func SizeOf(l *tensor.Layout, n int) (int, error) {
 	extent, ok := place(l.Size())
 	if !ok || extent > int(^uint(0)>>1)/n {
@@ -27,8 +27,8 @@ func SizeOf(l *tensor.Layout, n int) (int, error) {
 	return extent * n, nil
 }
 
-// Sizes returns the sizes of a session's memories: that of the pair of models, and that
-// of the updates of each of its lanes.
+// Sizes returns the sizes of a session's memories: for the two models, and for the depth
+// updates of each lane. It fails if their sum overflows.
 func Sizes(down, up *tensor.Layout, lanes, depth int) (models, updates int, err error) {
 	if models, err = SizeOf(down, 2); err == nil {
 		updates, err = SizeOf(up, depth)
@@ -39,7 +39,8 @@ func Sizes(down, up *tensor.Layout, lanes, depth int) (models, updates int, err 
 	return models, updates, err
 }
 
-// NewPackages returns the packages of layout l that fit into mem, which it takes.
+// NewPackages returns as many packages of layout l as fit into mem, and takes ownership of
+// mem.
 func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
 	extent, ok := place(l.Size())
 	if !ok {
@@ -52,58 +53,60 @@ func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
 	return p
 }
 
-// Pair returns the packages as a server's pair of models. There must be two.
+// Pair returns the first two packages as a server's pair of models.
 func (p *Packages) Pair() *driver.Pair { return driver.PairOf(p.places[0], p.places[1]) }
 
-// Handle names one of the packages.
+// Handle returns the handle of one, which must be one of the packages.
 func (p *Packages) Handle(one *tensor.Package) Handle { return p.handle(slices.Index(p.places, one)) }
 
 func (p *Packages) handle(i int) Handle {
 	return Handle{Offset: uint64(i * p.extent), Length: uint64(p.layout.Size())}
 }
 
-// At returns the package that h names.
+// At returns the package that h names. h may come from another process; it fails if h does
+// not name a package.
 func (p *Packages) At(h Handle) (*tensor.Package, error) {
 	if err := h.Within(p.mem.Len(), p.layout.Size()); err != nil {
 		return nil, err
 	}
 	i := int(h.Offset) / p.extent
 	if int(h.Offset)%p.extent != 0 || i >= len(p.places) {
-		return nil, fmt.Errorf("slab: handle to offset %d, packages lie %d apart: %w", h.Offset, p.extent, ErrAlignment)
+		return nil, fmt.Errorf("slab: handle to offset %d, packages are %d apart: %w", h.Offset, p.extent, ErrAlignment)
 	}
 	return p.places[i], nil
 }
 
-// Memory returns the memory in which the packages lie.
+// Memory returns the memory of the packages.
 func (p *Packages) Memory() *Memory { return p.mem }
 
-// Close gives the memory up. It is unmapped when nobody keeps it any more: with the
-// release of the last of a lane's [Updates] that is lent.
+// Close drops the reference to the memory. Lent [Updates] keep it mapped until they are
+// released.
 func (p *Packages) Close() error { return p.mem.Close() }
 
-// Updates are the places of one lane's updates, on the server, which chooses among
-// them. One is reserved when a job goes out and lent when the update is back.
+// Updates are one lane's packages for updates, on the server. The server reserves one for
+// each job and lends it to its user when the update arrives.
 type Updates struct {
 	*Packages
 	ledger   *tensor.Ledger
 	giveBack func(*tensor.Package)
 
 	mu         sync.Mutex // guards what follows
-	lent       []bool     // by place
-	out        Handle     // reserved and not lent; zero if there is none
-	generation uint64     // of the last reservation: the answer to an earlier job has another one
+	lent       []bool     // by place: lent to the user
+	out        Handle     // reserved and not lent, or zero
+	generation uint64     // of the last reservation, so that the answer to an earlier job is noticed
 }
 
-// NewUpdates returns a lane's updates of layout l in mem, which it takes. Those
-// that are lent are counted in ledger.
+// NewUpdates returns as many updates of layout l as fit into mem, and takes ownership of
+// mem. It counts lent updates in ledger.
 func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) *Updates {
 	u := &Updates{Packages: NewPackages(mem, l), ledger: ledger}
 	u.lent, u.giveBack = make([]bool, len(u.places)), u.takeBack
 	return u
 }
 
-// Reserve chooses the place for the update of the job that goes out next. It never
-// waits: if there is no room the error is a *FullError.
+// Reserve returns the handle of a free place for the next job's update. It replaces an
+// earlier reservation that was not lent. It never waits: if all places are lent, the error
+// is a *FullError.
 func (u *Updates) Reserve() (Handle, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,13 +120,13 @@ func (u *Updates) Reserve() (Handle, error) {
 	return u.out, nil
 }
 
-// Lend lends the update that was reserved last to the server's user. It is an error
-// if h, which came back from the worker, is not its handle.
+// Lend lends the update that was reserved last until it is released. h is the handle that
+// the worker sent back; Lend fails with ErrOther if it is not the reserved one.
 func (u *Updates) Lend(h Handle) (*tensor.Package, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if h != u.out || h == (Handle{}) {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, u.out, ErrOther)
+		return nil, fmt.Errorf("update %+v, but the job has %+v: %w", h, u.out, ErrOther)
 	}
 	i := int(h.Offset) / u.extent
 	u.lent[i], u.out = true, Handle{}
@@ -136,5 +139,5 @@ func (u *Updates) takeBack(p *tensor.Package) {
 	u.mu.Lock()
 	u.lent[slices.Index(u.places, p)] = false
 	u.mu.Unlock()
-	_ = u.mem.Close() // what can go wrong is the unmapping
+	_ = u.mem.Close() // Release cannot return an error of unmapping
 }

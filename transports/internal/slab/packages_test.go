@@ -21,7 +21,7 @@ func roomFor(t *testing.T, l *tensor.Layout, n int) *Memory {
 	return heap(size)
 }
 
-// Updates are lent until they are released, in any order, also after Close.
+// TestUpdates: updates are lent until they are released, in any order, even after Close.
 func TestUpdates(t *testing.T) {
 	const depth = 3
 	l := twoTensors(t)
@@ -70,7 +70,7 @@ func TestUpdates(t *testing.T) {
 	check.Equal(t, mem.refs.Load(), 1, "memory is held  times after the last release")
 }
 
-// A handle that leads to no package is refused.
+// TestPackagesAt: a handle that does not name a package is refused.
 func TestPackagesAt(t *testing.T) {
 	l := twoTensors(t)
 	p := NewPackages(roomFor(t, l, 2), l)

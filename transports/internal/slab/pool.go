@@ -9,35 +9,34 @@ import (
 	"ipcbench/internal/crash"
 )
 
-// A Pool allocates blocks in a Memory, which it owns: nobody else allocates
-// there. Its methods may be called by several goroutines. A pool holds no state
-// outside itself, and its lock is never held while bytes move.
+// A Pool allocates blocks in a Memory, which it owns. Several goroutines may use it. Its
+// lock is never held while a block's bytes are read or written.
 //
-// A block is in flight from Reserve to Publish, live from Publish to Release,
-// and then gone. Views delay that: a block that was released while somebody
-// still looks at it stays where it is until the last Unpin. When the last block is
-// gone, the next one lies at zero again: there is nothing to reset by hand.
+// A block is in flight from Reserve to Publish, live from Publish to Release, and then
+// gone. Pins delay that: a block released while pinned keeps its place until the last
+// Unpin. When no blocks are left, allocation starts at zero again, so a pool needs no
+// reset.
 type Pool struct {
 	mem     *Memory
-	changed func() // set by tests, which look at all blocks after every change; nil otherwise
+	changed func() // set by tests, to check all blocks after each change; nil otherwise
 
 	mu         sync.Mutex // guards what follows
-	blocks     []block    // records, in use or spare; a handle's Index is one's place here
+	blocks     []block    // records, used or spare; a handle's Index is an index of this slice
 	spare      int32      // first record of the spare list, or none
 	first      int32      // block at the lowest address, or none
 	after      int32      // block below the pointer, or none
-	pointer    int        // where the next block goes if it fits
+	pointer    int        // offset for the next block, if it fits there
 	generation uint64
 	used       int  // bytes of all blocks, padding included
-	closed     bool // nothing is reserved, published or looked at any more
+	closed     bool // only Release and Unpin are possible
 }
 
 type block struct {
-	offset, extent int // of what is taken, stamp and padding included
-	length         int // as reserved
+	offset, extent int // of the space used, with stamp and padding
+	length         int // the n of Reserve
 	generation     uint64
 	state          state
-	pins           int   // views
+	pins           int   // number of Pins without Unpin
 	below, above   int32 // neighbours by address; above also links the spare list
 }
 
@@ -52,27 +51,27 @@ const (
 
 const none = -1
 
-// newPool returns a pool in mem, which it takes: Close closes it. Each block's
-// generation stands in the memory before it, so that a [Reader] in another process
-// notices a stale handle by itself. Such a stamp takes 64 bytes.
+// newPool returns a pool in mem and takes ownership of mem. Each published block has a
+// stamp before it: 64 bytes with its generation, from which a [Reader] in another process
+// recognizes a stale handle.
 func newPool(mem *Memory) *Pool {
-	// Stamps lie between tensors. From a random start no tensor's bytes are
-	// taken for one, as those of a small counter might be for a small number.
+	// Generations start at a random number, so that a tensor's bytes cannot be mistaken
+	// for a stamp, as small numbers could for a small counter.
 	return &Pool{mem: mem, spare: none, first: none, after: none, generation: rand.Uint64() >> 1}
 }
 
-// capacity returns how many bytes blocks may take.
+// capacity returns the number of bytes for blocks.
 func (p *Pool) capacity() int { return p.mem.Len() &^ (Align - 1) }
 
-// Extent returns how many bytes of a pool a block of n bytes takes, stamp and padding
-// included, and false if no pool could hold it.
+// Extent returns the bytes of a pool that a block of n bytes uses, with stamp and padding.
+// ok is false if no pool could hold it.
 func Extent(n int) (int, bool) {
 	n, ok := place(n)
 	return n + stampSize, ok
 }
 
-// place returns how many bytes n bytes take with padding, and false if no memory
-// could hold them. Those of no bytes need a place of their own, too.
+// place returns n rounded up to a multiple of Align, and at least Align, so that empty
+// blocks have distinct places too. It returns false if no memory could hold n bytes.
 func place(n int) (int, bool) {
 	const most = int(^uint(0)>>1) - stampSize - Align
 	if n < 0 || n > most {
@@ -81,9 +80,9 @@ func place(n int) (int, bool) {
 	return max(n+Align-1, Align) &^ (Align - 1), true
 }
 
-// Reserve allocates a block of n bytes, which only the caller may write to and
-// nobody else can see. It never waits: if there is no room the error is a
-// *FullError.
+// Reserve allocates a block of n bytes for the caller to write. Readers cannot see it until
+// Publish. It never waits: if there is no room, the error is a *FullError. The block must
+// be released.
 func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,17 +107,16 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.mem.Keep()
 	p.check(i)
 	p.notify()
-	if err := p.stamp(i, 0); err != nil { // whoever still reads what lay here must notice before it is overwritten
+	if err := p.stamp(i, 0); err != nil { // readers of an earlier block here must notice before it is overwritten
 		p.remove(i)
 		return Handle{}, nil, errors.Join(fmt.Errorf("slab: reserve %d bytes: %w", n, err), p.mem.Close())
 	}
 	return p.handle(i), p.bytes(i), nil
 }
 
-// find looks for a gap of extent bytes: at the pointer, else upwards from
-// there past the blocks in the way, once around. Blocks that come and go in one
-// order, as those of rounds do, leave none in the way but the one that makes
-// the pool full.
+// find looks for a gap of extent bytes: at the pointer, then upwards from there past the
+// blocks in the way, once around. If blocks are released in the order of their
+// allocation, as in rounds, a block in the way means that the pool is full.
 func (p *Pool) find(extent int) (at int, after int32, ok bool) {
 	at, after = p.pointer, p.after
 	for wrapped := false; ; {
@@ -147,7 +145,7 @@ func (p *Pool) next(i int32) int32 {
 	return p.blocks[i].above
 }
 
-// insert records b as the block above the block after, and returns its index.
+// insert records b as the block above block after, and returns its index.
 func (p *Pool) insert(b block, after int32) int32 {
 	i := p.spare
 	if i == none {
@@ -169,7 +167,7 @@ func (p *Pool) insert(b block, after int32) int32 {
 	return i
 }
 
-// remove gives the room of block i back.
+// remove frees the space and the record of block i.
 func (p *Pool) remove(i int32) {
 	b := &p.blocks[i]
 	if b.above != none {
@@ -186,7 +184,7 @@ func (p *Pool) remove(i int32) {
 	p.used -= b.extent
 	*b = block{above: p.spare}
 	p.spare = i
-	if p.first == none { // what is warm is used again first
+	if p.first == none { // reuse memory that is likely in the cache
 		p.pointer, p.after = 0, none
 	}
 	p.notify()
@@ -211,8 +209,7 @@ func (p *Pool) bytes(i int32) []byte {
 	return p.mem.bytes[at : at+b.length : at+b.length]
 }
 
-// stamp says in the memory itself whose bytes those of block i are. That lies in a
-// file, which somebody may have truncated.
+// stamp writes generation to the stamp of block i. It fails if the file was truncated.
 func (p *Pool) stamp(i int32, generation uint64) error {
 	return crash.Guard(func() error {
 		stampAt(p.mem.bytes, p.blocks[i].offset).Store(generation)
@@ -220,7 +217,7 @@ func (p *Pool) stamp(i int32, generation uint64) error {
 	})
 }
 
-// lookup returns the block that h names.
+// lookup returns the index of the block that h names, unless it was released.
 func (p *Pool) lookup(h Handle) (int32, error) {
 	if uint64(h.Index) >= uint64(len(p.blocks)) || h.Generation == 0 || h.Generation > p.generation {
 		return none, ErrUnknown
@@ -237,8 +234,8 @@ func (p *Pool) lookup(h Handle) (int32, error) {
 	return i, nil
 }
 
-// Publish makes the block that was reserved visible: every byte of it is
-// written.
+// Publish makes a reserved block visible to Pin and to Readers. The caller must have
+// written every byte, and must not write again.
 func (p *Pool) Publish(h Handle) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,9 +256,8 @@ func (p *Pool) Publish(h Handle) error {
 	return nil
 }
 
-// Release gives a block back, in flight or live: a reservation that is released
-// was never visible. If the block is pinned, its room is given back by the last
-// Unpin.
+// Release gives a block back, in flight or live. If the block is pinned, its space becomes
+// free with the last Unpin.
 func (p *Pool) Release(h Handle) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -271,14 +267,14 @@ func (p *Pool) Release(h Handle) error {
 	}
 	err = p.stamp(i, 0)
 	p.blocks[i].state = doomed
-	if err = errors.Join(err, p.settle(i)); err != nil {
+	if err = errors.Join(err, p.freeIfUnused(i)); err != nil {
 		return fmt.Errorf("slab: release: %w", err)
 	}
 	return nil
 }
 
-// settle gives the room of block i back if nobody wants it any more.
-func (p *Pool) settle(i int32) error {
+// freeIfUnused frees block i if it is released and not pinned.
+func (p *Pool) freeIfUnused(i int32) error {
 	if b := &p.blocks[i]; b.state != doomed || b.pins > 0 {
 		return nil
 	}
@@ -286,8 +282,8 @@ func (p *Pool) settle(i int32) error {
 	return p.mem.Close()
 }
 
-// Pin returns the bytes of a live block: not a copy. They stay what they are
-// until Unpin, even if the block is released meanwhile and the pool closed.
+// Pin returns the bytes of a live block, not a copy. They stay valid and unchanged until
+// Unpin, even if the block is released and the pool closed.
 func (p *Pool) Pin(h Handle) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,21 +302,20 @@ func (p *Pool) Pin(h Handle) ([]byte, error) {
 	return p.bytes(i), nil
 }
 
-// Unpin ends a view. It panics if there is none.
+// Unpin undoes a Pin. It panics if the block is not pinned.
 func (p *Pool) Unpin(h Handle) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := int32(h.Index)
 	if uint64(h.Index) >= uint64(len(p.blocks)) || p.blocks[i].generation != h.Generation || p.blocks[i].pins == 0 {
-		panic(fmt.Sprintf("slab: unpin of %+v, which nobody pinned", h))
+		panic(fmt.Sprintf("slab: unpin of %+v, which is not pinned", h))
 	}
 	p.blocks[i].pins--
-	return p.settle(i)
+	return p.freeIfUnused(i)
 }
 
-// Close refuses whatever comes later but Release and Unpin, and gives the memory up:
-// it is unmapped when the last block is released. What is in flight is never
-// published. A second call does nothing.
+// Close makes all later calls except Release and Unpin fail. The memory is unmapped when
+// the last block is gone. A second call does nothing.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -331,8 +326,8 @@ func (p *Pool) Close() error {
 	return p.mem.Close()
 }
 
-// check proves what the allocator promises of the block that it has just placed:
-// it is aligned and in bounds, and overlaps neither of its neighbours.
+// check panics unless block i, which was just placed, is aligned, in bounds, and overlaps
+// neither of its neighbours.
 func (p *Pool) check(i int32) {
 	b := &p.blocks[i]
 	from, to := 0, p.capacity()

@@ -13,14 +13,14 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// heap returns memory that the race detector can watch, and that is never unmapped.
+// heap returns memory that the race detector sees and that is never unmapped.
 func heap(size int) *Memory {
 	m := newMemory(make([]byte, size), size)
 	m.Keep()
 	return m
 }
 
-// audited makes p panic after a change by which blocks overlap or one is lost.
+// audited makes p panic after a change that makes blocks overlap or loses one.
 func audited(p *Pool) *Pool {
 	p.changed = func() {
 		if s := figures(p); s.used != p.used {
@@ -32,8 +32,7 @@ func audited(p *Pool) *Pool {
 
 type stats struct{ inFlight, live, used int }
 
-// figures adds the blocks of p up, and panics if they are not what the allocator
-// promises.
+// figures sums the blocks of p, and panics if they violate the allocator's invariants.
 func figures(p *Pool) (s stats) {
 	end, below := 0, int32(none)
 	for i := p.first; i != none; i = p.blocks[i].above {
@@ -75,8 +74,8 @@ func refused(t testing.TB, got, want error) {
 	check.Need(t, errors.Is(got, want), "got %v, want %v", got, want)
 }
 
-// A10: a block that the allocator puts over another one is found at once, in every
-// pool.
+// TestOverlapIsFound: A10: in every pool, a block that the allocator puts over another one
+// is detected at once.
 func TestOverlapIsFound(t *testing.T) {
 	p := newPool(heap(1024))
 	reserved(t, p, 64)
@@ -90,7 +89,7 @@ func TestOverlapIsFound(t *testing.T) {
 	reserved(t, p, 64)
 }
 
-// A20, A21: a handle is checked completely before anything is read through it.
+// TestHandles: A20, A21: a handle is checked completely before anything is read through it.
 func TestHandles(t *testing.T) {
 	p := audited(newPool(heap(1024)))
 	h := published(t, p, 100)
@@ -140,7 +139,8 @@ func TestSteadyStepAllocatesNothing(t *testing.T) {
 	check.That(t, n == 0, "got %v allocations, want none", n)
 }
 
-// A16, A26: many writers and a Close among them; for the race detector.
+// TestConcurrentUse: A16, A26: writers work at once, and the pool is closed among them, for
+// the race detector.
 func TestConcurrentUse(t *testing.T) {
 	p := audited(newPool(heap(1 << 14)))
 	var writers sync.WaitGroup
@@ -180,8 +180,8 @@ func TestConcurrentUse(t *testing.T) {
 	check.Must(t, p.Close())
 }
 
-// A pool whose file was truncated says so, by name, whatever is called, and can
-// still be closed.
+// TestTruncatedPool: if a pool's file was truncated, every call returns an error with its
+// name, and the pool can still be closed.
 func TestTruncatedPool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	p, _, err := CreatePool(path, 4*os.Getpagesize())

@@ -15,7 +15,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// blocks returns how many bytes the file behind m has reserved.
+// blocks returns the number of bytes that the file at path has reserved.
 func blocks(t *testing.T, path string) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -23,9 +23,8 @@ func blocks(t *testing.T, path string) int64 {
 	return st.Blocks * 512
 }
 
-// interruptLong has the kernel end every fallocate of more than most bytes on this
-// thread with EINTR: as old kernels do, if a profile's signals arrive faster than
-// the call takes.
+// interruptLong makes the kernel end every fallocate of more than most bytes on this thread
+// with EINTR. Old kernels do that if a profile's signals arrive faster than the call ends.
 func interruptLong(most uint32) error {
 	const number, length = 0, 16 + 3*8 // in struct seccomp_data: the call, and the low half of its fourth argument
 	program := []unix.SockFilter{
@@ -45,8 +44,8 @@ func interruptLong(most uint32) error {
 	return err
 }
 
-// Reserving ends where a long call is always interrupted, and while signals
-// arrive all the time.
+// TestReserveUnderSignals: reserving memory ends even if long calls are always interrupted,
+// and while signals arrive all the time.
 func TestReserveUnderSignals(t *testing.T) {
 	const size = 64<<20 + 4096
 	dir := check.Value(os.MkdirTemp("/dev/shm", "slab-test-"))(t)
@@ -65,7 +64,7 @@ func TestReserveUnderSignals(t *testing.T) {
 	}
 	done := make(chan made, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its filter
+		runtime.LockOSThread() // never unlocked: the thread ends with its filter
 		if err := interruptLong(4 << 20); err != nil {
 			done <- made{refused: err}
 			return

@@ -6,13 +6,12 @@ import (
 	"unsafe"
 )
 
-// stampSize is the room before a stamped block: one cache line, so that the
-// block stays aligned.
+// stampSize is the number of bytes before a block for its stamp: one cache line, so that
+// the block stays aligned.
 const stampSize = Align
 
-// stampAt returns the 64-bit number at mem[offset:offset+8], which processes
-// share. It panics if that lies outside mem or is not aligned: callers have
-// checked both.
+// stampAt returns the 64-bit number at mem[offset:offset+8], which processes share. It
+// panics if the range is outside mem or not aligned, which callers must check.
 func stampAt(mem []byte, offset int) *atomic.Uint64 {
 	const size = 8
 	if offset < 0 || offset > len(mem)-size {
