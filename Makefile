@@ -26,7 +26,7 @@ check: ## required for every change, takes minutes, installs nothing: format, ve
 	@$(skipped)
 
 .PHONY: check-long
-check-long: ## the other deterministic checks, 20 minutes: full tests, pages in Chromium, more race, generated code
+check-long: ## the other deterministic checks, 25 minutes: full tests, pages in Chromium, more race, generated code
 	@rm -f .skipped
 	@$(MAKE) --no-print-directory drift test-long race-long
 	@$(skipped)

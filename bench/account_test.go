@@ -86,7 +86,7 @@ func TestWireBelowPayload(t *testing.T) {
 // TestSummedSpans: a sum of laps counts in its phase, but covers no time and is not in the timeline, because its start
 // and end are not an interval.
 func TestSummedSpans(t *testing.T) {
-	whole := phase.Whole(4)
+	whole := phase.OfRound(4)
 	sum := phase.Timed(phase.Send, whole, 0, 70)
 	sum.Summed = true
 	samples, w := []phase.Sample{phase.Timed(phase.Dispatch, whole, 0, 10), sum}, window{round: 4, start: 0, end: 100}

@@ -36,7 +36,7 @@ func build(exe string) exchange.Program {
 	}
 	return exchange.Program{
 		Name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, Path: path, Args: []string{BlockCommand}, Patience: 10 * time.Minute,
-		Doubt: ": is it a build of ipcbench that can run single blocks?", Late: ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
+		FailureHint: ": is it a build of ipcbench that can run single blocks?", Late: ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
 	}
 }
 

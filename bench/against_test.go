@@ -82,7 +82,7 @@ func TestAgainstOthers(t *testing.T) {
 		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "does not identify the build"},
 		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
 		"reports error": {script(t, `read order; echo '{"version": 2, "error": "no room"}'`), "no room"},
-		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
+		"endless":       {"/usr/bin/yes", "the answer has more than 1048576 bytes"},
 		"escapes":       {script(t, `read order; printf '{"version": 2, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(t, `printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
 		"knows nothing": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},

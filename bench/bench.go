@@ -26,26 +26,26 @@ import (
 
 // Options select what Run measures, and how.
 type Options struct {
-	Cells    []Spec
-	Skipped  []Skipped // cells the user asked for that cannot run; copied to the result
-	Plan     Plan
-	Control  transports.Variant // the transport within one process; each cell is compared with a cell of this variant
-	Listen   netip.AddrPort     // TCP address of servers; port 0 means any port, the zero value the loopback interface
-	Ports    driver.Ports       // range of ports to use if Listen has none; zero means any port
-	Python   Python             // interpreter and directory for workers in Python and reference rows
-	Fleet    *agent.Fleet       // agents whose hosts run the workers; nil means this host
-	Agents   int                // number of agents that will join; without Fleet, a run can only be checked and described
-	Place    Place              // distribution of worker processes over the hosts
-	Hurried  bool               // end the current round as soon as ctx is done: set it if the launcher (mpirun, srun) kills soon after its signal
-	Insecure bool               // allow addresses other than the loopback interface without tls=mutual
-	Files    *identity.Files    // certificates for TLS; if nil, each session creates its own
-	Against  []string           // executables of another build, one per layout, whose blocks alternate with this build's; may be empty
-	Layouts  []string           // executables with other layouts of this build; only with Against
-	Canary   float64            // share by which a copy of one cell is slowed down; 0 means no canary
-	Host     trainer.Host
-	Command  []string       // command line, for the result
-	Doctor   []doctor.Check // checks of the machine; warnings and failures are copied to the result
-	Progress func(Progress) // called between rounds, never during one; may be nil
+	Cells     []Spec
+	Skipped   []Skipped // cells the user asked for that cannot run; copied to the result
+	Plan      Plan
+	Control   transports.Variant // the transport within one process; each cell is compared with a cell of this variant
+	Listen    netip.AddrPort     // TCP address of servers; port 0 means any port, the zero value the loopback interface
+	Ports     driver.Ports       // range of ports to use if Listen has none; zero means any port
+	Python    Python             // interpreter and directory for workers in Python and reference rows
+	Fleet     *agent.Fleet       // agents whose hosts run the workers; nil means this host
+	Agents    int                // number of agents that will join; without Fleet, a run can only be checked and described
+	Place     Place              // distribution of worker processes over the hosts
+	EndAtOnce bool               // end the current round as soon as ctx is done: set it if the launcher (mpirun, srun) kills soon after its signal
+	Insecure  bool               // allow addresses other than the loopback interface without tls=mutual
+	Files     *identity.Files    // certificates for TLS; if nil, each session creates its own
+	Against   []string           // executables of another build, one per layout, whose blocks alternate with this build's; may be empty
+	Layouts   []string           // executables with other layouts of this build; only with Against
+	Canary    float64            // share by which a copy of one cell is slowed down; 0 means no canary
+	Host      trainer.Host
+	Command   []string       // command line, for the result
+	Doctor    []doctor.Check // checks of the machine; warnings and failures are copied to the result
+	Progress  func(Progress) // called between rounds, never during one; may be nil
 
 	// Save, if not nil, is called between cycles with a partial result, so that a killed
 	// run leaves it behind. It uses about 2 % of the run's time: the slower it is, the
@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 func (r *run) all(ctx context.Context) (*Result, error) {
 	patience := grace
-	if r.Hurried {
+	if r.EndAtOnce {
 		patience = 0
 	}
 	now, cancel := bounded(ctx, patience)

@@ -90,7 +90,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.up().Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
-		Func: fn, FuncConfig: config, Foreign: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
+		Func: fn, FuncConfig: config, UserCode: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
 		Host: cmp.Or(s.cell.host(), s.config.Host), Ports: s.config.Ports, Insecure: s.config.Insecure, Files: s.config.Files,
 	}

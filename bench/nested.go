@@ -148,7 +148,7 @@ func (s *blockRun) detach(round int, model *tensor.Package) error {
 		return nil
 	}
 	payload := bundled(model.Layout(), aboutOf(round, everyClient), model.View)
-	defer s.session.Recorder().Begin(phase.Detach, phase.Whole(round)).End()
+	defer s.session.Recorder().Begin(phase.Detach, phase.OfRound(round)).End()
 	d, err := receipt.Detach(payload, receipt.DefaultDepth)
 	if err == nil {
 		err = d.CopyTo(model)

@@ -181,14 +181,14 @@ func TestPeerFaults(t *testing.T) {
 	for fault, want := range map[string]string{
 		"old":     "by version 1 of the rules, this build by version 3",
 		"mute":    "refused: 0 entries: must be 1, one per cell",
-		"escapes": `software: "\x1b[2J": holds what cannot be printed`,
+		"escapes": `software: "\x1b[2J": contains unprintable characters`,
 		"refuses": `mine uniform:4KiB/4 workers=1 clients=2: it needs "luck"`,
 		"fails":   "exit status 1\nTraceback\n" + `\x1b[2JModuleNotFoundError: No module named 'torch'`,
 		"no JSON": `its answer: the text: not JSON at byte`,
 		"nothing": "its answer: empty",
 		"hash":    "round 1: the new model's hash is 0123456789abcdef, the reference chain has ",
 		"bit":     "round 1, tensor 2 (tensor.2): the new model's hash is ",
-		"prints":  "an answer of more than ",
+		"prints":  "the answer has more than ",
 		"leaves":  "its answer: empty",
 		"hangs":   " has not ended after ",
 	} {
@@ -254,7 +254,7 @@ func TestNewPeer(t *testing.T) {
 		`sh 'x`:          "an unclosed quote",
 		`sh \`:           "a backslash at the end",
 		`no-such-thing`:  "executable file not found",
-		"sh \x1b[2J":     "cannot be printed",
+		"sh \x1b[2J":     "contains unprintable characters",
 		`./none`:         "no such file",
 	} {
 		if _, err := bench.NewPeer("mine", command); want != "" {

@@ -72,8 +72,8 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 		s.fresh.spawns = append(s.fresh.spawns, started-w.start)
 	}
 	report.Server.Samples = append(report.Server.Samples,
-		phase.Timed(phase.Spawn, phase.Whole(n), w.start, started),
-		phase.Timed(phase.Stop, phase.Whole(n), ending, w.end))
+		phase.Timed(phase.Spawn, phase.OfRound(n), w.start, started),
+		phase.Timed(phase.Stop, phase.OfRound(n), ending, w.end))
 	now, err := usage.Read()
 	if err != nil {
 		return w, err

@@ -13,14 +13,13 @@ import (
 	"ipcbench/report"
 )
 
-// How often the two tests below repeat themselves. The machine should have
-// nothing else to do.
+// Numbers of runs of the two tests below. Nothing else should run on the machine.
 var (
 	sameRuns = flag.Int("same", 40, "runs of TestSoakSameBuild")
 	slowRuns = flag.Int("slow", 10, "runs of TestSoakSlowdown")
 )
 
-// soak ends a test that is not to be run by chance.
+// soak skips the test unless IPCBENCH_TEST_SOAK is set.
 func soak(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
@@ -38,7 +37,6 @@ func built(t *testing.T, flags ...string) string {
 	return exe
 }
 
-// output returns what a command writes to stdout.
 func output(t *testing.T, exe string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), exe, args...)
@@ -48,26 +46,24 @@ func output(t *testing.T, exe string, args ...string) []byte {
 	return out
 }
 
-// rerun runs a build, and returns its result.
 func rerun(t *testing.T, exe, path string, args ...string) *bench.Result {
 	t.Helper()
 	output(t, exe, append([]string{"run", "-q", "--out", path}, args...)...)
 	return check.Value(result.ReadFile(path))(t)
 }
 
-// compared compares the builds of a result.
 func compared(t *testing.T, r *bench.Result) *report.Comparison {
 	t.Helper()
 	return check.Value(report.Compare(r, nil, report.CompareOptions{}))(t)
 }
 
-// few are the arguments of a run of few cells.
+// few returns the arguments of a run with few cells.
 func few(transports string, more ...string) []string {
 	return append([]string{"--transport", transports, "--model", "cnn", "--workers", "1", "--clients", "2"}, more...)
 }
 
-// TestSoakSameBuild: of 40 reports that compare a build with itself, at most 4
-// claim a difference (guards 13 and 14).
+// TestSoakSameBuild: of 40 reports that compare a build with itself, at most 4 claim a
+// difference (guards 13 and 14).
 func TestSoakSameBuild(t *testing.T) {
 	soak(t)
 	exe, claims := built(t), 0
@@ -80,8 +76,8 @@ func TestSoakSameBuild(t *testing.T) {
 	check.That(t, claims*10 <= *sameRuns, "%d of %d reports claim a difference, which is more than a tenth", claims, *sameRuns)
 }
 
-// TestSoakSlowdown: a transport that is slowed down by 10 % is found in at least
-// 9 of 10 default runs (guard 14).
+// TestSoakSlowdown: at least 9 of 10 default runs find a transport that is slowed down by
+// 10 % (guard 14).
 func TestSoakSlowdown(t *testing.T) {
 	soak(t)
 	exe, found := built(t), 0

@@ -8,7 +8,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestMistyped: what people mistype about a join line is quoted without the secret.
+// TestMistyped: errors about a mistyped join line quote it without the secret.
 func TestMistyped(t *testing.T) {
 	token := "0123456789abcdef0123456789abcdef"
 	line := "ipcbench://192.0.2.1:7117/#" + token + "." + strings.Repeat("A", 43)

@@ -10,8 +10,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestCompleted: what shells ask cobra has the words that a flag or an argument takes,
-// and says how files end (directive 8).
+// TestCompleted: shell completion offers the words that a flag or an argument accepts, or
+// the extensions of file names (cobra's directive 8).
 func TestCompleted(t *testing.T) {
 	for _, c := range []struct{ typed, offers, directive string }{
 		{"run --transport shm-s", "shm-slab", "6"},

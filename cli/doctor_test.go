@@ -22,11 +22,11 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// modest is a question that most machines have no trouble with, and one of a MiB of
-// shared memory has.
+// modest asks the doctor about a run that most machines can do, but not one with 1 MiB of
+// shared memory.
 var modest = []string{"doctor", "--format", "json", "--model", "uniform:1MiB/4", "--workers", "1", "--clients", "2"}
 
-// doctorHere runs the program as a user does, in a shell after these commands.
+// doctorHere runs the program in a shell, after the shell commands in before.
 func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := command(t, args...)
@@ -36,8 +36,8 @@ func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...
 	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
-// statuses are what the program says of each check. Some change from second to second,
-// and with the other tests: they are left out.
+// statuses returns the status of each check. It omits checks that change from second to
+// second and with other tests that run.
 func statuses(t *testing.T, text string) map[string]doctor.Status {
 	t.Helper()
 	var checks []doctor.Check
@@ -52,8 +52,8 @@ func statuses(t *testing.T, text string) map[string]doctor.Status {
 	return all
 }
 
-// TestDoctorNames: on a machine that is spoilt in one way, exactly that is told, with
-// the right status and exit code.
+// TestDoctorNames: on a machine with one problem, only the check for it changes, with the
+// right status and exit code.
 func TestDoctorNames(t *testing.T) {
 	sound, _, before := doctorHere(t, "", nil, modest...)
 	tests := []struct {
@@ -95,7 +95,8 @@ func TestDoctorNames(t *testing.T) {
 	}
 }
 
-// smallShm is a file system of its own with a /dev/shm of 1 MiB.
+// smallShm returns a command and attributes that give a process a /dev/shm of 1 MiB in its
+// own mount namespace.
 func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
 	const mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm"
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -112,7 +113,8 @@ func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
 	return mount, attr
 }
 
-// TestDoctorMemory: what needs more than any machine has is told, with the figures.
+// TestDoctorMemory: a run that needs more memory than any machine has fails the memory
+// check, which prints the amounts.
 func TestDoctorMemory(t *testing.T) {
 	out, says, code := doctorHere(t, "", nil, "doctor", "--format", "json", "--transport", "pickle,shm-slab", "--model", "uniform:8192GiB/4")
 	if got := statuses(t, out); code != 1 || got["memory"] != doctor.Fail || got["/dev/shm"] != doctor.OK || !strings.Contains(says, "memory") {
@@ -120,7 +122,8 @@ func TestDoctorMemory(t *testing.T) {
 	}
 }
 
-// TestDoctorLeftovers: what a killed run has left is told, and no more once it is gone.
+// TestDoctorLeftovers: the doctor reports directories that a killed run left, until they
+// are removed.
 func TestDoctorLeftovers(t *testing.T) {
 	tmp := shortDir(t)
 	left := filepath.Join(tmp, "ipcbench-0123456789abcdef")
@@ -142,8 +145,8 @@ func TestDoctorLeftovers(t *testing.T) {
 	check.That(t, line.FindString(out) != line.FindString(before), "it tells of what is gone:\n%s", out)
 }
 
-// TestDoctorOfRun: a run says what fails before it begins, measures what it can, and
-// its result keeps what was found.
+// TestDoctorOfRun: a run prints failed checks before it begins, measures the cells that it
+// can, and saves the checks in its result.
 func TestDoctorOfRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	_, says, code := doctorHere(t, "ulimit -n 64", nil, "run", "-q", "--transport", "pickle,shm-tensor", "--model", "uniform:64KiB/3", "--rounds", "3", "--blocks", "1", "--out", file)
@@ -158,8 +161,8 @@ func TestDoctorOfRun(t *testing.T) {
 	}
 }
 
-// TestDoctorScreen: each check is a line of 80 columns in ASCII where that is asked
-// for, and a wrong flag is a mistake of the user.
+// TestDoctorScreen: each check is one line of at most 80 columns, in ASCII if the locale
+// asks for it. An invalid flag exits with the code for usage errors.
 func TestDoctorScreen(t *testing.T) {
 	out, _, _ := doctorHere(t, "export LC_ALL=C NO_COLOR=1 TERM=dumb", nil, "doctor", "--transport", "pickle", "--model", "cnn", "--workers", "500")
 	check.That(t, !strings.ContainsFunc(out, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' }),

@@ -30,46 +30,47 @@ import (
 	"ipcbench/transports/driver/drivertest"
 )
 
-// A fault is what happens to a run, and what the run must do then.
+// A fault is a disturbance of a run, and the required outcome.
 type fault struct {
 	name  string
-	tries int // of make soak
-	least int // of all others; 0 is 1
+	tries int // number of runs in make soak
+	least int // number of runs otherwise; zero means one
 	do    func(t *testing.T, r *faultRun)
-	code  int    // of the run; -1 is by a signal
-	says  string // pattern of its stderr
+	code  int    // exit code of the run; -1 means killed by a signal
+	says  string // pattern that stderr must match
 
-	late  bool     // a worker may have done its work before it was hit: then the run goes on, and the next one is hit
-	tiny  tinyDir  // where there is little room
-	whole bool     // the run is one long block, and not hundreds of short ones
-	on    []string // variants; nil is every transport that has worker processes
+	late  bool     // the worker may have finished before it is hit: then the run continues, and the next worker is hit
+	tiny  tinyDir  // directory on a small file system
+	whole bool     // one long block instead of hundreds of short ones
+	on    []string // variants to test; nil means every transport that has worker processes
 }
 
-// tinyDir is a directory of a run that is a file system of its own.
+// tinyDir names a directory that is on a small file system of its own.
 type tinyDir int
 
 const (
 	noTiny  tinyDir = iota
 	tinyTmp         // TMPDIR
-	tinyOut         // where the result goes
+	tinyOut         // directory of the result
 	tinyShm         // /dev/shm
 )
 
-// room is what a small file system holds, of which a run needs less than half.
+// room is the size of a small file system, in bytes. A run needs less than half of it.
 const room = 32 << 20
 
-// For how long nothing may move in a run, and how long its server is stopped.
+// roundLimit is the run's --round-limit. stopped is how long a server is stopped.
 const (
 	roundLimit = 3 * time.Second
 	stopped    = roundLimit + time.Second
 )
 
-// truncated are the segments of a variant that somebody truncates while a run has them
-// mapped: those that the server writes, and those that workers write.
+// truncated has patterns of the segments to truncate while a run has them mapped, by
+// variant. The first is for segments that the server writes, the second for segments that
+// workers write.
 var truncated = map[string][]string{"http-shm": {"models", "updates-*"}, "shm-tensor:reuse=on": {"model-*", "update-*"}}
 
-// faults are what is tried. Nothing may take as long as an interrupted run is
-// allowed to, and most takes a fraction of a second.
+// faults returns the faults to test. Each run must end within soon (B25); most end in a
+// fraction of a second.
 func faults() []fault {
 	hit := func(signal syscall.Signal) func(*testing.T, *faultRun) {
 		return func(t *testing.T, r *faultRun) { r.hit(t, signal) }
@@ -111,7 +112,7 @@ func faults() []fault {
 			interrupt(t, r)
 		}, code: 130, says: `interrupted by SIGINT`},
 		{name: "stop server, kill", tries: 18, do: server(syscall.SIGSTOP, syscall.SIGKILL), code: -1},
-		{name: "stop server, INT", tries: 18, do: func(t *testing.T, r *faultRun) { // its workers wait, and it has not looked at them
+		{name: "stop server, INT", tries: 18, do: func(t *testing.T, r *faultRun) { // its workers wait while it is stopped, for longer than the round limit
 			r.Send(syscall.SIGSTOP)
 			<-time.After(stopped)
 			server(syscall.SIGCONT, syscall.SIGINT)(t, r)
@@ -120,7 +121,7 @@ func faults() []fault {
 		{name: "full disk, result", tries: 18, do: func(t *testing.T, r *faultRun) {
 			r.result(t)
 			r.fill(t, r.home, func() { interrupt(t, r) })
-		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unharmed`, tiny: tinyOut},
+		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged`, tiny: tinyOut},
 		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm, [0-9]+ are available`, tiny: tinyShm,
 			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
 		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1, says: `process [01] exited: signal: killed`, late: true},
@@ -129,13 +130,13 @@ func faults() []fault {
 	}
 }
 
-// TestFaults: B25, A23, A28: workers and servers that are killed, stopped and
-// interrupted at any time, disks and shared memory that are full, and segments that
-// somebody truncates, with every transport: the run ends soon, with the right code, and
-// names the cause; nothing is left, or what a killed server has left is found and
-// removed; what was measured can be read, and its data is right. At the end there is a
-// line for each fault, of 1,000 kills and more with make soak. IPCBENCH_TEST_SEED repeats a
-// run of this test.
+// TestFaults: B25, A23, A28: a run that meets a fault ends soon, with the right exit code
+// and an error that names the cause. Faults are workers and servers killed, stopped or
+// interrupted at any time, full disks and shared memory, and truncated segments, with every
+// transport. Nothing is left, except by a killed server, whose leftovers ipcbench clean
+// finds and removes. The saved part of the result can be read, and its data is right. With
+// make soak, at least 1,000 processes are killed, and a line for each fault is printed at
+// the end. IPCBENCH_TEST_SEED repeats a run of this test.
 func TestFaults(t *testing.T) {
 	skip.Long(t)
 	long := os.Getenv("IPCBENCH_TEST_SOAK") != ""
@@ -148,15 +149,15 @@ func TestFaults(t *testing.T) {
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	scores := &scores{of: map[string]*score{}}
-	t.Cleanup(func() { scores.show(long) }) // after all of them
+	t.Cleanup(func() { scores.show(long) }) // after all subtests
 	for n, c := range tries(t, rand.New(rand.NewPCG(seed, 0)), long) {
 		t.Run(fmt.Sprintf("%s/%s/%d", c.name, c.variant, n), func(t *testing.T) {
 			t.Parallel()
 			r := &faultRun{try: c}
-			defer func() { scores.add(t, r) }() // also a try that ends half-way
+			defer func() { scores.add(t, r) }() // deferred, so that it also counts a try that fails midway
 			r.start(t)
 			r.ready(t)
-			check.Need(t, !r.over(c.wait), "ended early:\n%s", &r.Stderr) // some are hit as they start, and some in the middle
+			check.Need(t, !r.over(c.wait), "ended early:\n%s", &r.Stderr) // some runs are hit as they start, others in the middle
 			_, err := os.Stat(r.out)
 			r.saved = err == nil
 			c.do(t, r)
@@ -165,10 +166,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// scores are what came of all tries of each fault.
+// scores sums up the tries of each fault.
 type scores struct {
 	mu sync.Mutex
-	of map[string]*score // guarded by mu
+	of map[string]*score // by the fault's name; guarded by mu
 }
 
 type score struct {
@@ -177,7 +178,6 @@ type score struct {
 	proved                      int64 // bytes
 }
 
-// add counts a try.
 func (s *scores) add(t *testing.T, r *faultRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *scores) add(t *testing.T, r *faultRun) {
 	c.proved += r.proved
 }
 
-// show prints a line for each fault, with make soak.
+// show prints a line for each fault if long is set, as in make soak.
 func (s *scores) show(long bool) {
 	for _, f := range faults() {
 		if c := s.of[f.name]; long && c != nil {
@@ -209,17 +209,17 @@ func (s *scores) show(long bool) {
 	}
 }
 
-// A try is a fault that one run has.
+// A try is one run with one fault.
 type try struct {
 	fault
 	variant     string
 	wait, pause time.Duration
-	choice      int  // of two that the fault has
-	inside      bool // there are no worker processes
+	choice      int  // index of one of the fault's two choices
+	inside      bool // the transport has no worker processes
 }
 
-// tries returns what to try, in random order: with long all that make soak does, else
-// every fault, and some of them on several variants.
+// tries returns the tries in random order: all tries of make soak if long is set. Otherwise
+// each fault is tried at least once, and some of them on several variants.
 func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 	var inside, others []string
 	for _, transport := range all.Transports() {
@@ -233,7 +233,7 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 		on := f.on
 		if on == nil {
 			on = slices.Clone(others)
-			if long && f.name == "kill server" { // there is one without workers, too
+			if long && f.name == "kill server" { // transports without worker processes have a server to kill
 				on = append(on, inside...)
 			}
 			random.Shuffle(len(on), func(i, j int) { on[i], on[j] = on[j], on[i] })
@@ -245,7 +245,7 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 		for n := range n {
 			c := try{fault: f, variant: on[n%len(on)], choice: n / len(on) % 2,
 				wait: time.Duration(random.IntN(500)) * time.Millisecond, pause: time.Duration(100+random.IntN(400)) * time.Millisecond}
-			if c.inside = slices.Contains(inside, c.variant); random.IntN(8) == 0 { // when more of the result stands
+			if c.inside = slices.Contains(inside, c.variant); random.IntN(8) == 0 { // some runs are hit later, when more of the result is saved
 				c.wait *= 5
 			}
 			list = append(list, c)
@@ -255,30 +255,30 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 	return list
 }
 
-// faultRun is a run of the command that is to be disturbed.
+// faultRun is a run of the command that gets a fault.
 type faultRun struct {
 	*child.Child
 	try    try
-	mark   string // of its processes
-	home   string // where it is started
-	dir    string // its TMPDIR, and nobody else's
-	shm    string // what is /dev/shm to it, and nobody else's; empty where it has that of all
+	mark   string // environment entry that marks its processes
+	home   string // its working directory
+	dir    string // its TMPDIR, used by no other process
+	shm    string // directory mounted as its /dev/shm, used by no other process; empty if it has the machine's
 	out    string
-	saved  bool // there was a part of the result before the fault
+	saved  bool // a part of the result was saved before the fault
 	began  time.Time
-	took   time.Duration // from the fault to the end; of a killed server, to that of its workers
-	left   int           // directories, files, sockets and processes, before clean
+	took   time.Duration // time from the fault to the end of the run and all its processes
+	left   int           // number of directories, files, sockets and processes left, before clean
 	proved int64         // bytes
-	hurt   int           // the worker process that was hit
-	role   string        // its
+	hurt   int           // id of the worker process that was hit
+	role   string        // role of the worker process that was hit
 }
 
-// filler is the file that takes what room there is.
+// filler names the file that fills the file system.
 const filler = "filler"
 
 func (r *faultRun) start(t *testing.T) {
 	t.Helper()
-	r.dir = shortDir(t) // sockets lie in it: t's own would be too long a name
+	r.dir = shortDir(t) // sockets are in it: a path in t.TempDir would be too long
 	r.mark = idEnv + "=" + r.dir + "."
 	cmd := command(t, "run", "-q", "--transport", r.try.variant, "--model", "cnn", "--workers", "2",
 		"--clients", "4", "--train-ms", "5", "--verify", "all", "--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", "result.json", "--time", "6s", "--blocks", "400")
@@ -314,17 +314,18 @@ func (r *faultRun) start(t *testing.T) {
 	})
 }
 
-// end kills what lives of the run, workers that are stopped too, and waits for its end.
+// end kills all remaining processes of the run, including stopped workers, and waits for
+// its end.
 func (r *faultRun) end() {
 	for ended := false; !ended; ended = r.over(100 * time.Millisecond) {
-		_ = r.Process.Kill() // most have ended
+		_ = r.Process.Kill() // fails if it has ended
 		for pid := range alive(r.mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// over reports whether the run has ended. It waits for that so long.
+// over reports whether the run has ended. It waits for the end for at most d.
 func (r *faultRun) over(d time.Duration) bool {
 	select {
 	case <-r.Done:
@@ -334,14 +335,14 @@ func (r *faultRun) over(d time.Duration) bool {
 	}
 }
 
-// apart reports whether a process can have a /dev/shm of its own here.
+// apart reports whether a process can have a /dev/shm of its own on this machine.
 var apart = sync.OnceValue(func() bool {
 	cmd := exec.Command("sh", "-c", "mount --bind "+scratch.SharedMemory+" "+scratch.SharedMemory)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	return cmd.Run() == nil
 })
 
-// mountTiny makes dir a small file system until the test ends.
+// mountTiny mounts a small file system on dir until the test ends.
 func mountTiny(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=700,size="+strconv.Itoa(room)); err != nil {
@@ -350,7 +351,6 @@ func mountTiny(t *testing.T, dir string) {
 	t.Cleanup(func() { check.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-// ready waits for the first session.
 func (r *faultRun) ready(t *testing.T) {
 	t.Helper()
 	if !r.try.inside {
@@ -363,7 +363,7 @@ func (r *faultRun) ready(t *testing.T) {
 	})
 }
 
-// worker waits for a worker process, and returns its id and its role.
+// worker waits for a worker process and returns its id and its role.
 func (r *faultRun) worker() (pid int, role string) {
 	r.Until("worker", func() bool {
 		for pid, role = range alive(r.mark) {
@@ -376,7 +376,8 @@ func (r *faultRun) worker() (pid int, role string) {
 	return pid, role
 }
 
-// strike does something to some worker.
+// strike calls do with the id of a worker process, and again with another one if that
+// worker has just ended. It returns the id.
 func (r *faultRun) strike(t *testing.T, do func(pid int) error) int {
 	t.Helper()
 	for {
@@ -386,27 +387,28 @@ func (r *faultRun) strike(t *testing.T, do func(pid int) error) int {
 		if err == nil {
 			return r.hurt
 		}
-		check.Need(t, errors.Is(err, syscall.ESRCH), "%v", err) // it has just ended
+		check.Need(t, errors.Is(err, syscall.ESRCH), "%v", err) // the worker has just ended
 	}
 }
 
-// hit sends a signal to some worker.
+// hit sends a signal to a worker process and returns its id.
 func (r *faultRun) hit(t *testing.T, signal syscall.Signal) int {
 	t.Helper()
 	return r.strike(t, func(pid int) error { return syscall.Kill(pid, signal) })
 }
 
-// starve gives a worker no more memory: the kernel kills it when it takes a page.
+// starve sets a worker's memory limit to 64 KiB: the kernel kills it when it touches a new
+// page.
 func (r *faultRun) starve(t *testing.T) {
 	t.Helper()
-	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", "65536") // hardly any
+	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", "65536") // less than any process uses
 	r.strike(t, func(pid int) error {
 		return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 	})
 }
 
 // goesOn reports whether the session whose worker was hit has ended in order: another
-// process has its role or, if the run should have ended, none has any.
+// process has its role or, if late is set, no worker is left.
 func (r *faultRun) goesOn(late bool) bool {
 	workers := false
 	for pid, role := range alive(r.mark) {
@@ -425,8 +427,8 @@ func (r *faultRun) result(t *testing.T) {
 	r.saved = true
 }
 
-// fill takes all room of a file system until the run ends, also what the run gives
-// back, and calls then once there is none.
+// fill fills a file system until the run ends, including space that the run frees. It calls
+// then once the file system is full.
 func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, filler))
@@ -442,8 +444,8 @@ func (r *faultRun) fill(t *testing.T, dir string, then func()) {
 	}
 }
 
-// controlGroup makes a control group with a limit, in version 1 or 2: below the group of
-// this process, or one around that. It has to be empty when the test ends.
+// controlGroup makes a control group with a limit, in cgroup version 1 or 2, below this
+// process's group or one of its parents. The group must be empty when the test ends.
 func controlGroup(t *testing.T, controller, one, two, limit string) (dir string) {
 	t.Helper()
 	text := check.Value(os.ReadFile("/proc/self/cgroup"))(t)
@@ -474,9 +476,9 @@ func controlGroup(t *testing.T, controller, one, two, limit string) (dir string)
 	return ""
 }
 
-// truncate cuts segments of the run off until it ends, which names one of them. It waits
-// until server and worker have mapped each of them: one that is opened later is refused for
-// its size.
+// truncate truncates segments of the run until it ends, and checks that its error names one
+// of them. It waits until server and worker have mapped each segment, because a segment
+// that is opened later is rejected for its size.
 func (r *faultRun) truncate(t *testing.T) {
 	t.Helper()
 	pattern := truncated[r.try.variant][r.try.choice]
@@ -491,11 +493,11 @@ func (r *faultRun) truncate(t *testing.T) {
 				cut, r.began = found, time.Now()
 			}
 			for _, path := range found {
-				err := os.Chmod(path, 0o600) // some may only be read, which does not stop their owner
+				err := os.Chmod(path, 0o600) // some are read-only, but their owner can change that
 				if err == nil {
 					err = os.Truncate(path, 0)
 				}
-				check.That(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err) // gone meanwhile
+				check.That(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err) // the run may have removed it
 			}
 		}
 	}
@@ -504,8 +506,9 @@ func (r *faultRun) truncate(t *testing.T) {
 	}), "%v were truncated", cut)
 }
 
-// mapped reports whether two processes of the run or more have each of the files mapped. To
-// them, a file may lie elsewhere, in the same directory of a session.
+// mapped reports whether at least two processes of the run have mapped each of the files.
+// It compares only the last two elements of each path, because a process may see the
+// session's directory in another place.
 func (r *faultRun) mapped(paths []string) bool {
 	processes := alive(r.mark)
 	for _, path := range paths {
@@ -522,7 +525,6 @@ func (r *faultRun) mapped(paths []string) bool {
 	return len(paths) > 0
 }
 
-// segments returns the directories in shared memory whose owner is this run.
 func (r *faultRun) segments() []string {
 	if r.shm == "" {
 		return sessions(scratch.SharedMemory, r.Process.Pid)
@@ -531,7 +533,7 @@ func (r *faultRun) segments() []string {
 	return dirs
 }
 
-// check looks at what the fault did, and at what is left.
+// check checks how the run ended and that nothing is left.
 func (r *faultRun) check(t *testing.T) {
 	t.Helper()
 	f, limit := r.try.fault, time.Now().Add(soon)
@@ -543,10 +545,10 @@ func (r *faultRun) check(t *testing.T) {
 		} else if late {
 			r.end()
 			r.read(t)
-			t.Fatalf("has not ended after %v:\n%s", soon, &r.Stderr) // what is left was never its to remove
+			t.Fatalf("has not ended after %v:\n%s", soon, &r.Stderr) // after SIGKILL it could not have removed anything
 		}
 	}
-	killed := f.code < 0 // it could not tidy up, nor say anything
+	killed := f.code < 0 // it could neither remove anything nor print an error
 	ended := time.Now()
 	for len(alive(r.mark)) > 0 {
 		check.Need(t, time.Since(ended) < soon, "processes live %v after the end: %v", soon, alive(r.mark))
@@ -563,15 +565,15 @@ func (r *faultRun) check(t *testing.T) {
 	r.read(t)
 }
 
-// rest returns what there is of the run besides its result: paths, and the lines of
-// sockets.
+// rest returns everything left of the run, except its result: paths, and lines of
+// /proc/net/unix.
 func (r *faultRun) rest(t *testing.T) []string {
 	t.Helper()
 	dirs := []string{r.dir, r.home}
 	var left []string
 	if r.shm == "" {
 		left = r.segments()
-	} else { // all of it is the run's
+	} else { // everything in it belongs to the run
 		dirs = append(dirs, r.shm)
 	}
 	for _, dir := range dirs {
@@ -591,8 +593,8 @@ func (r *faultRun) rest(t *testing.T) []string {
 	return left
 }
 
-// clean has ipcbench clean find and remove what the run has left, and returns what is
-// left then. Others may run ipcbench on this machine: what is theirs is not touched.
+// clean lets ipcbench clean find and remove the run's leftovers, and returns the rest. It
+// removes only these directories, because others may run ipcbench on this machine.
 func (r *faultRun) clean(t *testing.T, left []string) []string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -608,7 +610,7 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 			continue
 		}
 		dirs = append(dirs, path)
-		if _, err := os.Stat(filepath.Join(path, "lock")); errors.Is(err, fs.ErrNotExist) { // it is left alone for a minute
+		if _, err := os.Stat(filepath.Join(path, "lock")); errors.Is(err, fs.ErrNotExist) { // clean ignores directories without a lock for a minute
 			long := time.Now().Add(-time.Hour)
 			check.Must(t, os.Chtimes(path, long, long))
 		}
@@ -624,16 +626,16 @@ func (r *faultRun) clean(t *testing.T, left []string) []string {
 	return r.rest(t)
 }
 
-// wrongData is what an error says of bytes that are not what was sent.
+// wrongData matches errors about data that differs from the data sent.
 var wrongData = regexp.MustCompile(`delivered wrong data|bytes [0-9]+ to [0-9]+ are [0-9a-f]+, want`)
 
-// read looks at the result: every block in it is proved.
+// read checks that every block in the result is proved.
 func (r *faultRun) read(t *testing.T) {
 	t.Helper()
 	check.That(t, !wrongData.MatchString(r.Stderr.String()), "wrong data:\n%s", &r.Stderr)
 	result, err := result.ReadFile(r.out)
 	if errors.Is(err, fs.ErrNotExist) && !r.saved {
-		return // it ended before the first cycle did
+		return // the run ended before its first cycle did
 	}
 	check.Need(t, err == nil && result.Partial != "", "the result cannot be read, or is not marked as partial: %v", err)
 	for _, c := range result.Cells {

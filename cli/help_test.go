@@ -20,9 +20,9 @@ import (
 
 var _ = flag.Bool("update", false, "rewrite docs/reference/flags.md") // doctest.Golden reads it
 
-// TestHelp: the help of each command and topic fits a terminal of 80 columns and few pages,
-// and has an example. Each flag of run is in its help or in a topic, but not in two topics.
-// docs/reference/flags.md lists all flags.
+// TestHelp: the help of each command and topic has 80 columns, an example and a limited
+// number of lines. Each flag of run is in its help or in one topic. docs/reference/flags.md
+// lists all flags.
 func TestHelp(t *testing.T) {
 	print := func(most int, args ...string) string {
 		var out bytes.Buffer
@@ -53,6 +53,9 @@ func TestHelp(t *testing.T) {
 		check.That(t, in != "" || strings.Contains(short, " --"+f.Name+" "), "--%s is in no topic", f.Name)
 		check.That(t, strings.Contains(every, " --"+f.Name+" "), "run --help=all lacks --%s", f.Name)
 		of, usage := pflag.UnquoteUsage(f)
+		if d := strings.Trim(f.DefValue, "[]"); d != "" && d != "false" && d != "0" && !strings.Contains(usage, "default") {
+			usage += " (default " + d + ")"
+		}
 		page += fmt.Sprintf("| `--%s` | %s | [%s](../../cli/help/%[3]s.txt) |\n", strings.TrimSpace(f.Name+" "+of), strings.ReplaceAll(usage, "|", "\\|"), cmp.Or(in, "run"))
 	})
 	doctest.Golden(t, "../../docs/reference/flags.md", page)

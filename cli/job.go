@@ -119,7 +119,7 @@ func (j *job) plan(ctx context.Context) (err error) {
 		return err
 	}
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
-	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
+	o.Ports, o.Agents, o.Place, o.EndAtOnce, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
 	}

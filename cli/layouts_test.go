@@ -18,18 +18,17 @@ import (
 	"ipcbench/report"
 )
 
-// What reports show is tried on many of them, drawn from the blocks of one run of two
-// builds that are the same, in several layouts of each. A report is what compare makes of
-// the blocks that were drawn.
+// The tests below draw many reports from the blocks of one run. The run measures two
+// identical builds, each in several layouts. A report compares the blocks that were drawn.
 
-// blocksDrawn are those of a side of a report, as scripts/pr-report has them.
+// blocksDrawn is the number of blocks on each side of a report, as in scripts/pr-report.
 const blocksDrawn = 10
 
-// A draw returns the blocks of one side of a report, of a run in which block i of a cell
-// ran in layout i, again and again in cycles.
+// A draw returns the indices of one side's blocks. Block i of a cell ran in layout i modulo
+// layouts; the run has that many cycles.
 type draw func(random *rand.Rand, layouts, cycles int) []int
 
-// draws are the two ways: as it is measured today, and as it was before there were layouts.
+// draws has the current way to choose blocks, and the one used before layouts were varied.
 var draws = map[string]draw{
 	"a layout a block": func(random *rand.Rand, layouts, cycles int) (blocks []int) {
 		for _, l := range random.Perm(layouts)[:blocksDrawn] {
@@ -46,15 +45,15 @@ var draws = map[string]draw{
 	},
 }
 
-// A tally counts what reports show.
+// A tally counts reports that show a difference.
 type tally struct {
 	reports int
-	other   int            // that show a difference of any cell, slower or faster
-	slower  int            // that show it of a head that is slowed down by a tenth
-	of      map[string]int // how many of these show it of a cell
+	other   int            // reports that show a difference of any cell, slower or faster
+	slower  int            // reports that show a 10 % slowdown of head
+	of      map[string]int // reports counted in slower, by cell
 }
 
-// add draws a report from a run, and the same with a head that is slowed down.
+// add draws a report from a run, and a second one with a slowed-down head.
 func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
 	t.Helper()
 	layouts := len(r.Layouts.Base)
@@ -73,7 +72,7 @@ func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
 	}
 }
 
-// drawn compares these blocks of both sides, with head's rounds slowed down by a factor.
+// drawn compares the chosen blocks of both sides, with head's rounds multiplied by slow.
 func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64) *report.Comparison {
 	t.Helper()
 	d := *r
@@ -105,8 +104,9 @@ func (a *tally) String() string {
 	return text
 }
 
-// likeness returns a run of two builds that are the same. Each layout changes a cell's round
-// by a share of its own, which is byLayout or so, and each block by some 2 % more.
+// likeness returns a run of two identical builds. Each layout multiplies a cell's round by
+// a random factor with a standard deviation of byLayout, and each block by another one of
+// 2 %.
 func likeness(random *rand.Rand, byLayout float64) *bench.Result {
 	const layouts, cycles = 12, blocksDrawn
 	r := benchtest.Result()
@@ -130,9 +130,9 @@ func likeness(random *rand.Rand, byLayout float64) *bench.Result {
 	return r
 }
 
-// TestLayoutABlock: where layouts differ, blocks of one layout a side show a difference of
-// builds that are the same, and blocks of a layout each do not. A tenth is shown where they
-// differ little (guard 28).
+// TestLayoutABlock: if layouts differ, reports with one layout per side show differences
+// between identical builds. Reports with another layout for each block do not, and show a
+// 10 % slowdown if layouts differ little (guard 28).
 func TestLayoutABlock(t *testing.T) {
 	const reports = 60
 	of := func(way string, byLayout float64) *tally {
@@ -146,17 +146,18 @@ func TestLayoutABlock(t *testing.T) {
 	}
 	a := of("one layout a side", 0.12)
 	check.That(t, a.other >= reports/2, "one layout a side: %v, want half of them or more", a)
-	if a := of("a layout a block", 0.12); a.other > reports/10 { // 5 % are meant, of many
+	if a := of("a layout a block", 0.12); a.other > reports/10 { // 5 % are expected of many reports
 		t.Errorf("a layout a block: %v, want at most a tenth", a)
 	}
 	a = of("a layout a block", 0.02)
 	check.That(t, a.other <= reports/10 && a.slower >= reports*8/10, "layouts that differ little: %v, want at most a tenth, and at least 80 %%", a)
 }
 
-// TestSoakLayouts: of 1,000 reports that are drawn from one run of 24 layouts of this
-// program, 12 a side, at most 6 % show a difference if each block has a layout of its own,
-// and at least 80 % show a slowdown of 10 % (guard 28). IPCBENCH_TEST_LAYOUTS names the file
-// of that run: it is read, or else written.
+// TestSoakLayouts: reports in which each block has another layout seldom show a false
+// difference. 1,000 reports are drawn from one run of 24 layouts of this program, 12 per
+// side. At most 6 % may show a difference, and at least 80 % must show a slowdown of 10 %
+// (guard 28). IPCBENCH_TEST_LAYOUTS names the file of that run, which is written if it does
+// not exist.
 func TestSoakLayouts(t *testing.T) {
 	soak(t)
 	path := os.Getenv("IPCBENCH_TEST_LAYOUTS")
@@ -186,7 +187,7 @@ func TestSoakLayouts(t *testing.T) {
 	}
 }
 
-// runLayouts measures 24 layouts of this program, 12 a side, and ten blocks in each.
+// runLayouts measures 24 layouts of this program, 12 per side, with ten blocks in each.
 func runLayouts(t *testing.T, path string) {
 	t.Helper()
 	const layouts = 12

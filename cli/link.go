@@ -58,7 +58,7 @@ func enter(cells []bench.Spec) error {
 // linkError adds the fix that package link suggests.
 func linkError(err error) error {
 	if refused := (*link.Error)(nil); errors.As(err, &refused) {
-		return hinted{usagef("--link: %w", err), refused.Mend}
+		return hinted{usagef("--link: %w", err), refused.Fix}
 	}
 	return usagef("--link: %w", err)
 }

@@ -18,12 +18,12 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// onLink returns a short run with a link of the transports and more arguments, and its
-// result's file. It skips a test where there can be no link.
+// onLink returns the command of a short run and the path of its result. It skips the test
+// if links cannot be emulated here.
 func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out string) {
 	t.Helper()
 	skip.Long(t)
-	t.Parallel() // much of it is waiting
+	t.Parallel() // such runs mostly wait
 	if err := link.Try(); err != nil {
 		skip.Refused(t, "a link: %v", err)
 	}
@@ -31,15 +31,14 @@ func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out
 	return cmd, filepath.Join(cmd.Dir, "out.json")
 }
 
-// measured returns the result of a command.
 func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
 	t.Helper()
 	child.Start(t, cmd).Ends(waiting.Limit, 0, "")
 	return check.Value(result.ReadFile(out))(t)
 }
 
-// TestLink: a run with links is what a run without is, and its result says what
-// network there was. What has no network is measured once.
+// TestLink: a run with links works like a run without, and its result names the links.
+// Transports that use no network are measured once.
 func TestLink(t *testing.T) {
 	cmd, out := onLink(t, "http,grpc-stream,http-shm,shm-slab", "--quick", "--quiet", "--model", "uniform:256KiB/4",
 		"--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped")
@@ -87,9 +86,9 @@ func TestLinkAgainst(t *testing.T) {
 	}
 }
 
-// TestLinkInterrupted: Ctrl-C, which a terminal sends to both processes, and a signal
-// to the outer one alone end a run on a link in order: its code is that of the signal,
-// what was measured is kept, and nothing is left.
+// TestLinkInterrupted: a run on a link ends in order on Ctrl-C, which a terminal sends to
+// both processes, and on a signal to the outer process alone. It exits with the signal's
+// code, keeps the measured blocks and leaves nothing.
 func TestLinkInterrupted(t *testing.T) {
 	for name, all := range map[string]bool{"all": true, "the outer one": false} {
 		t.Run(name, func(t *testing.T) {
@@ -101,9 +100,9 @@ func TestLinkInterrupted(t *testing.T) {
 	}
 }
 
-// interruptRun starts a run, which has a process group of its own, and interrupts it when
-// it has said what matches the pattern: all of its processes, or the first one alone. It
-// has to end in order, keep what it has, and leave nothing.
+// interruptRun starts a run in its own process group, and interrupts it when its output
+// matches the pattern: all of its processes, or the first alone. The run must end in order,
+// keep the measured blocks and leave nothing.
 func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool) {
 	t.Helper()
 	tmp := shortDir(t)

@@ -19,19 +19,20 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// offLoopback is an address that the loopback interface has in a network of a test's
-// own, in which nobody else is: for all that looks at it, it is off loopback.
+// offLoopback is the address of a loopback interface in a network namespace of the test.
+// ipcbench takes it for an address that other hosts can reach.
 const offLoopback = "192.0.2.1"
 
-// networkEnv has a program of this package give itself that address before it begins.
+// networkEnv makes a program of this package add that address before it begins.
 const networkEnv = "IPCBENCH_TEST_" + "NETWORK"
 
-// maybeNetwork does that. It is called in a network that the process may change.
+// maybeNetwork adds offLoopback to the loopback interface if networkEnv is set. The process
+// must be in its own network namespace.
 func maybeNetwork() {
 	if os.Getenv(networkEnv) == "" {
 		return
 	}
-	_ = os.Unsetenv(networkEnv) // workers are in that network
+	_ = os.Unsetenv(networkEnv) // workers inherit the network
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = errors.Join(netlink.LinkSetUp(lo), netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(offLoopback), Mask: net.CIDRMask(32, 32)}}))
@@ -42,14 +43,14 @@ func maybeNetwork() {
 	}
 }
 
-// networked returns a run of the program in a network of its own, and its result's file. It
-// is in a process group of its own, too.
+// networked returns a run in its own network namespace and process group, and the path of
+// its result.
 func networked(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out string) {
 	t.Helper()
-	cmd, out = onLink(t, transports, append(args, "--model", "uniform:64KiB/4", "--listen", offLoopback)...) // as there are namespaces for that
+	cmd, out = onLink(t, transports, append(args, "--model", "uniform:64KiB/4", "--listen", offLoopback)...) // skips the test if there are no namespaces
 	cmd.Env = append(cmd.Env, networkEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
-	if os.Geteuid() != 0 { // root needs no users of its own
+	if os.Geteuid() != 0 { // root needs no user namespace
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
@@ -57,13 +58,13 @@ func networked(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, 
 	return cmd, out
 }
 
-// TestListenOffLoopback: a server whose address others can reach has certificates at
-// both ends. Without them it listens only if the user says so, and the result says it.
-// It does not say where that was.
+// TestListenOffLoopback: a server that other hosts can reach uses certificates at both
+// ends. Without them it listens only with --insecure-network, and the result notes that.
+// The result does not hold the address.
 func TestListenOffLoopback(t *testing.T) {
 	for _, tt := range []struct{ name, transports, refused string }{
-		{"tls=off", "http,grpc-stream:tls=off", "--listen 192.0.2.1: with grpc-stream:network=tcp, others could read the data on the network\nhint: leave tls=off out: with --listen it is mutual; or allow it with --insecure-network"},
-		{"tls=on", "http:tls=on", "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove their identity\nhint: leave tls=on out"},
+		{"tls=off", "http,grpc-stream:tls=off", "--listen 192.0.2.1: with grpc-stream:network=tcp, others could read the data on the network\nhint: remove tls=off, because the default with --listen is mutual; or allow it with --insecure-network"},
+		{"tls=on", "http:tls=on", "--listen 192.0.2.1: with http:network=tcp:tls=on, workers could not prove their identity\nhint: remove tls=on"},
 		{"mutual", "pickle,storage,grpc-tensor,grpc-batch,grpc-stream,http,http-shm,shm-slab", ""},
 		{"insecure", "pickle:tls=off,grpc-stream:tls=on,http", ""},
 	} {
@@ -93,7 +94,7 @@ func TestListenOffLoopback(t *testing.T) {
 			if insecure := tt.name == "insecure"; read != insecure || unproven != insecure || r.Environment.Listen != map[bool]string{false: "off loopback", true: "off loopback, insecure"}[insecure] {
 				t.Errorf("it has listened %s, and said %s", r.Environment.Listen, words)
 			}
-			r.Command = nil // as it was typed
+			r.Command = nil // the command line has the address
 			var rest strings.Builder
 			err := r.Write(&rest)
 			check.That(t, err == nil && !strings.Contains(rest.String(), offLoopback), "the result holds the address: %v", err)
@@ -101,8 +102,8 @@ func TestListenOffLoopback(t *testing.T) {
 	}
 }
 
-// TestListenInterrupted: a run that listens ends in order when it is interrupted, keeps
-// what it has, and leaves nothing.
+// TestListenInterrupted: a run with --listen ends in order when it is interrupted, keeps
+// the measured blocks and leaves nothing.
 func TestListenInterrupted(t *testing.T) {
 	cmd, _ := networked(t, "http,grpc-stream", "--clients", "2", "--workers", "2", "--blocks", "100", "--time", "600s", "--precision", "0.000001")
 	interruptRun(t, cmd, "block ([3-9]|[1-9][0-9]) of", true)

@@ -21,8 +21,8 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// runPprof returns a command that runs pprof on a profile of one function, in a
-// home of its own.
+// runPprof returns a command that runs pprof on a profile of one function, with a home of
+// its own.
 func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	f := &profile.Function{ID: 1, Name: "main.decode"}
@@ -41,15 +41,15 @@ func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestPprofPage: the page is at a free port of the loopback interface, refers to
-// nothing outside of it, leaves nothing in the home, and ends with a signal.
+// TestPprofPage: the page is served on a free port of the loopback interface, and refers to
+// nothing outside of it. pprof writes nothing into the home, and ends with a signal.
 func TestPprofPage(t *testing.T) {
 	c := child.Start(t, runPprof(t, "-http", "localhost:0"))
 	line := c.Says("Serving web UI on .*\n")
 	at, err := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
 	check.Need(t, err == nil && at.Port() != "" && at.Port() != "0", "it says %q, %v", line, err)
 	page := ""
-	waiting.Until(t, "the page", func() bool { // the address is said before it listens
+	waiting.Until(t, "the page", func() bool { // the address is printed before the server listens
 		answer, err := http.Get(at.String())
 		if err != nil {
 			return false
@@ -79,8 +79,8 @@ func TestPprofPage(t *testing.T) {
 	check.That(t, err == nil && len(left) == 0, "left in the home: %v, %v", left, err)
 }
 
-// TestPprofShell: commands are asked for at a terminal, but not where nobody would see
-// that.
+// TestPprofShell: pprof prompts for commands on a terminal, but not if its output is
+// hidden.
 func TestPprofShell(t *testing.T) {
 	master, slave := terminal(t)
 	hidden := runPprof(t)
@@ -91,12 +91,12 @@ func TestPprofShell(t *testing.T) {
 	check.Must(t, check.Err(master.WriteString("top\nquit\n")))
 	check.OK(t, cmd.Run())
 	slave.Close()
-	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end
+	shown, _ := io.ReadAll(master) // ends with an error once the other end is closed
 	check.That(t, strings.Contains(string(shown), "(pprof) ") && strings.Contains(string(shown), "100%  main.decode"),
 		"it shows\n%s", shown)
 }
 
-// TestPprofPipe: a reader that wants no more is no error.
+// TestPprofPipe: a reader that closes the pipe early is not an error.
 func TestPprofPipe(t *testing.T) {
 	read, write, err := os.Pipe()
 	check.Must(t, err)

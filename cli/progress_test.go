@@ -15,8 +15,8 @@ func at(done int, elapsed, left time.Duration) bench.Progress {
 	return bench.Progress{What: "http histology", Done: done, Plan: 120, Elapsed: elapsed, Left: left}
 }
 
-// TestProgressLine: a line says how long the run has taken, its share, what is
-// left, and what is in hand. The share goes back only when more is planned.
+// TestProgressLine: the progress line has the elapsed time, the share done, the time left
+// and the current step. The share decreases only if more is planned.
 func TestProgressLine(t *testing.T) {
 	p := newProgress(new(bytes.Buffer), false)
 	more := at(60, 40*time.Second, 2*time.Minute)
@@ -39,8 +39,8 @@ func TestProgressLine(t *testing.T) {
 	check.That(t, strings.HasSuffix(got, " % · making the report"), "got %q after the last block", got)
 }
 
-// TestProgressPlain: where there is no terminal, lines come at once and then every
-// five seconds at most; a note comes when it is due.
+// TestProgressPlain: without a terminal, the first line is printed at once and later ones
+// at most every five seconds. A note is printed when it is due.
 func TestProgressPlain(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, false)
@@ -57,8 +57,8 @@ func TestProgressPlain(t *testing.T) {
 	check.That(t, newProgress(&out, true) == nil, "a quiet run has progress")
 }
 
-// TestProgressWidth: the line that is drawn over is never as wide as the terminal,
-// also while that is made smaller.
+// TestProgressWidth: the line that is drawn over is narrower than the terminal, even while
+// the terminal is made smaller.
 func TestProgressWidth(t *testing.T) {
 	var out bytes.Buffer
 	width := 0
@@ -80,8 +80,9 @@ func TestProgressWidth(t *testing.T) {
 	check.Equal(t, out.String(), "\r\x1b[K", "cleared by")
 }
 
-// TestGathering: elsewhere than on a terminal, a line comes when an agent joins, and then
-// every five seconds at most; on a terminal it is drawn over. Names are the agents' own.
+// TestGathering: without a terminal, a line is printed when an agent joins, and then at
+// most every five seconds. On a terminal the line is drawn over. Names are those that
+// agents send.
 func TestGathering(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, false)

@@ -12,8 +12,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestImplausible: a result that says what cannot be is shown and fails, with what
-// is wrong with it (guard 21).
+// TestImplausible: an impossible result is shown with its errors, and the command fails
+// (guard 21).
 func TestImplausible(t *testing.T) {
 	r := check.Value(result.ReadFile("../report/testdata/result.result"))(t)
 	for _, b := range r.Cells[0].Blocks {
@@ -28,8 +28,8 @@ func TestImplausible(t *testing.T) {
 	check.That(t, strings.Contains(out.String(), "--view"), "the report was not shown")
 }
 
-// TestHostileNames: what a name of a file could do to a terminal or to a CI log
-// does not happen, whoever's error holds it.
+// TestHostileNames: escape sequences and CI commands in a file's name have no effect,
+// whichever error contains the name.
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	name := "a\n::error::evil\x1b]0;evil\x07\u202e"

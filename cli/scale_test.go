@@ -10,9 +10,9 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestSoakCollaborators: O9, O24: 200 collaborators with 1,000 tensors each, and 2,000 at a
-// time with 100 each, finish, with exactly the calls that they need, proved, and within
-// 24 GiB. results/CLAIMS.md has what it costs them.
+// TestSoakCollaborators: O9, O24: runs with 200 collaborators and 1,000 tensors each, and
+// with 2,000 at a time and 100 tensors each, finish within 24 GiB. They make exactly the
+// calls that they need, and their data is proved. results/CLAIMS.md has the costs.
 func TestSoakCollaborators(t *testing.T) {
 	soak(t)
 	exe := built(t)
@@ -41,7 +41,8 @@ func TestSoakCollaborators(t *testing.T) {
 				if name == "grpc-tensor" {
 					fetches = c.tensors
 				}
-				// A task and a result each, and the model: a call a tensor, or one.
+				// For each collaborator a task, a result, and the model: one call per
+				// tensor, or one in all.
 				check.Equal(t, got("rpcs"), float64(c.collaborators*(2+fetches)), name, "calls a round")
 				check.Equal(t, got("rpcs_tensors"), float64(c.collaborators*fetches), name, "calls a round for tensors")
 				check.That(t, got("in_service_most") >= 1 && got("in_service_most") <= 8,

@@ -25,8 +25,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestMain: the test binary is the command when it is run under that name, and
-// a worker or a floor's peer when it was started as one.
+// TestMain runs the command if the test binary has its name, and a worker or a floor's peer
+// if it was started as one.
 func TestMain(m *testing.M) {
 	reexec.MaybeKeeper()
 	link.MaybeInside()
@@ -36,32 +36,33 @@ func TestMain(m *testing.M) {
 	testscript.Main(signalled{m}, map[string]func(){"ipcbench": program, "stubborn": stubborn})
 }
 
-// program is the command that tests run. It soon shows how far it is: they wait for that.
+// program is the command that tests run. It prints progress often, because tests wait for
+// it.
 func program() {
 	plainEvery = 200 * time.Millisecond
 	Main(all.Transports()...)
 }
 
-// signalled runs the tests so that the commands they start may be ended by
-// signals, also if whoever started the tests has some ignored: nohup, or a script
-// that runs them in the background.
+// signalled makes sure that signals can end the commands that tests start, even if the
+// parent of the tests ignores these signals. nohup does so, and a script that runs them in
+// the background.
 type signalled struct{ *testing.M }
 
 func (m signalled) Run() int {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // as good as ignored, and not inherited
+			signal.Notify(make(chan os.Signal, 1), s) // has the effect of ignoring it, but children do not inherit that
 		}
 	}
 	return m.M.Run()
 }
 
-// soon is how long a run may take to end that was asked to (B25).
+// soon is the time within which an interrupted run must end (B25).
 const soon = 10 * time.Second
 
-// TestScripts runs the scripts in testdata/script: the command as a user sees it.
+// TestScripts runs the scripts in testdata/script, which use the command as users do.
 func TestScripts(t *testing.T) {
-	t.Cleanup(func() { // after all of them
+	t.Cleanup(func() { // after all scripts
 		left, err := scratch.Leftovers(scratch.SharedMemory)
 		check.OK(t, err)
 		for _, l := range left {
@@ -94,26 +95,26 @@ func TestScripts(t *testing.T) {
 			e.Values[scriptKey{}] = &script{TB: t, mark: mark, started: map[string]*child.Child{}}
 			e.Setenv(idEnv, e.WorkDir)
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
-			e.Setenv("LOOPBACK", fmt.Sprintf("127.%d.%d.%d:7113", 1+pid>>16, pid>>8&255, pid&255)) // nobody else's
-			tmp, err := os.MkdirTemp("", "s")                                                      // a short name: sockets live there
+			e.Setenv("LOOPBACK", fmt.Sprintf("127.%d.%d.%d:7113", 1+pid>>16, pid>>8&255, pid&255)) // used by no other script
+			tmp, err := os.MkdirTemp("", "s")                                                      // a short name, because sockets are in it
 			e.Setenv("TMPDIR", tmp)
-			e.Defer(func() { _ = os.RemoveAll(tmp) }) // what a failed script has left
+			e.Defer(func() { _ = os.RemoveAll(tmp) }) // leftovers of a failed script
 			return err
 		},
 		Cmds: commands,
 	})
 }
 
-// shortDir returns a temporary directory whose path leaves room for sockets,
-// whatever the test is called.
+// shortDir returns a temporary directory whose path is short enough for sockets, whatever
+// the name of the test.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir := check.Value(os.MkdirTemp("", "s"))(t)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what a failed test has left
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // leftovers of a failed test
 	return dir
 }
 
-// command returns the program with arguments. It runs in a folder of its own.
+// command returns the program with arguments, in a new working directory.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path := check.Value(exec.LookPath("ipcbench"))(t)
@@ -125,8 +126,8 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 // idEnv marks all processes of one script.
 const idEnv = "IPCBENCH_TEST_SCRIPT"
 
-// alive returns the living processes with a mark in their environment, with the roles of
-// worker processes: "process 1".
+// alive returns the live processes that have mark in their environment. Worker processes
+// have their role as the value, for example "process 1".
 func alive(mark string) map[int]string {
 	found := map[int]string{}
 	for _, pid := range proc.All() {
@@ -141,7 +142,7 @@ func alive(mark string) map[int]string {
 	return found
 }
 
-// sessions returns the directories of a process's sessions in dir.
+// sessions returns the directories in dir of a process's sessions.
 func sessions(dir string, pid int) (found []string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*", "lock")) // the pattern is well-formed
 	for _, lock := range locks {
@@ -154,11 +155,12 @@ func sessions(dir string, pid int) (found []string) {
 
 type scriptKey struct{}
 
-// A script is a test for the programs that it starts: what fails is the script.
+// A script is the testing.TB of the programs that it starts: their failures fail the
+// script.
 type script struct {
-	testing.TB // of all scripts
+	testing.TB // of TestScripts
 	ts         *testscript.TestScript
-	mark       string // of its processes
+	mark       string // environment entry of its processes
 	started    map[string]*child.Child
 }
 
@@ -169,7 +171,7 @@ func (s *script) Cleanup(f func())                  { s.ts.Defer(f) }
 
 func (s *script) command(args []string) *exec.Cmd {
 	name := "ipcbench"
-	if args[0] == "exec" { // a program that runs it
+	if args[0] == "exec" { // with exec, another program runs ipcbench
 		name, args = args[1], args[2:]
 	}
 	path, err := exec.LookPath(name)
@@ -180,22 +182,22 @@ func (s *script) command(args []string) *exec.Cmd {
 	return cmd
 }
 
-// exits runs ipcbench ARG..., which must exit with CODE and say on stderr what REGEXP
-// matches.
+// exits runs ipcbench ARG..., which must exit with CODE and print text that matches REGEXP
+// on stderr.
 func exits(s *script, args []string) {
 	code, err := strconv.Atoi(args[0])
 	s.ts.Check(err)
 	child.Start(s, s.command(args[2:])).Ends(waiting.Limit, code, args[1])
 }
 
-// start starts ipcbench ARG..., or with exec before it the program ARG..., and waits until
+// start starts ipcbench ARG..., or the program ARG... after the word exec, and waits until
 // its stderr matches REGEXP.
 func start(s *script, args []string) {
 	s.started[args[0]] = child.Start(s, s.command(args[2:]))
 	s.started[args[0]].Says(args[1])
 }
 
-// sendSignal sends a signal to the command, or to a worker process, once there is one.
+// sendSignal sends a signal to the command, or to a worker process once there is one.
 func sendSignal(s *script, args []string) {
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
 	sig := signals[args[0]]
@@ -214,8 +216,8 @@ func sendSignal(s *script, args []string) {
 	})
 }
 
-// ended waits for the command to end with CODE (-1 is by a signal) and says what its
-// stderr must match.
+// ended waits for the command to end with CODE (-1 means by a signal). Its stderr must
+// match the pattern.
 func ended(s *script, args []string) {
 	code, err := strconv.Atoi(args[1])
 	s.ts.Check(err)
@@ -223,8 +225,8 @@ func ended(s *script, args []string) {
 	s.ts.Logf("%s", &s.started[args[0]].Stderr)
 }
 
-// clearOf fails while processes of the script, or, without the word, directories and
-// segments are left. It waits for processes.
+// clearOf waits for the end of all processes of the script. Without an argument, it also
+// fails if directories or segments are left.
 func clearOf(s *script, args []string) {
 	waiting.Until(s, "the end of all processes", func() bool { return len(alive(s.mark)) == 0 })
 	if len(args) > 0 {
@@ -239,7 +241,7 @@ func clearOf(s *script, args []string) {
 }
 
 // session waits until the command has a session's directory in DIR, and sets VARIABLE to
-// it.
+// its path.
 func session(s *script, args []string) {
 	waiting.Until(s, "a directory of "+args[0]+" in "+args[2], func() bool {
 		found := sessions(args[2], s.started[args[0]].Process.Pid)

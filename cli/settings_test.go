@@ -17,7 +17,6 @@ import (
 	"ipcbench/transports/all"
 )
 
-// everyCommand calls f with the root and all that is below it.
 func everyCommand(f func(*cobra.Command)) {
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -29,8 +28,8 @@ func everyCommand(f func(*cobra.Command)) {
 	visit(newApp(io.Discard, io.Discard, all.Transports()).rootCommand())
 }
 
-// TestHarmfulInFiles: a file of settings names no program to run, and no file to
-// write. Whoever adds a flag that takes a text says here whether it is one of these.
+// TestHarmfulInFiles: a file of settings cannot name a program to run or a file to write. A
+// new flag that accepts text must be classified here.
 func TestHarmfulInFiles(t *testing.T) {
 	harms := map[string]bool{
 		"against": true, "layouts": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
@@ -74,7 +73,7 @@ func TestSettingsExample(t *testing.T) {
 	check.That(t, n == 4, "%d settings come from the file, want 4:\n%s", n, out.String())
 }
 
-// TestQuestions: the cells of every question can be made.
+// TestQuestions: the cells of every question can be built.
 func TestQuestions(t *testing.T) {
 	a := newApp(io.Discard, io.Discard, all.Transports())
 	for _, q := range questions() {
@@ -89,8 +88,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// FuzzConfig: a file of settings is understood or refused, and what was understood
-// is printed such that it reads back.
+// FuzzConfig: a file of settings is accepted or rejected, and the printed form of an
+// accepted one reads back as the same settings.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{
 		"", "# nothing\n", "~", "model: cnn\ntransport: [http, 'shm-slab:wait=spin']\n", "out: \"#: {a,\"\nprecision: 5%\nseed: 18446744073709551615\n",

@@ -24,8 +24,8 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// TestSignalsEndReaders: a signal ends a command that reads, also one that waits
-// for somebody to write into a pipe.
+// TestSignalsEndReaders: a signal ends a command that reads, even if it waits for the
+// writer of a named pipe.
 func TestSignalsEndReaders(t *testing.T) {
 	for _, args := range [][]string{{"report"}, {"compare"}, {"pprof", "-top"}} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -34,7 +34,7 @@ func TestSignalsEndReaders(t *testing.T) {
 				fifo := filepath.Join(t.TempDir(), "fifo")
 				check.Must(t, syscall.Mkfifo(fifo, 0o600))
 				c := child.Start(t, command(t, append(args, fifo)...))
-				reading, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until it reads
+				reading, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until the command opens it
 				check.Must(t, err)
 				defer reading.Close()
 				c.Send(sig)
@@ -45,8 +45,8 @@ func TestSignalsEndReaders(t *testing.T) {
 	}
 }
 
-// TestTerminalCloses: B25: a terminal that goes away ends a run in order, and what was
-// measured is kept, although nothing can be printed any more.
+// TestTerminalCloses: B25: if the terminal closes, a run ends in order and keeps the
+// measured blocks, although it can no longer print.
 func TestTerminalCloses(t *testing.T) {
 	master, slave := terminal(t)
 	cmd := command(t, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", "out.json")
@@ -55,7 +55,7 @@ func TestTerminalCloses(t *testing.T) {
 	c := child.Start(t, cmd)
 	slave.Close()
 	shown, block := bufio.NewReader(master), regexp.MustCompile(`block ([2-9]|[1-9][0-9]+) of`)
-	for { // ends with the process at the latest
+	for { // ends when the process ends, or before
 		line, err := shown.ReadString('\r')
 		if err != nil {
 			t.Errorf("it ended early: %v: %s", err, line)
@@ -71,7 +71,7 @@ func TestTerminalCloses(t *testing.T) {
 	check.That(t, err == nil && r.Partial != "" && len(r.Cells) > 0, "the result was not kept as partial: %v", err)
 }
 
-// terminal makes a pseudo-terminal.
+// terminal opens a pseudo-terminal.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -92,7 +92,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// stubborn is a program that does not end when it is asked to.
+// stubborn is a program that ignores the request to end.
 func stubborn() {
 	ctx, _ := untilSignal(context.Background())
 	fmt.Println("ready")
@@ -100,14 +100,14 @@ func stubborn() {
 	select {}
 }
 
-// TestSecondSignal: B25: a program that hangs after the first signal is ended by a
-// later one, and not by one that comes at once.
+// TestSecondSignal: B25: a program that hangs after the first signal is ended by a later
+// one, but not by one that follows at once.
 func TestSecondSignal(t *testing.T) {
 	exe := check.Value(exec.LookPath("stubborn"))(t)
 	c := child.Start(t, exec.Command(exe))
 	c.Says("ready")
 	began := time.Now()
-	for c.Process.Signal(syscall.SIGINT) == nil { // until it has ended
+	for c.Process.Signal(syscall.SIGINT) == nil { // until the process has ended
 		waiting.Pause(20 * time.Millisecond)
 	}
 	c.Wait()
@@ -116,8 +116,7 @@ func TestSecondSignal(t *testing.T) {
 	check.That(t, took >= graceTime, "ended after %v, want it to have at least %v", took, graceTime)
 }
 
-// TestJoinInterrupted: an agent that waits for its join line on stdin ends when it is
-// asked to.
+// TestJoinInterrupted: a signal ends an agent that waits for its join line on stdin.
 func TestJoinInterrupted(t *testing.T) {
 	stdin, line, err := os.Pipe()
 	check.Must(t, err)

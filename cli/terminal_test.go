@@ -13,8 +13,8 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestClosedPipe: a reader that has seen enough, such as head, is no error, and the
-// code is that of a SIGPIPE.
+// TestClosedPipe: a reader that stops early, such as head, is not an error, and the exit
+// code is the one for SIGPIPE.
 func TestClosedPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	check.Must(t, err)
@@ -29,8 +29,7 @@ func TestClosedPipe(t *testing.T) {
 	check.That(t, code == exitFailed && stderr.Len() != 0, "a full disk: got code %d, want 1, and %q", code, stderr.String())
 }
 
-// TestReadable: no page is written to a terminal, by any command that makes one, and
-// before anything is measured.
+// TestReadable: no command writes a page to a terminal; run rejects it before measuring.
 func TestReadable(t *testing.T) {
 	const file = "../results/change.json.gz"
 	for _, args := range [][]string{{"report", file, "--format", "html"}, {"compare", file, "--format", "html"}, {"run", "--format", "html"}} {
@@ -45,8 +44,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// TestTerminal: what has a width has colours. The terminal that mpirun gives a rank has
-// none, and what is written there may end in a file.
+// TestTerminal: output is coloured if the terminal has a width. The terminal that mpirun
+// gives a rank has none, and its output may end in a file.
 func TestTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
@@ -78,7 +77,7 @@ func TestUnicodeLocale(t *testing.T) {
 	}
 }
 
-// TestCalled: hints repeat the program as it was called, if that can be typed again.
+// TestCalled: hints repeat the program's name as typed, if it can be typed again.
 func TestCalled(t *testing.T) {
 	for arg, want := range map[string]string{
 		"ipcbench": "ipcbench", "./ipcbench": "./ipcbench", "/usr/bin/ipcbench": "/usr/bin/ipcbench",

@@ -12,8 +12,8 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// certificates makes a folder with the files that docs/network.md tells users to make, by
-// its very commands, and some that are wrong.
+// certificates makes a folder with the files that docs/network.md describes, by running the
+// page's commands, and some invalid ones.
 func certificates(t *testing.T) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -31,7 +31,6 @@ func certificates(t *testing.T) (dir string) {
 	return cmd.Dir
 }
 
-// in runs the program in a folder, and returns what it says and its exit code.
 func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := command(t, args...)
@@ -40,9 +39,9 @@ func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code i
 	return c.Stdout.String(), c.Stderr.String(), c.ProcessState.ExitCode()
 }
 
-// TestTLSFiles: O21: certificates of the user's own, with common names on a list, take
-// part; what is wrong with one is said before anything starts. Package identity knows of
-// more that may be.
+// TestTLSFiles: O21: workers with the user's own certificates and listed common names take
+// part. Problems of certificates are errors before anything starts. Package identity tests
+// more of them.
 func TestTLSFiles(t *testing.T) {
 	skip.Long(t)
 	dir := certificates(t)
@@ -69,7 +68,7 @@ func TestTLSFiles(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
-		want string // what stderr begins with, as a regular expression
+		want string // regular expression for the beginning of stderr
 	}{
 		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*openssl pkey -in .*\nhint: docs/network.md `},
 		{"encrypted as before PKCS #8", given(mutual, "ca.crt", certs, "server.key,encrypted-before.key,clinic.key", names), `--tls-key: .*/encrypted-before.key: the key is encrypted`},
@@ -78,9 +77,9 @@ func TestTLSFiles(t *testing.T) {
 		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-cert: .*/server.crt: x509: certificate signed by unknown authority`},
 		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", but the list has "clinic" in its place`},
 		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: there are 0 names for 2 certificates of worker processes`},
-		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key: a file is missing`},
-		{"names alone", given(mutual, "", "", "", names), `--tls-ca: a file is missing`},
-		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert: a file is missing`},
+		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key is missing`},
+		{"names alone", given(mutual, "", "", "", names), `--tls-ca is missing`},
+		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert is missing`},
 		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of the transports uses TLS\nhint: .*http:tls=mutual`},
 	} {
 		_, says, code := in(t, dir, append(test.args, "--dry-run")...)

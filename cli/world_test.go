@@ -23,7 +23,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// kills is how often an engine ends a world, at another time each.
+// kills returns how many worlds each engine ends, each after another time.
 func kills() int {
 	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		return 10
@@ -31,18 +31,18 @@ func kills() int {
 	return 1
 }
 
-// An engine starts three ranks of a world in a folder.
+// An engine starts a world of three ranks in a folder.
 type engine struct {
 	name  string
-	start []string // the command, before ipcbench
-	line  string   // that the world begins with
-	flags []string // of world
+	start []string // the engine's command, which precedes ipcbench
+	line  string   // first line of output
+	flags []string // flags of ipcbench world
 	dir   string
 	env   []string
-	runs  *atomic.Int32 // so far
+	runs  *atomic.Int32 // number of runs so far
 }
 
-// openMPI is mpirun on this host, without any flag of ours.
+// openMPI returns mpirun on this host, without flags of ipcbench world.
 func openMPI(t *testing.T) engine {
 	t.Helper()
 	if _, err := exec.LookPath("mpirun"); err != nil {
@@ -58,7 +58,7 @@ func openMPI(t *testing.T) engine {
 	}
 }
 
-// run starts a run in the engine's world, and returns what marks its processes, too.
+// run starts a run in the engine's world. It also returns the mark of its processes.
 func (e engine) run(t *testing.T, args ...string) (c *child.Child, mark string) {
 	t.Helper()
 	mark = fmt.Sprintf("%s=%s.%d", idEnv, e.dir, e.runs.Add(1))
@@ -66,12 +66,12 @@ func (e engine) run(t *testing.T, args ...string) (c *child.Child, mark string) 
 	start := check.Value(exec.LookPath(e.start[0]))(t)
 	cmd.Args = slices.Concat(e.start, []string{cmd.Path}, cmd.Args[1:])
 	cmd.Path, cmd.Dir, cmd.Env = start, e.dir, slices.Concat(cmd.Env, e.env, []string{mark})
-	cmd.WaitDelay = soon // for what an engine leaves
+	cmd.WaitDelay = soon // for processes that an engine leaves
 	return child.Start(t, cmd), mark
 }
 
-// clear fails if processes or files of the world are left, or segments of these
-// processes.
+// clear fails if processes or files of the world are left, or segments of the processes in
+// were.
 func (e engine) clear(t *testing.T, mark string, were map[int]string) {
 	t.Helper()
 	waiting.Until(t, "the end of all processes", func() bool { return len(alive(mark)) == 0 })
@@ -86,8 +86,8 @@ func (e engine) clear(t *testing.T, mark string, were map[int]string) {
 	check.That(t, len(left) == 0, "left: %v", left)
 }
 
-// green checks a run from its first line to its exit code: rank 0 alone prints, and
-// its workers were on the hosts of the agents.
+// green checks a run from its first line to its exit code: rank 0 alone prints, and its
+// workers ran on the agents' hosts.
 func (e engine) green(t *testing.T) {
 	c, mark := e.run(t, "--transport", "http", "--model", "cnn", "--rounds", "3", "--blocks", "1", "--out", "out.json", "-q")
 	c.Ends(waiting.Limit, 0, "^"+regexp.QuoteMeta(e.line)+"\n")
@@ -99,7 +99,8 @@ func (e engine) green(t *testing.T) {
 	e.clear(t, mark, nil)
 }
 
-// code checks that the engine ends with rank 0's exit code, and that one rank says why.
+// code checks that the engine ends with rank 0's exit code, and that one rank prints the
+// reason.
 func (e engine) code(t *testing.T) {
 	for want, args := range map[int][]string{2: {"--transport", "nonesuch"}, 1: {"--transport", "http", "--join-timeout", "1ns"}} {
 		c, mark := e.run(t, args...)
@@ -110,8 +111,8 @@ func (e engine) code(t *testing.T) {
 	}
 }
 
-// killed has the engine end worlds at random times, by stop. One is in a round that would
-// take longer than the second that mpirun waits.
+// killed calls stop to end worlds at random times. Some of them train for 5 s, longer than
+// the second for which mpirun waits.
 func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
 	random := rand.New(rand.NewPCG(1, 0))
 	for range kills() {
@@ -127,7 +128,8 @@ func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
 	}
 }
 
-// TestMPIRun: mpirun with three ranks on this host, without any flag of ours.
+// TestMPIRun: worlds of mpirun with three ranks on this host work without flags of ipcbench
+// world.
 func TestMPIRun(t *testing.T) {
 	skip.Long(t)
 	t.Run("green", func(t *testing.T) { t.Parallel(); openMPI(t).green(t) })
@@ -138,7 +140,8 @@ func TestMPIRun(t *testing.T) {
 	})
 }
 
-// TestSlurm: three nodes of one machine, by daemons of the test's own.
+// TestSlurm: worlds of Slurm with three nodes on one machine work. The test starts its own
+// daemons.
 func TestSlurm(t *testing.T) {
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
@@ -154,10 +157,10 @@ func TestSlurm(t *testing.T) {
 		}
 		return nil
 	})
-	e.batch(t) // last: it leaves a result
+	e.batch(t) // last, because it leaves a result
 }
 
-// batch gives sbatch the script of docs/hosts.md.
+// batch runs the script of docs/hosts.md with sbatch.
 func (e engine) batch(t *testing.T) {
 	page := check.Value(os.ReadFile("../docs/hosts.md"))(t)
 	script := regexp.MustCompile("(?s)```bash\n(#!/bin/bash\n#SBATCH.*?)```").FindSubmatch(page)
@@ -167,13 +170,13 @@ func (e engine) batch(t *testing.T) {
 	cmd.Dir, cmd.Stdin = e.dir, bytes.NewReader(script[1])
 	cmd.Env = append(append(os.Environ(), e.env...), "HOME="+e.dir, "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	said, _ := os.ReadFile(filepath.Join(e.dir, "said")) // or it has not begun
+	said, _ := os.ReadFile(filepath.Join(e.dir, "said")) // empty if the script has not begun
 	first := regexp.MustCompile(`^3 ranks on 3 hosts: n1 \(server\), n2, n3 \(Slurm step [0-9]+\.0\)\n`)
 	check.That(t, err == nil && first.Match(said), "%v: %s\n%s", err, out, said)
 }
 
-// slurm starts munged, slurmctld and three slurmd, without systemd and in a folder of
-// their own. They end with the test.
+// slurm starts munged, slurmctld and three slurmd in a new folder, without systemd. They
+// end with the test.
 func slurm(t *testing.T) engine {
 	t.Helper()
 	for _, name := range []string{"munged", "slurmctld", "slurmd", "srun", "scancel"} {
@@ -219,7 +222,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 		cmd.Env, cmd.SysProcAttr = append(os.Environ(), env...), &syscall.SysProcAttr{Setpgid: true}
 		daemon := child.Start(t, cmd)
 		t.Cleanup(func() {
-			_ = daemon.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+			_ = daemon.Process.Signal(syscall.SIGTERM) // it may have ended already
 			waiting.Later(t, soon, func() { _ = daemon.Process.Kill() })
 			daemon.Wait()
 			if t.Failed() {
@@ -231,7 +234,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 	waiting.Until(t, "idle nodes", func() bool {
 		cmd := exec.CommandContext(t.Context(), "sinfo", "--noheader")
 		cmd.Env = append(os.Environ(), env...)
-		said, _ := cmd.CombinedOutput() // it fails while its daemon starts
+		said, _ := cmd.CombinedOutput() // fails until its daemon has started
 		return idle.Match(said)
 	})
 	return engine{

@@ -26,7 +26,7 @@ func BenchmarkStage(b *testing.B) {
 	for _, s := range steps() {
 		benchmark(b, "stage="+s.String(), func(b *testing.B, d tensor.DType) (pack, unpack packer) {
 			st, in := s.make(s.value), words{d, benchSize}
-			if _, err := st.takes(in); err != nil {
+			if _, err := st.accepts(in); err != nil {
 				b.Skip(err)
 			}
 			pack = func(dst, base, cur []byte) (int, error) { return st.encode(dst, base, cur, in) }

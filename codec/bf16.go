@@ -11,9 +11,9 @@ import (
 // even. An f64 is rounded once.
 type bf16 struct{}
 
-func (bf16) takes(in words) (words, error) {
+func (bf16) accepts(in words) (words, error) {
 	if in.dtype != tensor.F32 && in.dtype != tensor.F64 {
-		return words{}, fmt.Errorf("wants f32 or f64, not %v", in.dtype)
+		return words{}, fmt.Errorf("needs f32 or f64, not %v", in.dtype)
 	}
 	return words{tensor.BF16, in.bytes / in.dtype.Size() * 2}, nil
 }
@@ -24,9 +24,9 @@ func (bf16) encode(dst, _, cur []byte, in words) (int, error) {
 	if len(dst) < n {
 		return 0, errPlain
 	}
-	for at := 0; at < len(cur); at += near {
-		end := min(at+near, len(cur))
-		ahead(cur[at:end])
+	for at := 0; at < len(cur); at += chunk {
+		end := min(at+chunk, len(cur))
+		prefetch(cur[at:end])
 		if !narrow(dst[at/size*2:end/size*2], cur[at:end], in.dtype) {
 			return 0, errPlain
 		}
@@ -36,7 +36,7 @@ func (bf16) encode(dst, _, cur []byte, in words) (int, error) {
 
 func (bf16) decode(dst, _, src []byte, in words) (int, error) {
 	if want := in.bytes / in.dtype.Size() * 2; len(src) != want {
-		return 0, fmt.Errorf("%d bytes, want %d", len(src), want)
+		return 0, fmt.Errorf("%d bytes instead of %d", len(src), want)
 	}
 	widen(dst, src, in.dtype)
 	return len(dst), nil
@@ -58,7 +58,7 @@ func narrow(dst, src []byte, d tensor.DType) bool {
 	fits := true
 	if d == tensor.F64 {
 		for ; len(src) >= 8; dst, src = dst[2:], src[8:] {
-			h, ok := nearest(odd(little.Uint64(src)))
+			h, ok := nearest(roundToOdd(little.Uint64(src)))
 			little.PutUint16(dst, h)
 			fits = fits && ok
 		}
@@ -104,10 +104,10 @@ func nearest(b uint32) (uint16, bool) {
 	return uint16((b + 0x7fff + b>>16&1) >> 16), m <= most
 }
 
-// odd returns the bits of an f32 that rounds to the same bf16 as the f64 with bits b. The
-// f64 is truncated, and the last bit is set if anything was cut off. Rounding to nearest
-// twice would give a wrong result near a tie.
-func odd(b uint64) uint32 {
+// roundToOdd returns the bits of an f32 that rounds to the same bf16 as the f64 with bits
+// b. The f64 is truncated, and the last bit is set if anything was cut off. Rounding to
+// nearest twice would give a wrong result near a tie.
+func roundToOdd(b uint64) uint32 {
 	sign := uint32(b>>32) & (1 << 31)
 	if b<<1 > 0x7ff<<53 { // a NaN: processors convert its bits differently
 		return sign | inf32 | uint32(b>>29)&0x7fffff | 1
@@ -130,7 +130,7 @@ func widen(dst, src []byte, d tensor.DType) {
 		for ; len(src) >= 2; dst, src = dst[8:], src[2:] {
 			h := little.Uint16(src)
 			x := math.Float64bits(float64(math.Float32frombits(uint32(h) << 16)))
-			if h&0x7f80 == 0x7f80 { // infinities and NaNs, for the same reason as in odd
+			if h&0x7f80 == 0x7f80 { // infinities and NaNs, for the same reason as in roundToOdd
 				x = uint64(h&0x8000)<<48 | 0x7ff<<52 | uint64(h&0x7f)<<45
 			}
 			little.PutUint64(dst, x)
@@ -147,15 +147,16 @@ func widen(dst, src []byte, d tensor.DType) {
 	}
 }
 
-// near is the number of bytes that stay in the first-level cache during the work on them.
-const near = 16 << 10
+// chunk is the number of bytes to work on at a time, so that they stay in the first-level
+// cache.
+const chunk = 16 << 10
 
-// ahead reads one byte per cache line of b, so that the processor fetches many lines at
+// prefetch reads one byte per cache line of b, so that the processor fetches many lines at
 // once. A loop with much work per element requests few lines at a time and waits for
-// them. ahead makes bf16 a quarter faster.
+// them. prefetch makes bf16 a quarter faster.
 //
 //go:noinline
-func ahead(b []byte) (sum byte) {
+func prefetch(b []byte) (sum byte) {
 	for ; len(b) >= 64; b = b[64:] {
 		sum ^= b[0]
 	}

@@ -33,7 +33,7 @@ func (p *Pipeline) Bound(d tensor.DType) (Bound, bool) {
 	}
 	in := words{dtype: d}
 	for _, s := range p.steps {
-		out, err := s.make(s.value).takes(in)
+		out, err := s.make(s.value).accepts(in)
 		switch {
 		case err != nil: // sent plain
 			return Bound{}, true
@@ -56,9 +56,9 @@ func boundBF16(tensor.DType) Bound { return Bound{Relative: 1. / 256, Absolute: 
 func boundInt8(d tensor.DType) Bound {
 	switch d {
 	case tensor.F16:
-		return Bound{1. / 225, 0x1p-24, scaled}
+		return Bound{1. / 225, 0x1p-24, scaleBlock}
 	case tensor.BF16:
-		return Bound{1. / 127, 0x1p-133, scaled}
+		return Bound{1. / 127, 0x1p-133, scaleBlock}
 	}
-	return Bound{1. / 253, 0x1p-142, scaled}
+	return Bound{1. / 253, 0x1p-142, scaleBlock}
 }

@@ -49,8 +49,8 @@ func (b *book) open(src []byte) ([]byte, error) {
 	return src[4*b.size:], nil
 }
 
-// look writes the values to dst whose indices, which are untrusted, are in numbers.
-func (b *book) look(dst []float32, numbers []byte) error {
+// lookup writes the values to dst whose indices, which are untrusted, are in numbers.
+func (b *book) lookup(dst []float32, numbers []byte) error {
 	width, most := uint(b.width()), uint8(0)
 	mask := uint8(1<<width - 1)
 	for i := range dst {
@@ -60,7 +60,7 @@ func (b *book) look(dst []float32, numbers []byte) error {
 		most = max(most, k)
 	}
 	if int(most) >= b.size {
-		return fmt.Errorf("number %d in a table of %d", most, b.size)
+		return fmt.Errorf("index %d in a table of %d", most, b.size)
 	}
 	return nil
 }
@@ -74,8 +74,8 @@ type kc struct {
 
 func newKC(n float64) stage { return &kc{book: book{size: int(n)}} }
 
-func (k *kc) takes(in words) (words, error) {
-	return words{tensor.U8, k.bytes(in.bytes / in.dtype.Size())}, wantFloats(in)
+func (k *kc) accepts(in words) (words, error) {
+	return words{tensor.U8, k.bytes(in.bytes / in.dtype.Size())}, needFloats(in)
 }
 
 func (k *kc) encode(dst, _, cur []byte, in words) (int, error) {
@@ -91,13 +91,13 @@ func (k *kc) encode(dst, _, cur []byte, in words) (int, error) {
 func (k *kc) decode(dst, _, src []byte, in words) (int, error) {
 	values := room(&k.scratch, dst, in.dtype)
 	if want := k.bytes(len(values)); len(src) != want {
-		return 0, fmt.Errorf("%d bytes, want %d", len(src), want)
+		return 0, fmt.Errorf("%d bytes instead of %d", len(src), want)
 	}
 	numbers, err := k.open(src)
 	if err != nil {
 		return 0, err
 	}
-	if err := k.look(values, numbers); err != nil {
+	if err := k.lookup(values, numbers); err != nil {
 		return 0, err
 	}
 	if in.dtype != tensor.F32 {
@@ -126,7 +126,7 @@ func newSTC(percent float64) stage {
 // Its SKCPipeline has 1 %.
 func newSKC(float64) stage { return &changes{percent: 10, book: book{size: 6}} }
 
-func (*changes) takes(in words) (words, error) { return opaque(in.bytes), countedFloats(in) }
+func (*changes) accepts(in words) (words, error) { return opaque(in.bytes), needIndexedFloats(in) }
 
 func (c *changes) encode(dst, base, cur []byte, in words) (int, error) {
 	all := len(cur) / in.dtype.Size()
@@ -189,7 +189,7 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 	all := len(dst) / size
 	count, head := binary.Uvarint(src)
 	if head <= 0 || count > uint64(all) {
-		return 0, fmt.Errorf("%d changes of %d words", count, all)
+		return 0, fmt.Errorf("%d changes in %d elements", count, all)
 	}
 	n := int(count)
 	if len(src) < head+c.bytes(n) {
@@ -202,7 +202,7 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 	}
 	diffs := slices.Grow(c.diffs[:0], n)[:n]
 	c.diffs = diffs
-	if err := c.look(diffs, numbers); err != nil {
+	if err := c.lookup(diffs, numbers); err != nil {
 		return 0, err
 	}
 	copy(dst, base)
@@ -210,14 +210,14 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 	for i, x := range diffs {
 		gap, used := binary.Uvarint(gaps)
 		if used <= 0 || gap >= uint64(all)-next {
-			return 0, fmt.Errorf("change %d of %d is %d words behind word %d of %d", i, n, gap, next, all)
+			return 0, fmt.Errorf("change %d of %d is %d elements after element %d of %d", i, n, gap, next, all)
 		}
 		at := int(next + gap)
 		add(dst[at*size:(at+1)*size], x, in.dtype)
 		next, gaps = uint64(at)+1, gaps[used:]
 	}
 	if len(gaps) > 0 {
-		return 0, fmt.Errorf("%d bytes behind the last of %d changes", len(gaps), n)
+		return 0, fmt.Errorf("%d bytes after the last of %d changes", len(gaps), n)
 	}
 	return len(dst), nil
 }

@@ -70,11 +70,11 @@ func Parse(text string) (*Pipeline, error) {
 		name, arg, given := strings.Cut(word, "=")
 		k := kindOf(name)
 		if k == nil {
-			return nil, fmt.Errorf("codec: unknown stage %q: want %s, joined with +", word, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("codec: unknown stage %q: use %s, joined with +", word, strings.Join(Names(), ", "))
 		}
 		s := step{kind: k}
 		if given && k.arg == "" {
-			return nil, fmt.Errorf("codec: %q: want %s without a parameter", word, k.name)
+			return nil, fmt.Errorf("codec: %q: %s has no parameter", word, k.name)
 		}
 		if k.arg != "" {
 			var err error
@@ -89,7 +89,7 @@ func Parse(text string) (*Pipeline, error) {
 	}
 	for i, s := range p.steps[1:] {
 		if before := p.steps[i]; !before.leads(s.kind) {
-			return nil, fmt.Errorf("codec: %q: %s cannot follow %s: want %s", text, s.name, before.name, order())
+			return nil, fmt.Errorf("codec: %q: %s cannot follow %s: the order is %s", text, s.name, before.name, order())
 		}
 	}
 	return p, nil
@@ -150,7 +150,7 @@ func (p *Pipeline) Takes(s tensor.Spec) error {
 	}
 	in := words{s.DType, n}
 	for _, step := range p.steps {
-		out, err := step.make(step.value).takes(in)
+		out, err := step.make(step.value).accepts(in)
 		if err != nil {
 			return fmt.Errorf("codec: %q: %s %w", s.Name, step, err)
 		}

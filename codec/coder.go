@@ -76,7 +76,7 @@ func (c *Coder) Pack(dst, base, cur []byte, s tensor.Spec) (Mode, int, error) {
 		return Plain, 0, err
 	}
 	if len(dst) < len(cur) {
-		return Plain, 0, fmt.Errorf("codec: %q: %d bytes of memory for a tensor of %d", s.Name, len(dst), len(cur))
+		return Plain, 0, fmt.Errorf("codec: %q: room for %d bytes is too small for a tensor of %d", s.Name, len(dst), len(cur))
 	}
 	if c.base == 0 {
 		base = nil
@@ -108,9 +108,9 @@ func (c *Coder) Unpack(m Mode, dst, base, src []byte, s tensor.Spec) error {
 	case m > Coded:
 		return fmt.Errorf("codec: %q: unknown %v", s.Name, m)
 	case m == Plain && len(src) != len(dst), m == Unchanged && len(src) != 0, m == Coded && len(src) >= len(dst):
-		return fmt.Errorf("codec: %q: %d bytes are no %v tensor of %d", s.Name, len(src), m, len(dst))
+		return fmt.Errorf("codec: %q: %d bytes are not the %v form of %d", s.Name, len(src), m, len(dst))
 	case m != Plain && base == nil && len(dst) > 0 && (c.base > 0 || m == Unchanged):
-		return fmt.Errorf("codec: %q is %v, and there is no base", s.Name, m)
+		return fmt.Errorf("codec: %q is %v, but there is no base", s.Name, m)
 	}
 	switch m {
 	case Plain:
@@ -147,7 +147,7 @@ func (c *Coder) shape(d tensor.DType, n int) (err error) {
 	}
 	c.forms[0] = words{d, n}
 	for i, st := range c.stages {
-		if c.forms[i+1], err = st.takes(c.forms[i]); err != nil {
+		if c.forms[i+1], err = st.accepts(c.forms[i]); err != nil {
 			return fmt.Errorf("%s %w", c.kinds[i].name, err)
 		}
 	}
@@ -162,11 +162,11 @@ func (c *Coder) encode(dst, base, cur []byte) (n int, err error) {
 		if i < last {
 			out = grow(&c.cur[i], c.forms[i+1].bytes)
 		}
-		if n, err = st.encode(out, c.seen(i, base), cur, c.forms[i]); err != nil {
+		if n, err = st.encode(out, c.baseOf(i, base), cur, c.forms[i]); err != nil {
 			return 0, err
 		}
 		cur = out[:n]
-		if base, err = c.next(i, base); err != nil {
+		if base, err = c.baseAfter(i, base); err != nil {
 			return 0, err
 		}
 	}
@@ -180,7 +180,7 @@ func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
 		return c.decode(i+1, dst, base, src)
 	}
 	if i+1 < len(c.stages) {
-		made, err := c.next(i, base)
+		made, err := c.baseAfter(i, base)
 		if err != nil {
 			return 0, err
 		}
@@ -193,26 +193,26 @@ func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
 		}
 		src = made[:n]
 	}
-	if n, err = c.stages[i].decode(dst, c.seen(i, base), src, c.forms[i]); err != nil {
+	if n, err = c.stages[i].decode(dst, c.baseOf(i, base), src, c.forms[i]); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.kinds[i].name, err)
 	}
 	if n != len(dst) && (i == 0 || !c.kinds[i-1].ends) {
-		return 0, fmt.Errorf("%s: %d bytes, want %d", c.kinds[i].name, n, len(dst))
+		return 0, fmt.Errorf("%s: %d bytes instead of %d", c.kinds[i].name, n, len(dst))
 	}
 	return n, nil
 }
 
-// seen returns base if stage i uses one.
-func (c *Coder) seen(i int, base []byte) []byte {
+// baseOf returns base if stage i uses one.
+func (c *Coder) baseOf(i int, base []byte) []byte {
 	if c.kinds[i].base {
 		return base
 	}
 	return nil
 }
 
-// next returns the base for the stage after i: stage i's encoding of its own base; nil if
-// no later stage needs one.
-func (c *Coder) next(i int, base []byte) ([]byte, error) {
+// baseAfter returns the base for the stage after i: stage i's encoding of its own base; nil
+// if no later stage needs one.
+func (c *Coder) baseAfter(i int, base []byte) ([]byte, error) {
 	if i+1 >= c.base {
 		return nil, nil
 	}

@@ -12,12 +12,12 @@ var little = binary.LittleEndian
 // sparse sends the indices of all changed elements (u32), then their values.
 type sparse struct{ differ }
 
-func (*sparse) takes(in words) (words, error) { return opaque(in.bytes), few(in) }
+func (*sparse) accepts(in words) (words, error) { return opaque(in.bytes), indexable(in) }
 
-// few returns an error if u32 cannot number the elements.
-func few(in words) error {
+// indexable returns an error if u32 cannot number the elements.
+func indexable(in words) error {
 	if uint64(in.bytes/in.dtype.Size()) > math.MaxUint32 {
-		return fmt.Errorf("numbers words with 32 bits, and there are %d", in.bytes/in.dtype.Size())
+		return fmt.Errorf("has indices of 32 bits, too short for %d elements", in.bytes/in.dtype.Size())
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (*sparse) decode(dst, base, src []byte, in words) (int, error) {
 	for i := range n {
 		w := uint64(little.Uint32(indices[4*i:]))
 		if w < least || w >= count {
-			return 0, fmt.Errorf("index %d of %d is %d: want them to rise, below %d", i, n, w, count)
+			return 0, fmt.Errorf("index %d of %d is %d: indices must ascend and be below %d", i, n, w, count)
 		}
 		put(dst[int(w)*size:], values[i*size:], size)
 		least = w + 1

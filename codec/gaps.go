@@ -23,7 +23,7 @@ const headLen = 5
 
 var errLonger = errors.New("gaps are longer than a bitmap")
 
-func (*gaps) takes(in words) (words, error) { return opaque(in.bytes), few(in) }
+func (*gaps) accepts(in words) (words, error) { return opaque(in.bytes), indexable(in) }
 
 func (g *gaps) encode(dst, base, cur []byte, in words) (int, error) {
 	n, err := g.write(dst, base, cur, in, byGaps)
@@ -95,7 +95,7 @@ func (*gaps) decode(dst, base, src []byte, in words) (int, error) {
 	}
 	form, n, rest := src[0], int(little.Uint32(src[1:])), src[headLen:]
 	if n > len(rest)/size {
-		return 0, fmt.Errorf("%d changed words do not fit in %d bytes", n, len(rest))
+		return 0, fmt.Errorf("%d changed elements do not fit in %d bytes", n, len(rest))
 	}
 	at, values := rest[:len(rest)-n*size], rest[len(rest)-n*size:]
 	copy(dst, base)
@@ -104,7 +104,7 @@ func (*gaps) decode(dst, base, src []byte, in words) (int, error) {
 		return len(dst), scatterGaps(dst, at, values, n, count, size)
 	case byBitmap:
 		if len(at) != (count+7)/8 {
-			return 0, fmt.Errorf("a bitmap of %d bytes for %d words", len(at), count)
+			return 0, fmt.Errorf("a bitmap of %d bytes for %d elements", len(at), count)
 		}
 		return len(dst), scatterBitmap(dst, at, values, n, count, size)
 	}
@@ -115,7 +115,7 @@ func scatterGaps(dst, at, values []byte, n, count, size int) error {
 	next := uint64(0)
 	for i := range n {
 		if len(at) == 0 {
-			return fmt.Errorf("%d gaps, want %d", i, n)
+			return fmt.Errorf("%d gaps instead of %d", i, n)
 		}
 		gap, m := uint64(at[0]), 1
 		if gap >= 0x80 {
@@ -124,7 +124,7 @@ func scatterGaps(dst, at, values []byte, n, count, size int) error {
 			}
 		}
 		if gap >= uint64(count)-next {
-			return fmt.Errorf("gap %d of %d leads beyond the %d words", i, n, count)
+			return fmt.Errorf("gap %d of %d leads beyond the %d elements", i, n, count)
 		}
 		next += gap
 		put(dst[int(next)*size:], values[i*size:], size)
@@ -143,14 +143,14 @@ func scatterBitmap(dst, at, values []byte, n, count, size int) error {
 		for ; b != 0; b &= b - 1 {
 			w := 8*i + bits.TrailingZeros8(b)
 			if w >= count || k == n {
-				return fmt.Errorf("a bitmap with more bits than %d changed of %d words", n, count)
+				return fmt.Errorf("a bitmap with more bits than %d changed of %d elements", n, count)
 			}
 			put(dst[w*size:], values[k*size:], size)
 			k++
 		}
 	}
 	if k < n {
-		return fmt.Errorf("a bitmap with %d bits for %d changed words", k, n)
+		return fmt.Errorf("a bitmap with %d bits for %d changed elements", k, n)
 	}
 	return nil
 }

@@ -15,23 +15,23 @@ type absmax struct {
 	scratch []float32
 }
 
-// scaled is the number of values per scale.
-const scaled = 4096
+// scaleBlock is the number of values per scale.
+const scaleBlock = 4096
 
-func (*absmax) takes(in words) (words, error) {
+func (*absmax) accepts(in words) (words, error) {
 	n := in.bytes / in.dtype.Size()
-	return words{tensor.U8, n + 4*((n+scaled-1)/scaled)}, wantFloats(in)
+	return words{tensor.U8, n + 4*((n+scaleBlock-1)/scaleBlock)}, needFloats(in)
 }
 
 func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
-	out, _ := a.takes(in)
+	out, _ := a.accepts(in)
 	if len(dst) < out.bytes {
 		return 0, errPlain
 	}
 	size := in.dtype.Size()
 	for len(cur) > 0 {
-		from := cur[:min(len(cur), scaled*size)]
-		ahead(from)
+		from := cur[:min(len(cur), scaleBlock*size)]
+		prefetch(from)
 		x := floats(&a.scratch, from, in.dtype)
 		top := magnitude(x)
 		absmax := float64(math.Float32frombits(top))
@@ -44,27 +44,27 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 		if top > 0 {
 			steps = 127 / absmax
 		}
-		count(dst[4:], x, steps)
+		quantizeAll(dst[4:], x, steps)
 		dst, cur = dst[4+len(x):], cur[len(from):]
 	}
 	return out.bytes, nil
 }
 
-// count writes each value of x as the nearest multiple of 1/steps.
-func count(dst []byte, x []float32, steps float64) {
+// quantizeAll writes each value of x as the nearest multiple of 1/steps.
+func quantizeAll(dst []byte, x []float32, steps float64) {
 	i := 0
 	for ; i+4 <= len(x); i += 4 { // 1.5 times as fast as one at a time
 		v, q := (*[4]float32)(x[i:]), (*[4]byte)(dst[i:])
-		q[0], q[1], q[2], q[3] = whole(v[0], steps), whole(v[1], steps), whole(v[2], steps), whole(v[3], steps)
+		q[0], q[1], q[2], q[3] = quantize(v[0], steps), quantize(v[1], steps), quantize(v[2], steps), quantize(v[3], steps)
 	}
 	for ; i < len(x); i++ {
-		dst[i] = whole(x[i], steps)
+		dst[i] = quantize(x[i], steps)
 	}
 }
 
-// whole rounds v × steps to nearest, ties to even. An f64 near 3<<51 has no bits for a
+// quantize rounds v × steps to nearest, ties to even. An f64 near 3<<51 has no bits for a
 // fraction, so the addition rounds, and the last byte of the sum is the integer's.
-func whole(v float32, steps float64) byte {
+func quantize(v float32, steps float64) byte {
 	return byte(math.Float64bits(float64(float64(v)*steps) + 3<<51))
 }
 
@@ -85,15 +85,15 @@ func magnitude(x []float32) uint32 {
 }
 
 func (a *absmax) decode(dst, _, src []byte, in words) (int, error) {
-	if out, _ := a.takes(in); len(src) != out.bytes {
-		return 0, fmt.Errorf("%d bytes, want %d", len(src), out.bytes)
+	if out, _ := a.accepts(in); len(src) != out.bytes {
+		return 0, fmt.Errorf("%d bytes instead of %d", len(src), out.bytes)
 	}
 	for at := 0; at < len(dst); {
-		to := dst[at:min(at+scaled*in.dtype.Size(), len(dst))]
+		to := dst[at:min(at+scaleBlock*in.dtype.Size(), len(dst))]
 		x := room(&a.scratch, to, in.dtype)
 		scale := math.Float32frombits(little.Uint32(src))
 		if !scaleOK(scale) {
-			return 0, fmt.Errorf("a scale of %v", scale)
+			return 0, fmt.Errorf("invalid scale %v", scale)
 		}
 		for i, q := range src[4 : 4+len(x)] {
 			x[i] = float32(int8(q)) * scale
@@ -106,9 +106,9 @@ func (a *absmax) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-func wantFloats(in words) error {
+func needFloats(in words) error {
 	if !in.dtype.Float() {
-		return fmt.Errorf("wants floats, not %v", in.dtype)
+		return fmt.Errorf("needs floats, not %v", in.dtype)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 				check.OK(t, err, text, "of", d)
 				continue
 			}
-			check.Fails(t, err, fmt.Sprintf("%s wants %s, not %v", text, wants, d), text, "of", d)
+			check.Fails(t, err, fmt.Sprintf("%s needs %s, not %v", text, wants, d), text, "of", d)
 			b, ok := p.Bound(d)
 			check.That(t, ok && b == (Bound{}), "%s of %v, which go plain: bound %v, %v", text, d, b, ok)
 			got, m, _ := arrives(t, p.NewCoder(), base, cur, s)
@@ -113,7 +113,7 @@ func TestBound(t *testing.T) {
 				"%s of %v: bound %v, %v", text, d, bound, ok)
 			coded := 0
 			for trial := range 400 {
-				n := []int{1, 7, 300, scaled - 1, scaled, scaled + 1, 2*scaled + 3}[trial%7]
+				n := []int{1, 7, 300, scaleBlock - 1, scaleBlock, scaleBlock + 1, 2*scaleBlock + 3}[trial%7]
 				base, cur := make([]byte, n*d.Size()), make([]byte, n*d.Size())
 				awkward(r, cur, d, trial)
 				got, m, _ := arrives(t, c, base, cur, specOf(d, n))
@@ -364,27 +364,27 @@ func TestBadInput(t *testing.T) {
 		st         stage
 		src        []byte // for 10 elements of f32
 	}{
-		{"cut", "19 bytes, want 20", bf16{}, make([]byte, 19)},
-		{"long", "21 bytes, want 20", bf16{}, make([]byte, 21)},
-		{"cut", "13 bytes, want 14", &absmax{}, make([]byte, 13)},
-		{"NaN", "a scale of NaN", &absmax{}, append(f32(nan), make([]byte, 10)...)},
-		{"Inf", "a scale of +Inf", &absmax{}, append(f32(inf), make([]byte, 10)...)},
-		{"negative", "a scale of -1", &absmax{}, append(f32(-1), make([]byte, 10)...)},
-		{"overflow", "a scale of 3e+38", &absmax{}, append(f32(3e38), make([]byte, 10)...)},
-		{"cut", "14 bytes, want 15", newKC(3), make([]byte, 14)},
+		{"cut", "19 bytes instead of 20", bf16{}, make([]byte, 19)},
+		{"long", "21 bytes instead of 20", bf16{}, make([]byte, 21)},
+		{"cut", "13 bytes instead of 14", &absmax{}, make([]byte, 13)},
+		{"NaN", "invalid scale NaN", &absmax{}, append(f32(nan), make([]byte, 10)...)},
+		{"Inf", "invalid scale +Inf", &absmax{}, append(f32(inf), make([]byte, 10)...)},
+		{"negative", "invalid scale -1", &absmax{}, append(f32(-1), make([]byte, 10)...)},
+		{"overflow", "invalid scale 3e+38", &absmax{}, append(f32(3e38), make([]byte, 10)...)},
+		{"cut", "14 bytes instead of 15", newKC(3), make([]byte, 14)},
 		{"NaN", "value 1 of the table is NaN", newKC(3), append(f32(0, nan, 1), 0, 0, 0)},
-		{"number", "number 3 in a table of 3", newKC(3), append(f32(0, 1, 2), 0, 0xc0, 0)},
-		{"nothing", "0 changes of 10 words", newSTC(1), nil},
-		{"cut varint", "0 changes of 10 words", newSTC(1), []byte{0x80}},
-		{"too many", "11 changes of 10 words", newSTC(1), []byte{11}},
-		{"huge", "changes of 10 words", newSTC(1), bytes.Repeat([]byte{0xff}, 9)},
+		{"number", "index 3 in a table of 3", newKC(3), append(f32(0, 1, 2), 0, 0xc0, 0)},
+		{"nothing", "0 changes in 10 elements", newSTC(1), nil},
+		{"cut varint", "0 changes in 10 elements", newSTC(1), []byte{0x80}},
+		{"too many", "11 changes in 10 elements", newSTC(1), []byte{11}},
+		{"huge", "changes in 10 elements", newSTC(1), bytes.Repeat([]byte{0xff}, 9)},
 		{"cut", "8 bytes are too few for 3 changes", newSTC(1), append([]byte{3}, make([]byte, 7)...)},
 		{"Inf", "value 1 of the table is +Inf", newSTC(1), append([]byte{0}, f32(1, inf)...)},
-		{"number", "number 7 in a table of 6", newSKC(0), append(append([]byte{1}, f32(1, 2, 3, 4, 5, 6)...), 7, 0)},
+		{"number", "index 7 in a table of 6", newSKC(0), append(append([]byte{1}, f32(1, 2, 3, 4, 5, 6)...), 7, 0)},
 		{"no gap", "change 0 of 1", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0)},
-		{"index", "change 1 of 2 is 8 words behind word 2 of 10", newSTC(1), append(append([]byte{2}, f32(-1, 1)...), 0, 1, 8)},
+		{"index", "change 1 of 2 is 8 elements after element 2 of 10", newSTC(1), append(append([]byte{2}, f32(-1, 1)...), 0, 1, 8)},
 		{"huge gap", "change 0 of 1", newSTC(1), append(append(append([]byte{1}, f32(-1, 1)...), 0), bytes.Repeat([]byte{0xff}, 9)...)},
-		{"more", "1 bytes behind the last of 1 changes", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0, 1, 8)},
+		{"more", "1 bytes after the last of 1 changes", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0, 1, 8)},
 	} {
 		_, err := test.st.decode(make([]byte, 40), make([]byte, 40), test.src, words{tensor.F32, 40})
 		check.Fails(t, err, test.want, fmt.Sprintf("%T", test.st), test.name)

@@ -18,11 +18,11 @@ func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 	in := words{s.DType, n}
 	for i, step := range p.steps {
 		st := step.make(step.value)
-		if k, ok := st.(keeper); ok {
-			packing, unpacking := k.keeps(in)
+		if k, ok := st.(scratchUser); ok {
+			packing, unpacking := k.scratchBytes(in)
 			pack, unpack = pack+packing, unpack+unpacking
 		}
-		if in, _ = st.takes(in); i == last {
+		if in, _ = st.accepts(in); i == last {
 			break
 		}
 		made := int64(in.bytes) // kept as input of the next stage
@@ -37,17 +37,17 @@ func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 	return pack, unpack
 }
 
-// A keeper is a stage with considerable scratch memory. keeps returns its bytes for
-// encoding and for decoding elements of form in.
-type keeper interface {
-	keeps(in words) (encode, decode int64)
+// A scratchUser is a stage with considerable scratch memory. scratchBytes returns its
+// size in bytes, for encoding and for decoding elements of form in.
+type scratchUser interface {
+	scratchBytes(in words) (encode, decode int64)
 }
 
-func (*zstd) keeps(words) (encode, decode int64) { return 1400 << 10, 300 << 10 }
+func (*zstd) scratchBytes(words) (encode, decode int64) { return 1400 << 10, 300 << 10 }
 
-func (t *topk) keeps(in words) (encode, decode int64) { return keptChanges(t.percent, in), 0 }
+func (t *topk) scratchBytes(in words) (encode, decode int64) { return keptChanges(t.percent, in), 0 }
 
-func (c *changes) keeps(in words) (encode, decode int64) {
+func (c *changes) scratchBytes(in words) (encode, decode int64) {
 	diffs := 4 * int64(share(c.percent, in.bytes/in.dtype.Size()))
 	return keptChanges(c.percent, in) + diffs, diffs
 }
@@ -58,7 +58,7 @@ func keptChanges(percent float64, in words) int64 {
 	return 8 * int64(min(all, 2*share(percent, all)+slack))
 }
 
-func (*kc) keeps(in words) (encode, decode int64) {
+func (*kc) scratchBytes(in words) (encode, decode int64) {
 	if in.dtype == tensor.F32 {
 		return 0, 0
 	}

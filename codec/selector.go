@@ -115,7 +115,7 @@ type topk struct {
 
 func newTopK(percent float64) stage { return &topk{percent: percent} }
 
-func (*topk) takes(in words) (words, error) { return in, countedFloats(in) }
+func (*topk) accepts(in words) (words, error) { return in, needIndexedFloats(in) }
 
 func (t *topk) encode(dst, base, cur []byte, in words) (int, error) {
 	if len(dst) < len(cur) {
@@ -137,9 +137,9 @@ func share(percent float64, n int) int {
 	return min(int(math.Ceil(percent*float64(n)/100)), n)
 }
 
-func countedFloats(in words) error {
-	if err := wantFloats(in); err != nil {
+func needIndexedFloats(in words) error {
+	if err := needFloats(in); err != nil {
 		return err
 	}
-	return few(in)
+	return indexable(in)
 }

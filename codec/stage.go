@@ -14,19 +14,19 @@ import (
 // A stage encodes and decodes elements. It owns scratch memory: only one goroutine may
 // use it at a time.
 type stage interface {
-	// takes returns the form of the stage's output for input of form in, or an error if
+	// accepts returns the form of the stage's output for input of form in, or an error if
 	// the stage does not accept such input. The error continues a text such as "kc=8 ".
-	takes(in words) (out words, err error)
+	accepts(in words) (out words, err error)
 
-	// encode writes the encoding of cur, which has form in, to dst, and returns its
-	// bytes. If it does not fit, or the values are better sent plain, encode returns
+	// encode writes the encoding of cur, which has form in, to dst, and returns its size
+	// in bytes. If it does not fit, or the values are better sent plain, encode returns
 	// errPlain as early as possible. base is as long as cur if kind.base is set, else
 	// nil.
 	encode(dst, base, cur []byte, in words) (int, error)
 
 	// decode writes the elements of form in that src encodes to dst, and returns their
-	// bytes. dst has in.bytes bytes and may be base. src is untrusted. An error may leave
-	// dst written in part.
+	// size in bytes. dst has in.bytes bytes and may be base. src is untrusted. An error
+	// may leave dst written in part.
 	decode(dst, base, src []byte, in words) (int, error)
 }
 
@@ -124,12 +124,12 @@ func (k *kind) parse(arg string) (float64, error) {
 	v, err := strconv.ParseFloat(number, 64)
 	if k.arg == "P" {
 		if err != nil || !percent || !(v > 0 && v <= 100) {
-			return 0, fmt.Errorf("want a percentage above 0%% and up to 100%%, as in %s=1%%", k.name)
+			return 0, fmt.Errorf("must be a percentage above 0%% and up to 100%%, such as %s=1%%", k.name)
 		}
 		return v, nil
 	}
 	if err != nil || percent || v != math.Trunc(v) || v < k.least || v > k.most {
-		return 0, fmt.Errorf("want a whole number from %v to %v, as in %s=16", k.least, k.most, k.name)
+		return 0, fmt.Errorf("must be a whole number from %v to %v, such as %s=16", k.least, k.most, k.name)
 	}
 	return v, nil
 }

@@ -9,7 +9,7 @@ import (
 // 0.
 type xor struct{}
 
-func (xor) takes(in words) (words, error) { return in, nil }
+func (xor) accepts(in words) (words, error) { return in, nil }
 
 func (xor) encode(dst, base, cur []byte, _ words) (int, error) {
 	if len(dst) < len(cur) {
@@ -20,7 +20,7 @@ func (xor) encode(dst, base, cur []byte, _ words) (int, error) {
 
 func (xor) decode(dst, base, src []byte, _ words) (int, error) {
 	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes for %d", len(src), len(dst))
+		return 0, fmt.Errorf("%d bytes instead of %d", len(src), len(dst))
 	}
 	return subtle.XORBytes(dst, base, src), nil
 }
@@ -29,7 +29,7 @@ func (xor) decode(dst, base, src []byte, _ words) (int, error) {
 // bytes are adjacent. HDF5 and Blosc have the same filter.
 type shuffle struct{}
 
-func (shuffle) takes(in words) (words, error) { return in, nil }
+func (shuffle) accepts(in words) (words, error) { return in, nil }
 
 func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 	if len(dst) < len(cur) {
@@ -56,7 +56,7 @@ func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 
 func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes for %d", len(src), len(dst))
+		return 0, fmt.Errorf("%d bytes instead of %d", len(src), len(dst))
 	}
 	size := in.dtype.Size()
 	n := len(src) / size

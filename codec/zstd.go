@@ -19,7 +19,7 @@ type zstd struct {
 
 const frame = 256 << 10
 
-func (*zstd) takes(in words) (words, error) { return opaque(in.bytes), nil }
+func (*zstd) accepts(in words) (words, error) { return opaque(in.bytes), nil }
 
 func (z *zstd) encode(dst, _, cur []byte, _ words) (n int, err error) {
 	if z.enc == nil {
@@ -51,7 +51,7 @@ func (z *zstd) decode(dst, _, src []byte, _ words) (n int, err error) {
 	}
 	out, err := z.dec.DecodeAll(src, dst[:0:len(dst)])
 	if errors.Is(err, zst.ErrDecoderSizeExceeded) {
-		err = fmt.Errorf("more than the %d bytes", len(dst))
+		err = fmt.Errorf("more than %d bytes", len(dst))
 	}
 	return len(out), err
 }

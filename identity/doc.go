@@ -1,5 +1,5 @@
-// Package identity authenticates the two ends of a connection: it makes keys,
-// certificates and TLS configurations for a session's server and its worker processes.
+// Package identity makes keys, certificates and TLS configurations for a session.
+// Its server and its worker processes authenticate each other with them.
 //
 // An [Authority] exists in memory for one session. A key is made in the process that
 // uses it, and never leaves that process. A [Worker] sends a request (PKCS #10, RFC

@@ -1,6 +1,6 @@
-// Package phase defines the phases of a round and their samples, and provides a clock
-// that all processes of a machine share. It has a recorder into which any goroutine can
-// write without a lock. The package knows no transport and computes no statistics.
+// Package phase defines the phases of a round, their samples, a shared clock and a recorder.
+// All processes of a machine share the clock. Any goroutine can write to the recorder without
+// a lock. The package depends on no transport and computes no statistics.
 package phase
 
 import "fmt"
@@ -72,8 +72,8 @@ func (p Phase) Worker() bool { return p >= Receive && p <= Submit }
 // single lane, round or client.
 type ID struct{ Lane, Round, Client int }
 
-// Whole returns the ID of work that belongs to a round, but to no lane or client.
-func Whole(round int) ID { return ID{Lane: -1, Round: round, Client: -1} }
+// OfRound returns the ID of work that belongs to a round, but to no lane or client.
+func OfRound(round int) ID { return ID{Lane: -1, Round: round, Client: -1} }
 
 // A Sample is one timed span. Start and End are readings of [Now], in nanoseconds.
 // Round, Client and Lane are as in [ID].

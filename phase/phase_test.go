@@ -58,7 +58,7 @@ func TestRounds(t *testing.T) {
 	r := NewRecorder(4)
 	record := func(rounds ...int) {
 		for _, n := range rounds {
-			r.Begin(Fold, Whole(n)).End()
+			r.Begin(Fold, OfRound(n)).End()
 		}
 	}
 	record(0, -1)
@@ -126,7 +126,7 @@ func TestOff(t *testing.T) {
 	r.Label("pickle", "cnn", "server")
 	r.Add(Fold, ID{}, 1, 2)
 	r.AddSum(Fold, ID{}, 1, 2)
-	r.Begin(Fold, Whole(1)).EndAs(ID{})
+	r.Begin(Fold, OfRound(1)).EndAs(ID{})
 	r.Counter("x").Add(1)
 	samples, lost := r.Drain()
 	check.That(t, samples == nil && lost == 0 && len(r.Counts()) == 0, "a nil recorder has recorded something")

@@ -1,5 +1,5 @@
-// Package python embeds ipcbench's programs in Python, and finds an interpreter for them:
-// workers (ipcbench_worker) and reference rows (peers). [Unpack] writes their files to a
+// Package python embeds ipcbench's Python programs and finds an interpreter for them.
+// They are workers (ipcbench_worker) and reference rows (peers). [Unpack] writes their files to a
 // directory.
 package python
 

@@ -18,7 +18,7 @@ func script(t *testing.T, dir, text string) {
 }
 
 // TestFind: an interpreter that is too old, is not Python or lacks a module is skipped, and
-// the error says what it lacks.
+// the error names the reason.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ text, want string }{

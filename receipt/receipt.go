@@ -1,5 +1,4 @@
-// Package receipt splits a Go value that contains tensors into a receipt and tensors,
-// and rebuilds the value in another process.
+// Package receipt splits a Go value into a receipt and tensors, and rebuilds it elsewhere.
 //
 // [Detach] finds the tensors, and writes everything else to the receipt, with a handle
 // in place of each tensor. [Detached.CopyTo] stores both in a package, which a transport

@@ -21,11 +21,11 @@ import (
 
 const answerPage = "../docs/reference/answer.md"
 
-// answerExample is a command of the page and what it prints.
+// answerExample matches a command of the page and the output beside it.
 var answerExample = regexp.MustCompile("(?s)(```sh\n(jq [^`]*)```\n+```text\n)([^`]*)```")
 
-// answerTables is what the page says of the tables: of each, what a row is, and its columns
-// but for those that name a cell.
+// answerTables returns the page's description of the tables: the meaning of a row, and of
+// all columns except those that name a cell.
 func answerTables() string {
 	var b strings.Builder
 	b.WriteString("\n| column | unit | meaning |\n| --- | --- | --- |\n")
@@ -54,10 +54,10 @@ func answerTables() string {
 	return b.String()
 }
 
-// tablesOf is the generated part of the page.
+// tablesOf matches the generated part of the page.
 var tablesOf = regexp.MustCompile("(?s)(<!-- tables: begin[^\n]*\n)(.*)(<!-- tables: end -->)")
 
-// TestAnswerPage: the page is as it would be generated: the tables, and what jq prints.
+// TestAnswerPage: the page has the generated tables and the current output of jq.
 func TestAnswerPage(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")

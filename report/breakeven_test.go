@@ -17,8 +17,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// even is a codec over TCP without a rate, and none: what it leaves of 100 MB each
-// way, and how many ms longer its rounds take.
+// even returns a result with codecs none and xor over TCP without a rate. ratio is xor's
+// share of 100 MB each way, and plain and coded are the rounds in ms.
 func even(ratio float64, plain, coded []float64) *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	r := benchtest.Result(benchtest.Cell("http", m, 1, 1, plain...), benchtest.Cell("http", m, 1, 1, coded...))
@@ -32,8 +32,8 @@ func even(ratio float64, plain, coded []float64) *result.Result {
 	return r
 }
 
-// TestBreakEven: bits saved ÷ seconds added, with an interval; nothing saved never
-// pays, nothing added always does (guard 23).
+// TestBreakEven: the break-even is bits saved ÷ seconds added, with an interval. A codec
+// that saves nothing never pays, and one that adds no time always pays (guard 23).
 func TestBreakEven(t *testing.T) {
 	six, wide := benchtest.Six, []float64{90, 95, 100, 101, 105, 110}
 	for name, tt := range map[string]struct {
@@ -43,7 +43,7 @@ func TestBreakEven(t *testing.T) {
 		at, low      float64
 		high         float64
 	}{
-		// 100 MB saved; the sixth of 36 differences from either end.
+		// 100 MB saved; the bounds are the sixth of 36 differences from either end.
 		"50 ms more":      {0.5, six(100), six(150), Below, 800e6 / 50e-3, 800e6 / (151.5e-3 - 99e-3), 800e6 / (148.5e-3 - 101e-3)},
 		"a little more":   {0.5, wide, six(101.5), Below, 800e6 / 1e-3, 800e6 / 9.47e-3, math.Inf(1)},
 		"perhaps no more": {0.5, wide, six(100), Below, math.Inf(1), 800e6 / 8e-3, math.Inf(1)},
@@ -62,8 +62,8 @@ func TestBreakEven(t *testing.T) {
 	}
 }
 
-// TestNoBreakEven: nothing is said where clients overlap, over Unix sockets, or of a
-// codec whose transport was not measured without.
+// TestNoBreakEven: there is no break-even if clients overlap, over Unix sockets, or if the
+// same transport was not measured without the codec.
 func TestNoBreakEven(t *testing.T) {
 	for name, edit := range map[string]func(plain, coded *result.Cell){
 		"clients":      func(plain, coded *result.Cell) { plain.Workers, coded.Workers = 2, 2 },
@@ -90,8 +90,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestLinkedControl: a cell on a link is compared with the control outside of it, one
-// for all, and only with that of the same change; inproc with a codec is none.
+// TestLinkedControl: cells on all links share the control outside of the links that has the
+// same change. inproc with a codec is not a control.
 func TestLinkedControl(t *testing.T) {
 	r := benchtest.Linked(map[string]float64{"unshaped": 0, "1Gbit": 1e9})
 	coded := benchtest.Cell("inproc", r.Cells[0].Model, 1, 1, benchtest.Six(70)...)
@@ -111,9 +111,9 @@ func TestLinkedControl(t *testing.T) {
 
 var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e9}
 
-// TestBreakEvenView: what a terminal of 80 columns shows of codecs and links, and the
-// same for scripts and pull requests. Bytes of a round stand beside those of a round
-// without a codec (O17).
+// TestBreakEvenView: the views of codecs and links fit a terminal of 80 columns, and the
+// other formats have the same numbers. A round's bytes are shown beside those without a
+// codec (O17).
 func TestBreakEvenView(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
@@ -126,7 +126,6 @@ func TestBreakEvenView(t *testing.T) {
 	narrowed(t, r, map[string]int{"codec=sparse": 6, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26})
 }
 
-// narrowed wants that many cells to be left by filters.
 func narrowed(t *testing.T, r *result.Result, want map[string]int) {
 	t.Helper()
 	for filter, n := range want {
@@ -136,8 +135,8 @@ func narrowed(t *testing.T, r *result.Result, want map[string]int) {
 	}
 }
 
-// shows compares views, as a terminal of 80 columns has them, with a golden file, and
-// looks for texts in what the other formats, by name, make of r.
+// shows compares views on a terminal of 80 columns with a golden file, and looks for texts
+// in the other formats of r.
 func shows(t *testing.T, r *result.Result, file string, views [][]string, formats map[string][]string) {
 	t.Helper()
 	check.Must(t, r.Validate())
@@ -154,7 +153,7 @@ func shows(t *testing.T, r *result.Result, file string, views [][]string, format
 	}
 }
 
-// hasLine reports whether a line of CSV has fields that begin with all of the words.
+// hasLine reports whether a line of CSV has, for each word, a field that begins with it.
 func hasLine(text, words string) bool {
 	for line := range strings.Lines(text) {
 		if !slices.ContainsFunc(strings.Fields(words), func(word string) bool { return !strings.Contains(","+line, ","+word) }) {
@@ -164,8 +163,7 @@ func hasLine(text, words string) bool {
 	return false
 }
 
-// TestFloorsOfWork: floors of work that differs in what changes are told apart, and so is
-// what was left out.
+// TestFloorsOfWork: floors of work that differs in its change are distinguished.
 func TestFloorsOfWork(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	for _, change := range []string{"2%", "10%"} {
@@ -181,8 +179,8 @@ func TestFloorsOfWork(t *testing.T) {
 	holds(t, shown(t, r, "floors"), "histology, change 2%, sync, 1 client", "histology, change 10%, sync, 1 client")
 }
 
-// TestCodecsWithoutTCP: where nothing goes over a network, the view shows what codecs do
-// all the same, and why it says of none where it pays; the first screen names it.
+// TestCodecsWithoutTCP: if nothing was measured over TCP, the view still shows the codecs'
+// effects, and the reason why no break-even is known. The first screen names the view.
 func TestCodecsWithoutTCP(t *testing.T) {
 	r := everyCell(benchtest.Linked(map[string]float64{"": 0}), unix)
 	check.Must(t, r.Validate())
@@ -196,26 +194,26 @@ func TestCodecsWithoutTCP(t *testing.T) {
 	check.That(t, !strings.Contains(view, "shm-slab"), "shows what has no codec:\n%s", view)
 }
 
-// unix makes of a cell over TCP one over Unix sockets.
 func unix(c *result.Cell) {
 	c.Variant, c.Settings = strings.Replace(c.Variant, ":network=tcp", "", 1), maps.Clone(c.Settings)
 	delete(c.Settings, "network")
 }
 
-// TestCodecsAlone: without none, there is no break-even, and the view says why.
+// TestCodecsAlone: without codec none there is no break-even, and the view gives the
+// reason.
 func TestCodecsAlone(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Settings["codec"] == "none" })
 	holds(t, shown(t, r, "break-even"), "add none to --codec")
 }
 
-// TestLinkVerdict: with one link, the verdict is that of any table; it names rate and
+// TestLinkVerdict: with a single link, the verdict has the usual form and names rate and
 // codec.
 func TestLinkVerdict(t *testing.T) {
 	holds(t, shown(t, benchtest.Linked(map[string]float64{"100Mbit": 100e6}), "verdict"), "At 100 Mbit/s, grpc-stream with sparse is the fastest, 829 ms per round.")
 }
 
-// TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
+// TestCodecFindings: doubts due to a codec or a link are reported, and data that travels
 // faster than its link is an error (guards 23, 24).
 func TestCodecFindings(t *testing.T) {
 	type cells struct {
@@ -225,7 +223,7 @@ func TestCodecFindings(t *testing.T) {
 	steady := func(rate float64) (blocks [][]float64) { return slices.Repeat([][]float64{{rate}}, 6) }
 	for name, tt := range map[string]struct {
 		edit func(of cells)
-		want string // none if empty
+		want string // expected finding; empty means none
 	}{
 		"as it should be": {func(cells) {}, ""},
 		"plain tensors": {func(of cells) { of.sparse.Coding.Plain = []string{"a", "b"} },

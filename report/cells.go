@@ -171,7 +171,7 @@ var markHelp = [...]string{
 // markTexts returns a text for each kind of mark that m has; the texts of other kinds are
 // empty.
 func markTexts(c *metrics.Cell, m metrics.Marks) (texts [len(markHelp)]string) {
-	if m.Astray {
+	if m.OtherWay {
 		texts[astray] = "only " + doc.Percent(m.Attested) + " of the tensors used the transport's own mechanism"
 		sep := ": "
 		for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {

@@ -11,8 +11,8 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// TestCheck: a committed table that no longer matches its data is found, and
-// written anew on demand (guard 18).
+// TestCheck: a committed table that no longer matches its data is found, and rewritten on
+// demand (guard 18).
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -43,8 +43,8 @@ func TestCheck(t *testing.T) {
 	check.That(t, err == nil && len(drifts) == 1, "after an edit: got %v, %v", drifts, err)
 }
 
-// TestBadMarkers: a page with a marker that cannot be followed, or that is of a run which
-// ended early (guard 18), is neither checked nor written.
+// TestBadMarkers: a page is neither checked nor written if one of its markers is invalid or
+// names a result that ended early (guard 18).
 func TestBadMarkers(t *testing.T) {
 	const end = "\n<!-- ipcbench: end -->\n"
 	for _, tt := range []struct{ name, text, want string }{

@@ -11,7 +11,7 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// claims is a result whose claims can be checked by hand.
+// claims returns a result whose claims can be checked by hand.
 func claims() *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	even := func(transport string, ms float64) result.Cell {
@@ -40,15 +40,16 @@ func claims() *result.Result {
 	return r
 }
 
-// claimed renders a marker of r.json, which is r.
+// claimed renders a marker that refers to r as r.json.
 func claimed(r *result.Result, words string) (string, error) {
 	text, err := render(".", "r.json claim "+words, map[string]*result.Result{"r.json": r})
 	return strings.TrimSpace(text), err
 }
 
-// TestClaim: a sentence has what was measured, how sure that is, and of what (guard 13).
+// TestClaim: a claim has the measured value, its confidence and its scope (guard 13).
 func TestClaim(t *testing.T) {
-	// Of 36 ratios of blocks, an interval is between the sixth and the last but five: 0.99/1.01 and 1.01/0.99 of a half.
+	// The bounds are the sixth of 36 ratios of blocks from either end: 0.99/1.01 and
+	// 1.01/0.99 of a half.
 	text := ""
 	for _, words := range []string{
 		"round transport=fast against transport=slow",
@@ -70,13 +71,14 @@ func TestClaim(t *testing.T) {
 	}
 	doctest.Golden(t, "claims.md", text)
 	r := claims()
-	r.Cells[1].Peer = "fast --always" // which is in no language that anybody knows
+	r.Cells[1].Peer = "fast --always" // its language cannot be determined
 	got, err := claimed(r, "round transport=few against transport=fast language=go")
 	check.OK(t, err)
 	holds(t, got, "fast is 2.00 times as fast as few with workers in Python (95 %")
 }
 
-// TestNoClaim: what has no interval of 95 %, is not proved or not one cell is no claim.
+// TestNoClaim: values without a 95 % interval, unproved cells, and choices of not exactly
+// one cell are rejected.
 func TestNoClaim(t *testing.T) {
 	for words, want := range map[string]string{
 		"":                                                        "must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]",
@@ -118,7 +120,7 @@ func TestNoClaim(t *testing.T) {
 	}
 }
 
-// TestHostileClaim: names of a result do not act in a sentence.
+// TestHostileClaim: hostile names in a result have no effect in a sentence.
 func TestHostileClaim(t *testing.T) {
 	for _, evil := range append([]string{doctest.Hostile}, doctest.Starts...) {
 		r := claims()
@@ -133,7 +135,7 @@ func TestHostileClaim(t *testing.T) {
 	}
 }
 
-// FuzzMarker: a marker is followed or refused, whatever it says.
+// FuzzMarker: any marker is rendered or rejected.
 func FuzzMarker(f *testing.F) {
 	f.Add("claim round transport=fast against transport=slow")
 	f.Add("claim phase.publish/round transport=slow")

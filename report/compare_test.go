@@ -26,8 +26,8 @@ func differenceTexts(c *Comparison) (all []string) {
 	return all
 }
 
-// TestCompareSettings: cells of one name whose effective settings differ are
-// compared, and the difference is told (guard 17).
+// TestCompareSettings: cells with the same name but different effective settings are
+// compared, and the difference is reported (guard 17).
 func TestCompareSettings(t *testing.T) {
 	head := benchtest.Result(eight("a", 20), eight("b", 20))
 	base, again := benchtest.Result(eight("a", 20), eight("b", 20)), benchtest.Result(eight("a", 20), eight("b", 20))
@@ -43,12 +43,12 @@ func TestCompareSettings(t *testing.T) {
 		"launcher: processes in the first, goroutines in the second (" + b + ")",
 		"file system: none in the first, ext4 in the second (" + b + ")",
 	})
-	again.Plan.OrderSeed++ // which every run has of its own
+	again.Plan.OrderSeed++ // every run has its own
 	check.Equal(t, differenceTexts(compare(t, base, again, CompareOptions{})), nil, "equal plans")
 }
 
-// TestGateRefuses: what was not interleaved is judged only by those who ask for
-// it (guard 10), and what has nothing in common not at all.
+// TestGateRefuses: results that were not interleaved are judged only on request (guard 10),
+// and results without common cells never.
 func TestGateRefuses(t *testing.T) {
 	a, b := benchtest.Result(eight("a", 20)), benchtest.Result(eight("b", 20))
 	few := benchtest.Result(cnn("a", 20, 21, 22))
@@ -85,8 +85,8 @@ func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Compari
 	return check.Value(Compare(base, head, o))(t)
 }
 
-// TestCompare: ratios with intervals, corrected for their number (guard 13), the
-// environment first (guard 17), missing cells by name.
+// TestCompare: ratios have intervals that are corrected for their number (guard 13).
+// Differences of the environment come first (guard 17), and missing cells are named.
 func TestCompare(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	base := benchtest.Result(eight("inproc", 5), eight("a", 20), eight("b", 30), eight("c", 40), benchtest.Cell("gone", m, 2, 4, benchtest.Eight(30)...))
@@ -98,11 +98,11 @@ func TestCompare(t *testing.T) {
 	a, b := c.Rows[1], c.Rows[2]
 	check.That(t, near(a.Ratio.Center, 1.2, 1e-9) && a.Significant && a.Ratio.Low >= 1.17 && a.Ratio.High <= 1.23 && a.Worse() == a.Ratio.Center,
 		"a: got %+v, want 1.2 with bounds near it", a)
-	check.That(t, near(a.P, 4*2./12870, 1e-6), "a: got p %v", a.P) // all 8 blocks of one before those of the other, times 4 rows
+	check.That(t, near(a.P, 4*2./12870, 1e-6), "a: got p %v", a.P) // all 8 blocks of one come before all of the other, times 4 rows
 	check.That(t, !b.Significant && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
 		"b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
 	check.Equal(t, fmt.Sprint(c.OnlyBase, c.OnlyHead), "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]")
-	for _, format := range []string{"text", "md", "csv", "json"} { // a page is seen by TestComparisonPage
+	for _, format := range []string{"text", "md", "csv", "json"} { // TestComparisonPage tests html
 		doctest.Golden(t, "compare."+format, write(t, c, format))
 	}
 	c = compare(t, base, head, CompareOptions{Separate: true})
@@ -116,7 +116,7 @@ func TestCompare(t *testing.T) {
 }
 
 // TestCompareSetup: rows of cells that differ in their link name it, in every format and in
-// what a gate says.
+// the gate's reasons.
 func TestCompareSetup(t *testing.T) {
 	linked := func(round float64) *result.Result {
 		r := benchtest.Result()
@@ -148,8 +148,8 @@ func TestCompareMetrics(t *testing.T) {
 	}
 }
 
-// TestNoDifference: "no difference shown" is an answer, and comes with what could
-// have been seen (guard 13).
+// TestNoDifference: "no difference shown" is an answer, and states the difference that
+// could have been shown (guard 13).
 func TestNoDifference(t *testing.T) {
 	few, same := benchtest.Result(cnn("a", 10, 11, 12)), benchtest.Result(eight("a", 10))
 	for _, tt := range []struct {
@@ -168,8 +168,8 @@ func TestNoDifference(t *testing.T) {
 	}
 }
 
-// TestGate: a gate that can fail and can pass (guard 14): the canary, a slowdown
-// of known size, is found; a build against itself is not.
+// TestGate: the gate finds the canary, a slowdown of known size, and passes a build
+// compared with itself (guard 14).
 func TestGate(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -196,7 +196,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestBuilds: which result holds what.
+// TestBuilds: results of one and of two builds are distinguished, and each build has its
+// own control.
 func TestBuilds(t *testing.T) {
 	both, one := benchtest.Interleaved(1), benchtest.Result(eight("a", 20))
 	check.Must(t, both.Validate())
@@ -209,13 +210,12 @@ func TestBuilds(t *testing.T) {
 		format(t, name, apart)
 	}
 	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: base and head have no cell in common.")
-	// Each build has its own control.
 	o := metrics.New(both).Cells[4].Of("overhead")
 	check.That(t, near(o.Center, 15.015e-3, 1e-9), "got overhead %v", o.Center)
 }
 
-// TestCanary: a gate that passes the slow copy, or fails for the same one, is
-// broken (guard 14).
+// TestCanary: a gate that passes the slow copy, or fails the unchanged one, is broken
+// (guard 14).
 func TestCanary(t *testing.T) {
 	judge := func(r *result.Result, above float64) error {
 		trial, err := compare(t, r, nil, CompareOptions{}).Canary(r, above)

@@ -14,8 +14,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestVerdict: the best, the runner-up or "too close to call", and what the
-// wrong choice costs.
+// TestVerdict: a verdict names the best and the runner-up, or "too close to call", and the
+// cost of the wrong choice.
 func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -56,7 +56,7 @@ func built(build string, cells []result.Cell) []result.Cell {
 	return cells
 }
 
-// TestBuildColumn: rows name their build where there are two.
+// TestBuildColumn: rows name their build if the result has two.
 func TestBuildColumn(t *testing.T) {
 	var cells []result.Cell
 	for _, build := range []string{"base", "head"} {
@@ -67,8 +67,8 @@ func TestBuildColumn(t *testing.T) {
 	}
 }
 
-// TestVerdictTable: what another choice costs, in time and CPU time, where there are
-// more comparisons than anybody reads sentences.
+// TestVerdictTable: if there are more verdicts than sentences are printed for, a table
+// shows what other choices cost in time and CPU time.
 func TestVerdictTable(t *testing.T) {
 	var cells []result.Cell
 	for clients := range mostSentences + 1 {
@@ -81,7 +81,7 @@ func TestVerdictTable(t *testing.T) {
 		"cnn 1 1 a 10.0 ± 0.2 b 10.0 ± 0.3 15.0 ± 0.5 c 30.0 ± 0.6 −7.50 ± 0.23")
 }
 
-// withClients returns c with that many clients, each of which does what its first one does.
+// withClients returns c with n clients, each with the samples of c's first client.
 func withClients(c result.Cell, n int) result.Cell {
 	c.Clients, c.Blocks = n, slices.Clone(c.Blocks)
 	for i := range c.Blocks {
@@ -105,8 +105,8 @@ func idle(c result.Cell, n time.Duration) result.Cell {
 	return c
 }
 
-// TestSummary: only what was compared counts, for each build by itself, and only
-// what is proved is a win.
+// TestSummary: only compared cells count, for each build separately, and only proved
+// differences are wins.
 func TestSummary(t *testing.T) {
 	cells := func(build string) []result.Cell {
 		resnet18 := benchtest.Models["resnet18"]
@@ -119,9 +119,9 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestPhases observes B23: downlink, compute, uplink and what it takes to have the update
-// (copy and decode, and reconstruct where it is a Go value) side by side, and the speed-up
-// against pickle for each model.
+// TestPhases observes B23: a row has downlink, compute, uplink, the time to get the update,
+// and the speed-up over pickle for each model. The time to get the update is copy and
+// decode, and for a Go value also reconstruct.
 func TestPhases(t *testing.T) {
 	pickle := six("pickle", 30)
 	phase := func(name string, ms int64) {
@@ -140,9 +140,9 @@ func TestPhases(t *testing.T) {
 		"pickle 13.5 ± 0.3 9.00 ± 0.18 15.0 ± 0.3 4.50 ± 0.09 3.00 ± 0.00 1.00 ± 0.00")
 }
 
-// TestCommunication: where a user's function trains, the first screen says which share of a
-// client's round trip it does not take, and what was proved. So does the view
-// phases where ours trains for a given time. Elsewhere there is no such column.
+// TestCommunication: if a user's function trains, the first screen shows the share of a
+// client's round trip outside of training, and what was proved. The view phases shows that
+// share also if ipcbench trains for a given time. Other results have no such column.
 func TestCommunication(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	text := shown(t, r) + shown(t, r, "phases")
@@ -165,9 +165,9 @@ func respawned(c result.Cell) result.Cell {
 	return c
 }
 
-// TestWorkers observes B24: clients a second over clients × workers × model with
-// their intervals, and how starting the workers (20 ms here) compares with a cold
-// round: where all of the interval is above 1, it dominates.
+// TestWorkers observes B24: the view has clients per second over clients × workers × model,
+// with intervals. It also has the ratio of the workers' start (20 ms here) to a cold round.
+// Starting dominates if that ratio's whole interval is above 1.
 func TestWorkers(t *testing.T) {
 	model := benchtest.Models["cnn"]
 	r := benchtest.Result(benchtest.Cell("shorter", model, 2, 4, benchtest.Six(8)...), six("longer-than-warm", 10), six("longer", 3),
@@ -175,7 +175,7 @@ func TestWorkers(t *testing.T) {
 	wantLines(t, shown(t, r, "workers"), "shorter cnn 2 4 500 ± 11 20.0 ± 0.0 24.0 ± 0.5 0.833 ± 0.018", "longer-than-warm cnn 1 1 100 ± 3 20.0 ± 0.0 30.0 ± 0.6 0.667 ± 0.014",
 		"longer cnn 1 1 333 ± 7 20.0 ± 0.0 9.00 ± 0.18 2.22 ± 0.05", "every-round cnn 1 1 fresh workers for each round 28.6 ± 0.6 20.0 ± 0.0 15.0 ± 0.7 1.33 ± 0.07",
 		"one-block cnn 1 1 333 20.0 9.00 2.22")
-	start := func(c result.Cell) result.Cell { // 20 ms, and an end of 4
+	start := func(c result.Cell) result.Cell { // 20 ms to start, 4 ms to end
 		for _, b := range c.Blocks {
 			b.Phases["spawn"], b.Phases["stop"] = 2*20*benchtest.MS, 2*4*benchtest.MS
 		}
@@ -192,7 +192,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// perRound returns c with counts of a round, of which a block has two.
+// perRound returns c with counts per round; each block has two rounds.
 func perRound(c result.Cell, counts map[string]int64) result.Cell {
 	for name, n := range counts {
 		benchtest.Count(c, name, 2*n)
@@ -200,8 +200,8 @@ func perRound(c result.Cell, counts map[string]int64) result.Cell {
 	return c
 }
 
-// TestCalls observes O10: the mix of requests, of which 160 of 192 (83 %) carry
-// tensors where 8 collaborators fetch 20 tensors one by one (O1, O11).
+// TestCalls observes O10: the mix of requests is shown. 160 of 192 (83 %) carry tensors if
+// 8 collaborators fetch 20 tensors one by one (O1, O11).
 func TestCalls(t *testing.T) {
 	c := perRound(benchtest.Cell("grpc-tensor", result.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10),
 		map[string]int64{"calls.GetAggregatedTensor": 160, "calls.GetTasks": 8, "calls.SendLocalTaskResults": 24})
@@ -209,8 +209,8 @@ func TestCalls(t *testing.T) {
 	check.Equal(t, metrics.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors").Center, 160, "calls that brought tensors")
 }
 
-// TestInService observes O8: how many requests a server worked on at once, and which
-// share of them waited for a thread of the server, where threads are bounded.
+// TestInService observes O8: the view has the number of requests in service at once. If the
+// server's threads are limited, it has the share of requests that waited for one.
 func TestInService(t *testing.T) {
 	cell := func(variant, threads string) result.Cell {
 		c := perRound(benchtest.Cell(variant, benchtest.Models["cnn"], 1, 8, benchtest.Six(10)...), map[string]int64{"calls.GetTasks": 4, "service.1": 15, "service.2": 5, "queued": 2})
@@ -220,12 +220,11 @@ func TestInService(t *testing.T) {
 	wantLines(t, shown(t, benchtest.Result(cell("grpc-batch:threads=2", "2"), cell("grpc-batch", "0")), "calls"),
 		"transport model workers clients requests, per round down, µs in service in service, most requests queued, % CPU of the server, ms/round memory of the server, MB requests by kind",
 		"grpc-batch:threads=2 cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 10 ± 0 10.0 100 4 GetTasks (100 %)",
-		"grpc-batch cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 — 10.0 100 4 GetTasks (100 %)") // without a bound no request waits
+		"grpc-batch cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 — 10.0 100 4 GetTasks (100 %)") // without a limit no request waits
 }
 
-// TestConnections observes O12 and O22: what dialling for every call costs stands
-// beside the calls, and so do calls that were made again; where there is none of
-// them, there is no column.
+// TestConnections observes O12 and O22: the time to dial for every call is shown beside the
+// calls, and so is the number of retried calls. Without such calls there is no column.
 func TestConnections(t *testing.T) {
 	c := perRound(benchtest.Cell("grpc-tensor:conn=per-call", result.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10),
 		map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "connections.ns": 5 * benchtest.MS, "retries": 0})
@@ -237,8 +236,8 @@ func TestConnections(t *testing.T) {
 		"requests, per round down, ms")
 }
 
-// TestCaches observes A31: what the caches of workers grow by in a round, and what they are
-// good for, is a cost; where nothing is kept there is no such column.
+// TestCaches observes A31: the growth of workers' caches per round, and the tensors found
+// in them, are costs. Without caches there are no such columns.
 func TestCaches(t *testing.T) {
 	cell := func(variant string, counts map[string]int64) result.Cell {
 		c := perRound(six(variant, 10), counts)
@@ -252,14 +251,15 @@ func TestCaches(t *testing.T) {
 	check.That(t, !strings.Contains(text, "cache"), "columns of caches that are off:\n%s", text)
 }
 
-// TestCrossover observes A33: from which size on the shared memory beats HTTP, with
-// bounds.
+// TestCrossover observes A33: the view has the size above which shared memory beats HTTP,
+// with bounds.
 func TestCrossover(t *testing.T) {
 	for name, tt := range map[string]struct {
-		rounds [][2]float64 // of http and of http-shm, for 1, 4, 16 and 64 MiB
+		rounds [][2]float64 // rounds of http and http-shm in ms, for 1, 4, 16 and 64 MiB
 		want   []string
 	}{
-		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.
+		// The ratio goes from 1/2 to 2, symmetric in logarithms: it is 1 midway between 4
+		// and 16 MiB.
 		"crosses": {[][2]float64{{5, 20}, {10, 20}, {40, 20}, {160, 20}}, []string{"from to best round next takes over at",
 			"1 MiB 4 MiB http 5.00 ms to 10.0 ms http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm 20.0 ms http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)"}},
 		"to the end": {[][2]float64{{5, 20}, {10, 20}, {20, 19.9}}, []string{"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the fastest",

@@ -21,7 +21,8 @@ func edited(r *result.Result, edit func(b *result.Block)) *result.Result {
 	return r
 }
 
-// found wants findings of r that begin as want does, in this order, and that reports hold.
+// found checks that the findings of r begin with the texts in want, in this order, and that
+// reports contain them.
 func found(t *testing.T, r *result.Result, want ...string) {
 	t.Helper()
 	got := Findings(metrics.New(r))
@@ -35,7 +36,8 @@ func found(t *testing.T, r *result.Result, want ...string) {
 	}
 }
 
-// TestFindings: what cannot be is told, and what can is not (guard 21).
+// TestFindings: impossible and doubtful results are reported, and plausible ones are not
+// (guard 21).
 func TestFindings(t *testing.T) {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	floor := func(name, unit string, of ...float64) (f result.Floor) {
@@ -76,7 +78,7 @@ func TestFindings(t *testing.T) {
 	small.Environment.SocketBuffer = 212_992
 	race, partial := cells(control), cells(control)
 	race.Environment.Race, partial.Partial = true, "interrupted"
-	faster := cells(inproc(benchtest.Six(100)...), bodies(150)) // a machine that copies faster than its sockets carry
+	faster := cells(inproc(benchtest.Six(100)...), bodies(150)) // a machine that copies faster than its sockets do
 	faster.Floors = []result.Floor{floor("unix-stream", "B/s", 3e9, 3e9), floor("copy", "B/s", 5e9, 5e9)}
 	wantLines(t, shown(t, faster, "floors"), "pickle unix-stream 0.988 ± 0.021") // 200 MB in 67.5 ms, as a multiple of 3 GB/s
 	const pickle = "pickle even workers=1 clients=1: "
@@ -85,7 +87,7 @@ func TestFindings(t *testing.T) {
 		want []string // prefixes, in order
 	}{
 		"nothing wrong":                    {cells(control, bodies(200)), nil},
-		"as fast as the floor":             {cells(control, bodies(169)), nil}, // its interval reaches below
+		"as fast as the floor":             {cells(control, bodies(169)), nil}, // the interval extends below the floor
 		"faster than bytes can be moved":   {cells(control, bodies(150)), []string{"error: " + pickle + "moves bytes at 4.35 GB/s (4.12 to 4.60), faster than the floor unix-stream (3.00 GB/s)"}},
 		"faster than sockets, not copies":  {faster, nil},
 		"not encrypted":                    {with("off"), nil},
@@ -94,7 +96,7 @@ func TestFindings(t *testing.T) {
 		"faster than the control":          {cells(control, bodies(80)), []string{"warning: " + pickle + "faster than inproc by 24.0 ms (22.2 to 25.8) per round"}},
 		"slow control":                     {cells(inproc(benchtest.Six(110)...)), []string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
 		"perhaps a slow control":           {cells(inproc(60, 80, 110, 110, 150, 160)), nil},
-		"slow beside a small overhead": {cells(steady, handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), // 4 ms more than the work
+		"slow beside a small overhead": {cells(steady, handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), // 4 ms longer than the work
 			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the same work called directly: small overheads, such as the one of shm-slab (20.3 ms), are too small"}},
 		"control slow by noise":     {cells(inproc(90, 96, 102, 104, 110, 115), handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), nil},
 		"overhead that may be none": {cells(steady, handles(100, 102, 104, 105, 107, 108)), nil},
@@ -116,9 +118,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestSharedLayouts: blocks that share what their linker did are named (guard 28).
+// TestSharedLayouts: blocks that share a layout are reported (guard 28).
 func TestSharedLayouts(t *testing.T) {
-	both := benchtest.Interleaved(1) // with eight blocks of each cell, and no layouts: as a file of one a side
+	both := benchtest.Interleaved(1) // eight blocks of each cell and no layouts, like a file with one layout per side
 	both.Against = &both.Environment
 	eight := make([]result.Layout, 8)
 	for want, layouts := range map[string]*result.Layouts{
@@ -137,11 +139,12 @@ func TestSharedLayouts(t *testing.T) {
 	}
 }
 
-// TestInsecure: a result says of each transport what could be read and changed on a
-// network, or who could take part, and nothing of what both ends had certificates for.
+// TestInsecure: a result lists the transports whose data could be read and changed on a
+// network, and those that any worker could join. Transports with certificates at both ends
+// are not listed.
 func TestInsecure(t *testing.T) {
 	r := benchtest.Encrypted(map[string]float64{"http": 1.8})
-	r.Environment.Race = true // two more warnings
+	r.Environment.Race = true // adds two more warnings
 	r.Environment.Listen = machine.Insecure
 	holds(t, shown(t, r), "without TLS (--insecure-network)", "without asking workers for certificates (--insecure-network)", "beyond the loopback interface")
 	for listen, want := range map[string]string{"": "", machine.OffLoopback: "", machine.Insecure: " http:network=tcp unencrypted http:network=tcp:tls=on unproven"} {
@@ -156,8 +159,8 @@ func TestInsecure(t *testing.T) {
 	}
 }
 
-// TestFindingLines: what holds of several cells is one line, named by what their
-// names have in common.
+// TestFindingLines: a finding about several cells is one line, with the common parts of
+// their names.
 func TestFindingLines(t *testing.T) {
 	r := benchtest.Result(six("a", 10), six("b", 10), benchtest.Cell("b", benchtest.Models["cnn"], 2, 4, benchtest.Six(10)...))
 	for _, of := range [][2]string{{"a", "too large"}, {"b", "too large"}, {"c", "too slow"}} {

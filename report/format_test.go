@@ -19,10 +19,10 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestBenchstat: benchstat itself puts the results of two commits into one table,
-// two builds of an interleaved run beside each other, and so two transports.
+// TestBenchstat: benchstat puts the results of two commits into one table, and shows two
+// builds of an interleaved run, or two transports, side by side.
 func TestBenchstat(t *testing.T) {
-	base, head := benchtest.Pair(1, 1), benchtest.Pair(1, 1) // that differ in all that a build may change
+	base, head := benchtest.Pair(1, 1), benchtest.Pair(1, 1) // they differ in everything that a build may change
 	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
 	base.Cells[1].Variant, head.Cells[1].Variant = "pickle:dir=/tmp/a b", "pickle:dir=/tmp/a b"
 	both := benchtest.Interleaved(1.2)
@@ -55,8 +55,8 @@ func TestBenchstat(t *testing.T) {
 	}
 }
 
-// TestFewBlocks: where intervals have less than 95 % confidence, or there are none,
-// the screen says so and how to get them.
+// TestFewBlocks: if intervals have less than 95 % confidence, or do not exist, the screen
+// says so and how to get them.
 func TestFewBlocks(t *testing.T) {
 	wantLines(t, shown(t, benchtest.Result(cnn("a", 9, 10, 11))), "transport round, ms (75 % sure) × best CPU, s/GB",
 		"±: confidence interval over blocks (each a session of fresh processes), which are too few for 95 %: use --blocks 6.")
@@ -64,8 +64,8 @@ func TestFewBlocks(t *testing.T) {
 		"There is no ±: one block (a session of fresh processes) does not show how much blocks vary. Use --blocks 6 for 95 % confidence.")
 }
 
-// TestMarkdownLimit: a result of any size becomes a comment that GitHub takes,
-// and says what it lacks.
+// TestMarkdownLimit: a result of any size becomes a comment that GitHub accepts, which
+// names the parts left out.
 func TestMarkdownLimit(t *testing.T) {
 	check.Equal(t, strings.Count(format(t, "md", benchtest.Synthetic(3, 2)), "```mermaid"), 6, "charts of 6 groups")
 	for _, n := range []int{1, 10, 100, 1000} {
@@ -80,7 +80,6 @@ func TestMarkdownLimit(t *testing.T) {
 	check.That(t, got <= 65536, "comparison: %d characters", got)
 }
 
-// manyCells returns a result of n cells.
 func manyCells(n, blocks, rounds int) *result.Result {
 	r := benchtest.Result()
 	for i := range n {
@@ -92,7 +91,7 @@ func manyCells(n, blocks, rounds int) *result.Result {
 			times[k] = float64(10+i%10) * (1 + 0.001*float64((k*7+i)%13))
 		}
 		c := benchtest.Cell(name, m, 2, 4, times...)
-		for k := range c.Blocks { // of two rounds
+		for k := range c.Blocks { // each block has two rounds
 			b := &c.Blocks[k]
 			for _, s := range []*[]int64{&b.Round, &b.Train, &b.RTT, &b.Down, &b.Up} {
 				*s = slices.Repeat(*s, rounds/2)
@@ -103,17 +102,18 @@ func manyCells(n, blocks, rounds int) *result.Result {
 	return r
 }
 
-// childFile names the result that a child of TestThousandCells reports on.
+// childFile is the environment variable that names the result file for a child of
+// TestThousandCells.
 const childFile = "IPCBENCH_TEST_REPORT"
 
-// TestThousandCells: a report on 1,000 cells, read from a file by a process of
-// its own, takes under 2 s of CPU time and 200 MB.
+// TestThousandCells: a separate process reads 1,000 cells from a file and reports on them
+// in under 2 s of CPU time and 200 MB.
 func TestThousandCells(t *testing.T) {
 	if path := os.Getenv(childFile); path != "" {
 		r := check.Value(result.ReadFile(path))(t)
 		text := format(t, "text", r)
 		check.That(t, len(text) >= 1e5, "only %d bytes of text", len(text))
-		// What getrusage calls the peak is inherited from the parent.
+		// The peak that getrusage returns is inherited from the parent.
 		m := check.Value(usage.ReadMemory())(t)
 		check.That(t, m.Peak <= 200e6, "took %d MB", m.Peak/1e6)
 		return
@@ -132,7 +132,7 @@ func TestThousandCells(t *testing.T) {
 	check.That(t, cpu <= 2*time.Second, "took %v of CPU time", cpu)
 }
 
-// FuzzReport: whatever a reader accepts can be written in every format.
+// FuzzReport: every result that the reader accepts can be written in every format.
 func FuzzReport(f *testing.F) {
 	f.Add([]byte(format(f, "result", benchtest.Pair(1, 1))))
 	f.Add([]byte(format(f, "result", benchtest.Interleaved(2))))

@@ -19,8 +19,7 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// rich returns a small result in which every string that a result can hold has a
-// value.
+// rich returns a small result in which every string field has a value.
 func rich() *result.Result {
 	r := benchtest.Result()
 	r.Plan.Interleaved = true
@@ -76,8 +75,9 @@ func rich() *result.Result {
 	return r
 }
 
-// texts calls f with a setter for every string in v, also the keys of maps, and
-// the way to it. All elements of a slice have one way, and are set together.
+// texts calls f with the path of every string in v, including keys of maps, and a function
+// that edits the string. All elements of a slice have the same path, and are edited
+// together.
 func texts(v reflect.Value, way string, f func(way string, set func(func(string) string))) {
 	switch v.Kind() {
 	case reflect.String:
@@ -117,8 +117,8 @@ func texts(v reflect.Value, way string, f func(way string, set func(func(string)
 	}
 }
 
-// outputs writes r in every way that this package knows, but for pages: half a megabyte
-// of scripts would be looked through a thousand times. TestHostilePage has them.
+// outputs writes r in every format of this package, except HTML, whose half megabyte of
+// scripts would be searched a thousand times. TestHostilePage tests pages.
 func outputs(t *testing.T, r *result.Result) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -130,7 +130,7 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 	}
 	for _, f := range Formats() {
 		o := Options{Text: doc.TextOptions{Width: 80, Unicode: true}}
-		if f.Name == "text" { // Markdown has all views anyway
+		if f.Name == "text" { // Markdown always has all views
 			o.Views = []string{"all"}
 		}
 		name := map[string]string{"result": "json result", "perfetto": "json perfetto"}[f.Name]
@@ -143,7 +143,7 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 	for name, files := range map[string][2]*result.Result{"builds": {r, nil}, "to": {base, &head}} {
 		c, err := Compare(files[0], files[1], CompareOptions{Separate: true})
 		if err != nil {
-			continue // of a build that is called otherwise
+			continue // the edit has changed a build's name
 		}
 		g, err := c.Gate(0.05)
 		if err == nil {
@@ -159,8 +159,7 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 	return all
 }
 
-// TestHostileTexts: whatever stands in any string of a result, no writer lets it
-// act.
+// TestHostileTexts: hostile text in any string of a result has no effect in any format.
 func TestHostileTexts(t *testing.T) {
 	var ways []string
 	texts(reflect.ValueOf(rich()), "", func(way string, _ func(func(string) string)) {
@@ -169,7 +168,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 	})
 	check.Need(t, len(ways) >= 50, "found only %d strings: %v", len(ways), ways)
-	// try sets the strings of some ways, and looks at what all writers make of them.
+	// try edits the strings with some paths, and checks the output of all writers.
 	try := func(edit func(string) string, some ...string) (shown bool) {
 		r := rich()
 		texts(reflect.ValueOf(r), "", func(way string, set func(func(string) string)) {
@@ -186,7 +185,7 @@ func TestHostileTexts(t *testing.T) {
 		return shown
 	}
 	behind := func(s string) string { return s + doctest.Hostile }
-	if testing.Short() { // all of them at once
+	if testing.Short() { // all strings at once
 		check.That(t, try(behind, ways...), "none was shown")
 		return
 	}
@@ -198,7 +197,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	for _, s := range doctest.Starts {
-		for some := range slices.Chunk(ways, 1+len(ways)/12) { // which are set together
+		for some := range slices.Chunk(ways, 1+len(ways)/12) { // paths edited together
 			try(func(string) string { return s }, some...)
 		}
 	}

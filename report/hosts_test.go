@@ -12,14 +12,14 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestYardstick: across hosts, overhead and bandwidth are known
-// only where the training agrees with the control's within 10 %, and else transfer ranks.
+// TestYardstick: across hosts, overhead and bandwidth are known only if training takes as
+// long as the control's, within 10 %. Otherwise rows are ranked by transfer.
 func TestYardstick(t *testing.T) {
 	agree := []string{"grpc-stream", "http", "pickle"}
 	for name, tt := range map[string]struct {
 		edit  func(r *result.Result)
-		four  string   // what ranks four workers; round ranks one
-		known []string // with overhead, of four workers
+		four  string   // metric that ranks four workers; one worker is ranked by round
+		known []string // transports with a known overhead, with four workers
 	}{
 		"http trains longer": {func(*result.Result) {}, "transfer", []string{"grpc-stream", "pickle"}},
 		"all agree":          {func(r *result.Result) { train(r, "http", 70) }, "round", agree},
@@ -62,7 +62,8 @@ func TestYardstick(t *testing.T) {
 	}
 }
 
-// train lets all trainings of a transport, or of all but the control, take that many ms.
+// train sets the training time, in ms, of one transport's cells, or of all except the
+// control's.
 func train(r *result.Result, transport string, ms float64) {
 	everyCell(r, func(c *result.Cell) {
 		if c.Transport != metrics.Control && (transport == "" || c.Transport == transport && c.Workers > 1) {
@@ -71,7 +72,6 @@ func train(r *result.Result, transport string, ms float64) {
 	})
 }
 
-// trains lets all trainings of a cell take that many ms.
 func trains(c *result.Cell, ms float64) {
 	for _, b := range c.Blocks {
 		for k := range b.Train {
@@ -80,8 +80,8 @@ func trains(c *result.Cell, ms float64) {
 	}
 }
 
-// TestYardstickOfSweep: a sweep is drawn and crossed by one metric, that of its step in
-// which training is furthest off.
+// TestYardstickOfSweep: a sweep is plotted and searched for crossings by one metric, chosen
+// by the step whose training differs most from the control's.
 func TestYardstickOfSweep(t *testing.T) {
 	r := benchtest.Fleet()
 	one := slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Workers > 1 })
@@ -105,8 +105,9 @@ func TestYardstickOfSweep(t *testing.T) {
 	check.That(t, of.From == 0 && of.To == 2 && of.NextLow <= next && of.NextHigh >= next, "%+v, want %v", of, next)
 }
 
-// TestFleet: which hosts are one machine, and in what those differ that have lanes: the
-// server's host has none. Nor does it make them unequal that servers listen there.
+// TestFleet: hosts that are one machine are found, and only hosts with lanes are checked
+// for differences. The server's host has none, and its listening address is not a
+// difference.
 func TestFleet(t *testing.T) {
 	check.That(t, fleetOf(metrics.New(benchtest.Pair(1, 1))) == nil, "a fleet of one host")
 	r := benchtest.Fleet()
@@ -120,8 +121,8 @@ func TestFleet(t *testing.T) {
 	check.That(t, f[1].Lanes == [2]int{1, 6} && f[2].Lanes == [2]int{0, 4}, "lanes %v and %v", f[1].Lanes, f[2].Lanes)
 }
 
-// TestFleetFloors: a cell is bounded by the link to the host that it is on, and by the
-// faster one of several.
+// TestFleetFloors: a cell is bounded by the link to its host, or by the fastest of several
+// links.
 func TestFleetFloors(t *testing.T) {
 	r := benchtest.Fleet()
 	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Bytes: benchtest.Models["histology"].Bytes, Blocks: [][]float64{{9e9}}}) // of the server's host alone
@@ -139,7 +140,8 @@ func TestFleetFloors(t *testing.T) {
 	}
 	f := metrics.New(r).Cells[5].Floor("tls-stream")
 	check.That(t, f != nil && f.Host == "h1", "on two hosts: %+v", f)
-	// Bytes that come faster than the link, 1.33 GB/s over 0.55, are a bug, also where overhead is not known.
+	// Bytes that arrive faster than the link allows, 1.33 GB/s over 0.55, are an error,
+	// even if the overhead is unknown.
 	train(r, "", 1)
 	for _, b := range at("h2").Timed() {
 		for k := range b.RTT {
@@ -149,7 +151,7 @@ func TestFleetFloors(t *testing.T) {
 	holds(t, shown(t, r, "findings"), "error: grpc-stream:network=tcp:tls=mutual histology workers=1 clients=1: moves bytes at 1.33 GB/s")
 }
 
-// TestCompareHosts: a comparison names in what hosts differ.
+// TestCompareHosts: a comparison lists the differences of hosts.
 func TestCompareHosts(t *testing.T) {
 	base, head := benchtest.Fleet(), benchtest.Fleet()
 	head.Hosts[1].Environment.Kernel = "6.2.0"
@@ -159,8 +161,8 @@ func TestCompareHosts(t *testing.T) {
 		"kernel of h1: 6.1.0 in the first, 6.2.0 in the second", "machine of h2: server in the first, its own in the second")
 }
 
-// TestHostsView: what a terminal of 80 columns shows of a run with agents, and the same
-// for scripts and pull requests.
+// TestHostsView: the views of a run with agents fit a terminal of 80 columns, and the other
+// formats have the same numbers.
 func TestHostsView(t *testing.T) {
 	r := benchtest.Fleet()
 	shows(t, r, "hosts.text", [][]string{nil, {"hosts"}, {"findings", "floors", "phases", "environment"}}, map[string][]string{
@@ -174,7 +176,7 @@ func TestHostsView(t *testing.T) {
 	})
 }
 
-// TestFleetLine: a line says where workers were and over what they spoke.
+// TestFleetLine: a line has the hosts of the workers and the kind of connection.
 func TestFleetLine(t *testing.T) {
 	const both, mutual = "workers on h1 (2), h2 (2)", ": over TCP with mutual TLS"
 	tls := func(settings ...string) func(r *result.Result) {
@@ -208,7 +210,7 @@ func TestFleetLine(t *testing.T) {
 	}
 }
 
-// TestRig: what ran on one machine is a rig, and no result, as the first screen says.
+// TestRig: the first screen warns if several hosts are one machine.
 func TestRig(t *testing.T) {
 	const rig = "warning: server, h1, h2 are one machine, so this says nothing about separate hosts or their network"
 	r := benchtest.Fleet()
@@ -219,16 +221,16 @@ func TestRig(t *testing.T) {
 	check.That(t, !strings.Contains(shown(t, r), "one machine"), "one machine is told of several")
 }
 
-// TestOtherClock: with workers on a host whose clock is not the server's, what takes one
-// clock is not known in any format (guard 22).
+// TestOtherClock: if a worker's host has another clock than the server, metrics that need
+// one clock are unknown in every format (guard 22).
 func TestOtherClock(t *testing.T) {
-	r := benchtest.Fleet() // h2 has workers in the cells of four
+	r := benchtest.Fleet() // h2 has workers in the cells with four workers
 	for _, c := range metrics.New(r).Cells {
 		for _, metric := range []string{"down", "up", "uplink", "unattributed"} {
 			check.Equal(t, c.Of(metric).Known(), c.Workers == 1 || c.IsControl(), c.Name(), metric, "is known")
 		}
 	}
 	for name, value := range map[string]string{"json": `"down":{`, "csv": ",down,s"} {
-		check.Equal(t, strings.Count(format(t, name, r), value), len(r.Cells)-3, name, "values") // TestHostsView has people's
+		check.Equal(t, strings.Count(format(t, name, r), value), len(r.Cells)-3, name, "values") // TestHostsView tests the formats for people
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// rowsOf returns the rows of a table of the answer, as a script reads them.
+// rowsOf returns the rows of a table of the answer in JSON, as a script reads them.
 func rowsOf(t *testing.T, r *result.Result, table string) (rows []map[string]any) {
 	t.Helper()
 	var answer map[string]json.RawMessage
@@ -23,8 +23,8 @@ func rowsOf(t *testing.T, r *result.Result, table string) (rows []map[string]any
 	return rows
 }
 
-// TestCSV reads the long table as a script would: a line for each number, found by its
-// table, its column, and a column for each key.
+// TestCSV reads the long table as a script would: one line per number, found by its table,
+// its column, and a column for each key.
 func TestCSV(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	r.Cells[1].Settings = map[string]string{"lanes": "2", "elems": "off"}
@@ -41,7 +41,8 @@ func TestCSV(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"metrics pickle round": "s,0.02,0.0196,0.0204,0.96875,6,12,",
-		// The sixth of 36 differences from either end: 19.8 - 10.1 and 20.2 - 9.9.
+		// The bounds are the sixth of 36 differences from either end: 19.8 - 10.1 and
+		// 20.2 - 9.9.
 		"metrics pickle overhead":  "s,0.01,0.0097,0.0103,0.958874458874,6,12,",
 		"metrics pickle bandwidth": "B/s,20000000000,19417475728.2,20618556701,0.958874458874,6,12,",
 		"metrics pickle proved":    "1,1,,,0,6,6,",
@@ -54,8 +55,8 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestAnswer reads the answer as scripts do: the verdict, its cost, and what puts
-// it in doubt.
+// TestAnswer reads the answer as scripts do: the verdict, its cost, and the findings that
+// cast doubt on it.
 func TestAnswer(t *testing.T) {
 	r := benchtest.Result(six("inproc", 5), six("pickle", 30), six("shm-slab", 10), six("http", 10.05))
 	r.Cells[1].FileSystem = "tmpfs"
@@ -78,8 +79,8 @@ func TestAnswer(t *testing.T) {
 	check.Equal(t, rowsOf(t, r, "metrics")[1]["round"], any(map[string]any{"unit": "s", "median": 0.03, "low": 0.0294, "high": 0.0306, "confidence": 0.96875, "blocks": 6.0, "n": 12.0}))
 }
 
-// TestWaitMode: two wait modes of one transport are two rows, and CPU seconds
-// stand beside their times (guard 20).
+// TestWaitMode: two wait modes of one transport are two rows, with CPU seconds beside their
+// times (guard 20).
 func TestWaitMode(t *testing.T) {
 	block, spin := six("shm-slab", 10), six("shm-slab", 9)
 	spin.Variant, spin.Settings, block.Settings = "shm-slab:wait=spin", map[string]string{"wait": "spin"}, map[string]string{"wait": "block"}
@@ -89,8 +90,8 @@ func TestWaitMode(t *testing.T) {
 	check.That(t, hasLine(csv, "metrics shm-slab, cpu_per_gb") && hasLine(csv, "metrics shm-slab:wait=spin cpu_per_gb"), "CSV does not tell the modes apart")
 }
 
-// TestMarks: what one number cannot say is said in a sentence below the table, and with
-// its numbers in the view of cells. metrics.TestMarks has the numbers.
+// TestMarks: a sentence below the table reports effects that one number cannot show, and
+// the view cells adds the numbers. metrics.TestMarks tests these numbers.
 func TestMarks(t *testing.T) {
 	r := benchtest.Result(perRound(cnn("http-shm", 10, 10, 10), map[string]int64{"handle.tensors": 15, "body.tensors": 5, "fallback.full": 3, "fallback.dtype": 2}))
 	for name, of := range map[string]func(block, round int) float64{

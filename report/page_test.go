@@ -24,10 +24,9 @@ import (
 
 var picture = flag.Bool("picture", false, "make the picture of a page that README shows anew")
 
-// most is how large a page may be, in bytes.
+// most is the size limit of a page, in bytes.
 const most = 1_500_000
 
-// shownPage writes a page to a file and opens it.
 func shownPage(t *testing.T, b *browser.Browser, o browser.Options, html string) *browser.Page {
 	t.Helper()
 	check.That(t, len(html) <= most, "the page has %d bytes", len(html))
@@ -51,7 +50,7 @@ func opened(t *testing.T, b *browser.Browser, o browser.Options, html string) (*
 	return p, figures
 }
 
-// drawAll draws all pictures of a page, also those that are folded, as a printer would.
+// drawAll draws all pictures of a page, including folded ones, as printing does.
 const drawAll = `(() => {
 	document.querySelectorAll("details").forEach((d) => (d.open = true))
 	dispatchEvent(new Event("beforeprint"))
@@ -82,8 +81,8 @@ type figure struct {
 	Outside                             []string
 }
 
-// TestPage: the page of each result opens without a message on the console or a
-// request, and its pictures have the marks that the numbers have.
+// TestPage: the page of each result opens without a message on the console or a request,
+// and its pictures have one mark per number.
 func TestPage(t *testing.T) {
 	b := browser.Start(t)
 	results := map[string]*result.Result{
@@ -108,11 +107,11 @@ func TestPage(t *testing.T) {
 	if testing.Short() {
 		clear(results)
 	}
-	results["partial"] = partial // has nearly all there is
+	results["partial"] = partial // has nearly every element
 	for name, r := range results {
 		t.Run(name, func(t *testing.T) {
 			p, figures := opened(t, b, browser.Options{}, format(t, "html", r))
-			captions := map[string]int{} // and their samples
+			captions := map[string]int{} // number of samples by caption
 			for _, f := range figures {
 				captions[f.Caption] += f.Samples
 				check.Equal(t, f.Drawn, f.Want, f.Caption)
@@ -151,12 +150,12 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageNarrow: nothing of a page is cut off in a narrow window, and nothing makes
-// it scroll sideways.
+// TestPageNarrow: in a narrow window no part of a page is cut off, and the page does not
+// scroll sideways.
 func TestPageNarrow(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, err := result.ReadFile("../results/openfl.json.gz") // which has long names
+	r, err := result.ReadFile("../results/openfl.json.gz") // has long names
 	check.Must(t, err)
 	longer := benchtest.Synthetic(6, 10)
 	longer.Cells[1].Variant = strings.Repeat("W", 4000)
@@ -165,15 +164,15 @@ func TestPageNarrow(t *testing.T) {
 	}
 }
 
-// TestExplore: pointing at a dot and walking with the keys tells the numbers of the
-// table, and a series can be hidden.
+// TestExplore: pointing at a dot, or moving with the keys, shows the numbers of the table.
+// A series can be hidden.
 func TestExplore(t *testing.T) {
 	skip.Long(t)
 	r := benchtest.Synthetic(6, 10)
 	p := shownPage(t, browser.Start(t), browser.Options{}, format(t, "html", r))
 	first := groupsOf(r)[0]
 	browser.Eval[bool](p, `(async () => { while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame); return true })()`)
-	// Only what is near the window is drawn.
+	// Only pictures near the window are drawn.
 	some := browser.Eval[[]int](p, `[document.querySelectorAll("svg.chart").length, document.querySelectorAll("figure.plot").length]`)
 	check.That(t, some[0] > 0 && some[0] <= some[1]/2, "%d pictures were drawn for %d figures", some[0], some[1])
 	said := func() string {
@@ -185,9 +184,8 @@ func TestExplore(t *testing.T) {
 		check.That(t, strings.HasPrefix(said(), c.Variant+"\n"+table+" ") && strings.Contains(said(), "(") && table != "",
 			"pointing at %s, %v, says %q: the table says %s", c.Variant, c.Of("round"), said(), table)
 	}
-	// Keys.
 	browser.Eval[bool](p, `document.querySelector(".picture").focus(), true`)
-	p.Press("\x1b") // or the keys would go on from where the mouse was
+	p.Press("\x1b") // otherwise the keys would continue from the mouse's position
 	for i, c := range append(first[:3:3], first[1]) {
 		p.Press([]string{kb.ArrowDown, kb.ArrowRight, kb.ArrowDown, kb.ArrowUp}[i])
 		got := browser.Eval[string](p, `document.querySelector("[aria-live]").textContent`)
@@ -200,13 +198,13 @@ func TestExplore(t *testing.T) {
 		p.Click(".legend button")
 		check.Equal(t, browser.Eval[int](p, `document.querySelector(".legend").closest("figure").querySelectorAll(".values rect").length`), parts*len(first), "bars")
 	}
-	// Paper has all pictures, also those that nobody has come by yet.
+	// Printing draws all pictures, including those that were never scrolled into view.
 	p.PDF()
 	check.Equal(t, browser.Eval[int](p, `[...document.querySelectorAll("figure.plot")].filter((f) => !f.querySelector("svg.chart")).length`), 0, "figures that were not drawn to be printed")
 }
 
-// TestPaper: pictures have their numbers and the colours of their legends on paper too,
-// where backgrounds are left out, and no table is so wide that all shrinks with it.
+// TestPaper: on paper, without backgrounds, pictures keep their numbers and the colours of
+// their legends. No table is so wide that the whole page shrinks.
 func TestPaper(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
@@ -228,8 +226,8 @@ func groupsOf(r *result.Result) [][]*metrics.Cell {
 	return all
 }
 
-// TestHostilePage: whatever stands in the strings of a result, its page executes
-// nothing, and draws its pictures.
+// TestHostilePage: with hostile text in the strings of a result, its page executes nothing,
+// and draws its pictures.
 func TestHostilePage(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
@@ -255,7 +253,7 @@ func TestHostilePage(t *testing.T) {
 	opened(t, b, browser.Options{}, format(t, "html", everywhere))
 }
 
-// TestComparisonPage: a comparison of two files is a page too.
+// TestComparisonPage: a comparison of two files can be a page.
 func TestComparisonPage(t *testing.T) {
 	skip.Long(t)
 	c := compare(t, benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10), CompareOptions{})
@@ -263,8 +261,8 @@ func TestComparisonPage(t *testing.T) {
 	check.That(t, len(figures) == 2 && figures[0].Drawn[0] == 2*mostRows && figures[1].Drawn[0] == mostRows, "%+v", figures)
 }
 
-// TestPagePicture makes the picture of README, if it is asked to, and looks whether
-// there is one of a size that a repository can bear.
+// TestPagePicture makes README's picture if the flag is set, and checks that its size suits
+// a repository.
 func TestPagePicture(t *testing.T) {
 	const path = "../docs/page.png"
 	if *picture {

@@ -19,8 +19,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestTrip: the parts add up to the round trips of the middle half, whatever the
-// slowest ones took, and no stack is made of parts that are longer than the whole.
+// TestTrip: the parts add up to the average of the middle half of the round trips, however
+// long the slowest ones take. There is no stack if the parts are longer than the whole.
 func TestTrip(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	for i := range r.Cells[1].Blocks {
@@ -57,8 +57,8 @@ func TestDistribution(t *testing.T) {
 	check.Equal(t, len(distribution(c, 1000)), 120, "steps of 120 rounds")
 }
 
-// TestCourse: blocks are in the order of time, and the fastest and the slowest round
-// of each are kept.
+// TestCourse: blocks are in order of time, and the fastest and the slowest round of each
+// are kept.
 func TestCourse(t *testing.T) {
 	r := benchtest.Result(benchtest.Rounds(func(block, round int) float64 {
 		if of := map[int]float64{7: 1, 11: 99}[round]; of > 0 {
@@ -78,9 +78,8 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// twoGroups has three transports with two numbers of clients, and other ranks in each.
-// The rounds of a cell are those of benchtest.Cell: 30 % of one is down, 50 % is train
-// and 15 % is uplink.
+// twoGroups has three transports with two numbers of clients, ranked differently in each. A
+// round has the parts of benchtest.Cell: 30 % down, 50 % train and 15 % uplink.
 func twoGroups() *result.Result {
 	r := benchtest.Result()
 	for clients, rounds := range map[int][3]float64{1: {5, 20, 40}, 2: {5, 40, 20}} {
@@ -94,7 +93,7 @@ func twoGroups() *result.Result {
 
 func near(a, b, by float64) bool { return math.Abs(a-b) <= by }
 
-// TestPlots: pictures have the numbers of the analysis, each where it belongs.
+// TestPlots: each picture has the analysis's numbers for its cells.
 func TestPlots(t *testing.T) {
 	r := metrics.New(twoGroups())
 	groups := r.Groups()
@@ -125,7 +124,7 @@ func TestPlots(t *testing.T) {
 	check.Equal(t, len(shown), 2, "changes that are shown, and others")
 }
 
-// TestBlankView: a page of a view that has nothing says so, as the text does.
+// TestBlankView: a page of an empty view says so, as the text does.
 func TestBlankView(t *testing.T) {
 	for _, write := range []func(io.Writer, *result.Result, Options) error{writeHTML, writeText} {
 		var b strings.Builder
@@ -134,13 +133,14 @@ func TestBlankView(t *testing.T) {
 	}
 }
 
-// TestPlaces: what is drawn stands where its numbers are on the axis, and a transport
-// has one colour on the whole page.
+// TestPlaces: marks are drawn at their numbers on the axis, and a transport has one colour
+// on the whole page.
 func TestPlaces(t *testing.T) {
 	skip.Long(t)
 	r := twoGroups()
 	p, _ := opened(t, browser.Start(t), browser.Options{}, format(t, "html", r))
-	// places are the numbers at which the ends of all marks of a kind stand in a picture.
+	// places returns the numbers on the axis at the ends of all marks of a kind in a
+	// picture.
 	places := func(picture int, marks string) [][]float64 {
 		return browser.Eval[[][]float64](p, fmt.Sprintf(`{
 			const svg = document.querySelectorAll("svg.chart")[%d]
@@ -180,7 +180,7 @@ func TestPlaces(t *testing.T) {
 	slices.Sort(colours)
 	all := slices.Compact(colours)
 	check.That(t, len(all) == 3, "colours of three transports: %q", all)
-	// A distribution goes up where a round is: each piece of its curve is level or upright.
+	// A distribution is a step function: each piece of its curve is horizontal or vertical.
 	check.Equal(t, browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot")[k].querySelectorAll(".curves path")]
 		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`), 0, "distributions that have slopes")
 }

@@ -28,7 +28,7 @@ func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *m
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.TakesPart(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
+			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.Ranked(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
 		}
 	}
 	p.Value.Log = logarithmic(values)

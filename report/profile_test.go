@@ -13,8 +13,8 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// profiledResult is a result of the control, of a transport that copies nothing,
-// and of one whose library copies a byte as often as the kernel does.
+// profiledResult has the control and three transports: shm-slab copies nothing, pickle's
+// library copies a byte as often as the kernel does, and grpc reports copies of its own.
 func profiledResult() *result.Result {
 	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	r := &result.Result{Floors: []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
@@ -30,7 +30,7 @@ func profiledResult() *result.Result {
 	for _, c := range []struct {
 		name           string
 		memmove        int64 // ns
-		copied, kernel int64 // a round
+		copied, kernel int64 // bytes per round
 	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * benchtest.MS, 0, 400 * benchtest.MB}, {"grpc", 10 * benchtest.MS, 200 * benchtest.MB, 400 * benchtest.MB}} {
 		cell := perRound(benchtest.Cell(c.name, m, 1, 1, 10, 10, 10), map[string]int64{phase.Copied: c.copied})
 		for i := range cell.Blocks {
@@ -39,7 +39,7 @@ func profiledResult() *result.Result {
 		}
 		for i := range 11 {
 			b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
-			b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
+			b.Server = benchtest.Process(0.0525, benchtest.MB) // plus 10 ms in the worker
 			b.Profiled, b.Round = true, []int64{10_310_000, 10_310_000}
 			if i < 3 {
 				b.Round = []int64{9_990_000, 9_990_000}
@@ -58,8 +58,8 @@ func profiledResult() *result.Result {
 	return r
 }
 
-// TestProfileTables: the phase split, the heaviest functions of the heaviest phase
-// that is not the work, where memory is allocated, and what the profiles cost.
+// TestProfileTables: the tables have the phases, the heaviest functions of the heaviest
+// phase outside of training, the places that allocate memory, and the cost of the profiles.
 func TestProfileTables(t *testing.T) {
 	wantLines(t, shown(t, profiledResult(), "profiles"),
 		"transport CPU, s/GB server, % sampled, % attributed, % phases",
@@ -75,7 +75,7 @@ func TestProfileTables(t *testing.T) {
 	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")
 }
 
-// TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
+// TestCopyTables: rows are marked zero-copy only if the counts show it.
 func TestCopyTables(t *testing.T) {
 	r := profiledResult()
 	wantLines(t, shown(t, r, "copies"),
@@ -89,8 +89,8 @@ func TestCopyTables(t *testing.T) {
 	check.That(t, !strings.Contains(got, "by memmove"), "the legend explains a column that is not there:\n%s", got)
 }
 
-// TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
-// its own, and one that took no time is there too: Perfetto drops spans without dur.
+// TestTimeline: spans of a lane nest on one track, and overlapping spans get their own.
+// Spans without duration are included: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
 	c := cnn("grpc", 10)
 	c.Blocks[0].Timeline = &result.Timeline{

@@ -14,8 +14,8 @@ import (
 	"ipcbench/tensor"
 )
 
-// python returns the synthetic result with workers in Python, changed, without its small
-// model.
+// python returns the synthetic result with workers in Python, without its small model,
+// after edit.
 func python(edit func(c *result.Cell)) *metrics.Result {
 	r := benchtest.Python()
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
@@ -30,10 +30,10 @@ func labels(cells []*metrics.Cell) string {
 	return strings.Join(all, ",")
 }
 
-// TestPythonYardstick: guard 25: workers in Python and peers are compared with the control by the
-// rule for other hosts; what has proved nothing changes nothing for others.
+// TestPythonYardstick: guard 25: workers in Python and peers are compared with the control
+// by the rule for other hosts. Unproved cells do not affect others.
 func TestPythonYardstick(t *testing.T) {
-	only := func(names ...string) func(c *result.Cell) { // all others train as the control does
+	only := func(names ...string) func(c *result.Cell) { // all others train as long as the control
 		return func(c *result.Cell) {
 			if !slices.Contains(names, (&metrics.Cell{Cell: c}).Label()) {
 				trains(c, 30)
@@ -76,8 +76,8 @@ func TestPythonYardstick(t *testing.T) {
 	}
 }
 
-// TestPythonVerdict: guard 25: proved peers and workers in Python take part in a verdict, and what
-// is not proved does not, however fast it says that it is.
+// TestPythonVerdict: guard 25: proved peers and workers in Python take part in a verdict.
+// Unproved cells do not, however fast they are.
 func TestPythonVerdict(t *testing.T) {
 	const ours = "shm-slab,shm-slab (python),http-shm (python),http,http (python),grpc-stream,grpc-stream (python),"
 	v := python(func(*result.Cell) {}).Verdicts()[0]
@@ -85,11 +85,11 @@ func TestPythonVerdict(t *testing.T) {
 	among, ok := v.Among(result.InPython)
 	check.That(t, ok && labels(among.Ranked) == "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" && among.By == v.By && among.Proved(),
 		"among workers in Python: %s", labels(among.Ranked))
-	for _, language := range []string{"cobol", ""} { // the best of all is in Go, and so is that among workers in Go
+	for _, language := range []string{"cobol", ""} { // the best of all is in Go, and so is the best among workers in Go
 		among, ok := v.Among(language)
 		check.That(t, !ok, "in %q: %s", language, labels(among.Ranked))
 	}
-	// Nor is it the best of a sweep, nor in what is compared.
+	// An unproved cell is neither the best of a sweep nor compared.
 	r := benchtest.Python()
 	all := r.Cells
 	r.Cells = nil
@@ -107,10 +107,10 @@ func TestPythonVerdict(t *testing.T) {
 		}
 	}
 	s := sweepsOf(metrics.New(r))[0]
-	check.That(t, s.Over.name == "clients" && len(s.Lines) == 4 && s.Lines[2].Variant == "grpc-stream (python)" && !s.Lines[3].TakesPart(),
+	check.That(t, s.Over.name == "clients" && len(s.Lines) == 4 && s.Lines[2].Variant == "grpc-stream (python)" && !s.Lines[3].Ranked(),
 		"a sweep over %s of %v", s.Over.name, s.Lines)
 	for _, of := range s.Envelope() {
-		check.That(t, of.Best[0].Variant == "shm-slab" && (of.Next == nil || of.Next.TakesPart()), "best is %s, next %v", of.Best[0].Variant, of.Next)
+		check.That(t, of.Best[0].Variant == "shm-slab" && (of.Next == nil || of.Next.Ranked()), "best is %s, next %v", of.Best[0].Variant, of.Next)
 	}
 	base, head := benchtest.Python(), benchtest.Python()
 	head.Cells[1].Software = map[string]string{"python": "3.12"}
@@ -119,8 +119,8 @@ func TestPythonVerdict(t *testing.T) {
 		"%d rows, %v", len(c.Rows), c.Differences)
 }
 
-// TestTrain: a user's own training is other work, which no control does. It is named with
-// the work, and why transfer ranks.
+// TestTrain: training by a user's function is other work, which no control does. Its name
+// is shown with the work, and the reason for ranking by transfer.
 func TestTrain(t *testing.T) {
 	own := func(c *result.Cell) {
 		if c.Language != "" {
@@ -141,8 +141,8 @@ func TestTrain(t *testing.T) {
 	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
 }
 
-// TestGains: what a project would gain is the ratio of transfers, and only of what is
-// proved and was measured with workers in Python.
+// TestGains: a project's gain is the ratio of transfers. It is computed only for proved
+// cells with workers in Python.
 func TestGains(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit func(c *result.Cell)
@@ -172,7 +172,7 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// TestPythonFloors: an empty call of a worker in Python is the floor of workers in Python.
+// TestPythonFloors: workers in Python are bounded by the time of an empty call in Python.
 func TestPythonFloors(t *testing.T) {
 	r := benchtest.Python()
 	for language, call := range map[string]float64{"": 10e-6, result.InPython: 100e-6} {
@@ -186,13 +186,14 @@ func TestPythonFloors(t *testing.T) {
 	}
 }
 
-// TestNotCounted: what a program in another language does not count is not known; it is not 0.
+// TestNotCounted: values that a program in another language does not count are unknown
+// instead of 0.
 func TestNotCounted(t *testing.T) {
 	r := python(func(c *result.Cell) {
 		for i := range c.Blocks {
 			for _, p := range []*result.Process{&c.Blocks[i].Server, &c.Blocks[i].Processes[0]} {
 				p.Usage.IO = &usage.IO{ReadBytes: 1, WrittenBytes: 1}
-				if c.Unproved != "" { // our peer says nothing at all of its processes
+				if c.Unproved != "" { // our peer reports nothing about its processes
 					*p = result.Process{}
 				}
 			}
@@ -206,8 +207,8 @@ func TestNotCounted(t *testing.T) {
 	}
 }
 
-// TestControlBesideOthers: who trains or folds in another language may take less than the control,
-// which is in no doubt then.
+// TestControlBesideOthers: if a program in another language trains or folds faster than the
+// control, that casts no doubt on the control.
 func TestControlBesideOthers(t *testing.T) {
 	doubts := ""
 	for _, f := range Findings(python(func(c *result.Cell) {
@@ -227,8 +228,8 @@ func TestControlBesideOthers(t *testing.T) {
 	check.Equal(t, doubts, "shm-slab,http,grpc-stream,", "the control is in doubt for")
 }
 
-// TestPythonView: what a terminal of 80 columns shows of workers in Python and of peers,
-// and the same for scripts and pull requests.
+// TestPythonView: the views of workers in Python and of peers fit a terminal of 80 columns,
+// and the other formats have the same numbers.
 func TestPythonView(t *testing.T) {
 	r := benchtest.Python()
 	shows(t, r, "python.text", [][]string{nil, {"gain"}, {"verdict", "findings", "workers", "environment"}}, map[string][]string{
@@ -245,13 +246,13 @@ func TestPythonView(t *testing.T) {
 	}
 }
 
-// TestPeerIsBest: a peer that is proved and faster than ours says so, where it stands.
+// TestPeerIsBest: a proved peer that is faster than all transports is named as the fastest.
 func TestPeerIsBest(t *testing.T) {
 	r := everyCell(benchtest.Python(), func(c *result.Cell) { c.Unproved = "" })
 	holds(t, shown(t, r), "mine is the fastest, 100 µs per transfer. The next, shm-slab, takes ", "\nmine 0.100 ± 0.002 1.00 ▏ — 0.609\n")
 }
 
-// TestGainSentences: what is said of a gain is as sure as the blocks are.
+// TestGainSentences: the wording of a gain depends on whether enough blocks show it.
 func TestGainSentences(t *testing.T) {
 	all := benchtest.Python().Cells
 	for want, edit := range map[string]func(c *result.Cell){

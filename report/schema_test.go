@@ -14,7 +14,6 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// schemaOf compiles the schema of answer or of result.
 func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,15 +25,14 @@ func schemaOf(t *testing.T, of string) *jsonschema.Schema {
 	return c.MustCompile("schema.json")
 }
 
-// violation returns how a text violates a schema.
 func violation(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	v := check.Value(jsonschema.UnmarshalJSON(strings.NewReader(text)))(t)
 	return s.Validate(v)
 }
 
-// TestSchema: the schemas accept what is written of real and of synthetic results, and
-// refuse other keys and kinds of values.
+// TestSchema: the schemas accept written real and synthetic results, and reject other keys
+// and kinds of values.
 func TestSchema(t *testing.T) {
 	results := map[string]*result.Result{
 		"synthetic": benchtest.Synthetic(6, 10), "linked": benchtest.Linked(threeLinks), "encrypted": benchtest.Encrypted(encrypted),

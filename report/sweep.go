@@ -66,10 +66,10 @@ type line struct {
 
 func (l *line) name() string { return l.Variant }
 
-// TakesPart reports whether the line can be the fastest and can have crossings. The control
+// Ranked reports whether the line can be the fastest and can have crossings. The control
 // and unproved lines cannot.
-func (l *line) TakesPart() bool {
-	return !slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && !c.TakesPart() })
+func (l *line) Ranked() bool {
+	return !slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && !c.Ranked() })
 }
 
 // sweepsOf returns all sweeps of the result, the ones with the most steps first.
@@ -168,7 +168,7 @@ func (s *sweep) order(of *stretch) {
 	faster := func(a, b *line) int { return cmp.Compare(level(a), level(b)) }
 	slices.SortStableFunc(of.Best, faster)
 	others := slices.DeleteFunc(slices.Clone(s.Lines), func(l *line) bool {
-		return !l.TakesPart() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil)
+		return !l.Ranked() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil)
 	})
 	if len(others) == 0 {
 		return
@@ -255,7 +255,7 @@ func curves(s *sweep) doc.Plot {
 		At: doc.Axis{Name: s.Over.name, Unit: s.Over.unit, Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
-		of := doc.Series{Name: l.Variant, Dim: !l.TakesPart()}
+		of := doc.Series{Name: l.Variant, Dim: !l.Ranked()}
 		control := false
 		for i, c := range l.Cells {
 			if c != nil {

@@ -21,7 +21,8 @@ type law struct{ fixed, perByte float64 }
 
 func (l law) round(bytes float64) float64 { return l.fixed + l.perByte*bytes }
 
-// sweepOf returns the sweep of transports a, b, … over sizes. Blocks vary by some share.
+// sweepOf returns the sweep of transports a, b, … over sizes. vary returns the relative
+// deviation of a block.
 func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, vary func() float64) *sweep {
 	var cells []result.Cell
 	for _, size := range sizes {
@@ -41,11 +42,10 @@ func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, va
 	return all[0]
 }
 
-// crossings returns those of all pairs of transports.
 func crossings(s *sweep) (all []crossing) {
 	for i := range s.Lines {
 		for k := range i {
-			if a, b := s.Lines[k], s.Lines[i]; a.TakesPart() && b.TakesPart() {
+			if a, b := s.Lines[k], s.Lines[i]; a.Ranked() && b.Ranked() {
 				all = append(all, s.cross(a, b)...)
 			}
 		}
@@ -62,8 +62,8 @@ func powers(from, factor float64, n int) []float64 {
 	return all
 }
 
-// TestCrossings: transports with a fixed part and one in proportion cross where the
-// sums are the same, and only there; the line between two sizes is a little off.
+// TestCrossings: transports with a fixed and a proportional part cross only at the size
+// with equal rounds. Interpolating between two sizes causes a small error.
 func TestCrossings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := rapid.Float64Range(2048, 1e6).Draw(t, "crossing")
@@ -81,7 +81,7 @@ func TestCrossings(t *testing.T) {
 	})
 }
 
-// TestPowers: where rounds are powers of the size, a crossing is exact.
+// TestPowers: if rounds are powers of the size, a crossing is exact.
 func TestPowers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := powers(1000, rapid.Float64Range(1.5, 8).Draw(t, "factor"), 8)
@@ -113,9 +113,8 @@ func TestPowers(t *testing.T) {
 	})
 }
 
-// TestSeveralCrossings: a pair that changes places twice has two crossings, a transport
-// that was not measured at some sizes is compared where it was, and the control
-// crosses nobody.
+// TestSeveralCrossings: a pair that changes ranks twice has two crossings. A transport that
+// was measured at some sizes only is compared there. The control crosses no transport.
 func TestSeveralCrossings(t *testing.T) {
 	var cells []result.Cell
 	for i, rounds := range [][3]float64{{1, 2, 3}, {4, 2, 3}, {1, 2, 0}, {1, 2, 1}} {
@@ -135,12 +134,12 @@ func TestSeveralCrossings(t *testing.T) {
 	check.Equal(t, got, map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1})
 	e := s.Envelope()
 	check.That(t, len(e) == 3 && e[1].Best[0].Variant == "b" && e[1].Since != nil && e[1].Since.Before.Variant == "a" && e[2].Best[0].Variant == "a" && e[2].To == 3, "envelope %+v", e)
-	// One block says nothing: no crossing, whatever the rounds.
+	// Single blocks show no crossing, whatever the rounds.
 	all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, func() float64 { return 0 }))
 	check.That(t, len(all) == 0, "%d crossings of single blocks", len(all))
 }
 
-// TestNearest: the transport that comes next is the fastest of the others.
+// TestNearest: the next transport is the fastest of the others.
 func TestNearest(t *testing.T) {
 	power := func(factor, exponent float64) func(float64) float64 {
 		return func(bytes float64) float64 { return factor * math.Pow(bytes/16384, exponent) }
@@ -151,7 +150,7 @@ func TestNearest(t *testing.T) {
 	check.That(t, last.Best[0].Variant == "e" && last.Next != nil && last.Next.Variant == "d" && last.NextLow >= 1 && last.NextLow < last.NextHigh, "envelope %+v", last)
 }
 
-// TestSweeps: what is a sweep, and what of it differs.
+// TestSweeps: sweeps are found, with the quantity in which their cells differ.
 func TestSweeps(t *testing.T) {
 	uniform := func(size int64) result.Model {
 		return result.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
@@ -193,8 +192,8 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
-// TestCrossingCoverage: where rounds are powers of the size, the interval holds where
-// two transports really cross, a little more often than it says, since each bound comes
+// TestCrossingCoverage: if rounds are powers of the size, the interval holds the true
+// crossing a little more often than its confidence. The reason is that each bound comes
 // from two sizes. docs/measuring.md has the number.
 func TestCrossingCoverage(t *testing.T) {
 	skip.Long(t)
@@ -219,8 +218,8 @@ func TestCrossingCoverage(t *testing.T) {
 		"%d crossings in %d sweeps, of which %.1f %% hold the true one; want 98 %%", found, runs, 100*share)
 }
 
-// swept is a result of ten transports and a control, with a number of sizes and all of
-// these clients. What a transport saves by the byte, it pays once.
+// swept returns a result of ten transports and a control, with the given number of sizes
+// and all of these clients. Transports with a lower cost per byte have a higher fixed cost.
 func swept(sizes int, clients ...int) *result.Result {
 	r := benchtest.Result()
 	for i := range sizes {
@@ -237,8 +236,8 @@ func swept(sizes int, clients ...int) *result.Result {
 	return r
 }
 
-// TestSweepScreen: a sweep takes the place of its tables: one has a table, others have
-// sentences, and a group that is in none keeps its table. A pull request says it in sentences.
+// TestSweepScreen: a sweep replaces its tables. The first sweep has a table, others have
+// sentences, and a group without a sweep keeps its table. A pull request gets sentences.
 func TestSweepScreen(t *testing.T) {
 	one, changed, mixed := swept(11, 1), swept(4, 1), swept(4, 1, 2, 4)
 	everyCell(changed, func(c *result.Cell) { c.TrainMS = 5 })

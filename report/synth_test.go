@@ -21,8 +21,8 @@ import (
 
 var _ = flag.Bool("update", false, "rewrite the goldens") // doctest.Golden reads it
 
-// cnn returns a cell of blocks of these rounds in ms, and six and eight one with that many
-// blocks around a round.
+// cnn returns a cell with one block per round in ms. six and eight return cells with that
+// many blocks around a round.
 func cnn(transport string, rounds ...float64) result.Cell {
 	return benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
 }
@@ -31,7 +31,6 @@ func six(transport string, ms float64) result.Cell { return cnn(transport, bench
 
 func eight(transport string, ms float64) result.Cell { return cnn(transport, benchtest.Eight(ms)...) }
 
-// everyCell edits the cells of r.
 func everyCell(r *result.Result, edit func(c *result.Cell)) *result.Result {
 	for i := range r.Cells {
 		edit(&r.Cells[i])
@@ -46,12 +45,12 @@ func format(t testing.TB, name string, r *result.Result) string {
 	check.Need(t, i >= 0, "no format %s", name)
 	var b bytes.Buffer
 	check.Must(t, all[i].Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
-	check.Need(t, name != "json" || jsontext.Value(b.Bytes()).IsValid(), "this is no JSON:\n%s", &b) // which no name twice is, either
+	check.Need(t, name != "json" || jsontext.Value(b.Bytes()).IsValid(), "this is no JSON:\n%s", &b) // such JSON has no duplicate names
 	return b.String()
 }
 
-// terminal returns views as text, or the first screen if there is no name, no line of which
-// may be wider than the terminal.
+// terminal returns views as text, or the first screen if no view is given. No line may be
+// wider than the terminal.
 func terminal(t testing.TB, r *result.Result, width int, views ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -63,7 +62,7 @@ func terminal(t testing.TB, r *result.Result, width int, views ...string) string
 	return b.String()
 }
 
-// shown returns views on a terminal that nothing is too wide for, with spaces squeezed.
+// shown returns views on a very wide terminal, with repeated spaces removed.
 func shown(t testing.TB, r *result.Result, views ...string) string {
 	t.Helper()
 	return spaces.ReplaceAllString(terminal(t, r, 1e5, views...), "$1")
@@ -71,7 +70,7 @@ func shown(t testing.TB, r *result.Result, views ...string) string {
 
 var spaces = regexp.MustCompile(`(?m)^ +| +$| *( ) *`)
 
-// wantLines wants lines of a text, and holds texts in it.
+// wantLines checks that text has the lines in want. holds checks for parts of lines.
 func wantLines(t testing.TB, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -86,7 +85,7 @@ func holds(t testing.TB, text string, want ...string) {
 	}
 }
 
-// twoCells are two of a result like that of a run without flags.
+// twoCells returns two cells of a result like that of a run without flags.
 func twoCells() *result.Result {
 	r := benchtest.Synthetic(6, 10)
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool {
@@ -96,13 +95,13 @@ func twoCells() *result.Result {
 	return r
 }
 
-// TestFormats: every format has a golden of a realistic result, and those for
-// scripts one of a result that was measured.
+// TestFormats: every format has a golden of a realistic result, and the formats for scripts
+// also one of a measured result.
 func TestFormats(t *testing.T) {
-	for _, name := range []string{"md", "benchfmt"} { // a page is seen by TestPage, and a timeline by TestTimeline
+	for _, name := range []string{"md", "benchfmt"} { // TestPage tests pages, and TestTimeline timelines
 		doctest.Golden(t, "result."+name, format(t, name, twoCells()))
 	}
-	for _, name := range []string{"json", "result", "csv"} { // its numbers are many: one small cell will do
+	for _, name := range []string{"json", "result", "csv"} { // these have many numbers, so one small cell is enough
 		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(cnn("pickle", 10, 11))))
 	}
 	real := check.Value(result.ReadFile("../bench/testdata/result.json.gz"))(t)
@@ -111,8 +110,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestScreen: the first screen of what a run without flags measures, and of a
-// committed result, at two widths; and all views.
+// TestScreen: the first screens of a run without flags and of a committed result have
+// goldens at two widths, and so have all views.
 func TestScreen(t *testing.T) {
 	real := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
 	first := benchtest.Synthetic(6, 10)
@@ -125,7 +124,7 @@ func TestScreen(t *testing.T) {
 			}
 			lines := strings.Count(text, "\n")
 			check.That(t, lines <= 40, "%s: %d lines at %d columns", name, lines, width)
-			// The largest model's verdict is on a screen of 24 lines, the prompt below it.
+			// The largest model's verdict fits a screen of 24 lines, above the prompt.
 			_, last, ok := strings.Cut(text, "histology, ")
 			check.That(t, ok && strings.Count(last, "\n") <= 23, "%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
 			doctest.Golden(t, fmt.Sprintf("%s-%d.text", name, width), text)

@@ -21,7 +21,7 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 	order := func(c *metrics.Cell) float64 {
 		return oneIf(c.TLS() != metrics.NoTLS) + oneIf(c.TLS() == metrics.MutualTLS)
 	}
-	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, (*metrics.Cell).InTheClear) {
+	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, (*metrics.Cell).WithoutTLS) {
 		slices.SortStableFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(order(a), order(b)) })
 		var t tunnel
 		var plain *metrics.Cell

@@ -12,8 +12,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestTunnels: cells are compared that differ in the setting tls alone, and the ratio is
-// that of their rounds.
+// TestTunnels: cells that differ only in the setting tls are compared, by the ratio of
+// their rounds.
 func TestTunnels(t *testing.T) {
 	names := func(r *result.Result) (all []string) {
 		for _, t := range tunnelsOf(metrics.New(r)) {
@@ -43,13 +43,14 @@ func TestTunnels(t *testing.T) {
 		check.Equal(t, names(r), tt.want, name)
 	}
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
-	i := tunnel.most().ratio("round") // the sixth of 36 ratios from either end
+	i := tunnel.most().ratio("round") // the bounds are the sixth of 36 ratios from either end
 	check.That(t, near(i.Center, 1.8, 1e-3) && near(i.Low, 1.8*0.99/1.01, 1e-3) && near(i.High, 1.8*1.01/0.99, 1e-3) && i.Sure(), "round: %+v", i)
 	check.That(t, near(tunnel[1].ratio("wire_bytes").Center, 1.001, 1e-6) && !tunnel[0].ratio("round").Known(), "wire: %+v", tunnel)
 }
 
-// TestHandshake: handshakes are in a column of their own, and in the cold round (three
-// warm ones here), but not where workers are fresh: then rounds begin before them.
+// TestHandshake: handshakes have a column, and are part of the cold round, which takes
+// three warm ones here. With fresh workers they are not part of it, because rounds begin
+// before them.
 func TestHandshake(t *testing.T) {
 	for _, respawn := range []bool{false, true} {
 		r := everyCell(benchtest.Encrypted(map[string]float64{"http": 1.8}), func(c *result.Cell) { c.Respawn = respawn })
@@ -68,8 +69,8 @@ func TestHandshake(t *testing.T) {
 
 var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
 
-// TestTLSView: what a terminal of 80 columns shows of TLS, and the same for scripts and
-// pull requests.
+// TestTLSView: the view of TLS fits a terminal of 80 columns, and the other formats have
+// the same numbers.
 func TestTLSView(t *testing.T) {
 	r := benchtest.Encrypted(encrypted)
 	shows(t, r, "tls.text", [][]string{nil, {"tls"}}, map[string][]string{
@@ -81,8 +82,8 @@ func TestTLSView(t *testing.T) {
 	})
 }
 
-// TestTLSSentences: what is said of TLS is as sure as the blocks are, and where nothing
-// was measured without, what to run.
+// TestTLSSentences: the wording depends on whether enough blocks show a difference. If
+// nothing was measured without TLS, a hint has the flags to add.
 func TestTLSSentences(t *testing.T) {
 	blocks := func(r *result.Result, variant string, n int) {
 		everyCell(r, func(c *result.Cell) {
@@ -95,7 +96,7 @@ func TestTLSSentences(t *testing.T) {
 	for name, tt := range map[string]struct {
 		times      float64
 		edit       func(r *result.Result)
-		view, line string // the screen's
+		view, line string // line of the first screen
 	}{
 		"slower":     {1.8, func(*result.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
 		"on alone":   {1.8, func(r *result.Result) { blocks(r, ":tls=mutual", 0) }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first round.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},

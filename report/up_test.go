@@ -11,9 +11,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// TestUnlike: cells of one model whose updates differ have tables, controls and
-// floors of their own, what is delivered is what goes down and what comes up (guard
-// 5), and nobody compares them.
+// TestUnlike: cells of one model whose updates differ have their own tables, controls and
+// floors, and are not compared. Their payload is the bytes down and up (guard 5).
 func TestUnlike(t *testing.T) {
 	like := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	lora := like

@@ -17,11 +17,11 @@ import (
 // A change is a commit of the tree that a pull request would propose.
 type change struct{ file, old, new string }
 
-// comment changes nothing that is compiled.
+// comment changes no compiled code.
 var comment = change{"transports/batched/encode.go", "// encode returns", "// encode always returns"}
 
-// slower makes gRPC's encoder hash every nth byte of all that it sends. Every ninth adds
-// some 15 % to a round, and all of them more than as much again.
+// slower makes gRPC's encoder hash every nth byte that it sends. Every ninth byte adds some
+// 15 % to a round, and hashing all bytes more than doubles it.
 func slower(n int) change {
 	return change{"transports/batched/encode.go", "\tc.cuts = c.cuts[:0]\n", `	hash := uint32(1)
 	for _, p := range c.ready {
@@ -36,8 +36,8 @@ func slower(n int) change {
 `}
 }
 
-// proposed returns a clone of the working tree, committed on the branch main, with
-// the change on top of it.
+// proposed returns a clone of the working tree, committed on branch main, with the change
+// on top.
 func proposed(t *testing.T, c change) (clone string) {
 	t.Helper()
 	for _, tool := range []string{"git", "make"} {
@@ -71,10 +71,10 @@ func proposed(t *testing.T, c change) (clone string) {
 	return clone
 }
 
-// A report is what scripts/pr-report wrote and how it ended.
+// A report holds the output of scripts/pr-report and its exit code.
 type report struct{ page, code, log string }
 
-// reported runs a command in the clone, which runs scripts/pr-report.
+// reported runs a command, which must run scripts/pr-report, in the clone.
 func reported(t *testing.T, clone, failAbove, cells string, command ...string) (r report, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
@@ -94,15 +94,14 @@ func reported(t *testing.T, clone, failAbove, cells string, command ...string) (
 	return report{file("report.md"), strings.TrimSpace(file("exit-code")), string(log)}, cmd.ProcessState.ExitCode()
 }
 
-// marker is how the workflow finds the comment that it updates.
+// marker is the first line, by which the workflow finds the comment to update.
 const marker = "<!-- ipcbench -->\n"
 
-// few are the cells of a short report.
 const few = "--rounds 40 --blocks 10 --canary=60%"
 
-// TestPullRequest: a report has a page whose first words are its verdict, and says how it
-// ended; layouts of both are measured in turn (guard 28), two of each, as linking takes a
-// second, and nothing of them is left. What cannot be measured leaves a page that says so.
+// TestPullRequest: a report has a page that begins with the verdict, and an exit code. Two
+// layouts of each build are measured in turn (guard 28), because linking takes a second,
+// and none of their files is left. If measuring fails, the page has the error.
 func TestPullRequest(t *testing.T) {
 	clone := proposed(t, slower(1))
 	r, code := reported(t, clone, "5%", few, "make", "pr-report")
@@ -121,11 +120,10 @@ func TestPullRequest(t *testing.T) {
 		"exits with %d and says\n%s%s", code, r.page, r.log)
 }
 
-// TestSoakPullRequest: a slowdown of gRPC's encoder by 15 % of a round is found in thirty
-// blocks, which show half of that on a machine with nothing else to do: the report names
-// grpc-stream and nothing else, and the script exits with 3, where make exits with 2. A
-// changed comment shows no difference. In one of twenty reports chance alone shows one, so
-// there are three tries.
+// TestSoakPullRequest: thirty blocks show a slowdown of gRPC's encoder by 15 % of a round;
+// on an idle machine they could show half of it. The report names only grpc-stream, the
+// script exits with 3, and make with 2. A changed comment shows no difference. One of
+// twenty reports shows one by chance, so there are three tries.
 func TestSoakPullRequest(t *testing.T) {
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("chance: IPCBENCH_TEST_SOAK=1 runs it")

@@ -67,13 +67,13 @@ func NewAverage(l *Layout) *Average {
 // range. next must have the Average's layout, without Var tensors.
 func (a *Average) Begin(next *Package, total float64) error {
 	if next.Layout() != a.layout {
-		return fmt.Errorf("tensor: average of models of another layout")
+		return fmt.Errorf("tensor: the model's layout is not the average's")
 	}
 	if a.layout.Var() {
-		return fmt.Errorf("tensor: average of %q, whose length varies", a.layout.specs[a.layout.vars[0]].Name)
+		return fmt.Errorf("tensor: cannot average %q, because its length varies", a.layout.specs[a.layout.vars[0]].Name)
 	}
 	if !(total >= 0x1p-53 && total <= 0x1p53) {
-		return fmt.Errorf("tensor: weights of a round sum to %v, want a positive number up to 2^53", total)
+		return fmt.Errorf("tensor: weights of a round must sum to 2^-53 to 2^53, not %v", total)
 	}
 	a.next, a.base, a.total, a.weight, a.folded = next, nil, total, 0, 0
 	return nil
@@ -86,7 +86,7 @@ func (a *Average) BeginFrom(next, base *Package, total float64) error {
 		return err
 	}
 	if base.Layout() != a.layout {
-		return fmt.Errorf("tensor: average of differences from a model of another layout")
+		return fmt.Errorf("tensor: the base's layout is not the average's")
 	}
 	a.base = base
 	for i := range base.Len() {
@@ -101,10 +101,10 @@ func (a *Average) BeginFrom(next, base *Package, total float64) error {
 // the layout differs, or if weight is negative or not finite.
 func (a *Average) Fold(update *Package, weight float64) error {
 	if update.Layout() != a.layout {
-		return fmt.Errorf("tensor: average of updates of another layout")
+		return fmt.Errorf("tensor: the update's layout is not the average's")
 	}
 	if !(weight >= 0) || math.IsInf(weight, 0) {
-		return fmt.Errorf("tensor: weight of an update is %v", weight)
+		return fmt.Errorf("tensor: weight of an update must be finite and at least 0, not %v", weight)
 	}
 	share := weight / a.total
 	first := a.folded == 0
@@ -147,11 +147,11 @@ func (a *Average) Fold(update *Package, weight float64) error {
 // weights folded do not add up to the total.
 func (a *Average) Finish() error {
 	if a.folded == 0 {
-		return fmt.Errorf("tensor: average of no updates")
+		return fmt.Errorf("tensor: no update was folded")
 	}
 	// Sums made in another order may differ in their last bits.
 	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
-		return fmt.Errorf("tensor: updates of weight %v were folded, of %v in all", a.weight, a.total)
+		return fmt.Errorf("tensor: weights of the folded updates sum to %v instead of %v", a.weight, a.total)
 	}
 	for i := range a.next.Len() {
 		dst, narrow, wide := a.next.View(i), a.narrow[i], a.wide[i]

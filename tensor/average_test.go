@@ -273,7 +273,7 @@ func TestAverageRefuses(t *testing.T) {
 	}
 	check.That(t, a.Begin(other, 1) != nil, "a next model of another layout passes")
 	rows := ragged(t)
-	check.Fails(t, NewAverage(rows).Begin(Alloc(rows), 1), `average of "rollout", whose length varies`)
+	check.Fails(t, NewAverage(rows).Begin(Alloc(rows), 1), `cannot average "rollout", because its length varies`)
 	check.That(t, a.BeginFrom(p, other, 1) != nil, "differences from a model of another layout pass")
 	check.Must(t, a.Begin(p, 2))
 	check.That(t, a.Finish() != nil, "no updates pass")

@@ -37,7 +37,7 @@ func ParseBytes(s string) (int, error) {
 		}
 		return 0, fmt.Errorf("size %q is not a whole number of bytes", s)
 	}
-	return 0, fmt.Errorf("size %q: want a number with an optional unit: B, KB, MB, GB, KiB, MiB, GiB", s)
+	return 0, fmt.Errorf("size %q must be a number with an optional unit: B, KB, MB, GB, KiB, MiB, GiB", s)
 }
 
 // FormatBytes returns a text that ParseBytes reads as n: in the largest binary unit that

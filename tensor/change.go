@@ -31,7 +31,7 @@ func ParseChange(text string) (Change, error) {
 	const digits = 4 // a millionth is 0.0001 %
 	parts, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", max(0, digits-len(fraction))), 10, 32)
 	if !percent || err != nil || len(fraction) > digits || whole == "" || dot && fraction == "" || parts < 1 || parts > million {
-		return Change{}, fmt.Errorf("%q: want a share from 0.0001%% to 100%% of the words, such as 2%% or 0.5%%, or of the rows, such as 2%%/rows", text)
+		return Change{}, fmt.Errorf("%q must be a share from 0.0001%% to 100%% of the elements, such as 2%% or 0.5%%, or of the rows, such as 2%%/rows", text)
 	}
 	if parts == million {
 		return Change{}, nil

@@ -1,5 +1,4 @@
-// Package tensor holds the values that ipcbench moves: data types, shapes, the memory
-// layout of a model, packages of tensors, and the arithmetic of a round.
+// Package tensor defines data types, layouts, packages of tensors, and a round's arithmetic.
 //
 //   - [DType], [Spec] and [Layout] describe a model. A Layout is immutable and compared
 //     by pointer, so a round needs no allocations or checks for shapes.

@@ -23,7 +23,7 @@ func Widen(dst []float32, src []byte, d DType) {
 			dst[i] = float32(x)
 		}
 	default:
-		panic(fmt.Sprintf("tensor: widen %v, which is no float", d))
+		panic(fmt.Sprintf("tensor: cannot widen %v, which is not a float type", d))
 	}
 }
 
@@ -43,6 +43,6 @@ func Narrow(dst []byte, src []float32, d DType) {
 			wide[i] = float64(x)
 		}
 	default:
-		panic(fmt.Sprintf("tensor: narrow to %v, which is no float", d))
+		panic(fmt.Sprintf("tensor: cannot narrow to %v, which is not a float type", d))
 	}
 }

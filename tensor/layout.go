@@ -53,7 +53,7 @@ func (s Spec) Bytes() (int, error) {
 		return 0, fmt.Errorf("tensor: %q: invalid %v", s.Name, s.DType)
 	}
 	if s.Var && len(s.Shape) == 0 {
-		return 0, fmt.Errorf("tensor: %q: a scalar has no rows that could vary", s.Name)
+		return 0, fmt.Errorf("tensor: %q: a scalar cannot vary in length", s.Name)
 	}
 	n, err := s.elems()
 	if err != nil {

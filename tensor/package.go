@@ -66,7 +66,7 @@ func NewScattered(l *Layout, data [][]byte) *Package {
 	}
 	for i, d := range data {
 		if len(d) != l.sizes[i] {
-			panic(fmt.Sprintf("tensor: %q: %d bytes, layout says %d", l.specs[i].Name, len(d), l.sizes[i]))
+			panic(fmt.Sprintf("tensor: %q: %d bytes instead of %d", l.specs[i].Name, len(d), l.sizes[i]))
 		}
 	}
 	p := &Package{layout: l, data: data}

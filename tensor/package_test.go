@@ -49,7 +49,7 @@ func TestScatteredPackage(t *testing.T) {
 	p := NewScattered(l, [][]byte{a, b})
 	check.That(t, &p.View(0)[0] == &a[0] && &p.View(1)[0] == &b[0], "the tensors are not what was given")
 	panics(t, "1 tensors for a layout of 2", func() { NewScattered(l, [][]byte{a}) })
-	panics(t, `"b": 65 bytes, layout says 8`, func() { NewScattered(l, [][]byte{a, a}) })
+	panics(t, `"b": 65 bytes instead of 8`, func() { NewScattered(l, [][]byte{a, a}) })
 }
 
 // TestPackageCopyAndHash: equal tensors have equal hashes wherever they are in memory. Every bit of them counts;

@@ -31,7 +31,7 @@ func (p *Package) SetRows(i, n int) error {
 	case !s.Var:
 		return fmt.Errorf("tensor: %q: its length does not vary", s.Name)
 	case n < 0 || n > s.rows():
-		return fmt.Errorf("tensor: %q: %d rows, want 0 to %d", s.Name, n, s.rows())
+		return fmt.Errorf("tensor: %q: %d rows, must be 0 to %d", s.Name, n, s.rows())
 	}
 	p.setRows(i, n)
 	return nil
@@ -89,12 +89,12 @@ func (p *Package) TakeRows(b []byte) error {
 		case size <= 0 || size > 1 && rest[size-1] == 0: // only the shortest form of a number is valid
 			return fmt.Errorf("tensor: %q: its rows are not a number", s.Name)
 		case n > uint64(s.rows()):
-			return fmt.Errorf("tensor: %q: %d rows, want 0 to %d", s.Name, n, s.rows())
+			return fmt.Errorf("tensor: %q: %d rows, must be 0 to %d", s.Name, n, s.rows())
 		}
 		rest = rest[size:]
 	}
 	if len(rest) > 0 {
-		return fmt.Errorf("tensor: %d bytes behind the rows of all tensors", len(rest))
+		return fmt.Errorf("tensor: %d bytes after the rows of all tensors", len(rest))
 	}
 	for _, i := range p.layout.vars {
 		n, size := binary.Uvarint(b)

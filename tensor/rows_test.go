@@ -70,10 +70,10 @@ func TestSetRowsRefuses(t *testing.T) {
 	}{
 		{0, 1, `tensor: "scalar": its length does not vary`},
 		{5, 2, `tensor: "fixed": its length does not vary`},
-		{1, -1, `tensor: "rollout": -1 rows, want 0 to 5`},
-		{1, 6, `tensor: "rollout": 6 rows, want 0 to 5`},
-		{2, 5, `tensor: "nothing": 5 rows, want 0 to 4`},
-		{4, 1, `tensor: "none": 1 rows, want 0 to 0`},
+		{1, -1, `tensor: "rollout": -1 rows, must be 0 to 5`},
+		{1, 6, `tensor: "rollout": 6 rows, must be 0 to 5`},
+		{2, 5, `tensor: "nothing": 5 rows, must be 0 to 4`},
+		{4, 1, `tensor: "none": 1 rows, must be 0 to 0`},
 	}
 	for _, test := range tests {
 		err := p.SetRows(test.tensor, test.rows)
@@ -130,8 +130,8 @@ func TestTakeRows(t *testing.T) {
 		{"nothing", "", `"rollout": its rows are not a number`},
 		{"one missing", "\x02\x04\x05", `"none": its rows are not a number`},
 		{"one cut", "\x02\x04\xab", `"bytes": its rows are not a number`},
-		{"one too many", "\x02\x04\x05\x00\x00", "1 bytes behind"},
-		{"above the capacity", "\x01\x04\xad\x02\x00", `"bytes": 301 rows, want 0 to 300`},
+		{"one too many", "\x02\x04\x05\x00\x00", "1 bytes after"},
+		{"above the capacity", "\x01\x04\xad\x02\x00", `"bytes": 301 rows, must be 0 to 300`},
 		{"negative", "\x01\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", `"bytes": 18446744073709551615 rows`},
 		{"overflow", "\x01\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00", `"bytes": its rows are not a number`},
 		{"written longer", "\x82\x00\x04\x05\x00", `"rollout": its rows are not a number`},

@@ -104,7 +104,7 @@ func tail(data []byte) (w uint64) {
 // as [Fill] does. The numbers then also depend on every byte in use of the model. The
 // caller sets the rows. Two layouts with equal specs are an error.
 func Train(update, model *Package, key Key) error {
-	same, err := alike(update, model)
+	same, err := sameLayout(update, model)
 	if err != nil {
 		return fmt.Errorf("tensor: train: %w", err)
 	}
@@ -121,15 +121,15 @@ func Train(update, model *Package, key Key) error {
 	return nil
 }
 
-// alike reports whether the two packages have the same layout without Var tensors. Two
+// sameLayout reports whether the two packages have the same layout without Var tensors. Two
 // layouts with equal specs are an error, because processes could disagree about whether
 // they are the same.
-func alike(p, q *Package) (bool, error) {
+func sameLayout(p, q *Package) (bool, error) {
 	if p.layout == q.layout {
 		return !p.layout.Var(), nil
 	}
 	if p.layout.Digest() == q.layout.Digest() {
-		return false, fmt.Errorf("model and update have two layouts with the same specs, want one")
+		return false, fmt.Errorf("model and update have equal specs, so they must have the same layout")
 	}
 	return false, nil
 }
@@ -151,7 +151,7 @@ func xor(to, from *Package, t int, stream uint64) {
 // must have its layout.
 func Advance(next, model, average *Package, c Change) error {
 	if next.Layout() != model.Layout() {
-		return fmt.Errorf("tensor: advance: two models of different layouts")
+		return fmt.Errorf("tensor: advance: both models must have the same layout")
 	}
 	for _, t := range model.layout.vars {
 		next.setRows(t, model.rows[t])
@@ -182,7 +182,7 @@ func digest(p *Package) uint64 {
 // Otherwise the error names the first tensor and element that differ. Like Train, it
 // rejects two layouts with equal specs.
 func Prove(update, model *Package, key Key) error {
-	same, err := alike(update, model)
+	same, err := sameLayout(update, model)
 	if err != nil {
 		return fmt.Errorf("tensor: prove: %w", err)
 	}
@@ -238,6 +238,6 @@ func proveTail(got []byte, t int, spec Spec, want uint64) error {
 // these bytes as numbers.
 func mismatch(t int, s Spec, from, to int, got, want uint64) error {
 	first := from + bits.TrailingZeros64(got^want)/8
-	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x, want %0*x: element %d",
+	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x instead of %0*x: element %d",
 		t, s.Name, s.DType, s.Shape, from, to, 2*(to-from), got, 2*(to-from), want, first/s.DType.Size())
 }

@@ -126,10 +126,10 @@ func TestImpostors(t *testing.T) {
 	}{
 		"garbage":            {writes([]byte("GET / HTTP/1.1\r\n\r\n"), 1000), "sent an invalid message"},
 		"zeros":              {writes(make([]byte, 1<<10), 1<<14), "sent an invalid message"},
-		"a claim of 4 GiB":   {writes([]byte{255, 255, 255, 255}, 1), "one of 4294967295 bytes: want at most 524288"},
-		"a claim of 16 MiB":  {writes([]byte{1, 0, 0, 0}, 1), "one of 16777216 bytes: want at most 524288"},
+		"a claim of 4 GiB":   {writes([]byte{255, 255, 255, 255}, 1), "it has 4294967295 bytes, and must have at most 524288"},
+		"a claim of 16 MiB":  {writes([]byte{1, 0, 0, 0}, 1), "it has 16777216 bytes, and must have at most 524288"},
 		"a claim of 512 KiB": {writes([]byte{0, 8, 0, 0}, 1), "has not answered"}, // the announced bytes never arrive
-		"16 MiB":             {greets(`{"failure":{"text":"` + strings.Repeat("x", 1<<24) + `"}}`), "want at most 524288"},
+		"16 MiB":             {greets(`{"failure":{"text":"` + strings.Repeat("x", 1<<24) + `"}}`), "must have at most 524288"},
 		"half a message":     {writes(framed(`{"hello":{}}`)[:9], 1), "has not answered"},
 		"many lanes":         {greets(`{"news":{"lanes":[` + strings.Repeat("{},", 170_000) + `{}]}}`), "unrequested news"},
 		"depth":              {greets(`{"news":` + strings.Repeat("[", 500_000)), "exceeded max depth"},
@@ -203,8 +203,8 @@ func TestHostilePools(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
-		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
+		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "must have at most 1073741824"},
+		"4 GiB":           {[]byte{255, 255, 255, 255}, "must have at most 1073741824"},
 		"another version": {framed(`{"hello":{"protocol":0,"build":"x"}}`), `the peer runs version 0 of build "x", this process version 4`},
 		"no hello":        {framed(`{"assign":{}}`), "the peer runs an unknown version, this process version 4 of build"},
 		"no assignment":   {framed(jsonOf(t, message{Hello: newHello()}), `{"poke":{}}`), "waiting for an assignment"},
@@ -250,7 +250,7 @@ func TestUnruly(t *testing.T) {
 		"ping twice":        {framed(`{"ping":{}}`, `{"ping":{}}`), "ping"},
 		"assigned again":    {framed(`{"assign":{}}`), "assign"},
 		"a process's":       {framed(`{"ready":{}}`), "ready"},
-		"a long message":    {[]byte{0, 255, 255, 255}, "one of 16777215 bytes"},
+		"a long message":    {[]byte{0, 255, 255, 255}, "it has 16777215 bytes"},
 		"an unknown window": {framed(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package trainer runs sessions of a federated-learning server and its workers: it starts
-// worker processes, runs rounds through a transport, and stops everything in order.
+// Package trainer starts worker processes, runs rounds with them, and stops them in order.
 //
 //   - A [Session] is a server, its lanes, and the worker processes that host them.
 //     [Session.Round] runs one round.

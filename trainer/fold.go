@@ -106,6 +106,6 @@ func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, trained *ten
 	if err := s.Round(ctx, r); err != nil {
 		return err
 	}
-	defer s.rec.Begin(phase.Fold, phase.Whole(n)).End()
+	defer s.rec.Begin(phase.Fold, phase.OfRound(n)).End()
 	return f.finish()
 }

@@ -196,7 +196,7 @@ func (s *Session) handle(w *sessionProcess, m message) error {
 	if m.Proof != nil {
 		return s.keepProof(w, m.Proof)
 	}
-	if !w.settle(m, s.cfg.Foreign) {
+	if !w.settle(m, s.cfg.UserCode) {
 		return fmt.Errorf("%w: unrequested %s", errProtocol, m.kind)
 	}
 	var err error

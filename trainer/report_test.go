@@ -79,7 +79,7 @@ func TestHostileReports(t *testing.T) {
 		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
 		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
 		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "unrequested report"},
-		"a long one":       {[]string{good[:len(good)-1] + strings.Repeat(" ", 3<<20) + "}"}, "want at most 1049856"},
+		"a long one":       {[]string{good[:len(good)-1] + strings.Repeat(" ", 3<<20) + "}"}, "must have at most 1049856"},
 		"long news":        {[]string{`{"news":{}` + strings.Repeat(" ", shortMessage) + "}"}, "news of 524299 bytes: must be at most 524288"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -249,7 +249,7 @@ func (s *Session) collect(r *running, l *sessionLane, i int) (Update, error) {
 // Publish returns. Publish takes ownership of model: the caller must not write to it again.
 // After an error the session has failed. round is only used in samples and errors.
 func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) (*tensor.Package, error) {
-	span := s.rec.Begin(phase.Publish, phase.Whole(round))
+	span := s.rec.Begin(phase.Publish, phase.OfRound(round))
 	var trained *tensor.Package
 	err := crash.Guard(func() (err error) { trained, err = s.server.Publish(ctx, model); return err })
 	span.End()
@@ -267,7 +267,7 @@ func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package)
 // Reserve returns the package to write the next model into. Every byte must be written.
 // round is only used in samples and errors.
 func (s *Session) Reserve(round int) (*tensor.Package, error) {
-	span := s.rec.Begin(phase.Reserve, phase.Whole(round))
+	span := s.rec.Begin(phase.Reserve, phase.OfRound(round))
 	var next *tensor.Package
 	err := crash.Guard(func() (err error) { next, err = s.server.Reserve(); return err })
 	span.End()

@@ -61,7 +61,7 @@ func (p proof) sent() (s Sent, err error) {
 // keepProof stores the hashes that w reports for a job. It never waits, and fails if they are
 // not expected.
 func (s *Session) keepProof(w *sessionProcess, p *proof) error {
-	if s.cfg.Foreign && w.hosts(p.Lane) {
+	if s.cfg.UserCode && w.hosts(p.Lane) {
 		select {
 		case s.proofs <- *p:
 			return nil

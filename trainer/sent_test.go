@@ -13,7 +13,7 @@ import (
 // order. An invalid or repeated report is an error.
 func TestSent(t *testing.T) {
 	open := func(clients int) (*Session, *sessionProcess) {
-		s := &Session{cfg: Config{Foreign: true}, proofs: make(chan proof, 2*clients), reported: map[job]Sent{}}
+		s := &Session{cfg: Config{UserCode: true}, proofs: make(chan proof, 2*clients), reported: map[job]Sent{}}
 		s.failed, s.fail = context.WithCancelCause(t.Context())
 		return s, &sessionProcess{lanes: []*sessionLane{{n: 1}, {n: 2}}}
 	}

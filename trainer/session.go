@@ -30,9 +30,9 @@ type Config struct {
 	Launcher   Launcher
 	Samples    int // most samples that each process records; 0 records nothing
 
-	// Foreign marks Func as user code. RoundLimit then applies to it too, and workers report
+	// UserCode marks Func as user code. RoundLimit then applies to it too, and workers report
 	// hashes of models and updates in unmeasured rounds. See [Session.Sent].
-	Foreign bool
+	UserCode bool
 
 	// Window is open when the processes start, so that it includes the cost of starting
 	// them.
@@ -40,7 +40,7 @@ type Config struct {
 
 	// RoundLimit fails the session if nothing progresses for this long while workers are
 	// awaited: no job, span or counted byte. Worker functions may take any time, unless
-	// they are Foreign. Zero means one minute, or 100 times the slowest round so far if
+	// Func is user code. Zero means one minute, or 100 times the slowest round so far if
 	// that is longer.
 	RoundLimit time.Duration
 

@@ -202,7 +202,7 @@ func (s *Session) stalled(d time.Duration) error {
 	for _, w := range s.procs {
 		if _, awaited, _, _ := w.status(); awaited {
 			what := "has made no progress (no byte moved, no span ended)"
-			if s.cfg.Foreign {
+			if s.cfg.UserCode {
 				what += " and " + s.cfg.Func + " has not returned"
 			}
 			return w.stuck(what, d)

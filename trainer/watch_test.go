@@ -224,7 +224,7 @@ func TestSlowIsNotStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := mustOpen(t, c.transport, trainer.NewGoroutines(host()), func(cfg *trainer.Config) {
-					cfg.RoundLimit, cfg.FuncConfig, cfg.Foreign, cfg.Depth = 16*time.Second, []byte(c.lingers), c.foreign, 1
+					cfg.RoundLimit, cfg.FuncConfig, cfg.UserCode, cfg.Depth = 16*time.Second, []byte(c.lingers), c.foreign, 1
 				})
 				var kept []trainer.Update
 				err := round(t.Context(), p, 0, 4, func(u trainer.Update) error {

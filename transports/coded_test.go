@@ -143,7 +143,7 @@ func TestForged(t *testing.T) {
 	}{
 		"base":          {meddle: forged(func(h *header) { h.base = 7 }), want: "its base is model version 7, but the lane holds version ", up: "1", down: "0"},
 		"version":       {meddle: forged(func(h *header) { h.version = 0 }), want: "the model version must be ", up: "1, not 0", down: "above 0, which the lane holds, not 0"},
-		"no base":       {meddle: forged(func(h *header) { h.base = -1 }), want: `"w" is coded, and there is no base`},
+		"no base":       {meddle: forged(func(h *header) { h.base = -1 }), want: `"w" is coded, but there is no base`},
 		"mode":          {meddle: forged(func(h *header) { h.tensors[0].mode = codec.Plain }), want: `"w": `},
 		"another mode":  {meddle: forged(func(h *header) { h.tensors[2].mode = 9 }), want: `tensor "n": unknown mode [9]`},
 		"length":        {meddle: forged(func(h *header) { h.tensors[1].bytes = 600 }), want: `tensor "h": its unpacked length must be 602, not 600`},

@@ -87,7 +87,7 @@ func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
 	if !s.codec.Base() {
 		base = nil
 	}
-	made, err := s.send(ctx, phase.Whole(-1), base, p, p.Receipt, s.version+1)
+	made, err := s.send(ctx, phase.OfRound(-1), base, p, p.Receipt, s.version+1)
 	if err != nil {
 		return err
 	}

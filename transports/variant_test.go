@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		"rich:threads=-1":           "must be 0..64",
 		"rich:threads=65":           "must be 0..64",
 		"rich:dir=relative":         "must be an absolute directory",
-		"plain:codec=zst":           `codec=zst: codec: unknown stage "zst": want none, `,
+		"plain:codec=zst":           `codec=zst: codec: unknown stage "zst": use none, `,
 		"plain:codec=":              `unknown stage ""`,
 	} {
 		_, err := transports.Parse(text, list)

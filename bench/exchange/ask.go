@@ -18,15 +18,15 @@ import (
 
 // A Program is an executable that carries out orders: a build of ipcbench, or a peer.
 type Program struct {
-	Name     string // name in errors
-	Path     string // path of the executable; empty means this one
-	Args     []string
-	Dir      string // working directory; empty means this process's
-	Env      []string
-	Doubt    string        // appended to errors: a likely cause
-	Late     string        // appended to errors about a timeout: a remedy
-	Patience time.Duration // time for a block without a RoundLimit, in addition to 20 times its estimate
-	Alone    bool          // a peer: its processes must end with it
+	Name        string // name in errors
+	Path        string // path of the executable; empty means this one
+	Args        []string
+	Dir         string // working directory; empty means this process's
+	Env         []string
+	FailureHint string        // appended to errors: a likely cause
+	Late        string        // appended to errors about a timeout: a remedy
+	Patience    time.Duration // time for a block without a RoundLimit, in addition to 20 times its estimate
+	Alone       bool          // a peer: its processes must end with it
 }
 
 func (p Program) String() string { return p.Name }
@@ -102,7 +102,7 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 	case errors.Is(err, errLate):
 		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), of.Late)
 	case err != nil && ctx.Err() == nil:
-		err = fmt.Errorf("%w%s", err, of.Doubt)
+		err = fmt.Errorf("%w%s", err, of.FailureHint)
 	case err == nil:
 		a, err = ParseAnswer(bytes.TrimSpace(said))
 	}

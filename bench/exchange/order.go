@@ -1,5 +1,5 @@
-// Package exchange defines the messages between a run and a program that measures blocks for
-// it: another build of ipcbench, or a peer. [Ask] starts the program and writes an [Order] to
+// Package exchange defines the messages between a run and another build, or a peer.
+// That program measures blocks for the run. [Ask] starts the program and writes an [Order] to
 // its stdin; it writes an [Answer] to stdout. Both contain types of package result.
 //
 // Decoding is strict, but separate for each cell of an order: a program refuses only cells with
@@ -95,7 +95,7 @@ func (o *Order) Add(c Cell) {
 // Cell decodes and checks cell i. Unknown keys and invalid values are errors.
 func (o *Order) Cell(i int) (c Cell, err error) {
 	if err := json.Unmarshal(o.Cells[i], &c, result.Strict()); err != nil {
-		return c, result.Located(err)
+		return c, result.DescribeJSONError(err)
 	}
 	if c.Work < 0 || c.Work >= len(o.Works) {
 		return c, fmt.Errorf("work: %d: must be an index of the order's %d works", c.Work, len(o.Works))
@@ -169,7 +169,7 @@ func decode(text []byte, v any) error {
 	case len(text) == 0:
 		return errors.New("empty")
 	case err != nil:
-		return result.Located(err)
+		return result.DescribeJSONError(err)
 	}
 	return nil
 }

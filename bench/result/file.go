@@ -138,7 +138,7 @@ func decode(text io.Reader) (*Result, error) {
 	case r.Schema == 0 && (err == nil || errors.Is(err, json.ErrUnknownName)):
 		return nil, errors.New("schema: missing: not an ipcbench result")
 	case err != nil:
-		return nil, Located(err)
+		return nil, DescribeJSONError(err)
 	}
 	r.upgrade()
 	return r, r.Validate()

@@ -33,9 +33,9 @@ func placeOf(p jsontext.Pointer) string {
 	return place.String()
 }
 
-// Located converts an error of package json to one with the place and the problem, for users
+// DescribeJSONError converts an error of package json to one with the place and the problem, for users
 // who do not know Go. It returns other errors as they are.
-func Located(err error) error {
+func DescribeJSONError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {

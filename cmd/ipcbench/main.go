@@ -1,5 +1,4 @@
-// Command ipcbench measures how a federated-learning or reinforcement-learning
-// server and its client-trainer processes exchange model tensors.
+// Command ipcbench measures how a training server and its workers exchange model tensors.
 package main
 
 import (

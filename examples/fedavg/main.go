@@ -1,5 +1,5 @@
-// Fedavg trains one model on the private data of several clients, by federated
-// averaging (McMahan et al., 2017) over any transport.
+// Fedavg trains a model on the private data of several clients, over any transport.
+// It averages their models, as McMahan et al. (2017) do.
 //
 //	go run ./examples/fedavg --transport shm-slab --clients 4 --rounds 3
 //

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// joining is an agent of a test: a goroutine of this process, whose worker processes are
-// real.
+// joining is an agent that a test runs in a goroutine of this process. Its worker processes
+// are real.
 type joining struct {
 	code int
 	err  error
@@ -55,8 +55,8 @@ func join(l Line, o Options) *joining {
 	return j
 }
 
-// gather gathers agents of these names. meet is called with the join line once it is
-// known, and may be nil.
+// gather starts agents with these names and gathers them. meet, if not nil, is called with
+// the join line.
 func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, map[string]*joining, error) {
 	t.Helper()
 	all := map[string]*joining{}
@@ -83,15 +83,14 @@ func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, m
 	return f, all, err
 }
 
-// ends waits for the end of an agent.
 func (j *joining) ends(t *testing.T) (int, error) {
 	t.Helper()
 	waiting.Receive(t, "the end of an agent", j.done)
 	return j.code, j.err
 }
 
-// TestFleet: agents join in any order, are listed by name, say who they are, dial what
-// they are told, and end with the run's exit code.
+// TestFleet: agents join in any order, are listed by name, describe themselves, dial the
+// given addresses, and end with the run's exit code.
 func TestFleet(t *testing.T) {
 	var seen [][]string
 	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
@@ -112,13 +111,13 @@ func TestFleet(t *testing.T) {
 	check.OK(t, a.Dials(t.Context(), addr))
 	l.Close()
 	check.Fails(t, a.Dials(t.Context(), addr), "agent h1: dial: dialled "+addr+": ", "nobody listens")
-	alone := "127.0.0.2:6379" // the server was reached at another one
+	alone := "127.0.0.2:6379" // another address than the one at which the agents reach the server
 	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
 		check.Fails(t, err, alone+" is valid on one host or link only, and the server was reached at 127.0.0.1",
 			"a service of the agent's host")
 	}
 	check.Fails(t, a.ask(t.Context(), "shell", "rm", nil),
-		`"shell" is nothing that an agent does`, "an agent that is asked for a shell")
+		`"shell" is not a request that agents accept`, "an agent that is asked for a shell")
 	check.OK(t, f.Close(7))
 	for name, j := range all {
 		code, err := j.ends(t)
@@ -126,8 +125,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestProcess: a process that an agent has started speaks, and is stopped, or dies and
-// says why.
+// TestProcess: a process that an agent started answers, and can be stopped. If it dies, its
+// error and stderr have the reason.
 func TestProcess(t *testing.T) {
 	f, _, err := gather(t, Config{}, nil, "h1")
 	check.Must(t, err)
@@ -160,15 +159,15 @@ func TestProcess(t *testing.T) {
 	lost := start(0)
 	check.Must(t, check.Err(lost.Conn().Write([]byte{0, 0, 0, 1, '?'})))
 	<-lost.Exited()
-	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "no message of this protocol") {
+	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "not a message of this protocol") {
 		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
 	}
 	_, err = l.Launch(2)
 	check.That(t, err != nil, "a process without a host was started")
 }
 
-// TestAgentGoes: who waits for a process of an agent that goes learns so at once, and by
-// name; its processes go with it.
+// TestAgentGoes: if an agent leaves, its processes end, and the fleet's context ends at
+// once with a cause that names the agent.
 func TestAgentGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1", "h2")
 	check.Must(t, err)
@@ -188,7 +187,8 @@ func TestAgentGoes(t *testing.T) {
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
 
-// TestServerGoes: agents end by themselves when their server goes without a word.
+// TestServerGoes: agents and their processes end if the server closes the connection
+// without a message.
 func TestServerGoes(t *testing.T) {
 	f, all, err := gather(t, Config{}, nil, "h1")
 	check.Must(t, err)
@@ -200,12 +200,13 @@ func TestServerGoes(t *testing.T) {
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
 
-// TestRefused: who may not join learns why, and disturbs nobody who may.
+// TestRefused: a peer that may not join gets the reason, and does not disturb agents that
+// may join.
 func TestRefused(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]string{}
 	var turned []string
-	has := map[string]chan struct{}{"h1": make(chan struct{}), "h4": make(chan struct{})} // closed once they have joined
+	has := map[string]chan struct{}{"h1": make(chan struct{}), "h4": make(chan struct{})} // closed when that agent has joined
 	note := func(names []string, _ time.Duration) {
 		for _, name := range names {
 			if c, ok := has[name]; ok {
@@ -239,7 +240,7 @@ func TestRefused(t *testing.T) {
 			_, err := c.Write(bytes.Repeat([]byte{255}, 1000))
 			return err
 		}))
-		if c, err := net.Dial("tcp", l.Addr); err == nil { // not even TLS
+		if c, err := net.Dial("tcp", l.Addr); err == nil { // this is not even TLS
 			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 			c.Close()
 		}
@@ -250,27 +251,27 @@ func TestRefused(t *testing.T) {
 	}, "h1")
 	check.Must(t, err)
 	defer f.Close(0)
-	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has joined already") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
+	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has already joined") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
 		t.Errorf("the run was told: %s", told)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for what, want := range map[string]string{
-		"wrong token":     "the server does not know this token: it is of another run",
-		"wrong authority": "was signed by another authority: the join line is of another run",
-		"same rank":       "the server refuses this agent: h4 has joined as rank 1 already: is this one of another job?",
-		"same name":       "the server refuses this agent: an agent named h1 has joined already: give this one another --name",
-		"bad name":        `the server refuses this agent: the agent's name "h 1": want letters`,
+		"wrong token":     "the server has another token: this one belongs to another run",
+		"wrong authority": "was signed by another authority: the join line belongs to another run",
+		"same rank":       "the server refuses this agent: h4 has already joined as rank 1: does this agent belong to another job?",
+		"same name":       "the server refuses this agent: an agent named h1 has already joined: give this agent another --name",
+		"bad name":        `the server refuses this agent: the agent's name "h 1": must have 1 to 64 letters`,
 		"another build":   `agent "h3" is version 2 of build "x", the server is version 1 of build "ipcbench`,
-		"replayed proof":  "it does not know the run's token",
+		"replayed proof":  "it does not have the run's token",
 		"garbage":         "EOF",
 	} {
 		check.That(t, strings.Contains(got[what], want), "%s: %s\nwant %s", what, got[what], want)
 	}
 }
 
-// stranger connects, and says something in place of a greeting; own is the proof that it
-// could give. It returns what the server thinks of that.
+// stranger connects and calls say in place of sending a greeting; own is the valid proof.
+// It returns the server's reason for the refusal.
 func stranger(l Line, say func(c *tls.Conn, own []byte) error) error {
 	c, err := tls.Dial("tcp", l.Addr, identity.Pinned(l.CA))
 	if err != nil {
@@ -289,7 +290,7 @@ func stranger(l Line, say func(c *tls.Conn, own []byte) error) error {
 	return errors.New(v.Refused)
 }
 
-// replay gives on a second connection the proof of a first one.
+// replay sends the proof of a first connection on a second one.
 func replay(l Line) (err error) {
 	_ = stranger(l, func(_ *tls.Conn, own []byte) error {
 		err = stranger(l, func(c *tls.Conn, _ []byte) error {
@@ -300,8 +301,8 @@ func replay(l Line) (err error) {
 	return err
 }
 
-// TestAnotherServer: an agent that knows the token alone believes no server that does not
-// know it, and does not say what would prove that it does.
+// TestAnotherServer: an agent that knows only the token rejects a server with a wrong
+// token, and does not send that server its own proof.
 func TestAnotherServer(t *testing.T) {
 	a := check.Value(identity.NewAuthority("agents"))(t)
 	config := check.Value(a.Shown())(t)
@@ -318,12 +319,13 @@ func TestAnotherServer(t *testing.T) {
 		said <- errors.Join(err, readFrame(c, &g))
 	}()
 	_, err := join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
-	check.Fails(t, err, "does not know this token", "the agent says")
+	check.Fails(t, err, "has another token", "the agent says")
 	err = <-said
 	check.That(t, err != nil, "the agent has greeted a stranger")
 }
 
-// TestTooFew: a run whose agents do not all come says who came, and ends those.
+// TestTooFew: if too few agents join, the error counts and names the agents that did; they
+// end when the fleet is closed.
 func TestTooFew(t *testing.T) {
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
@@ -342,11 +344,10 @@ func TestTooFew(t *testing.T) {
 		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
 	}
 	_, err = join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t)
-	check.Fails(t, err, "no run could be joined at 127.0.0.1:1 within 500ms: ")
+	check.Fails(t, err, "could not join a run at 127.0.0.1:1 within 500ms: ")
 }
 
-// FuzzRequest: whatever comes on a stream, an agent answers or closes it, and has no
-// process left afterwards.
+// FuzzRequest: an agent answers or closes any stream, and no process is left afterwards.
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{
 		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
@@ -366,12 +367,12 @@ func FuzzRequest(f *testing.F) {
 			s.answer(theirs)
 			theirs.Close()
 		}()
-		go func() { // until it is closed
+		go func() { // reads until the stream is closed
 			var rest [512]byte
 			for _, err := ours.Read(rest[:]); err == nil; _, err = ours.Read(rest[:]) {
 			}
 		}()
-		if !bytes.Contains(said, []byte("watch")) { // which waits for the end of its session
+		if !bytes.Contains(said, []byte("watch")) { // a watch waits for the end of its session
 			_, _ = ours.Write(said)
 		}
 		ours.Close()
@@ -384,7 +385,7 @@ type jsonText string
 
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
-// FuzzGreeting: what a stranger says of itself is refused, or can stand in a list.
+// FuzzGreeting: a stranger's greeting is rejected, or its name and host are safe in a list.
 func FuzzGreeting(f *testing.F) {
 	f.Add([]byte(`{"protocol":1,"build":"x","name":"h1","host":"h","rank":1}`))
 	f.Fuzz(func(t *testing.T, said []byte) {

@@ -23,7 +23,7 @@ import (
 
 const (
 	mostAgents    = 4096 // as many as lanes
-	mostStrangers = 128  // connections that may be in a greeting at the same time
+	mostStrangers = 128  // simultaneous greetings
 )
 
 // Config is the configuration of [Gather].
@@ -31,17 +31,16 @@ type Config struct {
 	Listen netip.AddrPort // address to listen on; port 0 selects any free port
 	Agents int            // number of agents to wait for
 	Wait   time.Duration  // time limit for all of them to join
-	Token  string         // shared secret that CheckToken accepts; if empty, a random one
+	Token  string         // secret that CheckToken accepts; if empty, a random one
 
 	// Announce publishes the join line. It is called once agents can connect.
 	Announce func(Line) error
 
-	// Joined, if not nil, is called whenever an agent joins and every second, with the
-	// names of the agents that have joined and the time left for the others.
+	// Joined, if not nil, is called when an agent joins, and every second, with the names
+	// of all that have joined and the time left for the others.
 	Joined func(names []string, left time.Duration)
 
-	// Refused, if not nil, is called with the reason when an agent that knows the token is
-	// refused.
+	// Refused, if not nil, is called when an agent that knows the token is refused.
 	Refused func(error)
 }
 
@@ -52,18 +51,16 @@ type Fleet struct {
 	fail   context.CancelCauseFunc
 }
 
-// Late is the error of [Gather] if some agents did not connect in time and none was
-// refused.
+// Late is the error of [Gather] if agents are late and none was refused.
 type Late struct{ error }
 
-// Gather listens until all agents have joined, and then stops listening. With an error,
-// it returns a fleet of the agents that did join. The caller must close this fleet with
-// the exit code that belongs to the error.
+// Gather listens until all agents have joined. With an error, it returns the agents that
+// did join, and the caller must close this fleet with the error's exit code.
 func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	f := new(Fleet)
 	f.failed, f.fail = context.WithCancelCause(context.Background())
 	if c.Agents < 1 || c.Agents > mostAgents {
-		return f, fmt.Errorf("%d agents: want 1 to %d", c.Agents, mostAgents)
+		return f, fmt.Errorf("%d agents: must be 1 to %d", c.Agents, mostAgents)
 	}
 	if c.Token == "" {
 		c.Token = rand.Text() // at least 128 bits
@@ -102,15 +99,15 @@ type gathering struct {
 	fleet    *Fleet
 	listener net.Listener
 	tls      *tls.Config
-	changed  chan struct{} // signals that an agent has joined; has a buffer of one
+	changed  chan struct{} // an agent has joined; buffer of one
 
 	mu      sync.Mutex     // held while functions of Config are called
-	names   map[string]int // guarded by mu: rank by name of agents that have joined or are admitted
-	refused error          // guarded by mu: the last refusal, with its address and reason
+	names   map[string]int // guarded by mu: ranks of joined and admitted agents
+	refused error          // guarded by mu: the last refusal
 }
 
-// accept greets each connection, until the listener closes. When open is done, it closes
-// the connections of all strangers.
+// accept greets connections until the listener closes. When open is done, it closes the
+// connections of all strangers.
 func (g *gathering) accept(open context.Context) {
 	var strangers sync.WaitGroup
 	defer strangers.Wait()
@@ -176,8 +173,7 @@ func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Dur
 	}
 }
 
-// admit checks an agent that has proved its knowledge of the token, and reserves its
-// name.
+// admit checks the greeting of an agent that knows the token, and reserves its name.
 func (g *gathering) admit(said greeting) error {
 	if err := said.check(); err != nil {
 		return err
@@ -185,22 +181,21 @@ func (g *gathering) admit(said greeting) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.names[said.Name]; known {
-		return refusal(fmt.Sprintf("an agent named %s has joined already: give this one another --name", said.Name))
+		return refusal(fmt.Sprintf("an agent named %s has already joined: give this agent another --name", said.Name))
 	}
 	for other, rank := range g.names {
 		if rank > 0 && rank == said.Rank { // ranks of one job are unique
-			return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, rank))
+			return refusal(fmt.Sprintf("%s has already joined as rank %d: does this agent belong to another job?", other, rank))
 		}
 	}
 	if len(g.names) == g.Agents {
-		return refusal(fmt.Sprintf("all %d agents have joined already", g.Agents))
+		return refusal(fmt.Sprintf("all %d agents have already joined", g.Agents))
 	}
 	g.names[said.Name] = said.Rank
 	return nil
 }
 
-// await waits until all agents have joined. It fails if one of them is lost, if ctx is
-// done or if Config.Wait is over.
+// await waits until all agents have joined, one is lost, ctx is done or Config.Wait is over.
 func (g *gathering) await(ctx context.Context) error {
 	deadline, late, tick := time.Now().Add(g.Wait), time.After(g.Wait), time.Tick(time.Second)
 	for {
@@ -221,7 +216,7 @@ func (g *gathering) await(ctx context.Context) error {
 		case <-g.changed:
 		case <-tick:
 		case <-g.fleet.failed.Done():
-			return fmt.Errorf("while others were waited for, %w", context.Cause(g.fleet.failed))
+			return fmt.Errorf("while waiting for other agents: %w", context.Cause(g.fleet.failed))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-late:
@@ -231,20 +226,20 @@ func (g *gathering) await(ctx context.Context) error {
 			}
 			err := fmt.Errorf("%d of %d agents have joined at %v within %v: %s", len(names), g.Agents, g.listener.Addr(), g.Wait, who)
 			if refused != nil {
-				return fmt.Errorf("%w (the last one that was refused: %.300s)", err, refused)
+				return fmt.Errorf("%w (the last refusal: %.300s)", err, refused)
 			}
 			return Late{err}
 		}
 	}
 }
 
-// streams returns the multiplexer's configuration. A connection without any answer for
-// the time silence is dead; at the server, this ends the run.
+// streams returns the multiplexer's configuration. A connection without an answer for the
+// time silence is dead, which ends the run.
 func streams() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.KeepAliveInterval, c.ConnectionWriteTimeout = heartbeat, silence
 	c.StreamOpenTimeout = silence
-	c.LogOutput = io.Discard // errors are returned
+	c.LogOutput = io.Discard
 	return c
 }
 
@@ -256,8 +251,7 @@ const (
 // Agents returns the agents, sorted by rank and then by name.
 func (f *Fleet) Agents() []*Agent { return f.agents }
 
-// Context returns a context that is also canceled when an agent is lost. Its cause then
-// names the agent.
+// Context returns a context that is also done when an agent is lost; its cause names it.
 func (f *Fleet) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(f.failed, func() { end(context.Cause(f.failed)) })
@@ -283,7 +277,7 @@ func (f *Fleet) Close(code int) error {
 	return errors.Join(errs...)
 }
 
-// An Agent is one agent of a [Fleet], as the server sees it.
+// An Agent is the server's view of one agent of a [Fleet].
 type Agent struct {
 	name    string
 	self    Self
@@ -293,7 +287,7 @@ type Agent struct {
 	started atomic.Int64 // number of processes started
 
 	mu    sync.Mutex
-	leave string // guarded by mu: why the agent was asked to end; empty if it was not
+	leave string // guarded by mu: why the agent was asked to end, if it was
 }
 
 func newAgent(who greeting, session *yamux.Session, f *Fleet) *Agent {
@@ -312,12 +306,11 @@ func (a *Agent) Name() string { return a.name }
 // Self returns the agent's description of its process and host.
 func (a *Agent) Self() Self { return a.self }
 
-// leaveGrace is the delay before the run fails because an agent was asked to end. The
-// engine asks all ranks at about the same time, so the server's own signal may follow.
+// leaveGrace delays the failure of a run after an agent was asked to end. The engine asks
+// all ranks at about the same time, so the server's own signal may follow.
 const leaveGrace = time.Second
 
-// watch waits until the agent reports that it was asked to end. It then fails the fleet
-// after leaveGrace.
+// watch fails the fleet, after leaveGrace, if the agent reports that it was asked to end.
 func (a *Agent) watch() {
 	var why string
 	if err := a.ask(context.Background(), "watch", nil, &why); err != nil {
@@ -333,18 +326,18 @@ func (a *Agent) watch() {
 	}
 }
 
-// gone returns the error for the loss of the agent, with the reason if it gave one.
+// gone returns the error for the loss of the agent.
 func (a *Agent) gone() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leave != "" {
 		return fmt.Errorf("agent %s has left: %.80q", a.name, a.leave)
 	}
-	return fmt.Errorf("agent %s is gone: its connection has ended, or nothing has come from it for %v", a.name, silence)
+	return fmt.Errorf("agent %s is gone: its connection has ended, or it has sent nothing for %v", a.name, silence)
 }
 
-// open sends a request on a new stream, reads the answer into answer, and returns the
-// stream, which the caller must close.
+// open sends a request on a new stream and reads the answer. The caller must close the
+// stream.
 func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Conn, error) {
 	conn, err := a.session.OpenStream()
 	if err != nil {
@@ -381,8 +374,7 @@ func exchange(conn net.Conn, kind string, body, answer any) error {
 	return err
 }
 
-// ask sends one request, reads its answer into answer, which may be nil, and closes the
-// stream.
+// ask sends one request, reads its answer and closes the stream.
 func (a *Agent) ask(ctx context.Context, kind string, body, answer any) error {
 	conn, err := a.open(ctx, kind, body, answer)
 	if err == nil {
@@ -394,13 +386,12 @@ func (a *Agent) ask(ctx context.Context, kind string, body, answer any) error {
 // answerTime is the time limit of requests that involve no long work.
 var answerTime = 20 * time.Second // tests set a shorter one
 
-// within returns ctx with a time limit for an agent's answer, which its cause states.
+// within adds a time limit for an agent's answer to ctx.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
 }
 
-// Dials makes the agent connect to addr once, and fails if it cannot. The error names
-// the address.
+// Dials fails if the agent cannot connect to addr. The error names the address.
 func (a *Agent) Dials(ctx context.Context, addr string) error {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()

@@ -13,7 +13,7 @@ func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.ask(
 // floor plays the second role of a floor, one floor at a time, until the server closes
 // the stream.
 func (s *service) floor(conn net.Conn, o floors.Order) error {
-	if err := s.may.CheckAddr(o.Addr); err != nil {
+	if err := s.allowed.CheckAddr(o.Addr); err != nil {
 		return err
 	}
 	s.playing.Lock()

@@ -13,8 +13,8 @@ import (
 	"ipcbench/internal/scratch"
 )
 
-// NonceFile is the name of a file in a session's directory. An agent that reads the
-// server's nonce from it shares this directory with the server.
+// NonceFile is a file in a session's directory. An agent that reads the server's nonce
+// from it shares the directory.
 const NonceFile = "nonce"
 
 // longestNonce is the number of bytes of a file that an agent sends to a server at most.
@@ -26,8 +26,7 @@ type folderOrder struct {
 	Session string `json:"session"`
 }
 
-// Sees returns the contents of the NonceFile that the agent finds in the directory
-// session in dir.
+// Sees returns the NonceFile that the agent finds in the directory session in dir.
 func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, err error) {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
@@ -35,13 +34,12 @@ func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, er
 	return nonce, err
 }
 
-// folder answers with the contents of a session's NonceFile. The folder must be one that
-// the agent's user has allowed.
+// folder answers with a session's NonceFile in a folder that the user has allowed.
 func (s *service) folder(conn net.Conn, o folderOrder) error {
 	if !scratch.Named(o.Session) {
-		return fmt.Errorf("%.80q is no session's directory", o.Session)
+		return fmt.Errorf("%.80q is not a session's directory", o.Session)
 	}
-	root, err := s.may.Dirs.Open(o.Dir)
+	root, err := s.allowed.Dirs.Open(o.Dir)
 	if err != nil {
 		return err
 	}

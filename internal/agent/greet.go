@@ -66,8 +66,7 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// proofs returns the proofs that the server and the agent of this connection send to
-// show that they know the token.
+// proofs returns the proofs of both ends of this connection that they know the token.
 func proofs(conn *tls.Conn, token string) (server, agent []byte, err error) {
 	state := conn.ConnectionState()
 	var all [2][]byte
@@ -83,7 +82,7 @@ func proofs(conn *tls.Conn, token string) (server, agent []byte, err error) {
 	return all[0], all[1], nil
 }
 
-// greetTime is the time limit of a greeting. Until it is over, the other end is a stranger.
+// greetTime is the time limit of a greeting.
 const greetTime = 10 * time.Second
 
 // welcome is the server's side of a greeting. If the agent proves that it knows the
@@ -99,14 +98,14 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 	var g greeting
 	if err == nil {
 		if err = readFrame(conn, &g); errors.Is(err, io.EOF) {
-			err = errors.New("it has left without a proof that it knows the run's token")
+			err = errors.New("it disconnected without a proof that it has the run's token")
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if !hmac.Equal(g.Proof, want) {
-		err = refusal("it does not know the run's token")
+		err = refusal("it does not have the run's token")
 	} else {
 		err = admit(g)
 	}
@@ -120,7 +119,7 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 // greet is the agent's side of a greeting.
 func greet(conn *tls.Conn, token, name string, self Self) error {
 	if err := conn.Handshake(); errors.Is(err, identity.ErrAuthority) {
-		return refusal(err.Error() + ": the join line is of another run")
+		return refusal(err.Error() + ": the join line belongs to another run")
 	} else if err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
@@ -133,7 +132,7 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 		return fmt.Errorf("the server's greeting: %w", err)
 	}
 	if !hmac.Equal(o.Proof, want) {
-		return refusal("the server does not know this token: it is of another run")
+		return refusal("the server has another token: this one belongs to another run")
 	}
 	if v := ownVersion(); o.version != v {
 		err = refusal(fmt.Sprintf("the server is %v, this agent is %v: run the same program on all hosts", o.version, v))
@@ -153,11 +152,11 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 
 var names = regexp.MustCompile(`^[\w.-]{1,64}$`)
 
-// CheckName returns an error unless name can be the name of an agent or a host. Names
-// appear in comma-separated lists, in tables and in files.
+// CheckName checks the name of an agent or a host, which appears in comma-separated lists,
+// tables and files.
 func CheckName(name string) error {
 	if !names.MatchString(name) {
-		return fmt.Errorf("name %.80q: want letters, digits, and - _ . between them, 64 at most", name)
+		return fmt.Errorf("name %.80q: must have 1 to 64 characters, which are letters, digits, - _ and dots", name)
 	}
 	return nil
 }
@@ -171,7 +170,7 @@ func (g greeting) check() error {
 		return refusal("the agent's " + err.Error())
 	}
 	if g.Rank < 0 || g.Rank > mostAgents || g.Memory < 0 {
-		return refusal(fmt.Sprintf("agent %s has rank %d and %d bytes of memory", g.Name, g.Rank, g.Memory))
+		return refusal(fmt.Sprintf("agent %s has an impossible rank or memory: %d, %d bytes", g.Name, g.Rank, g.Memory))
 	}
 	return nil
 }

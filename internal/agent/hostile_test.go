@@ -15,8 +15,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// impostor joins as an agent that knows the token, and then does with requests what it
-// likes.
+// impostor joins as an agent with the right token, and answers each request with do.
 func impostor(t *testing.T, name string, do func(conn net.Conn, r request)) *Agent {
 	t.Helper()
 	var session *yamux.Session
@@ -44,12 +43,12 @@ func impostor(t *testing.T, name string, do func(conn net.Conn, r request)) *Age
 			}()
 		}
 	}()
-	t.Cleanup(func() { _ = f.Close(1) }) // which an impostor need not answer
+	t.Cleanup(func() { _ = f.Close(1) }) // an impostor need not answer the end request
 	return f.Agents()[0]
 }
 
-// TestMute: whatever an agent does not answer, the server waits so long and no longer,
-// and says for whom.
+// TestMute: the server waits a limited time for an agent's answer, and the error names the
+// agent and the request.
 func TestMute(t *testing.T) {
 	answerTime = 300 * time.Millisecond
 	defer func() { answerTime = 20 * time.Second }()
@@ -72,7 +71,7 @@ func TestMute(t *testing.T) {
 	check.That(t, err != nil && err.Error() == "agent h1: floor: nothing moves", "floor: %v", err)
 }
 
-// TestCrowd: strangers who say nothing, however many, do not keep agents from joining.
+// TestCrowd: silent strangers do not keep agents from joining, however many connect.
 func TestCrowd(t *testing.T) {
 	var crowd []net.Conn
 	f, _, err := gather(t, Config{Agents: 1, Wait: waiting.Limit}, func(l Line) {

@@ -63,7 +63,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	return 0, fmt.Errorf("the server of the run is gone: its connection has ended, or nothing has come from it for %v (%w)", silence, err)
+	return 0, fmt.Errorf("the server of the run is gone: its connection has ended, or it has sent nothing for %v (%w)", silence, err)
 }
 
 // reach joins the run, retrying until it succeeds, the server refuses this agent, or
@@ -80,7 +80,7 @@ func reach(ctx context.Context, l Line, name string, self Self, wait time.Durati
 		case <-time.After(retryEvery):
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, fmt.Errorf("no run could be joined at %s within %v: %w", l.Addr, wait.Round(time.Millisecond), err)
+				return nil, fmt.Errorf("could not join a run at %s within %v: %w", l.Addr, wait.Round(time.Millisecond), err)
 			}
 			return nil, context.Cause(ctx)
 		}

@@ -29,9 +29,9 @@ func (l Launcher) Launch(n int) (trainer.Process, error) {
 	return l[n].start(n)
 }
 
-// startOrder is the body of the request "start". Its stream stays open as long as the
-// process lives. If the server closes the stream, the agent stops the process. When the
-// process has ended, the agent sends an exit as the last frame.
+// startOrder is the body of the request "start". Its stream stays open while the process
+// lives. If the server closes it, the agent stops the process. When the process has ended,
+// the agent sends an exit.
 type (
 	startOrder struct {
 		ID      int `json:"id"`      // the server's number for the process in later requests
@@ -113,14 +113,14 @@ func (p *remote) Stop() error {
 	case <-p.exited:
 		return nil
 	case <-p.agent.session.CloseChan():
-		return nil // the process ended with its agent, and the run has failed because of that
+		return nil // the process ended with its agent
 	case <-time.After(stopTime):
 		return fmt.Errorf("agent %s: pid %d has not ended within %v", p.agent.name, p.pid, stopTime)
 	}
 }
 
-// controlStream is a control connection. Its Close also ends pending reads, because
-// a yamux stream that is closed only locally still waits for the other end.
+// controlStream is a control connection. Its Close also ends reads, which a yamux stream
+// does only when the other end closes.
 type controlStream struct{ net.Conn }
 
 func (c *controlStream) Close() error {

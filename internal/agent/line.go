@@ -37,12 +37,12 @@ func (l Line) String() string {
 func ParseLine(text string) (l Line, err error) {
 	text = strings.TrimSpace(text)
 	if len(text) > mostLine {
-		return l, fmt.Errorf("a join line of %d bytes: want at most %d", len(text), mostLine)
+		return l, fmt.Errorf("the join line has %d bytes: it must have at most %d", len(text), mostLine)
 	}
 	rest, ok := strings.CutPrefix(text, scheme)
 	addr, secret, found := strings.Cut(rest, "/#")
 	if !ok || !found {
-		return l, errors.New("no join line: want ipcbench://HOST:PORT/#TOKEN.CAHASH, as ipcbench run --agents prints it")
+		return l, errors.New("not a join line: it must be ipcbench://HOST:PORT/#TOKEN.CAHASH, as ipcbench run --agents prints it")
 	}
 	token, hash, pinned := strings.Cut(secret, ".")
 	if err := CheckToken(token); err != nil {
@@ -52,7 +52,7 @@ func ParseLine(text string) (l Line, err error) {
 	if pinned {
 		l.CA, err = base64.RawURLEncoding.Strict().DecodeString(hash)
 		if err != nil || len(l.CA) != sha256.Size {
-			return Line{}, errors.New("the join line ends in no hash of an authority: was it cut off?")
+			return Line{}, errors.New("the join line does not end in the hash of an authority: was it cut off?")
 		}
 	}
 	return l, CheckAddr(addr)
@@ -68,10 +68,10 @@ func Redacted(text string) string { return secret.ReplaceAllString(text, "$1…"
 func CheckAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || strings.ContainsAny(host, " /#@%") {
-		return fmt.Errorf("%q: want HOST:PORT", addr)
+		return fmt.Errorf("%q: must be HOST:PORT", addr)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("%q: want a port from 1 to 65535", addr)
+		return fmt.Errorf("%q: the port must be from 1 to 65535", addr)
 	}
 	return nil
 }
@@ -81,14 +81,14 @@ var (
 	short  = regexp.MustCompile(`^([0-9a-fA-F]{0,31}|[A-Z2-7]{0,25}|.{0,21})=*$`) // fewer than 128 bits
 )
 
-// CheckToken returns an error if token has other characters than those of base 16, 32 or
-// 64, is longer than 200 characters, or is too short for 128 random bits.
+// CheckToken returns an error unless token can be 128 or more random bits in base 16, 32
+// or 64, with at most 200 characters.
 func CheckToken(token string) error {
 	switch {
 	case !tokens.MatchString(token):
-		return errors.New("a token has letters, digits and - _ + / = alone, 200 at most")
+		return errors.New("the token must have at most 200 characters: letters, digits and - _ + / =")
 	case short.MatchString(token):
-		return errors.New("a token of fewer than 128 bits: want at least 32 digits, as openssl rand -hex 16 makes them")
+		return errors.New("the token has fewer than 128 bits: use at least 32 hexadecimal digits, as openssl rand -hex 16 prints")
 	}
 	return nil
 }

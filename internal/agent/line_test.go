@@ -10,7 +10,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestLine: what is printed is read again, and nothing else is.
+// TestLine: a printed join line parses to the same value, and other texts are rejected.
 func TestLine(t *testing.T) {
 	token := "0123456789abcdef0123456789abcdef"
 	for _, l := range []Line{
@@ -24,19 +24,19 @@ func TestLine(t *testing.T) {
 		check.That(t, err == nil && cmp.Equal(got, l), "%s is read as %+v, %v", l, got, err)
 	}
 	for text, want := range map[string]string{
-		"":                             "no join line",
-		"http://h:1/#x":                "no join line",
+		"":                             "not a join line",
+		"http://h:1/#x":                "not a join line",
 		"ipcbench://h:1/#short":        "fewer than 128 bits",
 		"ipcbench://h:1/#" + token[1:]: "fewer than 128 bits",
 		"ipcbench://h:1/#GEZDGNBVGY3TQOJQGEZDGNBVG":               "fewer than 128 bits",
 		"ipcbench://h:1/#AbCdEfGhIjKlMnOpQ-_tU==":                 "fewer than 128 bits",
 		"ipcbench://h:1/#" + strings.Repeat("a b", 20):            "letters, digits",
-		"ipcbench://h/#" + token:                                  "want HOST:PORT",
-		"ipcbench://h:0/#" + token:                                "want a port from 1",
-		"ipcbench://:7000/#" + token:                              "want HOST:PORT",
+		"ipcbench://h/#" + token:                                  "must be HOST:PORT",
+		"ipcbench://h:0/#" + token:                                "the port must be from 1",
+		"ipcbench://:7000/#" + token:                              "must be HOST:PORT",
 		"ipcbench://h:7000/#" + token + ".":                       "was it cut off?",
 		"ipcbench://h:7000/#" + token + ".AAAA":                   "was it cut off?",
-		"ipcbench://h:7000/#" + token + strings.Repeat("A", 2000): "a join line of",
+		"ipcbench://h:7000/#" + token + strings.Repeat("A", 2000): "the join line has 2",
 	} {
 		_, err := ParseLine(text)
 		if err == nil || !strings.Contains(err.Error(), want) {

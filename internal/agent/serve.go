@@ -18,8 +18,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A request is the first frame on a stream, and a reply is the answer. To read one, set
-// Body to a pointer.
+// A request is the first frame on a stream, and a reply its answer. Readers set Body to
+// a pointer.
 type (
 	request struct {
 		Kind string `json:"kind"`
@@ -31,8 +31,8 @@ type (
 	}
 )
 
-// A handler executes a request and answers it on conn, which is closed when the handler
-// returns. If it returns an error, this is sent as the answer.
+// A handler executes a request and answers it on conn, which is closed afterwards. If it
+// returns an error, this is the answer.
 type handler func(s *service, conn net.Conn, body json.RawMessage) error
 
 // handlers returns the handlers of all requests that an agent accepts.
@@ -63,7 +63,7 @@ func of[T any](h func(*service, net.Conn, T) error) handler {
 type service struct {
 	session  *yamux.Session
 	launcher trainer.Launcher
-	may      trainer.Confinement // folders and addresses that the server may name
+	allowed  trainer.Confinement // folders and addresses that the server may name
 	asked    context.Context     // done when this process is asked to end
 	ended    atomic.Pointer[int] // the exit code that the server sent; nil before that
 
@@ -73,19 +73,17 @@ type service struct {
 	processes map[int]trainer.Process // guarded by mu: running processes by startOrder.ID
 }
 
-// confinement returns the limits of a server's requests: the folders dirs, and the host
-// of the address at which the server was reached.
+// confinement limits a server's requests to the folders dirs and its own host.
 func confinement(server net.Addr, dirs []string) trainer.Confinement {
 	at, _ := netip.ParseAddrPort(server.String()) // never fails for a TCP address
 	return trainer.Confinement{Dirs: append(driver.Folders{}, dirs...), Server: at.Addr()}
 }
 
-func newService(asked context.Context, session *yamux.Session, may trainer.Confinement) *service {
-	return &service{session: session, launcher: trainer.NewConfined(may), may: may, asked: asked, processes: map[int]trainer.Process{}}
+func newService(asked context.Context, session *yamux.Session, allowed trainer.Confinement) *service {
+	return &service{session: session, launcher: trainer.NewConfined(allowed), allowed: allowed, asked: asked, processes: map[int]trainer.Process{}}
 }
 
-// serve executes the server's requests until the connection ends. When it returns, all
-// processes that it has started have ended.
+// serve executes requests until the connection ends and all its processes have ended.
 func (s *service) serve() error {
 	var all sync.WaitGroup
 	for {
@@ -107,7 +105,7 @@ func (s *service) answer(conn net.Conn) {
 	err := bounded(conn, greetTime, func() error { return readFrame(conn, &r) })
 	if err == nil {
 		if h := handlers()[r.Kind]; h == nil {
-			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)
+			err = fmt.Errorf("%.40q is not a request that agents accept", r.Kind)
 		} else {
 			err = h(s, conn, body)
 		}
@@ -120,8 +118,7 @@ func (s *service) answer(conn net.Conn) {
 // say sends body as the answer to a request.
 func say(conn net.Conn, body any) error { return writeFrame(conn, reply{Body: body}) }
 
-// atEnd calls f on another goroutine when conn ends. It discards all data from conn, on
-// which the server must not send anything more.
+// atEnd calls f on another goroutine when conn ends. It discards all data from conn.
 func atEnd(conn net.Conn, f func()) {
 	go func() {
 		_, _ = io.Copy(io.Discard, conn)
@@ -132,7 +129,7 @@ func atEnd(conn net.Conn, f func()) {
 // start starts a worker process and returns when the process has ended.
 func (s *service) start(conn net.Conn, o startOrder) error {
 	if o.Process < 0 || o.Process >= trainer.MaxWorkers {
-		return fmt.Errorf("process %d: there is none such", o.Process)
+		return fmt.Errorf("there is no process %d", o.Process)
 	}
 	p, err := s.launch(o)
 	if err != nil {
@@ -146,7 +143,7 @@ func (s *service) start(conn net.Conn, o startOrder) error {
 	if err := say(conn, p.Place().PID); err != nil {
 		return errors.Join(err, p.Stop())
 	}
-	atEnd(conn, func() { _ = p.Stop() }) // if Stop fails, no exit is sent and the server's Stop times out
+	atEnd(conn, func() { _ = p.Stop() }) // if this fails, the server's Stop times out
 	<-p.Exited()
 	e := exit{Stderr: p.Stderr()}
 	if p.Err() != nil {
@@ -160,7 +157,7 @@ func (s *service) launch(o startOrder) (trainer.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, taken := s.processes[o.ID]; taken || len(s.processes) >= trainer.MaxWorkers {
-		return nil, fmt.Errorf("process %d runs already, or %d others do", o.ID, trainer.MaxWorkers)
+		return nil, fmt.Errorf("process %d is already running, or %d others are", o.ID, trainer.MaxWorkers)
 	}
 	p, err := s.launcher.Launch(o.Process)
 	if err == nil {
@@ -175,7 +172,7 @@ func (s *service) control(conn net.Conn, id int) error {
 	p := s.processes[id]
 	s.mu.Unlock()
 	if p == nil {
-		return fmt.Errorf("process %d does not run", id)
+		return fmt.Errorf("process %d is not running", id)
 	}
 	if err := say(conn, nil); err != nil {
 		return err
@@ -194,9 +191,9 @@ func (s *service) control(conn net.Conn, id int) error {
 // dialTime is the time limit for connecting to a server's address.
 const dialTime = 5 * time.Second
 
-// dial checks that this host can connect to an address, as worker processes will.
+// dial checks that this host can connect to an address.
 func (s *service) dial(conn net.Conn, addr string) error {
-	if err := s.may.CheckAddr(addr); err != nil {
+	if err := s.allowed.CheckAddr(addr); err != nil {
 		return err
 	}
 	c, err := net.DialTimeout("tcp", addr, dialTime)

@@ -82,7 +82,7 @@ func mapped(at uint64) string {
 		case f[0][0] != 'r' || f[0][1] != 'w':
 			return text + "it is mapped with the rights " + f[0] + " only, or was truncated while it was mapped"
 		}
-		return text + "it was truncated while it was mapped, or its pages cannot be had"
+		return text + "it was truncated while it was mapped, or its pages are not available"
 	}
 	return ""
 }

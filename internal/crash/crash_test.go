@@ -32,7 +32,8 @@ func mapped(t *testing.T, pages, prot int) ([]byte, string) {
 
 var sink byte
 
-// A file that shrinks under a mapping is named, whatever touches it.
+// TestTruncated: if a mapped file is truncated, the error names it, whichever code touches
+// the mapping.
 func TestTruncated(t *testing.T) {
 	page := os.Getpagesize()
 	for name, touch := range map[string]func(b []byte){
@@ -52,7 +53,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A write to memory that is mapped for reading is named, too.
+// TestReadOnly: the error of a write to a read-only mapping names the file.
 func TestReadOnly(t *testing.T) {
 	b, path := mapped(t, 1, unix.PROT_READ)
 	err := crash.Guard(func() error { b[7] = 1; return nil })
@@ -64,7 +65,7 @@ var errMine = errors.New("mine")
 
 func panics(v any) { panic(v) }
 
-// Any other panic keeps its value and its stack, from where it happened.
+// TestPanic: any other panic keeps its value and its stack, starting where it occurred.
 func TestPanic(t *testing.T) {
 	var none []int
 	for name, c := range map[string]struct {
@@ -85,8 +86,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// What f returns is returned, without an allocation; and the goroutine faults as
-// before afterwards.
+// TestTransparent: Guard returns f's error, allocates nothing, and afterwards restores the
+// goroutine's handling of faults.
 func TestTransparent(t *testing.T) {
 	check.Equal(t, crash.Guard(func() error { return errMine }), errMine)
 	n := 0
@@ -97,7 +98,7 @@ func TestTransparent(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = crash.Guard(func() error { runtime.Goexit(); return nil }) // is no panic
+		_ = crash.Guard(func() error { runtime.Goexit(); return nil }) // is not a panic
 		t.Error("Goexit came back")
 	}()
 	<-ended

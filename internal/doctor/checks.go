@@ -277,7 +277,7 @@ func namespaces(f *facts, n Needs) Check {
 		status = Fail
 	}
 	if refused := (*link.Error)(nil); errors.As(f.namespaces, &refused) {
-		fix = refused.Mend
+		fix = refused.Fix
 	}
 	return bad(status, fix, "%v", f.namespaces)
 }

@@ -61,8 +61,8 @@ const (
 // without a warning.
 const StolenShare = 0.05
 
-// Examine does all checks and returns them in the order of display. It observes the load of
-// the processors for the duration watch, during which this process must be idle.
+// Examine does all checks, in the order of display. It observes the processors' load for
+// the duration watch, during which this process must be idle.
 func Examine(n Needs, watch time.Duration) []Check {
 	return judge(gather(n, watch), n)
 }

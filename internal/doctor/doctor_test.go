@@ -17,11 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	link.MaybeInside() // Examine tries it
+	link.MaybeInside() // Examine calls link.Try
 	os.Exit(m.Run())
 }
 
-// sound is a machine that spoils nothing of modest.
+// sound returns the facts of a machine without problems for modest's needs.
 func sound() *facts {
 	four, sixteen := 4.0, int64(16<<30)
 	return &facts{
@@ -37,7 +37,7 @@ func sound() *facts {
 	}
 }
 
-// modest are the needs of a small run.
+// modest returns the needs of a small run.
 func modest() Needs {
 	need := func(n int64) Need { return Need{n, "some cell"} }
 	return Needs{
@@ -46,8 +46,7 @@ func modest() Needs {
 	}
 }
 
-// TestChecks: each thing that is wrong is told by one check, by its figures and with
-// what fixes it, and by no other.
+// TestChecks: each problem changes exactly one check, which has the amounts and a fix.
 func TestChecks(t *testing.T) {
 	for _, c := range judge(sound(), modest()) {
 		check.That(t, c.Status == OK && c.Fix == "", "a sound machine: got %+v", c)
@@ -99,9 +98,9 @@ func TestChecks(t *testing.T) {
 		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
 		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
 		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave out --link"},
-		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Mend: "modprobe"} }, "no HTB", "modprobe"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Fix: "modprobe"} }, "no HTB", "modprobe"},
 		{"namespaces", Fail, func(f *facts, n *Needs) {
-			f.namespaces, n.Links = &link.Error{What: "not permitted", Mend: "sysctl"}, []link.Rate{link.Unshaped}
+			f.namespaces, n.Links = &link.Error{What: "not permitted", Fix: "sysctl"}, []link.Rate{link.Unshaped}
 		}, "not permitted", "sysctl"},
 		{Leftovers, Warn, func(f *facts, _ *Needs) {
 			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
@@ -132,7 +131,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestExamine: this machine has every check once, in order.
+// TestExamine: Examine returns every check once, in order.
 func TestExamine(t *testing.T) {
 	n := modest()
 	n.Files = map[string]Need{scratch.SharedMemory: {1, "a cell"}}
@@ -145,7 +144,7 @@ func TestExamine(t *testing.T) {
 	check.That(t, !strings.Contains(all[i].What, "read in 0s"), "got %+v, want a clock that takes time", all[i])
 }
 
-// TestNeed: the largest cell is named.
+// TestNeed: Raise keeps the largest amount and the cell that needs it.
 func TestNeed(t *testing.T) {
 	var n Need
 	n.Raise(5, "a")

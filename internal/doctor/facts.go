@@ -22,7 +22,7 @@ type facts struct {
 	places     map[string]place
 	session    error        // error of making a session's directory
 	processors int          // number that this process may use
-	boot, now  usage.System // processor time since the machine started, and during the watch
+	boot, now  usage.System // since the machine started, and during the watch
 	systemErr  error
 	clock      time.Duration // duration of reading the clock
 	namespaces error         // error of setting up a link
@@ -53,8 +53,7 @@ func gather(n Needs, watch time.Duration) *facts {
 	return f
 }
 
-// watchSystem returns the processors' time since the machine started, and their time
-// during a sleep of this process.
+// watchSystem returns processor time since the machine started, and during a sleep.
 func watchSystem(watch time.Duration) (boot, now usage.System, err error) {
 	boot, err = usage.ReadSystem()
 	time.Sleep(watch)

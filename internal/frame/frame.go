@@ -12,7 +12,7 @@ import (
 )
 
 // ErrProtocol is the error of a message that violates the protocol.
-var ErrProtocol = errors.New("no message of this protocol")
+var ErrProtocol = errors.New("not a message of this protocol")
 
 // Write sends v as one frame. It fails, without sending, if the text has more than most
 // bytes.
@@ -23,7 +23,7 @@ func Write(w io.Writer, v any, most int) error {
 	}
 	size := b.Len() - 4
 	if size > most {
-		return fmt.Errorf("a message of %d bytes: want at most %d", size, most)
+		return fmt.Errorf("a message has %d bytes: it must have at most %d", size, most)
 	}
 	binary.BigEndian.PutUint32(b.Bytes(), uint32(size))
 	_, err := w.Write(b.Bytes())
@@ -40,7 +40,7 @@ func Read(r io.Reader, most func() int) ([]byte, error) {
 	}
 	size := int64(binary.BigEndian.Uint32(head[:]))
 	if limit := int64(most()); size > limit {
-		return nil, fmt.Errorf("%w: one of %d bytes: want at most %d", ErrProtocol, size, limit)
+		return nil, fmt.Errorf("%w: it has %d bytes, and must have at most %d", ErrProtocol, size, limit)
 	}
 	var text bytes.Buffer // grows with the bytes that arrive, because the length is only a claim
 	if _, err := io.CopyN(&text, r, size); err != nil {

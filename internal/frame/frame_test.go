@@ -10,13 +10,13 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestFrame: what is written is read, and nothing else of the stream is; and no frame is
-// longer than it may be, at either end.
+// TestFrame: reading returns the written message and consumes no more of the stream. Both
+// ends reject frames above the limit.
 func TestFrame(t *testing.T) {
 	var b bytes.Buffer
 	err := Write(&b, "hi", 5)
 	check.Need(t, err == nil && b.String() == "\x00\x00\x00\x05\"hi\"\n", "it writes %q, %v", b.String(), err)
-	check.Fails(t, Write(&b, "hip", 5), "of 6 bytes: want at most 5", "too long")
+	check.Fails(t, Write(&b, "hip", 5), "has 6 bytes: it must have at most 5", "too long")
 	sent := b.String() + "more"
 	r := strings.NewReader(sent)
 	got, err := Read(r, func() int { return 5 })

@@ -52,13 +52,13 @@ func (w Word) waitIn(ctx context.Context, old uint32, slice time.Duration) error
 }
 
 const (
-	// looks is the number of loads between two yields of the processor. They take about
+	// loads is the number of loads between two yields of the processor. They take about
 	// as long as the word takes to arrive from another core.
-	looks = 64
-	// often is the number of such yields between two yields to other goroutines. For
+	loads = 64
+	// yields is the number of such yields between two yields to other goroutines. For
 	// that, the runtime wakes a thread, which moves this goroutine to another processor,
 	// possibly the one that the peer needs.
-	often = 64
+	yields = 64
 )
 
 // Spin is like Wait, but polls instead of sleeping, for a fast answer. It occupies a
@@ -66,7 +66,7 @@ const (
 // because the peer may have no other processor.
 func (w Word) Spin(ctx context.Context, old uint32) error {
 	for n := 1; ; n++ {
-		for range looks {
+		for range loads {
 			if w.Load() != old {
 				return nil
 			}
@@ -74,7 +74,7 @@ func (w Word) Spin(ctx context.Context, old uint32) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if n%often == 0 {
+		if n%yields == 0 {
 			runtime.Gosched()
 		}
 		// It cannot fail. RawSyscall would block the scheduler if the kernel returns late.
@@ -90,7 +90,7 @@ func (w Word) Spin(ctx context.Context, old uint32) error {
 func (w Word) Linger(old uint32) bool {
 	const moment = 20 * time.Microsecond
 	for start := time.Now(); ; {
-		for range looks {
+		for range loads {
 			if w.Load() != old {
 				return true
 			}
@@ -106,7 +106,7 @@ func (w Word) Linger(old uint32) bool {
 // is [All]. It panics if n is not positive. Without sleepers it has no effect.
 func (w Word) Wake(n int) error {
 	if n <= 0 {
-		panic("futex: Wake of nobody")
+		panic("futex: Wake needs a positive number")
 	}
 	return w.wake(int32(min(n, All)))
 }

@@ -24,7 +24,7 @@ func TestAt(t *testing.T) {
 		name   string
 		mem    []byte
 		offset int
-		want   string // in the error; "" is success
+		want   string // text in the error; empty means success
 	}{
 		{"first", mem, 0, ""},
 		{"second", mem, 4, ""},
@@ -60,7 +60,7 @@ func TestWaitForAValueThatIsGone(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
 	w.Store(7)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // what has happened counts, even if nobody wanted to wait any more
+	cancel() // a change that has already happened counts, even if the context has ended
 	for name, wait := range waits(w) {
 		err := wait(ctx, 6)
 		check.That(t, err == nil, "%s: got %v, want nil", name, err)
@@ -84,7 +84,8 @@ func TestContextEndsWaiting(t *testing.T) {
 	}
 }
 
-// A wake-up without a change is none: Wait goes on waiting.
+// TestWakeWithoutAChange: Wait continues to wait after a wake-up if the value has not
+// changed.
 func TestWakeWithoutAChange(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
 	ctx := waiting.Ending(t, 20*time.Millisecond)
@@ -111,7 +112,7 @@ func TestWakeAll(t *testing.T) {
 	check.OK(t, err)
 }
 
-// Whoever only reads a peer's page maps it read-only, and waits there.
+// TestReadOnlyMapping: a process can wait on a peer's page that it has mapped read-only.
 func TestReadOnlyMapping(t *testing.T) {
 	file := sharedFile(t)
 	ours := word(t, sharedMemory(t, file, unix.PROT_READ|unix.PROT_WRITE))
@@ -153,19 +154,19 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	check.Equal(t, testing.AllocsPerRun(100, func() { _ = w.wait(0, 1000) }), 0, "sleep  allocations")
 }
 
-// waits returns both ways to wait.
+// waits returns the two ways to wait.
 func waits(w Word) map[string]func(context.Context, uint32) error {
 	return map[string]func(context.Context, uint32) error{"wait": w.Wait, "spin": w.Spin}
 }
 
-// returns returns what act does, which must not hang.
+// returns returns the error of act, which must not hang.
 func returns(t *testing.T, act func() error) (err error) {
 	t.Helper()
 	waiting.Do(t, "a wait", func() { err = act() })
 	return err
 }
 
-// sharedFile returns a page of memory that has a descriptor.
+// sharedFile returns a file descriptor for one page of memory.
 func sharedFile(t testing.TB) *os.File {
 	t.Helper()
 	fd := check.Value(unix.MemfdCreate("futex-test", unix.MFD_CLOEXEC))(t)
@@ -175,7 +176,6 @@ func sharedFile(t testing.TB) *os.File {
 	return file
 }
 
-// sharedMemory maps what sharedFile returned.
 func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 	t.Helper()
 	mem := check.Value(unix.Mmap(int(file.Fd()), 0, 4096, prot, unix.MAP_SHARED))(t)
@@ -188,12 +188,12 @@ func word(t testing.TB, mem []byte) Word {
 	return check.Value(At(mem, 64))(t)
 }
 
-// Linger says that a word has changed, and gives up on one that does not.
+// TestLinger: Linger reports whether a word changes, and gives up after a while.
 func TestLinger(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
 	old := w.Load()
 	check.That(t, !w.Linger(old), "nothing has changed, and it says so")
 	go w.Add(1)
-	for !w.Linger(old) { // hangs if it never sees the change
+	for !w.Linger(old) { // hangs if Linger never sees the change
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// peerEnv makes the test binary a peer; its value is the way to wait.
+// peerEnv makes the test binary act as a peer; its value selects the way to wait.
 const peerEnv = "FUTEX_TEST_PEER"
 
 // bye is the request that ends a peer.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // servePeer answers each new request with the same number.
 func servePeer(mode string) error {
 	go func() {
-		os.Stdin.Read(make([]byte, 1)) // returns when the test is gone
+		os.Stdin.Read(make([]byte, 1)) // returns when the test has ended
 		os.Exit(3)
 	}()
 	mem, err := unix.Mmap(3, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -61,7 +61,7 @@ func servePeer(mode string) error {
 	}
 }
 
-// channel returns the two words, each on its own cache line.
+// channel returns the two words of mem, each on its own cache line.
 func channel(mem []byte) (request, reply Word, err error) {
 	if request, err = At(mem, 0); err != nil {
 		return
@@ -76,7 +76,7 @@ func await(ctx context.Context, mode string, w Word, old uint32) error {
 		return w.Spin(ctx, old)
 	case "wait":
 		return w.Wait(ctx, old)
-	case "unsliced": // a lost wake-up is not repaired by the end of a slice
+	case "unsliced": // with slices, the end of a slice would hide a lost wake-up
 		return w.waitIn(ctx, old, time.Hour)
 	}
 	return fmt.Errorf("no such mode: %q", mode)
@@ -84,12 +84,12 @@ func await(ctx context.Context, mode string, w Word, old uint32) error {
 
 func notify(mode string, w Word) error {
 	if mode == "spin" {
-		return nil // nobody sleeps
+		return nil // no process sleeps, so there is no wake-up
 	}
 	return w.Wake(1)
 }
 
-// A peer is another process that answers.
+// A peer is another process that answers requests.
 type peer struct {
 	mode           string
 	request, reply Word
@@ -120,7 +120,7 @@ func startPeer(t testing.TB, mode string) *peer {
 	return &peer{mode: mode, request: request, reply: reply}
 }
 
-// exchange sends the next number and waits until it comes back.
+// exchange sends the next number and waits for the same number in reply.
 func (p *peer) exchange(ctx context.Context) error {
 	old := p.last
 	p.last++
@@ -137,8 +137,8 @@ func (p *peer) exchange(ctx context.Context) error {
 	return nil
 }
 
-// Strict alternation between two processes: one lost wake-up, and both sleep
-// for an hour.
+// TestTwoProcessesLoseNoWakeUp: two processes alternate strictly. After a lost wake-up,
+// both would sleep for an hour.
 func TestTwoProcessesLoseNoWakeUp(t *testing.T) {
 	for _, mode := range []string{"unsliced", "spin"} {
 		t.Run(mode, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestTwoProcessesLoseNoWakeUp(t *testing.T) {
 	}
 }
 
-// Exchanges between two processes: hot, and each after a gap in which this
-// process computes and the peer sleeps. Only the exchange counts.
+// BenchmarkPingPong times exchanges between two processes: without a gap, or each after a
+// gap in which this process computes and the peer sleeps. It times only the exchanges.
 func BenchmarkPingPong(b *testing.B) {
 	for _, mode := range []string{"wait", "spin"} {
 		for _, gap := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
@@ -184,7 +184,7 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
-// What a change costs when nobody waits for it.
+// BenchmarkWakeNobody times a change of a word on which no process waits.
 func BenchmarkWakeNobody(b *testing.B) {
 	w := word(b, sharedMemory(b, sharedFile(b), unix.PROT_READ|unix.PROT_WRITE))
 	for b.Loop() {

@@ -8,12 +8,12 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// A halfType is one of the two 16-bit formats, with the slow truth about it.
+// A halfType is one of the two 16-bit formats, with a slow, exact reference.
 type halfType struct {
 	name     string
 	widen    func(uint16) float32
 	narrow   func(float32) uint16
-	value    func(pattern uint16) float64 // of a finite, non-negative pattern
+	value    func(pattern uint16) float64 // value of a finite, non-negative pattern
 	infinity uint16
 	quiet    uint16 // the bit that makes a NaN quiet
 }
@@ -35,7 +35,7 @@ var halves = []halfType{
 	}, 0x7f80, 0x0040},
 }
 
-// All patterns widen exactly and come back; NaNs stay NaNs.
+// TestHalfPatterns: all patterns widen exactly and convert back; NaNs stay NaNs.
 func TestHalfPatterns(t *testing.T) {
 	for _, h := range halves {
 		for p := range 1 << 16 {
@@ -60,12 +60,12 @@ func TestHalfPatterns(t *testing.T) {
 	}
 }
 
-// Between each two neighbours rounding switches at the midpoint, which goes to
-// the even one: checked at the midpoint and the float32s beside it.
+// TestHalfRounding: between two neighbouring values, rounding switches at the midpoint,
+// which rounds to the even one. It tests the midpoint and the float32 on either side.
 func TestHalfRounding(t *testing.T) {
 	for _, h := range halves {
 		for low := range h.infinity {
-			above := h.value(low + 1) // of infinity: what would follow the largest
+			above := h.value(low + 1) // for infinity, the value that would follow the largest
 			middle := float32((h.value(low) + above) / 2)
 			even := low + low&1
 			verify := func(f float32, want uint16) {
@@ -75,7 +75,7 @@ func TestHalfRounding(t *testing.T) {
 					t.Fatalf("%s: %v became %04x, want %04x", h.name, -f, got, want|0x8000)
 				}
 			}
-			if float64(middle) == (h.value(low)+above)/2 { // not below the smallest float32
+			if float64(middle) == (h.value(low)+above)/2 { // false if a float32 cannot represent the midpoint
 				verify(middle, even)
 			}
 			verify(math.Nextafter32(middle, 0), low)
@@ -91,7 +91,7 @@ func TestHalfRounding(t *testing.T) {
 	}
 }
 
-// Every float32 there is, against the nearest of all patterns.
+// TestHalfRoundingOfEverything: every float32 rounds to the nearest pattern.
 func TestHalfRoundingOfEverything(t *testing.T) {
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("takes minutes: make soak")
@@ -100,7 +100,7 @@ func TestHalfRoundingOfEverything(t *testing.T) {
 		low, middle := uint16(0), h.value(1)/2
 		for bits := range uint32(0x7f800000) {
 			f := math.Float32frombits(bits)
-			for low < h.infinity && float64(f) > middle { // passes low's half of the gap
+			for low < h.infinity && float64(f) > middle { // f is past the midpoint above low
 				low++
 				middle = (h.value(low) + h.value(low+1)) / 2
 			}
@@ -117,7 +117,8 @@ func TestHalfRoundingOfEverything(t *testing.T) {
 	}
 }
 
-// The rules do so with all patterns, at once. They make a NaN quiet.
+// TestHalfSlices: the averaging rules convert slices of all patterns in the same way. They
+// make a NaN quiet.
 func TestHalfSlices(t *testing.T) {
 	patterns := make([]uint16, 1<<16)
 	for i := range patterns {

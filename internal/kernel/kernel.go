@@ -1,11 +1,10 @@
 // Package kernel has the loops over model bytes: training, averaging, checks and hashes.
 //
-// This work is the same for all transports and takes half of the timed part of a round.
-// So the loops are as fast as memory, and have the same speed in every build. If the
-// processor has AVX2, they are in assembly that gen writes, and begin at multiples of 64
-// bytes, because the speed of a loop in Go depends on where a linker puts it. Otherwise,
-// and for the last few elements, a twin in Go computes the same bits. Only the bits of
-// NaNs can differ.
+// This work is the same for all transports, but half of the timed part of a round. So the
+// loops are as fast as memory, and equally fast in every build. With AVX2, they are in
+// assembly that gen writes, at multiples of 64 bytes, because a loop's speed in Go depends
+// on where a linker puts it. Without it, and for the last few elements, a twin in Go
+// computes the same bits, except for NaNs.
 package kernel
 
 // Loops returns the kind of loops in use: "AVX2" or "Go".

@@ -10,10 +10,10 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// lengths are around what loops take at a time, and above a piece.
+// lengths has values around the step sizes of the loops, and above a piece.
 var lengths = []int{0, 1, 7, 31, 32, 33, 64, 95, 1000, piece, piece + 33, 3*piece + 31}
 
-// withTwins returns what f makes with the loops and without.
+// withTwins returns the results of f with the vector loops and with their portable twins.
 func withTwins[T any](t *testing.T, f func() T) (loops, twins T) {
 	t.Helper()
 	if !vectors {
@@ -57,7 +57,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// proveEach turns over one bit at a time: the first wrong word is found.
+// proveEach flips one bit at a time: prove must return the index of the first wrong word.
 func proveEach(t *testing.T, n int, right []uint64, prove func([]uint64) int) {
 	t.Helper()
 	a, b := withTwins(t, func() int { return prove(right) })
@@ -67,7 +67,7 @@ func proveEach(t *testing.T, n int, right []uint64, prove func([]uint64) int) {
 			continue
 		}
 		right[at] ^= 1 << (at % 64)
-		right[n-1] ^= 1 << 63 // a second one behind it, or none
+		right[n-1] ^= 1 << 63 // a second wrong word after it; if it is the last word, another wrong bit
 		want := at
 		if at == n-1 && at%64 == 63 {
 			want = -1
@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 	test(t, "bool", Bool, sums[float64](1), func(b uint64) uint8 { return uint8(b & (b >> 8)) })
 }
 
-// special32 makes any bits, and numbers near to one another, zeros and infinities.
+// special32 makes random bit patterns, numbers close to each other, zeros and infinities.
 var special32 = []func(uint32) float32{
 	math.Float32frombits, math.Float32frombits,
 	func(b uint32) float32 { return float32(int32(b)) * 0x1p-31 },
@@ -113,7 +113,8 @@ var special64 = func() (all [16]func(uint64) float64) {
 	return all
 }()
 
-// sums makes sums of integers of so many bits, some of them halves, limits and beyond.
+// sums returns a function that makes sums for integers of width bits: some halfway between
+// integers, some at the limits and beyond.
 func sums[A float32 | float64](width int) func(uint64) A {
 	return func(b uint64) A {
 		x := math.Ldexp(float64(int64(b)), width-64)
@@ -133,7 +134,7 @@ func sums[A float32 | float64](width int) func(uint64) A {
 	}
 }
 
-// test compares all that a rule does with its twin, for sums and elements of random bits.
+// test compares a rule's loops with their twins, for sums and elements of random bits.
 func test[A float32 | float64, T comparable](t *testing.T, name string, r *Rule[A, T], sum func(uint64) A, elem func(uint64) T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, n := range lengths {
@@ -176,7 +177,7 @@ func test[A float32 | float64, T comparable](t *testing.T, name string, r *Rule[
 	}
 }
 
-// alike reports whether two have the same bits, or are both a NaN.
+// alike reports whether a and b have the same bits or are both NaN.
 func alike[T comparable](a, b T) bool {
 	switch x := any(a).(type) {
 	case float32:
@@ -189,7 +190,7 @@ func alike[T comparable](a, b T) bool {
 	return a == b
 }
 
-// nans reports whether two halves are both a NaN.
+// nans reports whether a and b are 16-bit floats that are both NaN.
 func nans[A float32 | float64, T any](r *Rule[A, T], a, b T) bool {
 	x, ok := any(a).(uint16)
 	y, _ := any(b).(uint16)

@@ -6,7 +6,7 @@ import "math"
 // elements. T is a Go type of the same size, such as uint16 for F16.
 type Rule[A float32 | float64, T any] struct {
 	loops loops[A, T]
-	// The twins. The sums of F32 and F64 are elements, so these have no finish and no add.
+	// The twins. F32 and F64 have no finish and add: their sums are elements.
 	fold        func(acc []A, src []T, share A, first bool)
 	differences func(acc []A, src, base []T, share A)
 	finish, add func(dst []T, acc []A, total float64)
@@ -52,17 +52,16 @@ func (r *Rule[A, T]) Differences(acc []A, src, base []T, share A) {
 	r.differences(acc[done:], src[done:], base[done:], share)
 }
 
-// Finish converts the sums acc to elements dst. It rounds floats, and divides the sums of
-// integers by total before rounding. A bool is true if its sum is above half of total.
+// Finish converts sums to elements: floats are rounded, integers divided by total and
+// rounded, and a bool is true if its sum is above half of total.
 func (r *Rule[A, T]) Finish(dst []T, acc []A, total float64) {
 	dst = dst[:len(acc)]
 	done := pieces(len(acc), func(i, n int) { r.loops.finish(&dst[i], &acc[i], n, total) })
 	r.finish(dst[done:], acc[done:], total)
 }
 
-// Add adds the sums acc to the elements dst: it converts dst back to sums (integers and
-// bools times total), adds acc and converts as Finish does. If a sum is 0, its element
-// stays unchanged.
+// Add converts dst back to sums (integers and bools times total), adds acc and converts as
+// Finish does. Elements whose acc is 0 stay unchanged.
 func (r *Rule[A, T]) Add(dst []T, acc []A, total float64) {
 	dst = dst[:len(acc)]
 	done := pieces(len(acc), func(i, n int) { r.loops.added(&dst[i], &acc[i], n, total) })

@@ -103,8 +103,8 @@ func integer[A float32 | float64, T number](l loops[A, T], low, high int64) *Rul
 	}
 }
 
-// rounded rounds x to the nearest integer, ties to even, and clamps it to the limits. It
-// compares before the conversion, because no float equals the limit 2^63-1.
+// rounded rounds to nearest even, and clamps. It compares before the conversion, because no
+// float equals the limit 2^63-1.
 func rounded[T number](x float64, low, high int64) T {
 	switch r := math.RoundToEven(x); {
 	case r >= float64(high):
@@ -116,8 +116,7 @@ func rounded[T number](x float64, low, high int64) T {
 	}
 }
 
-// foldBool adds share for each true element of src. All values except 0 are true, so
-// a peer's 255 counts as one vote.
+// foldBool adds share where src is not 0, so a peer's 255 counts as one vote.
 func foldBool(acc []float64, src []uint8, share float64, first bool) {
 	if first {
 		clear(acc)

@@ -24,7 +24,7 @@ func Check(text string) error {
 	case !utf8.ValidString(text):
 		return errors.New("not UTF-8")
 	case strings.ContainsFunc(text, func(r rune) bool { return !Rune(r) }):
-		return errors.New("holds what cannot be printed")
+		return errors.New("contains unprintable characters")
 	}
 	return nil
 }

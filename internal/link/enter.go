@@ -23,9 +23,9 @@ const (
 )
 
 var (
-	inside bool  // this process was started in namespaces by Enter or Try
-	apart  bool  // it also has a user namespace
-	state  error // the error of setting up its network
+	inside   bool  // this process was started in namespaces by Enter or Try
+	ownUsers bool  // it also has a user namespace
+	state    error // the error of setting up its network
 )
 
 // MaybeInside sets up the network of a process that [Enter] or [Try] has started. A
@@ -36,7 +36,7 @@ func MaybeInside() {
 		return
 	}
 	os.Unsetenv(markEnv) // child processes inherit the namespaces
-	mark, apart = strings.CutPrefix(mark, users)
+	mark, ownUsers = strings.CutPrefix(mark, users)
 	inside, state = true, up()
 	rates, trying := strings.CutPrefix(mark, try)
 	if !trying {
@@ -48,7 +48,7 @@ func MaybeInside() {
 			err = Set(r)
 		}
 		if refused := (*Error)(nil); errors.As(err, &refused) {
-			fmt.Fprintln(os.Stderr, refused.What+"\n"+refused.Mend)
+			fmt.Fprintln(os.Stderr, refused.What+"\n"+refused.Fix)
 		} else if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -68,7 +68,7 @@ func Namespaces() string {
 	switch {
 	case !inside:
 		return "none"
-	case apart:
+	case ownUsers:
 		return "users, network"
 	}
 	return "network"
@@ -126,7 +126,7 @@ func Enter() (code int, err error) {
 		for {
 			select {
 			case s := <-signals:
-				_ = c.Process.Signal(s) // fails only if it has ended
+				_ = c.Process.Signal(s)
 			case <-ended:
 				return
 			}
@@ -145,11 +145,10 @@ func Enter() (code int, err error) {
 }
 
 // start starts this program in its own namespaces. Root tries without a user namespace
-// first, because in one it cannot open other users' files. Root in a container may lack
-// the rights for that, so it then tries with one.
+// first, because in one it cannot open other users' files. In a container this may fail.
 func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err error) {
 	if os.Getenv(markEnv) != "" { // it would start itself endlessly
-		return nil, errors.New("link: this process is inside, and its main does not begin with link.MaybeInside()")
+		return nil, errors.New("link: this process is already inside, but its main does not begin with link.MaybeInside()")
 	}
 	for _, prefix := range []string{"", users} {
 		if prefix == "" && os.Geteuid() != 0 {
@@ -173,7 +172,7 @@ func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err
 	if cause := errors.Unwrap(err); cause != nil { // without the program's path
 		err = cause
 	}
-	return nil, &Error{fmt.Sprintf("a process with users and a network of its own cannot be made: %v", err), whyNot()}
+	return nil, &Error{fmt.Sprintf("a process cannot get its own user and network namespaces: %v", err), whyNot()}
 }
 
 // whyNot returns the remedy if namespaces are forbidden.
@@ -189,5 +188,5 @@ func whyNot() string {
 			return fmt.Sprintf("sysctl %s=%s, as root; or run it as root", s.name, s.good)
 		}
 	}
-	return "no sysctl forbids it, so that a container or a sandbox will: docker run --privileged lets it be made; or run it outside, as root"
+	return "no sysctl forbids it, so a container or sandbox probably does: use docker run --privileged, or run it outside as root"
 }

@@ -37,7 +37,7 @@ const (
 	mostWait = 10 * time.Second
 )
 
-const syntax = "want 100Mbit, 1Gbit, 125MB/s, 1Gbit/10ms (a rate and a delay each way), unshaped, or none"
+const syntax = "use 100Mbit, 1Gbit, 125MB/s, 1Gbit/10ms (a rate, and a delay in each direction), unshaped or none"
 
 // units are in bits per second. Units that end in B must be followed by "/s".
 var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kB": 8e3, "MB": 8e6, "GB": 8e9}
@@ -60,7 +60,7 @@ func Parse(text string) (Rate, error) {
 	number := strings.TrimSuffix(amount, unit)
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return Rate{}, fmt.Errorf("%q is no rate: %s", text, syntax)
+		return Rate{}, fmt.Errorf("%q is not a rate: %s", text, syntax)
 	}
 	factor, ok := units[unit]
 	if !strings.HasSuffix(unit, "B") {
@@ -72,21 +72,21 @@ func Parse(text string) (Rate, error) {
 	case ok:
 	case lower == "kb" || lower == "mb" || lower == "gb":
 		prefix := strings.ToUpper(lower[:1])
-		return Rate{}, fmt.Errorf("%s: bits or bytes? want %s%sbit or %[2]s%[3]sB/s", text, number, prefix)
+		return Rate{}, fmt.Errorf("%s: bits or bytes? use %s%sbit or %[2]s%[3]sB/s", text, number, prefix)
 	case unit == "":
-		return Rate{}, fmt.Errorf("%s: of what? %s", text, syntax)
+		return Rate{}, fmt.Errorf("%s has no unit: %s", text, syntax)
 	default:
 		return Rate{}, fmt.Errorf("%s: unknown unit %q: %s", text, unit, syntax)
 	}
 	r := Rate{bits: int64(x * factor)}
 	if !(x*factor >= least && x*factor <= most) {
-		return Rate{}, fmt.Errorf("%s: want a rate from %v to %v", text, Rate{bits: least}, Rate{bits: most})
+		return Rate{}, fmt.Errorf("%s: the rate must be from %v to %v", text, Rate{bits: least}, Rate{bits: most})
 	}
 	if !waits {
 		return r, nil
 	}
 	if r.delay, err = time.ParseDuration(rest); err != nil || r.delay < time.Microsecond || r.delay > mostWait {
-		return Rate{}, fmt.Errorf("%s: delay %q: want a time of at most %v, such as 10ms", text, rest, mostWait)
+		return Rate{}, fmt.Errorf("%s: delay %q: must be a time of at most %v, such as 10ms", text, rest, mostWait)
 	}
 	r.delay = r.delay.Truncate(time.Microsecond)
 	return r, nil
@@ -140,9 +140,8 @@ func (r Rate) Take(bytes int64) time.Duration {
 	return r.delay + time.Duration(float64(bytes)*8/float64(r.bits)*float64(time.Second))
 }
 
-// Burst returns the bytes that can pass at full speed after a pause. They are few compared
-// with a model, but enough for the kernel's timers to keep the rate: 32 KiB up to
-// 1 Gbit/s, and in proportion to the rate above.
+// Burst returns the bytes that can pass at once after a pause: few compared with a model,
+// but enough for the kernel's timers to keep the rate.
 func (r Rate) Burst() int64 {
 	const small, upTo = 32 << 10, 1e9
 	return max(small, int64(small*(float64(r.bits)/upTo)))

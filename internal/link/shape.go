@@ -42,8 +42,8 @@ type Count struct {
 	Overlimits int64 // how often the rate delayed a packet
 }
 
-// An Error is the reason why links cannot be set up here (What), and a remedy (Mend).
-type Error struct{ What, Mend string }
+// An Error is the reason why links cannot be set up here (What), and a remedy (Fix).
+type Error struct{ What, Fix string }
 
 func (e *Error) Error() string { return e.What }
 
@@ -62,13 +62,13 @@ func Set(r Rate) error {
 	}
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: root, Parent: netlink.HANDLE_ROOT})
 	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // both: no rate is set
-		return fmt.Errorf("link: take the last rate away: %w", err)
+		return fmt.Errorf("link: remove the last rate: %w", err)
 	}
 	if !r.Shaped() {
 		return nil
 	}
 	if err := netlink.QdiscAdd(htb); err != nil {
-		return missing(err, "HTB (sch_htb), which a rate takes", "modprobe sch_htb, as root; or a kernel with CONFIG_NET_SCH_HTB")
+		return missing(err, "HTB (sch_htb), which a rate needs", "modprobe sch_htb, as root; or a kernel with CONFIG_NET_SCH_HTB")
 	}
 	for i, w := range ways {
 		if err := r.shape(lo, w.class, w.offset, uint16(i+1)); err != nil {
@@ -90,9 +90,9 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 	if r.delay > 0 {
 		_, minor := netlink.MajorMinor(class)
 		under := netlink.QdiscAttrs{LinkIndex: index, Parent: class, Handle: netlink.MakeHandle(minor, 0)}
-		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Limit: r.onTheWay()}))
+		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Limit: r.queueLimit()}))
 		if err != nil {
-			return missing(err, "netem (sch_netem), which a delay takes", "leave the delay out: "+Rate{bits: r.bits}.String()+"; or modprobe sch_netem, as root")
+			return missing(err, "netem (sch_netem), which a delay needs", "omit the delay: "+Rate{bits: r.bits}.String()+"; or modprobe sch_netem, as root")
 		}
 	}
 	err = netlink.FilterAdd(&netlink.U32{
@@ -104,13 +104,13 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 		},
 	})
 	if err != nil {
-		return missing(err, "filters (cls_u32), which a rate takes", "modprobe cls_u32, as root; or a kernel with CONFIG_NET_CLS_U32")
+		return missing(err, "filters (cls_u32), which a rate needs", "modprobe cls_u32, as root; or a kernel with CONFIG_NET_CLS_U32")
 	}
 	return nil
 }
 
-// onTheWay returns the number of packets to queue during the delay, if all are small.
-func (r Rate) onTheWay() uint32 {
+// queueLimit returns the number of packets to queue during the delay, if all are small.
+func (r Rate) queueLimit() uint32 {
 	return uint32(1000 + float64(r.bits)/8/500*r.delay.Seconds())
 }
 

@@ -6,7 +6,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestOnTheWay: the longest delay of the fastest link has room for what is on its way.
+// TestOnTheWay: onTheWay is large enough for the packets in flight at the highest rate with
+// the longest delay.
 func TestOnTheWay(t *testing.T) {
-	check.Equal(t, (Rate{bits: most, delay: mostWait}).onTheWay(), 1000+32e9/8*10/500, "packets")
+	check.Equal(t, (Rate{bits: most, delay: mostWait}).queueLimit(), 1000+32e9/8*10/500, "packets")
 }

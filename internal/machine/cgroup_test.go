@@ -19,8 +19,7 @@ const (
 
 	v2Mounts = "30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
 
-	// What Docker shows on a host with v1: the group itself is mounted, but the
-	// path is the host's.
+	// Docker with cgroup version 1 mounts the group itself, but shows the host's path.
 	dockerMounts = `40 31 0:29 /docker/f00 /sys/fs/cgroup/cpu,cpuacct ro,nosuid,nodev,noexec,relatime - cgroup cgroup rw,cpu,cpuacct
 41 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro,nosuid,nodev,noexec,relatime - cgroup cgroup rw,memory
 `
@@ -70,7 +69,7 @@ func TestCgroup(t *testing.T) {
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us":       "100000\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":        "536870912\n",
 			"sys/fs/cgroup/memory/memory.usage_in_bytes":        "0\n",
-			"sys/fs/cgroup/memory/docker/memory.limit_in_bytes": "1\n", // not ours
+			"sys/fs/cgroup/memory/docker/memory.limit_in_bytes": "1\n", // another group's
 		}, &Cgroup{Version: "v1", CPUs: cpus(2), Memory: memory(512 << 20)}, 512 << 20, "the memory cgroup's memory.limit_in_bytes"},
 		{"v2 unlimited", map[string]string{
 			"proc/meminfo":                               available,

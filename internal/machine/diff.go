@@ -21,13 +21,11 @@ func (d Difference) String() string {
 }
 
 // Diff returns the differences between two environments that matter for a comparison.
-// It compares the fields with a tag `diff`, which gives the name of the property. A tag
-// `nothing` gives the text of a zero value; if that is "not recorded", a zero value is
-// not compared. A tag `near` marks sizes that the kernel changes a little from boot to
-// boot.
+// It compares fields with a tag `diff`, which names the property. A tag `nothing` is the
+// text of a zero value; if that is "not recorded", a zero value is not compared. A tag
+// `near` marks sizes that the kernel changes a little from boot to boot.
 //
-// Build and time are not compared, because a comparison is about different builds.
-// Values that change from minute to minute are not compared either.
+// Build, time and values that change within minutes are not compared.
 func Diff(a, b Environment) []Difference {
 	return diff(reflect.ValueOf(a), reflect.ValueOf(b))
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// text returns the contents of a file below root, without surrounding white space. It
-// returns "" if the file cannot be read, because containers may lack any of the files
-// that this package reads.
+// text returns the trimmed contents of a file below root, or "" if it cannot be read.
+// Containers may lack any file.
 func text(root string, name string) string {
 	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
@@ -76,8 +75,7 @@ func cpuModel(root string) string {
 	return unknown
 }
 
-// count returns the number of elements of a list in the kernel's format, such as
-// "0-3,8". It returns 0 if list has another format.
+// count returns the number of elements of a list such as "0-3,8"; 0 if it is invalid.
 func count(list string) int {
 	n := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -145,7 +143,7 @@ func cacheSize(s string) int64 {
 	return n * unit
 }
 
-// governor returns the frequency governors in use, joined by "+". Usually there is one.
+// governor returns the frequency governors in use (usually one), joined by "+".
 func governor(root string) string {
 	names, _ := fs.Glob(os.DirFS(root), "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
 	var all []string

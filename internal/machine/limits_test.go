@@ -14,7 +14,7 @@ import (
 func TestLimits(t *testing.T) {
 	limits := map[int]int64{unix.RLIMIT_NOFILE: 64, unix.RLIMIT_MEMLOCK: 65536, unix.RLIMIT_NPROC: 4000}
 	rlimit := func(resource int) int64 { return limits[resource] }
-	user := func(l Limits) Limits { // whom ulimit -u binds
+	user := func(l Limits) Limits { // a user who is subject to ulimit -u
 		if os.Geteuid() != 0 && l.Threads > limits[unix.RLIMIT_NPROC] {
 			l.Threads, l.ThreadsBy = limits[unix.RLIMIT_NPROC], "ulimit -u"
 		}
@@ -51,7 +51,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsOfThisMachine: they are those of the kernel.
+// TestLimitsOfThisMachine: ReadLimits returns the kernel's limits.
 func TestLimitsOfThisMachine(t *testing.T) {
 	var files unix.Rlimit
 	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))

@@ -16,7 +16,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// files makes a root directory of names and contents.
+// files makes a root directory with files of the given names and contents.
 func files(t *testing.T, contents map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -55,7 +55,7 @@ func TestReadFiles(t *testing.T) {
 	check.Same(t, cmp.Diff(want, got))
 }
 
-// A container may show nothing at all.
+// TestReadNothing: reading works in a container that shows no files.
 func TestReadNothing(t *testing.T) {
 	e := read(t.TempDir())
 	check.That(t, e.THP == unknown && e.ShmemTHP == unknown && e.MemTotal == 0 && e.CPUs == 0 && e.Governor == "" && e.Cgroup == nil,
@@ -75,7 +75,7 @@ func TestReadNonsense(t *testing.T) {
 	check.That(t, e.MemTotal == 0 && e.MemAvailable == 0 && e.CPUs == 0 && e.LLC == 0 && e.THP == unknown, "got %+v, want nothing of it", e)
 }
 
-// What this machine says of itself is plausible.
+// TestReadThisMachine: the environment of this machine is plausible.
 func TestReadThisMachine(t *testing.T) {
 	began := time.Now()
 	e := Read()
@@ -159,7 +159,7 @@ func TestFileSystem(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), missing), "got %v, want an error that names the path", err)
 }
 
-// Guard 17: comparing different environments prints the difference.
+// TestDiff: guard 17: Diff describes the differences between two environments.
 func TestDiff(t *testing.T) {
 	cpus, memory := 1.5, int64(8<<30)
 	base := Environment{
@@ -238,7 +238,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// Processors are those that may be used, as far as a text from another host says so.
+// TestProcessors: the number of processors comes from the affinity text if it is valid,
+// even if another host sent the text.
 func TestProcessors(t *testing.T) {
 	for text, want := range map[string]int{"0-3,8": 5, "7": 1, "0-1": 2, "": 64, "3-1": 64, "x": 64, "0-99999999": 64, "-1": 64} {
 		got := (Environment{Affinity: text, CPUs: 64}).Processors()

@@ -14,7 +14,7 @@ import (
 
 // A Part is the profile pieces of one process in one block.
 type Part struct {
-	Process string // value of phase.LabelProcess
+	Process string // as in phase.LabelProcess
 	Pieces  []phase.Piece
 }
 
@@ -36,7 +36,7 @@ func Merge(m Meta, parts []Part) (*Profile, error) {
 				"workers": strconv.Itoa(m.Workers), "clients": strconv.Itoa(m.Clients)}
 			maps.Copy(labels, m.Labels)
 			tidy(p, labels)
-			if m.Kind == capture.Heap { // memory in use is not a sum over time: only the last piece counts
+			if m.Kind == capture.Heap { // memory in use is not a sum over time
 				last = p
 				continue
 			}
@@ -48,7 +48,7 @@ func Merge(m Meta, parts []Part) (*Profile, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("profile: %s: no process has taken one", m.Kind)
+		return nil, fmt.Errorf("profile: %s: no process has taken this kind of profile", m.Kind)
 	}
 	merged, err := pprof.Merge(all)
 	if err != nil {
@@ -75,9 +75,8 @@ func parse(piece phase.Piece) (*pprof.Profile, error) {
 	return pprof.Merge([]*pprof.Profile{after, before})
 }
 
-// tidy removes samples that belong to no round. It labels each sample with its phase and
-// with names, except where the sample has its own transport, model or process. It
-// removes all other labels.
+// tidy removes samples that belong to no round. It labels each sample with its phase, and
+// with names unless it has its own. It removes all other labels.
 func tidy(p *pprof.Profile, names map[string]string) {
 	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // only CPU samples have labels
 	p.Sample = slices.DeleteFunc(p.Sample, func(s *pprof.Sample) bool {

@@ -61,7 +61,7 @@ func of(m Meta, p *pprof.Profile) (*Profile, error) {
 			return &Profile{Meta: m, Profile: p, index: i}, nil
 		}
 	}
-	return nil, fmt.Errorf("holds no value %q, which a profile of kind %q has", values[m.Kind], m.Kind)
+	return nil, fmt.Errorf("has no value %q, which a profile of kind %q must have", values[m.Kind], m.Kind)
 }
 
 // Unit returns the unit in which p is shown: "s" or "B".

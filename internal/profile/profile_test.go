@@ -25,7 +25,6 @@ type stack struct {
 	frames string
 }
 
-// made returns a profile of the stacks.
 func made(types []string, stacks ...stack) *pprof.Profile {
 	p := &pprof.Profile{PeriodType: &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1e7}
 	for _, t := range types {
@@ -75,8 +74,8 @@ const (
 	pickleRead = "runtime.memmove < encoding/gob.decUint8Slice < encoding/gob.(*Decoder).Decode < ipcbench/transports/pickle.(*worker).Receive < ipcbench/trainer.(*process).run"
 )
 
-// TestPhases: a library's goroutine has a rule, even if it has inherited a label. Then
-// a label counts, then the call that the sample is in. All other samples have no phase.
+// TestPhases: a goroutine of a library gets its phase by a rule, even if it has inherited a
+// label. Otherwise the label counts, then the call. All other samples have no phase.
 func TestPhases(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -98,7 +97,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestFunctions: what works for others has their name.
+// TestFunctions: functions that work for others are listed with their caller's name.
 func TestFunctions(t *testing.T) {
 	for _, tt := range []struct{ frames, want string }{
 		{"runtime.memmove < main.copy < main.main", "runtime.memmove in main.copy"},
@@ -117,7 +116,7 @@ func meta(kind string) Meta {
 	return Meta{Kind: kind, Transport: "pickle", Model: "cnn", Workers: 1, Clients: 2, Labels: map[string]string{"link": "1Gbit"}, Blocks: 2, Rounds: 10, Delivered: 2e9}
 }
 
-// merged is a CPU profile of a server and a worker in two blocks.
+// merged returns a CPU profile of a server and a worker in two blocks.
 func merged(t testing.TB) *Profile {
 	t.Helper()
 	types := []string{"samples", "cpu"}
@@ -136,8 +135,8 @@ func merged(t testing.TB) *Profile {
 	return p
 }
 
-// TestMerge: samples of all processes and blocks are there, with the labels of
-// their process, and what lies between rounds is not.
+// TestMerge: samples of all processes and blocks are merged with the labels of their
+// process. Samples between rounds are dropped.
 func TestMerge(t *testing.T) {
 	sum := Summarize(merged(t), 5)
 	check.That(t, sum.Total == 32e9 && sum.Unit == "s", "total %d %s, want 32e9 s", sum.Total, sum.Unit)
@@ -162,8 +161,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestDeltas: what the runtime counts from the start of the process is the
-// difference between two marks; what is in use is the last block's, averaged.
+// TestDeltas: for counts from the start of the process, the profile is the difference of
+// two marks. For memory in use, it is the average of each block's last profile.
 func TestDeltas(t *testing.T) {
 	types := []string{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}
 	early := encoded(t, made(types, stack{100, nil, pickleRead}, stack{7, nil, grpcReader}))
@@ -176,7 +175,7 @@ func TestDeltas(t *testing.T) {
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: early}, {Kind: capture.Heap, Data: late}}},
 		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: late}}},
 	}))(t)
-	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
+	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds the values that it scales
 		t.Errorf("heap: %d in use, want 357", sum.Total)
 	}
 }
@@ -189,9 +188,9 @@ func TestMergeErrors(t *testing.T) {
 		parts []Part
 		want  string
 	}{
-		"none":    {nil, "no process has taken one"},
+		"none":    {nil, "no process has taken this kind of profile"},
 		"rubbish": {piece("rubbish"), "profile: cpu of worker-1: "},
-		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: holds no value "cpu"`},
+		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: has no value "cpu"`},
 		"half":    {piece(string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
 	} {
 		_, err := Merge(meta(capture.CPU), tt.parts)
@@ -199,7 +198,7 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// TestWrite: what Write writes, pprof reads, with what it is of and all labels.
+// TestWrite: pprof can read the output of Write, with the description and all labels.
 func TestWrite(t *testing.T) {
 	p := merged(t)
 	var b bytes.Buffer
@@ -224,7 +223,7 @@ func TestWrite(t *testing.T) {
 	check.That(t, maps.Equal(got, want), "got  %v\nwant %v", got, want)
 }
 
-// TestRulesNameCode: the functions of ours that the rules name exist.
+// TestRulesNameCode: the functions of ipcbench that the rules name exist.
 func TestRulesNameCode(t *testing.T) {
 	method := regexp.MustCompile(`^ipcbench/(.*)\.\(\*(\w+)\)\.(\w*)$`)
 	for _, name := range slices.Concat(betweenRounds, transportCode) {

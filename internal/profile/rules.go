@@ -45,11 +45,11 @@ func callOf(stack []string) phase.Phase {
 	return phase.None
 }
 
-// rests are the activities of a process that are not phases, with prefixes of the
+// activities lists the work of a process outside phases, with the prefixes of the
 // functions that belong to them.
-var rests = []struct {
-	name   string
-	fronts []string
+var activities = []struct {
+	name     string
+	prefixes []string
 }{
 	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
 	{"profiler", []string{"runtime/pprof.", "runtime/trace."}},
@@ -89,14 +89,14 @@ func stackOf(s *pprof.Sample) []string {
 	return names
 }
 
-// begins reports whether name has one of the prefixes in fronts.
-func begins(name string, fronts []string) bool {
-	return slices.ContainsFunc(fronts, func(front string) bool { return strings.HasPrefix(name, front) })
+// hasPrefix reports whether name begins with one of prefixes.
+func hasPrefix(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// within reports whether a function of the stack has one of the prefixes in fronts.
-func within(stack, fronts []string) bool {
-	return slices.ContainsFunc(stack, func(name string) bool { return begins(name, fronts) })
+// within reports whether a function of the stack begins with one of prefixes.
+func within(stack, prefixes []string) bool {
+	return slices.ContainsFunc(stack, func(name string) bool { return hasPrefix(name, prefixes) })
 }
 
 // phaseOf returns the name of the sample's phase, from the rule for its goroutine, its
@@ -118,13 +118,13 @@ func phaseOf(s *pprof.Sample) string {
 }
 
 // place returns the name under which a sample is counted: its phase, an activity of
-// rests, or "other".
+// activities, or "other".
 func place(s *pprof.Sample, stack []string) (name string, isPhase bool) {
 	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
 		return label[0], true
 	}
-	for _, r := range rests {
-		if within(stack, r.fronts) {
+	for _, r := range activities {
+		if within(stack, r.prefixes) {
 			return r.name, false
 		}
 	}
@@ -137,7 +137,7 @@ func functionsOf(stack []string) []string {
 	if len(stack) > 0 && stack[0] == "runtime.asyncPreempt" { // the interrupted function was running
 		stack = stack[1:]
 	}
-	caller := slices.IndexFunc(stack, func(name string) bool { return !begins(name, plumbing) })
+	caller := slices.IndexFunc(stack, func(name string) bool { return !hasPrefix(name, plumbing) })
 	if caller <= 0 {
 		return stack
 	}

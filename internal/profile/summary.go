@@ -9,8 +9,7 @@ import (
 	"ipcbench/phase"
 )
 
-// Summarize sums the values of p by phase, with the n functions of the largest values for
-// each phase and for all.
+// Summarize sums p by phase, with the n heaviest functions of each phase and of all.
 func Summarize(p *Profile, n int) *result.Summary {
 	sum := &result.Summary{Delivered: p.Delivered, Unit: p.Unit()}
 	splits, all, functions := map[string]*result.Split{}, counts{}, map[string]counts{}
@@ -60,10 +59,10 @@ func Summarize(p *Profile, n int) *result.Summary {
 	return sum
 }
 
-// counts maps names to functions with their sums.
+// counts maps names to functions.
 type counts map[string]result.Function
 
-// add adds a sample of value v: flat for its innermost function, cumulative for all.
+// add adds a sample of value v.
 func (c counts) add(stack []string, v int64) {
 	names := functionsOf(stack)
 	for i, name := range names {
@@ -79,7 +78,7 @@ func (c counts) add(stack []string, v int64) {
 	}
 }
 
-// heaviest returns the n functions of the largest flat values, in descending order.
+// heaviest returns the n functions with the largest flat values, sorted.
 func (c counts) heaviest(n int) []result.Function {
 	functions := slices.AppendSeq(make([]result.Function, 0, len(c)), maps.Values(c)) // not nil, which would be null in JSON
 	slices.SortFunc(functions, func(a, b result.Function) int {

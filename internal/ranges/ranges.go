@@ -36,7 +36,7 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 		return nil, fmt.Errorf("range %s: %w", text, err)
 	}
 	if from < 1 || to <= from {
-		return nil, fmt.Errorf("range %s: want it to begin above 0 and to end above that", text)
+		return nil, fmt.Errorf("range %s: must begin above 0 and end above its first value", text)
 	}
 	by := unit
 	at := func(k float64) float64 { return float64(from) + k*float64(by) }
@@ -46,15 +46,15 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 	case times:
 		f, err := strconv.ParseFloat(factor, 64)
 		if err != nil || !(f > 1) || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("range %s: step %q: want a factor above 1, such as x2", text, step)
+			return nil, fmt.Errorf("range %s: step %q: must have a factor above 1, such as x2", text, step)
 		}
 		at = func(k float64) float64 { return float64(from) * math.Pow(f, k) }
 	case plus:
 		if by, err = one(number); err != nil || by < 1 {
-			return nil, fmt.Errorf("range %s: step %q: want what is added, such as +1", text, step)
+			return nil, fmt.Errorf("range %s: step %q: must have a number above 0, such as +1", text, step)
 		}
 	case stepped:
-		return nil, fmt.Errorf("range %s: step %q: want xFACTOR or +STEP, such as %s..%s:x2", text, step, head, end)
+		return nil, fmt.Errorf("range %s: step %q: must be xFACTOR or +STEP, such as %s..%s:x2", text, step, head, end)
 	}
 	all := []int{from}
 	for k := 1; ; k++ {
@@ -63,14 +63,14 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 			break
 		}
 		if k == most {
-			return nil, fmt.Errorf("range %s: more than %d steps: want larger ones, such as %s..%s:x4", text, most-1, head, end)
+			return nil, fmt.Errorf("range %s: more than %d steps: use larger steps, such as %s..%s:x4", text, most-1, head, end)
 		}
 		if n := from + (int(x)-from)/unit*unit; n > all[len(all)-1] {
 			all = append(all, n)
 		}
 	}
 	if len(all) == 1 {
-		return nil, fmt.Errorf("range %s: its first step is beyond its end: want smaller steps, or %s alone", text, head)
+		return nil, fmt.Errorf("range %s: its first step is beyond its end: use smaller steps, or %s alone", text, head)
 	}
 	return all, nil
 }

@@ -32,19 +32,19 @@ func TestParse(t *testing.T) {
 		{"1..65", 1, "more than 63 steps"},
 		{"1..9223372036854775807:x1.0000001", 1, "more than 63 steps"},
 		{"1..9223372036854775807:+9223372036854775807", 1, "first step is beyond its end"},
-		{"5..9:x2", 1, "want smaller steps, or 5 alone"},
+		{"5..9:x2", 1, "use smaller steps, or 5 alone"},
 		{"0..9", 1, "begin above 0"},
-		{"9..9", 1, "end above that"},
-		{"9..1:x2", 1, "end above that"},
+		{"9..9", 1, "end above its first value"},
+		{"9..1:x2", 1, "end above its first value"},
 		{"1..", 1, "range 1..: "},
 		{"a..2", 1, "range a..2: "},
-		{"1..2:", 1, "want xFACTOR or +STEP, such as 1..2:x2"},
-		{"1..9:2", 1, "want xFACTOR or +STEP, such as 1..9:x2"},
-		{"1..9:x1", 1, `step "x1": want a factor above 1`},
-		{"1..9:xNaN", 1, "want a factor above 1"},
-		{"1..9:x-2", 1, "want a factor above 1"},
-		{"1..9:+0", 1, "want what is added, such as +1"},
-		{"1..9:+x", 1, "want what is added"},
+		{"1..2:", 1, "must be xFACTOR or +STEP, such as 1..2:x2"},
+		{"1..9:2", 1, "must be xFACTOR or +STEP, such as 1..9:x2"},
+		{"1..9:x1", 1, `step "x1": must have a factor above 1`},
+		{"1..9:xNaN", 1, "must have a factor above 1"},
+		{"1..9:x-2", 1, "must have a factor above 1"},
+		{"1..9:+0", 1, "must have a number above 0, such as +1"},
+		{"1..9:+x", 1, "must have a number above 0"},
 	} {
 		got, err := Parse(test.text, test.unit, strconv.Atoi)
 		text := fmt.Sprint(got)
@@ -55,8 +55,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read is what was written: values in ascending order, from the
-// first to at most the last, and not too many.
+// FuzzParse: an accepted range has ascending values, from the first to at most the last,
+// and no more than the limit.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"1..64:x2", "1..8", "4..100:+4", "1..2:x1e300", "1..9223372036854775807:x2", "3..1", "..", "1..2..3:x", "8..9000:x1.7"} {
 		f.Add(seed, 1)

@@ -23,7 +23,7 @@ func Ask(ctx, quit context.Context, c Command, text []byte, most int) (*Asked, e
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	stdout := &Excerpt{Most: most, Head: true, Over: func() { end(fmt.Errorf("an answer of more than %d bytes", most)) }}
+	stdout := &Excerpt{Most: most, Head: true, Over: func() { end(fmt.Errorf("the answer has more than %d bytes", most)) }}
 	c.Stdin, c.Stdout = theirs, stdout
 	p, err := Start(ctx, c)
 	theirs.Close()

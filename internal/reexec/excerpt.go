@@ -13,7 +13,7 @@ import (
 type Excerpt struct {
 	Most int    // number of bytes to keep
 	Head bool   // keep the first bytes instead of the last
-	Over func() // if not nil, called when Head makes Write discard bytes
+	Over func() // if not nil, called when Head discards bytes
 
 	mu   sync.Mutex
 	text []byte
@@ -36,7 +36,7 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Bytes returns the kept bytes. It must not be called while Write can be called.
+// Bytes returns the kept bytes. Write must not be called any more.
 func (e *Excerpt) Bytes() []byte { return e.text }
 
 // String returns the kept lines that are not empty, in printable form.

@@ -36,8 +36,8 @@ func MaybeKeeper() {
 // which the kernel also sends if this process's starter dies, it kills the program.
 func keep(command []string) (code int, err error) {
 	runtime.LockOSThread() // Pdeathsig would kill the program if this thread ended
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, unix.SIGTERM)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, unix.SIGTERM)
 	// A descendant whose parent ends becomes a child of this process, regardless of its
 	// process group or session.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -52,9 +52,9 @@ func keep(command []string) (code int, err error) {
 	}
 	var killed atomic.Bool
 	go func() {
-		<-told
+		<-terminated
 		killed.Store(true)
-		_ = p.Kill() // fails only if it has ended
+		_ = p.Kill()
 	}()
 	state, err := p.Wait()
 	if err = errors.Join(err, sweep()); err != nil {
@@ -73,9 +73,9 @@ func keep(command []string) (code int, err error) {
 // a process that removes its shared memory.
 const graceLeft = 200 * time.Millisecond
 
-// sweep waits for all descendants of this process to end, which become its children as
-// their parents end. After graceLeft it kills them, until none is left. Only this process
-// reaps them, so the ids that it kills cannot have been reused.
+// sweep waits for all descendants, which become this process's children as their parents
+// end, and after graceLeft kills them. Only this process reaps them, so their ids cannot
+// have been reused.
 func sweep() error {
 	for began := time.Now(); time.Since(began) < graceLeft; time.Sleep(graceLeft / 40) {
 		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); errors.Is(err, unix.ECHILD) {
@@ -88,7 +88,7 @@ func sweep() error {
 			return err
 		}
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // fails if it has ended
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		switch _, err := unix.Wait4(-1, nil, 0, nil); {
 		case errors.Is(err, unix.ECHILD):

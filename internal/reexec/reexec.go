@@ -5,9 +5,9 @@
 // which ends all processes that the program leaves. Each child has its own process group,
 // so an interrupt from the terminal reaches only its parent.
 //
-// The kernel kills a child when the thread that started it ends, even if the process does
-// not end (golang/go#27505). So a thread is reserved for each child, to start it and wait
-// for it. Usually a child sees the end of its control socket earlier, and ends by itself.
+// The kernel kills a child when the thread that started it ends, not the process
+// (golang/go#27505). So a thread is reserved for each child. Usually a child sees the end
+// of its control socket earlier, and ends by itself.
 package reexec
 
 import (
@@ -48,9 +48,8 @@ type Command struct {
 	Stderr  *Excerpt // receives the child's stderr; may be nil
 
 	// Keep starts a user's executable through a keeper: a process of this program that
-	// runs the executable and ends after it. Before it ends, it kills all processes that
-	// the executable has left, in any process group or session. This program's main must
-	// call [MaybeKeeper].
+	// runs it and then kills all processes that it has left, in any process group or
+	// session. This program's main must call [MaybeKeeper].
 	Keep bool
 }
 
@@ -178,7 +177,7 @@ func (p *Process) Stop() error {
 			continue
 		}
 		if means.signal != 0 {
-			_ = p.cmd.Process.Signal(means.signal) // fails only if it has ended
+			_ = p.cmd.Process.Signal(means.signal)
 		}
 		select {
 		case <-p.exited:

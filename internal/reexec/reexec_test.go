@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	switch control := os.NewFile(reexec.ControlFD, "control"); os.Getenv(childEnv) {
 	case "":
 		os.Exit(m.Run())
-	case "obedient": // ends with its control socket
+	case "obedient": // ends when its control socket is closed
 		fmt.Fprintln(control, os.Args[1:])
 		_, _ = io.Copy(io.Discard, control)
 	case "deaf":
@@ -43,14 +43,14 @@ func TestMain(m *testing.M) {
 	case "processors":
 		cpus, err := usage.Affinity()
 		fmt.Print(cpus, err)
-	case "starter": // starts a child, prints which, and waits to be killed
+	case "starter": // starts a child, prints the child's id, and waits to be killed
 		p, err := reexec.Start(context.Background(), reexec.Command{Env: []string{childEnv + "=deaf"}, Control: true})
 		if err != nil {
 			os.Exit(1)
 		}
 		fmt.Println(p.PID())
 		waiting.Forever()
-	case "host": // has a keeper start what leaves things behind
+	case "host": // has a keeper start a script that leaves processes behind
 		if _, err := reexec.Start(context.Background(), reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}); err != nil {
 			os.Exit(1)
 		}
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// start starts a child of that kind, and waits until it has said something.
+// start starts a child of the given kind and waits until it has sent its first line.
 func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 	t.Helper()
 	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
@@ -68,13 +68,13 @@ func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
 	return p
 }
 
-// TestStop: a child that obeys ends with its control socket; one that does not is
-// killed, at once if it is stopped.
+// TestStop: an obedient child ends when its control socket closes. Another one is killed,
+// at once if it is stopped.
 func TestStop(t *testing.T) {
 	p := start(t, t.Context(), "obedient")
 	err := p.Stop()
 	check.That(t, err == nil && p.Err() == nil, "%v %v", err, p.Err())
-	if err := p.Stop(); err != nil { // again
+	if err := p.Stop(); err != nil { // Stop may be called again
 		t.Error(err)
 	}
 
@@ -86,7 +86,7 @@ func TestStop(t *testing.T) {
 	check.That(t, p.Killed() == "", "no context has ended, and it was %s", p.Killed())
 }
 
-// TestContext: the end of the context kills, and what the child did is known.
+// TestContext: the end of the context kills the child, and its error is available.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := start(t, ctx, "deaf")
@@ -97,7 +97,7 @@ func TestContext(t *testing.T) {
 	check.That(t, err != nil, "started after the context had ended")
 }
 
-// TestFiles: descriptors, streams and the exit status arrive.
+// TestFiles: descriptors and streams reach the child, and its exit status is returned.
 func TestFiles(t *testing.T) {
 	in := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
 	out := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
@@ -116,7 +116,7 @@ func TestFiles(t *testing.T) {
 	check.Equal(t, c.Stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
 }
 
-// TestNothing: what cannot be started is an error.
+// TestNothing: Start fails if the program or its processors do not exist.
 func TestNothing(t *testing.T) {
 	for _, c := range []reexec.Command{{Path: "/nowhere", Control: true}, {CPUs: []int{1 << 19}}} {
 		_, err := reexec.Start(t.Context(), c)
@@ -124,7 +124,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestProcessors: a child is pinned, and its starter is not.
+// TestProcessors: a child is pinned, and its parent is not.
 func TestProcessors(t *testing.T) {
 	before := check.Value(usage.Affinity())(t)
 	one := before[len(before)-1:]
@@ -141,7 +141,7 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// TestDeath: a child does not outlive its starter, whatever it ignores.
+// TestDeath: a child does not outlive its parent, even if it ignores signals.
 func TestDeath(t *testing.T) {
 	starter := exec.Command("/proc/self/exe")
 	starter.Env = append(os.Environ(), childEnv+"=starter")
@@ -150,18 +150,18 @@ func TestDeath(t *testing.T) {
 	var pid int
 	check.Must(t, check.Err(fmt.Fscan(stdout, &pid)))
 	check.Must(t, starter.Process.Kill())
-	_ = starter.Wait() // killed
+	_ = starter.Wait() // it was killed
 	waiting.Until(t, "the end of its child", func() bool {
 		state := usage.State(pid)
-		return state == "gone" || strings.HasPrefix(state, "dead") // nobody may be there to wait for it
+		return state == "gone" || strings.HasPrefix(state, "dead") // a zombie counts, because it may have no parent that waits for it
 	})
 }
 
-// leaves is a script that starts processes which leave their parent, one with its group
-// and session, and prints their numbers.
+// leaves is a script that starts processes which leave their parent, one of them in a new
+// group and session. It prints their ids.
 const leaves = `trap "" TERM; (setsid sh -c 'echo $$; sleep 1000 & exec sleep 1000' &); sleep 1000 & echo $!; `
 
-// kept reads the numbers of what the script has left.
+// kept reads the ids that the script prints.
 func kept(t *testing.T, from io.Reader) (pids []int) {
 	t.Helper()
 	for range 2 {
@@ -173,8 +173,8 @@ func kept(t *testing.T, from io.Reader) (pids []int) {
 	return pids
 }
 
-// TestKeep: what a program leaves behind ends with it, wherever it went: if it ends by
-// itself, if the context ends, and if its starter is killed.
+// TestKeep: processes that a program leaves behind end with it: if it ends by itself, if
+// the context ends, and if its parent is killed.
 func TestKeep(t *testing.T) {
 	for _, how := range []string{"itself", "context", "stopped", "starter"} {
 		t.Run(how, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestKeep(t *testing.T) {
 				to.Close()
 				pids = kept(t, from)
 				check.Must(t, starter.Process.Kill())
-				_ = starter.Wait()               // killed
-				_, _ = io.Copy(io.Discard, from) // until nobody can write to it
+				_ = starter.Wait()               // it was killed
+				_, _ = io.Copy(io.Discard, from) // until all writers have ended
 			} else {
 				stdin, ends, err := os.Pipe()
 				check.Must(t, err)
@@ -222,7 +222,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepNothing: what cannot be started says why, and what a signal ends says which.
+// TestKeepNothing: if a kept program cannot be started, or a signal ends it, stderr has the
+// reason or the signal.
 func TestKeepNothing(t *testing.T) {
 	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
 		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
@@ -233,11 +234,11 @@ func TestKeepNothing(t *testing.T) {
 	}
 }
 
-// TestThreads: a child lives on when the thread that asked for it has ended.
+// TestThreads: a child survives the end of the thread that started it.
 func TestThreads(t *testing.T) {
 	started := make(chan *reexec.Process)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		started <- start(t, t.Context(), "obedient")
 	}()
 	p := <-started
@@ -247,8 +248,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestExcerpt: as much is kept as was said, of the beginning or of the end, and
-// nothing of it can reach a terminal as a command.
+// TestExcerpt: an excerpt keeps the first or last bytes up to its limit, and escapes
+// control characters.
 func TestExcerpt(t *testing.T) {
 	for _, tt := range []struct {
 		head   bool
@@ -273,7 +274,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// TestOver: whoever wants all of it learns that there was more.
+// TestOver: Over is called once if there was more text than the limit.
 func TestOver(t *testing.T) {
 	over := 0
 	e := reexec.Excerpt{Most: 3, Head: true, Over: func() { over++ }}

@@ -108,7 +108,7 @@ func (l Leftover) Remove() error {
 func claim(path string) (Leftover, *os.File, error) {
 	l := Leftover{Path: path, Owner: "never got its lock"}
 	if !dirName.MatchString(filepath.Base(path)) {
-		return l, nil, errors.New("has not the name of a session's directory")
+		return l, nil, errors.New("does not have the name of a session's directory")
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -139,10 +139,10 @@ func unfinished(path string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != newLock || !e.Type().IsRegular() {
-			return fmt.Errorf("has no lock, but %s", e.Name())
+			return fmt.Errorf("has no lock, but contains %s", e.Name())
 		}
 		if info, err := e.Info(); err != nil || info.Size() > 0 && !wrote(filepath.Join(path, newLock), info.Size()) {
-			return fmt.Errorf("has no lock, but %s, which was not written by ipcbench", newLock)
+			return fmt.Errorf("has no lock, but contains %s, which was not written by ipcbench", newLock)
 		}
 	}
 	// After a recent change, it may be under construction or removal. The time must be
@@ -182,10 +182,10 @@ func (l *Leftover) hold() (f *os.File, err error) {
 		return f, err
 	}
 	if !info.Mode().IsRegular() {
-		return f, errors.New("its lock is no regular file")
+		return f, errors.New("its lock is not a regular file")
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return f, errors.New("in use: its owner lives and holds the lock")
+		return f, errors.New("in use: its owner is alive and holds the lock")
 	} else if err != nil {
 		return f, err
 	}
@@ -208,7 +208,7 @@ func (l *Leftover) hold() (f *os.File, err error) {
 	l.Parent, _ = strconv.Atoi(m[2])
 	l.Owner = fmt.Sprintf("pid %d, since %s", l.PID, m[3])
 	if here := boot(); (m[4] != here || here == "unknown") && time.Since(info.ModTime()) < foreign {
-		return f, fmt.Errorf("made under another kernel, or before this one booted, less than %v days ago: its owner may still live",
+		return f, fmt.Errorf("made under another kernel, or before this one booted, less than %v days ago: its owner may still be alive",
 			foreign.Hours()/24)
 	}
 	return f, nil

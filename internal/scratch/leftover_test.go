@@ -20,8 +20,7 @@ const name = "ipcbench-0123456789abcdef"
 
 var longAgo = time.Now().Add(-2 * settle)
 
-// plant makes a directory under root that looks like a session's, with files,
-// all of them old.
+// plant makes an old directory under root that looks like a session's, with old files.
 func plant(t *testing.T, root, name string, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
@@ -36,13 +35,13 @@ func plant(t *testing.T, root, name string, files map[string]string) string {
 	return dir
 }
 
-// others returns a lock's text with another kernel's name in it.
+// others returns the text of a lock that names another kernel.
 func others() string {
 	return strings.Replace(ownerText(), boot(), "00000000-0000-0000-0000-000000000000", 1)
 }
 
-// TestNotOurs: what only looks like one of our directories is left alone, with
-// all that is in it, and the reason is given.
+// TestNotOurs: a directory that only looks like ours is left alone with all its files, and
+// the reason is given.
 func TestNotOurs(t *testing.T) {
 	data := map[string]string{"notes": "thesis"}
 	dir := func(name string, files map[string]string) func(*testing.T, string) string {
@@ -58,10 +57,10 @@ func TestNotOurs(t *testing.T) {
 		{"long", "name", dir(name+"0", nil)},
 		{"capitals", "name", dir("ipcbench-0123456789ABCDEF", nil)},
 		{"suffix", "name", dir(name+".gone.gone", nil)},
-		{"no lock", "has no lock, but notes", dir(name, data)},
-		{"no lock, gone", "has no lock, but notes", dir(name+goneSuffix, data)},
-		{"no lock, a folder", "has no lock, but sub", dir(name, map[string]string{"sub/notes": ""})},
-		{"new lock and more", "has no lock, but notes", dir(name, map[string]string{newLock: "", "notes": ""})},
+		{"no lock", "has no lock, but contains notes", dir(name, data)},
+		{"no lock, gone", "has no lock, but contains notes", dir(name+goneSuffix, data)},
+		{"no lock, a folder", "has no lock, but contains sub", dir(name, map[string]string{"sub/notes": ""})},
+		{"new lock and more", "has no lock, but contains notes", dir(name, map[string]string{newLock: "", "notes": ""})},
 		{"lock of another program", "not written by ipcbench", dir(name, map[string]string{lockName: "pid 1\n"})},
 		{"empty lock", "not written by ipcbench", dir(name, map[string]string{lockName: "", "notes": ""})},
 		{"lock with more in it", "not written by ipcbench", dir(name, map[string]string{lockName: ownerText() + "x"})},
@@ -69,7 +68,7 @@ func TestNotOurs(t *testing.T) {
 		{"another kernel", "another kernel", dir(name, map[string]string{lockName: others()})},
 		{"newborn", "less than", func(t *testing.T, root string) string {
 			dir := filepath.Join(root, name)
-			check.Must(t, os.Mkdir(dir, 0o700)) // its lock may come any moment
+			check.Must(t, os.Mkdir(dir, 0o700)) // its lock may be written at any moment
 			return dir
 		}},
 		{"open to others", "mode", func(t *testing.T, root string) string {
@@ -92,14 +91,14 @@ func TestNotOurs(t *testing.T) {
 			check.Must(t, os.Symlink("real", filepath.Join(dir, lockName)))
 			return dir
 		}},
-		{"lock is a folder", "no regular file", dir(name, map[string]string{lockName + "/x": ""})},
-		{"lock is a pipe", "no regular file", func(t *testing.T, root string) string {
+		{"lock is a folder", "not a regular file", dir(name, map[string]string{lockName + "/x": ""})},
+		{"lock is a pipe", "not a regular file", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, nil)
 			check.Must(t, unix.Mkfifo(filepath.Join(dir, lockName), 0o600))
 			return dir
 		}},
 		{"new lock of somebody else", "not written by ipcbench", dir(name, map[string]string{newLock: "thesis"})},
-		{"new lock is a pipe", "has no lock, but lock.new", func(t *testing.T, root string) string {
+		{"new lock is a pipe", "has no lock, but contains lock.new", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, nil)
 			check.Must(t, unix.Mkfifo(filepath.Join(dir, newLock), 0o600))
 			return dir
@@ -120,7 +119,6 @@ func TestNotOurs(t *testing.T) {
 	}
 }
 
-// tree lists all that is below root.
 func tree(t *testing.T, root string) string {
 	t.Helper()
 	var list strings.Builder
@@ -131,8 +129,8 @@ func tree(t *testing.T, root string) string {
 	return list.String()
 }
 
-// TestUnfinished: what a kill leaves at any point of making or removing a
-// directory is found and removed.
+// TestUnfinished: if a process is killed while it makes or removes a directory, the rest is
+// found and removed, whatever the moment.
 func TestUnfinished(t *testing.T) {
 	for _, c := range []struct {
 		name, dir string
@@ -162,8 +160,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestMounts: what is mounted in a directory is not removed, also where it lies
-// in the same file system.
+// TestMounts: a mount in a directory is not removed, even one of the same file system.
 func TestMounts(t *testing.T) {
 	root := shortRoot(t)
 	precious := plant(t, root, "precious", map[string]string{"notes": "thesis"})
@@ -186,9 +183,10 @@ func TestMounts(t *testing.T) {
 	check.Must(t, left[0].Remove())
 }
 
-// TestTwoUsers: nobody takes what another user has left, nor what looks like it.
+// TestTwoUsers: another user's leftovers, and directories that look like them, are not
+// removed.
 func TestTwoUsers(t *testing.T) {
-	root, err := os.MkdirTemp("/tmp", "scratch") // where both can go
+	root, err := os.MkdirTemp("/tmp", "scratch") // both users can write there
 	check.Must(t, err)
 	defer func() { check.Must(t, os.RemoveAll(root)) }()
 	check.Must(t, os.Chmod(root, 0o777|fs.ModeSticky))

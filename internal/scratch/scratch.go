@@ -73,7 +73,7 @@ func New(root string) (*Dir, error) {
 	return &Dir{path: path, lock: lock}, nil
 }
 
-// Try makes and removes a directory in root, and returns the error if that fails.
+// Try returns the error of making and removing a directory in root.
 func Try(root string) error {
 	dir, err := New(root)
 	if err == nil {
@@ -107,9 +107,8 @@ func takeLock(dir string) (*os.File, error) {
 // Path returns the directory's path.
 func (d *Dir) Path() string { return d.path }
 
-// Close removes the directory with all files in it, and then releases the lock. A second
-// call does nothing. Close renames the directory first, so that other processes cannot
-// keep it from being removed by creating files.
+// Close removes the directory with all files, and releases the lock. A second call does
+// nothing. Close renames it first, so that other processes cannot find it to add files.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -150,7 +149,7 @@ func remove(dir string) error {
 			return err
 		}
 		err = os.Remove(dir)
-		// If not empty, a process that opened dir before Close renamed it has created a file.
+		// If not empty, a process has added a file that opened dir before Close renamed it.
 		if !errors.Is(err, syscall.ENOTEMPTY) || try == 3 {
 			return err
 		}

@@ -19,8 +19,7 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestMain: with ownEnv set, this process makes a directory and waits to be
-// killed.
+// TestMain: if ownEnv is set, this process makes a directory and waits to be killed.
 func TestMain(m *testing.M) {
 	if root := os.Getenv(ownEnv); root != "" {
 		d, err := New(root)
@@ -64,16 +63,16 @@ func TestDir(t *testing.T) {
 	check.That(t, os.IsNotExist(err), "directory is still there: %v", err)
 }
 
-// owned starts a process that owns a directory under root, as another user if
-// cred is not nil.
+// owned starts a process that owns a directory under root, as another user if cred is not
+// nil.
 func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	if cred != nil {
-		cmd.Path = filepath.Join(root, "program") // where that user can reach it
+		cmd.Path = filepath.Join(root, "program") // a place that the other user can reach
 		program := check.Value(os.ReadFile(os.Args[0]))(t)
 		check.Must(t, os.WriteFile(cmd.Path, program, 0o755))
-		check.Must(t, os.Chmod(cmd.Path, 0o755)) // whatever the umask is
+		check.Must(t, os.Chmod(cmd.Path, 0o755)) // independent of the umask
 		cmd.Dir = root
 	}
 	cmd.Env = append(os.Environ(), ownEnv+"="+root)
@@ -81,7 +80,7 @@ func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, stri
 	check.Must(t, check.Err(cmd.StdinPipe()))
 	out, err := cmd.StdoutPipe()
 	check.Must(t, err)
-	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a namespace that has root alone
+	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a user namespace that has only root
 		skip.Refused(t, "another user: %v", err)
 	}
 	check.Must(t, err)
@@ -100,8 +99,8 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	_ = cmd.Wait() // it was killed
 }
 
-// TestCloseAgainstWriters: what others still create in a directory does not keep
-// it, and they see that it is gone.
+// TestCloseAgainstWriters: Close removes a directory while files are created in it, and
+// their writer gets an error.
 func TestCloseAgainstWriters(t *testing.T) {
 	root := shortRoot(t)
 	for range 50 {
@@ -127,8 +126,8 @@ func TestCloseAgainstWriters(t *testing.T) {
 	}
 }
 
-// TestKilled: A23, A28: what a killed owner leaves is found and removed, and
-// nothing of a living one is touched.
+// TestKilled: A23, A28: the leftovers of a killed owner are found and removed, and the
+// directory of a live one is untouched.
 func TestKilled(t *testing.T) {
 	root := shortRoot(t)
 	alive := check.Value(New(root))(t)
@@ -153,8 +152,8 @@ func TestKilled(t *testing.T) {
 	check.That(t, err == nil, "the living owner's directory is gone: %v", err)
 }
 
-// TestConcurrent: A24: many at once get directories of their own, and none of
-// them ever looks left behind, also while it is being made or removed.
+// TestConcurrent: A24: concurrent calls of New make different directories, and none of them
+// is taken for a leftover, even while it is made or removed.
 func TestConcurrent(t *testing.T) {
 	root := shortRoot(t)
 	var wg sync.WaitGroup

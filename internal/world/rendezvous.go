@@ -28,16 +28,14 @@ const (
 
 var content = regexp.MustCompile("^" + header + `job (".*")\n(.*)\n$`)
 
-// Private returns the path of the file for a job whose ranks are all on this host. The
-// path contains the user's id and the job's name.
+// Private returns the path of a user's file for a job whose ranks are all on this host.
 func Private(job string) string {
 	name := regexp.MustCompile(`[^a-zA-Z0-9.-]`).ReplaceAllString(job, "_")
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ipcbench-world-%d-%s", os.Geteuid(), name))
 }
 
-// Offer writes the job's file with text, which must be one line. It returns a function
-// that removes the file. Offer replaces the file of another job, but fails if ipcbench has
-// not written the existing file.
+// Offer writes text, which must be one line, to the job's file, and returns a function that
+// removes it. Offer replaces another job's file, but no file that ipcbench did not write.
 func Offer(path, job, text string) (remove func() error, err error) {
 	if _, _, err := read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -61,8 +59,8 @@ func Offer(path, job, text string) (remove func() error, err error) {
 	}, nil
 }
 
-// Await waits until rank 0 has written the job's file, and returns its text. It fails
-// when ctx is done, or at once if the file is not safe to read.
+// Await returns the text of the job's file when rank 0 has written it. It fails at once if
+// the file is not safe to read.
 func Await(ctx context.Context, path, job string) (string, error) {
 	for {
 		is, text, err := read(path)
@@ -71,7 +69,7 @@ func Await(ctx context.Context, path, job string) (string, error) {
 		case err == nil && is == strconv.Quote(job):
 			return text, nil
 		case err == nil:
-			why = fmt.Sprintf("it is of job %s, and this job is %q: each job needs a file of its own", is, job)
+			why = fmt.Sprintf("it belongs to job %s, but this job is %q: each job needs its own file", is, job)
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", err
 		}
@@ -88,7 +86,7 @@ func Await(ctx context.Context, path, job string) (string, error) {
 func read(path string) (job, text string, err error) {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&fs.ModeSticky == 0 {
-		err = fmt.Errorf("%s: everybody may replace files there (mode %v): use a folder of your own, or one like /tmp", filepath.Dir(path), dir.Mode())
+		err = fmt.Errorf("%s: every user can replace files in this folder (mode %v): use a private folder, or one with the sticky bit, such as /tmp", filepath.Dir(path), dir.Mode())
 	}
 	if err != nil {
 		return "", "", err
@@ -104,11 +102,11 @@ func read(path string) (job, text string, err error) {
 	}
 	switch st, ok := info.Sys().(*syscall.Stat_t); {
 	case !ok || int(st.Uid) != os.Geteuid():
-		return "", "", fmt.Errorf("%s: of another user (%d): this user is %d", path, st.Uid, os.Geteuid())
+		return "", "", fmt.Errorf("%s: belongs to another user (%d), not to this one (%d)", path, st.Uid, os.Geteuid())
 	case info.Mode() != 0o600:
-		return "", "", fmt.Errorf("%s: its mode is %v, and must be %v: nobody else may read or write it", path, info.Mode(), fs.FileMode(0o600))
+		return "", "", fmt.Errorf("%s: its mode is %v but must be %v, so that no other user can read or write it", path, info.Mode(), fs.FileMode(0o600))
 	case st.Nlink > 1:
-		return "", "", fmt.Errorf("%s: has another name, too (a hard link)", path)
+		return "", "", fmt.Errorf("%s: has another name (a hard link): remove one of them", path)
 	}
 	said, err := io.ReadAll(io.LimitReader(f, mostText))
 	if err != nil {
@@ -116,7 +114,7 @@ func read(path string) (job, text string, err error) {
 	}
 	found := content.FindSubmatch(said)
 	if found == nil {
-		return "", "", fmt.Errorf("%s: no file that ipcbench wrote", path)
+		return "", "", fmt.Errorf("%s: was not written by ipcbench", path)
 	}
 	return string(found[1]), string(found[2]), nil
 }

@@ -21,22 +21,22 @@ import (
 // file returns a path in a folder of this user.
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
 
-// offer makes a file. What is never removed is what a killed rank 0 leaves.
+// offer calls Offer. A file that is never removed is like one that a killed rank 0 leaves.
 func offer(t *testing.T, path, job, text string) (remove func() error) {
 	t.Helper()
 	remove = check.Value(Offer(path, job, text))(t)
 	return remove
 }
 
-// gone reports that nothing is at the path, nor beside it.
+// gone checks that nothing is left in path's folder.
 func gone(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
 	check.That(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
 }
 
-// TestRendezvous: all ranks that wait get what rank 0 wrote, and not what a killed job
-// has left; nothing is left then.
+// TestRendezvous: all waiting ranks get the text of rank 0, not the text of a killed job,
+// and no file is left.
 func TestRendezvous(t *testing.T) {
 	for turn := range 20 {
 		path := file(t)
@@ -53,7 +53,7 @@ func TestRendezvous(t *testing.T) {
 		ranks.Wait()
 		check.Must(t, remove())
 		gone(t, path)
-		check.Must(t, remove()) // by another hand, before
+		check.Must(t, remove()) // it has been removed already
 	}
 }
 
@@ -61,7 +61,7 @@ func TestRendezvous(t *testing.T) {
 func TestTwoJobs(t *testing.T) {
 	path := file(t)
 	remove, other := offer(t, path, "12.0", "line"), offer(t, path, "11.0", "other")
-	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil || !strings.Contains(err.Error(), `it is of job "11.0", and this job is "12.0"`) {
+	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil || !strings.Contains(err.Error(), `it belongs to job "11.0", but this job is "12.0"`) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	check.Must(t, remove())
@@ -71,8 +71,8 @@ func TestTwoJobs(t *testing.T) {
 	gone(t, path)
 }
 
-// TestRefused: what is no file that rank 0 of this job has just made is refused by all
-// ranks, and stays as it is.
+// TestRefused: all ranks reject a file that rank 0 of this job has not just made, and do
+// not change it.
 func TestRefused(t *testing.T) {
 	const text = header + "job \"12.0\"\nline\n"
 	write := func(t *testing.T, path string, text string, mode fs.FileMode) {
@@ -96,15 +96,15 @@ func TestRefused(t *testing.T) {
 		{"a pipe", "its mode is", func(t *testing.T, path string) { check.Must(t, unix.Mkfifo(path, 0o600)) }},
 		{"readable by all", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o644) }},
 		{"writable by the group", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o620) }},
-		{"huge", "no file that ipcbench wrote", func(t *testing.T, path string) { write(t, path, text+strings.Repeat("x", 10000-len(text)), 0o600) }},
-		{"a file of the user's", "no file that ipcbench wrote", func(t *testing.T, path string) { write(t, path, "thesis\n", 0o600) }},
-		{"of another user", "of another user (65534)", func(t *testing.T, path string) {
+		{"huge", "was not written by ipcbench", func(t *testing.T, path string) { write(t, path, text+strings.Repeat("x", 10000-len(text)), 0o600) }},
+		{"a file of the user's", "was not written by ipcbench", func(t *testing.T, path string) { write(t, path, "thesis\n", 0o600) }},
+		{"of another user", "belongs to another user (65534)", func(t *testing.T, path string) {
 			write(t, path, text, 0o600)
 			if err := os.Chown(path, 65534, 65534); err != nil {
 				skip.Refused(t, "files of other users: this needs root: %v", err)
 			}
 		}},
-		{"a folder of everybody", "everybody may replace", func(t *testing.T, path string) { check.Must(t, os.Chmod(filepath.Dir(path), 0o777)) }},
+		{"a folder of everybody", "every user can replace", func(t *testing.T, path string) { check.Must(t, os.Chmod(filepath.Dir(path), 0o777)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "folder", "meet")
@@ -122,14 +122,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAwaitEnds: a rank that waits in vain says for what.
+// TestAwaitEnds: if a rank waits in vain, its error names the file that is missing.
 func TestAwaitEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waiting.Later(t, tryEvery, func() { cancel(errors.New("too late")) })
 	check.Fails(t, check.Err(Await(ctx, "/tmp/ipcbench-none", "12.0")), "/tmp/ipcbench-none: rank 0 has not written it: too late")
 }
 
-// TestPrivate: a job's name is no path.
+// TestPrivate: a job's name cannot become a path.
 func TestPrivate(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
 	got, want := Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid())

@@ -83,7 +83,7 @@ func Find(getenv func(string) string) (*World, error) {
 		return w, nil
 	}
 	if getenv(sizeVariable) != "" {
-		return nil, fmt.Errorf("%s is set, and nothing says which rank this is: set %s, too", sizeVariable, rankVariable)
+		return nil, fmt.Errorf("%s is set, but not the rank of this process: also set %s", sizeVariable, rankVariable)
 	}
 	return nil, nil
 }
@@ -108,14 +108,14 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 			continue
 		}
 		if text == "" && v.name == sizeVariable {
-			return nil, fmt.Errorf("%s is set, and nothing says how many there are: set %s (in a Job, to its completions)", e.rank, sizeVariable)
+			return nil, fmt.Errorf("%s is set, but not the number of ranks: set %s (in a Job, to its completions)", e.rank, sizeVariable)
 		}
 		if text == "" {
-			return nil, fmt.Errorf("%s is not set, but others of its variables are", v.name)
+			return nil, fmt.Errorf("%s is not set, but other variables of this engine are", v.name)
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < v.least || n > v.most {
-			return nil, fmt.Errorf("%s=%q: want a number of %d to %d", v.name, text, v.least, v.most)
+			return nil, fmt.Errorf("%s=%q: must be a number from %d to %d", v.name, text, v.least, v.most)
 		}
 		*v.to = n
 	}
@@ -147,10 +147,10 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 func alone(size string, getenv func(string) string) error {
 	for _, name := range sizes {
 		if n, err := strconv.Atoi(getenv(name)); err == nil && n > 1 && name != size {
-			return fmt.Errorf("%s=1, but %s=%d: that many worlds of one rank are none of %[3]d (start the ranks with one engine alone, which this program knows)", size, name, n)
+			return fmt.Errorf("%s=1, but %s=%d: %[3]d worlds of one rank are not a world of %[3]d ranks (start all ranks with a single engine that ipcbench supports)", size, name, n)
 		}
 	}
-	return fmt.Errorf("%s=1: a world has two ranks at least, the server and an agent", size)
+	return fmt.Errorf("%s=1: a world needs at least two ranks, a server and an agent", size)
 }
 
 // slurm reads the variables that only Slurm has.
@@ -158,12 +158,12 @@ func (w *World) slurm(getenv func(string) string) error {
 	list := getenv("SLURM_STEP_NODELIST")
 	first, ok := firstNode(list)
 	if !ok {
-		return fmt.Errorf("SLURM_STEP_NODELIST=%.80q: this must be names with numbers in brackets, such as gpu[08-10,12],login", list)
+		return fmt.Errorf("SLURM_STEP_NODELIST=%.80q: must be names with numbers in brackets, such as gpu[08-10,12],login", list)
 	}
 	w.First, w.Host = first, getenv("SLURMD_NODENAME")
 	job, step := cmp.Or(getenv("SLURM_HET_JOB_ID"), getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID")
 	if job == "" || step == "" {
-		return errors.New("SLURM_JOB_ID or SLURM_STEP_ID is not set, but others of its variables are")
+		return errors.New("SLURM_JOB_ID or SLURM_STEP_ID is not set, but other variables of this engine are")
 	}
 	w.Job = job + "." + step
 	w.By = "Slurm step " + w.Job

@@ -9,7 +9,7 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// variables returns a getenv of "A=1 B=2".
+// variables returns a getenv function for text such as "A=1 B=2".
 func variables(text string) func(string) string {
 	all := map[string]string{}
 	for v := range strings.FieldsSeq(text) {
@@ -19,8 +19,8 @@ func variables(text string) func(string) string {
 	return func(name string) string { return all[name] }
 }
 
-// What the engines set, as it was read where they ran: Open MPI 4.1, Slurm 22.05.
-// PMI, Indexed Jobs and torchrun are from their documentation.
+// Variables that the engines set, read on Open MPI 4.1 and Slurm 22.05. PMI, Indexed Jobs
+// and torchrun are from their documentation.
 const (
 	openMPI = " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=1216348161 PMIX_RANK=1 "
 	step    = " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=n[1-3] SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURMD_NODENAME=n2 "
@@ -66,13 +66,13 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindErrors: variables that lack something, or contradict each other, are named;
-// and no world has one rank.
+// TestFindErrors: errors name variables that are missing or contradict each other. A world
+// cannot have a single rank.
 func TestFindErrors(t *testing.T) {
 	for env, want := range map[string]string{
 		"OMPI_COMM_WORLD_SIZE=3":                                "Open MPI: OMPI_COMM_WORLD_RANK is not set",
 		"OMPI_COMM_WORLD_RANK=0":                                "OMPI_COMM_WORLD_SIZE is not set",
-		openMPI + "OMPI_COMM_WORLD_RANK=x":                      `OMPI_COMM_WORLD_RANK="x": want a number of 0 to 65536`,
+		openMPI + "OMPI_COMM_WORLD_RANK=x":                      `OMPI_COMM_WORLD_RANK="x": must be a number from 0 to 65536`,
 		openMPI + "OMPI_COMM_WORLD_RANK=-1":                     "OMPI_COMM_WORLD_RANK",
 		openMPI + "OMPI_COMM_WORLD_RANK=3":                      "OMPI_COMM_WORLD_RANK=3, but OMPI_COMM_WORLD_SIZE=3",
 		openMPI + "OMPI_COMM_WORLD_SIZE=99999999999999999999":   "OMPI_COMM_WORLD_SIZE",
@@ -86,13 +86,13 @@ func TestFindErrors(t *testing.T) {
 		step + "SLURM_PROCID=":                                  "SLURM_PROCID is not set",
 		step + "SLURM_STEP_NUM_TASKS=":                          "SLURM_STEP_NUM_TASKS is not set",
 		step + "SLURM_STEP_ID=":                                 "SLURM_STEP_ID is not set",
-		"JOB_COMPLETION_INDEX=1":                                "Indexed Job: JOB_COMPLETION_INDEX is set, and nothing says how many there are: set IPCBENCH_WORLD",
+		"JOB_COMPLETION_INDEX=1":                                "Indexed Job: JOB_COMPLETION_INDEX is set, but not the number of ranks: set IPCBENCH_WORLD",
 		"PMIX_RANK=1":                                           "set IPCBENCH_WORLD",
 		"IPCBENCH_RANK=1":                                       "set IPCBENCH_WORLD",
 		"IPCBENCH_WORLD=2":                                      "set IPCBENCH_RANK",
 		"RANK=1":                                                "WORLD_SIZE is not set",
-		"RANK=0 WORLD_SIZE=1":                                   "a world has two ranks at least",
-		"IPCBENCH_RANK=0 IPCBENCH_WORLD=1":                      "a world has two ranks at least",
+		"RANK=0 WORLD_SIZE=1":                                   "a world needs at least two ranks",
+		"IPCBENCH_RANK=0 IPCBENCH_WORLD=1":                      "a world needs at least two ranks",
 		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1" + step:  "OMPI_COMM_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=3",
 		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1" + batch: "OMPI_COMM_WORLD_SIZE=1, but SLURM_NTASKS=3",
 		"PMI_RANK=0 PMI_SIZE=1 WORLD_SIZE=3":                    "PMI_SIZE=1, but WORLD_SIZE=3",
@@ -105,7 +105,8 @@ func TestFindErrors(t *testing.T) {
 	}
 }
 
-// TestFirstNode: lists as Slurm writes them, and others that it does not.
+// TestFirstNode: the first node of lists that Slurm writes is found, and invalid lists are
+// rejected.
 func TestFirstNode(t *testing.T) {
 	for list, want := range map[string]string{
 		"vm":                          "vm",
@@ -131,8 +132,8 @@ func TestFirstNode(t *testing.T) {
 	}
 }
 
-// FuzzFirstNode: whatever a list says, its first host has a name of bounded length, and
-// that name is a list itself.
+// FuzzFirstNode: the first host of any list has a name of limited length, which is itself a
+// valid list.
 func FuzzFirstNode(f *testing.F) {
 	for _, list := range []string{"gpu[08-10,12],login", "r[1-2]n[09-10]", "n[0-99999999]", "a,,b", "[1-2]", "]["} {
 		f.Add(list)

@@ -1,6 +1,6 @@
-// Package usage measures the cost of a process between two marks: CPU time, page faults,
-// context switches, waiting for a processor, allocations, garbage collection, reads and
-// writes.
+// Package usage measures the resources that a process uses between two marks.
+// They are CPU time, page faults, context switches, waiting for a processor, allocations,
+// garbage collection, reads and writes.
 //
 //	before, err := usage.Read()
 //	... the timed round ...

@@ -15,7 +15,8 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// TestChart: numbers are in the units of tables, and what nobody sees is left out.
+// TestChart: numbers have the units of tables, and values that cannot be drawn are left
+// out.
 func TestChart(t *testing.T) {
 	one := 1.0
 	sweep := func(at ...float64) []Series {
@@ -49,7 +50,7 @@ func TestChart(t *testing.T) {
 	doctest.Golden(t, "charts.txt", text)
 }
 
-// TestVendor: what page/README.md says of the library is so.
+// TestVendor: page/README.md names the vendored files with their checksums.
 func TestVendor(t *testing.T) {
 	says := check.Value(os.ReadFile("page/README.md"))(t)
 	files, _ := filepath.Glob("page/vendor/*.js")

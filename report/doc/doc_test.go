@@ -22,7 +22,7 @@ func interval(center, low, high float64) stat.Interval {
 	return stat.Interval{Center: center, Low: low, High: high, Confidence: stat.Confidence, Blocks: 6}
 }
 
-// sample is a document with one of everything.
+// sample returns a document with one of each kind of element.
 func sample() Document {
 	first := Table{
 		Columns: []Column{
@@ -79,7 +79,7 @@ func html(t *testing.T, d Document) string {
 	return b.String()
 }
 
-// TestGoldens: what a document looks like.
+// TestGoldens: documents in all formats match the golden files.
 func TestGoldens(t *testing.T) {
 	for _, width := range []int{40, 80, 100, 120} {
 		doctest.Golden(t, fmt.Sprintf("text-%d.txt", width), text(t, sample(), TextOptions{Width: width, Unicode: true}))
@@ -95,8 +95,8 @@ func TestGoldens(t *testing.T) {
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
-// TestLongKeys: before a table becomes several, its keys are broken where a setting
-// begins. With long keys it is wider than a very narrow terminal.
+// TestLongKeys: keys of a wide table are broken before a setting, and only then is the
+// table split. With long keys it is wider than a very narrow terminal.
 func TestLongKeys(t *testing.T) {
 	of := Table{Columns: []Column{{Name: "transport"}, {Name: "round", Unit: "s"}, {Name: "CPU", Unit: "s/GB"}}}
 	of.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(0.341))
@@ -105,7 +105,7 @@ func TestLongKeys(t *testing.T) {
 	doctest.Golden(t, "keys.txt", text(t, d, TextOptions{Width: 62, Unicode: true})+text(t, d, TextOptions{Width: 54, Unicode: true}))
 }
 
-// TestMarkdownLimit: what does not fit is left out and named.
+// TestMarkdownLimit: sections that do not fit are left out and named.
 func TestMarkdownLimit(t *testing.T) {
 	d := sample()
 	long := Section{Title: "Long|one", Tail: Say(strings.Repeat("many words ", limit/10))}
@@ -147,7 +147,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestColumnUnits: a column has one unit, in which its numbers can be read.
+// TestColumnUnits: a column has one unit, chosen to make its numbers readable.
 func TestColumnUnits(t *testing.T) {
 	for _, test := range []struct {
 		unit   string
@@ -185,7 +185,6 @@ func TestColumnUnits(t *testing.T) {
 	}
 }
 
-// written returns a section in which a stranger wrote every text.
 func written(evil string, x, y float64) Section {
 	table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
 	table.Rows = []Row{
@@ -195,7 +194,7 @@ func written(evil string, x, y float64) Section {
 	return Section{Name: evil, Title: evil, Lead: []Paragraph{{evil, Bad}}, Tables: []Table{table}, Tail: Say(evil), Folded: true}
 }
 
-// FuzzDocument: no line but those of tables is wider than the terminal, and no text acts.
+// FuzzDocument: only lines of tables are wider than the terminal, and no text acts.
 func FuzzDocument(f *testing.F) {
 	f.Add(doctest.Hostile, 20, true, 0.01, 0.02)
 	f.Add("日本語 ::error::x"+strings.Repeat(":", 40), 9, true, -1.0, 1e300)
@@ -212,7 +211,7 @@ func FuzzDocument(f *testing.F) {
 		check.Equal(t, doctest.Acts("text", plain), "", "text")
 		check.Same(t, cmp.Diff(plain, colours.ReplaceAllString(text(t, d, TextOptions{Width: columns, Colour: true, Unicode: unicode}), "")), "coloured")
 		for i := range d.Sections {
-			d.Sections[i].Tables = nil // which may be wider
+			d.Sections[i].Tables = nil // tables may be wider
 		}
 		for line := range strings.Lines(text(t, d, TextOptions{Width: columns, Unicode: unicode})) {
 			w := width(strings.TrimSuffix(line, "\n"))

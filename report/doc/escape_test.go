@@ -26,7 +26,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestEscapedJSON: JSON stays what it was.
+// TestEscapedJSON: escaped JSON decodes to the original values.
 func TestEscapedJSON(t *testing.T) {
 	want := map[string]string{"a": doctest.Hostile, "b": "µs", "##[x]": "\U0001f600\U000e0041"}
 	var b bytes.Buffer
@@ -34,7 +34,7 @@ func TestEscapedJSON(t *testing.T) {
 	check.Equal(t, doctest.Acts("json", b.String()), "")
 	var got map[string]string
 	check.Must(t, json.Unmarshal(b.Bytes(), &got))
-	want["a"] = strings.NewReplacer("\xff\xc3", "\ufffd\ufffd").Replace(doctest.Hostile) // JSON has no other bytes
+	want["a"] = strings.NewReplacer("\xff\xc3", "\ufffd\ufffd").Replace(doctest.Hostile) // JSON cannot have invalid UTF-8
 	check.Equal(t, got, want)
 	check.That(t, strings.Contains(b.String(), "µs"), "what shows was escaped too: %s", b.String())
 }

@@ -20,7 +20,6 @@ import (
 	"ipcbench/report/doc/doctest"
 )
 
-// pageFile returns a file with the page of a document.
 func pageFile(t *testing.T, d Document) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -28,7 +27,7 @@ func pageFile(t *testing.T, d Document) string {
 	return path
 }
 
-// explained is the sample with a glossary, names that repeat, and a plot.
+// explained returns the sample with a glossary, repeated names and a plot.
 func explained() Document {
 	d := sample()
 	d.Terms = []Term{{"round", "one turn of training"}, {"never seen", "a word that is not in the document"}}
@@ -44,13 +43,13 @@ func explained() Document {
 	return d
 }
 
-// shown are the texts of column n of the table that selector finds, as they are shown.
+// shown returns the displayed texts of column n of the table that selector matches.
 func shown(p *browser.Page, table string, n int) string {
 	return browser.Eval[string](p, fmt.Sprintf(`[...document.querySelectorAll("%s tbody:not(.heading) tr")].map(r => r.cells[%d]?.innerText.trim()).slice(0, 5).join("|")`, table, n))
 }
 
-// TestPage: a page of HTML does in a browser what it is for. That it asks for nothing
-// and says nothing on its console is seen by each of these.
+// TestPage: a page of HTML works in a browser. Each subtest also checks that it requests
+// nothing and writes nothing to its console.
 func TestPage(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
@@ -71,7 +70,7 @@ func TestPage(t *testing.T) {
 			}
 			check.Equal(t, shown(p, table, 0)+" "+browser.Eval[string](p, `document.querySelector("thead th:nth-child(2)").ariaSort ?? "not"`), want, clicks, "clicks")
 		}
-		p.Press("\t ") // the next column by key
+		p.Press("\t ") // the next column, with the keyboard
 		check.Equal(t, shown(p, table, 2), "1.00|2.89|26.4|9.12|the same work without leaving the process")
 	})
 	t.Run("names that repeat", func(t *testing.T) {
@@ -85,8 +84,8 @@ func TestPage(t *testing.T) {
 			want          string
 		}{
 			{3, 0, "http|grpc|of copy|http|pickle"}, // by share
-			{4, 3, "−3.1 %|+4 %||+12 %|"},           // by words that are numbers; those without any stay last
-			{2, 1, "copy||read|write|zip"},          // by function, of which some have none
+			{4, 3, "−3.1 %|+4 %||+12 %|"},           // by texts that are numbers; rows without one stay last
+			{2, 1, "copy||read|write|zip"},          // by function; some rows have none
 			{1, 0, "grpc|of copy|http|http|more-0"}, // by name
 		} {
 			p.Click(fmt.Sprintf("%s thead th:nth-child(%d) button", table, tt.click))
@@ -162,7 +161,7 @@ func TestPage(t *testing.T) {
 		check.Equal(t, shown(p, "section:nth-of-type(1) table", 1),
 			"10.0 ± 0.4|28.9 ± 1.1|264 ± 4|91.2 ± 1.9|10.0 ± 0.4", "numbers are")
 		p.Click("details.help summary")
-		p.Click("nav li:nth-child(2) a") // also opens it
+		p.Click("nav li:nth-child(2) a") // also opens the section
 		check.That(t, browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`),
 			"what is folded did not open")
 		p = b.Open(t, pageFile(t, hostile()), browser.Options{NoScript: true})
@@ -181,8 +180,8 @@ func TestPage(t *testing.T) {
 
 var twoColours = regexp.MustCompile(`--([a-z0-9-]+): light-dark\(#(\w{6}), #(\w{6})\)`)
 
-// TestContrast: texts and series can be told from the paper, in both themes, as
-// WCAG 2 asks: by 4.5 and by 3.
+// TestContrast: texts and series have the contrast to the paper that WCAG 2 requires, in
+// both themes: 4.5 for texts and 3 for series.
 func TestContrast(t *testing.T) {
 	css := check.Value(pageFiles.ReadFile("page/page.css"))(t)
 	light := func(hex string) (y float64) { // relative luminance
@@ -209,7 +208,7 @@ func TestContrast(t *testing.T) {
 				a, b := light(colour), light(colours[behind][theme])
 				got, want := (max(a, b)+0.05)/(min(a, b)+0.05), 4.5
 				switch {
-				case name == "paper", name == "shade", name == "grid", name == "bar": // nothing is read from them alone
+				case name == "paper", name == "shade", name == "grid", name == "bar": // these carry no information on their own
 					want = 0
 				case strings.HasPrefix(name, "series-"):
 					want = map[string]float64{"paper": 3}[behind]
@@ -220,7 +219,6 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// hostile is a document in which strangers wrote every text.
 func hostile() Document {
 	d := Document{Title: "</title><script>acted=1</script>"}
 	for i, evil := range slices.Concat(doctest.Starts, doctest.Scripts, []string{doctest.Hostile}) {
@@ -235,12 +233,12 @@ func hostile() Document {
 	return d
 }
 
-// TestPageTexts: a page holds no markup but its own, and nothing that hides or moves
-// what stands around it.
+// TestPageTexts: a page has no markup from its texts, and no characters that hide or move
+// the text around them.
 func TestPageTexts(t *testing.T) {
 	d := hostile()
 	for i := range d.Sections {
-		d.Sections[i].Plots = nil // with them come scripts, in which a tab is no harm
+		d.Sections[i].Plots = nil // plots bring scripts, in which a tab is harmless
 	}
 	check.Equal(t, doctest.Acts("html", html(t, explained())), "")
 	check.Equal(t, doctest.Acts("html", html(t, d)), "")

@@ -7,9 +7,9 @@ import (
 
 // Marks are caveats about a cell's numbers.
 type Marks struct {
-	Astray      bool             // some tensors were not transferred in the way that the transport is named for
-	Attested    float64          // if Astray: the share of tensors that were
-	Reasons     map[string]int64 // if Astray: numbers of tensors by reason, as far as the transport gives reasons
+	OtherWay    bool             // some tensors were not transferred in the way that the transport is named for
+	Attested    float64          // if OtherWay: the share of tensors that were
+	Reasons     map[string]int64 // if OtherWay: numbers of tensors by reason, as far as the transport gives reasons
 	Modes       []stat.Mode      // the two modes of round times, in seconds; nil if there are not two
 	Drift       stat.Trend       // relative trend of rounds; zero if none is significant
 	OutOfTime   float64          // relative half-width of the round's interval, if time ran out before the asked precision; else 0
@@ -26,7 +26,7 @@ func (c *Cell) findMarks() Marks {
 	m := Marks{Interrupted: c.Stopped == "interrupted"}
 	reasons := c.Tally(phase.Fallback)
 	if a := c.Of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
-		m.Astray, m.Reasons = true, reasons
+		m.OtherWay, m.Reasons = true, reasons
 		if a.Known() {
 			m.Attested = a.Center
 		}

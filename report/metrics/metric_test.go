@@ -14,8 +14,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestMetrics computes every metric by hand from a cell of 20 ms (the inproc
-// cell of the same work takes 10 ms): 100 MB each way, 12 rounds in 6 blocks.
+// TestMetrics compares every metric with a value computed by hand. The cell takes 20 ms per
+// round, and its control 10 ms: 100 MB each way, 12 rounds in 6 blocks.
 func TestMetrics(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	for name, n := range map[string]int64{"wire.sent": 500 * benchtest.MB, "calls.a": 6, "calls.b": 2} {
@@ -43,7 +43,7 @@ func TestMetrics(t *testing.T) {
 		"cpu_user_per_gb":   45e-3 / 0.4,
 		"cpu_system_per_gb": 15e-3 / 0.4,
 		"minor_faults":      20 / 0.4,
-		"wire_bytes":        250e6, // another column than the payload (guard 5)
+		"wire_bytes":        250e6, // not the payload, which has its own column (guard 5)
 		"rpcs":              4,
 		"allocs":            20,
 		"alloc_bytes":       2000,
@@ -71,7 +71,6 @@ func TestMetrics(t *testing.T) {
 	unknown(t, New(r).Cells[0], "overhead", "bandwidth")
 }
 
-// unknown wants metrics of c to be unknown.
 func unknown(t *testing.T, c *Cell, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -79,8 +78,8 @@ func unknown(t *testing.T, c *Cell, names ...string) {
 	}
 }
 
-// even is 100 MB of tensors, of which steady returns a cell of six blocks around a time in
-// ms that counts one tensor of a kind, if there is one.
+// even is a model of 100 MB. steady returns a cell of even with six blocks around a time in
+// ms; it counts one tensor of the given kind, if any.
 var even = result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 
 func steady(transport string, ms float64, kinds ...string) result.Cell {
@@ -91,8 +90,8 @@ func steady(transport string, ms float64, kinds ...string) result.Cell {
 	return c
 }
 
-// TestBandwidth: there is one only of one client on one worker that moves bytes,
-// and only if the overhead excludes zero.
+// TestBandwidth: bandwidth needs one client on one worker, a transport that moves bytes,
+// and an overhead whose interval excludes zero.
 func TestBandwidth(t *testing.T) {
 	control := steady("inproc", 10)
 	one := benchtest.Count(benchtest.Cell("x", even, 1, 1, 20), "body.tensors", 16)
@@ -119,23 +118,24 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// TestPercentiles: given where the rounds support them (guard 12).
+// TestPercentiles: a percentile is known only if there are enough rounds (guard 12).
 func TestPercentiles(t *testing.T) {
 	var rounds []float64
 	for k := range 150 {
 		rounds = append(rounds, float64(k+1))
 	}
-	c := New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, rounds...))).Cells[0] // each twice: 300
+	c := New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, rounds...))).Cells[0] // each twice: 300 samples
 	p90, p99 := c.Of("round_p90"), c.Of("round_p99")
 	check.That(t, math.Abs(p90.Center-135e-3) <= 1e-3 && p90.Confidence == 0 && math.Abs(p99.Center-149e-3) <= 1e-3, "got p90 %+v, p99 %+v", p90, p99)
-	unknown(t, c, "round_p99.9") // out of 300 samples
+	unknown(t, c, "round_p99.9") // of 300 samples
 	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
 		cell := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
 		check.Equal(t, New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(), want, blocks, "blocks: got a percentile")
 	}
 }
 
-// TestProfiledBlocksDoNotCount: a profile disturbs what it watches.
+// TestProfiledBlocksDoNotCount: profiled blocks are excluded, because a profile slows them
+// down.
 func TestProfiledBlocksDoNotCount(t *testing.T) {
 	c := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10, 10, 1000)
 	c.Blocks[3].Profiled = true
@@ -143,7 +143,7 @@ func TestProfiledBlocksDoNotCount(t *testing.T) {
 	check.That(t, got.Center == 10e-3 && got.Blocks == 3, "got %+v", got)
 }
 
-// TestAbsent: what a machine does not tell is no number.
+// TestAbsent: values that a machine does not provide are unknown.
 func TestAbsent(t *testing.T) {
 	c := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10)
 	for i := range c.Blocks {
@@ -153,8 +153,8 @@ func TestAbsent(t *testing.T) {
 	unknown(t, New(benchtest.Result(c)).Cells[0], "pss", "queue_wait", "machine_busy", "peak_rss", "peak_rss_server", "rpcs", "wire_bytes", "attested")
 }
 
-// TestBound: every cell shows how far it is from the floor that bounds it, and six
-// blocks are enough for 95 %.
+// TestBound: every cell has its ratio to the floor that bounds it, and six blocks are
+// enough for 95 %.
 func TestBound(t *testing.T) {
 	six := func(x float64) (blocks [][]float64) {
 		for _, v := range benchtest.Six(x) {
@@ -180,7 +180,7 @@ func TestBound(t *testing.T) {
 		return c
 	}
 	two := benchtest.Count(benchtest.Cell("pickle", even, 1, 2, benchtest.Six(400)...), "body.tensors", 1)
-	const moved = 200e6 / 0.18 // bytes a second: 45 % of a round is transfer
+	const moved = 200e6 / 0.18 // bytes per second: 45 % of a round is transfer
 	for _, tt := range []struct {
 		name  string
 		cell  result.Cell
@@ -197,7 +197,7 @@ func TestBound(t *testing.T) {
 		{"on a link without a floor", over(benchtest.Text[link.Rate]("1Gbit"), "tcp", "off"), "", math.NaN()},
 		{"handles", steady("shm-slab", 1, "handle"), "futex", 9},
 		{"handles by calls", steady("http-shm", 1, "handle"), "rpc-empty", 2.25},
-		{"two clients", two, "unix-stream", 2 * moved / 2e9}, // 20 ms a client
+		{"two clients", two, "unix-stream", 2 * moved / 2e9}, // 20 ms per client
 		{"nothing is known of what it moves", steady("pickle", 210), "", math.NaN()},
 	} {
 		r := benchtest.Result(tt.cell)
@@ -208,7 +208,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestMarks: what one number cannot say stands beside it (guards 11 and 15).
+// TestMarks: effects that one number cannot show are marked (guards 11 and 15).
 func TestMarks(t *testing.T) {
 	cell := func(rounds ...float64) result.Cell {
 		return benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, rounds...)
@@ -233,10 +233,10 @@ func TestMarks(t *testing.T) {
 		{"no counters", cell(10, 10, 10), Marks{}},
 		{"handles", counted(40, 0, nil), Marks{}},
 		{"bodies", counted(0, 40, nil), Marks{}},
-		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{"full": 18, "dtype": 12}}},
-		{"silent", counted(30, 10, nil), Marks{Astray: true, Attested: 0.75, Reasons: map[string]int64{}}},
-		{"never local", counted(0, 40, map[string]int64{"remote": 40}), Marks{Astray: true, Reasons: map[string]int64{"remote": 120}}},
-		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), Marks{Astray: true, Attested: 0.99999, Reasons: map[string]int64{"full": 3}}},
+		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), Marks{OtherWay: true, Attested: 0.75, Reasons: map[string]int64{"full": 18, "dtype": 12}}},
+		{"silent", counted(30, 10, nil), Marks{OtherWay: true, Attested: 0.75, Reasons: map[string]int64{}}},
+		{"never local", counted(0, 40, map[string]int64{"remote": 40}), Marks{OtherWay: true, Reasons: map[string]int64{"remote": 120}}},
+		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), Marks{OtherWay: true, Attested: 0.99999, Reasons: map[string]int64{"full": 3}}},
 		{"interrupted", stopped, Marks{Interrupted: true}},
 		{"quiet", rounds(func(_, _ int) float64 { return 10 }), Marks{}},
 		{"two modes", rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) }), Marks{Modes: []stat.Mode{{Center: 4.02e-3, Share: 0.5}, {Center: 16.02e-3, Share: 0.5}}}},
@@ -250,12 +250,12 @@ func TestMarks(t *testing.T) {
 			got.OutOfTime = 0
 		}
 		check.Same(t, cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01)), tt.name)
-		check.That(t, !got.Astray || got.Attested != 1, "%s: all went astray", tt.name)
+		check.That(t, !got.OtherWay || got.Attested != 1, "%s: all went astray", tt.name)
 	}
 }
 
-// TestMetricTable: each metric has a name of its own, a unit and a definition, and
-// those that scripts read are there.
+// TestMetricTable: each metric has a unique name, a unit and a definition, and the metrics
+// that scripts read exist.
 func TestMetricTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Metrics() {

@@ -1,6 +1,5 @@
-// Package metrics computes numbers with units and intervals for the cells of a result, and
-// finds the fastest of the cells that did the same work. It has no sentences and no layout;
-// these are in package report.
+// Package metrics computes a cell's numbers, with units and intervals, and ranks cells.
+// It has no sentences and no layout, which are in package report.
 //
 //   - [New] wraps a [result.Result]. Each statistic is computed once, when it is first
 //     needed.
@@ -152,8 +151,8 @@ func (c *Cell) OverTCP() bool { return c.Link != link.Rate{} || c.Settings["netw
 // TLS returns how the cell's connections are encrypted: off, on or mutual.
 func (c *Cell) TLS() string { return cmp.Or(c.Settings["tls"], NoTLS) }
 
-// InTheClear returns the cell's variant without its setting tls.
-func (c *Cell) InTheClear() string { return c.without("tls") }
+// WithoutTLS returns the cell's variant without its setting tls.
+func (c *Cell) WithoutTLS() string { return c.without("tls") }
 
 // Ciphers returns the cipher suites of the cell's connections.
 func (c *Cell) Ciphers() []string {
@@ -182,8 +181,8 @@ func InLanguage(name, language string) string {
 	return name + " (" + language + ")"
 }
 
-// TakesPart reports whether the cell is ranked: it is neither a control nor an unproved peer.
-func (c *Cell) TakesPart() bool { return !c.IsControl() && c.Unproved == "" }
+// Ranked reports whether the cell is ranked: it is neither a control nor an unproved peer.
+func (c *Cell) Ranked() bool { return !c.IsControl() && c.Unproved == "" }
 
 // Name returns the cell's identity, with its build if there are two.
 func (c *Cell) Name() string {

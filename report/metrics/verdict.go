@@ -36,7 +36,7 @@ func Decide(cells []*Cell) (v Verdict, ok bool) { return DecideBy(cells, Yardsti
 func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
-		if c.TakesPart() && c.Of(v.By).Known() {
+		if c.Ranked() && c.Of(v.By).Known() {
 			v.Ranked = append(v.Ranked, c)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestNotProved: a difference that Holm's correction does not let through is a
-// tie where the blocks could have passed it, and unproved where they could not.
+// TestNotProved: a difference that fails Holm's correction is a tie if the blocks could
+// have passed it, and unproved otherwise.
 func TestNotProved(t *testing.T) {
 	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against benchtest.Six(10): enough for one pair
 	among := func(n int, round ...float64) []*Cell {
@@ -24,7 +24,7 @@ func TestNotProved(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		cells    []*Cell
-		tied     bool // next is
+		tied     bool // next is tied
 		unproved bool
 	}{
 		{"alone", among(0, overlapping...), false, false},

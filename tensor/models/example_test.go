@@ -22,7 +22,7 @@ func ExampleParse() {
 	fmt.Println(m.Layout.Len(), m.Layout.Payload(), first.Name, first.DType, first.Shape)
 
 	_, err = models.Parse("histolgy")
-	what, _, _ := strings.Cut(err.Error(), ": want one of")
+	what, _, _ := strings.Cut(err.Error(), ": must be one of")
 	fmt.Println(what)
 	// Output:
 	// 20 66608288 conv1.weight f32 [16 3 3 3]

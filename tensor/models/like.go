@@ -21,10 +21,10 @@ const (
 func like(text string) (*Model, error) {
 	end := strings.LastIndex(text, ":")
 	if end < 0 {
-		return nil, fmt.Errorf("model %q: want %s, such as %s", likePrefix+text, likeFamily, likeExample)
+		return nil, fmt.Errorf("model %q must be %s, such as %s", likePrefix+text, likeFamily, likeExample)
 	}
 	if strings.HasPrefix(text, likePrefix) {
-		return nil, fmt.Errorf("model %q: name the model itself, and not what is like it", likePrefix+text)
+		return nil, fmt.Errorf("model %q: MODEL cannot be another like: model", likePrefix+text)
 	}
 	m, err := Parse(text[:end])
 	if err != nil {
@@ -49,11 +49,11 @@ func like(text string) (*Model, error) {
 func Like(m *Model, bytes, count int) (*Model, error) {
 	from := m.Layout
 	if bytes < 0 || count < 1 || count > maxUniform {
-		return nil, fmt.Errorf("model like %s of %d bytes in %d tensors: want no fewer than 0, and from 1 to %d tensors", m.Name, bytes, count, maxUniform)
+		return nil, fmt.Errorf("model like %s of %d bytes in %d tensors: must have at least 0 bytes and from 1 to %d tensors", m.Name, bytes, count, maxUniform)
 	}
 	name := fmt.Sprintf("%s%s:%s/%d", likePrefix, m.Name, tensor.FormatBytes(bytes), count)
 	if from.Payload() == 0 {
-		return nil, fmt.Errorf("model %q: %s has no bytes that could become more or fewer", name, m.Name)
+		return nil, fmt.Errorf("model %q: %s has no bytes to scale", name, m.Name)
 	}
 	ascending := make([]int, from.Len())
 	taken := map[string]bool{} // names in use
@@ -63,7 +63,7 @@ func Like(m *Model, bytes, count int) (*Model, error) {
 	slices.SortStableFunc(ascending, func(a, b int) int { return cmp.Compare(from.Bytes(a), from.Bytes(b)) })
 	largest := ascending[len(ascending)-1]
 	if from.Bytes(largest) > math.MaxInt/count {
-		return nil, fmt.Errorf("model %q: %s is too large for as many tensors", name, m.Name)
+		return nil, fmt.Errorf("model %q: %s is too large for so many tensors", name, m.Name)
 	}
 	chosen, sum := make([]int, count), 0
 	for i := range chosen {

@@ -58,15 +58,15 @@ func TestLike(t *testing.T) {
 		{"like:uniform:8000000000GB/1:1KiB/2", "too large"},
 		{"like:uniform:0/3:1KiB/2", "uniform:0B/3 has no bytes"},
 		{"like:cnn", "such as like:resnet50:50MB/160"},
-		{"like:cnn:50MB", "want like:MODEL:SIZE/COUNT"},
+		{"like:cnn:50MB", "must be like:MODEL:SIZE/COUNT"},
 		{"like::50MB/2", `unknown model ""`},
 		{"like:cmn:50MB/2", "did you mean cnn?"},
 		{"like:cnn:-4/2", `size "-4"`},
 		{"like:cnn:4/0", "from 1 to 1000000"},
 		{"like:cnn:4/1000001", "from 1 to 1000000"},
-		{"like:like:cnn:4KiB/2:4KiB/3", "name the model itself"},
+		{"like:like:cnn:4KiB/2:4KiB/3", "MODEL cannot be another like: model"},
 		{"like:no/such.safetensors:4KiB/3", "no such file"},
-		{"like:no/such.safetensors", "want like:MODEL:SIZE/COUNT"},
+		{"like:no/such.safetensors", "must be like:MODEL:SIZE/COUNT"},
 	} {
 		m, err := Parse(test.text)
 		if err != nil {

@@ -95,8 +95,8 @@ func List() []Info {
 		all = append(all, Info{n.name, n.about, m.Layout.Len(), m.Layout.Payload()})
 	}
 	return append(all,
-		Info{Name: uniformFamily, About: "COUNT f32 tensors of SIZE bytes in all, such as " + uniformExample + "; SIZE may be a range"},
-		Info{Name: likeFamily, About: "tensors as unequal as MODEL's, of another size and number, such as " + likeExample + "; SIZE may be a range"},
+		Info{Name: uniformFamily, About: "COUNT f32 tensors with SIZE bytes in total, such as " + uniformExample + "; SIZE may be a range"},
+		Info{Name: likeFamily, About: "COUNT tensors with SIZE bytes in total, distributed as in MODEL, such as " + likeExample + "; SIZE may be a range"},
 		Info{Name: fileFamily, About: "shapes and values of a safetensors file"})
 }
 
@@ -122,7 +122,7 @@ func generated(name string, specs []tensor.Spec) (*Model, error) {
 // since Parse, or contains a bool other than 0 or 1.
 func (m *Model) Init(p *tensor.Package, seed uint64) error {
 	if p.Layout() != m.Layout {
-		return fmt.Errorf("model %q: first values for a package of another layout", m.Name)
+		return fmt.Errorf("model %q: the package must have the model's layout", m.Name)
 	}
 	if m.file != nil {
 		return m.file.read(p)
@@ -141,6 +141,6 @@ func unknown(text string) error {
 	if n := near.Name(text, names); n != "" {
 		meant = fmt.Sprintf(" (did you mean %s?)", n)
 	}
-	return fmt.Errorf("unknown model %q%s: want one of %s, %s, %s or %s",
+	return fmt.Errorf("unknown model %q%s: must be one of %s, %s, %s or %s",
 		text, meant, strings.Join(names, ", "), uniformFamily, likeFamily, fileFamily)
 }

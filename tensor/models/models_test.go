@@ -156,7 +156,7 @@ func TestExpand(t *testing.T) {
 
 func TestParseErrorsSayWhatToWrite(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"", "want one of cnn, histology, resnet18"},
+		{"", "must be one of cnn, histology, resnet18"},
 		{"resnet", "uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT or PATH.safetensors"},
 		{"resnet19", "did you mean resnet18?"},
 		{"histolgy", "did you mean histology?"},

@@ -105,9 +105,9 @@ func readHeader(r io.ReaderAt, size int64) ([]tensor.Spec, int64, error) {
 	n, rest := binary.LittleEndian.Uint64(prefix[:]), uint64(size)-uint64(len(prefix))
 	switch {
 	case n > maxHeader:
-		return nil, 0, fmt.Errorf("the header is said to have %d bytes: more than %d is no safetensors file", n, maxHeader)
+		return nil, 0, fmt.Errorf("the header has %d bytes, but the format allows at most %d", n, maxHeader)
 	case n > rest:
-		return nil, 0, fmt.Errorf("the header is said to have %d bytes, the file has %d more", n, rest)
+		return nil, 0, fmt.Errorf("the header has %d bytes, but only %d follow", n, rest)
 	}
 	header := make([]byte, n)
 	if _, err := r.ReadAt(header, int64(len(prefix))); err != nil {
@@ -165,12 +165,12 @@ func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
 		case e.begin > at:
 			return nil, fmt.Errorf("tensor %q starts at %d: the bytes from %d belong to no tensor", e.Name, e.begin, at)
 		case e.end > dataSize:
-			return nil, fmt.Errorf("tensor %q ends at %d, the data has %d bytes", e.Name, e.end, dataSize)
+			return nil, fmt.Errorf("tensor %q ends at %d, but the data has %d bytes", e.Name, e.end, dataSize)
 		}
 		at, specs[i] = e.end, e.Spec
 	}
 	if at != dataSize {
-		return nil, fmt.Errorf("the tensors end at %d, the data has %d bytes", at, dataSize)
+		return nil, fmt.Errorf("the tensors end at %d, but the data has %d bytes", at, dataSize)
 	}
 	return specs, nil
 }
@@ -192,7 +192,7 @@ func (h headerReader) object(value func(key string) error) error {
 		}
 		key := token.(string) // JSON has no other keys
 		if seen[key] {
-			return fmt.Errorf("%q stands twice", key)
+			return fmt.Errorf("duplicate key %q", key)
 		}
 		seen[key] = true
 		if err := value(key); err != nil {
@@ -217,7 +217,7 @@ func (h headerReader) entry(name string) (entry, error) {
 			}
 			var ok bool
 			if e.DType, ok = fileTypes[text]; !ok {
-				return fmt.Errorf("dtype %q cannot be carried: want one of %s",
+				return fmt.Errorf("dtype %q is not supported: must be one of %s",
 					text, strings.Join(slices.Sorted(maps.Keys(fileTypes)), ", "))
 			}
 		case "shape":
@@ -237,7 +237,7 @@ func (h headerReader) entry(name string) (entry, error) {
 				return err
 			}
 			if len(offsets) != 2 || offsets[0] > offsets[1] {
-				return fmt.Errorf("data_offsets are %v, want a start and an end", offsets)
+				return fmt.Errorf("data_offsets must be a start and an end, not %v", offsets)
 			}
 			e.begin, e.end = offsets[0], offsets[1]
 		default:
@@ -249,7 +249,7 @@ func (h headerReader) entry(name string) (entry, error) {
 		return entry{}, err
 	}
 	if fields != 3 { // unknown and duplicate keys are errors, so a key is missing
-		return entry{}, errors.New("want dtype, shape and data_offsets")
+		return entry{}, errors.New("dtype, shape and data_offsets are required")
 	}
 	n, err := e.Bytes()
 	if err != nil {
@@ -279,7 +279,7 @@ func (h headerReader) delim(want json.Delim, what string) error {
 		return err
 	}
 	if token != want {
-		return fmt.Errorf("%s stands where %s should", quoted(token), what)
+		return fmt.Errorf("found %s instead of %s", quoted(token), what)
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ func (h headerReader) text(what string) (string, error) {
 	}
 	s, ok := token.(string)
 	if !ok {
-		return "", fmt.Errorf("%s is %v, want a string", what, token)
+		return "", fmt.Errorf("%s must be a string, not %v", what, token)
 	}
 	return s, nil
 }
@@ -322,7 +322,7 @@ func (h headerReader) numbers(what string) ([]uint64, error) {
 		}
 		n, err := strconv.ParseUint(number.String(), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s has %v among its numbers, want a whole number below 2^64", what, number)
+			return nil, fmt.Errorf("%s has %v among its numbers, must be whole and below 2^64", what, number)
 		}
 		if all = append(all, n); len(all) > maxList {
 			return nil, fmt.Errorf("%s has more than %d numbers", what, maxList)
@@ -355,7 +355,7 @@ func (f *file) read(p *tensor.Package) error {
 		at += int64(len(view))
 		if spec.DType == tensor.Bool {
 			if j := slices.IndexFunc(view, func(b byte) bool { return b > 1 }); j >= 0 {
-				return fmt.Errorf("model: read %s: tensor %q: bool %d is %d, want 0 or 1", f.path, spec.Name, j, view[j])
+				return fmt.Errorf("model: read %s: tensor %q: bool %d must be 0 or 1, not %d", f.path, spec.Name, j, view[j])
 			}
 		}
 	}

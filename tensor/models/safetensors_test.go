@@ -118,9 +118,9 @@ var lies = []struct {
 }{
 	{"no bytes", nil, "too few"},
 	{"half a length", []byte{1, 0, 0, 0}, "too few"},
-	{"header longer than allowed", append([]byte{1, 0xe1, 0xf5, 5, 0, 0, 0, 0}, "{}"...), "more than 100000000"},
-	{"header of 2^64-1 bytes", append(bytes.Repeat([]byte{255}, 8), "{}"...), "more than 100000000"},
-	{"header longer than the file", append([]byte{9, 0, 0, 0, 0, 0, 0, 0}, "{}"...), "the file has 2 more"},
+	{"header longer than allowed", append([]byte{1, 0xe1, 0xf5, 5, 0, 0, 0, 0}, "{}"...), "at most 100000000"},
+	{"header of 2^64-1 bytes", append(bytes.Repeat([]byte{255}, 8), "{}"...), "at most 100000000"},
+	{"header longer than the file", append([]byte{9, 0, 0, 0, 0, 0, 0, 0}, "{}"...), "but only 2 follow"},
 	{"no header", encode("", ""), "not a JSON object"},
 	{"a list", encode("[]", ""), "not a JSON object"},
 	{"blank first", encode(" {}", ""), "not a JSON object"},
@@ -128,21 +128,21 @@ var lies = []struct {
 	{"two objects", encode("{}{}", ""), "not a JSON object"},
 	{"no UTF-8", encode("{\"\xff\":1}", ""), "not UTF-8"},
 	{"deep", encode("{\"a\":"+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+"}", ""), "not a JSON object"},
-	{"tensor is a number", encode(`{"a":7}`, ""), "7 stands where an object should"},
-	{"tensor is nothing", encode(`{"a":null}`, ""), "stands where an object should"},
-	{"tensor is a word", encode(`{"a":"\u001b[2J"}`, ""), `"\x1b[2J" stands where an object should`},
+	{"tensor is a number", encode(`{"a":7}`, ""), "7 instead of an object"},
+	{"tensor is nothing", encode(`{"a":null}`, ""), "instead of an object"},
+	{"tensor is a word", encode(`{"a":"\u001b[2J"}`, ""), `"\x1b[2J" instead of an object`},
 	{"shape has a word", encode(`{"a":{"dtype":"U8","shape":["\u001b"],"data_offsets":[0,1]}}`, "x"), `"\x1b" among its numbers`},
 	{"name of a lie", encode(`{"\u001b[2J":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""), `tensor: "\x1b[2J": shape`},
-	{"no fields", encode(`{"a":{}}`, ""), "want dtype, shape and data_offsets"},
-	{"no shape", encode(`{"a":{"dtype":"U8","data_offsets":[0,1]}}`, "x"), "want dtype, shape and data_offsets"},
+	{"no fields", encode(`{"a":{}}`, ""), "dtype, shape and data_offsets are required"},
+	{"no shape", encode(`{"a":{"dtype":"U8","data_offsets":[0,1]}}`, "x"), "dtype, shape and data_offsets are required"},
 	{"unknown field", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}}`, "x"), `unknown key "x"`},
 	{"field in capitals", encode(`{"a":{"DType":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `unknown key "DType"`},
-	{"field twice", encode(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"dtype" stands twice`},
-	{"tensor twice", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"a" stands twice`},
-	{"tensor twice, once escaped", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"a" stands twice`},
-	{"unknown dtype", encode(`{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, "x"), `dtype "F8_E4M3" cannot be carried: want one of BF16, BOOL, F16, F32, F64, I16, I32, I64, I8, U8`},
+	{"field twice", encode(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, "x"), `duplicate key "dtype"`},
+	{"tensor twice", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `duplicate key "a"`},
+	{"tensor twice, once escaped", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `duplicate key "a"`},
+	{"unknown dtype", encode(`{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, "x"), `dtype "F8_E4M3" is not supported: must be one of BF16, BOOL, F16, F32, F64, I16, I32, I64, I8, U8`},
 	{"dtype in small letters", encode(`{"a":{"dtype":"f32","shape":[1],"data_offsets":[0,4]}}`, "xxxx"), `dtype "f32"`},
-	{"dtype is a number", encode(`{"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}}`, "xxxx"), "dtype is 4, want a string"},
+	{"dtype is a number", encode(`{"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}}`, "xxxx"), "dtype must be a string, not 4"},
 	{"shape is a number", encode(one("1", "[0,1]"), "x"), "a list for shape"},
 	{"shape has a list", encode(one("[[1]]", "[0,1]"), "x"), "among its numbers"},
 	{"shape has a fraction", encode(one("[1.0]", "[0,1]"), "x"), "1.0 among its numbers"},
@@ -154,9 +154,9 @@ var lies = []struct {
 	{"shape overflows in bytes", encode(`{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, ""), "overflow"},
 	{"shape overflows though empty", encode(one("[4294967296,4294967296,0]", "[0,0]"), ""), "overflow"},
 	{"too many dimensions", encode(one("[1"+strings.Repeat(",1", 64)+"]", "[0,1]"), "x"), "more than 64 numbers"},
-	{"one offset", encode(one("[1]", "[0]"), "x"), "want a start and an end"},
-	{"three offsets", encode(one("[1]", "[0,1,1]"), "x"), "want a start and an end"},
-	{"offsets backwards", encode(one("[1]", "[1,0]"), "x"), "want a start and an end"},
+	{"one offset", encode(one("[1]", "[0]"), "x"), "must be a start and an end"},
+	{"three offsets", encode(one("[1]", "[0,1,1]"), "x"), "must be a start and an end"},
+	{"offsets backwards", encode(one("[1]", "[1,0]"), "x"), "must be a start and an end"},
 	{"too few bytes for the shape", encode(one("[2]", "[0,1]"), "x"), "has 2 bytes"},
 	{"too many bytes for the shape", encode(one("[1]", "[0,2]"), "xx"), "has 1 bytes"},
 	{"offsets that wrap around", encode(one("[1]", "[18446744073709551615,18446744073709551615]"), "x"), "has 1 bytes"},
@@ -165,13 +165,13 @@ var lies = []struct {
 	{"hole", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, "xxx"), "bytes from 1 belong to no tensor"},
 	{"overlap", encode(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, "xxx"), `"b" starts at 1, inside tensor "a"`},
 	{"the same bytes twice", encode(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, "xx"), `"b" starts at 0, inside tensor "a"`},
-	{"data cut off", encode(one("[2]", "[0,2]"), "x"), "ends at 2, the data has 1 bytes"},
-	{"trailing bytes", encode(one("[1]", "[0,1]"), "xx"), "the tensors end at 1, the data has 2 bytes"},
-	{"trailing bytes only", encode("{}", "x"), "the tensors end at 0, the data has 1 bytes"},
-	{"metadata is a list", encode(`{"__metadata__":[]}`, ""), "__metadata__: [ stands where an object should"},
-	{"metadata has a number", encode(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a" is 1, want a string`},
-	{"metadata has an object", encode(`{"__metadata__":{"a":{}}}`, ""), "want a string"},
-	{"metadata twice", encode(`{"__metadata__":{},"__metadata__":{}}`, ""), `"__metadata__" stands twice`},
+	{"data cut off", encode(one("[2]", "[0,2]"), "x"), "ends at 2, but the data has 1 bytes"},
+	{"trailing bytes", encode(one("[1]", "[0,1]"), "xx"), "the tensors end at 1, but the data has 2 bytes"},
+	{"trailing bytes only", encode("{}", "x"), "the tensors end at 0, but the data has 1 bytes"},
+	{"metadata is a list", encode(`{"__metadata__":[]}`, ""), "__metadata__: found [ instead of an object"},
+	{"metadata has a number", encode(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a" must be a string, not 1`},
+	{"metadata has an object", encode(`{"__metadata__":{"a":{}}}`, ""), "must be a string"},
+	{"metadata twice", encode(`{"__metadata__":{},"__metadata__":{}}`, ""), `duplicate key "__metadata__"`},
 }
 
 func TestLyingFiles(t *testing.T) {
@@ -249,7 +249,7 @@ func TestSafetensorsAreReadInPlace(t *testing.T) {
 
 func TestSafetensorsBoolsAreZeroOrOne(t *testing.T) {
 	m := mustParse(t, write(t, encode(`{"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`, "\x00\x01\x02")))
-	check.Fails(t, m.Init(tensor.Alloc(m.Layout), 0), "bool 2 is 2")
+	check.Fails(t, m.Init(tensor.Alloc(m.Layout), 0), "bool 2 must be 0 or 1, not 2")
 }
 
 // FuzzSafetensors: a file that the reader accepts accounts for every byte, and its layout is unchanged after writing

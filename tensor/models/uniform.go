@@ -62,13 +62,13 @@ func uniform(text string) (*Model, error) {
 func sized(model, family, example, text string) (bytes, count int, err error) {
 	size, number, ok := strings.Cut(text, "/")
 	if !ok {
-		return 0, 0, fmt.Errorf("model %q: want %s, such as %s", model, family, example)
+		return 0, 0, fmt.Errorf("model %q must be %s, such as %s", model, family, example)
 	}
 	if bytes, err = tensor.ParseBytes(size); err != nil {
 		return 0, 0, fmt.Errorf("model %q: %w", model, err)
 	}
 	if count, err = strconv.Atoi(number); err != nil || count < 1 || count > maxUniform {
-		return 0, 0, fmt.Errorf("model %q: %q tensors: want a number from 1 to %d", model, number, maxUniform)
+		return 0, 0, fmt.Errorf("model %q: the number of tensors must be from 1 to %d, not %q", model, maxUniform, number)
 	}
 	return bytes, count, nil
 }

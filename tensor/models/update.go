@@ -41,7 +41,7 @@ func Update(text string, m *Model) (*Model, error) {
 func Updates() []Info {
 	return []Info{
 		{Name: sameUpdate, About: "tensors like the model's"},
-		{Name: loraUpdate + "[:RANK]", About: fmt.Sprintf("adapters of that rank, or %d, of every matrix of floats", defaultRank)},
+		{Name: loraUpdate + "[:RANK]", About: fmt.Sprintf("LoRA adapters of that rank, or %d, for each matrix of floats", defaultRank)},
 	}
 }
 
@@ -54,7 +54,7 @@ func adapters(m *Model, rank string, ranked bool) (*Model, error) {
 	if ranked {
 		var err error
 		if r, err = strconv.Atoi(rank); err != nil || r < 1 || r > maxRank {
-			return nil, fmt.Errorf("update %q: %q is no rank: want a number from 1 to %d", loraUpdate+":"+rank, rank, maxRank)
+			return nil, fmt.Errorf("update %q: the rank must be 1 to %d, not %q", loraUpdate+":"+rank, maxRank, rank)
 		}
 		if r != defaultRank {
 			name += ":" + strconv.Itoa(r)

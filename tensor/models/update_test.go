@@ -48,14 +48,14 @@ func TestBadUpdates(t *testing.T) {
 	for _, c := range []struct{ model, text, want string }{
 		{"cnn", "", "unknown model"},
 		{"cnn", "lorra", "did you mean lora?"},
-		{"cnn", "lora:", `"" is no rank: want a number from 1 to 4096`},
-		{"cnn", "lora:0", `"0" is no rank`},
-		{"cnn", "lora:-8", `"-8" is no rank`},
-		{"cnn", "lora:4097", `"4097" is no rank`},
-		{"cnn", "lora:8:8", `"8:8" is no rank`},
-		{"cnn", "lora:99999999999999999999", "is no rank"},
+		{"cnn", "lora:", `the rank must be 1 to 4096, not ""`},
+		{"cnn", "lora:0", `the rank must be 1 to 4096, not "0"`},
+		{"cnn", "lora:-8", `not "-8"`},
+		{"cnn", "lora:4097", `not "4097"`},
+		{"cnn", "lora:8:8", `not "8:8"`},
+		{"cnn", "lora:99999999999999999999", "the rank must be"},
 		{"uniform:64KiB/1", "lora", "model uniform:64KiB/1 has no matrix of floats to adapt"},
-		{"cnn", "uniform:64KiB", "want uniform:SIZE/COUNT"},
+		{"cnn", "uniform:64KiB", "must be uniform:SIZE/COUNT"},
 		{"cnn", "none.safetensors", "no such file"},
 	} {
 		check.Fails(t, check.Err(Update(c.text, mustParse(t, c.model))), c.want, c.text, "of", c.model)

@@ -1,7 +1,6 @@
-// Package batched implements three gRPC transports, which differ as OpenFL's download
-// methods do: one call per tensor ([Unary], grpc-tensor), one call for all tensors
-// ([Batched], grpc-batch) and a stream of chunks ([Streaming], grpc-stream). All
-// three upload results as a stream of chunks. They share the server, the worker and the
+// Package batched sends models over gRPC: per tensor, per batch, or as a stream of chunks.
+// The transports [Unary] (grpc-tensor), [Batched] (grpc-batch) and [Streaming] (grpc-stream)
+// differ as OpenFL's download methods do. All three upload results as a stream of chunks. They share the server, the worker and the
 // protocol, federation.proto. A transport only determines how workers fetch the model.
 //
 // Both directions encode tensors the same way. A chunker cuts a package into pieces, and

@@ -104,7 +104,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	if err != nil {
 		return nil, err
 	}
-	t, again := l.mail.Again()
+	t, again := l.mail.Unanswered()
 	if !again {
 		t, err = l.mail.Take(ctx)
 	}

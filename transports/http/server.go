@@ -90,12 +90,12 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1", Refuse: exchange.Goodbye})
+	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1", Refuse: exchange.RefuseHTTP})
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	s.handler = exchange.NewHandler(exchange.Options{
-		Patience: s.c.patience, Rec: o.Rec, Whose: s.jobOf, Admits: s.admits,
+		Patience: s.c.patience, Rec: o.Rec, JobOf: s.jobOf, Admits: s.admits,
 	}, s.endpoints())
 	s.http = &http.Server{
 		Handler:           s.handler,

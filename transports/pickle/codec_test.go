@@ -43,7 +43,7 @@ func TestWrongPiece(t *testing.T) {
 		check.Must(t, enc.Encode(header{Tensors: 1}))
 		check.Must(t, enc.Encode(c.value))
 		p := tensor.Alloc(l)
-		err := newDecoder(&message, options(l, c.elems)).decode(phase.Whole(0), new(header), p)
+		err := newDecoder(&message, options(l, c.elems)).decode(phase.OfRound(0), new(header), p)
 		if c.want == "" {
 			check.Must(t, err)
 			check.Equal(t, tensor.Slice[float32](p.View(0)), []float32{1, 2, 3})
@@ -69,7 +69,7 @@ func TestHugeValue(t *testing.T) {
 	rest := &zeros{}
 	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of 1 GiB
 	o := options(drivertest.Vectors(t, tensor.F32, 3), "off")
-	err := newDecoder(io.MultiReader(claim, rest), o).decode(phase.Whole(0), new(header), nil)
+	err := newDecoder(io.MultiReader(claim, rest), o).decode(phase.OfRound(0), new(header), nil)
 	check.That(t, errors.Is(err, errValue) && rest.read <= maxValue+16<<20,
 		"got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
 }
@@ -93,10 +93,10 @@ func TestRowsTravel(t *testing.T) {
 		for i, rows := range []int{100, 0, 3, 99} {
 			tensor.Fill(sent, uint64(i))
 			check.Must(t, sent.SetRows(1, rows))
-			check.Must(t, e.encode(phase.Whole(0), header{Receipt: []byte("r")}, sent))
+			check.Must(t, e.encode(phase.OfRound(0), header{Receipt: []byte("r")}, sent))
 			size := wire.Len()
 			check.That(t, rows != 0 || size <= 150, "%d bytes for a message of 28", size)
-			check.Must(t, d.decode(phase.Whole(0), new(header), got))
+			check.Must(t, d.decode(phase.OfRound(0), new(header), got))
 			check.That(t, got.Rows(1) == rows && got.Hash() == sent.Hash(), "got %d rows of %d, or other bytes", got.Rows(1), rows)
 			sent.ResetRows()
 		}
@@ -108,7 +108,7 @@ func FuzzDecode(f *testing.F) {
 	l := varying(f)
 	for _, elems := range []string{"off", "on"} {
 		var wire bytes.Buffer
-		check.Must(f, newEncoder(&wire, options(l, elems)).encode(phase.Whole(0), header{Job: driver.Job{Config: []byte("c")}}, tensor.Alloc(l)))
+		check.Must(f, newEncoder(&wire, options(l, elems)).encode(phase.OfRound(0), header{Job: driver.Job{Config: []byte("c")}}, tensor.Alloc(l)))
 		f.Add(wire.Bytes(), elems == "on")
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, on bool) {
@@ -118,14 +118,14 @@ func FuzzDecode(f *testing.F) {
 		}
 		p := tensor.Alloc(l)
 		var h header
-		err := newDecoder(bytes.NewReader(wire), options(l, elems)).decode(phase.Whole(0), &h, p)
+		err := newDecoder(bytes.NewReader(wire), options(l, elems)).decode(phase.OfRound(0), &h, p)
 		if err != nil || h.End {
 			return
 		}
 		var again bytes.Buffer
-		check.Must(t, newEncoder(&again, options(l, elems)).encode(phase.Whole(0), h, p))
+		check.Must(t, newEncoder(&again, options(l, elems)).encode(phase.OfRound(0), h, p))
 		same := tensor.Alloc(l)
-		check.Must(t, newDecoder(&again, options(l, elems)).decode(phase.Whole(0), &h, same))
+		check.Must(t, newDecoder(&again, options(l, elems)).decode(phase.OfRound(0), &h, same))
 		check.That(t, same.Hash() == p.Hash(), "a message is not what it was when it is sent again")
 	})
 }

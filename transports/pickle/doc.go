@@ -1,5 +1,5 @@
-// Package pickle moves packages by serializing them, as a Python process pool does with
-// pickle; here the serializer is encoding/gob.
+// Package pickle sends packages serialized with gob, through sockets or files.
+// A Python process pool does the same with pickle.
 //
 //   - [New] sends model and update through one socket per lane. The model is sent with
 //     every job. Each direction makes four copies: tensor to gob's buffer, buffer to

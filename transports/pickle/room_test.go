@@ -42,7 +42,7 @@ func TestFileSize(t *testing.T) {
 				}
 				var written tally
 				o := options(l, map[bool]string{false: "off", true: "on"}[elems])
-				check.Must(t, newEncoder(&written, o).encode(phase.Whole(0), header{Receipt: p.Receipt}, p))
+				check.Must(t, newEncoder(&written, o).encode(phase.OfRound(0), header{Receipt: p.Receipt}, p))
 				if most := fileSize(l, elems); float64(written) > most {
 					t.Errorf("%s %s, elems %v: %d bytes, want %.0f at most", d, name, elems, written, most)
 				}

@@ -118,7 +118,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 		case l.conn == nil:
 			l.conn = newConn(c, s.o)
 		}
-		return l.send(ctx, phase.Whole(-1), header{End: true}, nil)
+		return l.send(ctx, phase.OfRound(-1), header{End: true}, nil)
 	})
 }
 

@@ -122,7 +122,7 @@ func (s *storageServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := s.server.Publish(ctx, p); err != nil {
 		return err
 	}
-	return s.write(s.model(p), phase.Whole(-1), header{Receipt: p.Receipt}, p)
+	return s.write(s.model(p), phase.OfRound(-1), header{Receipt: p.Receipt}, p)
 }
 
 func (s *storageServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {

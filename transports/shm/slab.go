@@ -248,7 +248,7 @@ func (s *copyingServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err != nil {
 		return err
 	}
-	s.Copy(shared, p, phase.Whole(-1))
+	s.Copy(shared, p, phase.OfRound(-1))
 	s.heap.Publish()
 	s.mu.Lock()
 	s.shared[p] = shared

@@ -53,8 +53,8 @@ func finishes() {
 	}
 }
 
-// finishF16 writes finishF16, which rounds sums, and addedF16, which adds nonzero sums to
-// the model and rounds.
+// finishF16 writes the loops of F16, which round sums; added first adds the model, and
+// skips sums of 0.
 func finishF16(k kind) {
 	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
 		return func(y reg.VecVirtual) reg.VecVirtual {
@@ -65,8 +65,8 @@ func finishF16(k kind) {
 	})
 }
 
-// finishBF16 writes the same two loops for BF16, which round with integer instructions.
-// They make a NaN quiet instead, because rounding could make it an infinity.
+// finishBF16 does the same for BF16, with integer instructions. It makes NaNs quiet,
+// because rounding could make them infinities.
 func finishBF16(k kind) {
 	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
 		one, half, quiet := constant(1, 4), constant(0x7fff, 4), constant(0x40, 4)
@@ -90,8 +90,7 @@ func finishBF16(k kind) {
 	})
 }
 
-// rounding writes the finish and added loops of a 16-bit float. narrow returns a function
-// that rounds 8 sums.
+// rounding writes the loops of a 16-bit float. narrow's function rounds 8 sums.
 func (k kind) rounding(narrow func() func(y reg.VecVirtual) reg.VecVirtual) {
 	function("finish"+k.name, "func(dst *"+k.elem+", acc *float32, n int, total float64)", "rounds sums.")
 	dst, acc, n := pointer("dst"), pointer("acc"), pointer("n")
@@ -183,9 +182,9 @@ func (k kind) widen(m Mem, x reg.VecVirtual) {
 	}
 }
 
-// finishI64 writes the loops of I64. They convert one element at a time, because AVX2 has
-// no other instruction for 64 bits. The instruction converts too large values to the
-// lowest integer, and an exclusive or turns that into the highest.
+// finishI64 converts one element at a time, because AVX2 has no vector instruction for
+// that. The instruction turns too large values into the lowest integer, and an exclusive
+// or turns that into the highest.
 func finishI64(k kind) {
 	for _, name := range []string{"finish", "added"} {
 		function(name+k.name, "func(dst *int64, acc *float64, n int, total float64)", map[string]string{

@@ -17,8 +17,7 @@ type kind struct {
 	elem string // the type in Go
 	size int    // bytes of an element
 	sum  int    // bytes of a sum: 4 for float32, 8 for float64
-	// load writes constants at the beginning of a function. It returns a function that
-	// loads the elements at m into a register, as float32 or float64.
+	// load loads constants, and returns a function that loads the elements at m as floats.
 	load func() func(m Mem) reg.VecVirtual
 }
 
@@ -150,8 +149,7 @@ func (k kind) less(a Op, b, to reg.VecVirtual) {
 	}
 }
 
-// same returns a mask of ones for elements at p and q that have the same bits. x and y are
-// these elements as floats.
+// same returns ones for elements at p and q with the same bits. As floats they are x and y.
 func (k kind) same(p, q Mem, x, y reg.VecVirtual) reg.VecVirtual {
 	same, other := YMM(), YMM()
 	switch {
@@ -170,7 +168,7 @@ func (k kind) same(p, q Mem, x, y reg.VecVirtual) reg.VecVirtual {
 	return same
 }
 
-// choose sets register to to b for elements whose mask is ones, and else to a.
+// choose sets register to to b where mask has ones, else to a.
 func (k kind) choose(mask reg.VecVirtual, b Op, a, to reg.VecVirtual) {
 	if k.sum == 4 {
 		VBLENDVPS(mask, b, a, to)
@@ -211,7 +209,7 @@ func (k kind) fold() {
 	}
 }
 
-// differences writes a loop that adds share × (src - base) for elements whose bits differ.
+// differences writes the loop of Differences.
 func (k kind) differences() {
 	function("differences"+k.name, "func(acc *"+k.real()+", src, base *"+k.elem+", n int, share "+k.real()+")",
 		"adds share × (src - base) to sums, where the bits of src and base differ.")

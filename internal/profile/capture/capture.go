@@ -26,8 +26,8 @@ import (
 // A Kind is a kind of profile.
 type Kind struct {
 	Name string
-	// Group is equal for kinds that are taken in the same rounds. Kinds of different
-	// groups are taken in different rounds, because each would measure the other's cost.
+	// Group is equal for kinds taken in the same rounds. Kinds of different groups would
+	// measure each other's costs.
 	Group string
 }
 
@@ -61,7 +61,7 @@ func Check(kinds ...string) error {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(names, k) {
-			return fmt.Errorf("unknown kind of profile %q: want %s", k, strings.Join(names, ", "))
+			return fmt.Errorf("unknown kind of profile %q: must be one of %s", k, strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -77,9 +77,9 @@ type Capture struct {
 	mutex  int               // the process's mutex fraction before Start
 
 	cpu             bytes.Buffer
-	sampling        bool // this Capture has started the CPU profile
+	sampling        bool // c has started the CPU profile
 	trace           bounded
-	tracing, traced bool // this Capture has started a trace; it has taken its only trace
+	tracing, traced bool // c has started a trace; it has taken its only one
 }
 
 // New returns a Capture of the given kinds.
@@ -90,8 +90,8 @@ func New(kinds ...string) (*Capture, error) {
 	return &Capture{kinds: kinds, before: map[string][]byte{}}, nil
 }
 
-// blockRate is a duration in nanoseconds: the block profile has all waits of at least this
-// duration, and samples of shorter ones.
+// blockRate is a duration in ns. The block profile has all longer waits, and samples of
+// shorter ones.
 const blockRate = 10_000
 
 // mutexFraction is the number of contended locks per sample.

@@ -16,12 +16,12 @@ import (
 )
 
 func TestUnknownKind(t *testing.T) {
-	check.Fails(t, check.Err(capture.New("cpu", "goroutine")), `unknown kind of profile "goroutine": want cpu, heap,`)
+	check.Fails(t, check.Err(capture.New("cpu", "goroutine")), `unknown kind of profile "goroutine": must be one of cpu, heap,`)
 }
 
 var sink []byte
 
-// processorTime returns what this process has taken of processors.
+// processorTime returns the CPU time that this process has used.
 func processorTime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
@@ -30,8 +30,8 @@ func processorTime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// work does a little of what each kind of profile shows. However many others want the
-// processors, it takes its part of one: ten samples of the CPU profile's clock.
+// work does a little of everything that each kind of profile shows. It uses 100 ms of CPU
+// time, ten samples of the CPU profile, however busy the machine is.
 func work() {
 	for start := processorTime(); processorTime()-start < 100*time.Millisecond; {
 		sink = make([]byte, 1<<20)
@@ -53,8 +53,8 @@ func work() {
 	wg.Wait()
 }
 
-// TestPieces: each kind yields a profile for every Start and Stop, traces but
-// one, and a pair of them where the runtime counts from the start of the process.
+// TestPieces: each kind yields a profile for every Start and Stop, except traces, which
+// yield one. Kinds that count from the start of the process yield a pair.
 func TestPieces(t *testing.T) {
 	var kinds []string
 	for _, k := range capture.Kinds() {
@@ -63,11 +63,11 @@ func TestPieces(t *testing.T) {
 	c := check.Value(capture.New(kinds...))(t)
 	for range 2 {
 		if err := c.Start(); err != nil {
-			t.Skip(err) // go test -cpuprofile or -trace is at work
+			t.Skip(err) // go test -cpuprofile or -trace is active
 		}
 		work()
 		check.Must(t, c.Stop())
-		if err := c.Stop(); err != nil { // does nothing
+		if err := c.Stop(); err != nil { // has no effect
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestPieces(t *testing.T) {
 	check.That(t, len(left) == 0, "%d pieces were returned twice", len(left))
 }
 
-// TestNothing: no Capture and one without kinds do nothing, and allocate nothing.
+// TestNothing: a nil Capture and one without kinds do nothing and allocate nothing.
 func TestNothing(t *testing.T) {
 	none := check.Value(capture.New())(t)
 	for _, c := range []*capture.Capture{nil, none} {
@@ -110,7 +110,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestCPUInUse: a second CPU profile is refused, and leaves the first alone.
+// TestCPUInUse: a second CPU profile is rejected, and the first is unaffected.
 func TestCPUInUse(t *testing.T) {
 	first := check.Value(capture.New(capture.CPU))(t)
 	second := check.Value(capture.New(capture.CPU))(t)

@@ -1,6 +1,6 @@
-// Package browser opens files in headless Chromium, for tests. A page that asks for
-// anything, says anything on its console, throws or opens a dialog fails its test,
-// unless the test has taken these [Page.Problems] itself.
+// Package browser opens files in headless Chromium, for tests. A test fails if its page
+// requests anything, writes to its console, throws or opens a dialog, unless the test has
+// fetched these [Page.Problems] itself.
 package browser
 
 import (
@@ -28,23 +28,24 @@ import (
 	"ipcbench/internal/test/waiting"
 )
 
-// A Browser is one process, for the pages of a test and of its subtests.
+// A Browser is one Chromium process, for the pages of a test and of its subtests.
 type Browser struct {
 	ctx context.Context
 }
 
-// Start starts a browser that ends with t. That takes a second: let subtests share
-// it.
+// Start starts a browser that ends with t. Starting takes about a second, so subtests
+// should share one.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		skip.Missing(t, "chromium (Debian: chromium)")
 	}
-	home := t.TempDir() // where it leaves things
+	home := t.TempDir() // for the browser's files
 	// By default the library keeps shared memory out of /dev/shm, which is small in
-	// containers. In some, others than root cannot have a sandbox either: all pages are
-	// the tests' own. A start from a cold disk takes more than the library's 20 s.
+	// containers. The sandbox is off, because in some containers only root can have one,
+	// and all pages are the tests' own. A start from a cold disk takes longer than the
+	// library's 20 s.
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(waiting.Limit))...)
 	t.Cleanup(cancel)
@@ -54,11 +55,11 @@ func Start(t testing.TB) *Browser {
 	return &Browser{ctx}
 }
 
-// Options say how a page is seen.
+// Options set how a page is displayed.
 type Options struct {
-	Width, Height int  // of the window; by default 1280 and 800
+	Width, Height int  // of the window; zero means 1280 and 800
 	Dark          bool // the reader prefers dark pages
-	Print         bool // as on paper
+	Print         bool // use the style for paper
 	NoScript      bool // JavaScript is off
 }
 
@@ -67,7 +68,7 @@ type Page struct {
 	t     testing.TB
 	ctx   context.Context
 	url   string
-	still bool // without scripts: there are no frames to wait for
+	still bool // scripts are off, so there are no frames to wait for
 	sync  chan bool
 
 	mu       sync.Mutex // guards problems
@@ -81,7 +82,7 @@ func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
 	var cancel context.CancelFunc
 	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))
-	context.AfterFunc(waiting.Lasting(t), cancel) // a page may hang; the browser lives as long as its pages need
+	context.AfterFunc(waiting.Lasting(t), cancel) // ends a page that hangs; cleanups can still use the page
 	t.Cleanup(cancel)
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}}
 	if o.Dark {
@@ -103,10 +104,10 @@ func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	return p
 }
 
-// mark is what a page says on its console when all that came before has arrived.
+// mark is written to the page's console: once it arrives, all earlier events have arrived.
 const mark = "ipcbench: so far"
 
-// listen takes what the browser tells, in the order in which it happened.
+// listen handles the browser's events, in the order in which they occurred.
 func (p *Page) listen(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
@@ -123,7 +124,7 @@ func (p *Page) listen(event any) {
 		} else {
 			p.problem("console: " + text)
 		}
-	case *log.EventEntryAdded: // also what the policy of the page forbids
+	case *log.EventEntryAdded: // includes violations of the page's policy
 		p.problem("console: " + e.Entry.Text)
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
@@ -133,7 +134,7 @@ func (p *Page) listen(event any) {
 		p.problem("exception: " + text)
 	case *page.EventJavascriptDialogOpening:
 		p.problem("dialog: " + e.Message)
-		// Here nothing may wait for the browser, and the page waits for an answer.
+		// This must not wait for the browser, and the page waits for an answer.
 		go chromedp.Call(p.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}) //nolint:errcheck
 	}
 }
@@ -144,7 +145,7 @@ func (p *Page) problem(text string) {
 	p.problems = append(p.problems, text)
 }
 
-// Problems returns what the page did so far and must not do, and forgets it.
+// Problems returns the page's problems so far and forgets them.
 func (p *Page) Problems() []string {
 	p.t.Helper()
 	p.do("wait", chromedp.Evaluate[chromedp.Void]("console.debug("+strconv.Quote(mark)+")"))
@@ -160,7 +161,7 @@ func (p *Page) Problems() []string {
 	return all
 }
 
-// do ends the test if one of the actions fails.
+// do runs actions, and ends the test if one of them fails.
 func (p *Page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	check.Must(p.t, chromedp.Do(p.ctx, actions...), "browser:", p.url, what)
@@ -175,7 +176,7 @@ func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 }
 
 // Eval returns the value of an expression of JavaScript, or of the promise that it
-// gives. It works where the page's own scripts are off.
+// evaluates to. It works even if the page's own scripts are off.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -183,8 +184,8 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Hover moves the mouse to the middle of the first element that selector, of CSS,
-// finds, or of its first line. It ends the test if something else lies above it.
+// Hover moves the mouse to the middle of the first element that matches a CSS selector, or
+// to the middle of its first line. It ends the test if another element covers it.
 func (p *Page) Hover(selector string) {
 	p.t.Helper()
 	x, y := p.middle(selector)
@@ -198,8 +199,8 @@ func (p *Page) Click(selector string) {
 	p.do("click", chromedp.MouseEvent(chromedp.MouseMoved, x, y), chromedp.MouseClickXY(x, y))
 }
 
-// middle scrolls an element into view and returns where its middle is, once that
-// stays: a page may draw what comes into view, and shift what lies below.
+// middle scrolls an element into view and returns its middle, once that no longer moves. A
+// page may draw charts as they come into view, which shifts the elements below.
 func (p *Page) middle(selector string) (x, y float64) {
 	p.t.Helper()
 	at := Eval[[]float64](p, fmt.Sprintf(`(async () => {
@@ -222,21 +223,21 @@ func (p *Page) middle(selector string) (x, y float64) {
 	return at[0], at[1]
 }
 
-// Press presses keys one after the other: "\t" is the tab key, "\r" enter, "\x1b"
-// escape, and the names of others stand in chromedp's package kb.
+// Press presses keys one after the other: "\t" is the tab key, "\r" enter, "\x1b" escape.
+// Package kb of chromedp has the other keys.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
 	p.do("press", chromedp.KeyEvent(keys))
 }
 
-// Screenshot returns a picture, in PNG, of the first element that selector finds:
-// "html" is the page in its whole length.
+// Screenshot returns a PNG picture of the first element that matches the selector: "html"
+// is the page in its whole length.
 func (p *Page) Screenshot(selector string) []byte {
 	p.t.Helper()
 	return p.bytes("screenshot", chromedp.Screenshot(chromedp.CSS(selector)))
 }
 
-// PDF returns the page as it is printed.
+// PDF returns the page as printed.
 func (p *Page) PDF() []byte {
 	p.t.Helper()
 	return p.bytes("print", chromedp.PrintToPDF())

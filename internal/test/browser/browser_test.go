@@ -10,7 +10,7 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestProblems: what a page must not do is seen.
+// TestProblems: Problems returns everything that a page must not do.
 func TestProblems(t *testing.T) {
 	skip.Long(t)
 	path := filepath.Join(t.TempDir(), "page #1.html")

@@ -1,9 +1,8 @@
-// Package check has the assertions of tests. Each one reports the line that called it, what
-// it got and what it wanted. A context, if there is one, is printed before that, its values
+// Package check has assertions for tests. Each one reports the line that called it, and the
+// actual and the expected value. The optional context is printed before them, its values
 // separated by spaces.
 //
-// Must and Need end the test, because the rest of it needs what they check. After the others
-// it goes on.
+// Must and Need end the test. The other assertions let it continue.
 package check
 
 import (
@@ -12,7 +11,7 @@ import (
 	"strings"
 )
 
-// TB is what checks need of *testing.T, and *rapid.T has as well.
+// TB has the methods that checks use. Both *testing.T and *rapid.T have them.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -42,7 +41,7 @@ func OK(t TB, err error, context ...any) {
 	}
 }
 
-// Need ends the test unless ok. The format tells what is wrong.
+// Need ends the test unless ok. The format describes the problem.
 func Need(t TB, ok bool, format string, args ...any) {
 	if !ok {
 		t.Helper()
@@ -50,7 +49,7 @@ func Need(t TB, ok bool, format string, args ...any) {
 	}
 }
 
-// That fails the test unless ok. The format tells what is wrong.
+// That fails the test unless ok. The format describes the problem.
 func That(t TB, ok bool, format string, args ...any) {
 	if !ok {
 		t.Helper()
@@ -66,7 +65,7 @@ func Equal[T any](t TB, got, want T, context ...any) {
 	}
 }
 
-// Same fails the test if diff, which is what cmp.Diff(want, got) returned, is not empty.
+// Same fails the test if diff, the result of cmp.Diff(want, got), is not empty.
 func Same(t TB, diff string, context ...any) {
 	if diff != "" {
 		t.Helper()
@@ -82,7 +81,7 @@ func Fails(t TB, err error, text string, context ...any) {
 	}
 }
 
-// Value ends the test if a call has failed, and otherwise returns what it returned:
+// Value ends the test if the call failed, and otherwise returns the call's value:
 //
 //	text := check.Value(os.ReadFile(path))(t)
 func Value[T any](v T, err error) func(t TB) T {
@@ -93,5 +92,5 @@ func Value[T any](v T, err error) func(t TB) T {
 	}
 }
 
-// Err returns the error of a call whose value is of no interest.
+// Err returns the error of a call and drops its value.
 func Err[T any](_ T, err error) error { return err }

@@ -1,4 +1,5 @@
-// Package child starts programs for tests: what one says is kept, and it ends with its test.
+// Package child starts programs for tests. It keeps their output, and kills them when their
+// test ends.
 package child
 
 import (
@@ -23,7 +24,7 @@ type Child struct {
 	t              testing.TB
 }
 
-// A Text is what a program has said so far.
+// A Text is the output of a program so far. It may be read while the program writes.
 type Text struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,8 +42,8 @@ func (s *Text) String() string {
 	return s.text.String()
 }
 
-// Start starts a program. Its streams are kept unless cmd has others for them. What has not
-// ended with the test is killed.
+// Start starts a program and keeps its output, unless cmd has other writers for it. If the
+// program is still running at the end of the test, it is killed.
 func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	t.Helper()
 	c := &Child{Cmd: cmd, Done: make(chan struct{}), t: t}
@@ -54,7 +55,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	}
 	check.Must(t, cmd.Start())
 	go func() {
-		_ = cmd.Wait() // how it ended is in its state
+		_ = cmd.Wait() // the error is also in the process state
 		close(c.Done)
 	}()
 	t.Cleanup(c.Kill)
@@ -69,25 +70,25 @@ func Run(t testing.TB, cmd *exec.Cmd) *Child {
 	return c
 }
 
-// Wait waits for the end.
+// Wait waits for the program's end.
 func (c *Child) Wait() {
 	c.t.Helper()
 	waiting.Do(c.t, "the end of "+c.Path, func() { <-c.Done })
 }
 
-// Kill kills it, if it has not ended, and waits for its end.
+// Kill kills the program if it has not ended, and waits for its end.
 func (c *Child) Kill() {
-	_ = c.Process.Kill() // most have ended
+	_ = c.Process.Kill() // fails if it has ended
 	c.Wait()
 }
 
-// Send sends a signal to one that has not ended.
+// Send sends a signal to the program, which must not have ended.
 func (c *Child) Send(signal syscall.Signal) {
 	c.t.Helper()
 	check.Must(c.t, c.Process.Signal(signal))
 }
 
-// Until waits for what comes before the end.
+// Until waits until ok returns true, and fails if the program ends before that.
 func (c *Child) Until(what string, ok func() bool) {
 	c.t.Helper()
 	waiting.Until(c.t, what, func() bool {
@@ -101,7 +102,7 @@ func (c *Child) Until(what string, ok func() bool) {
 	})
 }
 
-// Says waits until stdout or stderr match a pattern, and returns the text that does.
+// Says waits until stdout or stderr matches a pattern, and returns the matching text.
 func (c *Child) Says(pattern string) (text string) {
 	c.t.Helper()
 	wanted := regexp.MustCompile(pattern)
@@ -113,9 +114,9 @@ func (c *Child) Says(pattern string) (text string) {
 	return text
 }
 
-// Ends waits for the end, which B25 promises within some time, and says how it must be:
-// with which code, which is -1 for any signal, and with which words on stderr. A stack
-// trace is never among them, unless the words ask for it.
+// Ends waits for the program's end, which B25 promises within some time, and checks its
+// exit code (-1 means any signal) and that stderr matches pattern. A stack trace on stderr
+// fails the test, unless pattern contains "goroutine ".
 func (c *Child) Ends(within time.Duration, code int, pattern string) {
 	c.t.Helper()
 	waiting.Promise(c.t, "B25: the end of "+c.Path, within, func() { <-c.Done })

@@ -1,8 +1,7 @@
-// Command gotest runs go test with its arguments and shows a line a package, as
-// go test does, and all that a failed test says. Go test alone does not tell of tests
-// that a missing tool or the kernel made impossible (see package skip): they are
-// counted at the end, and the file that SKIPPED names gets a line for each, with the
-// reason and the test.
+// Command gotest runs go test with its arguments. It prints one line per package, as go
+// test does, and the whole output of failed tests. It also counts tests that were skipped
+// because of a missing tool or the kernel (see package skip). For each of them, a line with
+// the reason and the test is written to the file named by SKIPPED.
 package main
 
 import (
@@ -45,19 +44,19 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// reason is what package skip says.
+// reason matches the reasons that package skip prints.
 var reason = regexp.MustCompile(`: (not installed: .*|the kernel refuses .*)`)
 
-// show writes what go test would have written without -json, and returns the
-// tests that could not be run, each after its reason.
+// show prints the output that go test has without -json, and returns the skipped tests,
+// each after its reason.
 func show(in io.Reader, w io.Writer) (skipped []string) {
-	said := map[event]*strings.Builder{} // by test
+	said := map[event]*strings.Builder{} // output by test
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			_, _ = w.Write(line) // no event: go's own words
+			_, _ = w.Write(line) // not an event, but text of go test itself
 		}
 		test := event{Package: e.Package, Test: e.Test}
 		switch e.Action {

@@ -11,8 +11,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestGotest: packages have go test's own closing lines, a failed test says all,
-// one that passes nothing, and what could not be run is counted.
+// TestGotest: packages have go test's own closing lines, failed tests have all of their
+// output, passed tests none, and skipped tests are counted.
 func TestGotest(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -1,14 +1,16 @@
-// Layouts says what a linker's order of functions does to the benchmarks of some packages:
+// Layouts measures the effect of a linker's order of functions on the benchmarks of some
+// packages:
 //
 //	go run ./internal/test/layouts [-best 40] [-bench REGEXP] PACKAGE...
 //
 // It links each package's tests in eight layouts, and runs them in turn with eight runs of
-// one layout. A time is the best of so many: what is left of it is the code, and not the
-// machine. The table has the slowest through the fastest of the eight layouts, and of the
-// eight runs of one. What both have is noise; what only the layouts have is the linker.
+// one layout. Each time is the best of many runs, because the best time depends on the code
+// more than on the machine's other work. The table has the ratio of the slowest to the
+// fastest of the eight layouts, and of the eight runs of one layout. The second ratio is
+// noise; the excess of the first over the second is due to the linker.
 //
-// A layout moves functions, by multiples of 32 bytes. It moves no data. Ctrl-C ends it
-// with the table of what it has.
+// A layout moves functions, by multiples of 32 bytes. It moves no data. Ctrl-C ends the
+// program with the table of the times so far.
 package main
 
 import (
@@ -62,17 +64,18 @@ func run(ctx context.Context, packages []string, bench string, best int) error {
 	return nil
 }
 
-// A table has the best times of benchmarks, in ns, in the order in which they ran: those
-// of all layouts, and then those of as many runs of the first.
+// A table has the best times of benchmarks, in ns, in the order of the runs. The first half
+// is one time per layout; the second half repeats the first layout.
 type table struct {
 	names []string
 	times map[string][]float64
-	rates map[string]float64 // the highest, in MB/s of what is moved; 0 if it is not said
-	best  int                // of how many runs
+	rates map[string]float64 // the highest, in MB/s of moved data; 0 if the benchmark has none
+	best  int                // number of runs of which a time is the best
 }
 
-// measure runs all programs in turn, each benchmark a few times in a process: to make its
-// models takes longer than to run it, and a slow minute of the machine should hit all alike.
+// measure runs all programs in turn, so that a slow minute of the machine affects all of
+// them. A process runs each benchmark several times, because making its models takes longer
+// than the benchmark.
 func measure(ctx context.Context, dir, pkg, bench string, best int) (*table, error) {
 	t := &table{times: map[string][]float64{}, rates: map[string]float64{}}
 	where, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()

@@ -1,5 +1,5 @@
-// Package proc reads what /proc tells of other processes. It tells nothing of one that has
-// ended.
+// Package proc reads /proc for other processes. For a process that has ended, it returns
+// zero values.
 package proc
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // All returns the ids of all processes.
 func All() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // which is there
+	entries, _ := os.ReadDir("/proc") // /proc always exists
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			pids = append(pids, pid)
@@ -20,15 +20,15 @@ func All() (pids []int) {
 	return pids
 }
 
-// Read returns the text of a file of a process: "environ", "maps".
+// Read returns the text of a file of a process, such as "environ" or "maps".
 func Read(pid int, name string) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name)) // or it has ended
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name)) // fails if the process has ended
 	return string(text)
 }
 
-// Network names the network of a process.
+// Network returns a name for the network namespace of a process.
 func Network(pid int) string {
-	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)) // or it has ended
+	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)) // fails if the process has ended
 	return name
 }
 
@@ -38,13 +38,13 @@ func Alive(pid int) bool {
 	return stat != "" && !strings.Contains(stat, ") Z ")
 }
 
-// Descriptors returns how many a process has.
+// Descriptors returns the number of open descriptors of a process.
 func Descriptors(pid int) int {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)) // or it has ended
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)) // fails if the process has ended
 	return len(entries)
 }
 
-// Resident returns how many bytes of memory a process has in use.
+// Resident returns the number of bytes of memory that a process has in use.
 func Resident(pid int) (int, error) {
 	var size, pages int
 	_, err := fmt.Sscan(Read(pid, "statm"), &size, &pages)

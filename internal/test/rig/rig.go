@@ -1,11 +1,11 @@
-// Package rig makes three hosts of one machine, for tests: network namespaces that a
-// bridge joins, each with a host name, a /dev/shm and a temporary folder of its own. A
-// program that runs there finds the others over the network only. It is a rig: the hosts
-// share processors, memory and kernel, so what is measured there is no result.
+// Package rig makes several hosts of one machine, for tests. A host is a network namespace
+// on a common bridge, with its own host name, /dev/shm and temporary folder. A program on a
+// host reaches the others over the network only. The hosts share processors, memory and
+// kernel, so measurements on them are not results.
 //
-// Nothing has a name outside. A host is a shell that waits for its stdin to end, which
-// it does when the test ends, in whatever way. Then it kills all that runs on the host, and
-// the kernel takes the namespaces away with the last process.
+// Nothing has a name outside. Each host is a shell that waits for the end of its stdin,
+// which comes when the test ends, in whatever way. Then it kills all processes on the host,
+// and the kernel removes the namespaces with the last process.
 package rig
 
 import (
@@ -27,8 +27,9 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// hold is a host, once it has the namespaces: NAME, its temporary folder, and the lines
-// of /etc/hosts. It says its process id when it is ready.
+// hold is the shell script of a host in its namespaces. Its arguments are the host's name,
+// its temporary folder and the lines of /etc/hosts. It prints its process id when it is
+// ready.
 const hold = `
 set -e
 hostname "$1"
@@ -52,22 +53,23 @@ done
 umount -l "$2" && rmdir "$2" || : # unless another host was first
 `
 
-// later is a host whose monotonic clock is ahead, within one that holds the rest.
+// later is the shell script of a host with a monotonic clock that is ahead. It runs on a
+// host that hold has set up.
 const later = `echo $$; read end || :`
 
-// A Rig is hosts with a network of their own, 10.77.0.0/24. Each has an interface eth0,
-// whose other end is in the first host, on the bridge.
+// A Rig has hosts with their own network, 10.77.0.0/24. Each host has an interface eth0,
+// whose other end is on the bridge, in the first host.
 type Rig struct {
 	t     testing.TB
 	tmp   string
 	names []string
-	enter map[string][]string // the command that starts another one on a host
+	enter map[string][]string // command that starts another command on a host
 	pids  map[string]int
-	held  []int // what belongs to the rig
+	held  []int // ids of the rig's own processes
 }
 
-// New makes hosts of these names, until the test ends. Where the kernel refuses, the test
-// is skipped.
+// New makes hosts with these names, until the test ends. If the kernel refuses, the test is
+// skipped.
 func New(t testing.TB, names ...string) *Rig {
 	t.Helper()
 	for tool, of := range map[string]string{"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "hostname": "hostname"} {
@@ -75,9 +77,9 @@ func New(t testing.TB, names ...string) *Rig {
 			skip.Missing(t, "%s (Debian: %s)", tool, of)
 		}
 	}
-	tmp, err := os.MkdirTemp("", "rig") // a short name: sockets live there
+	tmp, err := os.MkdirTemp("", "rig") // a short name, because sockets are in it
 	check.Must(t, err)
-	t.Cleanup(func() { _ = os.Remove(tmp) }) // a host that has ended did that
+	t.Cleanup(func() { _ = os.Remove(tmp) }) // fails if a host's shell has removed it
 	r := &Rig{t: t, tmp: tmp, names: names, enter: map[string][]string{}, pids: map[string]int{}}
 	hosts := "127.0.0.1 localhost"
 	for _, name := range names {
@@ -85,7 +87,7 @@ func New(t testing.TB, names ...string) *Rig {
 	}
 	var user []string
 	unshare := []string{"unshare"}
-	if os.Geteuid() != 0 { // all in one namespace of users, where the first one is root
+	if os.Geteuid() != 0 { // all hosts share one user namespace, in which the first host's user is root
 		unshare, user = append(unshare, "--user", "--map-root-user"), []string{"--user", "--preserve-credentials"}
 	}
 	for _, name := range names {
@@ -108,7 +110,7 @@ func New(t testing.TB, names ...string) *Rig {
 	return r
 }
 
-// hold starts what holds a host, and returns its process id.
+// hold starts the shell of a host and returns its process id.
 func (r *Rig) hold(args []string) int {
 	r.t.Helper()
 	c := exec.Command(args[0], args[1:]...)
@@ -120,17 +122,17 @@ func (r *Rig) hold(args []string) int {
 		err = c.Start()
 	}
 	check.Must(r.t, err)
-	line, _ := bufio.NewReader(stdout).ReadString('\n') // or it is no number
+	line, _ := bufio.NewReader(stdout).ReadString('\n') // on an error, the line is not a number
 	end := func() error {
 		stdin.Close()
 		return c.Wait()
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
-		_ = end() // what it said matters
+		_ = end() // stderr has the reason
 		r.fail(stderr.String())
 	}
-	r.held = append(r.held, pid, c.Process.Pid) // one process, unless the shell is a child
+	r.held = append(r.held, pid, c.Process.Pid) // the same process, unless the shell is a child
 	r.t.Cleanup(func() {
 		if err := end(); err != nil {
 			r.t.Errorf("rig: end a host: %v: %s", err, stderr.String())
@@ -139,8 +141,8 @@ func (r *Rig) hold(args []string) int {
 	return pid
 }
 
-// fail ends the test, which is skipped if the kernel or the rights are why. Where / is
-// no place at which something is mounted, as in a chroot, nobody gets mounts of his own.
+// fail ends the test, which is skipped if the kernel or missing rights are the reason. If /
+// is not a mount point, as in a chroot, a process cannot have its own mounts.
 func (r *Rig) fail(said string) {
 	r.t.Helper()
 	for _, why := range []string{"not permitted", "denied", "No space left", "not supported", "Unknown device type", "root filesystem propagation"} {
@@ -151,7 +153,7 @@ func (r *Rig) fail(said string) {
 	r.t.Fatalf("rig: %s", said)
 }
 
-// do runs a command of a few words on a host.
+// do runs a command, whose arguments have no spaces, on a host.
 func (r *Rig) do(host, format string, args ...any) {
 	r.t.Helper()
 	words := strings.Fields(fmt.Sprintf(format, args...))
@@ -160,9 +162,9 @@ func (r *Rig) do(host, format string, args ...any) {
 	}
 }
 
-// Command returns a command that runs on a host, in the folder /. The process that it
-// starts becomes the program, so that signals reach it. What still runs when the test
-// ends is killed.
+// Command returns a command that runs on a host, in the folder /. The started process
+// becomes the program, so that signals reach it. When the test ends, running programs are
+// killed.
 func (r *Rig) Command(host, name string, args ...string) *exec.Cmd {
 	r.t.Helper()
 	enter := r.enter[host]
@@ -183,8 +185,8 @@ func (r *Rig) Addr(host string) string {
 	return ""
 }
 
-// Shm returns the /dev/shm of a host, and Tmp its temporary folder, as the test sees
-// them. On the host that one is TMPDIR.
+// Shm returns a host's /dev/shm, and Tmp its temporary folder, as paths that the test can
+// use. On the host, the temporary folder is TMPDIR.
 func (r *Rig) Shm(host string) string { return r.root(host, "/dev/shm") }
 func (r *Rig) Tmp(host string) string { return r.root(host, r.tmp) }
 
@@ -192,7 +194,7 @@ func (r *Rig) root(host, path string) string {
 	return filepath.Join("/proc", strconv.Itoa(r.pids[host]), "root", path)
 }
 
-// Processes returns the ids of what runs on a host.
+// Processes returns the ids of the processes on a host.
 func (r *Rig) Processes(host string) (pids []int) {
 	network := proc.Network(r.pids[host])
 	check.Need(r.t, network != "", "rig: %s has ended", host)
@@ -204,7 +206,7 @@ func (r *Rig) Processes(host string) (pids []int) {
 	return pids
 }
 
-// Ahead sets the monotonic clock of what is started on a host from now on.
+// Ahead advances the monotonic clock of processes that are started on a host from now on.
 func (r *Rig) Ahead(host string, by time.Duration) {
 	r.t.Helper()
 	enter := r.enter[host]
@@ -213,28 +215,28 @@ func (r *Rig) Ahead(host string, by time.Duration) {
 	r.enter[host] = append(enter[:len(enter):len(enter)], "--time=/proc/"+strconv.Itoa(pid)+"/ns/time")
 }
 
-// late is how late the kernel may look at a queue without a rate being missed: all
-// hosts share the processors, and others may take these, too. What a rate lets through in
-// that time may pass at once after a pause.
+// late is how late the kernel may serve a queue and still reach the rate: all hosts share
+// the processors, also with other programs. After a pause, as many bytes may pass at once
+// as the rate allows in that time.
 const late = 4 * time.Millisecond
 
-// Shape gives a host's way to the bridge a rate, each way: "1Gbit".
+// Shape limits a host's connection to the bridge to a rate, each way: "1Gbit".
 func (r *Rig) Shape(host, rate string) {
 	r.t.Helper()
 	as := check.Value(link.Parse(rate))(r.t)
 	const some = 1e9 // bytes
 	burst := max(as.Burst(), int64(some*late.Seconds()/as.Take(some).Seconds()))
 	for _, end := range [][2]string{{host, "eth0"}, {r.names[0], port(host)}} {
-		_ = r.Command(end[0], "tc", "qdisc", "delete", "dev", end[1], "root").Run() // it may have had a rate before
+		_ = r.Command(end[0], "tc", "qdisc", "delete", "dev", end[1], "root").Run() // fails if it had no rate
 		r.do(end[0], "tc qdisc add dev %s root handle 1: htb default 1", end[1])
 		r.do(end[0], "tc class add dev %s parent 1: classid 1:1 htb rate %s burst %d cburst %[3]d quantum 65536", end[1], rate, burst)
 	}
 }
 
-// Down takes a host's interface away, as if the machine had lost its network, and Up
-// gives it back.
+// Down disables a host's interface, as if the machine had lost its network, and Up enables
+// it again.
 func (r *Rig) Down(host string) { r.t.Helper(); r.do(host, "ip link set eth0 down") }
 func (r *Rig) Up(host string)   { r.t.Helper(); r.do(host, "ip link set eth0 up") }
 
-// port is the name of a host's end on the bridge.
+// port returns the name of a host's end on the bridge.
 func port(host string) string { return "to-" + host }

@@ -1,7 +1,7 @@
-// Package skip is how a test says that it does not run here. There are three reasons.
-// The run is short, and the test is long. A tool is missing: it can be installed, so
-// that is a failure where CI is set. Or the kernel refuses something. `make check`
-// counts the tests that were skipped for the latter two.
+// Package skip skips tests for one of three reasons. A long test does not run in a short
+// run. If a tool is missing, the test is skipped, but fails if CI is set, because tools can
+// be installed. The kernel may refuse an operation. `make check` counts the tests skipped
+// for the last two reasons.
 package skip
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Long ends t where tests are to be short: in `make check`. `make check-long` runs it.
+// Long skips t in short runs, such as `make check`. `make check-long` runs it.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -18,8 +18,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Missing ends t, which needs a tool that is not installed: the text says which,
-// and how to get it. Where the environment variable CI is set, t has failed.
+// Missing skips t, which needs a tool that is not installed. The text names the tool and
+// its package. If the environment variable CI is set, t fails.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	text := "not installed: " + fmt.Sprintf(format, args...)
@@ -29,8 +29,8 @@ func Missing(t testing.TB, format string, args ...any) {
 	t.Skip(text)
 }
 
-// Refused ends t, which needs what this kernel, or this user's rights, do not
-// give: "namespaces: operation not permitted".
+// Refused skips t, which needs an operation that this kernel or this user's rights do not
+// allow: "namespaces: operation not permitted".
 func Refused(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Skip("the kernel refuses " + fmt.Sprintf(format, args...))

@@ -1,13 +1,13 @@
-// Package waiting is what tests know of time. How long something takes depends on the
-// machine and on what else it does, so that no test may judge by it: a test waits for
-// what has to come. If that does not come within a limit that no machine needs, it
-// hangs, and the test ends with its name and all goroutines' stacks.
+// Package waiting lets tests wait. Durations depend on the machine and its other work, so a
+// test must not fail because of one: it waits for an event. If the event does not come
+// within a limit that every machine can meet, the test hangs, and ends with its name and
+// all goroutines' stacks.
 //
-// Time may also be what a test does to the program: a context that ends in the midst
-// of a call, a worker that is slow. Nothing may depend on how long it is.
+// A test may also use time to disturb the program: a context that ends in the middle of a
+// call, or a worker that is slow. No outcome may depend on the duration.
 //
-// TestTime at the root refuses package time's own ways to wait and to measure in all
-// other tests.
+// TestTime at the root forbids package time's own ways to wait and to measure in all other
+// tests.
 package waiting
 
 import (
@@ -20,11 +20,11 @@ import (
 	"time"
 )
 
-// Limit is after how long what has not come is taken for a hang.
+// Limit is the time after which a missing event counts as a hang.
 const Limit = 3 * time.Minute
 
-// poll calls ok until it returns true or late does. Looking may take a processor that
-// others want, so it looks less often the longer it has waited.
+// poll calls ok until it or late returns true. It pauses longer after each call, because
+// polling uses CPU time that others may need.
 func poll(ok, late func() bool) bool {
 	for pause := time.Millisecond; !ok(); pause = min(pause*3/2, 50*time.Millisecond) {
 		if late() {
@@ -35,7 +35,7 @@ func poll(ok, late func() bool) bool {
 	return true
 }
 
-// hangs writes all goroutines' stacks and returns what is to be said.
+// hangs writes all goroutines' stacks to stderr and returns the test's error message.
 func hangs(t testing.TB, what string) string {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -44,7 +44,7 @@ func hangs(t testing.TB, what string) string {
 	return text
 }
 
-// Do calls f, which has to return: at the limit the process ends.
+// Do calls f, which must return: at the limit the process ends.
 func Do(t testing.TB, what string, f func()) {
 	t.Helper()
 	timer := time.AfterFunc(Limit, func() { panic(hangs(t, what)) })
@@ -52,7 +52,7 @@ func Do(t testing.TB, what string, f func()) {
 	f()
 }
 
-// A limited is the context of a test's calls.
+// A limited is a context with a limit, for the calls of a test.
 type limited struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -70,13 +70,13 @@ func limit(t testing.TB, parent context.Context) *limited {
 	return l
 }
 
-// contexts has the one of each test that runs: a test may ask for one at every call,
-// and some tests count what is alive.
+// contexts has one context per running test, because a test may ask for one at every call,
+// and some tests count goroutines.
 var contexts sync.Map
 
-// Context returns a context for calls that have to return: it ends with the test, or
-// when it is asked for no more and the limit is reached, with a cause that says so. It
-// may be made in a cleanup.
+// Context returns a context for calls that must return. It ends with the test, or with a
+// cause that explains it if the limit has passed since the last call of Context. It can be
+// called in a cleanup.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	if t.Context().Err() != nil { // in a cleanup
@@ -96,7 +96,8 @@ func Context(t testing.TB) context.Context {
 	return l.ctx
 }
 
-// Lasting is Context for what cleanups use that come later: it ends after them.
+// Lasting is like Context, but its context ends after the cleanups that are registered
+// after this call.
 func Lasting(t testing.TB) context.Context { return limit(t, context.WithoutCancel(t.Context())).ctx }
 
 // Until waits until ok returns true.
@@ -108,10 +109,11 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Poll is Until for a process that a test has started, and bounds.
+// Poll is like Until, for a process that a test has started. The test limits the process's
+// time.
 func Poll(ok func() bool) { poll(ok, func() bool { return false }) }
 
-// Receive returns what comes out of c, or a zero once c is closed.
+// Receive returns a value from c, or a zero value once c is closed.
 func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	timer := time.NewTimer(Limit)
@@ -124,7 +126,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	return v
 }
 
-// Conn bounds all that is read from c and written to it.
+// Conn sets the limit as the deadline of all reads from and writes to c.
 func Conn(t testing.TB, c interface{ SetDeadline(time.Time) error }) {
 	t.Helper()
 	if err := c.SetDeadline(time.Now().Add(Limit)); err != nil {
@@ -132,9 +134,9 @@ func Conn(t testing.TB, c interface{ SetDeadline(time.Time) error }) {
 	}
 }
 
-// Promise calls f, of which row promises that it takes at most d: rows are those of
-// docs/reference/mechanisms.md. In a short run, which anything may slow down, f has to return,
-// as in Do; in a long one it has to keep the promise, too.
+// Promise calls f, which must end within d by the promise of row, the id of a row of
+// docs/reference/mechanisms.md. A short run may share the machine with others, so there f
+// must only return, as in Do. In a long run it must also keep the promise.
 func Promise(t testing.TB, row string, d time.Duration, f func()) {
 	t.Helper()
 	began := time.Now()
@@ -144,7 +146,7 @@ func Promise(t testing.TB, row string, d time.Duration, f func()) {
 	}
 }
 
-// Ending returns a context that ends after d, for a call that has to end with it.
+// Ending returns a context that ends after d, for a call that must end with it.
 func Ending(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -152,15 +154,15 @@ func Ending(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// Later calls f after d, at whatever moment of the test that is, unless it has ended.
+// Later calls f after d, unless the test has ended.
 func Later(t testing.TB, d time.Duration, f func()) {
 	t.Helper()
 	timer := time.AfterFunc(d, f)
 	t.Cleanup(func() { timer.Stop() })
 }
 
-// Quiet fails if something comes out of c within a moment. What comes later is missed:
-// it never fails for want of time.
+// Quiet fails if c delivers a value within 30 ms. It misses later values, but never fails
+// because the machine is slow.
 func Quiet[T any](t testing.TB, what string, c <-chan T) {
 	t.Helper()
 	timer := time.NewTimer(30 * time.Millisecond)
@@ -172,12 +174,11 @@ func Quiet[T any](t testing.TB, what string, c <-chan T) {
 	}
 }
 
-// Pause makes its caller slow, which is what a test does to others: it is no way to
-// wait for them.
+// Pause makes its caller slow, to disturb others. It must not be used to wait for them.
 func Pause(d time.Duration) { time.Sleep(d) }
 
-// Forever does not return. It is for a process that somebody has to kill, and leaves
-// signals to it.
+// Forever does not return. It is for a process that must be killed, and leaves signals
+// alone.
 func Forever() {
 	for {
 		time.Sleep(time.Hour)

@@ -12,8 +12,8 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// Golden compares got with testdata/name, or writes it there with the flag -update of the
-// package under test.
+// Golden compares got with testdata/name, or writes that file if the flag -update of the
+// package under test is set.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

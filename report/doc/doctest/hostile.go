@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Hostile is a text that acts on a terminal, in a browser or in a CI log, if a
-// writer lets it. "evil" finds it again.
+// Hostile is a text that acts on a terminal, in a browser or in a CI log unless a writer
+// escapes it. A test can find it by the word "evil".
 const Hostile = "evil\x1b]0;owned\x07\x1b[2J\x00\x7f\u0085\u009b31m\n::error::x\r\n# wicked\t\u2028- wicked" +
 	"\u202e\u2066\u200b\u200d\ufeff\u2060\u00ad\u034f\u115f\u3164\ufe0f\U000e0041\xff\xc3(" +
 	" https://evil.example/ www.evil.example a@evil.example @evil #1 $x$ $`x`$ ##[error]evil %%{init: {}}%%" +
@@ -24,7 +24,7 @@ var Scripts = []string{
 	"javascript:acted=6", "</textarea></noscript></template><svg onload=acted=7>", "{{.}}${acted=8}", "__proto__",
 }
 
-// Starts are texts that act where a line or a cell begins.
+// Starts are texts that act at the beginning of a line or a cell.
 var Starts = []string{
 	" ::warning::evil", "=cmd|'/c evil'!A1", "@evil", "1. wicked evil", "- wicked evil", "+ wicked evil", "# wicked evil", "    wicked evil",
 }
@@ -40,8 +40,9 @@ var (
 	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
 )
 
-// Acts returns what a written document does that texts of strangers must not do, or
-// nothing. The first word of name is its format: text, md, html, csv, json or benchfmt.
+// Acts returns an action of a written document that texts of strangers must not cause, or
+// "". The first word of name is the document's format: text, md, html, csv, json or
+// benchfmt.
 func Acts(name, out string) string {
 	if !utf8.ValidString(out) {
 		return "is not UTF-8"
@@ -72,7 +73,7 @@ func Acts(name, out string) string {
 				return "has the tag " + tag[0]
 			}
 		}
-		cells := 0 // of the rows of a table
+		cells := 0 // number of cells in a row of the table
 		for line := range strings.Lines(words) {
 			n := len(cellEnd.FindAllString(strings.ReplaceAll(line, "||", "| |"), -1))
 			if !strings.HasPrefix(line, "|") {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// elements and attributes are those of a page of doc: what else is there was made by
-// the text of a stranger.
+// elements and attributes occur in pages of package doc. Any others come from the text of a
+// stranger.
 const (
 	elements = "html head meta title style body a header h1 h2 button nav ul li main noscript p section details summary div " +
 		"figure figcaption dl dt dd pre table thead tbody tr th td i svg rect script"
@@ -19,8 +19,8 @@ const (
 		"colspan width"
 )
 
-// actsInPage says what in a page of HTML could act. Scripts may only be those of which
-// its policy has the hash.
+// actsInPage returns a part of an HTML page that could act, or "". Only scripts whose hash
+// is in the page's policy are allowed.
 func actsInPage(out string) string {
 	root, err := html.Parse(strings.NewReader(out))
 	if err != nil {

@@ -28,7 +28,7 @@ type Options struct {
 	Patience Patience
 	Rec      *phase.Recorder
 	Admits   func(*http.Request) error    // returns an error for requests of strangers
-	Whose    func(*http.Request) phase.ID // job that a request belongs to, as far as it is known
+	JobOf    func(*http.Request) phase.ID // job that a request belongs to, as far as it is known
 }
 
 // A Handler serves the endpoints of a session.
@@ -95,9 +95,9 @@ func (x *Exchange) stranger(err error) {
 	x.fail(err)
 }
 
-// Goodbye answers a peer that speaks HTTP/1.1 to another protocol's server, with status
+// RefuseHTTP answers a peer that speaks HTTP/1.1 to another protocol's server, with status
 // 400 and reason, and announces the connection's end.
-func Goodbye(c io.ReadWriter, reason string) {
+func RefuseHTTP(c io.ReadWriter, reason string) {
 	body, err := json.Marshal(Problem{Error: reason})
 	if err != nil {
 		panic(err) // strings can always be encoded
@@ -154,7 +154,7 @@ func (x *Exchange) guard(e Endpoint) (err error) {
 
 // Begin begins a span of the job that the request belongs to.
 func (x *Exchange) Begin(p phase.Phase) phase.Span {
-	return x.handler.o.Rec.Begin(p, x.handler.o.Whose(x.Request))
+	return x.handler.o.Rec.Begin(p, x.handler.o.JobOf(x.Request))
 }
 
 // fail answers with err. If an answer has begun, it closes the connection instead, so

@@ -46,7 +46,7 @@ func serve(t *testing.T, patience Patience, endpoints ...Endpoint) func(context.
 	t.Helper()
 	h := NewHandler(Options{
 		Patience: patience, Admits: func(*http.Request) error { return nil },
-		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
+		JobOf: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, endpoints)
 	p, s, done := make(pipes), &http.Server{Handler: h}, make(chan error, 1)
 	go func() { done <- s.Serve(p) }()

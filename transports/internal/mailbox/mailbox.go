@@ -138,9 +138,9 @@ func (l *Lane[T]) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Again returns the order that a request took, if its update has not arrived. The answer
+// Unanswered returns the order that a request took, if its update has not arrived. The answer
 // to that request may have been lost, so a worker that asks again gets the same order.
-func (l *Lane[T]) Again() (t T, ok bool) {
+func (l *Lane[T]) Unanswered() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.order, l.state == taken

@@ -40,12 +40,12 @@ func TestParks(t *testing.T) {
 			jobs <- j
 		}()
 		synctest.Wait()
-		_, early := l.Again()
+		_, early := l.Unanswered()
 		check.That(t, !early, "a job is to be given again before there is one")
 		check.Must(t, l.Dispatch(driver.Job{Round: 3, Client: 5}))
 		j := <-jobs
 		check.That(t, j.Round == 3 && j.Client == 5, "got job %+v", j)
-		again, ok := l.Again()
+		again, ok := l.Unanswered()
 		check.That(t, ok && again.Client == 5, "the job whose answer may be lost is not given again")
 		update, ledger := newUpdate(t)
 		collected := make(chan *tensor.Package, 1)

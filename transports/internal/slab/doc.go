@@ -1,5 +1,4 @@
-// Package slab stores tensors in one large memory that several processes can map,
-// instead of one segment per tensor.
+// Package slab stores many tensors in one memory that several processes can map.
 //
 //   - A [Memory] is such a memory: anonymous, behind a sealed memfd, or behind a named
 //     file. Its pages are reserved when it is made, so that a lack of memory is an error
