@@ -35,7 +35,7 @@ func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 	case h.hosts != nil:
 		return h.hosts.launcher(s)
 	case s.Language == InPython:
-		return h.python.launcher(cpus...)
+		return h.python.launcher(s.Train != "", cpus...)
 	}
 	return trainer.NewProcesses(cpus...)
 }

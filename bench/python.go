@@ -21,10 +21,14 @@ type Python struct {
 	Dir         string             // directory to which [python.Unpack] has written
 }
 
-// launcher returns the launcher of worker processes in Python. Process n is pinned to the
-// processors cpus[n], if given.
-func (p Python) launcher(cpus ...[]int) trainer.Launcher {
-	return trainer.NewCommand(InPython, p.Interpreter.Path, []string{python.Worker(p.Dir)}, cpus...)
+// launcher returns the launcher of worker processes in Python, which run a user's function if
+// kept is set. Process n is pinned to the processors cpus[n], if given.
+func (p Python) launcher(kept bool, cpus ...[]int) trainer.Launcher {
+	start := trainer.NewCommand
+	if kept {
+		start = trainer.NewKept
+	}
+	return start(InPython, p.Interpreter.Path, []string{python.Worker(p.Dir)}, cpus...)
 }
 
 // checkLanguage returns an error if workers in Python do not support s.

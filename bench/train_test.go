@@ -3,12 +3,16 @@ package bench_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"ipcbench/bench"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
+	"ipcbench/phase/usage"
 	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/all"
@@ -32,6 +36,12 @@ def fails(model, update, job):
     more(model, update, job)
     if job.round == 2:
         raise ValueError("no data for client %d" % job.client)
+
+def leaves(model, update, job):
+    import os, subprocess
+    with open(os.environ["IPCBENCH_TEST_LEFT"], "a") as f:
+        print(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid, file=f)
+    more(model, update, job)
 `
 
 // pythonWith returns the interpreter for Python workers, and changes to a folder with the module trainings.
@@ -75,6 +85,19 @@ func TestTrain(t *testing.T) {
 		b := r.Cells[0].Blocks[0]
 		check.That(t, b.Proof.Hashed == 0 && b.Proof.Rounds >= 2 && b.Proof.Updates == 2*b.Proof.Rounds,
 			"proof %+v: want all updates of two rounds or more, and no model of a reference chain", b.Proof)
+	}
+}
+
+// TestTrainLeavesNothing: a process that a user's function has started in a session of its own
+// ends with the worker.
+func TestTrainLeavesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	t.Setenv("IPCBENCH_TEST_LEFT", file)
+	run(t, inPython(t, 1, pythonWith(t), slab(), "leaves"))
+	pids := strings.Fields(string(check.Value(os.ReadFile(file))(t)))
+	check.Need(t, len(pids) > 0, "no process was started")
+	for _, text := range pids {
+		check.Equal(t, usage.State(check.Value(strconv.Atoi(text))(t)), "gone", text)
 	}
 }
 

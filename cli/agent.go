@@ -38,6 +38,7 @@ func (a *app) agentCommand() *cobra.Command {
 	fs.StringVar(&join, "join", "", "join the run of this join `LINE`; - reads it from stdin")
 	fs.StringVar(&o.Name, "name", "", "`NAME` of this host in the run and its result (default its host name)")
 	addDirs(fs, &o.Dirs)
+	fs.BoolVar(&o.Insecure, "insecure-network", false, "let the run use transports without tls=mutual")
 	addWait(fs, &o.Wait)
 	return cmd
 }

@@ -44,6 +44,7 @@ type rank struct {
 	dirs       []string
 	token      string
 	host       string
+	insecure   bool // allow transports without mutual TLS
 
 	asked  *runFlags    // flags of rank 0; nil once the others can join
 	remove func() error // removes the file of --rendezvous
@@ -85,7 +86,8 @@ func errNoRank(err error) error {
 }
 
 // agent turns run into an agent. All ranks have the same flags, but only rank 0 validates
-// them. An agent needs only --join-timeout and --dry-run, with which there is no run to join.
+// them. An agent reads only --join-timeout, --insecure-network, and --dry-run, with which
+// there is no run to join.
 func (r *rank) agent(run *cobra.Command) {
 	run.Flags().VisitAll(func(f *pflag.Flag) { f.Value = lenient{f.Value} })
 	run.FParseErrWhitelist.UnknownFlags = true
@@ -96,7 +98,8 @@ func (r *rank) agent(run *cobra.Command) {
 		if dry {
 			return nil
 		}
-		wait, _ := cmd.Flags().GetDuration("join-timeout") // the flag exists
+		wait, _ := cmd.Flags().GetDuration("join-timeout")      // the flag exists
+		r.insecure, _ = cmd.Flags().GetBool("insecure-network") // likewise
 		err := interruptible(func(ctx context.Context) error { return r.serve(ctx, wait) })
 		if errors.As(err, new(codeError)) || errors.As(err, new(interrupted)) { // rank 0 prints the reason, or a signal reached all ranks
 			err = codeError{errors.New(""), r.app.code(err)}
@@ -281,7 +284,7 @@ func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 			return fmt.Errorf("--rendezvous: %w", err)
 		}
 	}
-	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: r.dirs, Wait: time.Until(deadline)}
+	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: r.dirs, Insecure: r.insecure, Wait: time.Until(deadline)}
 	if !r.Alone() {
 		o.Name = fmt.Sprintf("%s.%d", r.host, r.Rank)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 
 	"ipcbench/transports"
@@ -14,10 +15,12 @@ import (
 
 // A Confinement restricts a worker process whose server is on another host. This host's user
 // grants that server computing time and memory, and nothing else. The process opens a file
-// that the server names only if it is below Dirs, and dials only TCP addresses.
+// that the server names only if it is below Dirs, and dials only the server's host, with
+// mutual TLS.
 type Confinement struct {
-	Dirs   driver.Folders `json:"dirs"`
-	Server netip.Addr     `json:"server"` // address at which the server was reached
+	Dirs     driver.Folders `json:"dirs"`
+	Server   netip.Addr     `json:"server"`             // address at which the server was reached
+	Insecure bool           `json:"insecure,omitempty"` // allows connections without mutual TLS, except on the loopback interface
 }
 
 // NewConfined returns a launcher of worker processes that are restricted by c.
@@ -27,18 +30,21 @@ func NewConfined(c Confinement) Launcher {
 }
 
 // CheckAddr returns an error if a server must not have this host dial the address IP:PORT.
-// Services at loopback and link-local addresses trust every peer that can reach them. So only
-// global unicast addresses (also private ones) and c.Server itself are allowed.
+// Only c.Server is allowed, because services of this host and its network may trust every
+// peer that can reach them.
 func (c Confinement) CheckAddr(text string) error {
 	addr, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return fmt.Errorf("address %.80q must be IP:PORT", text)
 	}
-	if ip := addr.Addr().Unmap(); ip != c.Server.Unmap() && !ip.IsGlobalUnicast() {
-		return fmt.Errorf("address %v is valid on one host or link only, and the server was reached at %v", addr, c.Server)
+	if addr.Addr().Unmap() != c.Server.Unmap() {
+		return fmt.Errorf("address %v must be on the server's host, which was reached at %v", addr, c.Server)
 	}
 	return nil
 }
+
+// secretForm is the form of a session's secret, which [crypto/rand.Text] makes.
+var secretForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 // confinedEnv marks a confined worker. Its value is the Confinement, as JSON.
 const confinedEnv = "_IPCBENCH_CONFINED"
@@ -106,6 +112,15 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 	}
 	if a.Trust.Files != nil {
 		return errors.New(refused + "certificates in files that the server names")
+	}
+	switch {
+	case !secretForm.MatchString(a.Secret): // services of other protocols must not read it as a command
+		return errors.New(refused + "the session's secret must be 26 characters of A-Z and 2-7")
+	case v.Settings["tls"] == "mutual" && a.Trust.Mutual && len(a.Trust.Authority) > 0:
+	case h.confined.Server.Unmap().IsLoopback():
+		return errors.New(refused + "on the loopback interface, other services could be reached without TLS: set tls=mutual")
+	case !h.confined.Insecure:
+		return errors.New(refused + "it requires tls=mutual, unless ipcbench agent is started with --insecure-network")
 	}
 	at, ok := strings.CutPrefix(a.Addr, "tcp:")
 	if !ok {

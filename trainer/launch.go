@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/reexec"
+	"ipcbench/phase/usage"
 )
 
 // A Launcher starts worker processes. Sessions know nothing else about where workers run,
@@ -52,10 +53,18 @@ func NewCommand(name, path string, args []string, cpus ...[]int) Launcher {
 	return processes{name: name, path: path, args: args, cpus: cpus}
 }
 
+// NewKept is like [NewCommand], for a program that runs a user's code. When such a worker
+// ends, all processes that it has started are killed; see [reexec.Command.Keep], which also
+// says what main must call.
+func NewKept(name, path string, args []string, cpus ...[]int) Launcher {
+	return processes{name: name, path: path, args: args, cpus: cpus, kept: true}
+}
+
 type processes struct {
 	name     string
 	path     string // executable of another program; empty means this one
 	args     []string
+	kept     bool
 	cpus     [][]int
 	confined *Confinement // nil if workers are not confined
 }
@@ -65,7 +74,7 @@ func (p processes) Name() string { return p.name }
 func (p processes) Launch(n int) (Process, error) {
 	c := reexec.Command{
 		Path: p.path, Args: p.args,
-		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
+		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10}, Keep: p.kept,
 	}
 	if p.path == "" {
 		c.Args = []string{"(worker)"} // shown by ps
@@ -79,7 +88,7 @@ func (p processes) Launch(n int) (Process, error) {
 	if err != nil {
 		return nil, startError(n, err)
 	}
-	return &child{started, n, c.Stderr, p.path != ""}, nil
+	return &child{started, n, c.Stderr, p.kept}, nil
 }
 
 // startError adds the number of the process to err and, if the user's limit of threads has
@@ -96,21 +105,26 @@ func startError(n int, err error) error {
 // child is a worker process that this process started.
 type child struct {
 	*reexec.Process
-	n       int
-	stderr  *reexec.Excerpt
-	foreign bool // another program, whose worker functions may start processes
+	n      int
+	stderr *reexec.Excerpt
+	kept   bool // the process is a keeper, and the worker its first child
 }
 
 func (c *child) Conn() net.Conn { return c.Control }
-func (c *child) Place() Place   { return here(c.PID()) }
 func (c *child) Stderr() string { return c.stderr.String() }
+
+func (c *child) Place() Place {
+	if c.kept {
+		if pids, _ := usage.ChildrenOf(c.PID()); len(pids) > 0 { // else it has not started, or has ended
+			return here(pids[0])
+		}
+	}
+	return here(c.PID())
+}
 
 func (c *child) Stop() error {
 	if err := c.Process.Stop(); err != nil {
 		return fmt.Errorf("trainer: process %d: %w", c.n, err)
-	}
-	if c.foreign {
-		_ = unix.Kill(-c.PID(), unix.SIGKILL) // end the rest of its process group, if there is any
 	}
 	return nil
 }

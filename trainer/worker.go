@@ -170,6 +170,9 @@ func (w *process) serveLanes(ctx context.Context, c *control, report func(error)
 		return err
 	}
 	lanes, err := w.dial(ctx)
+	if err != nil && w.private {
+		err = errors.New("cannot connect to the transport's server (the reason is not reported without TLS)")
+	}
 	if err == nil {
 		counts := w.o.Rec.Counts()
 		err = c.send(message{Ready: &ready{Handshakes: counts[phase.Handshakes], HandshakeTime: counts[phase.HandshakeTime], Cipher: w.at.Cipher()}})
@@ -200,6 +203,7 @@ type process struct {
 	stop    atomic.Int64        // worker functions of the rounds below should end early
 	quiet   chan struct{}       // closed when all workers are connected, so that pings are not disturbed
 	lanes   []laneState         // in the order of a.Lanes
+	private bool                // the server must not learn what answered at its address: it may be a service of this network
 }
 
 type lane struct {
@@ -284,7 +288,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	w := &process{
 		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret),
 		fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}),
-		lanes: make([]laneState, len(a.Lanes)),
+		lanes: make([]laneState, len(a.Lanes)), private: h.confined != nil && !a.Trust.Mutual,
 		o: driver.Options{
 			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Settings: a.Settings, Rec: rec, Folders: h.folders(),

@@ -113,7 +113,7 @@ func TestFleet(t *testing.T) {
 	check.Fails(t, a.Dials(t.Context(), addr), "agent h1: dial: dialled "+addr+": ", "nobody listens")
 	alone := "127.0.0.2:6379" // another address than the one at which the agents reach the server
 	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
-		check.Fails(t, err, alone+" is valid on one host or link only, and the server was reached at 127.0.0.1",
+		check.Fails(t, err, alone+" must be on the server's host, which was reached at 127.0.0.1",
 			"a service of the agent's host")
 	}
 	check.Fails(t, a.ask(t.Context(), "shell", "rm", nil),

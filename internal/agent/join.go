@@ -16,10 +16,13 @@ import (
 
 // Options are the options of [Join].
 type Options struct {
-	Name string        // name in the run; empty means the host's name
-	Rank int           // rank from the engine; 0 without an engine
-	Dirs []string      // absolute folders below which workers may open files that the server names
-	Wait time.Duration // time limit for joining
+	Name string   // name in the run; empty means the host's name
+	Rank int      // rank from the engine; 0 without an engine
+	Dirs []string // absolute folders below which workers may open files that the server names
+
+	// Insecure lets the server choose transports without mutual TLS.
+	Insecure bool
+	Wait     time.Duration // time limit for joining
 
 	// Joined, if not nil, is called once this process has joined the run.
 	Joined func()
@@ -43,7 +46,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	if o.Joined != nil {
 		o.Joined()
 	}
-	s := newService(ctx, session, confinement(session.RemoteAddr(), o.Dirs))
+	s := newService(ctx, session, confinement(session.RemoteAddr(), o))
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

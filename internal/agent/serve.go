@@ -73,10 +73,10 @@ type service struct {
 	processes map[int]trainer.Process // guarded by mu: running processes by startOrder.ID
 }
 
-// confinement limits a server's requests to the folders dirs and its own host.
-func confinement(server net.Addr, dirs []string) trainer.Confinement {
+// confinement limits a server's requests to its own host and to o.Dirs.
+func confinement(server net.Addr, o Options) trainer.Confinement {
 	at, _ := netip.ParseAddrPort(server.String()) // never fails for a TCP address
-	return trainer.Confinement{Dirs: append(driver.Folders{}, dirs...), Server: at.Addr()}
+	return trainer.Confinement{Dirs: append(driver.Folders{}, o.Dirs...), Server: at.Addr(), Insecure: o.Insecure}
 }
 
 func newService(asked context.Context, session *yamux.Session, allowed trainer.Confinement) *service {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,38 +16,47 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// keeperEnv marks a process that is a keeper: see [Command.Keep].
+// keeperEnv marks a process that is a keeper (see [Command.Keep]). Its value is the number of
+// descriptors, from ControlFD on, that the program gets.
 const keeperEnv = "_IPCBENCH_KEEPER"
 
 // MaybeKeeper runs the keeper and ends the process if it was started as one; see
 // [Command.Keep]. It must be the first call in main.
 func MaybeKeeper() {
-	if os.Getenv(keeperEnv) == "" {
+	text := os.Getenv(keeperEnv)
+	if text == "" {
 		return
 	}
-	os.Unsetenv(keeperEnv) // the program may be this executable
-	code, err := keep(os.Args[1:])
+	os.Unsetenv(keeperEnv)         // the program may be this executable
+	files, _ := strconv.Atoi(text) // written by Start
+	code, err := keep(os.Args[1:], files)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(code)
 }
 
-// keep runs a program, and then ends all processes that the program has left. On SIGTERM,
-// which the kernel also sends if this process's starter dies, it kills the program.
-func keep(command []string) (code int, err error) {
+// keep runs a program with a number of this process's descriptors, and then ends all
+// processes that the program has left. On SIGTERM, which the kernel also sends if this
+// process's starter dies, and on other signals that would end this process, it kills the
+// program.
+func keep(command []string, files int) (code int, err error) {
 	runtime.LockOSThread() // Pdeathsig would kill the program if this thread ended
 	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, unix.SIGTERM)
+	signal.Notify(terminated, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	// A descendant whose parent ends becomes a child of this process, regardless of its
 	// process group or session.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become a reaper: %w", err)
 	}
-	p, err := os.StartProcess(command[0], command, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL},
-	})
+	passed := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	for i := range files {
+		passed = append(passed, os.NewFile(uintptr(ControlFD+i), "passed"))
+	}
+	p, err := os.StartProcess(command[0], command, &os.ProcAttr{Files: passed, Sys: &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}})
+	for _, f := range passed[3:] {
+		f.Close() // so that the other end of a socket sees the end of the program
+	}
 	if err != nil {
 		return 127, err
 	}
@@ -90,11 +100,13 @@ func sweep() error {
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		switch _, err := unix.Wait4(-1, nil, 0, nil); {
-		case errors.Is(err, unix.ECHILD):
-			return nil
-		case err != nil && !errors.Is(err, unix.EINTR):
-			return err
+		for options, reaped := 0, 1; reaped > 0; options = unix.WNOHANG { // one, then all others that have ended
+			switch reaped, err = unix.Wait4(-1, nil, options, nil); {
+			case errors.Is(err, unix.ECHILD):
+				return nil
+			case err != nil && !errors.Is(err, unix.EINTR):
+				return err
+			}
 		}
 	}
 }

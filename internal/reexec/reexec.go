@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,8 +69,12 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
 	deadly, delay := unix.SIGKILL, time.Second // descendants may keep its stderr open after its end
 	if c.Keep {
+		files := len(c.Files)
+		if c.Control {
+			files++
+		}
 		c.Path, c.Args = "", append([]string{c.Path}, c.Args...)
-		c.Env = append(slices.Clip(c.Env), keeperEnv+"=1")
+		c.Env = append(slices.Clip(c.Env), keeperEnv+"="+strconv.Itoa(files))
 		deadly, delay = unix.SIGTERM, graceKill // the keeper still has to end other processes
 	}
 	p.cmd = exec.CommandContext(ctx, Self, c.Args...)

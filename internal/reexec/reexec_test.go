@@ -176,7 +176,7 @@ func kept(t *testing.T, from io.Reader) (pids []int) {
 // TestKeep: processes that a program leaves behind end with it: if it ends by itself, if
 // the context ends, and if its parent is killed.
 func TestKeep(t *testing.T) {
-	for _, how := range []string{"itself", "context", "stopped", "starter"} {
+	for _, how := range []string{"itself", "context", "hangup", "stopped", "starter"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -206,10 +206,13 @@ func TestKeep(t *testing.T) {
 				if how == "stopped" {
 					check.Must(t, unix.Kill(p.PID(), unix.SIGSTOP))
 				}
-				if how != "itself" {
-					cancel()
-				} else {
+				switch how {
+				case "itself":
 					ends.Close()
+				case "hangup":
+					check.Must(t, unix.Kill(p.PID(), unix.SIGHUP))
+				default:
+					cancel()
 				}
 				<-p.Exited()
 				check.That(t, how != "itself" || fmt.Sprint(p.Err()) == "exit status 3", "it has ended with %v", p.Err())
@@ -220,6 +223,17 @@ func TestKeep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeepControl: a kept program has the control socket, whose end shows that it has ended,
+// although processes that it has left still run then.
+func TestKeepControl(t *testing.T) {
+	c := reexec.Command{Path: "/bin/sh", Args: []string{"-c", "setsid sleep 1000 3>&- & echo here >&3"}, Keep: true, Control: true}
+	p := check.Value(reexec.Start(t.Context(), c))(t)
+	text := check.Value(io.ReadAll(p.Control))(t)
+	check.Equal(t, string(text), "here\n")
+	<-p.Exited()
+	check.OK(t, p.Err())
 }
 
 // TestKeepNothing: if a kept program cannot be started, or a signal ends it, stderr has the

@@ -107,8 +107,8 @@ func (w *worker) join(ctx context.Context) error {
 	var a joinAnswer
 	q := w.about("join", "POST", "?down="+digest(w.o.Down)+"&up="+digest(w.o.Up))
 	err := w.client.Do(ctx, q, func(r *http.Response) error { return readJSON(r, &a) })
-	if err != nil || !w.c.local {
-		a = joinAnswer{} // the transport http uses no slabs
+	if err != nil || !w.c.local || w.o.Folders != nil {
+		a = joinAnswer{} // the transport http uses no slabs, and a confined worker opens none
 	}
 	w.shared = newShared(w.o, w.c, a)
 	if err != nil || w.shared.updates == nil {
