@@ -49,7 +49,7 @@ func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 func TestFleet(t *testing.T) {
 	dir := t.TempDir()
 	const size = " cnn workers=4 clients=4"
-	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual"+size, "storage:network=tcp:dir="+dir+size, "http-shm:network=tcp"+size)
+	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual"+size, "storage:network=tcp:tls=mutual:dir="+dir+size, "http-shm:network=tcp:tls=mutual"+size)
 	o.Listen, o.Place = loopback, bench.Place{Server: true}
 	o.Fleet = gathered(t, map[string][]string{"h1": {dir}, "h2": {filepath.Dir(dir)}})
 	r := check.Value(bench.Run(t.Context(), o))(t)

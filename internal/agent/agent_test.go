@@ -261,7 +261,7 @@ func TestRefused(t *testing.T) {
 		"wrong authority": "was signed by another authority: the join line belongs to another run",
 		"same rank":       "the server refuses this agent: h4 has already joined as rank 1: does this agent belong to another job?",
 		"same name":       "the server refuses this agent: an agent named h1 has already joined: give this agent another --name",
-		"bad name":        `the server refuses this agent: the agent's name "h 1": must have 1 to 64 letters`,
+		"bad name":        `the server refuses this agent: the agent's name "h 1": must have 1 to 64 characters`,
 		"another build":   `agent "h3" is version 2 of build "x", the server is version 1 of build "ipcbench`,
 		"replayed proof":  "it does not have the run's token",
 		"garbage":         "EOF",
