@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -51,11 +50,6 @@ def hang(job, model, update):
         pass
 
 
-def leave(job, model, update):
-    subprocess.Popen(["sleep", "600"])
-    train(job, model, update)
-
-
 def signals(number):
     def function(job, model, update):
         if (job.round, job.client) == (1, 3):
@@ -66,6 +60,6 @@ def signals(number):
 
 
 functions = {"train": train, "slow-first": slow_first, "fail": fail, "wrong": wrong, "scribble": scribble,
-             "exit": exits, "hang": hang, "leave": leave, "stop": signals(signal.SIGSTOP), "kill": signals(signal.SIGKILL)}
+             "exit": exits, "hang": hang, "stop": signals(signal.SIGSTOP), "kill": signals(signal.SIGKILL)}
 FUNCS.update({name: lambda config, session, f=f: f for name, f in functions.items()})
 worker.main()
