@@ -329,11 +329,7 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove prover) (
 		return s.respawned(ctx, n, timed, prove)
 	}
 	w := window{round: n, start: phase.Now()}
-	err := s.detach(n, s.model)
-	if err != nil {
-		return w, err
-	}
-	if s.trained, err = s.session.Publish(ctx, n, s.model); err != nil {
+	if err := s.publish(ctx, n, s.model, prove != nil); err != nil {
 		return w, err
 	}
 	next, err := s.session.Reserve(n)

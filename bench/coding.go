@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"ipcbench/bench/result"
 	"ipcbench/tensor"
@@ -50,11 +51,21 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	}
 	k := &Coding{DensityDown: differ[0] / max(of[0], 1), DensityUp: differ[1] / max(of[1], 1)}
 	if c.coded() {
-		k.ErrorDown = &result.CodingError{Max: errors[0].Max, RMS: errors[0].RMS()}
-		k.ErrorUp = &result.CodingError{Max: errors[1].Max, RMS: errors[1].RMS()}
+		k.ErrorDown, k.ErrorUp = codingError(errors[0]), codingError(errors[1])
 	}
 	c.coding = k
 	return k, nil
+}
+
+// codingError returns the errors of d that a result can contain.
+func codingError(d tensor.Deviation) *result.CodingError {
+	known := func(x float64) *float64 {
+		if !(x <= math.MaxFloat32) {
+			return nil
+		}
+		return new(x)
+	}
+	return &result.CodingError{Max: known(d.Max), RMS: known(d.RMS())}
 }
 
 // coding returns the result's data about element changes and the codec. It is nil without

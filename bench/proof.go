@@ -10,7 +10,8 @@ import (
 
 // A proof computes updates as they must arrive through a lossy codec.
 type proof struct {
-	update   *tensor.Package
+	update   *tensor.Package // before the codec
+	model    *tensor.Package // the same, if updates have the model's layout
 	arrivals *trainer.Arrivals
 }
 
@@ -21,9 +22,31 @@ func (s *blockRun) initModel() error {
 	}
 	if c := s.cell.Variant.Codec(); c.Lossy() {
 		s.fold.Keep(s.model)
-		s.proof = &proof{tensor.Alloc(s.config.Up), trainer.NewArrivals(c, s.config.Up)}
+		update := tensor.Alloc(s.config.Up)
+		s.proof = &proof{update, update, trainer.NewArrivals(c, s.config.Up)}
+		if s.config.Down != s.config.Up {
+			s.proof.model = tensor.Alloc(s.config.Down)
+		}
 	}
 	return nil
+}
+
+// publish publishes the model of round n. In a round that is proved, each value that a lossy
+// codec has changed must keep the codec's bound.
+func (s *blockRun) publish(ctx context.Context, n int, model *tensor.Package, proved bool) (err error) {
+	if err := s.detach(n, model); err != nil {
+		return err
+	}
+	proved = proved && s.proof != nil
+	if proved {
+		s.proof.model.CopyFrom(model)
+	}
+	if s.trained, err = s.session.Publish(ctx, n, model); err == nil && proved {
+		if err = s.cell.Variant.Codec().Verify(s.trained, s.proof.model); err != nil {
+			err = fmt.Errorf("round %d: downlink: %w", n, err)
+		}
+	}
+	return err
 }
 
 // proveSent returns a prover for a user's worker function, whose correct update is
@@ -61,5 +84,8 @@ func (s *blockRun) prove(update *tensor.Package, key tensor.Key) error {
 	if err != nil {
 		return err
 	}
-	return tensor.Same(update, want)
+	if err := tensor.Same(update, want); err != nil {
+		return err
+	}
+	return s.cell.Variant.Codec().Verify(update, s.proof.update)
 }

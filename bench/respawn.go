@@ -52,7 +52,11 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 	if n == 0 {
 		s.block.TLS = handshakes(s.session)
 	}
-	err = s.publish(ctx, n)
+	model, err := s.session.Reserve(n)
+	if err == nil {
+		model.CopyFrom(s.model)
+		err = s.publish(ctx, n, model, prove != nil)
+	}
 	if err == nil {
 		err = s.exchange(ctx, n, timed, s.fresh.spare, prove)
 	}
@@ -86,20 +90,6 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 	chargeEnds(report.Processes, s.open, dead.Since(children))
 	s.addReport(report)
 	return w, nil
-}
-
-// publish gives the current model to the workers of this round.
-func (s *blockRun) publish(ctx context.Context, n int) error {
-	model, err := s.session.Reserve(n)
-	if err != nil {
-		return err
-	}
-	model.CopyFrom(s.model)
-	if err := s.detach(n, model); err != nil {
-		return err
-	}
-	s.trained, err = s.session.Publish(ctx, n, model)
-	return err
 }
 
 // chargeEnds charges the first process with usage after the processes' reports. That is

@@ -87,7 +87,7 @@ func TestCodecsAreProved(t *testing.T) {
 			check.That(t, (k.ErrorDown != nil) == lossy && (k.ErrorUp != nil) == lossy, "%s: errors %+v and %+v", c.ID(), k.ErrorDown, k.ErrorUp)
 			if lossy {
 				promises := strings.Contains(c.Variant, "bf16") || strings.Contains(c.Variant, "int8")
-				check.That(t, promises == (k.Bound > 0) && (!promises || max(k.ErrorDown.Max, k.ErrorUp.Max) <= k.Bound && k.ErrorUp.RMS != 0),
+				check.That(t, promises == (k.Bound > 0) && (!promises || max(*k.ErrorDown.Max, *k.ErrorUp.Max) <= k.Bound && *k.ErrorUp.RMS != 0),
 					"%s: errors %+v and %+v, bound %v", c.ID(), *k.ErrorDown, *k.ErrorUp, k.Bound)
 			}
 		}

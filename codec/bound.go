@@ -1,7 +1,10 @@
 package codec
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 
 	"ipcbench/tensor"
 )
@@ -61,4 +64,80 @@ func boundInt8(d tensor.DType) Bound {
 		return Bound{1. / 127, 0x1p-133, scaleBlock}
 	}
 	return Bound{1. / 253, 0x1p-142, scaleBlock}
+}
+
+// Verify returns an error for the first element of arrived, the decoded form of sent, whose
+// error is above its tensor's bound. NaNs must arrive as NaNs, infinities as themselves, and
+// tensors that p does not accept bit for bit. Tensors without a bound are not compared. Both
+// packages must have the same layout and rows in use.
+func (p *Pipeline) Verify(arrived, sent *tensor.Package) error {
+	for t := range sent.Len() {
+		s := sent.Layout().Spec(t)
+		b, ok := p.Bound(s.DType)
+		if p.Takes(s) != nil {
+			b, ok = Bound{}, true
+		}
+		size, got, want := s.DType.Size(), arrived.View(t), sent.View(t)
+		if !ok || bytes.Equal(got, want) {
+			continue
+		}
+		if i := b.exceeded(got, want, s.DType); i >= 0 {
+			got, want = got[i*size:][:size], want[i*size:][:size]
+			values := fmt.Sprintf("%x instead of %x", got, want)
+			if s.DType.Float() {
+				values = fmt.Sprintf("%v instead of %v", elements(got, s.DType)[0], elements(want, s.DType)[0])
+			}
+			return fmt.Errorf("tensor %d (%q %v %v): element %d arrived as %s: the bound of codec %s is %s", t, s.Name, s.DType, s.Shape, i, values, p, b)
+		}
+	}
+	return nil
+}
+
+// exceeded returns the index of the first element of got whose error is above the bound, or -1.
+func (b Bound) exceeded(got, sent []byte, d tensor.DType) int {
+	size := d.Size()
+	if b == (Bound{}) {
+		for i := 0; i < len(sent); i += size {
+			if !bytes.Equal(got[i:i+size], sent[i:i+size]) {
+				return i / size
+			}
+		}
+		return -1
+	}
+	const rounding = 1 + 0x1p-20 // the bound itself is computed with errors
+	n := cmp.Or(b.Block, scaleBlock)
+	for from := 0; from < len(sent)/size; from += n {
+		to := min(from+n, len(sent)/size)
+		y, x, largest := elements(got[from*size:to*size], d), elements(sent[from*size:to*size], d), 0.0
+		for _, x := range x {
+			if m := math.Abs(x); m > largest { // false for NaN
+				largest = m
+			}
+		}
+		for i, x := range x {
+			m := largest
+			if b.Block == 0 {
+				m = math.Abs(x)
+			}
+			same := y[i] == x || y[i] != y[i] && x != x
+			if !same && (math.IsInf(m, 0) || !(math.Abs(y[i]-x) <= (b.Relative*m+b.Absolute)*rounding)) {
+				return from + i
+			}
+		}
+	}
+	return -1
+}
+
+// elements returns the values of data, which has elements of the float type d.
+func elements(data []byte, d tensor.DType) []float64 {
+	if d == tensor.F64 {
+		return tensor.Slice[float64](data)
+	}
+	narrow := make([]float32, len(data)/d.Size())
+	tensor.Widen(narrow, data, d)
+	all := make([]float64, len(narrow))
+	for i, x := range narrow {
+		all[i] = float64(x)
+	}
+	return all
 }

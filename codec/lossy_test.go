@@ -120,7 +120,8 @@ func TestBound(t *testing.T) {
 				if m == Coded {
 					coded++
 				}
-				check.Must(t, within(bound, elements(got, d), elements(cur, d)), text, "of", d, "trial", trial)
+				i := bound.exceeded(got, cur, d)
+				check.Need(t, i < 0, "%s of %v, trial %d: element %d has a larger error than %v", text, d, trial, i, bound)
 			}
 			check.That(t, p.Takes(tensor.Spec{DType: d}) != nil || coded >= 100,
 				"%s of %v: only %d trials say something", text, d, coded)
@@ -165,25 +166,6 @@ func putFloat(dst []byte, x float64, d tensor.DType) {
 	} else {
 		tensor.Narrow(dst[:d.Size()], []float32{float32(x)}, d)
 	}
-}
-
-func within(b Bound, got, sent []float64) error {
-	m := 0.0
-	for i, x := range sent {
-		if b.Block == 0 {
-			m = math.Abs(x)
-		} else if i%b.Block == 0 {
-			m = 0
-			for _, y := range sent[i:min(i+b.Block, len(sent))] {
-				m = max(m, math.Abs(y))
-			}
-		}
-		same := got[i] == x || got[i] != got[i] && x != x
-		if wrong := math.Abs(got[i] - x); !same && !(wrong <= b.Relative*m+b.Absolute) {
-			return fmt.Errorf("%v arrives as %v: wrong by %v of %v", x, got[i], wrong, m)
-		}
-	}
-	return nil
 }
 
 // TestBF16Nearest: each float becomes the nearest bf16, of two the even one. Tried are bf16s, which are unchanged, even
@@ -290,7 +272,7 @@ func TestTernary(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
 		base, cur := drift(d, 30000, 0.1)
 		got, _, _ := arrives(t, mustParse(t, "stc=1%").NewCoder(), base, cur, specOf(d, 30000))
-		old, now, want := elements(base, d), elements(cur, d), elements(base, d)
+		old, now, want := elements(base, d), elements(cur, d), slices.Clone(elements(base, d))
 		at, sum := sorted(base, cur, d, 300), 0.0
 		for _, i := range at {
 			sum += math.Abs(float64(float32(now[i] - old[i])))
@@ -426,19 +408,6 @@ func specOf(d tensor.DType, n int) tensor.Spec {
 }
 
 // elements returns data's floats as exact float64s.
-func elements(data []byte, d tensor.DType) []float64 {
-	if d == tensor.F64 {
-		return slices.Clone(tensor.Slice[float64](data))
-	}
-	narrow := make([]float32, len(data)/d.Size())
-	tensor.Widen(narrow, data, d)
-	all := make([]float64, len(narrow))
-	for i, x := range narrow {
-		all[i] = float64(x)
-	}
-	return all
-}
-
 // drift returns n floats like weights, with a deviation of 0.05, and the same after a small change of the given share
 // of them.
 func drift(d tensor.DType, n int, share float64) (base, cur []byte) {
@@ -455,4 +424,54 @@ func drift(d tensor.DType, n int, share float64) (base, cur []byte) {
 	tensor.Narrow(base, old, d)
 	tensor.Narrow(cur, now, d)
 	return base, cur
+}
+
+// TestVerify: a value beyond its tensor's bound is named with its tensor and element. NaNs, infinities and tensors that
+// the codec does not accept must arrive as they were sent. A codec without a bound promises nothing.
+func TestVerify(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	specs := []tensor.Spec{{Name: "a", DType: tensor.F32, Shape: []int{5000}}, {Name: "b", DType: tensor.F64, Shape: []int{3}}, {Name: "n", DType: tensor.I32, Shape: []int{2}}}
+	l := check.Value(tensor.NewLayout(specs))(t)
+	for _, test := range []struct {
+		codec         string
+		t, i          int
+		sent, arrived float64
+		want          string // "" if the promise is kept
+	}{
+		{"int8", 0, 0, 100, 100.39, ""},
+		{"int8", 0, 0, 100, 100.4, `tensor 0 ("a" f32 [5000]): element 0 arrived as 100.4000015258789 instead of 100: the bound of codec int8 is 1/253 of the largest of 4096 values`},
+		{"int8", 0, 4095, 0, 0.003, ""},                              // its block has a 1
+		{"int8", 0, 4097, 0, 0.003, "element 4097 arrived as 0.003"}, // its block has zeros only
+		{"bf16", 0, 7, 100, 100.39, ""},
+		{"bf16", 0, 7, 100, 100.4, "element 7 arrived as 100.4"},
+		{"bf16", 1, 2, nan, nan, ""},
+		{"bf16", 1, 2, nan, 1, "element 2 arrived as 1 instead of NaN"},
+		{"bf16", 1, 2, 1, nan, "element 2 arrived as NaN instead of 1"},
+		{"bf16", 1, 1, inf, inf, ""},
+		{"bf16", 1, 1, inf, 1e308, "element 1 arrived as 1e+308 instead of +Inf"},
+		{"bf16", 1, 1, -inf, inf, "element 1 arrived as +Inf instead of -Inf"},
+		{"int8", 1, 1, inf, 1, "element 1 arrived as 1 instead of +Inf"},
+		{"int8", 2, 1, 7, 8, `tensor 2 ("n" i32 [2]): element 1 arrived as 08000000 instead of 07000000: the bound of codec int8 is exact`},
+		{"topk=1%", 0, 0, 1, 2, ""},
+		{"topk=1%", 2, 0, 1, 2, `tensor 2 ("n" i32 [2]): element 0`},
+	} {
+		sent, arrived := tensor.Alloc(l), tensor.Alloc(l)
+		for p, x := range map[*tensor.Package]float64{sent: test.sent, arrived: test.arrived} {
+			tensor.Slice[float32](p.View(0))[0] = 1
+			switch test.t {
+			case 0:
+				tensor.Slice[float32](p.View(0))[test.i] = float32(x)
+			case 1:
+				tensor.Slice[float64](p.View(1))[test.i] = x
+			default:
+				tensor.Slice[int32](p.View(2))[test.i] = int32(x)
+			}
+		}
+		err := mustParse(t, test.codec).Verify(arrived, sent)
+		if test.want == "" {
+			check.OK(t, err, test.codec, "of", test.sent, "as", test.arrived)
+		} else {
+			check.Fails(t, err, test.want, test.codec)
+		}
+	}
 }

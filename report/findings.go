@@ -144,7 +144,7 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 		plain = c.Coding.Plain
 	}
 	return []*Finding{
-		fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c),
+		unknownError(c), fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c),
 		warnIf(c.Control == nil && c.Train == "", "no_control", "no "+metrics.Control+" cell did the same work, so the overhead is unknown"),
 		slowControl(r, c),
 		warnIf(c.Unproved != "", "not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved),
@@ -359,6 +359,13 @@ func otherDensity(c *metrics.Cell) *Finding {
 		}
 	}
 	return nil
+}
+
+// unknownError warns if a codec's error has no number.
+func unknownError(c *metrics.Cell) *Finding {
+	missing := func(e *result.CodingError) bool { return e != nil && (e.Max == nil || e.RMS == nil) }
+	return warnIf(c.Coding != nil && (missing(c.Coding.ErrorDown) || missing(c.Coding.ErrorUp)), "unknown_error",
+		"the codec's error is not known: elements of a tensor that has only zeros arrived as other numbers")
 }
 
 // droppedPackets warns about packets that the link dropped, because they were sent again

@@ -68,6 +68,8 @@ func TestFindings(t *testing.T) {
 		c.Settings = map[string]string{"network": "tcp", "tls": tls}
 		return cells(control, c)
 	}
+	unknown := bodies(200)
+	unknown.Coding = &result.Coding{ErrorDown: &result.CodingError{Max: new(0.1), RMS: new(0.1)}, ErrorUp: &result.CodingError{RMS: new(0.1)}}
 	edit := func(f func(b *result.Block)) *result.Result { return edited(cells(control, bodies(200)), f) }
 	on := func(fileSystem string) *result.Result {
 		c := bodies(200)
@@ -111,6 +113,7 @@ func TestFindings(t *testing.T) {
 		"files on a disk":           {on("ext4"), nil},
 		"small sockets":             {small, []string{"warning: socket buffers hold 213 kB instead of the 1.05 MB that transports ask for"}},
 		"a peak of somebody else":   {edited(cells(inproc(benchtest.Six(104)...)), func(b *result.Block) { b.Server.StalePeak = true }), []string{"warning: the server's peak RSS is not known"}},
+		"error without a number":    {cells(control, unknown), []string{"warning: " + pickle + "the codec's error is not known"}},
 		"race detector":             {race, []string{"warning: built with the race detector"}},
 		"interrupted":               {partial, []string{"warning: the run ended early (interrupted)"}},
 	} {

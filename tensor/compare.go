@@ -69,14 +69,30 @@ func (p *Package) Elements() (n int) {
 // A Deviation accumulates the errors of values against the values expected. Pairs with a
 // value that is not finite are left out.
 type Deviation struct {
-	Max float64 // largest error, as a share of the largest magnitude in the same tensor
+	Max float64 // largest error, as a share of the largest magnitude in the same tensor; +Inf if that is 0
 
-	errors, numbers float64 // sums of squares
+	errors, numbers norm
+}
+
+// A norm is the root of a sum of squares, which cannot overflow: scale × √sum.
+type norm struct{ scale, sum float64 }
+
+func (n *norm) add(x float64) {
+	switch {
+	case x > n.scale:
+		r := n.scale / x
+		n.scale, n.sum = x, 1+n.sum*r*r
+	case x > 0:
+		r := x / n.scale
+		n.sum += r * r
+	}
 }
 
 // RMS returns the root mean square of the errors, as a share of the root mean square of
-// the values expected.
-func (d Deviation) RMS() float64 { return ratio(math.Sqrt(d.errors), math.Sqrt(d.numbers)) }
+// the values expected; +Inf if that is 0.
+func (d Deviation) RMS() float64 {
+	return ratio(d.errors.scale*math.Sqrt(d.errors.sum/max(d.numbers.sum, 1)), d.numbers.scale)
+}
 
 // Add adds the errors of p against want, which must have the same layout and rows in use.
 func (d *Deviation) Add(p, want *Package) {
@@ -108,23 +124,25 @@ func (d *Deviation) Add(p, want *Package) {
 func deviate[T Number](d *Deviation, p, want []T, value func(T) float64) {
 	var most, largest float64
 	for i, w := range want {
-		x, e := value(w), math.Abs(value(p[i])-value(w))
-		if x-x != 0 || e-e != 0 {
+		x, y := value(w), value(p[i])
+		if x-x != 0 || y-y != 0 {
 			continue
 		}
-		d.errors += e * e
-		d.numbers += x * x
-		most, largest = max(most, e), max(largest, math.Abs(x))
+		e := min(math.Abs(y-x), math.MaxFloat64)
+		x = math.Abs(x)
+		d.errors.add(e)
+		d.numbers.add(x)
+		most, largest = max(most, e), max(largest, x)
 	}
 	d.Max = max(d.Max, ratio(most, largest))
 }
 
-// ratio returns a / b, or a finite number if b is 0.
+// ratio returns a / b; 0 if both are 0.
 func ratio(a, b float64) float64 {
 	if a == 0 {
 		return 0
 	}
-	return min(a/b, math.MaxFloat32)
+	return a / b
 }
 
 func number[W Number](w W) float64 { return float64(w) }

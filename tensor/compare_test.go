@@ -42,8 +42,8 @@ func TestDiffering(t *testing.T) {
 	check.That(t, n != 0 && n < all, "%d of %d words differ, want those of the tensor with other rows", n, all)
 }
 
-// TestDeviation: known answers for every type that can represent them. Elements that are not finite are left out, and
-// the deviation from zeros is finite.
+// TestDeviation: known answers for every type that can represent them. Elements that are not finite are left out, the
+// deviation from zeros is infinite, and squares of large numbers do not overflow.
 func TestDeviation(t *testing.T) {
 	for _, d := range []DType{F16, BF16, F32, F64, I8, I16, I32, I64, U8} {
 		l := vector(t, d, 4)
@@ -65,5 +65,11 @@ func TestDeviation(t *testing.T) {
 	setElems(want.View(0), F32, []float64{0, 0, 0})
 	setElems(p.View(0), F32, []float64{1, 0, 0})
 	v.Add(p, want)
-	check.That(t, v.Max == math.MaxFloat32 && v.RMS() == math.MaxFloat32, "numbers in place of zeros: at most %v, RMS %v", v.Max, v.RMS())
+	check.That(t, math.IsInf(v.Max, 1) && math.IsInf(v.RMS(), 1), "numbers in place of zeros: at most %v, RMS %v", v.Max, v.RMS())
+	l = vector(t, F64, 2)
+	p, want, v = Alloc(l), Alloc(l), Deviation{}
+	setElems(want.View(0), F64, []float64{1e200, -1e308})
+	setElems(p.View(0), F64, []float64{1e200, 1e308})
+	v.Add(p, want)
+	check.That(t, v.Max > 1.7 && v.Max <= 2 && v.RMS() > 1.7 && v.RMS() <= 2, "large numbers: at most %v, RMS %v", v.Max, v.RMS())
 }

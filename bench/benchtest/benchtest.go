@@ -321,7 +321,7 @@ func Linked(links map[string]float64) *result.Result {
 					c.Variant += ":codec=" + k.Name
 					c.Coding = &result.Coding{DensityDown: 0.02, DensityUp: 0.02}
 					if k.Error > 0 {
-						e := result.CodingError{Max: k.Error * 0.9, RMS: k.Error / 3}
+						e := result.CodingError{Max: new(k.Error * 0.9), RMS: new(k.Error / 3)}
 						c.Coding.ErrorDown, c.Coding.ErrorUp, c.Coding.Bound, c.Coding.Plain = &e, &e, k.Error, []string{"bn1.num_batches_tracked"}
 					}
 					for name, n := range map[string]int64{

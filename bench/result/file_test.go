@@ -217,7 +217,7 @@ func full() *Result {
 	r := tiny()
 	c := &r.Cells[0]
 	c.Model.Up, c.Model.UpTensors, c.Model.UpBytes, c.Setup = "lora", 6, 5, Setup{Values: "normal", Scenario: "sync", TrainMS: 1, Nested: true}
-	c.Coding = &Coding{DensityDown: 0.5, ErrorUp: &CodingError{Max: 1, RMS: 1}, Bound: 1, Plain: []string{"a"}}
+	c.Coding = &Coding{DensityDown: 0.5, ErrorUp: &CodingError{Max: new(1.0), RMS: new(1.0)}, Bound: 1, Plain: []string{"a"}}
 	c.Build, c.FileSystem, c.Software = "base", "tmpfs", map[string]string{"python": "3"}
 	c.Blocks[0].Timeline = &Timeline{
 		Processes: []string{"server"}, Process: []int{0}, Lane: []int{1}, Client: []int{2}, Phase: []string{"fold"}, Start: []int64{3}, End: []int64{4},
@@ -229,7 +229,7 @@ func full() *Result {
 }
 
 // anyNumber matches the paths of fields that may hold any number.
-var anyNumber = regexp.MustCompile(`seed$|\.counts\.|timeline\.(client|lane|start_ns)\[|coding\.(bound|error_up\.)`)
+var anyNumber = regexp.MustCompile(`seed$|\.counts\.|timeline\.(client|lane|start_ns)\[|coding\.error_up\.`)
 
 // visit calls try with the path of every value in a tree of JSON, and the path of its parent.
 func visit(path string, v any, set func(any), try func(path, in, key string, v any, set func(any))) {

@@ -263,16 +263,18 @@ type Coding struct {
 	ErrorDown *CodingError `json:"error_down,omitempty"`
 	// error of the decoded updates; absent without a lossy codec
 	ErrorUp *CodingError `json:"error_up,omitempty"`
-	// upper limit that the codec guarantees for `max`; absent if it guarantees none
-	Bound float64 `json:"bound,omitempty" check:"0..3.4e38"`
+	// upper limit that the codec guarantees for `max`, and with which proved values were
+	// compared; absent if it guarantees none, so that no error would be too large
+	Bound float64 `json:"bound,omitempty" check:"0..1"`
 	// names of the tensors that the codec does not accept; absent if there are none
 	Plain []string `json:"plain,omitempty" check:"name"`
 }
 
-// A CodingError is the difference between decoded elements and the encoded ones.
+// A CodingError is the difference between decoded elements and the encoded ones. A number is
+// null if its divisor is 0.
 type CodingError struct {
-	Max float64 `json:"max" check:"0..3.4e38"` // largest error of an element, divided by the largest element of its tensor
-	RMS float64 `json:"rms" check:"0..3.4e38"` // root mean square of all errors, divided by the root mean square of the elements
+	Max *float64 `json:"max" check:"0..3.5e38"` // largest error of an element, divided by the largest element of its tensor
+	RMS *float64 `json:"rms" check:"0..3.5e38"` // root mean square of all errors, divided by the root mean square of the elements
 }
 
 // A Profile describes one profile of a cell, taken in separate blocks.

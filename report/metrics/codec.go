@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"math"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -60,8 +61,13 @@ func coding() (all []Metric) {
 		return func(c *Cell) stat.Interval { return Exactly(valueOf(c.Coding, of), len(c.timed), len(c.timed)) }
 	}
 	for _, d := range directions {
-		lost := func(of func(e *result.CodingError) float64) derived {
-			return known(func(k *result.Coding) float64 { _, e := d.data(k); return valueOf(e, of) })
+		lost := func(of func(e *result.CodingError) *float64) derived {
+			return known(func(k *result.Coding) float64 {
+				if _, e := d.data(k); e != nil && of(e) != nil {
+					return *of(e)
+				}
+				return math.NaN()
+			})
 		}
 		all = append(all,
 			Metric{"wire_" + d.name, "B/round", Lower, "bytes of " + d.tensors + " sent per round, after encoding and without full " +
@@ -70,13 +76,13 @@ func coding() (all []Metric) {
 			Metric{"density_" + d.name, "1", "", "share of the elements of " + d.tensors + " that differ from " + d.base + ", as found in the " +
 				"data", known(func(k *result.Coding) float64 { density, _ := d.data(k); return density })},
 			Metric{"error_" + d.name + "_max", "1", Lower, "largest error of a decoded element of " + d.tensors + ", as a share of the largest element of its " +
-				"tensor", lost(func(e *result.CodingError) float64 { return e.Max })},
+				"tensor", lost(func(e *result.CodingError) *float64 { return e.Max })},
 			Metric{"error_" + d.name + "_rms", "1", Lower, "root mean square of the errors of decoded " + d.tensors + " ÷ root mean square " +
-				"of their elements", lost(func(e *result.CodingError) float64 { return e.RMS })})
+				"of their elements", lost(func(e *result.CodingError) *float64 { return e.RMS })})
 	}
 	full := func(rest string) bool { return phase.CodecFull+rest != phase.CodecFullBytes }
 	return append(all,
-		Metric{"error_bound", "1", "", "upper limit of error_down_max and error_up_max, if the codec guarantees one",
+		Metric{"error_bound", "1", "", "upper limit of error_down_max and error_up_max, with which proved values were compared; absent if the codec guarantees none",
 			known(func(k *result.Coding) float64 { return knownIf(k.Bound > 0, k.Bound) })},
 		Metric{"full_versions", "1/round", Lower, "models sent whole per round, because a worker had no base that the codec could use", counters(phase.CodecFull, full)},
 		Metric{"same_jobs", "1/round", "", "jobs per round sent without a model, because the worker had it already", counter(phase.CodecSame)},
