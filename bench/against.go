@@ -57,7 +57,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	}
 	known, err := r.askBase(ctx, base, specs)
 	if err != nil {
-		return &BuildError{fmt.Errorf("%s %s: %w", base.flag, base.name(0), err)}
+		return fmt.Errorf("%s %s: %w", base.flag, base.name(0), err)
 	}
 	if err := base.checkBuilds(ctx, *r.result.Against); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *run) askBase(ctx context.Context, base side, specs []Spec) (known []Spe
 		}
 	}
 	if why != "" && !compared { // the control alone can be compared with no other cell
-		return nil, fmt.Errorf("it can run none of these cells: %s", why)
+		return nil, &BuildError{fmt.Errorf("it can run none of these cells: %s", why)}
 	}
 	return known, nil
 }

@@ -81,7 +81,7 @@ func (s side) checkBuilds(ctx context.Context, first machine.Environment) error 
 			err = sameBuild(*a.Environment, first, s.name(0))
 		}
 		if err != nil {
-			return &BuildError{fmt.Errorf("%s %s: %w", s.flag, s.name(i+1), err)}
+			return fmt.Errorf("%s %s: %w", s.flag, s.name(i+1), err)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func sameBuild(e, first machine.Environment, name string) error {
 		{"race detector", strconv.FormatBool(e.Race), strconv.FormatBool(first.Race)},
 	} {
 		if of.has != of.want {
-			return fmt.Errorf("%s: %s, but %s has %s: both must be layouts of one build", of.what, cmp.Or(of.has, "none"), name, cmp.Or(of.want, "none"))
+			return &BuildError{fmt.Errorf("%s: %s, but %s has %s: both must be layouts of one build", of.what, cmp.Or(of.has, "none"), name, cmp.Or(of.want, "none"))}
 		}
 	}
 	return nil

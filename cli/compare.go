@@ -71,52 +71,66 @@ func (a *app) compare(f compareFlags, files []string) error {
 		return usageError{err}
 	}
 	if f.gate { // before printing, because a refusal makes the output meaningless
-		decision, err := c.Gate(float64(f.failAbove))
-		if err != nil {
-			err = usagef("gate: %w", err)
-			if !c.Interleaved && !f.Separate {
-				err = hinted{err, "compare --allow-separate judges separate runs anyway"}
-			}
+		if err := f.judge(c, results); err != nil {
 			return err
-		}
-		c.Decision = &decision
-		for _, r := range results {
-			if r == nil || r.Canary == nil {
-				continue
-			}
-			if slow := percent(r.Canary.Slowdown); slow <= f.failAbove {
-				return usagef("--fail-above must be below the canary's slowdown, %[2]s, not %[1]s", f.failAbove, slow)
-			}
-			trial, err := c.Canary(r, float64(f.failAbove))
-			if err != nil {
-				return err
-			}
-			if c.Decision.Trial = &trial; !trial.Works {
-				break
-			}
 		}
 	}
 	f.Text = a.terminal()
-	if err := report.WriteComparison(a.out, f.format, c, f.ComparisonOptions); err != nil || !f.gate {
+	if err := report.WriteComparison(a.out, f.format, c, f.ComparisonOptions); err != nil {
 		return err
 	}
-	return a.decide(c.Decision, f.failAbove)
+	if f.gate {
+		return a.decide(c.Decision, f.failAbove)
+	}
+	return contradictions(c.Findings)
 }
 
-// decide prints the result of the gate and returns an error if the gate, or its test with the
-// canary, failed.
-func (a *app) decide(gate *report.Gate, above percent) error {
-	if gate.Trial != nil {
-		if !gate.Trial.Works {
-			return gate.Trial.Broken
+// judge sets the decision of the gate, which it tests with the canaries of the results.
+func (f compareFlags) judge(c *report.Comparison, results [2]*bench.Result) error {
+	decision, err := c.Gate(float64(f.failAbove))
+	switch {
+	case errors.As(err, new(report.UnjudgedError)):
+		if err = (codeError{fmt.Errorf("gate: cannot judge: %w", err), exitUnjudged}); !c.Interleaved && !f.Separate {
+			err = hinted{err, "compare --allow-separate judges separate runs anyway"}
 		}
+		return err
+	case err != nil:
+		return usagef("gate: %w", err)
+	}
+	c.Decision = &decision
+	for _, r := range results {
+		if r == nil || r.Canary == nil {
+			continue
+		}
+		if slow := percent(r.Canary.Slowdown); slow <= f.failAbove {
+			return usagef("--fail-above must be below the canary's slowdown, %[2]s, not %[1]s", f.failAbove, slow)
+		}
+		trial, err := c.Canary(r, float64(f.failAbove))
+		if err != nil {
+			return err
+		}
+		if c.Decision.Test(trial); !trial.Works {
+			break
+		}
+	}
+	return nil
+}
+
+// decide prints the result of the gate, and returns an error unless it passed.
+func (a *app) decide(gate *report.Gate, above percent) error {
+	if gate.Trial != nil && gate.Trial.Works {
 		fmt.Fprintf(a.err, "gate: tested: it passes a copy of %s and fails a copy slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
 	}
 	for _, reason := range gate.Reasons {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)
 	}
-	if gate.Failed {
+	switch gate.Outcome {
+	case report.Slower:
 		return codeError{errors.New("gate: failed"), exitGate}
+	case report.Contradicts:
+		return errors.New("gate: failed, by a contradiction")
+	case report.Undecided:
+		return codeError{errors.New("gate: cannot judge"), exitUnjudged}
 	}
 	fmt.Fprintf(a.err, "gate: passed, nothing is significantly slower by more than %s\n", above)
 	return nil

@@ -59,12 +59,14 @@ func newApp(out, err io.Writer, all []driver.Transport) *app {
 	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
 }
 
-// Exit codes other than 0, and 128 + n for signal n.
+// Exit codes other than 0, and 128 + n for signal n. A signal wins, then the smallest code. The
+// table in README.md has their meanings, and so have help and scripts/pr-report.
 const (
-	exitFailed = 1
-	exitUsage  = 2
-	exitGate   = 3 // a regression was found
-	exitPipe   = 128 + int(syscall.SIGPIPE)
+	exitFailed   = 1
+	exitUsage    = 2
+	exitGate     = 3 // a regression was found
+	exitUnjudged = 4
+	exitPipe     = 128 + int(syscall.SIGPIPE)
 )
 
 // usageError is a mistake of the user, with exit code 2.
@@ -112,7 +114,6 @@ func (a *app) main(args []string) int {
 
 // code returns the exit code for err, the error of a command.
 func (a *app) code(err error) int {
-	var code codeError
 	var signal interrupted
 	switch {
 	case err == nil && a.out.closed:
@@ -121,10 +122,27 @@ func (a *app) code(err error) int {
 		return 0
 	case errors.As(err, &signal):
 		return 128 + int(signal.signal)
-	case errors.As(err, &code):
-		return code.code
-	case errors.As(err, new(usageError)):
+	}
+	return codeOf(err)
+}
+
+// codeOf returns the smallest exit code of the errors that err joins.
+func codeOf(err error) int {
+	switch e := err.(type) {
+	case codeError:
+		return e.code
+	case usageError:
 		return exitUsage
+	case interface{ Unwrap() error }:
+		if of := e.Unwrap(); of != nil {
+			return codeOf(of)
+		}
+	case interface{ Unwrap() []error }:
+		code := exitUnjudged
+		for _, of := range e.Unwrap() {
+			code = min(code, codeOf(of))
+		}
+		return code
 	}
 	return exitFailed
 }

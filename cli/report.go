@@ -71,11 +71,14 @@ func (a *app) report(o printing, paths []string) error {
 	return nil
 }
 
-// plausible returns an error if the result contradicts itself: this is a bug in ipcbench, and
+// plausible returns an error if the result contradicts itself.
+func plausible(r *bench.Result) error { return contradictions(report.Findings(metrics.New(r))) }
+
+// contradictions returns an error for findings that are errors: this is a bug in ipcbench, and
 // its numbers cannot be trusted.
-func plausible(r *bench.Result) error {
+func contradictions(all []report.Finding) error {
 	var errs error
-	for _, f := range report.Findings(metrics.New(r)) {
+	for _, f := range all {
 		if f.Severity == report.Error {
 			errs = errors.Join(errs, errors.New(report.FindingLine(f)))
 		}

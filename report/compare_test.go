@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,14 +58,17 @@ func TestGateRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		base, head *result.Result
 		separate   bool
+		unjudged   bool // else the files must not be compared
 		want       string
 	}{
-		{a, a, false, "not interleaved"},
-		{a, b, true, "no cell in common"},
-		{few, few, true, "comparing 1 cell needs 4 blocks of each"},
-		{older, a, true, "different rules"},
+		{a, a, false, true, "not interleaved"},
+		{a, b, true, false, "no cell in common"},
+		{few, few, true, true, "comparing 1 cell needs 4 blocks of each"},
+		{older, a, true, false, "different rules"},
 	} {
-		check.Fails(t, check.Err(compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05)), tt.want)
+		err := check.Err(compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05))
+		check.Fails(t, err, tt.want)
+		check.Equal(t, errors.As(err, new(UnjudgedError)), tt.unjudged, tt.want)
 	}
 	g, err := compare(t, a, benchtest.Result(eight("a", 30)), CompareOptions{Separate: true}).Gate(0.05)
 	check.That(t, err == nil && g.Failed && len(g.failures) == 1, "got %+v, %v", g, err)
@@ -214,34 +218,55 @@ func TestBuilds(t *testing.T) {
 	check.That(t, near(o.Center, 15.015e-3, 1e-9), "got overhead %v", o.Center)
 }
 
-// TestCanary: a gate that passes the slow copy, or fails the unchanged one, is broken
-// (guard 14).
+// TestCanary: a gate that fails the unchanged copy is broken, and so is one that passes the
+// slow copy although its blocks rule out that it is slow (guard 14). Blocks that vary too much
+// to show the slow copy cannot judge, but a regression that they show stays.
 func TestCanary(t *testing.T) {
-	judge := func(r *result.Result, above float64) error {
-		trial, err := compare(t, r, nil, CompareOptions{}).Canary(r, above)
-		if err != nil {
-			return err
+	judge := func(r *result.Result, above float64) (g Gate, err error) {
+		c := compare(t, r, nil, CompareOptions{})
+		if g, err = c.Gate(above); err == nil {
+			var trial Trial
+			trial, err = c.Canary(r, above)
+			g.Test(trial)
 		}
-		return trial.Broken
+		return g, err
+	}
+	noisy, few := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 10, 14, 18, 22, 26, 30, 34, 38), cnn("a", 20, 21)
+	copies := func(same, slow float64) [2]result.Cell {
+		return [2]result.Cell{eight("a", 20*same), eight("a", 20*slow)}
 	}
 	for _, tt := range []struct {
-		name       string
-		same, slow float64
-		above      float64
-		want       string
+		name    string
+		change  float64
+		copies  [2]result.Cell
+		outcome string
+		want    string
 	}{
-		{"works", 1, 1.10, 0.05, ""},
-		{"cannot fail", 1, 1.001, 0.05, "gate is broken: it missed its canary, a slowdown of 10 %: No difference shown"},
-		{"fails for nothing", 1.2, 1.10, 0.05, "gate is broken: it failed an unchanged copy of a cell: Of 1 cell: 1 slower"},
-		{"too small a canary", 1, 1.10, 0.15, "canary: its slowdown must be above the gate's 15 %, not 10 %"},
+		{"works", 1, copies(1, 1.10), Passed, ""},
+		{"works, and the change is a regression", 1.3, copies(1.3, 1.43), Slower, "+30 %"},
+		{"cannot fail", 1, copies(1, 1.001), Contradicts, "the gate is broken: it passed a copy slowed down by 10 %: No difference shown"},
+		{"cannot fail, but did", 1.3, copies(1.3, 1.301), Contradicts, "the gate is broken: it passed a copy"},
+		{"fails for nothing", 1, copies(1.2, 1.10), Contradicts, "the gate is broken: it failed an unchanged copy of a cell: Of 1 cell: 1 slower"},
+		{"cannot see it", 1, [2]result.Cell{noisy, noisy}, Undecided, "a copy slowed down by 10 % was not seen, as only changes above "},
+		{"cannot see it, but the change", 1.3, [2]result.Cell{noisy, noisy}, Slower, "+30 %"},
+		{"too few blocks", 1, [2]result.Cell{few, few}, Undecided, "too few blocks"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Interleaved(1)
-			r.Canary = &result.Canary{Slowdown: 0.10, Same: eight("a", 20*tt.same), Slow: eight("a", 20*tt.slow)}
+			r := benchtest.Interleaved(tt.change)
+			r.Canary = &result.Canary{Slowdown: 0.10, Same: tt.copies[0], Slow: tt.copies[1]}
 			r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
-			err := judge(r, tt.above)
-			check.That(t, tt.want == "" && err == nil || tt.want != "" && err != nil && strings.HasPrefix(err.Error(), tt.want), "got %v, want %q", err, tt.want)
+			g := check.Value(judge(r, 0.05))(t)
+			check.Equal(t, g.Outcome, tt.outcome)
+			check.Equal(t, g.Failed, tt.outcome == Slower || tt.outcome == Contradicts, "failed")
+			said := strings.Join(g.Reasons, "\n")
+			check.That(t, strings.Contains(said, tt.want) && (tt.want != "" || said == ""), "got %q, want %q", said, tt.want)
+			check.That(t, strings.Contains(g.paragraphs()[0].Text, map[string]string{Passed: ": passed. ", Undecided: ": cannot judge. "}[tt.outcome]),
+				"says %q", g.paragraphs()[0].Text)
 		})
 	}
-	check.Fails(t, judge(benchtest.Interleaved(1), 0.05), "no canary")
+	r := benchtest.Interleaved(1)
+	r.Canary = &result.Canary{Slowdown: 0.10, Same: eight("a", 20), Slow: eight("a", 22)}
+	r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
+	check.Fails(t, check.Err(judge(r, 0.15)), "canary: its slowdown must be above the gate's 15 %, not 10 %")
+	check.Fails(t, check.Err(judge(benchtest.Interleaved(1), 0.05)), "no canary")
 }

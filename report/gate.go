@@ -11,32 +11,46 @@ import (
 	"ipcbench/report/doc"
 )
 
+// Outcomes of a gate, each with its own exit code.
+const (
+	Passed      = "passed"
+	Slower      = "slower"        // a row is shown to be worse by more than FailAbove
+	Contradicts = "contradictory" // the result contradicts itself, or the canary shows that the gate does not work
+	Undecided   = "cannot judge"  // it passed, but these blocks could not show the canary either
+)
+
 // A Gate is the decision whether a comparison fails.
 type Gate struct {
 	FailAbove float64  `json:"fail_above"`       // largest accepted share: 0.05 fails a row that is more than 5 % worse
-	Failed    bool     `json:"failed"`           // there is a regression or an error
+	Failed    bool     `json:"failed"`           // the outcome is slower or contradictory
+	Outcome   string   `json:"outcome"`          // passed, slower, contradictory, or cannot judge
 	Reasons   []string `json:"reasons"`          // why it failed and what it could not detect: one line each, safe for a terminal
 	Trial     *Trial   `json:"canary,omitempty"` // test with a canary; nil without one
 
 	failures, limits []string // parts of Reasons before escaping, the largest regression first
 }
 
+// An UnjudgedError says why a gate cannot judge a comparison.
+type UnjudgedError struct{ error }
+
+func (e UnjudgedError) Unwrap() error { return e.error }
+
 // Gate decides whether the comparison fails. It does if a row is significantly worse by more
-// than failAbove (0.05 is 5 %), or if a finding is an error. Gate returns an error if it
-// cannot judge.
+// than failAbove (0.05 is 5 %), or if a finding is an error. The error is an [UnjudgedError]
+// if the files could be compared, but these runs do not allow a decision.
 func (c *Comparison) Gate(failAbove float64) (Gate, error) {
-	g := Gate{FailAbove: failAbove, Reasons: []string{}}
+	g := Gate{FailAbove: failAbove, Outcome: Passed, Reasons: []string{}}
 	if err := c.judgeable(); err != nil {
 		return g, err
 	}
 	for _, r := range c.Worse() {
 		if r.worseBy(failAbove) {
-			g.failures = append(g.failures, fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), pText(r.P)))
+			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), pText(r.P)))
 		}
 	}
 	for _, f := range c.Findings {
 		if f.Severity == Error {
-			g.failures = append(g.failures, FindingLine(f))
+			g.Outcome, g.failures = Contradicts, append(g.failures, FindingLine(f))
 		}
 	}
 	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Significant })
@@ -50,24 +64,44 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	if !c.canary {
 		g.limits = append(g.limits, "was not tested, because no canary was measured (add --canary)")
 	}
-	g.Failed = len(g.failures) > 0
-	g.Reasons = append(g.Reasons, each(slices.Concat(g.failures, g.limits), doc.Visible)...)
+	g.list()
 	return g, nil
+}
+
+// list sets the fields that follow from the outcome and its reasons.
+func (g *Gate) list() {
+	g.Failed = g.Outcome == Slower || g.Outcome == Contradicts
+	g.Reasons = append([]string{}, each(slices.Concat(g.failures, g.limits), doc.Visible)...)
+}
+
+// Test adds the test with a canary. A gate that does not work is a contradiction. One that
+// could not see its canary cannot pass, but a regression that it found stays.
+func (g *Gate) Test(t Trial) {
+	g.Trial = &t
+	switch {
+	case t.Broken != nil:
+		g.Outcome, g.failures = Contradicts, append(g.failures, t.Broken.Error())
+	case t.Blind != "" && g.Outcome == Passed:
+		g.Outcome, g.failures = Undecided, []string{t.Blind}
+	case t.Blind != "":
+		g.limits = append(g.limits, t.Blind)
+	}
+	g.list()
 }
 
 // judgeable returns an error if a gate cannot judge the comparison.
 func (c *Comparison) judgeable() error {
 	switch {
 	case !c.Interleaved && !c.separate:
-		return errors.New("the two runs were not interleaved, so a drift of the machine can look like a change: " +
-			"measure both with run --against, or allow separate runs")
+		return UnjudgedError{errors.New("the two runs were not interleaved, so a drift of the machine can look like a change: " +
+			"measure both with run --against, or allow separate runs")}
 	case c.rules[0] != c.rules[1]:
 		return fmt.Errorf("base and head were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
 	case len(c.Rows) == 0:
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):
-		return fmt.Errorf("there are too few blocks for any change to show, so the gate could not fail: comparing %s needs %d blocks of each",
-			doc.Plural(len(c.Rows), "cell"), c.neededBlocks())
+		return UnjudgedError{fmt.Errorf("there are too few blocks for any change to show, so the gate could not fail: comparing %s needs %d blocks of each",
+			doc.Plural(len(c.Rows), "cell"), c.neededBlocks())}
 	}
 	return nil
 }
@@ -78,7 +112,8 @@ type Trial struct {
 	Cell     string  `json:"-"`        // ID of the cell
 	Slowdown float64 `json:"slowdown"` // of the slow copy, as a share
 	Works    bool    `json:"works"`    // the gate passed the unchanged copy and failed the slow one
-	Broken   error   `json:"-"`        // how the gate is broken; nil if it works
+	Broken   error   `json:"-"`        // how the gate is broken; nil if it is not
+	Blind    string  `json:"-"`        // why the blocks cannot show the slow copy; empty if they do
 }
 
 // Canary tests the gate of c on the canary in r. Each copy is judged as one of as many rows as
@@ -92,44 +127,63 @@ func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) 
 		return Trial{}, fmt.Errorf("canary: its slowdown must be above the gate's %.4g %%, not %.4g %%", 100*failAbove, 100*r.Canary.Slowdown)
 	}
 	t := Trial{Cell: r.Canary.Slow.ID(), Slowdown: r.Canary.Slowdown}
-	failed, why, err := c.try(same, failAbove)
-	if err != nil {
+	g, d, err := c.try(same, failAbove)
+	switch {
+	case errors.As(err, new(UnjudgedError)):
+		t.Blind = err.Error()
+		return t, nil
+	case err != nil:
+		return t, err
+	case g.Failed:
+		t.Broken = fmt.Errorf("the gate is broken: it failed an unchanged copy of a cell: %s", d.because(g))
+		return t, nil
+	}
+	if g, d, err = c.try(slow, failAbove); err != nil {
 		return t, err
 	}
-	if failed {
-		t.Broken = fmt.Errorf("gate is broken: it failed an unchanged copy of a cell: %s", why)
+	// The blocks miss a slowdown by lack of power, unless they rule it out.
+	seen, ruledOut := d.Rows[0].Detectable-1, d.Rows[0].Ratio.High < 1+t.Slowdown
+	switch missed := "a copy slowed down by " + doc.Percent(t.Slowdown); {
+	case g.Failed:
+		t.Works = true
+	case ruledOut && seen <= t.Slowdown:
+		t.Broken = fmt.Errorf("the gate is broken: it passed %s: %s", missed, d.because(g))
+	default:
+		t.Blind = fmt.Sprintf("%s was not seen, as only changes above %s would show: use more --blocks, a longer --time or a quieter machine",
+			missed, doc.Percent(max(seen, t.Slowdown)))
 	}
-	failed, why, err = c.try(slow, failAbove)
-	if !failed && t.Broken == nil {
-		t.Broken = fmt.Errorf("gate is broken: it missed its canary, a slowdown of %s: %s", doc.Percent(t.Slowdown), why)
-	}
-	t.Works = t.Broken == nil
-	return t, err
+	return t, nil
 }
 
-// try reports whether the gate fails a pair of a canary, with the reasons.
-func (c *Comparison) try(pair *result.Result, failAbove float64) (failed bool, why string, err error) {
+// try judges a pair of a canary.
+func (c *Comparison) try(pair *result.Result, failAbove float64) (Gate, *Comparison, error) {
 	d, err := Compare(pair, nil, CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))})
 	if err != nil {
-		return false, "", err
+		return Gate{}, nil, err
 	}
 	d.canary = true // this is the test
 	g, err := d.Gate(failAbove)
-	return g.Failed, strings.Join(append([]string{strings.TrimSuffix(d.Verdict.Text, ".")}, g.Reasons...), "; "), err
+	return g, d, err
+}
+
+// because returns the verdict and what the gate says.
+func (c *Comparison) because(g Gate) string {
+	return strings.Join(append([]string{strings.TrimSuffix(c.Verdict.Text, ".")}, g.Reasons...), "; ")
 }
 
 // paragraphs returns the decision of the gate, its reasons, and the changes that it could not
 // detect.
 func (g Gate) paragraphs() []doc.Paragraph {
-	p := doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": passed. No cell is shown to be worse by more.", Tone: doc.Good}
-	if g.Failed {
-		p = doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": failed. " + strings.Join(clip(g.failures, 5), "; ") + ".", Tone: doc.Bad}
-	}
-	switch {
-	case g.Trial == nil:
-	case !g.Trial.Works:
-		p.Text, p.Tone = p.Text+" But the "+g.Trial.Broken.Error()+".", doc.Bad
+	p, why := doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": ", Tone: doc.Bad}, strings.Join(clip(g.failures, 5), "; ")+"."
+	switch g.Outcome {
+	case Passed:
+		p.Text, p.Tone = p.Text+"passed. No cell is shown to be worse by more.", doc.Good
+	case Undecided:
+		p.Text += "cannot judge. No cell is shown to be worse by more, but " + why
 	default:
+		p.Text += "failed. " + why
+	}
+	if g.Trial != nil && g.Trial.Works {
 		p.Text += fmt.Sprintf(" The gate works: it passed a copy of %s and failed one that was slowed down by %s.", g.Trial.Cell, doc.Percent(g.Trial.Slowdown))
 	}
 	all := []doc.Paragraph{p}

@@ -103,6 +103,8 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), of.Late)
 	case err != nil && ctx.Err() == nil:
 		err = fmt.Errorf("%w%s", err, of.FailureHint)
+	case err == nil && len(bytes.TrimSpace(said)) == 0:
+		err = fmt.Errorf("its answer: empty%s", of.FailureHint)
 	case err == nil:
 		a, err = ParseAnswer(bytes.TrimSpace(said))
 	}

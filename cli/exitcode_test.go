@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
+	"ipcbench/internal/test/check"
+	"ipcbench/transports/all"
+)
+
+// TestExitCodes: the table in README.md, help and scripts/pr-report give the same meanings.
+func TestExitCodes(t *testing.T) {
+	read := func(path string) string {
+		text := string(check.Value(os.ReadFile(path))(t))
+		return strings.Join(strings.Fields(strings.NewReplacer("\n#", " ", "| --- | --- |", "", "|", " ", ";", "").Replace(text)), " ")
+	}
+	table := regexp.MustCompile(`exit code meaning (0 success .* Ctrl-C)`).FindStringSubmatch(read("../README.md"))
+	check.Need(t, table != nil, "README.md has no table of exit codes")
+	for _, code := range []int{exitFailed, exitUsage, exitGate, exitUnjudged} {
+		check.That(t, strings.Contains(table[1], fmt.Sprintf(" %d ", code)), "README.md has no exit code %d", code)
+	}
+	for _, path := range []string{"help/ipcbench.txt", "../scripts/pr-report"} {
+		check.That(t, strings.Contains(read(path), table[1]), "%s does not have the table of README.md: %s", path, table[1])
+	}
+}
+
+// TestExitCode: a signal wins, then the smallest code of all errors that a command joins.
+func TestExitCode(t *testing.T) {
+	failed, usage, slower, unjudged := errors.New("failed"), usagef("usage"), codeError{errors.New("slower"), exitGate}, codeError{errors.New("unjudged"), exitUnjudged}
+	a := newApp(new(bytes.Buffer), new(bytes.Buffer), all.Transports())
+	for i, test := range []struct {
+		err  error
+		code int
+	}{
+		{nil, 0},
+		{failed, 1},
+		{fmt.Errorf("at: %w", hinted{usage, "try"}), 2},
+		{fmt.Errorf("at: %w", slower), 3},
+		{hinted{unjudged, "try"}, 4},
+		{errors.Join(unjudged, slower), 3},
+		{errors.Join(slower, fmt.Errorf("at: %w", usage)), 2},
+		{errors.Join(usage, slower, failed), 1},
+		{fmt.Errorf("%w: %w", unjudged, errors.Join(usage)), 2},
+		{errors.Join(failed, interrupted{syscall.SIGTERM}), 128 + 15},
+	} {
+		check.Equal(t, a.code(test.err), test.code, "case", i)
+	}
+}
+
+// TestContradiction: a comparison of a result that contradicts itself exits with 1, with a gate
+// and without one, also if a cell is slower.
+func TestContradiction(t *testing.T) {
+	r := benchtest.Interleaved(1.3)
+	path := filepath.Join(t.TempDir(), "r.json")
+	for _, contradictory := range []bool{false, true} {
+		if contradictory {
+			for i := range r.Cells {
+				r.Cells[i].Blocks[0].Train[0] = 10 * r.Cells[i].Blocks[0].Round[0]
+			}
+		}
+		check.Must(t, r.WriteFile(path))
+		for _, gate := range [][]string{nil, {"--fail-above", "5%"}} {
+			var out, stderr bytes.Buffer
+			code := newApp(&out, &stderr, all.Transports()).main(append([]string{"compare", path}, gate...))
+			want := 0
+			switch {
+			case contradictory:
+				want = exitFailed
+			case gate != nil:
+				want = exitGate
+			}
+			check.That(t, code == want && contradictory == strings.Contains(stderr.String(), "trained for"), "contradictory %v, %q: exits with %d: %s", contradictory, gate, code, &stderr)
+		}
+	}
+	check.Must(t, check.Err(result.ReadFile(path)))
+}
