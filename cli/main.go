@@ -39,7 +39,7 @@ func Main(all ...driver.Transport) {
 		all = append([]driver.Transport{control}, all...)
 	}
 	link.MaybeInside()
-	app := newApp(os.Stdout, os.Stderr, all)
+	app := newApp(os.Stdout, messages{os.Stderr}, all)
 	reexec.MaybeKeeper()   // does not return in a keeper,
 	floors.MaybePeer()     // nor this in a process that measures a floor,
 	app.host.MaybeWorker() // nor this in a worker

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -37,14 +38,8 @@ func newProgress(w io.Writer, quiet bool) *progress {
 		return nil
 	}
 	p := &progress{w: w}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		p.width = func() int {
-			width, _, err := term.GetSize(int(f.Fd()))
-			if err != nil || width < 1 {
-				return 80
-			}
-			return width
-		}
+	if m, ok := w.(messages); ok && term.IsTerminal(int(m.Fd())) && os.Getenv("TERM") != "dumb" {
+		p.w, p.width = m.File, func() int { return cmp.Or(columns(m.File), 80) }
 	}
 	return p
 }

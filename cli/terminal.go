@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -41,17 +42,41 @@ func (o *sink) Write(text []byte) (int, error) {
 // pageWidth is the width of text without a terminal, in columns.
 const pageWidth = 100
 
+// columns returns the width of text in columns: COLUMNS, or that of the terminal, which stderr
+// still is if stdout is a pipe, or 0 without one.
+func columns(files ...*os.File) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= 20 {
+		return n
+	}
+	for _, f := range files {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 { // the terminal that mpirun gives to ranks has no width, and may be redirected to a file
+			return n
+		}
+	}
+	return 0
+}
+
 // terminal returns the abilities of stdout: width and colours of a terminal, and Unicode if
 // the locale has it.
 func (a *app) terminal() doc.TextOptions {
 	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
-	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 { // the terminal that mpirun gives to ranks has no width, and may be redirected to a file
-			o.Width = width
-			o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		}
+	if f, ok := a.out.Writer.(*os.File); ok {
+		o.Width = cmp.Or(columns(f, os.Stderr), pageWidth)
+		o.Colour = columns(f) > 0 && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o
+}
+
+// A messages writer is stderr. On a terminal, it breaks long lines between words. The live line
+// of [progress] is written to File.
+type messages struct{ *os.File }
+
+func (m messages) Write(text []byte) (int, error) {
+	if width := columns(m.File); width > 0 && term.IsTerminal(int(m.Fd())) {
+		_, err := m.WriteString(doc.Fold(string(text), width))
+		return len(text), err
+	}
+	return m.File.Write(text)
 }
 
 // readable returns an error if format is a page for a browser and stdout is a terminal.

@@ -57,6 +57,29 @@ func TestTerminal(t *testing.T) {
 	check.Must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
 	o = a.terminal()
 	check.That(t, o.Colour && o.Width == 80, "with 80 columns: %+v", o)
+	t.Setenv("COLUMNS", "66")
+	check.Equal(t, a.terminal().Width, 66, "with COLUMNS")
+}
+
+// TestMessages: lines on a terminal are broken between words, at its width or at COLUMNS. Lines
+// in a file or a pipe are not.
+func TestMessages(t *testing.T) {
+	const text = "ipcbench: warning: one two three\n    indented four five six\nshort\n"
+	for _, test := range []struct{ columns, want string }{
+		{"", text},
+		{"24", "ipcbench: warning: one\ntwo three\n    indented four five\n    six\nshort\n"},
+	} {
+		t.Setenv("COLUMNS", test.columns)
+		master, slave := terminal(t)
+		check.Must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
+		check.Must(t, check.Err(messages{slave}.Write([]byte(text))))
+		slave.Close()
+		got, _ := io.ReadAll(master) // ends with EIO
+		check.Equal(t, strings.ReplaceAll(string(got), "\r\n", "\n"), test.want)
+		file := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
+		check.Must(t, check.Err(messages{file}.Write([]byte(text))))
+		check.Equal(t, string(check.Value(os.ReadFile(file.Name()))(t)), text, "in a file")
+	}
 }
 
 func TestUnicodeLocale(t *testing.T) {

@@ -265,6 +265,24 @@ func wrap(text string, limit int) []string {
 	return lines
 }
 
+// Fold breaks the lines of text that are longer than limit columns between words, as wrap does.
+// What continues a line is indented like it.
+func Fold(text string, limit int) string {
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		body, newline := strings.CutSuffix(line, "\n")
+		if width(body) > limit {
+			indent := body[:len(body)-len(strings.TrimLeft(body, " \t"))]
+			body = indent + strings.Join(wrap(body, max(20, limit-width(indent))), "\n"+indent)
+		}
+		all.WriteString(body)
+		if newline {
+			all.WriteString("\n")
+		}
+	}
+	return all.String()
+}
+
 // fitting returns the number of bytes of a too long word that fit into that many columns: at
 // least one character.
 func fitting(word string, columns int) int {
