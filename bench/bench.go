@@ -85,7 +85,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		partial = fmt.Sprint(context.Cause(ctx))
+		partial = fmt.Sprintf("%v after %d of %d blocks", context.Cause(ctx), r.done, r.pace.plan)
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // an interrupted block is not a failure
 		}

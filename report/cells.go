@@ -206,6 +206,9 @@ const mostRemarks = 3
 func remarks(cells []*metrics.Cell) []string {
 	var all []string
 	for kind, help := range markHelp {
+		if kind == interrupted { // a finding says so of the whole run
+			continue
+		}
 		marked := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return markTexts(c, c.Marks())[kind] == "" })
 		if len(marked) > 0 {
 			all = append(all, help+": "+doc.List(each(marked, variant))+".")

@@ -32,6 +32,7 @@ const (
 	NotMeasured   = "not_measured"   // a cell was skipped
 	Unencrypted   = "unencrypted"    // data that could leave the machine was not encrypted
 	Unproven      = "unproven"       // workers that could be on other hosts showed no certificates
+	Partial       = "partial"        // the run ended early
 	OneMachine    = "one_machine"    // hosts are one machine
 	UnequalHosts  = "unequal_hosts"  // hosts with lanes differ
 	OtherTraining = "other_training" // training took another time than the control's
@@ -126,7 +127,7 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 func ofResult(r *metrics.Result) []*Finding {
 	all := []*Finding{
 		warnIf(r.Environment.Race, "race_detector", "built with the race detector, which makes all times meaningless"),
-		warnIf(r.Partial != "", "partial", "the run ended early ("+r.Partial+"): cells and blocks are missing"),
+		warnIf(r.Partial != "", Partial, "the run ended early ("+r.Partial+"): cells and blocks are missing"),
 	}
 	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
 		all = append(all, warnIf(c.Name != doctor.Build, "spoiled_machine", "doctor: "+c.Name+": "+c.What)) // the rule race_detector covers the build

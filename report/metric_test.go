@@ -107,10 +107,14 @@ func TestMarks(t *testing.T) {
 	r.Cells = append(r.Cells, cnn("slow", 8, 12, 9, 11, 10, 10), cnn("stopped", 10, 10, 10))
 	r.Cells[6].Stopped = "interrupted"
 	remarks := map[string]string{"http-shm": "Some tensors did not use the transport's own mechanism", "modes": "Rounds fall into two groups", "slow": "More",
-		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds are far from the median", "stopped": "The measurement was interrupted"}
-	for _, c := range r.Cells {
+		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds are far from the median"}
+	for _, c := range r.Cells[:6] {
 		holds(t, shown(t, benchtest.Result(c)), "\n"+remarks[c.Variant]+": ")
 	}
+	stopped := benchtest.Result(r.Cells[6])
+	stopped.Partial = "interrupted by SIGINT after 3 of 6 blocks"
+	holds(t, shown(t, stopped), "which are too few for 95 %, as the run ended early.", "the run ended early (interrupted by SIGINT after 3 of 6 blocks)")
+	check.That(t, !strings.Contains(shown(t, stopped), "use --blocks"), "as many blocks were asked for")
 	holds(t, shown(t, r, "cells"), "\nhttp-shm: only 75 % of the tensors used the transport's own mechanism: dtype 12, full 18",
 		"\nmodes: rounds fall into two groups: 4.02 ms (50 %) and 16.0 ms (50 %)", "\nwithin: rounds changed by +32 % within a block", "\nacross: rounds changed by +40 %",
 		"\nfar: 18 of 120 rounds far from the median", "\nslow: time ran out at ±20 %, before ±5 % was reached", "\nstopped: the measurement was interrupted")

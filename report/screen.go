@@ -112,7 +112,7 @@ func tlsOnScreen(r *metrics.Result) []string {
 	return inTheClear(r)
 }
 
-// doubts returns skipped cells, insecure networks and hosts on one machine. Of several other
+// doubts returns skipped cells, insecure networks, hosts on one machine and an early end. Of several other
 // warnings, which are too long for a screen, it returns the number.
 func doubts(r *metrics.Result, again string) []doc.Paragraph {
 	lines := findingLines(r, func(f Finding) bool { return f.Severity == Skipped }, doc.Plain)
@@ -120,7 +120,7 @@ func doubts(r *metrics.Result, again string) []doc.Paragraph {
 		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
 	}
 	open := func(f Finding) bool {
-		return f.Rule == Unencrypted || f.Rule == Unproven || f.Rule == OneMachine
+		return f.Rule == Unencrypted || f.Rule == Unproven || f.Rule == OneMachine || f.Rule == Partial
 	}
 	lines = append(lines, findingLines(r, open, doc.Bad)...)
 	said := func(f Finding) bool { // the verdict covers all rows in Python

@@ -50,15 +50,20 @@ func first(v metrics.Verdict) string {
 	case len(v.Ranked) == 1:
 		return variant(best) + " takes " + round + "; there is nothing to compare it with."
 	case v.Unclear():
-		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s (use --blocks %d).",
-			variant(best), round, blocks, fewNames(v.Tied, variant), max(stat.Blocks, 2*blocks))
+		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s.",
+			variant(best), round, blocks, fewNames(v.Tied, variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
 	case v.TooClose():
 		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + "."
 	case v.Unproved:
-		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to show that it is the fastest (use --blocks %d).",
-			variant(best), round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
+		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to show that it is the fastest%s.",
+			variant(best), round, blocks, useBlocks(best, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1)))))
 	}
 	return fmt.Sprintf("%s is the fastest, %s.", variant(best), round)
+}
+
+// useBlocks returns how to get more blocks of c, unless an early end is why they are few.
+func useBlocks(c *metrics.Cell, n int) string {
+	return unless(c.Marks().Interrupted, fmt.Sprintf(" (use --blocks %d)", n))
 }
 
 // choice returns which transport to use, how sure that is, and the cost of other choices.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -90,8 +91,11 @@ func quoted(word string) string {
 
 // confidence explains the intervals of rounds in cells.
 func confidence(cells []*metrics.Cell) string {
-	least, most := 1.0, 0.0
+	least, most, early := 1.0, 0.0, ""
 	for _, c := range cells {
+		if c.Marks().Interrupted {
+			early = ", as the run ended early."
+		}
 		if i := c.Of("round"); i.Known() {
 			least, most = min(least, i.Confidence), max(most, i.Confidence)
 		}
@@ -100,7 +104,8 @@ func confidence(cells []*metrics.Cell) string {
 	case least >= stat.Confidence:
 		return "±: 95 % confidence interval over blocks (each a session of fresh processes)."
 	case most > 0:
-		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), which are too few for 95 %%: use --blocks %d.", stat.Blocks)
+		return "±: confidence interval over blocks (each a session of fresh processes), which are too few for 95 %" + cmp.Or(early, fmt.Sprintf(": use --blocks %d.", stat.Blocks))
 	}
-	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) does not show how much blocks vary. Use --blocks %d for 95 %% confidence.", stat.Blocks)
+	return "There is no ±: one block (a session of fresh processes) does not show how much blocks vary" +
+		cmp.Or(early, fmt.Sprintf(". Use --blocks %d for 95 %% confidence.", stat.Blocks))
 }
