@@ -198,6 +198,7 @@ func TestHostileAnswer(t *testing.T) {
 			err = a.Check(q)
 		}
 		check.Fails(t, err, want)
+		check.That(t, len(err.Error()) <= 1000, "an error of %d bytes", len(err.Error()))
 	}
 	for _, tt := range []struct{ from, to, want string }{
 		{`"version":2,"rules"`, `"version":1,"rules"`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
@@ -225,6 +226,7 @@ func TestHostileAnswer(t *testing.T) {
 		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":""`, "tls.cipher: empty"},
 		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "its answer: pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
+		{`"rules":2`, `"rules":2,"error":"` + strings.Repeat("x", 5000) + `"`, strings.Repeat("x", 1000)},
 	} {
 		refused(tt.want, change(t, "answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
 	}

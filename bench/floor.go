@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -93,11 +94,22 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		p.Far = r.far(f.Host)
 	}
 	series, err := floors.Measure(ctx, f.Name, p)
+	if unfit := (floors.Unfit{}); errors.As(err, &unfit) {
+		r.skipFloor(result.Skipped{Floor: strings.TrimSpace(f.Name + " " + f.Host), Why: unfit.Error()})
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	r.keepSeries(f, series)
 	return nil
+}
+
+// skipFloor adds s to the result, unless the floor was skipped before.
+func (r *run) skipFloor(s Skipped) {
+	if !slices.ContainsFunc(r.result.Skipped, func(other Skipped) bool { return other.Floor == s.Floor }) {
+		r.result.Skipped = append(r.result.Skipped, s)
+	}
 }
 
 // keepSeries adds a block to f. If a floor was measured under several conditions, the one

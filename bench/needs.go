@@ -20,6 +20,10 @@ const (
 	threadsOfServer = 16
 	threadsOfLane   = 2 // in the server; one of them waits for the lane's process
 	threadsOfWorker = 12
+
+	// Low estimates of memory without tensors; the server of pickle had 38 to 58 MB resident.
+	memoryOfServer = 32 << 20
+	memoryOfWorker = 12 << 20
 )
 
 // Package result cannot import these constants, so they are compared here, at compile

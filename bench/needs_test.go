@@ -41,6 +41,11 @@ func TestNeeds(t *testing.T) {
 		check.That(t, len(n.Files) <= 1 && files.N >= tt.bytes && files.N <= tt.bytes*5/4 &&
 			n.Descriptors.N == tt.descriptors && n.Mappings.N == tt.mappings &&
 			(n.Socket > 0) == tt.socket, "%s: got %+v, want %+v", tt.text, n, tt)
+		own := int64(32 << 20) // of the processes
+		if tt.text != "inproc" {
+			own += 3 * 12 << 20
+		}
+		check.That(t, n.Memory.N >= own+3<<20 && n.Memory.N <= own+60<<20, "%s: got %d bytes of memory, want those of processes, models and updates", tt.text, n.Memory.N)
 		check.That(t, n.Memory.N == spec(tt.text, 3).memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
 			"%s: got %+v, want the memory of 3 workers", tt.text, n)
 	}

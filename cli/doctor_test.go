@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/test/check"
@@ -159,6 +161,24 @@ func TestDoctorOfRun(t *testing.T) {
 	for _, want := range []string{"warning: doctor: descriptors: 64 (ulimit -n)", "descriptors, fail: 64"} {
 		check.That(t, strings.Contains(strings.Join(strings.Fields(out), " "), want), "the report lacks %q:\n%s", want, out)
 	}
+}
+
+// TestFloorSkipped: a floor that does not fit into memory is skipped with the reason, and all
+// else is measured.
+func TestFloorSkipped(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", strconv.Itoa(128<<20))
+	_, says, code := doctorHere(t, "echo $$ >"+group+"/cgroup.procs", nil, "run", "-q", "--transport", "pickle", "--model", "cnn", "--workers", "1", "--clients", "1", "--rounds", "3", "--blocks", "1", "--out", file)
+	check.Need(t, code == 0, "exit code %d: %s", code, says)
+	r := check.Value(result.ReadFile(file))(t)
+	check.That(t, len(r.Cells) == 2 && slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "copy" }), "got %d cells and %v", len(r.Cells), r.Floors)
+	var skipped []string
+	for _, s := range r.Skipped {
+		skipped = append(skipped, s.Floor)
+		check.That(t, strings.Contains(s.Why, "needs 127 MiB of free memory, twice the 63.52 MiB that it writes or sends, but the memory cgroup's "), "%s", s.Why)
+	}
+	slices.Sort(skipped)
+	check.Equal(t, skipped, []string{"first-touch", "unix-stream"})
 }
 
 // TestDoctorScreen: each check is one line of at most 80 columns, in ASCII if the locale

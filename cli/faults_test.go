@@ -121,10 +121,11 @@ func faults() []fault {
 		{name: "full disk, result", tries: 18, do: func(t *testing.T, r *faultRun) {
 			r.result(t)
 			r.fill(t, r.home, func() { interrupt(t, r) })
-		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged`, tiny: tinyOut},
+		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged(.|\n)*the result is in `, tiny: tinyOut},
 		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm, [0-9]+ are available`, tiny: tinyShm,
 			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
-		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1, says: `process [01] exited: signal: killed`, late: true},
+		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1,
+			says: `process [01] exited: signal: killed(.|\n)*hint: .*memory, because the control group is limited to 1 GiB`, late: true},
 		{name: "truncated segment", tries: 24, least: 4, do: func(t *testing.T, r *faultRun) { r.truncate(t) }, code: 1,
 			says: `memory fault in .*, at byte (.|\n)*truncated to 0 bytes`, whole: true, on: []string{"http-shm", "shm-tensor:reuse=on"}},
 	}
@@ -398,9 +399,11 @@ func (r *faultRun) hit(t *testing.T, signal syscall.Signal) int {
 }
 
 // starve sets a worker's memory limit to 64 KiB: the kernel kills it when it touches a new
-// page.
+// page. The server's limit is large.
 func (r *faultRun) starve(t *testing.T) {
 	t.Helper()
+	large := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", strconv.Itoa(1<<30))
+	check.Must(t, os.WriteFile(filepath.Join(large, "cgroup.procs"), []byte(strconv.Itoa(r.Process.Pid)), 0))
 	group := controlGroup(t, "memory", "memory.limit_in_bytes", "memory.max", "65536") // less than any process uses
 	r.strike(t, func(pid int) error {
 		return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
@@ -557,6 +560,12 @@ func (r *faultRun) check(t *testing.T) {
 	r.took = time.Since(r.began)
 	t.Logf("ended after %v: %s", r.took.Round(time.Millisecond), strings.TrimSpace(r.Stderr.String()))
 	r.Ends(soon, f.code, f.says)
+	if f.tiny == tinyOut {
+		kept, _ := filepath.Glob(filepath.Join(r.dir, "result-*.json")) // the pattern is well-formed
+		check.Need(t, len(kept) == 1, "got %v, want the result", kept)
+		check.OK(t, check.Err(result.ReadFile(kept[0])))
+		check.Must(t, os.Remove(kept[0]))
+	}
 	left := r.rest(t)
 	if r.left = len(left); killed {
 		left = r.clean(t, left)

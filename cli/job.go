@@ -14,6 +14,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/doctor"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/scratch"
 	"ipcbench/report"
@@ -129,6 +130,9 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
 		return err
 	}
+	if err := doctor.Proc(); err != nil {
+		return hinted{usageError{err}, doctor.MountProc}
+	}
 	if err := scratch.Try(os.TempDir()); err != nil { // sessions create their directories there
 		return hinted{usageError{err}, "set TMPDIR to a writable directory with a short name"}
 	}
@@ -184,10 +188,10 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error {
 	if len(r.Cells) > 0 {
 		j.progress.step("writing the result")
-		err := r.WriteFile(j.out)
+		file, err := keep(r, j.out)
 		j.progress.step("making the report")
 		var text bytes.Buffer
-		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out, Call: called(os.Args[0]), Text: j.terminal()})
+		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: file, Call: called(os.Args[0]), Text: j.terminal()})
 		j.progress.clear()
 		j.forget() // before writing to stdout: a closed pipe ends this process
 		if err == nil && !j.f.quiet {

@@ -152,12 +152,16 @@ func hintFor(err error) string {
 	var h hinted
 	var files syscall.Rlimit
 	switch {
-	case errors.As(err, &h):
-		return h.hint
 	case strings.Contains(err.Error(), syscall.EMFILE.Error()) && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil: // also in the error of a worker
 		return fmt.Sprintf("each process may have %d open files: raise that with ulimit -n, or use fewer --workers", files.Cur)
+	case errors.As(err, &h):
+		return h.hint
 	case errors.As(err, new(usageError)):
 		return topicOf(err.Error())
+	case strings.Contains(err.Error(), "signal: "+syscall.SIGKILL.String()): // of a process that was started
+		if group := machine.Read().Cgroup; group != nil && group.Memory != nil {
+			return fmt.Sprintf("the kernel may have killed it for lack of memory, because the control group is limited to %s: raise the limit, or choose a smaller model or fewer --workers", machine.Size(*group.Memory))
+		}
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"ipcbench/bench"
 	"ipcbench/bench/result"
 )
 
@@ -50,6 +51,23 @@ func writable(flag, path string) (string, error) {
 		return "", hinted{usagef("%s: %w", flag, err), "choose another file with " + flag}
 	}
 	return path, nil
+}
+
+// keep writes a result to path or, if that fails, to a new file in TMPDIR. It returns the
+// path of the file, which is empty if there is none, and the error of the first try.
+func keep(r *bench.Result, path string) (file string, err error) {
+	if err = r.WriteFile(path); err == nil {
+		return path, nil
+	}
+	f, err2 := os.CreateTemp("", filepath.Base(result.Stem(path))+"-*.json")
+	if err2 != nil {
+		return "", err
+	}
+	if err2 = errors.Join(r.Write(f), f.Close()); err2 != nil {
+		_ = os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), fmt.Errorf("%w: the result is in %s instead", err, f.Name())
 }
 
 // same reports whether two paths name the same file. The files need not exist, but their

@@ -24,7 +24,7 @@ type Severity string
 const (
 	Error   Severity = "error"   // a bug in the measurement: do not use the result
 	Warning Severity = "warning" // use the result with care
-	Skipped Severity = "skipped" // a cell was not measured
+	Skipped Severity = "skipped" // a cell or floor was not measured
 )
 
 // Rules that other code refers to.

@@ -54,7 +54,11 @@ func writeText(w io.Writer, r *result.Result, o Options) error {
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
 	}
-	return screen(a, cmp.Or(o.Call, "ipcbench")+" report "+quoted(o.File)).Text(w, o.Text)
+	again := ""
+	if o.File != "" {
+		again = cmp.Or(o.Call, "ipcbench") + " report " + quoted(o.File) + " "
+	}
+	return screen(a, again).Text(w, o.Text)
 }
 
 func writeMarkdown(w io.Writer, r *result.Result, o Options) error {

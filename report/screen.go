@@ -20,7 +20,8 @@ const mostPays = 3
 
 // screen returns a result for a terminal: for each group a verdict and a table, the largest
 // model last, next to the prompt. A sweep replaces its groups; the one with the most steps is
-// a table. again is the command that shows the result once more.
+// a table. again is the command that shows the result once more, and a space; it is empty if
+// the result is in no file.
 func screen(r *metrics.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, _ := sweptOf(r)
@@ -49,7 +50,9 @@ func screen(r *metrics.Result, again string) doc.Document {
 			more = append(more, v.Name)
 		}
 	}
-	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: " + again + " --view " + strings.Join(more, ",") + " (or all)", Tone: doc.Dim})
+	if again != "" {
+		end.Tail = append(end.Tail, doc.Paragraph{Text: "More: " + again + "--view " + strings.Join(more, ",") + " (or all)", Tone: doc.Dim})
+	}
 	d.Sections = append(d.Sections, end)
 	return d
 }
@@ -128,7 +131,7 @@ func doubts(r *metrics.Result, again string) []doc.Paragraph {
 	}
 	warnings := findingLines(r, func(f Finding) bool { return f.Severity == Warning && !open(f) && !said(f) }, doc.Plain)
 	if len(warnings) > 1 {
-		warnings = doc.Say(fmt.Sprintf("%d warnings: %s --view findings", len(warnings), again))
+		warnings = doc.Say(fmt.Sprintf("%d warnings: %s--view findings", len(warnings), again))
 	}
 	return append(lines, warnings...)
 }

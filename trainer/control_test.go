@@ -211,6 +211,7 @@ func TestHostilePools(t *testing.T) {
 		"no lanes":        {assign(func(a *assignment) { a.Lanes = nil }), "lanes [] of 1"},
 		"another lane":    {assign(func(a *assignment) { a.Lanes[0] = 1 }), "lanes [1] of 1"},
 		"samples":         {assign(func(a *assignment) { a.Samples = -1 }), "-1 samples"},
+		"many samples":    {assign(func(a *assignment) { a.Samples = 1 << 62 }), "4611686018427387904 samples"},
 		"pings":           {assign(func(a *assignment) { a.Pings = 1 << 40 }), "1099511627776 pings"},
 		"an authority":    {assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} }), "process 0: the authority's certificate: "},
 		"a type":          {assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} }), "unknown dtype"},

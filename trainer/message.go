@@ -105,7 +105,7 @@ func (assignment) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an ass
 // check rejects numbers that no server sends.
 func (a *assignment) check() error {
 	if len(a.Lanes) == 0 || slices.Min(a.Lanes) < 0 || slices.Max(a.Lanes) >= a.TotalLanes || a.TotalLanes > MaxWorkers ||
-		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Pings < 0 || a.Pings > maxPings {
+		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Samples > maxSamples || a.Pings < 0 || a.Pings > maxPings {
 		return fmt.Errorf("%w: lanes %v of %d, %d clients, depth %d, %d samples, %d pings",
 			errProtocol, a.Lanes, a.TotalLanes, a.Clients, a.Depth, a.Samples, a.Pings)
 	}

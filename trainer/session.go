@@ -71,6 +71,9 @@ const MaxWorkers = 4096
 // maxPings is the most empty calls whose durations fit into one message.
 const maxPings = 10_000
 
+// maxSamples is the most samples that a process records, which take 1 GiB.
+const maxSamples = 1 << 25
+
 // LeastRoundLimit is the shortest Config.RoundLimit: on a machine with more processes
 // than processors, a healthy process may have to wait for a while.
 const LeastRoundLimit = 100 * time.Millisecond
@@ -93,6 +96,7 @@ func (c *Config) defaults() error {
 	if c.Depth == 0 {
 		c.Depth = DefaultDepth
 	}
+	c.Samples = min(c.Samples, maxSamples)
 	switch {
 	case c.Workers < 1:
 		return fmt.Errorf("trainer: Workers is %d, must be at least 1", c.Workers)

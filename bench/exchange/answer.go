@@ -48,7 +48,7 @@ func ParseAnswer(text []byte) (*Answer, error) {
 	err := decode(text, a)
 	result.MakePrintable(a)
 	if err == nil && a.Error != "" {
-		return nil, errors.New(a.Error)
+		return nil, fmt.Errorf("%.1000s", a.Error)
 	}
 	if err = cmp.Or(err, result.Check(a), result.Cell{Software: a.Software}.ValidateHead()); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)

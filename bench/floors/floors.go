@@ -21,6 +21,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"ipcbench/internal/machine"
 )
 
 // A Floor is a limit of the machine without a transport.
@@ -32,21 +34,22 @@ type Floor struct {
 	TLS  bool   // uses TLS on its TCP connection
 
 	roles []role // function of each process; the first one measures
+	size  int64  // least bytes of its memory; twice as many must be free
 }
 
 // All returns all floors, in the order used in reports.
 func All() []Floor {
 	return []Floor{
 		{
-			Name: "copy", Unit: "B/s", roles: []role{measureCopy},
+			Name: "copy", Unit: "B/s", size: leastCopy, roles: []role{measureCopy},
 			Help: "one thread copies memory that is not in the caches",
 		},
 		{
-			Name: "first-touch", Unit: "B/s", roles: []role{measureFirstTouch},
+			Name: "first-touch", Unit: "B/s", size: modelBytes, roles: []role{measureFirstTouch},
 			Help: "one thread writes 66.6 MB of fresh shared memory (memfd), page faults included",
 		},
 		{
-			Name: "unix-stream", Unit: "B/s", roles: []role{receiveStream, sendStream},
+			Name: "unix-stream", Unit: "B/s", size: modelBytes, roles: []role{receiveStream, sendStream},
 			Help: "66.6 MB go through a Unix socket to another process, in writes of the fastest size; the memory at both ends was written before",
 		},
 		{
@@ -54,7 +57,7 @@ func All() []Floor {
 			Help: "one byte goes through a Unix socket to another process, and one comes back",
 		},
 		{
-			Name: "tcp-stream", Unit: "B/s", TCP: true, roles: []role{receiveBothWays, sendStream},
+			Name: "tcp-stream", Unit: "B/s", TCP: true, size: modelBytes, roles: []role{receiveBothWays, sendStream},
 			Help: "bytes go over a TCP connection to another process, and as many come back, one way after the other; the memory at both ends was written before",
 		},
 		{
@@ -62,7 +65,7 @@ func All() []Floor {
 			Help: "one byte goes over a TCP connection to another process, and one comes back",
 		},
 		{
-			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, roles: []role{receiveEncrypted, sendStream},
+			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, size: modelBytes, roles: []role{receiveEncrypted, sendStream},
 			Help: "like tcp-stream, but encrypted by Go's TLS 1.3; the rate counts bytes before encryption, and excludes the handshake",
 		},
 		{
@@ -112,11 +115,14 @@ type Series struct {
 
 // Measure measures the named floor once and returns one series per condition. It
 // takes a few tenths of a second, longer on a slow link. Its processes have ended
-// when it returns, whatever the outcome.
+// when it returns, whatever the outcome. The error is an [Unfit] if memory is too small.
 func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
 	f, err := named(name)
 	if err != nil {
 		return nil, fmt.Errorf("floors: %w", err)
+	}
+	if err := f.fits(machine.MemoryLimit()); err != nil {
+		return nil, fmt.Errorf("floors: %s: %w", name, err)
 	}
 	p.Gap = max(0, min(p.Gap, MaxGap))
 	if p.Bytes <= 0 || p.Bytes > MaxBytes {
@@ -127,6 +133,17 @@ func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
 		return nil, fmt.Errorf("floors: %s: %w", name, err)
 	}
 	return series, nil
+}
+
+// Unfit reports that too little memory is free to measure a floor.
+type Unfit struct{ error }
+
+// fits returns an error if the kernel might kill a process for lack of memory, perhaps another one.
+func (f *Floor) fits(free int64, source string) error {
+	if need := 2 * f.size; need > free {
+		return Unfit{fmt.Errorf("needs %s of free memory, twice the %s that it writes or sends, but %s has %s", machine.Size(need), machine.Size(f.size), source, machine.Size(free))}
+	}
+	return nil
 }
 
 func named(name string) (*Floor, error) {

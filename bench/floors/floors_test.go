@@ -270,3 +270,17 @@ func FuzzParseReply(f *testing.F) {
 		}
 	})
 }
+
+// TestFits: a floor that has too little memory is refused before it starts, with both amounts.
+func TestFits(t *testing.T) {
+	for _, f := range All() {
+		check.OK(t, f.fits(2*modelBytes, "MemAvailable"), f.Name)
+		if err := f.fits(2*leastCopy-1, "MemAvailable"); f.size > 0 {
+			check.That(t, errors.As(err, new(Unfit)), "%s: got %v", f.Name, err)
+			check.Fails(t, err, "of free memory, twice the ", f.Name)
+			check.Fails(t, err, "but MemAvailable has 16 MiB", f.Name)
+		} else {
+			check.OK(t, err, f.Name)
+		}
+	}
+}

@@ -20,6 +20,7 @@ const (
 	largestBuffer  = 512 << 20 // even if caches are huge
 	unknownBuffer  = 256 << 20 // if the last-level cache is unknown
 	copyChunks     = 8         // number of samples
+	leastCopy      = copyChunks << 20
 )
 
 // bufferSize returns the size of each of copy's two buffers, given the last-level
@@ -32,7 +33,7 @@ func bufferSize(llc, free int64) (size int64, outside bool) {
 		size = unknownBuffer
 	}
 	if most := free / 8; size > most {
-		size = max(copyChunks<<20, most)
+		size = max(leastCopy, most)
 	}
 	size = size / (copyChunks << 12) * (copyChunks << 12) // whole pages per chunk
 	return size, llc <= 0 || size+copyChunks<<12 > llc
@@ -124,10 +125,6 @@ func firstTouch(pattern []byte) (time.Duration, error) {
 	defer unix.Close(fd)
 	if err := unix.Ftruncate(fd, modelBytes); err != nil {
 		return 0, fmt.Errorf("memfd of %d bytes: %w", modelBytes, err)
-	}
-	if free, source := machine.MemoryLimit(); free < 2*modelBytes {
-		// Without enough memory, the kernel would kill a process, perhaps another one.
-		return 0, fmt.Errorf("memfd of %d bytes: only %d bytes are free, according to %s", modelBytes, free, source)
 	}
 	mem, err := unix.Mmap(fd, 0, modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

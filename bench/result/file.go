@@ -36,6 +36,12 @@ func ReadFile(path string) (*Result, error) {
 	return r, nil
 }
 
+// A result of more than mostBomb bytes is rejected if gzip shrank it by more than mostShrunk times.
+const (
+	mostBomb   = 64 << 20
+	mostShrunk = 20
+)
+
 var errLarge = fmt.Errorf("larger than %d bytes: not an ipcbench result", maxFile)
 
 // Peek returns up to 512 bytes from the start of a file, decompressed, to recognize JSON.
@@ -54,7 +60,8 @@ func Peek(path string) ([]byte, error) {
 
 // begin returns the first headBytes of f, and a reader of all of f, both decompressed.
 func begin(f *os.File) (start []byte, plain *bufio.Reader, err error) {
-	if plain, err = decompress(bufio.NewReader(f)); err != nil {
+	in := &counter{Reader: f}
+	if plain, err = decompress(bufio.NewReader(in), &in.n); err != nil {
 		return nil, nil, err
 	}
 	if start, err = plain.Peek(headBytes); err == io.EOF {
@@ -93,20 +100,39 @@ const headBytes = 512
 // gzipMagic is the start of every gzip file.
 const gzipMagic = "\x1f\x8b"
 
-// decompress returns a reader of f's content, decompressed if f begins like a gzip file.
-func decompress(f *bufio.Reader) (*bufio.Reader, error) {
+// decompress returns a reader of f's content, decompressed if f begins like a gzip file. read is the
+// number of bytes read from the file.
+func decompress(f *bufio.Reader, read *int64) (*bufio.Reader, error) {
 	if magic, err := f.Peek(len(gzipMagic)); err != nil || string(magic) != gzipMagic {
 		return f, nil // the next read returns err again
 	}
 	z, err := gzip.NewReader(f)
-	return bufio.NewReader(zipped{z}), zipError(err)
+	return bufio.NewReader(&zipped{counter{Reader: z}, read}), zipError(err)
 }
 
-// zipped is a gzip.Reader with errors for users.
-type zipped struct{ z *gzip.Reader }
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	n int64
+}
 
-func (z zipped) Read(b []byte) (int, error) {
-	n, err := z.z.Read(b)
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// zipped reads a gzip.Reader, with errors for users.
+type zipped struct {
+	counter
+	read *int64 // number of compressed bytes
+}
+
+func (z *zipped) Read(b []byte) (int, error) {
+	n, err := z.counter.Read(b)
+	if z.n > mostBomb && z.n > mostShrunk**z.read {
+		return 0, fmt.Errorf("larger than %d bytes, and compressed to less than 1/%d: not an ipcbench result", mostBomb, mostShrunk)
+	}
 	return n, zipError(err)
 }
 
@@ -159,7 +185,10 @@ func (r *Result) WriteFile(path string) error {
 	}
 	err := ReplaceFile(path, write)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: the previous %s is unchanged; free some space or write elsewhere with --out", err, path)
+		if info, statErr := os.Stat(path); statErr == nil && info.Mode().IsRegular() {
+			err = fmt.Errorf("%w: the previous %s is unchanged", err, path)
+		}
+		return fmt.Errorf("%w; free some space or write elsewhere with --out", err)
 	}
 	return err
 }
@@ -169,7 +198,10 @@ func (r *Result) writeZipped(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.Write(z), z.Close())
+	if err := r.Write(z); err != nil {
+		return err // Close would repeat it
+	}
+	return z.Close()
 }
 
 // Write writes the result as JSON, with each list of samples on one line. An invalid result is

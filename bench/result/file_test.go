@@ -224,7 +224,7 @@ func full() *Result {
 	}
 	r.Partial, r.Canary, r.Hosts = "early", &Canary{Slowdown: 1, Same: *c, Slow: *c}, []Host{{Name: "server", Server: true}, {Name: "h2"}}
 	r.Layouts = &Layouts{Base: []Layout{{"a", strings.Repeat("5e", 32)}}, Head: []Layout{{"b", strings.Repeat("6e", 32)}}}
-	r.Skipped = []Skipped{{Transport: "a", Variant: "a", Model: "m", Workers: 1, Clients: 1, PerProcess: 1, Depth: 1, Why: "x"}}
+	r.Skipped = []Skipped{{Transport: "a", Variant: "a", Model: "m", Workers: 1, Clients: 1, PerProcess: 1, Depth: 1, Why: "x"}, {Floor: "copy", Why: "y"}}
 	return r
 }
 

@@ -46,7 +46,7 @@ type Result struct {
 	// the measured cells; a cell is a combination of transport, model, workers, clients and other
 	// settings
 	Cells []Cell `json:"cells"`
-	// requested cells that cannot run; absent if there are none
+	// requested cells that cannot run, and floors; absent if there are none
 	Skipped []Skipped `json:"skipped,omitempty"`
 
 	// checks by `ipcbench doctor` before the run that were not `ok`: properties of the machine
@@ -65,14 +65,15 @@ type Result struct {
 	Canary *Canary `json:"canary,omitempty"`
 }
 
-// A Skipped is a requested cell that was not measured, because it cannot run.
+// A Skipped is a requested cell or a floor that was not measured, because it cannot run.
 type Skipped struct {
-	Transport string `json:"transport"`    // name of the transport
-	Variant   string `json:"variant"`      // the transport with its settings
-	Model     string `json:"model"`        // name of the model
-	Up        string `json:"up,omitempty"` // name of the update; absent if it has the model's tensors
-	Workers   int    `json:"workers"`      // number of workers
-	Clients   int    `json:"clients"`      // number of clients
+	Floor     string `json:"floor,omitempty"` // name of the floor, whose other keys but `why` have no value; absent for cells
+	Transport string `json:"transport"`       // name of the transport
+	Variant   string `json:"variant"`         // the transport with its settings
+	Model     string `json:"model"`           // name of the model
+	Up        string `json:"up,omitempty"`    // name of the update; absent if it has the model's tensors
+	Workers   int    `json:"workers"`         // number of workers
+	Clients   int    `json:"clients"`         // number of clients
 
 	PerProcess int    `json:"lanes_per_process"` // number of lanes in each worker process
 	Depth      int    `json:"depth"`             // updates that one worker may have pending, see Cell
@@ -80,8 +81,12 @@ type Skipped struct {
 	Why        string `json:"why"` // the reason, and a remedy
 }
 
-// ID returns the ID that the cell would have if it had been measured, see [Cell.ID].
+// ID names the floor, or returns the ID that the cell would have if it had been measured, see
+// [Cell.ID].
 func (s Skipped) ID() string {
+	if s.Floor != "" {
+		return "floor " + s.Floor
+	}
 	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}.ID()
 }
 

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
 
 	"ipcbench/identity"
 )
@@ -122,15 +124,32 @@ func (g *gathering) accept(open context.Context) {
 			continue
 		}
 		room <- struct{}{}
-		patience := greetTime
-		if len(room) > mostStrangers/2 {
-			patience = time.Second // silent strangers must not keep agents out
-		}
+		crowded := len(room) > mostStrangers/4
 		strangers.Go(func() {
 			defer func() { <-room }()
-			g.greet(open, conn, patience)
+			switch {
+			case !crowded:
+				g.greet(open, conn, greetTime)
+			case speaks(conn): // strangers must not keep agents out
+				g.greet(open, conn, time.Second)
+			default:
+				conn.Close()
+			}
 		})
 	}
+}
+
+// speaks waits a short time for the first byte from conn, without reading it.
+func speaks(conn net.Conn) bool {
+	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // greet sets another one
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = raw.Read(func(fd uintptr) bool {
+			_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK)
+			return err != unix.EAGAIN
+		})
+	}
+	return err == nil
 }
 
 func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Duration) {
@@ -355,7 +374,7 @@ func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Co
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, context.Cause(ctx))
-	case a.session.IsClosed():
+	case a.session.IsClosed(), errors.Is(err, io.EOF): // agents answer every request before they close its stream
 		return nil, a.gone()
 	}
 	return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, err)

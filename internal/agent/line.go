@@ -58,7 +58,7 @@ func ParseLine(text string) (l Line, err error) {
 	return l, CheckAddr(addr)
 }
 
-var secret = regexp.MustCompile(`(` + scheme + `[^/\s]*/#)[\w.-]+`)
+var secret = regexp.MustCompile(`(` + scheme + `[^/\s]*/#)[^\s"'` + "`]+")
 
 // Redacted returns text with the secrets of all join lines replaced by an ellipsis. Errors
 // quote mistyped commands, which may contain a join line.

@@ -21,8 +21,9 @@ var checks = []struct {
 	judge     func(f *facts, n Needs) Check
 }{
 	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped.", sharedMemory},
-	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes.", memory},
+	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes. The need is a low estimate.", memory},
 	{"temporary files", "Sockets and the files of transports are stored there. Files on a tmpfs are in memory, so no disk is measured.", temporaryFiles},
+	{"/proc", "The processes of a run are started from there, and what they use is read there.", processes},
 	{"descriptors", "Sockets, shared memory and each worker need some in the server. A cell with too few is skipped, or ends the run.", descriptors},
 	{"mappings", "A transport that keeps each tensor in its own segment needs one mapping per tensor. Cells with too few are skipped.", mappings},
 	{"threads", "Each worker process has its own threads. A worker that cannot be started ends the run.", threads},
@@ -119,6 +120,22 @@ func temporaryFiles(f *facts, n Needs) Check {
 		return bad(Warn, fix, "%s: these files are in memory", memory)
 	}
 	return ok("%s", what)
+}
+
+// MountProc is the fix for the error of [Proc].
+const MountProc = "mount -t proc proc /proc"
+
+// Proc returns an error if no process can be started, because /proc is not mounted.
+func Proc() error {
+	_, err := os.Stat("/proc/self/exe")
+	return err
+}
+
+func processes(f *facts, _ Needs) Check {
+	if f.proc != nil {
+		return bad(Fail, MountProc, "%v", f.proc)
+	}
+	return ok("mounted")
 }
 
 func descriptors(f *facts, n Needs) Check {

@@ -89,6 +89,7 @@ func TestChecks(t *testing.T) {
 		{"socket buffers", OK, func(f *facts, _ *Needs) { f.env.SocketBuffer = 0 }, "not known", ""},
 		{"huge pages", Warn, func(f *facts, _ *Needs) { f.env.THP = "always" }, "private memory always, shared never", "madvise"},
 		{"huge pages", OK, func(f *facts, _ *Needs) { f.env.THP, f.env.ShmemTHP, f.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
+		{"/proc", Fail, func(f *facts, _ *Needs) { f.proc = os.ErrNotExist }, "file does not exist", "mount -t proc"},
 		{"governor", Warn, func(f *facts, _ *Needs) { f.env.Governor = "powersave" }, "powersave", "cpupower"},
 		{"governor", OK, func(f *facts, _ *Needs) { f.env.Governor = "" }, "none", ""},
 		{"clock", Warn, func(f *facts, _ *Needs) { f.limits.ClockSource, f.clock = "hpet", time.Microsecond }, "hpet, read in 1µs", "tsc"},

@@ -21,6 +21,7 @@ type facts struct {
 	memoryBy   string // source of memory
 	places     map[string]place
 	session    error        // error of making a session's directory
+	proc       error        // error of Proc
 	processors int          // number that this process may use
 	boot, now  usage.System // since the machine started, and during the watch
 	systemErr  error
@@ -45,6 +46,7 @@ func gather(n Needs, watch time.Duration) *facts {
 		f.places[dir] = look(dir)
 	}
 	f.session = scratch.Try(os.TempDir())
+	f.proc = Proc()
 	f.processors = runtime.NumCPU() // respects the affinity of this process
 	f.clock = readingClock()
 	f.namespaces = link.Try(n.Links...)

@@ -114,7 +114,7 @@ func claim(path string) (Leftover, *os.File, error) {
 	if err != nil {
 		return l, nil, err
 	}
-	if info.Mode() != fs.ModeDir|0o700 {
+	if info.Mode().Type() != fs.ModeDir || info.Mode().Perm() != 0o700 { // a setgid bit may be inherited
 		return l, nil, fmt.Errorf("mode %v, a session's directory has %v", info.Mode(), fs.ModeDir|0o700)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {

@@ -136,16 +136,19 @@ func TestUnfinished(t *testing.T) {
 		name, dir string
 		files     map[string]string
 		lockAge   time.Duration
+		mode      fs.FileMode // of the parent
 	}{
 		{name: "no lock yet", dir: name},
 		{name: "lock without its name", dir: name, files: map[string]string{newLock: ownerText()}},
 		{name: "empty lock without its name", dir: name, files: map[string]string{newLock: ""}},
 		{name: "being removed", dir: name + goneSuffix, files: map[string]string{lockName: ownerText(), "segment": "x"}},
+		{name: "below a directory with a setgid bit", dir: name, files: map[string]string{lockName: ownerText()}, mode: fs.ModeSetgid},
 		{name: "removed but for the directory", dir: name + goneSuffix},
 		{name: "of another kernel, long ago", dir: name, files: map[string]string{lockName: others()}, lockAge: foreign + time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := shortRoot(t)
+			check.Must(t, os.Chmod(root, 0o700|c.mode))
 			dir := plant(t, root, c.dir, c.files)
 			if c.lockAge > 0 {
 				old := time.Now().Add(-c.lockAge)

@@ -54,14 +54,13 @@ func Named(name string) bool {
 	return dirName.MatchString(name) && !strings.HasSuffix(name, goneSuffix)
 }
 
-// New makes a private directory in root. The caller must close it.
+// New makes a private directory in root, with an absolute path. The caller must close it.
 func New(root string) (*Dir, error) {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
-	path := filepath.Join(root, "ipcbench-"+hex.EncodeToString(id[:]))
-	if len(path) > longest {
-		return nil, fmt.Errorf("scratch: %s is too long for Unix sockets in it (%d bytes, at most %d): choose a shorter TMPDIR",
-			path, len(path), longest)
+	path, err := filepath.Abs(filepath.Join(root, "ipcbench-"+hex.EncodeToString(id[:])))
+	if err != nil {
+		return nil, fmt.Errorf("scratch: %w", err)
 	}
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return nil, fmt.Errorf("scratch: %w", err)
@@ -73,11 +72,15 @@ func New(root string) (*Dir, error) {
 	return &Dir{path: path, lock: lock}, nil
 }
 
-// Try returns the error of making and removing a directory in root.
+// Try returns the error of making and removing a directory for Unix sockets in root.
 func Try(root string) error {
 	dir, err := New(root)
 	if err == nil {
 		err = dir.Close()
+	}
+	if err == nil && len(dir.path) > longest {
+		err = fmt.Errorf("scratch: %s is too long for Unix sockets in it (%d bytes, at most %d): choose a shorter TMPDIR",
+			dir.path, len(dir.path), longest)
 	}
 	return err
 }
@@ -85,12 +88,12 @@ func Try(root string) error {
 // takeLock makes the lock file under another name and renames it when it is locked, so
 // that other processes never see it unlocked while its owner is alive.
 func takeLock(dir string) (*os.File, error) {
-	newborn := filepath.Join(dir, newLock)
+	newborn, text := filepath.Join(dir, newLock), ownerText() // first, because it needs a descriptor for a moment
 	f, err := os.OpenFile(newborn, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.WriteString(ownerText())
+	_, err = f.WriteString(text)
 	if err == nil {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
@@ -118,10 +121,17 @@ func (d *Dir) Close() error {
 		path = d.path
 	}
 	_, err := extent(path)
+	locked := !errors.Is(err, unix.EMFILE)
+	if !locked { // the lock has the last descriptor
+		_ = d.lock.Close()
+		_, err = extent(path)
+	}
 	if err == nil {
 		err = remove(path)
 	}
-	err = errors.Join(err, d.lock.Close())
+	if locked {
+		err = errors.Join(err, d.lock.Close())
+	}
 	d.lock = nil
 	if err != nil {
 		return fmt.Errorf("scratch: remove %s: %w", d.path, err)

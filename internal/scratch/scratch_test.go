@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
@@ -174,13 +176,48 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
+// TestLongRoot: a directory may have a path that is too long for sockets, and a root may be
+// relative or missing.
 func TestLongRoot(t *testing.T) {
 	root := filepath.Join(shortRoot(t), strings.Repeat("x", 100))
 	check.Must(t, os.Mkdir(root, 0o700))
-	_, err := New(root)
-	check.That(t, err != nil && strings.Contains(err.Error(), "TMPDIR"), "got error %v, want one that names TMPDIR", err)
-	_, err = New(filepath.Join(shortRoot(t), "missing"))
+	check.Fails(t, Try(root), "TMPDIR")
+	d := check.Value(New(root))(t) // for files
+	check.OK(t, d.Close())
+	t.Chdir(root)
+	d = check.Value(New("."))(t)
+	check.Equal(t, filepath.Dir(d.Path()), root, "the absolute path of the root")
+	check.OK(t, d.Close())
+	_, err := New(filepath.Join(shortRoot(t), "missing"))
 	check.That(t, err != nil, "a root that does not exist: got no error")
 	left, err := Leftovers(filepath.Join(root, "missing"))
 	check.That(t, err == nil && len(left) == 0, "a root that does not exist: got %v, %v, want nothing", left, err)
+}
+
+// TestLastDescriptor: a directory is made and removed with one descriptor, and its lock
+// names the kernel.
+func TestLastDescriptor(t *testing.T) {
+	root := shortRoot(t)
+	var before unix.Rlimit
+	check.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: before.Max}))
+	defer func() { check.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before)) }()
+	var all []*os.File
+	for {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			break
+		}
+		defer f.Close()
+		all = append(all, f)
+	}
+	check.Must(t, all[0].Close())
+	d, err := New(root)
+	check.Must(t, err)
+	var text [mostOwner]byte
+	n, err := d.lock.ReadAt(text[:], 0)
+	check.That(t, !strings.Contains(string(text[:n]), "unknown"), "%s, %v", text[:n], err)
+	check.OK(t, d.Close())
+	entries, err := os.ReadDir(root)
+	check.That(t, err == nil && len(entries) == 0, "got %v, %v, want an empty directory", entries, err)
 }

@@ -53,14 +53,14 @@ const (
 // engines are tried in this order. Under mpirun in a Slurm job, every rank has
 // SLURM_PROCID=0, so mpirun comes first, and Slurm counts only within a step.
 var engines = []engine{
-	{by: rankVariable + " and " + sizeVariable, rank: rankVariable, size: sizeVariable},
+	{by: rankVariable, rank: rankVariable, size: sizeVariable},
 	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
 		job: []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
 	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", nodes: "SLURM_STEP_NUM_NODES"},
 	{by: "PMI", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
 	{by: "PMIx", rank: "PMIX_RANK", size: sizeVariable, job: []string{"PMIX_NAMESPACE"}},
 	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: sizeVariable},
-	{by: "RANK and WORLD_SIZE", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE"},
+	{by: "RANK", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE"},
 }
 
 // sizes are the variables with the number of ranks.

@@ -34,6 +34,9 @@ import (
 // maxHeader is the largest header that the format allows, in bytes.
 const maxHeader = 100_000_000
 
+// maxTensors is the most tensors that a result allows.
+const maxTensors = 1 << 20
+
 // maxList is the most numbers that a list in a header may have. No framework allows so
 // many dimensions.
 const maxList = 64
@@ -130,6 +133,9 @@ func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
 	// two readers could see different files.
 	if !utf8.Valid(header) {
 		return nil, errors.New("the header is not UTF-8")
+	}
+	if n := bytes.Count(header, []byte(`"data_offsets"`)); n > maxTensors { // before parsing, which would take seconds
+		return nil, fmt.Errorf("the header has %d tensors: must have at most %d", n, maxTensors)
 	}
 	if !json.Valid(header) || header[0] != '{' {
 		return nil, errors.New("the header is not a JSON object")

@@ -122,6 +122,7 @@ var lies = []struct {
 	{"header of 2^64-1 bytes", append(bytes.Repeat([]byte{255}, 8), "{}"...), "at most 100000000"},
 	{"header longer than the file", append([]byte{9, 0, 0, 0, 0, 0, 0, 0}, "{}"...), "but only 2 follow"},
 	{"no header", encode("", ""), "not a JSON object"},
+	{"too many tensors", encode(strings.Repeat(`"data_offsets"`, maxTensors+1), ""), "the header has 1048577 tensors: must have at most 1048576"},
 	{"a list", encode("[]", ""), "not a JSON object"},
 	{"blank first", encode(" {}", ""), "not a JSON object"},
 	{"no JSON", encode("{", ""), "not a JSON object"},
