@@ -165,7 +165,7 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	g := f.gather
 	if g.Announce == nil {
 		g.Announce = func(l agent.Line) error {
-			_, err := fmt.Fprintln(a.err, l)
+			_, err := fmt.Fprintf(a.err, "on each other host, run ipcbench agent --join - and paste this line:\n%s\n", l)
 			return err
 		}
 	}

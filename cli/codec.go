@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -9,6 +10,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/codec"
+	"ipcbench/internal/near"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -41,10 +43,10 @@ func suggestStage(text string, err error) error {
 	names := each(codec.Names(), stageOf)
 	for stage := range strings.SplitSeq(text, "+") {
 		if name := stageOf(stage); !slices.Contains(names, name) {
-			return hinted{err, meant("", name, names, "ipcbench list transports")}
+			return hinted{err, cmp.Or(near.Meant("", name, names), "ipcbench list codecs")}
 		}
 	}
-	return hinted{err, "ipcbench list transports"}
+	return hinted{err, "ipcbench list codecs"}
 }
 
 // stageOf returns the stage's name, the part of text before =.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ipcbench/internal/near"
 	"ipcbench/report"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -37,13 +38,18 @@ func (a *app) listCommand() *cobra.Command {
 			return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 		}},
 		{"views", "", []doc.Column{{Name: "view"}, words("contents")}, viewRows},
+		{"codecs", "", nil, nil}, // the topic
 	}
 	names := each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
-		ValidArgs: names,
-		Args:      oneName,
+		ValidArgs: names, DisableFlagsInUseLine: true,
+		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "codecs" {
+				codecs, _, err := cmd.Root().Find(args)
+				return errors.Join(err, codecs.Help())
+			}
 			err := a.list(lists[slices.Index(names, args[0])])
 			if args[0] == "models" {
 				fmt.Fprintln(a.out)
@@ -59,7 +65,10 @@ func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && slices.Contains(cmd.ValidArgs, args[0]) {
 		return nil
 	}
-	return usagef("%s: must be one of %s, not %q", cmd.Name(), strings.Join(cmd.ValidArgs, "|"), strings.Join(args, " "))
+	if len(args) != 1 {
+		return usagef("%s: must be one of %s, not %q", cmd.Name(), strings.Join(cmd.ValidArgs, "|"), strings.Join(args, " "))
+	}
+	return usageError{near.Unknown(cmd.Name(), args[0], cmd.ValidArgs)}
 }
 
 // schemaCommand prints the JSON Schema of a file format.

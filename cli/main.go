@@ -172,8 +172,15 @@ func (a *app) rootCommand() *cobra.Command {
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          refuse("unknown command %q", "ipcbench --help lists the commands"),
-		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args: func(cmd *cobra.Command, args []string) error {
+			names := each(cmd.Commands(), (*cobra.Command).Name)
+			hint := "ipcbench --help lists the commands"
+			if len(args) > 0 {
+				hint = cmp.Or(near.Meant("ipcbench ", args[0], names), hint)
+			}
+			return refuse("unknown command %q", hint)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), `invalid argument "all" for "-h, --help" flag`) { // --help=all
@@ -182,10 +189,13 @@ func (a *app) rootCommand() *cobra.Command {
 			return pflag.ErrHelp
 		}
 		hint := cmp.Or(topicOf(err.Error()), cmd.CommandPath()+" --help lists the flags")
+		if number, ok := strings.CutPrefix(err.Error(), "invalid argument \""); ok && strings.Contains(number, "missing unit in duration") {
+			hint = "give the unit, such as " + number[:strings.IndexByte(number, '"')] + "s"
+		}
 		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 			var names []string
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			hint = meant("--", unknown.GetSpecifiedName(), names, hint)
+			hint = cmp.Or(near.Meant("--", unknown.GetSpecifiedName(), names), hint)
 			hint = strings.TrimSpace(hint + " " + topicOf(hint))
 		}
 		return hinted{usageError{err}, hint}
@@ -199,20 +209,18 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, topic := range topics {
 		root.AddCommand(&cobra.Command{Use: topic})
 	}
+	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND | TOPIC]", Short: "Help about a command or a topic", RunE: func(cmd *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return usageError{near.Unknown("help topic", strings.Join(args, " "), each(root.Commands(), (*cobra.Command).Name))}
+		}
+		return of.Help()
+	}})
 	for _, cmd := range append(root.Commands(), root) {
 		explain(cmd, run)
 	}
 	root.AddCommand(a.blockCommand())
 	return root
-}
-
-// meant suggests the one of names that resembles name, with before as prefix. Without one, it
-// returns otherwise.
-func meant(before, name string, names []string, otherwise string) string {
-	if n := near.Name(name, names); n != "" {
-		return "did you mean " + before + n + "?"
-	}
-	return otherwise
 }
 
 // refuse rejects all arguments. The format what describes the first one.

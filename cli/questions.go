@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
+	"ipcbench/internal/near"
 	"ipcbench/tensor/models"
 )
 
@@ -80,7 +82,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	}
 	found, names := named(f.questions)
 	if len(found) == 0 {
-		return hinted{usagef("--questions %q: no such project or PROJECT/PART", f.questions), meant("", f.questions, names, "ipcbench list questions")}
+		return hinted{usagef("--questions %q: no such project or PROJECT/PART", f.questions), cmp.Or(near.Meant("", f.questions, names), "ipcbench list questions")}
 	}
 	var links []string
 	for _, q := range found {

@@ -90,10 +90,11 @@ func contradictions(all []report.Finding) error {
 }
 
 func (a *app) checkTables(dir string) error {
-	drifts, err := report.Check(dir)
+	tables, drifts, err := report.Check(dir)
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(a.out, "checked %s: %d no longer match\n", doc.Plural(tables, "table"), len(drifts))
 	for _, d := range drifts {
 		err = errors.Join(err, fmt.Errorf("%s:%d: the table %q no longer matches its result", d.File, d.Line, d.View))
 	}

@@ -33,8 +33,14 @@ func (a *app) runCommand() *cobra.Command {
 		panic(err) // the default mode exists
 	}
 	cmd := &cobra.Command{
-		Use:  "run",
-		Args: noArgs,
+		Use: "run",
+		Args: func(cmd *cobra.Command, args []string) error {
+			c := cmd.Flags().Lookup("canary") // pflag takes its optional value after = only
+			if len(args) == 1 && c.Changed && c.Value.Set(args[0]) == nil {
+				return nil
+			}
+			return noArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := j.check(cmd); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/internal/near"
 	"ipcbench/report/doc"
 )
 
@@ -110,7 +111,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 		case f != nil && !inFiles(f) && !slices.Contains(known, e.key):
 			return usagef("--config %s: %s: can only be set on the command line", e.place, e.key)
 		case !slices.Contains(known, e.key):
-			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), meant("", e.key, known, "ipcbench run --dry-run prints all settings")}
+			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), cmp.Or(near.Meant("", e.key, known), "ipcbench run --dry-run prints all settings")}
 		case f == nil || !inFiles(f): // a key for another command
 			continue
 		case harmful[e.key] != "" && !s.trusted:

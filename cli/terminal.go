@@ -42,7 +42,7 @@ func (o *sink) Write(text []byte) (int, error) {
 // pageWidth is the width of text without a terminal, in columns.
 const pageWidth = 100
 
-// columns returns the width of text in columns: COLUMNS, or that of the terminal, which stderr
+// columns returns the width of text in columns: COLUMNS, or the width of the terminal, which stderr
 // still is if stdout is a pipe, or 0 without one.
 func columns(files ...*os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= 20 {

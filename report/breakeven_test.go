@@ -56,7 +56,7 @@ func TestBreakEven(t *testing.T) {
 			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
 			check.Need(t, len(p) == 1 && len(breakEvensOf(p...)) == 1, "%d paths", len(p))
 			b := breakEvensOf(p...)[0]
-			same := func(got, want float64) bool { return got == want || want != 0 && near(got/want, 1, 1e-3) }
+			same := func(got, want float64) bool { return got == want || want != 0 && nearly(got/want, 1, 1e-3) }
 			check.That(t, b.Pays == tt.pays && (tt.at == 0 || same(b.At.Center, tt.at)) && (tt.low == 0 || same(b.At.Low, tt.low) && same(b.At.High, tt.high)), "pays %q, %+v", b.Pays, b.At)
 		})
 	}

@@ -47,22 +47,25 @@ type Drift struct {
 	Want string // table from the result
 }
 
-// Check renders every marked table in Markdown files below dir, and returns the tables that
-// differ. It returns an error if a marker or its result is invalid.
-func Check(dir string) ([]Drift, error) {
-	var all []Drift
-	err := eachDrifted(dir, func(_ string, _ []byte, drifts []Drift) error {
+// Check renders every marked table in Markdown files below dir, and returns their number and
+// the tables that differ. It returns an error if a marker or its result is invalid, or if there
+// is no table.
+func Check(dir string) (tables int, all []Drift, err error) {
+	tables, err = eachDrifted(dir, func(_ string, _ []byte, drifts []Drift) error {
 		all = append(all, drifts...)
 		return nil
 	})
-	return all, err
+	if err == nil && tables == 0 {
+		err = fmt.Errorf("%s: no Markdown file in it has a line %sFILE VIEW%s", dir, beginMark, closeMark)
+	}
+	return tables, all, err
 }
 
 // Rewrite renders every marked table in Markdown files below dir, and replaces the files whose
 // tables differ. It returns their paths.
 func Rewrite(dir string) ([]string, error) {
 	var changed []string
-	err := eachDrifted(dir, func(path string, renewed []byte, _ []Drift) error {
+	_, err := eachDrifted(dir, func(path string, renewed []byte, _ []Drift) error {
 		changed = append(changed, path)
 		return result.ReplaceFile(path, func(w io.Writer) error {
 			_, err := w.Write(renewed)
@@ -73,10 +76,11 @@ func Rewrite(dir string) ([]string, error) {
 }
 
 // eachDrifted calls f for every Markdown file below dir whose marked tables differ, with its
-// new text. It skips hidden folders and folders with test data.
-func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift) error) error {
+// new text, and returns the number of all marked tables. It skips hidden folders and folders
+// with test data.
+func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift) error) (tables int, err error) {
 	var errs []error
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -90,14 +94,14 @@ func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift)
 		if err != nil {
 			return err
 		}
-		renewed, drifts, err := rerender(path, text)
-		if err == nil && len(drifts) > 0 {
+		renewed, n, drifts, err := rerender(path, text)
+		if tables += n; err == nil && len(drifts) > 0 {
 			err = f(path, renewed, drifts)
 		}
 		errs = append(errs, err)
 		return nil
 	})
-	return errors.Join(append(errs, err)...)
+	return tables, errors.Join(append(errs, err)...)
 }
 
 // marked matches a code block, in which markers are only examples; two markers with the table
@@ -106,32 +110,31 @@ var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~
 	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
 	"|(" + beginMark + "|" + endMark + "))")
 
-// rerender returns text with all marked tables rendered again, and the tables that differ.
-func rerender(path string, text []byte) ([]byte, []Drift, error) {
-	var out []byte
-	var drifts []Drift
+// rerender returns text with all marked tables rendered again, their number, and the tables
+// that differ.
+func rerender(path string, text []byte) (out []byte, tables int, drifts []Drift, err error) {
 	results := map[string]*result.Result{}
 	done := 0 // bytes of text that out covers
 	for _, at := range marked.FindAllSubmatchIndex(text, -1) {
 		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
 		if at[6] >= 0 || at[2] >= 0 && bytes.Contains(text[at[4]:at[5]], []byte(beginMark)) {
-			return nil, nil, fmt.Errorf("%s:%d: must be %sFILE VIEW%s alone on its line, then the table, then %s alone on its line", path, line, beginMark, closeMark, endMark)
+			return nil, 0, nil, fmt.Errorf("%s:%d: must be %sFILE VIEW%s alone on its line, then the table, then %s alone on its line", path, line, beginMark, closeMark, endMark)
 		}
 		if at[2] < 0 { // a code block
 			continue
 		}
 		d := Drift{File: path, Line: line, View: string(text[at[2]:at[3]]), Got: string(text[at[4]:at[5]])}
-		var err error
 		if d.Want, err = render(filepath.Dir(path), d.View, results); err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: %w", path, line, err)
+			return nil, 0, nil, fmt.Errorf("%s:%d: %w", path, line, err)
 		}
 		if d.Got != d.Want {
 			drifts = append(drifts, d)
 		}
+		tables++
 		out = append(append(out, text[done:at[4]]...), d.Want...)
 		done = at[5]
 	}
-	return append(out, text[done:]...), drifts, nil
+	return append(out, text[done:]...), tables, drifts, nil
 }
 
 // render returns the text for a marker: FILE VIEW [CHOICE…], or FILE and a claim. results

@@ -28,19 +28,21 @@ func TestCheck(t *testing.T) {
 	file("testdata/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 	file(".git/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 
-	drifts, err := Check(dir)
-	check.Need(t, err == nil && len(drifts) == 2, "got %+v, %v, want the two tables", drifts, err)
+	tables, drifts, err := Check(dir)
+	check.Need(t, err == nil && tables == 2 && len(drifts) == 2, "got %+v of %d, %v, want the two tables", drifts, tables, err)
 	d := drifts[0]
 	check.Equal(t, []any{d.File, d.Line, d.View, d.Got}, []any{readme, 3, "results/main.json cells transport=pickle", "old\n"})
 	changed, err := Rewrite(dir)
 	check.That(t, err == nil && len(changed) == 2, "got %v, %v", changed, err)
-	drifts, err = Check(dir)
+	_, drifts, err = Check(dir)
 	check.That(t, err == nil && len(drifts) == 0, "after the update: got %v, %v", drifts, err)
 	text := check.Value(os.ReadFile(readme))(t)
 	doctest.Golden(t, "checked.md", string(text))
 	file("README.md", strings.Replace(string(text), "20.0", "19.0", 1)) // one digit edited by hand
-	drifts, err = Check(dir)
+	_, drifts, err = Check(dir)
 	check.That(t, err == nil && len(drifts) == 1, "after an edit: got %v, %v", drifts, err)
+	_, _, err = Check(t.TempDir())
+	check.Fails(t, err, "no Markdown file in it has a line <!-- ipcbench: begin FILE VIEW -->")
 }
 
 // TestBadMarkers: a page is neither checked nor written if one of its markers is invalid or
@@ -52,7 +54,7 @@ func TestBadMarkers(t *testing.T) {
 		{"outside", "<!-- ipcbench: begin ../r.json cells -->" + end, "must be in the same folder"},
 		{"absolute", "<!-- ipcbench: begin /r.json cells -->" + end, "must be in the same folder"},
 		{"no view", "<!-- ipcbench: begin r.json -->" + end, "must be FILE.json VIEW"},
-		{"unknown view", "<!-- ipcbench: begin r.json tables -->" + end, `unknown view "tables": must be all or some of verdict,findings`},
+		{"unknown view", "<!-- ipcbench: begin r.json tables -->" + end, `unknown view "tables": must be one of verdict, findings`},
 		{"unknown filter", "<!-- ipcbench: begin r.json cells colour=red -->" + end, `"colour=red" must be transport=`},
 		{"filter without value", "<!-- ipcbench: begin r.json cells model -->" + end, `"model" must be transport=`},
 		{"nothing left", "<!-- ipcbench: begin r.json cells model=gpt2 -->" + end, `"model=gpt2" leaves no cell`},
@@ -72,7 +74,8 @@ func TestBadMarkers(t *testing.T) {
 			check.Must(t, r.WriteFile(filepath.Join(dir, "partial.json")))
 			path := filepath.Join(dir, "README.md")
 			check.Must(t, os.WriteFile(path, []byte(tt.text), 0o644))
-			check.Fails(t, check.Err(Check(dir)), tt.want)
+			_, _, err := Check(dir)
+			check.Fails(t, err, tt.want)
 			check.Fails(t, check.Err(Rewrite(dir)), tt.want)
 			after, _ := os.ReadFile(path)
 			check.Equal(t, string(after), tt.text)

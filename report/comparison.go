@@ -242,7 +242,8 @@ func warnings(c *Comparison) []string {
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
 		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
-	return append(all, clip(each(c.Findings, FindingLine), 6)...)
+	same := grouped(c.Findings, doc.Bad)
+	return append(all, clip(each(same, func(p doc.Paragraph) string { return p.Text }), 6)...)
 }
 
 func rowName(r Row) string {

@@ -18,7 +18,7 @@ import (
 
 // answerVersion is the version of the format json. It changes if a key is removed or changes
 // its meaning, not if keys are added.
-const answerVersion = 3
+const answerVersion = 4
 
 // An answer has the first keys of the format json. The tables of all views that have a key
 // follow. It has no samples. Keys that the result file also has hold the same values.

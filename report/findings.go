@@ -419,8 +419,11 @@ func otherLines(r *metrics.Result, most int) []doc.Paragraph {
 
 // findingLines returns the wanted findings. The same finding about several cells is one line.
 func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
-	all := slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) })
-	var lines []doc.Paragraph
+	return grouped(slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) }), tone)
+}
+
+// grouped returns a line for all findings that say the same of several cells.
+func grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
 	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, "") }) {
 		of := same[0].Cell
 		if len(same) > 1 {

@@ -136,7 +136,7 @@ func TestFleetFloors(t *testing.T) {
 		c := at(host)
 		share := float64(c.Payload()) / c.Of("transfer").Center / want
 		name, i := c.Bound()
-		check.That(t, name == "tls-stream" && near(i.Center, share, share*0.03), "on %s: %v of %s, want %v", host, i.Center, name, share)
+		check.That(t, name == "tls-stream" && nearly(i.Center, share, share*0.03), "on %s: %v of %s, want %v", host, i.Center, name, share)
 	}
 	f := metrics.New(r).Cells[5].Floor("tls-stream")
 	check.That(t, f != nil && f.Host == "h1", "on two hosts: %+v", f)

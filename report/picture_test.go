@@ -39,7 +39,7 @@ func TestTrip(t *testing.T) {
 	for _, ns := range lengths[3:9] {
 		whole += float64(ns) / 6e9
 	}
-	check.That(t, ok && near(trip[0]+trip[1]+trip[2]+trip[3], whole, 1e-12) && trip[2] == 0.01 && trip[1] > 0, "got %+v, %v: want %v", trip, ok, whole)
+	check.That(t, ok && nearly(trip[0]+trip[1]+trip[2]+trip[3], whole, 1e-12) && trip[2] == 0.01 && trip[1] > 0, "got %+v, %v: want %v", trip, ok, whole)
 	for _, r := range []*result.Result{
 		edited(r, func(b *result.Block) { b.Down[0] *= 9 }), // parts that are too long
 		benchtest.Result(r.Cells[0], cnn("pickle")),
@@ -91,7 +91,7 @@ func twoGroups() *result.Result {
 	return r
 }
 
-func near(a, b, by float64) bool { return math.Abs(a-b) <= by }
+func nearly(a, b, by float64) bool { return math.Abs(a-b) <= by }
 
 // TestPlots: each picture has the analysis's numbers for its cells.
 func TestPlots(t *testing.T) {
@@ -102,14 +102,14 @@ func TestPlots(t *testing.T) {
 			for _, s := range p.Series {
 				want := map[string]float64{"down": 0.3, "train": 0.5, "uplink": 0.15}[s.Name] * c.Of("round").Center / float64(c.Clients)
 				of := s.Points[i]
-				check.That(t, of.Name == c.Variant && near(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
+				check.That(t, of.Name == c.Variant && nearly(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
 			}
 		}
 	}
 	for i, of := range spreadPlots(r, groups)[0].Series {
 		round := groups[0][i].Of("round").Center
 		first, last := of.Points[0], of.Points[len(of.Points)-1]
-		check.That(t, near(first.At, 0.9*round, 1e-9) && near(first.Value.Center, 1.0/12, 1e-9) && near(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
+		check.That(t, nearly(first.At, 0.9*round, 1e-9) && nearly(first.Value.Center, 1.0/12, 1e-9) && nearly(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
 			"distribution of %s from %+v to %+v", of.Name, first, last)
 	}
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
@@ -160,14 +160,14 @@ func TestPlaces(t *testing.T) {
 		for i, c := range cells {
 			round := c.Of("round").Map(func(s float64) float64 { return s * 1e3 })
 			by := 0.01 * cells[len(cells)-2].Of("round").Center * 1e3
-			check.That(t, near(dots[i][0], round.Center, by) && near(intervals[i][0], round.Low, by) && near(intervals[i][1], round.High, by),
+			check.That(t, nearly(dots[i][0], round.Center, by) && nearly(intervals[i][0], round.Low, by) && nearly(intervals[i][1], round.High, by),
 				"%s stands at %v, %v: want %v", c.Name(), dots[i], intervals[i], round)
 			trip, _ := tripOf(c)
 			from := 0.0
 			for s, part := range trip {
 				to := from + part*1e3
 				bar := bars[4*i+s]
-				check.That(t, part == 0 || near(bar[0], from, by) && near(bar[1], to, by), "part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
+				check.That(t, part == 0 || nearly(bar[0], from, by) && nearly(bar[1], to, by), "part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
 				from = to
 			}
 		}

@@ -76,8 +76,8 @@ func TestCrossings(t *testing.T) {
 		check.Need(t, len(all) == 1 && all[0].Before.Variant == "a" && all[0].After.Variant == "b",
 			"crossings %+v, want one from a to b", all)
 		c := all[0]
-		check.Need(t, near(math.Log(c.At.Center/at), 0, 0.1) && c.At.Low <= c.At.Center && c.At.Center <= c.At.High, "crossing at %+v, want %g", c.At, at)
-		check.Need(t, near(math.Log(1e3*s.round(c.Before, c.At.Center)/a.round(at)), 0, 0.1), "a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
+		check.Need(t, nearly(math.Log(c.At.Center/at), 0, 0.1) && c.At.Low <= c.At.Center && c.At.Center <= c.At.High, "crossing at %+v, want %g", c.At, at)
+		check.Need(t, nearly(math.Log(1e3*s.round(c.Before, c.At.Center)/a.round(at)), 0, 0.1), "a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
 	})
 }
 
@@ -106,7 +106,7 @@ func TestPowers(t *testing.T) {
 		got, ok := crossed(met, from, to)
 		check.Need(t, ok, "no crossing")
 		off := func(x float64) float64 { return math.Log(x / at) }
-		check.That(t, near(off(got.Center), 0, 1e-9) && (from < 0 || near(off(got.Low), -half/rise, 1e-9)) && (to == len(met) || near(off(got.High), half/rise, 1e-9)),
+		check.That(t, nearly(off(got.Center), 0, 1e-9) && (from < 0 || nearly(off(got.Low), -half/rise, 1e-9)) && (to == len(met) || nearly(off(got.High), half/rise, 1e-9)),
 			"got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
 		worst := met[min(to, len(met)-1)]
 		check.That(t, got.Confidence == worst.confidence && got.Blocks == worst.blocks, "sure to %v by %d blocks", got.Confidence, got.Blocks)

@@ -44,8 +44,8 @@ func TestTunnels(t *testing.T) {
 	}
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
 	i := tunnel.most().ratio("round") // the bounds are the sixth of 36 ratios from either end
-	check.That(t, near(i.Center, 1.8, 1e-3) && near(i.Low, 1.8*0.99/1.01, 1e-3) && near(i.High, 1.8*1.01/0.99, 1e-3) && i.Sure(), "round: %+v", i)
-	check.That(t, near(tunnel[1].ratio("wire_bytes").Center, 1.001, 1e-6) && !tunnel[0].ratio("round").Known(), "wire: %+v", tunnel)
+	check.That(t, nearly(i.Center, 1.8, 1e-3) && nearly(i.Low, 1.8*0.99/1.01, 1e-3) && nearly(i.High, 1.8*1.01/0.99, 1e-3) && i.Sure(), "round: %+v", i)
+	check.That(t, nearly(tunnel[1].ratio("wire_bytes").Center, 1.001, 1e-6) && !tunnel[0].ratio("round").Known(), "wire: %+v", tunnel)
 }
 
 // TestHandshake: handshakes have a column, and are part of the cold round, which takes
@@ -60,9 +60,9 @@ func TestHandshake(t *testing.T) {
 			if !respawn {
 				cold += shake
 			}
-			check.That(t, near(p.cell.Of("cold_round").Center, cold, 1e-6), "%s: cold round %v, want %v", p.cell.TLS(), p.cell.Of("cold_round"), cold)
+			check.That(t, nearly(p.cell.Of("cold_round").Center, cold, 1e-6), "%s: cold round %v, want %v", p.cell.TLS(), p.cell.Of("cold_round"), cold)
 			got := p.cell.Of("handshake")
-			check.That(t, got.Known() == (shake > 0) && (shake == 0 || near(got.Center, shake, 1e-6)), "%s: handshakes take %v, want %v", p.cell.TLS(), got, shake)
+			check.That(t, got.Known() == (shake > 0) && (shake == 0 || nearly(got.Center, shake, 1e-6)), "%s: handshakes take %v, want %v", p.cell.TLS(), got, shake)
 		}
 	}
 }

@@ -130,9 +130,9 @@ func outcome(v metrics.Verdict) string {
 	case v.TooClose():
 		return "too close to call"
 	case v.Unproved:
-		return "not proved"
+		return "not shown"
 	}
-	return "proved"
+	return "shown"
 }
 
 // verdictTable has a row for each verdict.
@@ -145,7 +145,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "slowest"}, {Name: "longer by", Unit: "s"}, {Name: "CPU", Unit: "s"},
 		{Name: "best", For: doc.Programs, List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, such as shm-slab (python)"},
-		{Name: "outcome", For: doc.Programs, Help: "proved, too close to call, not proved, or nothing to compare with"},
+		{Name: "outcome", For: doc.Programs, Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
 		{Name: "text", For: doc.Programs, Help: "the verdict in words"}})}
 	for i := range t.Columns {
 		if c := &t.Columns[i]; c.For == doc.Everyone && c.Name != "ranked by" {

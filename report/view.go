@@ -1,10 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"ipcbench/internal/near"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -72,7 +71,7 @@ func viewNames() []string { return each(Views(), func(v View) string { return v.
 func CheckViews(names []string) error {
 	for _, name := range names {
 		if name != "all" && !slices.Contains(viewNames(), name) {
-			return fmt.Errorf("unknown view %q: must be all or some of %s", name, strings.Join(viewNames(), ","))
+			return near.Unknown("view", name, append(viewNames(), "all"))
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"ipcbench/internal/near"
 	"ipcbench/transports/driver"
 )
 
@@ -34,7 +35,7 @@ func Parse(text string, all []driver.Transport) (Variant, error) {
 		for i, t := range all {
 			names[i] = t.Name()
 		}
-		return Variant{}, fmt.Errorf("unknown transport %q: must be one of %s", name, strings.Join(names, ", "))
+		return Variant{}, near.Unknown("transport", name, names)
 	}
 	given := driver.Settings{}
 	for more {

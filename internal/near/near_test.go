@@ -1,6 +1,7 @@
 package near
 
 import (
+	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
@@ -11,7 +12,7 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2},
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2}, {"gtp2", "gpt2", 1}, {"ab", "ba", 1}, {"abcd", "badc", 2},
 	}
 	for _, test := range tests {
 		got := distance(test.a, test.b)
@@ -19,10 +20,14 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
-	names := []string{"transport", "thorough", "time"}
-	for text, want := range map[string]string{"tranport": "transport", "Through": "thorough", "tme": "time", "model": "", "": "", "time": "time"} {
-		got := Name(text, names)
-		check.That(t, got == want, "%q is nearest to %q, want %q", text, got, want)
+func TestNames(t *testing.T) {
+	names := []string{"transport", "thorough", "time", "grpc-tensor", "grpc-batch"}
+	for text, want := range map[string]string{
+		"tranport": "transport", "Through": "thorough", "tme": "time", "model": "", "": "", "time": "time", "grpc": "grpc-tensor grpc-batch", "BATCH": "grpc-batch",
+	} {
+		check.Equal(t, strings.Join(Names(text, names), " "), want, "of", text)
 	}
+	check.Fails(t, Unknown("flag", "grpc", names), `unknown flag "grpc": did you mean grpc-tensor or grpc-batch?`)
+	check.Fails(t, Unknown("flag", "x", names), `unknown flag "x": must be one of transport, thorough, time, `)
+	check.Equal(t, Meant("--", "tme", names), "did you mean --time?")
 }

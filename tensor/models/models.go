@@ -137,10 +137,5 @@ func unknown(text string) error {
 	for _, n := range named {
 		names = append(names, n.name)
 	}
-	meant := ""
-	if n := near.Name(text, names); n != "" {
-		meant = fmt.Sprintf(" (did you mean %s?)", n)
-	}
-	return fmt.Errorf("unknown model %q%s: must be one of %s, %s, %s or %s",
-		text, meant, strings.Join(names, ", "), uniformFamily, likeFamily, fileFamily)
+	return near.Unknown("model", text, append(names, uniformFamily, likeFamily, fileFamily))
 }
