@@ -95,7 +95,10 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	}
 	series, err := floors.Measure(ctx, f.Name, p)
 	if unfit := (floors.Unfit{}); errors.As(err, &unfit) {
-		r.skipFloor(result.Skipped{Floor: strings.TrimSpace(f.Name + " " + f.Host), Why: unfit.Error()})
+		name := strings.TrimSpace(f.Name + " " + f.Host)
+		if !slices.ContainsFunc(r.result.Skipped, func(s Skipped) bool { return s.Floor == name }) { // else in an earlier cycle
+			r.result.Skipped = append(r.result.Skipped, Skipped{Floor: name, Why: unfit.Error()})
+		}
 		return nil
 	}
 	if err != nil {
@@ -103,13 +106,6 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	}
 	r.keepSeries(f, series)
 	return nil
-}
-
-// skipFloor adds s to the result, unless the floor was skipped before.
-func (r *run) skipFloor(s Skipped) {
-	if !slices.ContainsFunc(r.result.Skipped, func(other Skipped) bool { return other.Floor == s.Floor }) {
-		r.result.Skipped = append(r.result.Skipped, s)
-	}
 }
 
 // keepSeries adds a block to f. If a floor was measured under several conditions, the one

@@ -34,7 +34,7 @@ type OutlineCell struct {
 // Constants of the estimates, from a virtual machine with two cores. Elsewhere they are
 // right within a factor of two or three, which is enough for an estimate.
 const (
-	guessStart = 40 * time.Millisecond  // starting and ending a session
+	guessStart = 25 * time.Millisecond  // starting and ending a session
 	guessJob   = 300 * time.Microsecond // a job, without its bytes and calls
 	guessCall  = 100 * time.Microsecond // one call of a job, at both ends together
 	guessTouch = 3e9                    // bytes of fresh memory per second
@@ -93,7 +93,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	take := func(bytes int64, perSecond float64) time.Duration {
 		return time.Duration(float64(bytes) / perSecond * float64(time.Second))
 	}
-	open := guessStart + take(s.held(), guessTouch)
+	open := guessStart + take(s.memory(), guessTouch)
 	atOnce := min(s.Workers, cpus)
 	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
 	job := guessJob + time.Duration(s.TrainMS)*time.Millisecond
@@ -117,19 +117,14 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	return open + 4*round + warm + timed + timed/proofEvery, timed // a cold and two proved rounds take as long as four
 }
 
-// memory returns a low estimate of the bytes that a session of s needs in all its processes.
+// memory returns a low estimate of the bytes that a session of s needs in all its processes,
+// including the harness's own: two models, an update, and the average if updates have
+// another layout.
 func (s Spec) memory() int64 {
-	need := s.held() + memoryOfServer
+	held := 2*s.Model.Layout.Size() + s.up().Layout.Size() + memoryOfServer
 	if !s.inside() {
-		need += memoryOfWorker * int64(s.processes())
+		held += memoryOfWorker * s.processes()
 	}
-	return need
-}
-
-// held returns the part of memory that holds tensors, including the harness's own: two
-// models, an update, and the average if updates have another layout.
-func (s Spec) held() int64 {
-	held := 2*s.Model.Layout.Size() + s.up().Layout.Size()
 	if s.up() != s.Model {
 		held += s.up().Layout.Size()
 	}

@@ -131,7 +131,7 @@ func (j *job) plan(ctx context.Context) (err error) {
 		return err
 	}
 	if err := doctor.Proc(); err != nil {
-		return hinted{usageError{err}, doctor.MountProc}
+		return hinted{usageError{err}, "mount -t proc proc /proc"}
 	}
 	if err := scratch.Try(os.TempDir()); err != nil { // sessions create their directories there
 		return hinted{usageError{err}, "set TMPDIR to a writable directory with a short name"}

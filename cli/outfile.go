@@ -60,14 +60,13 @@ func keep(r *bench.Result, path string) (file string, err error) {
 		return path, nil
 	}
 	f, err2 := os.CreateTemp("", filepath.Base(result.Stem(path))+"-*.json")
-	if err2 != nil {
-		return "", err
-	}
-	if err2 = errors.Join(r.Write(f), f.Close()); err2 != nil {
+	if err2 == nil {
+		if err2 = errors.Join(r.Write(f), f.Close()); err2 == nil {
+			return f.Name(), fmt.Errorf("%w: the result is in %s instead", err, f.Name())
+		}
 		_ = os.Remove(f.Name())
-		return "", err
 	}
-	return f.Name(), fmt.Errorf("%w: the result is in %s instead", err, f.Name())
+	return "", err
 }
 
 // same reports whether two paths name the same file. The files need not exist, but their

@@ -54,9 +54,9 @@ func writeText(w io.Writer, r *result.Result, o Options) error {
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
 	}
-	again := ""
-	if o.File != "" {
-		again = cmp.Or(o.Call, "ipcbench") + " report " + quoted(o.File) + " "
+	again := cmp.Or(o.Call, "ipcbench") + " report " + quoted(o.File) + " "
+	if o.File == "" {
+		again = ""
 	}
 	return screen(a, again).Text(w, o.Text)
 }

@@ -118,11 +118,11 @@ type Series struct {
 // when it returns, whatever the outcome. The error is an [Unfit] if memory is too small.
 func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
 	f, err := named(name)
+	if err == nil {
+		err = f.fits(machine.MemoryLimit())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("floors: %w", err)
-	}
-	if err := f.fits(machine.MemoryLimit()); err != nil {
-		return nil, fmt.Errorf("floors: %s: %w", name, err)
 	}
 	p.Gap = max(0, min(p.Gap, MaxGap))
 	if p.Bytes <= 0 || p.Bytes > MaxBytes {

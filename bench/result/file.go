@@ -3,6 +3,7 @@ package result
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -37,10 +38,7 @@ func ReadFile(path string) (*Result, error) {
 }
 
 // A result of more than mostBomb bytes is rejected if gzip shrank it by more than mostShrunk times.
-const (
-	mostBomb   = 64 << 20
-	mostShrunk = 20
-)
+const mostBomb, mostShrunk = 64 << 20, 20
 
 var errLarge = fmt.Errorf("larger than %d bytes: not an ipcbench result", maxFile)
 
@@ -60,8 +58,7 @@ func Peek(path string) ([]byte, error) {
 
 // begin returns the first headBytes of f, and a reader of all of f, both decompressed.
 func begin(f *os.File) (start []byte, plain *bufio.Reader, err error) {
-	in := &counter{Reader: f}
-	if plain, err = decompress(bufio.NewReader(in), &in.n); err != nil {
+	if plain, err = decompress(f); err != nil {
 		return nil, nil, err
 	}
 	if start, err = plain.Peek(headBytes); err == io.EOF {
@@ -100,38 +97,29 @@ const headBytes = 512
 // gzipMagic is the start of every gzip file.
 const gzipMagic = "\x1f\x8b"
 
-// decompress returns a reader of f's content, decompressed if f begins like a gzip file. read is the
-// number of bytes read from the file.
-func decompress(f *bufio.Reader, read *int64) (*bufio.Reader, error) {
+// decompress returns a reader of file's content, decompressed if it begins like a gzip file.
+func decompress(file *os.File) (*bufio.Reader, error) {
+	f := bufio.NewReader(file)
 	if magic, err := f.Peek(len(gzipMagic)); err != nil || string(magic) != gzipMagic {
 		return f, nil // the next read returns err again
 	}
 	z, err := gzip.NewReader(f)
-	return bufio.NewReader(&zipped{counter{Reader: z}, read}), zipError(err)
+	return bufio.NewReader(&zipped{z, file, 0}), zipError(err)
 }
 
-// counter counts the bytes that are read.
-type counter struct {
-	io.Reader
-	n int64
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.Reader.Read(b)
-	c.n += int64(n)
-	return n, err
-}
-
-// zipped reads a gzip.Reader, with errors for users.
+// zipped is a gzip.Reader with errors for users. It rejects bombs, except in pipes.
 type zipped struct {
-	counter
-	read *int64 // number of compressed bytes
+	z    *gzip.Reader
+	file io.Seeker
+	n    int64 // bytes after decompression
 }
 
 func (z *zipped) Read(b []byte) (int, error) {
-	n, err := z.counter.Read(b)
-	if z.n > mostBomb && z.n > mostShrunk**z.read {
-		return 0, fmt.Errorf("larger than %d bytes, and compressed to less than 1/%d: not an ipcbench result", mostBomb, mostShrunk)
+	n, err := z.z.Read(b)
+	if z.n += int64(n); z.n > mostBomb {
+		if read, err := z.file.Seek(0, io.SeekCurrent); err == nil && z.n > mostShrunk*read {
+			return 0, fmt.Errorf("larger than %d bytes, and compressed to less than 1/%d: not an ipcbench result", mostBomb, mostShrunk)
+		}
 	}
 	return n, zipError(err)
 }
@@ -198,10 +186,7 @@ func (r *Result) writeZipped(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Write(z); err != nil {
-		return err // Close would repeat it
-	}
-	return z.Close()
+	return cmp.Or(r.Write(z), z.Close()) // Close repeats an error of Write
 }
 
 // Write writes the result as JSON, with each list of samples on one line. An invalid result is

@@ -14,18 +14,16 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
-	"golang.org/x/sys/unix"
 
 	"ipcbench/identity"
 )
 
 const (
 	mostAgents    = 4096 // as many as lanes
-	mostStrangers = 128  // simultaneous greetings
+	mostStrangers = 512  // simultaneous greetings
 )
 
 // Config is the configuration of [Gather].
@@ -124,32 +122,15 @@ func (g *gathering) accept(open context.Context) {
 			continue
 		}
 		room <- struct{}{}
-		crowded := len(room) > mostStrangers/4
+		patience := greetTime
+		if len(room) > mostStrangers/2 {
+			patience = 500 * time.Millisecond // silent strangers must not keep agents out
+		}
 		strangers.Go(func() {
 			defer func() { <-room }()
-			switch {
-			case !crowded:
-				g.greet(open, conn, greetTime)
-			case speaks(conn): // strangers must not keep agents out
-				g.greet(open, conn, time.Second)
-			default:
-				conn.Close()
-			}
+			g.greet(open, conn, patience)
 		})
 	}
-}
-
-// speaks waits a short time for the first byte from conn, without reading it.
-func speaks(conn net.Conn) bool {
-	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)) // greet sets another one
-	raw, err := conn.(syscall.Conn).SyscallConn()
-	if err == nil {
-		err = raw.Read(func(fd uintptr) bool {
-			_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK)
-			return err != unix.EAGAIN
-		})
-	}
-	return err == nil
 }
 
 func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Duration) {

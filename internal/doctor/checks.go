@@ -122,9 +122,6 @@ func temporaryFiles(f *facts, n Needs) Check {
 	return ok("%s", what)
 }
 
-// MountProc is the fix for the error of [Proc].
-const MountProc = "mount -t proc proc /proc"
-
 // Proc returns an error if no process can be started, because /proc is not mounted.
 func Proc() error {
 	_, err := os.Stat("/proc/self/exe")
@@ -133,7 +130,7 @@ func Proc() error {
 
 func processes(f *facts, _ Needs) Check {
 	if f.proc != nil {
-		return bad(Fail, MountProc, "%v", f.proc)
+		return bad(Fail, "mount -t proc proc /proc", "%v", f.proc)
 	}
 	return ok("mounted")
 }

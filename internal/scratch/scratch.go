@@ -121,17 +121,14 @@ func (d *Dir) Close() error {
 		path = d.path
 	}
 	_, err := extent(path)
-	locked := !errors.Is(err, unix.EMFILE)
-	if !locked { // the lock has the last descriptor
+	if errors.Is(err, unix.EMFILE) { // the lock has the last descriptor
 		_ = d.lock.Close()
 		_, err = extent(path)
 	}
 	if err == nil {
 		err = remove(path)
 	}
-	if locked {
-		err = errors.Join(err, d.lock.Close())
-	}
+	_ = d.lock.Close() // may be closed already
 	d.lock = nil
 	if err != nil {
 		return fmt.Errorf("scratch: remove %s: %w", d.path, err)
