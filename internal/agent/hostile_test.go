@@ -71,6 +71,27 @@ func TestMute(t *testing.T) {
 	check.That(t, err != nil && err.Error() == "agent h1: floor: nothing moves", "floor: %v", err)
 }
 
+// TestCrowd: silent strangers do not keep agents from joining, however many connect.
+func TestCrowd(t *testing.T) {
+	var crowd []net.Conn
+	f, _, err := gather(t, Config{Agents: 1, Wait: waiting.Limit}, func(l Line) {
+		for range 3 * mostStrangers / 2 {
+			c, err := net.Dial("tcp", l.Addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			crowd = append(crowd, c)
+		}
+		join(l, Options{Name: "h1", Wait: waiting.Limit})
+	})
+	for _, c := range crowd {
+		c.Close()
+	}
+	check.Must(t, err)
+	check.OK(t, f.Close(0))
+}
+
 // TestStreamEnds: an agent that closes a stream instead of answering is gone, even if its connection has not ended yet.
 func TestStreamEnds(t *testing.T) {
 	a := impostor(t, "h1", func(conn net.Conn, _ request) { conn.Close() })
