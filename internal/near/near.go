@@ -7,19 +7,21 @@ import (
 	"strings"
 )
 
-// Names returns the name with the smallest distance to text, if the distance does not exceed
-// a third of the length of text, or else the names that contain text. It ignores the case of
-// text.
+// Names returns the names that contain text, or else the one with the smallest distance to it,
+// if that does not exceed a third of the length of text. It ignores the case of text.
 func Names(text string, names []string) (found []string) {
-	text = strings.ToLower(text)
+	if text = strings.ToLower(text); text == "" {
+		return nil
+	}
+	found = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.Contains(n, text) })
+	if len(found) > 0 {
+		return found
+	}
 	least := len(text)/3 + 1
 	for _, n := range names {
 		if d := distance(text, n); d < least {
 			found, least = []string{n}, d
 		}
-	}
-	if found == nil && len(text) > 1 {
-		found = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.Contains(n, text) })
 	}
 	return found
 }

@@ -157,7 +157,8 @@ func TestExpand(t *testing.T) {
 func TestParseErrorsSayWhatToWrite(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "must be one of cnn, histology, resnet18"},
-		{"resnet", "uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT or PATH.safetensors"},
+		{"resnet", "did you mean resnet18, resnet50 or resnet101?"},
+		{"alexnet", "uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT, PATH.safetensors"},
 		{"resnet19", "did you mean resnet18?"},
 		{"histolgy", "did you mean histology?"},
 		{"GPT2-Large", "did you mean gpt2-large?"},
