@@ -55,6 +55,7 @@ func (a *app) report(o printing, paths []string) error {
 	if len(paths) > 1 && (o.format == "html" || o.format == perfetto) {
 		return hinted{usagef("report: --format %s accepts one file, not %d", o.format, len(paths)), "run it once per file; ipcbench compare BASE NEW --format html compares two"}
 	}
+	var runs []*bench.Result
 	for _, path := range paths {
 		result, err := result.ReadFile(path)
 		if err != nil {
@@ -67,6 +68,10 @@ func (a *app) report(o printing, paths []string) error {
 		if err != nil {
 			return fmt.Errorf("report %s: %w", path, err)
 		}
+		runs = append(runs, result)
+	}
+	if len(runs) > 1 && (o.format == "text" || o.format == "md") {
+		return report.WriteSpread(a.out, o.format, runs, a.terminal())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -58,10 +59,18 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
+	start := column("spawn=start")
+	starts := startsDiffer(v.Ranked)
+	if starts {
+		t.Columns = slices.Insert(t.Columns, 3, start.Column)
+	}
 	if c := cells[0].Control; c != nil && cells[0].Link != (link.Rate{}) { // the control is on no link: show it in every link's table
 		cells = append(slices.Clip(cells), c)
 	}
 	t.Notes = remarks(cells)
+	if i := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.PerProcess > 1 && !c.IsControl() }); i >= 0 {
+		t.Notes = append(t.Notes, "The workers are"+inProcesses(cells[i])+".")
+	}
 	peers := false
 	for k, c := range inOrder(cells, v) {
 		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), ranks.of(c)}}
@@ -86,10 +95,24 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 		if ok && slices.Contains(v.Fastest(), c) {
 			row.Tone = doc.Good
 		}
-		row.Cells = append(row.Cells, ratio, moved, cpu.of(c))
+		row.Cells = append(row.Cells, ratio)
+		if starts {
+			row.Cells = append(row.Cells, start.of(c))
+		}
+		row.Cells = append(row.Cells, moved, cpu.of(c))
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// startsDiffer reports whether a transport makes so much before the first round that starting
+// its workers takes longer than with another one, by more than a round.
+func startsDiffer(ranked []*metrics.Cell) bool {
+	least := math.Inf(1)
+	for _, c := range ranked {
+		least = min(least, c.Of("spawn").High)
+	}
+	return slices.ContainsFunc(ranked, func(c *metrics.Cell) bool { return c.Of("spawn").Low-least > c.Of("round").Center })
 }
 
 // legend explains the intervals of tables, and rounds with a user's own training or with fresh

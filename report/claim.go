@@ -266,7 +266,7 @@ func (c *claim) sentence() string {
 	if c.shown {
 		return text + "."
 	}
-	return "Too close to call: " + strings.Replace(text, "With ", "with ", 1) + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
+	return "Not shown: " + strings.Replace(text, "With ", "with ", 1) + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
 }
 
 // amount writes an estimate, with kind before its bounds. A value that is the same in all
@@ -327,6 +327,8 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 		return ""
 	case a.Name == "transport":
 		return c.Uncoded()
+	case a.Name == "workers" && c.PerProcess > 1 && !c.IsControl():
+		return value + " workers" + inProcesses(c)
 	case a.Name == "workers" && c.Workers == 1 || a.Name == "clients" && c.Clients == 1:
 		return "1 " + strings.TrimSuffix(a.Name, "s")
 	case a.Else != "" && value == a.Usual:
@@ -334,6 +336,14 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 	default:
 		return strings.Replace(a.Words, "%s", value, 1)
 	}
+}
+
+// inProcesses returns the number of processes that host the workers of c.
+func inProcesses(c *metrics.Cell) string {
+	if n := (c.Workers + c.PerProcess - 1) / c.PerProcess; n > 1 {
+		return fmt.Sprintf(" in %d processes", n)
+	}
+	return " in 1 process"
 }
 
 // verbs are the predicates of comparisons, by the verb of nounOf: with a ratio for %s, and for

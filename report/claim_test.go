@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
+	"ipcbench/report/metrics"
 )
 
 // claims returns a result whose claims can be checked by hand.
@@ -148,4 +150,22 @@ func FuzzMarker(f *testing.F) {
 		check.That(t, (err == nil) == (strings.TrimSpace(text) != ""), "%q: got %q, %v", words, text, err)
 		check.Equal(t, doctest.Acts("md", text), "", words)
 	})
+}
+
+// TestProcesses: sentences about workers that share processes say in how many processes they
+// are. The start of the workers stands beside × best if one transport needs longer for it than
+// another, by more than a round.
+func TestProcesses(t *testing.T) {
+	slow := benchtest.Cell("pickle", benchtest.Models["cnn"], 2000, 2000, benchtest.Six(10)...)
+	slow.PerProcess = 250
+	r := benchtest.Result(slow, benchtest.Cell("http", benchtest.Models["cnn"], 2000, 2000, benchtest.Six(12)...))
+	c := metrics.New(r).Cells[0]
+	check.That(t, slices.Contains(phrases(axes(), c), "2000 workers in 8 processes"), "%q", phrases(axes(), c))
+	text := shown(t, r)
+	holds(t, text, "\nThe workers are in 8 processes.")
+	check.That(t, !strings.Contains(text, "start, ms"), "starts are equal:\n%s", text)
+	for i := range r.Cells[1].Blocks {
+		r.Cells[1].Blocks[i].Spawn = 60 * time.Millisecond
+	}
+	holds(t, shown(t, r), " start, ms ", " 60.0 ")
 }

@@ -34,7 +34,7 @@ func costTables(r *metrics.Result) doc.Section {
 	return perGroup(r, "Costs", `goodput | cpu_user_per_gb=CPU, user | cpu_system_per_gb=CPU, system | minor_faults=page faults |
 		voluntary_switches=switches | queue_wait=waiting for a processor | wire_ratio=on the wire, × payload |
 		cache_growth=caches grew by | cache_hits=found in caches | allocs=objects allocated | alloc_bytes=allocated | gc_time=garbage collection |
-		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
+		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±spawn | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
 }
 
 func spans(r *metrics.Result) doc.Section {

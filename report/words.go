@@ -102,9 +102,9 @@ func confidence(cells []*metrics.Cell) string {
 	}
 	switch {
 	case least >= stat.Confidence:
-		return "±: 95 % confidence interval over blocks (each a session of fresh processes)."
+		return "±: 95 % confidence interval over the blocks (fresh processes) of this run."
 	case most > 0:
-		return "±: confidence interval over blocks (each a session of fresh processes), which are too few for 95 %" + cmp.Or(early, fmt.Sprintf(": use --blocks %d.", stat.Blocks))
+		return "±: confidence interval over the blocks (fresh processes) of this run, which are too few for 95 %" + cmp.Or(early, fmt.Sprintf(": use --blocks %d.", stat.Blocks))
 	}
 	return "There is no ±: one block (a session of fresh processes) does not show how much blocks vary" +
 		cmp.Or(early, fmt.Sprintf(". Use --blocks %d for 95 %% confidence.", stat.Blocks))

@@ -136,8 +136,8 @@ func facts() []Metric {
 		{"proved", "1", Higher, "1 if the updates and models of every block were checked, else 0", derived(func(c *Cell) stat.Interval {
 			return Exactly(map[bool]float64{true: 1}[c.Proved()], len(c.Blocks), len(c.Blocks))
 		})},
-		{"cold_round", "s", Lower, "the first round of a block, in which memory is touched for the first time, with the TLS handshakes " +
-			"before it; it is not counted in round", number(coldRound)},
+		{"cold_round", "s", Lower, "the first round of a block, with the TLS handshakes before it; it is not counted in round. What a transport " +
+			"makes and touches before it, such as shared memory, is in spawn", number(coldRound)},
 		{"cold_work", "s", Lower, "cold_round; with --respawn, where every round is cold, a round without the start of its workers", number(coldWork)},
 		{"handshake", "s", Lower, "time of the TLS handshakes before the cold round, in the worker process that needed most",
 			number(func(_ *Cell, b *result.Block) float64 {

@@ -177,35 +177,42 @@ func bandwidth(c *Cell) stat.Interval {
 	return o.Map(func(s float64) float64 { return float64(c.Payload()) / s })
 }
 
-// percentileBlocks is the least number of blocks for a percentile: one or two blocks do not
-// predict the next one, however many rounds and clients they have. Three blocks give a median
-// an interval with a confidence of 75 %, the lowest that is worth showing.
-const percentileBlocks = 3
+// percentileRounds is the least number of timed rounds of a block for a percentile: one slow
+// round delays all of its clients.
+const percentileRounds = 3
 
 // percentiles returns the metrics for percentiles of times and for the spread of rounds.
 func percentiles() (all []Metric) {
-	pooled := func(metric string, of func(c *Cell, xs []float64) float64) derived {
+	pooled := func(metric string, of func(xs []float64) float64) derived {
 		return func(c *Cell) stat.Interval {
 			xs := stat.Pool(c.Samples(metric))
-			return Exactly(of(c, xs), len(c.timed), len(xs))
+			return Exactly(of(xs), len(c.timed), len(xs))
 		}
 	}
 	for _, of := range []struct {
 		metric string
 		p      float64
 	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
-		help := "%gth percentile (R-7) of %s over all blocks; it needs at least %d blocks and enough samples"
-		all = append(all, Metric{fmt.Sprintf("%s_p%g", of.metric, of.p), "s", Lower, fmt.Sprintf(help, of.p, of.metric, percentileBlocks),
-			pooled(of.metric, func(c *Cell, xs []float64) float64 {
-				x, ok := stat.Percentile(xs, of.p)
-				return knownIf(ok && len(c.timed) >= percentileBlocks, x)
+		help := "%gth percentile (R-7) of %s in a block, which must have enough samples of at least %d rounds; it needs %d such blocks"
+		all = append(all, Metric{fmt.Sprintf("%s_p%g", of.metric, of.p), "s", Lower, fmt.Sprintf(help, of.p, of.metric, percentileRounds, stat.Blocks),
+			derived(func(c *Cell) stat.Interval {
+				var blocks [][]float64
+				for i, xs := range c.Samples(of.metric) {
+					if x, ok := stat.Percentile(xs, of.p); ok && len(c.timed[i].Round) >= percentileRounds {
+						blocks = append(blocks, []float64{x})
+					}
+				}
+				if len(blocks) < stat.Blocks {
+					return stat.None()
+				}
+				return stat.Of(blocks)
 			})})
 	}
 	return append(all,
 		Metric{"round_mad", "s", Lower, "spread of rounds: the median distance of a round from the median round",
-			pooled("round", func(_ *Cell, xs []float64) float64 { return stat.MAD(xs) })},
+			pooled("round", stat.MAD)},
 		Metric{"round_outliers", "1", Lower, "number of rounds with a modified z-score above 3.5",
-			pooled("round", func(_ *Cell, xs []float64) float64 { return float64(stat.Outliers(xs)) })},
+			pooled("round", func(xs []float64) float64 { return float64(stat.Outliers(xs)) })},
 	)
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,19 +119,31 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// TestPercentiles: a percentile is known only if there are enough rounds (guard 12).
+// TestPercentiles: a percentile is the median over six blocks or more, each with enough samples of
+// three rounds or more (guard 12).
 func TestPercentiles(t *testing.T) {
-	var rounds []float64
-	for k := range 150 {
-		rounds = append(rounds, float64(k+1))
+	of := func(blocks, rounds, clients int) *Cell {
+		cell := benchtest.Rounds(func(block, k int) float64 { return float64(block + k + 1) })
+		cell.Blocks, cell.Clients = nil, clients
+		for i := range blocks {
+			b := result.Block{}
+			for k := range rounds {
+				b.Round = append(b.Round, int64(100*i+k+1)*1e6)
+			}
+			b.Down = slices.Repeat([]int64{5, 7}, rounds*clients/2)
+			cell.Blocks = append(cell.Blocks, b)
+		}
+		return New(benchtest.Result(cell)).Cells[0]
 	}
-	c := New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, rounds...))).Cells[0] // each twice: 300 samples
-	p90, p99 := c.Of("round_p90"), c.Of("round_p99")
-	check.That(t, math.Abs(p90.Center-135e-3) <= 1e-3 && p90.Confidence == 0 && math.Abs(p99.Center-149e-3) <= 1e-3, "got p90 %+v, p99 %+v", p90, p99)
-	unknown(t, c, "round_p99.9") // of 300 samples
-	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
-		cell := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
-		check.Equal(t, New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(), want, blocks, "blocks: got a percentile")
+	c := of(7, 300, 2)
+	p90, p99 := c.Of("round_p90"), c.Of("round_p99") // the median block has 301 to 600 ms
+	check.That(t, math.Abs(p90.Center-0.5701) <= 1e-4 && p90.Confidence >= 0.95 && p90.Low < 0.3 && math.Abs(p99.Center-0.59701) <= 1e-4, "got p90 %+v, p99 %+v", p90, p99)
+	unknown(t, c, "round_p99.9") // of 300 samples per block
+	for _, test := range []struct {
+		blocks, rounds, clients int
+		want                    bool
+	}{{5, 300, 1, false}, {6, 298, 1, false}, {6, 300, 1, true}, {6, 2, 150, false}, {6, 1, 2000, false}, {6, 3, 100, true}} {
+		check.Equal(t, of(test.blocks, test.rounds, test.clients).Of("down_p99").Known(), test.want, test)
 	}
 }
 

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"ipcbench/bench/result"
+	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
+)
+
+// WriteSpread writes, as text or md, how much the medians of the same cells differ between
+// runs, which the intervals of one run do not show. It writes nothing if the runs have no cell
+// in common.
+func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOptions) error {
+	t := doc.Table{Columns: []doc.Column{{Name: "cell"}}}
+	for i := range runs {
+		t.Columns = append(t.Columns, doc.Column{Name: fmt.Sprintf("run %d", i+1), Unit: "s"})
+	}
+	t.Columns = append(t.Columns, doc.Column{Name: "highest ÷ lowest", Unit: "1"})
+	most, outside, pairs := 1.0, 0, 0
+	for _, first := range metrics.New(runs[0]).Cells {
+		same := []*metrics.Cell{first}
+		for _, r := range runs[1:] {
+			cells := metrics.New(r).Cells
+			if i := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Build == first.Build }); i >= 0 {
+				same = append(same, cells[i])
+			}
+		}
+		if len(same) < len(runs) {
+			continue
+		}
+		row, low, high := []doc.Cell{doc.Words(first.Name())}, math.Inf(1), 0.0
+		for _, c := range same {
+			round := c.Of("round")
+			row, low, high = append(row, doc.Estimate(round)), min(low, round.Center), max(high, round.Center)
+			for _, other := range same {
+				if other != c && round.Confidence > 0 {
+					pairs++
+					outside += int(oneIf(round.Excludes(other.Of("round").Center)))
+				}
+			}
+		}
+		most = max(most, high/low)
+		t.Add(append(row, doc.Number(high/low))...)
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	d := doc.Document{Sections: []doc.Section{{Title: "Between the runs", Tables: []doc.Table{t}, Lead: doc.Say(fmt.Sprintf(
+		"The median rounds of %s differ by up to %s between the %d runs. Of %d intervals, %d do not hold the median of another run.",
+		doc.Plural(len(t.Rows), "cell"), doc.Percent(most-1), len(runs), pairs, outside))}}}
+	if format == "md" {
+		return d.Markdown(w)
+	}
+	return d.Text(w, o)
+}
