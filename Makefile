@@ -86,8 +86,8 @@ soak-bench: ## part of soak: 1,000 rounds of every transport
 
 # Without a package argument, go test also prints the output of passing tests.
 .PHONY: soak-crashes
-soak-crashes: ## part of soak: 1,000 kills, full disks and memory, stopped processes; prints the outcome of each
-	cd cli && $(SOAK) -parallel 6 -run '^TestFaults$$'
+soak-crashes: ## part of soak: 1,000 kills, full disks and memory, stopped processes; SHARE=20 makes it a fifth
+	cd cli && IPCBENCH_TEST_SHARE=$(SHARE) $(SOAK) -parallel 6 -run '^TestFaults$$'
 
 .PHONY: soak-ipcbench
 soak-ipcbench: ## part of soak: a build compared with itself, slowdowns that must be found, 200 collaborators

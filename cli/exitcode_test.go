@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/doctor"
+	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
@@ -82,4 +85,15 @@ func TestContradiction(t *testing.T) {
 		}
 	}
 	check.Must(t, check.Err(result.ReadFile(path)))
+}
+
+// TestRanOut: where the Go runtime would end the process for lack of threads or addresses, run
+// fails with one line. Limits that suffice change nothing.
+func TestRanOut(t *testing.T) {
+	most := machine.Limits{Addresses: math.MaxInt64, Threads: math.MaxInt64}
+	check.Must(t, doctor.Bearable(most))
+	for _, limits := range []machine.Limits{{Addresses: 1_000_000 << 10, Threads: 1000}, {Addresses: most.Addresses, Threads: 8, ThreadsBy: "the cgroup's pids.max"}} {
+		err := doctor.Bearable(limits)
+		check.That(t, err != nil && !strings.Contains(err.Error(), "\n") && codeOf(err) == exitFailed, "%+v: %v", limits, err)
+	}
 }

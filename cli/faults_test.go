@@ -137,7 +137,8 @@ func faults() []fault {
 // transport. Nothing is left, except by a killed server, whose leftovers ipcbench clean
 // finds and removes. The saved part of the result can be read, and its data is right. With
 // make soak, at least 1,000 processes are killed, and a line for each fault is printed at
-// the end. IPCBENCH_TEST_SEED repeats a run of this test.
+// the end; IPCBENCH_TEST_SHARE is the percentage of these kills. IPCBENCH_TEST_SEED repeats a
+// run of this test.
 func TestFaults(t *testing.T) {
 	skip.Long(t)
 	long := os.Getenv("IPCBENCH_TEST_SOAK") != ""
@@ -222,6 +223,10 @@ type try struct {
 // tries returns the tries in random order: all tries of make soak if long is set. Otherwise
 // each fault is tried at least once, and some of them on several variants.
 func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
+	share := 100
+	if text := os.Getenv("IPCBENCH_TEST_SHARE"); text != "" {
+		share = check.Value(strconv.Atoi(text))(t)
+	}
 	var inside, others []string
 	for _, transport := range all.Transports() {
 		if drivertest.Inside(t, transport) {
@@ -241,7 +246,7 @@ func tries(t *testing.T, random *rand.Rand, long bool) (list []try) {
 		}
 		n := max(f.least, 1)
 		if long {
-			n = f.tries
+			n = max(n, f.tries*share/100)
 		}
 		for n := range n {
 			c := try{fault: f, variant: on[n%len(on)], choice: n / len(on) % 2,

@@ -19,6 +19,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/internal/agent"
+	"ipcbench/internal/doctor"
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/near"
@@ -95,11 +96,17 @@ type codeError struct {
 func (a *app) main(args []string) int {
 	// Without SIGPIPE, writing to a closed stdout or stderr returns an error instead.
 	signal.Ignore(syscall.SIGPIPE)
-	root := a.rootCommand()
-	root.SetArgs(args)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	err := root.Execute()
+	var err error
+	if slices.Contains(args, "run") { // before it starts threads
+		err = doctor.Bearable(machine.ReadLimits())
+	}
+	if err == nil {
+		root := a.rootCommand()
+		root.SetArgs(args)
+		root.SetOut(a.out)
+		root.SetErr(a.err)
+		err = root.Execute()
+	}
 	if err == nil {
 		err = a.out.err
 	}

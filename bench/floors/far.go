@@ -119,6 +119,10 @@ func first(l net.Listener, token string) (link *os.File, err error) {
 	var found sync.Once
 	for {
 		conn, err := l.Accept()
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			time.Sleep(10 * time.Millisecond) // descriptors may have run out for a while
+			continue
+		}
 		if err != nil {
 			all.Wait()
 			if link != nil {

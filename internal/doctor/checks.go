@@ -23,7 +23,7 @@ var checks = []struct {
 	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped.", sharedMemory},
 	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes. The need is a low estimate.", memory},
 	{"temporary files", "Sockets and the files of transports are stored there. Files on a tmpfs are in memory, so no disk is measured.", temporaryFiles},
-	{"/proc", "The processes of a run are started from there, and what they use is read there.", processes},
+	{"processes", "They are started from /proc, what they use is read there, and the Go runtime ends those with too few addresses.", processes},
 	{"descriptors", "Sockets, shared memory and each worker need some in the server. A cell with too few is skipped, or ends the run.", descriptors},
 	{"mappings", "A transport that keeps each tensor in its own segment needs one mapping per tensor. Cells with too few are skipped.", mappings},
 	{"threads", "Each worker process has its own threads. A worker that cannot be started ends the run.", threads},
@@ -128,9 +128,30 @@ func Proc() error {
 	return err
 }
 
+// The least with which a server and one worker ran cnn. With a third less, the Go runtime
+// ended some of them.
+const (
+	leastAddresses = 1_500_000 << 10 // bytes
+	leastThreads   = 24
+)
+
+// Bearable returns an error for a limit that is so low that the Go runtime may end this process.
+func Bearable(l machine.Limits) error {
+	switch {
+	case l.Addresses < leastAddresses:
+		return fmt.Errorf("a process may have %s of addresses (ulimit -v), and the Go runtime needs %s", machine.Size(l.Addresses), machine.Size(leastAddresses))
+	case l.Threads < leastThreads:
+		return fmt.Errorf("%d more threads can be started (%s), and a run needs %d or more", l.Threads, l.ThreadsBy, leastThreads)
+	}
+	return nil
+}
+
 func processes(f *facts, _ Needs) Check {
 	if f.proc != nil {
 		return bad(Fail, "mount -t proc proc /proc", "%v", f.proc)
+	}
+	if err := Bearable(machine.Limits{Addresses: f.limits.Addresses, Threads: leastThreads}); err != nil { // threads have a check of their own
+		return bad(Fail, "raise that limit", "%v", err)
 	}
 	return ok("mounted")
 }

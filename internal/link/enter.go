@@ -31,11 +31,11 @@ var (
 // MaybeInside sets up the network of a process that [Enter] or [Try] has started. A
 // process of Try ends here. It must be the first call in main and in TestMain.
 func MaybeInside() {
-	mark := os.Getenv(markEnv)
-	if mark == "" {
-		return
-	}
+	outer, mark, _ := strings.Cut(os.Getenv(markEnv), " ")
 	os.Unsetenv(markEnv) // child processes inherit the namespaces
+	if !strings.HasPrefix(outer, "net:[") || mark == "" || outer == network() {
+		return // set by nobody, or by hand: the network of the host stays as it is
+	}
 	mark, ownUsers = strings.CutPrefix(mark, users)
 	inside, state = true, up()
 	rates, trying := strings.CutPrefix(mark, try)
@@ -57,6 +57,12 @@ func MaybeInside() {
 		}
 	}
 	os.Exit(0)
+}
+
+// network identifies the network namespace of this process.
+func network() string {
+	name, _ := os.Readlink("/proc/self/ns/net") // without /proc, nothing can be started
+	return name
 }
 
 // Inside reports whether this process has its own network, so that [Set] can be used.
@@ -156,7 +162,7 @@ func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err
 		}
 		c = exec.Command("/proc/self/exe", args...)
 		c.Args[0] = os.Args[0]
-		c.Env = append(os.Environ(), markEnv+"="+prefix+mark)
+		c.Env = append(os.Environ(), markEnv+"="+network()+" "+prefix+mark)
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 		if prefix == users {
 			c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER

@@ -287,6 +287,18 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestByHand: a variable that was set by hand, or inherited, does not change the network of the host.
+func TestByHand(t *testing.T) {
+	here := check.Value(os.Readlink("/proc/self/ns/net"))(t)
+	before := check.Value(net.InterfaceByName("lo"))(t)
+	for _, mark := range []string{"enter", "x enter", here + " enter", here + " try 100Mbit"} {
+		t.Setenv("_IPCBENCH_LINK", mark)
+		link.MaybeInside()
+		check.That(t, !link.Inside() && os.Getenv("_IPCBENCH_LINK") == "", "%q: inside %v", mark, link.Inside())
+	}
+	check.Equal(t, check.Value(net.InterfaceByName("lo"))(t).MTU, before.MTU, "MTU")
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"100Mbit": "100Mbit", "100mbit": "100Mbit", "1Gbit": "1Gbit", "1000Mbit": "1Gbit", "1.5Gbit": "1500Mbit", "1Gbit/s": "1Gbit",

@@ -12,6 +12,7 @@ import (
 type Limits struct {
 	Descriptors int64  // open files per process; the Go runtime raises it to the hard limit, also in workers
 	Mappings    int64  // memory mappings per process
+	Addresses   int64  // bytes of address space per process
 	Threads     int64  // number of further threads that can be started
 	ThreadsBy   string // source of Threads
 	ClockSource string // the kernel's clock source
@@ -22,7 +23,7 @@ func ReadLimits() Limits { return readLimits("/", rlimit) }
 
 func readLimits(root string, rlimit func(resource int) int64) Limits {
 	l := Limits{
-		Descriptors: rlimit(unix.RLIMIT_NOFILE), Mappings: math.MaxInt64,
+		Descriptors: rlimit(unix.RLIMIT_NOFILE), Mappings: math.MaxInt64, Addresses: rlimit(unix.RLIMIT_AS),
 		ClockSource: text(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
 	}
 	if n, ok := number(root, "proc/sys/vm/max_map_count"); ok {

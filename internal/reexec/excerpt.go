@@ -1,6 +1,7 @@
 package reexec
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 	"unicode"
@@ -17,7 +18,12 @@ type Excerpt struct {
 
 	mu   sync.Mutex
 	text []byte
+	full bool // the Go runtime has said what ran out; the stacks of all goroutines follow
 }
+
+// ranOut matches what the Go runtime says when threads or memory run out, which is not a
+// mistake in the program.
+var ranOut = regexp.MustCompile(`(?m)^(fatal error: (newosproc|runtime: out of memory|runtime: cannot allocate memory|failed to reserve page summary memory)|runtime/cgo: pthread_create failed.*)\n`)
 
 func (e *Excerpt) Write(b []byte) (int, error) {
 	e.mu.Lock()
@@ -29,7 +35,13 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
+	if e.full {
+		return len(b), nil
+	}
 	e.text = append(e.text, b...)
+	if end := ranOut.FindIndex(e.text); end != nil {
+		e.text, e.full = e.text[:end[1]], true
+	}
 	if over := len(e.text) - e.Most; over > 0 {
 		e.text = append(e.text[:0], e.text[over:]...)
 	}

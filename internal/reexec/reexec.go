@@ -112,6 +112,10 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := usage.Restricted(c.CPUs, p.cmd.Start)
+		if err != nil && p.cmd.Process != nil { // only this thread's processors could not be restored
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()

@@ -288,6 +288,19 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+// TestRanOut: of what the Go runtime prints when threads or memory have run out, an excerpt keeps
+// the reason, and of a panic everything.
+func TestRanOut(t *testing.T) {
+	e := reexec.Excerpt{Most: 200}
+	for _, text := range []string{"runtime: may need to increase ulimit -u\nfatal error: ", "newosproc\n\nruntime stack:\n", strings.Repeat("goroutine 1\n", 100)} {
+		check.Must(t, check.Err(e.Write([]byte(text))))
+	}
+	check.Equal(t, e.String(), "runtime: may need to increase ulimit -u\nfatal error: newosproc")
+	e = reexec.Excerpt{Most: 200}
+	check.Must(t, check.Err(e.Write([]byte("panic: x\n\ngoroutine 1\n"))))
+	check.Equal(t, e.String(), "panic: x\ngoroutine 1")
+}
+
 // TestOver: Over is called once if there was more text than the limit.
 func TestOver(t *testing.T) {
 	over := 0

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -371,6 +372,22 @@ func TestShutdownDuringWrites(t *testing.T) {
 	check.Must(t, r.Server.Shutdown(t.Context()))
 	_, err := os.Stat(dir)
 	check.That(t, errors.Is(err, os.ErrNotExist), "%s is left: %v", dir, err)
+}
+
+// TestShutdownWaits: A16: a shutdown returns when no request is being served any more.
+func TestShutdownWaits(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 2, 100), 1)
+	r.Publish(1)
+	const writers = 100
+	for i := range writers {
+		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
+	}
+	waiting.Until(t, "the writes", func() bool { return r.server.store.Stats().Bytes == 8*writers })
+	check.Must(t, r.Workers[0].Close())
+	check.Must(t, r.Server.Shutdown(t.Context()))
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	check.That(t, !bytes.Contains(stacks, []byte("store.(*Store)")), "a request is still being served:\n%s", stacks)
 }
 
 // TestStepsAreFlat: A19: after a thousand steps the slab has as many bytes in use as after

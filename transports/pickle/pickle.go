@@ -17,7 +17,7 @@ func (pickle) Name() string { return "pickle" }
 
 func (pickle) Settings() []driver.Setting {
 	return append([]driver.Setting{
-		driver.OnOff("elems", false, "send slices of numbers, encoded one by one, instead of bytes"),
+		driver.OnOff("elems", false, "send slices of numbers, encoded one by one, instead of bytes; gob makes signalling NaNs of f32 quiet"),
 	}, driver.NetworkSettings()...)
 }
 
