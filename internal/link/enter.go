@@ -34,7 +34,7 @@ func MaybeInside() {
 	outer, mark, _ := strings.Cut(os.Getenv(markEnv), " ")
 	os.Unsetenv(markEnv) // child processes inherit the namespaces
 	if !strings.HasPrefix(outer, "net:[") || mark == "" || outer == network() {
-		return // set by nobody, or by hand: the network of the host stays as it is
+		return // not set, or by hand: the network of the host stays as it is
 	}
 	mark, ownUsers = strings.CutPrefix(mark, users)
 	inside, state = true, up()
