@@ -140,7 +140,10 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
-	r.result.Environment.Link = environment(Links(o.Cells))
+	var err error
+	if r.result.Environment.Link, err = environment(Links(o.Cells)); err != nil {
+		return nil, err
+	}
 	r.result.Environment.Listen = o.listen()
 	specs := withControls(o.Cells, o.Control)
 	hosts, err := o.Hosts()
@@ -346,7 +349,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		run = r.blockThere
 	}
 	var pings []int64
-	b, err := r.next(c, func(b *Block) (err error) {
+	b, err := r.next(ctx, c, func(ctx context.Context, b *Block) (err error) {
 		b.Layout = b.Index % max(1, len(c.files))
 		pings, err = run(ctx, quit, c, b)
 		return err
@@ -367,9 +370,9 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 }
 
 // next has run measure the next block of c, on the link of c.
-func (r *run) next(c *cell, run func(b *Block) error) (b Block, err error) {
+func (r *run) next(ctx context.Context, c *cell, run func(ctx context.Context, b *Block) error) (b Block, err error) {
 	b = Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
-	if b.Link, err = onLink(c.Spec, func() error { return run(&b) }); err != nil {
+	if b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) error { return run(ctx, &b) }); err != nil {
 		return b, fmt.Errorf("block %d: %w", b.Index, err)
 	}
 	r.done++

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,7 +91,11 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: fn, FuncConfig: config, UserCode: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
-		Host: cmp.Or(s.cell.host(), s.config.Host), Ports: s.config.Ports, Insecure: s.config.Insecure, Files: s.config.Files,
+		Host: s.config.Host, Ports: s.config.Ports, Insecure: s.config.Insecure, Files: s.config.Files,
+	}
+	if s.cell.linked() {
+		s.config.Host, s.config.Via = s.cell.Link.Addresses()
+		s.config.Insecure = true // no other host reaches the namespace
 	}
 	if s.roster == nil {
 		s.roster = trainer.Roster(s.cell.Clients)

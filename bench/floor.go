@@ -70,10 +70,11 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		p.Address = r.Listen.Addr().String()
 	}
 	if f.Link != (link.Rate{}) {
-		p.Address, p.Takes, p.Rest = link.Address, f.Link.Take(f.Bytes), f.Link.Take(f.Link.Burst())
+		p.Takes, p.Rest = f.Link.Take(f.Bytes), f.Link.Take(f.Link.Burst())
 		if err := link.Set(f.Link); err != nil {
 			return err
 		}
+		p.Address, p.Via = f.Link.Addresses()
 	}
 	p.Bytes = f.Bytes
 	r.progress(strings.TrimSpace("floor " + f.Name + " " + f.Host))

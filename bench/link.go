@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,14 +17,6 @@ import (
 )
 
 func (s Spec) linked() bool { return s.Link != link.Rate{} }
-
-// host returns the address where the server of s listens; empty means the default.
-func (s Spec) host() string {
-	if !s.linked() {
-		return ""
-	}
-	return link.Address
-}
 
 // Links returns the distinct rates of the cells' links.
 func Links(cells []Spec) (all []link.Rate) {
@@ -78,31 +71,49 @@ func (s Spec) planned(p Plan) Plan {
 }
 
 // onLink runs a block of s on its link, and returns the link's counters; nil if s has
-// none.
-func onLink(s Spec, run func() error) (*result.LinkCount, error) {
+// none. The context of run ends if the link fails.
+func onLink(ctx context.Context, s Spec, run func(ctx context.Context) error) (*result.LinkCount, error) {
 	if !s.linked() {
-		return nil, run()
+		return nil, run(ctx)
 	}
 	if err := link.Set(s.Link); err != nil {
 		return nil, err
 	}
-	err := run()
+	watched, stop := link.Watch(ctx)
+	err := run(watched)
+	stop()
+	if failed := context.Cause(watched); failed != nil && ctx.Err() == nil && !errors.Is(failed, context.Canceled) {
+		return nil, failed // whichever error followed
+	}
 	n, countErr := link.Counts()
-	return &result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits}, errors.Join(err, countErr)
+	return &result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits, Lost: n.Lost, CPU: n.CPU}, errors.Join(err, countErr)
 }
 
-// environment describes the run's links for the result; nil if it has none.
-func environment(rates []link.Rate) *machine.Link {
+// environment describes the run's links for the result; nil if it has none. It measures how
+// exact their delays are.
+func environment(rates []link.Rate) (*machine.Link, error) {
 	if len(rates) == 0 {
-		return nil
+		return nil, nil
 	}
 	l := &machine.Link{Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc, Bursts: map[string]int64{}}
 	for _, r := range rates {
-		if r.Shaped() {
-			l.Bursts[r.String()] = r.Burst()
+		if !r.Impaired() {
+			if r.Shaped() {
+				l.Bursts[r.String()] = r.Burst()
+			}
+			continue
 		}
+		x, err := link.Probe(r)
+		if err != nil {
+			return nil, err
+		}
+		by := "netem"
+		if link.Mirrored() {
+			by = "mirror"
+		}
+		l.Delays = append(l.Delays, machine.Delay{Link: r.String(), By: by, MTU: r.MTU(), Congestion: link.Congestion(), Connect: x.Connect, PingPong: x.PingPong})
 	}
-	return l
+	return l, nil
 }
 
 // within reports whether f limits the tensors of s: they travel over such a connection.

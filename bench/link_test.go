@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -114,6 +115,6 @@ func TestCheckLink(t *testing.T) {
 	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
 	c := s.control(s.Variant)
 	check.That(t, !c.linked(), "the control is on %v", c.Link)
-	_, err := onLink(s, func() error { t.Error("it was run"); return nil })
+	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
 	check.That(t, err != nil, "a block was run outside of its link")
 }

@@ -128,7 +128,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 // profileBlock runs one profiled block of c. The first of a cell gets a timeline.
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	s := &blockRun{profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
-	b, err := r.next(c, func(b *Block) error {
+	b, err := r.next(ctx, c, func(ctx context.Context, b *Block) error {
 		b.Profiled, s.block = true, b
 		return r.serve(ctx, quit, c, s, r.label(c)+", profile "+strings.Join(kinds, ", "))
 	})

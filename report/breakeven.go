@@ -52,7 +52,7 @@ type BreakEven struct {
 // links and on none. It returns cells over TCP, or all others. The others are on no link and
 // have no break-even.
 func pathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
-	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP })
+	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP || c.Link.Impaired() })
 	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
 	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }

@@ -7,10 +7,37 @@ import (
 	"strings"
 	"time"
 
+	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
+
+// delayLines says for each link with a delay what holds its packets, how exact that is, and how
+// much processor time it took.
+func delayLines(r *metrics.Result) (lines []string) {
+	if r.Environment.Link == nil {
+		return nil
+	}
+	for _, d := range r.Environment.Link.Delays {
+		var shares []float64
+		for _, c := range r.Cells {
+			for _, b := range c.Timed() {
+				if c.Link.String() == d.Link && b.Link != nil && b.System != nil && b.System.Busy > 0 {
+					shares = append(shares, b.Link.CPU.Seconds()/b.System.Busy.Seconds())
+				}
+			}
+		}
+		line := fmt.Sprintf("%s: packets of %s are held by %s, TCP with %s; a connect took %s longer than twice the delay, a ping-pong %s",
+			d.Link, size(int64(d.MTU)), map[string]string{"mirror": "a process (mirror)"}[d.By]+unless(d.By == "mirror", "the kernel (netem)"), d.Congestion,
+			doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
+		if d.By == "mirror" && len(shares) > 0 {
+			line += fmt.Sprintf("; the mirror took %s of the processor time", doc.Percent(stat.Median(shares)))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
 
 // environment is the view of the machine, the build and the settings of a result.
 func environment(r *metrics.Result) doc.Section {
@@ -36,6 +63,9 @@ func environment(r *metrics.Result) doc.Section {
 			slices.Sort(names)
 			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
 		}
+	}
+	for _, line := range delayLines(r) {
+		add("link", line)
 	}
 	add("build", buildText(e.Commit, e.Dirty))
 	if l := r.Layouts; l != nil {

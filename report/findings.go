@@ -222,6 +222,11 @@ func fasterThanFloor(r *metrics.Result, c *metrics.Cell) *Finding {
 			}
 		}
 	}
+	if c.Link.Impaired() { // its floors are connections, whose windows limit them; several connections may be faster
+		if name, floor = "the rate of "+c.Link.String(), metrics.Exactly(float64(c.Link.Bits())/8, 1, 1); !c.Link.Shaped() {
+			return nil
+		}
+	}
 	if b := pace(c); b.Known() && b.Low > floor.High*(1+leeway(r, c)) {
 		limit := Value{"floor", "B/s", floor}
 		return wrong("faster_than_floor", fmt.Sprintf("moves bytes at %s, faster than the floor %s (%s): a bug in the measurement", doc.Bounded("B/s", b), name, limit),
@@ -378,7 +383,7 @@ func droppedPackets(c *metrics.Cell) *Finding {
 			n += b.Link.Dropped
 		}
 	}
-	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("the link dropped %d packets, which had to be sent again: its queues are too short", n), value("packets", "1", float64(n)))
+	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("congestion: the link dropped %d packets, which had to be sent again, because its queue was full", n), value("packets", "1", float64(n)))
 }
 
 // neverPays warns about a codec that costs time on any link.

@@ -41,7 +41,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 		end.Tail = legend(r)
 	}
 	d.Sections = append(d.Sections, sweepSections(swept)...)
-	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), paysOnScreen(r), tlsOnScreen(r))...)...)
+	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), delayLines(r), paysOnScreen(r), tlsOnScreen(r))...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	var more []string

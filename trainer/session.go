@@ -46,8 +46,9 @@ type Config struct {
 
 	// Host is the address at which a transport that uses TCP listens, with or without a
 	// port. Empty means 127.0.0.1. An address off the loopback interface requires mutual
-	// TLS, unless Insecure is set.
+	// TLS, unless Insecure is set. Workers dial Via, if it is not empty, to reach Host.
 	Host     string
+	Via      string
 	Ports    driver.Ports // ports to choose from if Host has none; zero means any
 	Insecure bool
 
@@ -169,7 +170,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
-	p.at.Host, p.at.Ports, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Ports, cfg.Insecure, cfg.Files, cfg.PerProcess
+	p.at.Host, p.at.Via, p.at.Ports, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Via, cfg.Ports, cfg.Insecure, cfg.Files, cfg.PerProcess
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}

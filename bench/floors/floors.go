@@ -93,6 +93,7 @@ type Params struct {
 
 	// For TCP connections.
 	Address string        `json:"address,omitempty"`  // IP address of the server; empty means 127.0.0.1
+	Via     string        `json:"via,omitempty"`      // IP address to dial to reach Address; empty means Address
 	Takes   time.Duration `json:"takes_ns,omitempty"` // least time that Bytes need on the link; zero means no rate
 	Rest    time.Duration `json:"rest_ns,omitempty"`  // pause before a transfer, to allow a burst; zero means none
 

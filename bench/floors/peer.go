@@ -183,7 +183,7 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, played 
 			here = 1
 			pair[0], played, err = p.Far.connect(ctx, f.Name)
 		case f.TCP:
-			pair, err = connection(ctx, cmp.Or(p.Address, "127.0.0.1"))
+			pair, err = connection(ctx, cmp.Or(p.Address, "127.0.0.1"), p.Via)
 		default:
 			pair, err = socketpair()
 		}
@@ -209,15 +209,18 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, played 
 	return children, played, nil
 }
 
-// connection returns both ends of a TCP connection; the second is the server's, at address.
-func connection(ctx context.Context, address string) (pair [2]*os.File, err error) {
+// connection returns both ends of a TCP connection; the second is the server's, at address,
+// which is reached via another one if that is not empty.
+func connection(ctx context.Context, address, via string) (pair [2]*os.File, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return pair, fmt.Errorf("link: %w", err)
 	}
 	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // an address has a port
+	to := net.JoinHostPort(cmp.Or(via, address), port)
 	for i, open := range []func() (net.Conn, error){
-		func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String()) },
+		func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", to) },
 		l.Accept,
 	} {
 		c, err := open()

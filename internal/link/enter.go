@@ -31,6 +31,7 @@ var (
 // MaybeInside sets up the network of a process that [Enter] or [Try] has started. A
 // process of Try ends here. It must be the first call in main and in TestMain.
 func MaybeInside() {
+	maybeMirror()
 	outer, mark, _ := strings.Cut(os.Getenv(markEnv), " ")
 	os.Unsetenv(markEnv) // child processes inherit the namespaces
 	if !strings.HasPrefix(outer, "net:[") || mark == "" || outer == network() {

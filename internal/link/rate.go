@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// A Rate is the rate and delay of a link, the same in both directions. The zero Rate means
-// no link.
+// A Rate is the rate, delay and loss of a link, the same in both directions. The zero Rate
+// means no link.
 type Rate struct {
 	bits  int64 // per second; negative if unlimited
 	delay time.Duration
+	loss  float64 // share of the packets
 }
 
 // Unshaped is a link without a limit. It has the same namespaces, address and MTU as
@@ -34,10 +35,12 @@ const (
 const (
 	least    = 1e6
 	most     = 32e9
-	mostWait = 10 * time.Second
+	minWait  = 2 * time.Millisecond // timers are not more exact
+	mostWait = 2 * time.Second      // a connect takes twice as long, and connects have deadlines
+	mostLoss = 0.5
 )
 
-const syntax = "use 100Mbit, 1Gbit, 125MB/s, 1Gbit/10ms (a rate, and a delay in each direction), unshaped or none"
+const syntax = "use 100Mbit, 1Gbit, 125MB/s, 100Mbit/25ms (a delay in each direction), 100Mbit/25ms/0.1% (and a loss), unshaped, unshaped/25ms or none"
 
 // units are in bits per second. Units that end in B must be followed by "/s".
 var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kB": 8e3, "MB": 8e6, "GB": 8e9}
@@ -52,6 +55,9 @@ func Parse(text string) (Rate, error) {
 		return Unshaped, nil
 	}
 	amount, rest, waits := strings.Cut(text, "/")
+	if amount == unshaped {
+		return Unshaped.impaired(text, rest)
+	}
 	second := rest == "s" || strings.HasPrefix(rest, "s/")
 	if second {
 		_, rest, waits = strings.Cut(rest, "/")
@@ -85,10 +91,24 @@ func Parse(text string) (Rate, error) {
 	if !waits {
 		return r, nil
 	}
-	if r.delay, err = time.ParseDuration(rest); err != nil || r.delay < time.Microsecond || r.delay > mostWait {
-		return Rate{}, fmt.Errorf("%s: delay %q: must be a time of at most %v, such as 10ms", text, rest, mostWait)
+	return r.impaired(text, rest)
+}
+
+// impaired adds the delay and loss in rest, DELAY[/LOSS], the end of text.
+func (r Rate) impaired(text, rest string) (Rate, error) {
+	delay, loss, lossy := strings.Cut(rest, "/")
+	var err error
+	if r.delay, err = time.ParseDuration(delay); err != nil || r.delay < minWait || r.delay > mostWait {
+		return Rate{}, fmt.Errorf("%s: delay %q: must be a time from %v to %v, such as 10ms", text, delay, minWait, mostWait)
 	}
 	r.delay = r.delay.Truncate(time.Microsecond)
+	if lossy {
+		percent, ok := strings.CutSuffix(loss, "%")
+		if r.loss, err = strconv.ParseFloat(percent, 64); err != nil || !ok || !(r.loss > 0 && r.loss <= 100*mostLoss) {
+			return Rate{}, fmt.Errorf("%s: loss %q: must be above 0%% and at most %v%%, such as 0.1%%", text, loss, 100*mostLoss)
+		}
+		r.loss /= 100
+	}
 	return r, nil
 }
 
@@ -97,8 +117,6 @@ func (r Rate) String() string {
 	switch {
 	case r == Rate{}:
 		return none
-	case r == Unshaped:
-		return unshaped
 	}
 	n, unit := r.bits, "bit"
 	for _, of := range []string{"kbit", "Mbit", "Gbit"} {
@@ -108,8 +126,14 @@ func (r Rate) String() string {
 		n, unit = n/1000, of
 	}
 	text := fmt.Sprint(n, unit)
+	if !r.Shaped() {
+		text = unshaped
+	}
 	if r.delay > 0 {
 		text += "/" + r.delay.String()
+	}
+	if r.loss > 0 {
+		text += "/" + strconv.FormatFloat(100*r.loss, 'g', -1, 64) + "%"
 	}
 	return text
 }
@@ -129,13 +153,16 @@ func (r Rate) Bits() int64 { return max(0, r.bits) }
 // Delay returns the delay in each direction.
 func (r Rate) Delay() time.Duration { return r.delay }
 
+// Impaired reports whether r has a delay, and perhaps a loss.
+func (r Rate) Impaired() bool { return r.delay > 0 }
+
 // Shaped reports whether r has a limit.
 func (r Rate) Shaped() bool { return r.bits > 0 }
 
 // Take returns the least time in which bytes cross the link in one direction, with delay.
 func (r Rate) Take(bytes int64) time.Duration {
 	if !r.Shaped() {
-		return 0
+		return r.delay
 	}
 	return r.delay + time.Duration(float64(bytes)*8/float64(r.bits)*float64(time.Second))
 }

@@ -3,7 +3,11 @@ package link
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -17,6 +21,10 @@ const Address = "127.0.0.2"
 // With the loopback interface's default of 64 KiB, bursts would have to be larger than
 // some models.
 const MTU = 9000
+
+// smallMTU is the MTU of links with a delay: that of the Internet, because the first window of
+// a connection, and the growth of windows, are counted in packets.
+const smallMTU = 1500
 
 // Qdisc is the kernel's name of the queueing discipline that limits the rate.
 const Qdisc = "htb"
@@ -39,7 +47,9 @@ var ways = []struct {
 type Count struct {
 	Packets    int64 // packets sent
 	Dropped    int64
-	Overlimits int64 // how often the rate delayed a packet
+	Overlimits int64         // how often the rate delayed a packet; 0 with a mirror
+	Lost       int64         // packets dropped by the link's loss; 0 with netem, which counts them as dropped
+	CPU        time.Duration // time that the mirror took of the processors; 0 without one
 }
 
 // An Error is the reason why links cannot be set up here (What), and a remedy (Fix).
@@ -56,15 +66,54 @@ func Set(r Rate) error {
 	case state != nil:
 		return state
 	}
+	if r.Impaired() {
+		// Only the reaction to delay and loss that the Internet knows best can be compared.
+		_ = os.WriteFile(congestionFile, []byte("cubic"), 0) // if it is refused, Congestion says what is used instead
+	}
+	err := shape(r)
+	if refused := (*Error)(nil); r.Impaired() && errors.As(err, &refused) {
+		return errors.Join(shape(Rate{}), useMirror(r))
+	}
+	return errors.Join(err, useMirror(Rate{}))
+}
+
+const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+// Congestion returns the algorithm by which TCP reacts to loss, such as cubic.
+func Congestion() string {
+	text, _ := os.ReadFile(congestionFile)
+	return strings.TrimSpace(string(text))
+}
+
+// Mirrored reports whether a mirror holds the link's packets, instead of the kernel's netem.
+func Mirrored() bool {
+	_, err := net.InterfaceByName(mirrorDevice)
+	return err == nil
+}
+
+// Addresses returns the address at which the servers of a link listen, and the one at which
+// workers reach them.
+func (r Rate) Addresses() (listen, dial string) {
+	if r.Impaired() && Mirrored() {
+		return mirrorListen, mirrorDial
+	}
+	return Address, Address
+}
+
+// shape has the kernel limit the loopback interface to r.
+func shape(r Rate) error {
 	lo, err := netlink.LinkByName(loopback)
 	if err != nil {
 		return fmt.Errorf("link: %w", err)
+	}
+	if err := netlink.LinkSetMTU(lo, r.MTU()); err != nil {
+		return fmt.Errorf("link: the loopback interface: %w", err)
 	}
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: root, Parent: netlink.HANDLE_ROOT})
 	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // both: no rate is set
 		return fmt.Errorf("link: remove the last rate: %w", err)
 	}
-	if !r.Shaped() {
+	if !r.Shaped() && !r.Impaired() {
 		return nil
 	}
 	if err := netlink.QdiscAdd(htb); err != nil {
@@ -82,7 +131,11 @@ func Set(r Rate) error {
 func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16) error {
 	index := lo.Attrs().Index
 	attrs := netlink.ClassAttrs{LinkIndex: index, Parent: root, Handle: class}
-	bits, burst := uint64(r.bits), uint32(r.Burst())
+	bits := uint64(most)
+	if r.Shaped() {
+		bits = uint64(r.bits)
+	}
+	burst := uint32(r.Burst())
 	err := netlink.ClassAdd(netlink.NewHtbClass(attrs, netlink.HtbClassAttrs{Rate: bits, Ceil: bits, Buffer: burst, Cbuffer: burst, Quantum: quantum}))
 	if err != nil {
 		return fmt.Errorf("link: a class of %v: %w", r, err)
@@ -90,9 +143,9 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 	if r.delay > 0 {
 		_, minor := netlink.MajorMinor(class)
 		under := netlink.QdiscAttrs{LinkIndex: index, Parent: class, Handle: netlink.MakeHandle(minor, 0)}
-		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Limit: r.queueLimit()}))
+		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Loss: float32(100 * r.loss), Limit: r.queueLimit()}))
 		if err != nil {
-			return missing(err, "netem (sch_netem), which a delay needs", "omit the delay: "+Rate{bits: r.bits}.String()+"; or modprobe sch_netem, as root")
+			return missing(err, "netem (sch_netem), which a delay needs", "modprobe sch_netem, as root")
 		}
 	}
 	err = netlink.FilterAdd(&netlink.U32{
@@ -109,9 +162,21 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 	return nil
 }
 
-// queueLimit returns the number of packets to queue during the delay, if all are small.
+// queueLimit returns the number of packets that are on their way during the delay, or wait for
+// the rate.
 func (r Rate) queueLimit() uint32 {
-	return uint32(1000 + float64(r.bits)/8/500*r.delay.Seconds())
+	if !r.Shaped() {
+		return mostHeld / smallMTU
+	}
+	return uint32(100 + float64(r.bits)/8/smallMTU*(r.delay+mostQueued).Seconds())
+}
+
+// MTU returns the size of the link's largest packet.
+func (r Rate) MTU() int {
+	if r.Impaired() {
+		return smallMTU
+	}
+	return MTU
 }
 
 // missing returns an [*Error] if err means that the kernel lacks a feature, or else err
@@ -127,6 +192,9 @@ func missing(err error, what, mend string) error {
 func Counts() (c Count, err error) {
 	if !inside {
 		return c, nil
+	}
+	if current != nil {
+		return current.counts()
 	}
 	lo, err := netlink.LinkByName(loopback)
 	if err != nil {

@@ -102,6 +102,9 @@ func (l Link) String() string {
 	for _, rate := range slices.Sorted(maps.Keys(l.Bursts)) {
 		text += fmt.Sprintf(", bursts of %s at %s", bytes(l.Bursts[rate]), rate)
 	}
+	for _, d := range l.Delays {
+		text += fmt.Sprintf(", %s by %s with packets of %s and %s", d.Link, d.By, bytes(int64(d.MTU)), d.Congestion)
+	}
 	return text
 }
 

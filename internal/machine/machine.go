@@ -123,6 +123,24 @@ type Link struct {
 	Qdisc string `json:"qdisc"`
 	// by rate, the bytes that pass at full speed after a pause
 	Bursts map[string]int64 `json:"bursts_bytes"`
+	// the links with a delay; absent without one
+	Delays []Delay `json:"delays,omitempty"`
+}
+
+// A Delay describes a link with a delay.
+type Delay struct {
+	// the link, as --link names it
+	Link string `json:"link" check:"name"`
+	// what holds the packets: `netem`, in the kernel, or `mirror`, a process
+	By string `json:"by" check:"netem|mirror"`
+	// size of the largest packet
+	MTU int `json:"mtu_bytes"`
+	// how TCP reacts to loss, such as `cubic`
+	Congestion string `json:"congestion"`
+	// how much longer than twice the delay a connect took, the median of 20
+	Connect time.Duration `json:"connect_excess_ns"`
+	// how much longer than twice the delay a byte there and one back took, the median of 100
+	PingPong time.Duration `json:"pingpong_excess_ns"`
 }
 
 // Read returns the environment of this process.

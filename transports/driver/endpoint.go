@@ -35,6 +35,7 @@ type Endpoint struct {
 	Variant  string        // the transport with its settings; both ends must agree on it
 	Patience time.Duration // time that a peer has to show the secret
 	Host     string        // IP address to listen at with TCP, with or without a port; empty is 127.0.0.1
+	Via      string        // IP address that workers dial to reach Host; empty is Host
 	Ports    Ports         // ports to listen at, if Host has none; zero is any
 
 	// For servers. A TCP address off the loopback interface requires tls=mutual.
@@ -133,6 +134,10 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 	}
 	if network == "tcp" {
 		where = l.Addr().String()
+		if e.Via != "" {
+			_, port, _ := net.SplitHostPort(where) // an address has a port
+			where = net.JoinHostPort(e.Via, port)
+		}
 	} else {
 		err = os.Chmod(where, 0o600) // in addition, the directory is private
 	}

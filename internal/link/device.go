@@ -1,0 +1,135 @@
+package link
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"ipcbench/internal/reexec"
+)
+
+// A device is a running mirror, as its starter sees it.
+type device struct {
+	*reexec.Process
+	rate    Rate
+	answers *bufio.Reader
+	said    *reexec.Excerpt
+
+	mu      sync.Mutex // held while the mirror is asked
+	counted reading    // before the last Set
+	dropped int64      // likewise
+}
+
+// current is the link's mirror; nil without one.
+var current *device
+
+// mirrorPatience is how long a mirror may need for an answer.
+const mirrorPatience = 5 * time.Second
+
+// useMirror makes a mirror for r the current one, and resets its counts. The zero Rate ends it.
+func useMirror(r Rate) (err error) {
+	if current != nil && current.rate != r {
+		err = current.Stop()
+		_ = current.Control.Close()
+		current = nil
+	}
+	if err != nil || r == (Rate{}) {
+		return err
+	}
+	if current == nil {
+		d := &device{rate: r, said: &reexec.Excerpt{Most: 1000}}
+		d.Process, err = reexec.Start(context.Background(), reexec.Command{Args: []string{"(link)"}, Env: []string{mirrorEnv + "=" + r.String()}, Control: true, Stderr: d.said})
+		if err != nil {
+			return err
+		}
+		current, d.answers = d, bufio.NewReader(d.Control)
+	}
+	if current.counted, err = current.ask(); err == nil {
+		current.dropped, err = kernelDrops()
+	}
+	if err != nil && strings.Contains(err.Error(), tunFile) {
+		err = &Error{"this kernel has no netem, and a mirror, which would hold packets instead, is refused: " + current.said.String(),
+			"modprobe sch_netem, or modprobe tun, as root; in a container, docker run --device " + tunFile + "; or a --link without delay and loss"}
+	}
+	return err
+}
+
+// ask returns the mirror's counts since its start.
+func (d *device) ask() (now reading, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err = d.Control.SetDeadline(time.Now().Add(mirrorPatience))
+	if err == nil {
+		_, err = d.Control.Write([]byte{'\n'})
+	}
+	var line []byte
+	if err == nil {
+		line, err = d.answers.ReadBytes('\n')
+	}
+	if err == nil {
+		return now, json.Unmarshal(line, &now)
+	}
+	select {
+	case <-d.Exited():
+		return now, fmt.Errorf("the link's mirror (pid %d) has ended: %v: %s", d.PID(), d.Err(), d.said)
+	case <-time.After(time.Second):
+		return now, fmt.Errorf("the link's mirror (pid %d) has not answered for %v: if it was stopped, continue it (kill -CONT)", d.PID(), mirrorPatience)
+	}
+}
+
+// Watch returns a context that ends, with an error, when the link's mirror no longer works.
+// Without a mirror, it is ctx. The caller must call stop.
+func Watch(ctx context.Context) (watched context.Context, stop func()) {
+	d := current
+	if d == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := d.ask(); err != nil {
+				cancel(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-d.Exited(): // the next ask says why
+			case <-time.After(time.Second):
+			}
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watching.Wait()
+	}
+}
+
+// kernelDrops returns the number of packets that the kernel dropped at the mirror's device.
+func kernelDrops() (int64, error) {
+	device, err := netlink.LinkByName(mirrorDevice)
+	if err != nil || device.Attrs().Statistics == nil {
+		return 0, err
+	}
+	s := device.Attrs().Statistics
+	return int64(s.RxDropped + s.TxDropped), nil
+}
+
+// counts adds the mirror's counts since the last Set.
+func (d *device) counts() (c Count, err error) {
+	now, err := d.ask()
+	if err != nil {
+		return c, err
+	}
+	c = Count{Packets: now.Packets - d.counted.Packets, Dropped: now.Congested - d.counted.Congested, Lost: now.Lost - d.counted.Lost, CPU: now.CPU - d.counted.CPU}
+	drops, err := kernelDrops()
+	if drops -= d.dropped; err == nil && drops > 0 {
+		err = fmt.Errorf("link: the kernel dropped %d packets although the link's queue had room: the measurement is wrong", drops)
+	}
+	return c, err
+}
