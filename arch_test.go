@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"tensor/models":                {"internal/legible", "internal/near", "internal/ranges", "tensor"},
 	"receipt":                      {"tensor"},
 	"internal/futex":               {},
-	"internal/link":                {"internal/reexec"},
+	"internal/link":                {"internal/machine", "internal/reexec"},
 	"internal/world":               {},
 	"python":                       {},
 	"identity":                     {},

@@ -103,15 +103,11 @@ func environment(rates []link.Rate) (*machine.Link, error) {
 			}
 			continue
 		}
-		x, err := link.Probe(r)
+		d, err := link.Probe(r)
 		if err != nil {
 			return nil, err
 		}
-		by := "netem"
-		if link.Mirrored() {
-			by = "mirror"
-		}
-		l.Delays = append(l.Delays, machine.Delay{Link: r.String(), By: by, MTU: r.MTU(), Congestion: link.Congestion(), Connect: x.Connect, PingPong: x.PingPong})
+		l.Delays = append(l.Delays, d)
 	}
 	return l, nil
 }

@@ -7,32 +7,30 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
 // delayLines says for each link with a delay what holds its packets, how exact that is, and how
-// much processor time it took.
+// much processor time a mirror took.
 func delayLines(r *metrics.Result) (lines []string) {
 	if r.Environment.Link == nil {
 		return nil
 	}
 	for _, d := range r.Environment.Link.Delays {
-		var shares []float64
+		var mirror, busy float64
 		for _, c := range r.Cells {
 			for _, b := range c.Timed() {
-				if c.Link.String() == d.Link && b.Link != nil && b.System != nil && b.System.Busy > 0 {
-					shares = append(shares, b.Link.CPU.Seconds()/b.System.Busy.Seconds())
+				if c.Link.String() == d.Link && b.Link != nil && b.System != nil {
+					mirror, busy = mirror+b.Link.CPU.Seconds(), busy+b.System.Busy.Seconds()
 				}
 			}
 		}
-		line := fmt.Sprintf("%s: packets of %s are held by %s, TCP with %s; a connect took %s longer than twice the delay, a ping-pong %s",
-			d.Link, size(int64(d.MTU)), map[string]string{"mirror": "a process (mirror)"}[d.By]+unless(d.By == "mirror", "the kernel (netem)"), d.Congestion,
-			doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
-		if d.By == "mirror" && len(shares) > 0 {
-			line += fmt.Sprintf("; the mirror took %s of the processor time", doc.Percent(stat.Median(shares)))
+		line := fmt.Sprintf("%s: %s holds packets of %s, TCP uses %s; a connect took %s longer than twice the delay, a ping-pong %s",
+			d.Link, d.By, size(int64(d.MTU)), d.Congestion, doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
+		if mirror > 0 {
+			line += "; the mirror, a process, took " + doc.Percent(mirror/busy) + " of the processor time"
 		}
 		lines = append(lines, line)
 	}

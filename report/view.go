@@ -48,6 +48,8 @@ func Views() []View {
 			func(r *metrics.Result) bool { return len(gainsOf(r)) > 0 }},
 		{"crossover", "where transports swap ranks as a size or a number grows", sweeps, folded, open, nil, nil,
 			func(r *metrics.Result) bool { return len(sweepsOf(r)) > 0 }},
+		{"tensors", "what one more tensor costs, over models of equal size", perTensor, folded, open, nil, nil,
+			func(r *metrics.Result) bool { return len(ofCounts(r)) > 0 }},
 		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks", cellTables, absent, open, roundPlots, nil, tablesLeftOut},
 		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline, phases, folded, open, tripPlots, nil, always},
 		{"spread", "how much rounds vary: percentiles and outliers", spreads, absent, open, spreadPlots, nil, nil},

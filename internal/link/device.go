@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,12 +17,12 @@ import (
 type device struct {
 	*reexec.Process
 	rate    Rate
-	answers *bufio.Reader
+	answers *json.Decoder
 	said    *reexec.Excerpt
 
 	mu      sync.Mutex // held while the mirror is asked
-	counted reading    // before the last Set
-	dropped int64      // likewise
+	before  Count      // counts at the last Set
+	dropped int64      // likewise, by the kernel
 }
 
 // current is the link's mirror; nil without one.
@@ -48,9 +47,9 @@ func useMirror(r Rate) (err error) {
 		if err != nil {
 			return err
 		}
-		current, d.answers = d, bufio.NewReader(d.Control)
+		current, d.answers = d, json.NewDecoder(d.Control)
 	}
-	if current.counted, err = current.ask(); err == nil {
+	if current.before, err = current.ask(); err == nil {
 		current.dropped, err = kernelDrops()
 	}
 	if err != nil && strings.Contains(err.Error(), tunFile) {
@@ -61,19 +60,13 @@ func useMirror(r Rate) (err error) {
 }
 
 // ask returns the mirror's counts since its start.
-func (d *device) ask() (now reading, err error) {
+func (d *device) ask() (now Count, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err = d.Control.SetDeadline(time.Now().Add(mirrorPatience))
-	if err == nil {
-		_, err = d.Control.Write([]byte{'\n'})
-	}
-	var line []byte
-	if err == nil {
-		line, err = d.answers.ReadBytes('\n')
-	}
-	if err == nil {
-		return now, json.Unmarshal(line, &now)
+	_ = d.Control.SetDeadline(time.Now().Add(mirrorPatience))
+	_, _ = d.Control.Write([]byte{'\n'}) // its error returns as the error of reading
+	if err := d.answers.Decode(&now); err == nil {
+		return now, nil
 	}
 	select {
 	case <-d.Exited():
@@ -122,11 +115,10 @@ func kernelDrops() (int64, error) {
 
 // counts adds the mirror's counts since the last Set.
 func (d *device) counts() (c Count, err error) {
-	now, err := d.ask()
-	if err != nil {
+	if c, err = d.ask(); err != nil {
 		return c, err
 	}
-	c = Count{Packets: now.Packets - d.counted.Packets, Dropped: now.Congested - d.counted.Congested, Lost: now.Lost - d.counted.Lost, CPU: now.CPU - d.counted.CPU}
+	c = Count{Packets: c.Packets - d.before.Packets, Dropped: c.Dropped - d.before.Dropped, Lost: c.Lost - d.before.Lost, CPU: c.CPU - d.before.CPU}
 	drops, err := kernelDrops()
 	if drops -= d.dropped; err == nil && drops > 0 {
 		err = fmt.Errorf("link: the kernel dropped %d packets although the link's queue had room: the measurement is wrong", drops)

@@ -9,14 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-)
 
-// An Excess is how much longer a link with a delay took than twice its delay, in the median, to
-// connect and for a byte to go and another one to come back.
-type Excess struct {
-	Connect  time.Duration `json:"connect_ns"`
-	PingPong time.Duration `json:"pingpong_ns"`
-}
+	"ipcbench/internal/machine"
+)
 
 // Numbers of connections of Probe, of ping-pongs on each, and of connections at a time.
 const (
@@ -28,15 +23,16 @@ const (
 // Probe sets the link r without its loss, and measures how exact its delay is. It fails if a
 // median is less than twice the delay, or more than that by over 5 % and 1 ms: timers and hops
 // add, they do not multiply. r must be set again afterwards.
-func Probe(r Rate) (x Excess, err error) {
+func Probe(r Rate) (d machine.Delay, err error) {
+	d.Link, d.By, d.MTU = r.String(), "netem", r.MTU()
 	r.loss = 0
 	if err := Set(r); err != nil {
-		return x, err
+		return d, err
 	}
 	listen, dial := r.Addresses()
 	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
 	if err != nil {
-		return x, err
+		return d, err
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -61,16 +57,19 @@ func Probe(r Rate) (x Excess, err error) {
 		dialed.Go(func() error { return probe(net.JoinHostPort(dial, port), &connects[i], pongs[i*pings:][:pings]) })
 	}
 	if err := cmp.Or(dialed.Wait(), l.Close(), all.Wait()); err != nil {
-		return x, fmt.Errorf("link %v: %w", r, err)
+		return d, fmt.Errorf("link %v: %w", r, err)
 	}
 	slices.Sort(connects)
 	slices.Sort(pongs)
 	twice := 2 * r.delay
-	x = Excess{connects[probes/2] - twice, pongs[probes*pings/2] - twice}
-	if least, most := min(x.Connect, x.PingPong), max(x.Connect, x.PingPong); least < 0 || most > twice/20+time.Millisecond {
-		return x, fmt.Errorf("link %v: a connect took %v and a ping-pong %v in the median, instead of twice the delay and at most 5 %% + 1 ms more: the machine is too busy for it, or the delay too short", r, connects[probes/2], pongs[probes*pings/2])
+	if Mirrored() {
+		d.By = "mirror"
 	}
-	return x, nil
+	d.Congestion, d.Connect, d.PingPong = Congestion(), connects[probes/2]-twice, pongs[probes*pings/2]-twice
+	if least, most := min(d.Connect, d.PingPong), max(d.Connect, d.PingPong); least < 0 || most > twice/20+time.Millisecond {
+		return d, fmt.Errorf("link %v: a connect took %v and a ping-pong %v in the median, instead of twice the delay and at most 5 %% + 1 ms more: the machine is too busy for it, or the delay too short", r, connects[probes/2], pongs[probes*pings/2])
+	}
+	return d, nil
 }
 
 // probe measures how long a connect and ping-pongs take.

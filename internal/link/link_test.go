@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -126,7 +127,7 @@ func measure(text string) error {
 
 // An impairment is what a link with a delay did.
 type impairment struct {
-	Excess     link.Excess
+	Delay      machine.Delay
 	Refused    string
 	Mirrored   bool
 	MTU        int
@@ -149,7 +150,7 @@ func impair(with string) error {
 		return err
 	}
 	var x impairment
-	if x.Excess, err = link.Probe(r); err != nil {
+	if x.Delay, err = link.Probe(r); err != nil {
 		x.Refused = err.Error()
 	}
 	if err := link.Set(r); err != nil {
@@ -385,7 +386,7 @@ func TestDelay(t *testing.T) {
 		check.Need(t, json.Unmarshal(out, &x) == nil, "%s: %v: %s", test.link, err, out)
 		t.Logf("%s: %+v", test.link, x)
 		check.That(t, x.Alone >= test.least && x.MTU == 1500 && x.Congestion != "" && !x.Remaining, "%s: %+v", test.link, x)
-		check.That(t, x.Excess.Connect >= 0 && x.Excess.PingPong >= 0, "%s: faster than its delay: %+v", test.link, x)
+		check.That(t, x.Delay.Connect >= 0 && x.Delay.PingPong >= 0, "%s: faster than its delay: %+v", test.link, x)
 		lost := x.Count.Lost + x.Count.Dropped
 		check.That(t, strings.HasSuffix(test.link, "%") == (x.Count.Lost > 0) && (lost > 0 || !strings.HasSuffix(test.link, "%")) && (x.Count.CPU > 0) == x.Mirrored,
 			"%s: %+v", test.link, x.Count)

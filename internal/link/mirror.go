@@ -37,14 +37,6 @@ const (
 	mostHeld   = 64 << 20
 )
 
-// A reading is a mirror's answer to each line on its control socket.
-type reading struct {
-	Packets   int64
-	Congested int64 // packets dropped because the queue was full
-	Lost      int64 // packets dropped by the link's loss
-	CPU       time.Duration
-}
-
 // A frame holds a packet.
 type frame [smallMTU]byte
 
@@ -100,8 +92,8 @@ func runMirror(text string, control *os.File) error {
 		}
 		var u unix.Rusage
 		_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail with these arguments
-		err := answers.Encode(reading{m.packets.Load(), m.congested.Load(), m.lost.Load(), time.Duration(u.Utime.Nano() + u.Stime.Nano())})
-		if err != nil {
+		now := Count{Packets: m.packets.Load(), Dropped: m.congested.Load(), Lost: m.lost.Load(), CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano())}
+		if err := answers.Encode(now); err != nil {
 			return err
 		}
 	}

@@ -148,9 +148,32 @@ func lora() []tensor.Spec {
 	var d dict
 	for layer := range layers {
 		for _, m := range modules {
-			prefix := fmt.Sprintf("base_model.model.model.layers.%d.%s.", layer, m.name)
-			d.add(tensor.BF16, prefix+"lora_A.weight", rank, m.in)
-			d.add(tensor.BF16, prefix+"lora_B.weight", m.out, rank)
+			d.adapter(layer, m.name, rank, m.in, m.out)
+		}
+	}
+	return d
+}
+
+// adapter adds the two matrices of an adapter of that rank, with the peft library's names.
+func (d *dict) adapter(layer int, module string, rank, in, out int) {
+	prefix := fmt.Sprintf("base_model.model.model.layers.%d.%s.", layer, module)
+	d.add(tensor.BF16, prefix+"lora_A.weight", rank, in)
+	d.add(tensor.BF16, prefix+"lora_B.weight", out, rank)
+}
+
+// moeLora has the adapters of a mixture-of-experts model in 44 layers, each with attention, 64
+// experts and 3 shared ones: 18,040 bf16 matrices of 8 to 16 KiB. SkyRL#1680 sends as many.
+func moeLora() []tensor.Spec {
+	const layers, experts, rank, hidden, inner = 44, 64 + 3, 4, 2048, 1024
+	var d dict
+	for layer := range layers {
+		for _, name := range []string{"q", "k", "v", "o"} {
+			d.adapter(layer, "self_attn."+name+"_proj", rank, hidden, hidden)
+		}
+		for e := range experts {
+			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.gate_proj", e), rank, hidden, inner)
+			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.up_proj", e), rank, hidden, inner)
+			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.down_proj", e), rank, inner, hidden)
 		}
 	}
 	return d

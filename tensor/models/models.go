@@ -52,6 +52,7 @@ var named = []struct {
 	{"gpt2", "GPT-2 small in f32, with its head", func() []tensor.Spec { return gpt2(12, 768) }},
 	{"gpt2-large", "GPT-2 large in f32, with its head", func() []tensor.Spec { return gpt2(36, 1280) }},
 	{"lora", "LoRA adapters of rank 8 for all linear layers of Llama 3 8B, bf16", lora},
+	{"moe-lora", "LoRA adapters of rank 4 for a mixture-of-experts model: 18,040 small tensors, bf16", moeLora},
 	{"vlm-batch", "a batch for a vision-language model: few big and many tiny tensors, mixed types", vlmBatch},
 }
 

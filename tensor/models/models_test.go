@@ -50,6 +50,7 @@ func TestNamedModels(t *testing.T) {
 		{"gpt2", 149, 124_439_808 + 50_257*768, 4 * (124_439_808 + 50_257*768)},
 		{"gpt2-large", 437, 774_030_080 + 50_257*1280, 3_353_436_160},
 		{"lora", 448, 0, 2 * 20_971_520},
+		{"moe-lora", 18_040, 0, 223_117_312},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
