@@ -6,8 +6,9 @@ import (
 	"ipcbench/internal/test/check"
 )
 
-// TestOnTheWay: onTheWay is large enough for the packets in flight at the highest rate with
-// the longest delay.
-func TestOnTheWay(t *testing.T) {
-	check.Equal(t, (Rate{bits: most, delay: mostWait}).queueLimit(), 1000+32e9/8*10/500, "packets")
+// TestQueueLimit: the queue holds the packets that are on their way at the highest rate with the
+// longest delay, and those that wait for 100 ms; without a rate, 64 MiB.
+func TestQueueLimit(t *testing.T) {
+	check.Equal(t, (Rate{bits: most, delay: mostWait}).queueLimit(), 100+32e9/8/1500*2.1, "packets")
+	check.Equal(t, (Rate{bits: -1, delay: mostWait}).queueLimit(), 64<<20/1500, "packets")
 }
