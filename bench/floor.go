@@ -78,8 +78,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	}
 	p.Bytes = f.Bytes
 	r.progress(strings.TrimSpace("floor " + f.Name + " " + f.Host))
-	if r.Plan.Pin {
-		at := place(r.here.cpus, 1)
+	if at := r.here.place(1); at.server != nil {
 		p.CPUs = []int{at.server[0], at.workers[0][0]}
 	}
 	if f.Model != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ipcbench/internal/link"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 )
@@ -23,6 +24,7 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	link.Processors = cpus[p.ServerCPUs:]
 	return &host{plan: p, cpus: cpus, goroutines: trainer.NewGoroutines(h)}, nil
 }
 
@@ -43,10 +45,10 @@ func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 // run runs s, pinned and verified if the plan pins processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	s.config, s.hosts = h.network, h.hosts.of(s.cell)
-	if !h.plan.Pin || s.cell.inside() { // the control's only process needs the processors of all
+	p := h.place(s.cell.processes())
+	if p.server == nil || s.cell.inside() { // the control's only process needs the processors of all
 		return s.run(ctx, quit, h.launcher(s.cell))
 	}
-	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func() error {
 		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...)); err != nil || len(s.windows) == 0 {
 			return err

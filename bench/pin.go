@@ -29,6 +29,18 @@ func place(cpus []int, processes int) placement {
 	return p
 }
 
+// place returns the placement of a session with that many worker processes; the zero one means
+// that nothing is pinned.
+func (h *host) place(processes int) placement {
+	switch n := h.plan.ServerCPUs; {
+	case n > 0:
+		return placement{server: h.cpus[:n], workers: [][]int{h.cpus[n:]}}
+	case h.plan.Pin:
+		return place(h.cpus, processes)
+	}
+	return placement{}
+}
+
 func (s Spec) processes() int { return (s.Workers + s.PerProcess - 1) / s.PerProcess }
 
 // pinned calls f while this process is pinned to the server's processors, then restores

@@ -24,3 +24,13 @@ func TestPlace(t *testing.T) {
 		check.That(t, reflect.DeepEqual(got, tt.want), "%v for %d workers: got %v, want %v", tt.cpus, tt.processes, got, tt.want)
 	}
 }
+
+// TestServerBudget: the server has the first processors, all worker processes the others.
+func TestServerBudget(t *testing.T) {
+	h := host{cpus: []int{0, 2, 4, 6}}
+	check.That(t, h.place(3).server == nil, "nothing is pinned")
+	h.plan.ServerCPUs = 1
+	check.That(t, reflect.DeepEqual(h.place(3), placement{[]int{0}, [][]int{{2, 4, 6}}}), "got %v", h.place(3))
+	h.plan.ServerCPUs, h.plan.Pin = 0, true
+	check.That(t, reflect.DeepEqual(h.place(3), placement{[]int{0}, [][]int{{2}, {4}, {6}}}), "got %v", h.place(3))
+}

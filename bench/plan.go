@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"time"
 
 	"ipcbench/bench/exchange"
@@ -202,6 +203,8 @@ func CheckPlan(p Plan) error {
 		return err
 	}
 	switch {
+	case p.ServerCPUs > 0 && p.ServerCPUs >= runtime.NumCPU():
+		return fmt.Errorf("--server-cpus must be less than %d, the number of processors, not %d", runtime.NumCPU(), p.ServerCPUs)
 	case p.Time <= 0 || p.Time > longest:
 		return fmt.Errorf("--time must be positive and at most %v, not %v", longest, p.Time)
 	case p.RoundLimit != 0 && (p.RoundLimit < trainer.LeastRoundLimit || p.RoundLimit > longest):

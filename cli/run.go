@@ -72,6 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	fs.StringSliceVar(&o.Profiling.Kinds, "profile", nil, "take profiles in extra blocks: `LIST` of "+strings.Join(kindNames(), "|"))
 	offer(fs, "profile", kindNames)
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker their own processors")
+	fs.IntVar(&plan.ServerCPUs, "server-cpus", 0, "give the server `N` processors, and all others to the workers")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check data in `WHICH` rounds: sample (1 in 8), all (1 in 2)")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after `TIME` without progress in a round (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` that determines the data")

@@ -57,6 +57,9 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 	if cells[0].Train != "" { // CPU time would include the user's training
 		cpu = column("±communication%")
 	}
+	if cells[0].Budgeted() {
+		bandwidth, cpu = column("peak_rss_server=memory of the server"), column("±cpu_server=CPU of the server")
+	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
 	start := column("spawn=start")
@@ -89,7 +92,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 		if ok && c.Of(v.By).Known() && c.Unproved == "" {
 			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)
 		}
-		if c.HandsOver() {
+		if c.HandsOver() && !c.Budgeted() {
 			moved = doc.Words("hand-off")
 		}
 		if ok && slices.Contains(v.Fastest(), c) {

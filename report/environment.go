@@ -83,6 +83,9 @@ func environment(r *metrics.Result) doc.Section {
 	if p.Pin {
 		settings += ", pinned"
 	}
+	if p.ServerCPUs > 0 {
+		settings += ", the server on " + doc.Plural(p.ServerCPUs, "processor") + ", all other processes on the others"
+	}
 	add("settings", settings)
 	if len(r.Command) > 0 {
 		add("command", commandLine(r.Command))

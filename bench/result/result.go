@@ -160,6 +160,9 @@ type Plan struct {
 	Verify string `json:"verify"`
 	// server and workers were pinned to separate processors
 	Pin bool `json:"pin"`
+	// number of processors that the server had for itself, while all other processes had the
+	// others; absent without such a limit
+	ServerCPUs int `json:"server_cpus,omitempty" flag:"--server-cpus" check:"0..4096"`
 	// number of spans that each process can record
 	Samples int `json:"span_room" flag:"room for spans" check:"1..268435456"`
 	// time without progress in a round that ends the run; absent if ipcbench chooses it

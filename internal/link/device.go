@@ -28,6 +28,9 @@ type device struct {
 // current is the link's mirror; nil without one.
 var current *device
 
+// Processors are those that mirrors may use; nil is all.
+var Processors []int
+
 // mirrorPatience is how long a mirror may need for an answer.
 const mirrorPatience = 5 * time.Second
 
@@ -43,7 +46,7 @@ func useMirror(r Rate) (err error) {
 	}
 	if current == nil {
 		d := &device{rate: r, said: &reexec.Excerpt{Most: 1000}}
-		d.Process, err = reexec.Start(context.Background(), reexec.Command{Args: []string{"(link)"}, Env: []string{mirrorEnv + "=" + r.String()}, Control: true, Stderr: d.said})
+		d.Process, err = reexec.Start(context.Background(), reexec.Command{Args: []string{"(link)"}, Env: []string{mirrorEnv + "=" + r.String()}, Control: true, Stderr: d.said, CPUs: Processors})
 		if err != nil {
 			return err
 		}

@@ -149,10 +149,14 @@ func movingShare(c *Cell) stat.Interval {
 	return c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x })
 }
 
+// Budgeted reports whether the server had only a part of the processors, which the control does
+// not imitate.
+func (c *Cell) Budgeted() bool { return c.result.Plan.ServerCPUs > 0 }
+
 // overhead is the cell's median round − its control's, with an interval. It is unknown if
 // their training times differ, because rounds then differ for that reason too.
 func overhead(c *Cell) stat.Interval {
-	if c.Control == nil || c.Control == c || c.Unproved != "" {
+	if c.Control == nil || c.Control == c || c.Unproved != "" || c.Budgeted() {
 		return stat.None()
 	}
 	if _, ok := c.TrainsLike(); !ok {

@@ -279,3 +279,13 @@ func TestMetricTable(t *testing.T) {
 		check.That(t, seen[name], "no metric %s, which scripts read", name)
 	}
 }
+
+// TestBudget: a server with a part of the processors has no overhead, because its control has all
+// of them, and so it has no bandwidth.
+func TestBudget(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	r := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(20)...))
+	check.That(t, New(r).Cells[1].Of("overhead").Known(), "no overhead")
+	r.Plan.ServerCPUs = 1
+	unknown(t, New(r).Cells[1], "overhead", "bandwidth")
+}
