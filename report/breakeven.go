@@ -104,6 +104,7 @@ func (b *BreakEven) compute() {
 		b.At = stat.None()
 	case b.Saved <= 0:
 		b.Pays, b.At = Never, stat.None()
+	case !b.Added.Sure(): // too few blocks to say
 	case b.Added.High <= 0:
 		b.Pays = AnyLink
 	case b.At.High < leastRate:
@@ -112,6 +113,9 @@ func (b *BreakEven) compute() {
 		b.Pays = Below
 	}
 }
+
+// unsure reports whether there are too few blocks to say where the codec pays.
+func (b *BreakEven) unsure() bool { return b.Pays == "" && b.At.Known() }
 
 // breakEvens is the view break-even: the link rate below which each codec pays, and tables of
 // codecs.
@@ -162,6 +166,7 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 		holds func(b *BreakEven) bool
 		text  string
 	}{
+		{func(b *BreakEven) bool { return b.unsure() }, fmt.Sprintf("Too few blocks: with fewer than %d, it is not known where a codec pays.", stat.Blocks)},
 		{func(b *BreakEven) bool { return b.Pays != "" && b.cell.Link == link.Rate{} },
 			"The rounds without a rate limit were measured outside of a link, where packets have another size: add --link unshaped."},
 		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have no base, so all models were full versions."},
@@ -178,6 +183,8 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 // payCell returns where a codec pays, for a column of link rates.
 func payCell(b *BreakEven) doc.Cell {
 	switch {
+	case b.unsure():
+		return doc.Words("too few blocks")
 	case b.Pays != Below:
 		return doc.Words(string(b.Pays))
 	case math.IsInf(b.At.High, 1):
@@ -267,6 +274,8 @@ func payLines(paths [][]*metrics.Cell) (lines []string) {
 		var parts []string
 		for _, b := range breakEvensOf(path) {
 			switch {
+			case b.unsure():
+				parts = append(parts, b.name+" has too few blocks to say where it pays")
 			case b.Pays == Below && math.IsInf(b.At.High, 1):
 				parts = append(parts, b.name+" pays below at least "+doc.Quantity("bit/s", b.At.Low))
 			case b.Pays == Below:

@@ -50,7 +50,11 @@ func TestBreakEven(t *testing.T) {
 		"faster":          {0.5, six(150), six(100), AnyLink, math.Inf(1), math.Inf(1), math.Inf(1)},
 		"nothing saved":   {1.0001, six(100), six(150), Never, 0, 0, 0},
 		"not worth it":    {0.9999, six(100), six(1000), Never, 160e3 / 0.9, 0, 0},
-		"one block":       {0.5, []float64{100}, []float64{150}, Below, 16e9, 16e9, 16e9},
+		"one block":       {0.5, []float64{100}, []float64{150}, "", 16e9, 16e9, 16e9},
+		"one, faster":     {0.5, []float64{150}, []float64{100}, "", math.Inf(1), 0, 0},
+		"three, faster":   {0.5, []float64{150, 151, 152}, []float64{100, 101, 102}, "", math.Inf(1), 0, 0},
+		"three, costly":   {0.9999, []float64{100, 101, 102}, []float64{1000, 1001, 1002}, "", 0, 0, 0},
+		"nothing, once":   {1.0001, []float64{100}, []float64{150}, Never, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
@@ -60,6 +64,16 @@ func TestBreakEven(t *testing.T) {
 			check.That(t, b.Pays == tt.pays && (tt.at == 0 || same(b.At.Center, tt.at)) && (tt.low == 0 || same(b.At.Low, tt.low) && same(b.At.High, tt.high)), "pays %q, %+v", b.Pays, b.At)
 		})
 	}
+}
+
+// TestFewBreakEvens: with too few blocks for an interval of 95 %, no sentence says where a codec
+// pays, and the view and the screen say why.
+func TestFewBreakEvens(t *testing.T) {
+	r := even(0.5, []float64{150, 151, 152}, []float64{100, 101, 102})
+	holds(t, shown(t, r, "break-even"), "too few blocks", "Too few blocks: with fewer than 6, it is not known where a codec pays.")
+	screen := shown(t, r)
+	holds(t, screen, "Over http, xor has too few blocks to say where it pays.")
+	check.That(t, !strings.Contains(screen, "any link"), "a sentence without a test:\n%s", screen)
 }
 
 // TestNoBreakEven: there is no break-even if clients overlap, over Unix sockets, or if the
