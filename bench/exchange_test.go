@@ -254,6 +254,17 @@ func TestHostileAnswer(t *testing.T) {
 	}
 }
 
+// TestNoTensors: the answer of a peer is accepted for a model without tensors, which has no hash after a tensor.
+func TestNoTensors(t *testing.T) {
+	a, _ := golden(t, "peer-answer.json", exchange.ParseAnswer)
+	q := exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Workers: 1, Peer: true}
+	check.Fails(t, a.Check(q), "running[0]: 2 entries: must be 0")
+	for n := range a.Running {
+		a.Running[n] = nil
+	}
+	check.OK(t, a.Check(q))
+}
+
 // TestLongBlock: an answer with more timed rounds than exchange.MostTimed is rejected, because each round makes the
 // reference chain longer.
 func TestLongBlock(t *testing.T) {

@@ -2,10 +2,13 @@ package floors
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -103,4 +106,27 @@ func TestPlayOrders(t *testing.T) {
 		check.That(t, err != nil && !strings.Contains(err.Error(), "refused"), "%+v: got error %v", o, err)
 	}
 	check.Fails(t, Play(t.Context(), Order{"tcp-stream", "127.0.0.1:1", token}), "connection refused", "nobody listens")
+}
+
+// exhausted is a listener without descriptors for a while.
+type exhausted struct {
+	net.Listener
+	left int
+}
+
+func (e *exhausted) Accept() (net.Conn, error) {
+	if e.left--; e.left >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: unix.EMFILE}
+	}
+	return e.Listener.Accept()
+}
+
+// TestAcceptFails: errors of Accept that may pass do not end a floor.
+func TestAcceptFails(t *testing.T) {
+	l := &exhausted{check.Value(net.Listen("tcp", "127.0.0.1:0"))(t), 3}
+	token := rand.Text()
+	conn := check.Value(dial(Order{Addr: l.Addr().String()}, token))(t)
+	defer conn.Close()
+	link := check.Value(first(l, token))(t)
+	check.OK(t, link.Close())
 }

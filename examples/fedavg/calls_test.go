@@ -63,14 +63,15 @@ func segments(j *job) error {
 	return errors.Join(err, errors.New("the server has no segments"))
 }
 
-// TestBuffers: B6: when a client trains, each client of the call has exactly one
-// segment for its update.
+// TestBuffers: B6: when a client trains, there is one segment for an update per client, and
+// fewer than a worker each more if workers cannot have equally many. A later call with fewer
+// clients keeps them.
 func TestBuffers(t *testing.T) {
 	for _, c := range []struct{ workers, clients, want int }{{2, 4, 4}, {2, 1, 1}, {3, 3, 3}, {1, 7, 7}, {2, 5, 6}} {
 		t.Run(fmt.Sprintf("workers=%d,clients=%d", c.workers, c.clients), func(t *testing.T) {
 			ct, _ := newTrainer(t, "shm-tensor:reuse=on", "segments", c.workers)
-			for range 2 {
-				for _, u := range process(t, ct, newPayload(0), upTo(c.clients)...) {
+			for _, clients := range []int{c.clients, c.clients, 1} {
+				for _, u := range process(t, ct, newPayload(0), upTo(clients)...) {
 					equal(t, u.Seen, c.want)
 				}
 			}

@@ -147,6 +147,11 @@ func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Dur
 	if err == nil {
 		session, err = yamux.Client(c, streams())
 	}
+	if err == nil {
+		if _, err = session.Ping(); err != nil { // the verdict has not reached the agent, which tries again
+			_ = session.Close()
+		}
+	}
 	if !stop() && err == nil {
 		err = net.ErrClosed
 	}
@@ -156,7 +161,7 @@ func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Dur
 		conn.Close()
 		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), err)
 		switch {
-		case who.Name == "": // it has proved nothing
+		case who.Name == "", errors.Is(err, errAgain): // it has proved nothing, or was not admitted
 		case errors.As(err, new(refusal)):
 			if g.Refused != nil {
 				g.Refused(err)
@@ -173,13 +178,23 @@ func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Dur
 	}
 }
 
-// admit checks the greeting of an agent that knows the token, and reserves its name.
+// admit checks the greeting of an agent that knows the token, and reserves its name. While
+// another connection may still fail to join, no refusal is final.
 func (g *gathering) admit(said greeting) error {
 	if err := said.check(); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	err := g.reserve(said)
+	if err != nil && len(g.names) > len(g.fleet.agents) {
+		err = fmt.Errorf("%w: %v", errAgain, err)
+	}
+	return err
+}
+
+// reserve reserves the name of an agent, with g.mu held.
+func (g *gathering) reserve(said greeting) error {
 	if _, known := g.names[said.Name]; known {
 		return refusal(fmt.Sprintf("an agent named %s has already joined: give this agent another --name", said.Name))
 	}

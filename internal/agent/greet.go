@@ -59,7 +59,11 @@ type Self struct {
 // A verdict is the server's answer to a greeting and ends it.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
+	Again   bool   `json:"again,omitempty"` // the reason may be gone at the next attempt
 }
+
+// errAgain is the error of a greeting that may succeed later.
+var errAgain = errors.New("another connection has not finished joining")
 
 // A refusal is the reason why an agent must not join the run. Retrying cannot succeed.
 type refusal string
@@ -111,7 +115,7 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 	}
 	var v verdict
 	if err != nil {
-		v.Refused = err.Error()
+		v.Refused, v.Again = err.Error(), errors.Is(err, errAgain)
 	}
 	return errors.Join(err, writeFrame(conn, v))
 }
@@ -143,6 +147,9 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 	var v verdict
 	if err := readFrame(conn, &v); err != nil {
 		return fmt.Errorf("the server's verdict: %w", err)
+	}
+	if v.Again {
+		return errors.New("the server: " + v.Refused)
 	}
 	if v.Refused != "" {
 		return refusal("the server refuses this agent: " + v.Refused)

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -13,6 +15,7 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
+	"ipcbench/trainer"
 )
 
 // impostor joins as an agent with the right token, and answers each request with do.
@@ -92,9 +95,57 @@ func TestCrowd(t *testing.T) {
 	check.OK(t, f.Close(0))
 }
 
+// TestHalfOpen: an agent whose first connection fails after its greeting joins with a later one. Until then its name is
+// taken, but no refusal is final.
+func TestHalfOpen(t *testing.T) {
+	var again error
+	f, _, err := gather(t, Config{Agents: 1}, func(l Line) {
+		_ = stranger(l, func(c *tls.Conn, own []byte) error {
+			hello := func(c *tls.Conn, own []byte) error {
+				return writeFrame(c, greeting{ownVersion(), own, "h1", ownSelf(0)})
+			}
+			check.OK(t, errors.Join(hello(c, own), readFrame(c, new(verdict)))) // and no stream follows
+			again = stranger(l, hello)
+			join(l, Options{Name: "h1"})
+			return errors.New("enough")
+		})
+	})
+	check.Must(t, err)
+	check.Fails(t, again, "another connection has not finished joining: an agent named h1 has already joined")
+	_, err = f.Agents()[0].Sees(t.Context(), "/", "x") // it is the second connection, which has an agent
+	check.Fails(t, err, "agent h1: folder: ")
+	check.OK(t, f.Close(0))
+}
+
 // TestStreamEnds: an agent that closes a stream instead of answering is gone, even if its connection has not ended yet.
 func TestStreamEnds(t *testing.T) {
 	a := impostor(t, "h1", func(conn net.Conn, _ request) { conn.Close() })
 	check.Fails(t, a.Dials(t.Context(), "127.0.0.1:1"), "agent h1 is gone: its connection has ended")
 	check.Fails(t, check.Err(Launcher{a}.Launch(0)), "process 0: agent h1 is gone: its connection has ended")
+}
+
+// TestRequestsAtATime: an agent serves a limited number of requests at a time, and later ones when there is room.
+func TestRequestsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		server, agent := check.Value(yamux.Client(ours, streams()))(t), check.Value(yamux.Server(theirs, streams()))(t)
+		asked, leave := context.WithCancelCause(t.Context())
+		s := newService(asked, agent, trainer.Confinement{})
+		s.room = make(chan struct{}, 2)
+		ended := make(chan error, 1)
+		go func() { ended <- s.serve() }()
+		var all []net.Conn
+		for _, r := range []request{{"watch", nil}, {"watch", nil}, {"end", 3}} {
+			conn := check.Value(server.OpenStream())(t)
+			check.Must(t, writeFrame(conn, r))
+			all = append(all, conn)
+		}
+		synctest.Wait()
+		check.That(t, s.ended.Load() == nil, "a third request is served")
+		leave(errors.New("interrupted"))
+		check.Must(t, readFrame(all[2], new(reply)))
+		check.Equal(t, *s.ended.Load(), 3)
+		check.Must(t, server.Close())
+		<-ended
+	})
 }

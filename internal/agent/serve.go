@@ -59,8 +59,12 @@ func of[T any](h func(*service, net.Conn, T) error) handler {
 	}
 }
 
+// mostRequests bounds the requests that an agent serves at a time. A process takes two.
+const mostRequests = 2*trainer.MaxWorkers + 64
+
 // service is an agent that has joined.
 type service struct {
+	room     chan struct{} // requests being served
 	session  *yamux.Session
 	launcher trainer.Launcher
 	allowed  trainer.Confinement // folders and addresses that the server may name
@@ -80,7 +84,7 @@ func confinement(server net.Addr, o Options) trainer.Confinement {
 }
 
 func newService(asked context.Context, session *yamux.Session, allowed trainer.Confinement) *service {
-	return &service{session: session, launcher: trainer.NewConfined(allowed), allowed: allowed, asked: asked, processes: map[int]trainer.Process{}}
+	return &service{room: make(chan struct{}, mostRequests), session: session, launcher: trainer.NewConfined(allowed), allowed: allowed, asked: asked, processes: map[int]trainer.Process{}}
 }
 
 // serve executes requests until the connection ends and all its processes have ended.
@@ -92,7 +96,9 @@ func (s *service) serve() error {
 			all.Wait()
 			return err
 		}
+		s.room <- struct{}{} // further requests wait
 		all.Go(func() {
+			defer func() { <-s.room }()
 			defer conn.Close()
 			s.answer(conn)
 		})

@@ -95,6 +95,7 @@ func TestBadRequests(t *testing.T) {
 	check.Must(t, get(good...))
 	refused(t, "duplicate tensor", get(good[0], good[1], good[0]), duplicateTensor, "layer0.weight")
 	refused(t, "wrong round", get(r.specs(2, 0)...), wrongTask, "round 2")
+	refused(t, "O3: each tensor has its own round", get(good[0], r.specs(0, 1)[0], good[2]), wrongTask, fmt.Sprintf("tensor %q is requested for round 0, must be round 1", good[1].Name))
 	for _, c := range []struct {
 		what, name string
 		change     func(*pb.TensorSpec)
