@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -126,26 +125,28 @@ func TestStreamEnds(t *testing.T) {
 
 // TestRequestsAtATime: an agent serves a limited number of requests at a time, and later ones when there is room.
 func TestRequestsAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		server, agent := check.Value(yamux.Client(ours, streams()))(t), check.Value(yamux.Server(theirs, streams()))(t)
-		asked, leave := context.WithCancelCause(t.Context())
-		s := newService(asked, agent, trainer.Confinement{})
-		s.room = make(chan struct{}, 2)
-		ended := make(chan error, 1)
-		go func() { ended <- s.serve() }()
-		var all []net.Conn
-		for _, r := range []request{{"watch", nil}, {"watch", nil}, {"end", 3}} {
-			conn := check.Value(server.OpenStream())(t)
-			check.Must(t, writeFrame(conn, r))
-			all = append(all, conn)
-		}
-		synctest.Wait()
-		check.That(t, s.ended.Load() == nil, "a third request is served")
-		leave(errors.New("interrupted"))
-		check.Must(t, readFrame(all[2], new(reply)))
-		check.Equal(t, *s.ended.Load(), 3)
-		check.Must(t, server.Close())
-		<-ended
-	})
+	ours, theirs := net.Pipe()
+	server, agent := check.Value(yamux.Client(ours, streams()))(t), check.Value(yamux.Server(theirs, streams()))(t)
+	asked, leave := context.WithCancelCause(t.Context())
+	s := newService(asked, agent, trainer.Confinement{})
+	s.room = make(chan struct{}, 2)
+	ended, answered := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- s.serve() }()
+	open := func(kind string, body any) net.Conn {
+		conn := check.Value(server.OpenStream())(t)
+		check.Must(t, writeFrame(conn, request{kind, body}))
+		return conn
+	}
+	for range cap(s.room) {
+		open("watch", nil)
+	}
+	waiting.Until(t, "the watches", func() bool { return len(s.room) == cap(s.room) })
+	third := open("end", 3)
+	go func() { answered <- readFrame(third, new(reply)) }()
+	waiting.Quiet(t, "the answer to a third request", answered)
+	leave(errors.New("interrupted"))
+	check.Must(t, waiting.Receive(t, "that answer", answered))
+	check.Equal(t, *s.ended.Load(), 3)
+	check.Must(t, server.Close())
+	<-ended
 }
