@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -36,27 +35,25 @@ func Probe(r Rate) (d machine.Delay, err error) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	var all, dialed errgroup.Group
-	dialed.SetLimit(atOnce)
-	all.Go(func() error {
-		for range probes {
+	go func() { // answers each byte
+		for {
 			c, err := l.Accept()
 			if err != nil {
-				return err
+				return // closed
 			}
-			all.Go(func() error {
+			go func() {
 				defer c.Close()
-				_, err := io.CopyBuffer(struct{ io.Writer }{c}, c, make([]byte, 1)) // answers each byte
-				return err
-			})
+				_, _ = io.Copy(c, c)
+			}()
 		}
-		return nil
-	})
+	}()
+	var dialed errgroup.Group
+	dialed.SetLimit(atOnce)
 	connects, pongs := make([]time.Duration, probes), make([]time.Duration, probes*pings)
 	for i := range probes {
 		dialed.Go(func() error { return probe(net.JoinHostPort(dial, port), &connects[i], pongs[i*pings:][:pings]) })
 	}
-	if err := cmp.Or(dialed.Wait(), l.Close(), all.Wait()); err != nil {
+	if err := dialed.Wait(); err != nil {
 		return d, fmt.Errorf("link %v: %w", r, err)
 	}
 	slices.Sort(connects)
@@ -84,10 +81,10 @@ func probe(address string, connect *time.Duration, pongs []time.Duration) error 
 	b := make([]byte, 1)
 	for i := range pongs {
 		began := time.Now()
-		if _, err := c.Write(b); err != nil {
-			return err
+		if _, err = c.Write(b); err == nil {
+			_, err = io.ReadFull(c, b)
 		}
-		if _, err := io.ReadFull(c, b); err != nil {
+		if err != nil {
 			return err
 		}
 		pongs[i] = time.Since(began)
