@@ -22,7 +22,7 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 0, 875, 7501},
-	"bench":                        {3722, 31170, 3263, 35760},
+	"bench":                        {3725, 31180, 3263, 35760},
 	"bench/benchtest":              {0, 0, 453, 5456},
 	"bench/exchange":               {391, 3107, 0, 0},
 	"bench/floors":                 {1035, 7757, 418, 3909},
@@ -43,7 +43,7 @@ var ceilings = map[string]size{
 	"report/metrics":               {1188, 11920, 292, 3868},
 	"scripts":                      {0, 0, 129, 1361},
 	"tensor":                       {1977, 16517, 2177, 25598},
-	"total":                        {44685, 372897, 37424, 403387},
+	"total":                        {44688, 372907, 37424, 403387},
 	"trainer":                      {2672, 20282, 1515, 15527},
 	"transports":                   {1058, 8824, 927, 10177},
 	"transports/all":               {23, 90, 858, 8348},

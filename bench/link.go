@@ -103,6 +103,9 @@ func environment(rates []link.Rate) (*machine.Link, error) {
 			}
 			continue
 		}
+		if !link.Inside() {
+			continue // a plan is printed, and nothing measured
+		}
 		d, err := link.Probe(r)
 		if err != nil {
 			return nil, err
