@@ -62,7 +62,7 @@ var layers = map[string][]string{
 	"internal/doctor":              {"internal/link", "internal/machine", "phase/usage", "internal/scratch"},
 	"internal/reexec":              {"phase/usage", "internal/legible"},
 	"internal/profile":             {"bench/result", "phase", "internal/profile/capture"},
-	"internal/profile/capture":     {"phase"},
+	"internal/profile/capture":     {"internal/near", "phase"},
 	"transports":                   {"codec", "internal/near", "transports/driver", "phase", "tensor"},
 	"transports/driver":            {"identity", "tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},

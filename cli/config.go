@@ -90,7 +90,7 @@ func syntaxError(path string, err error) error {
 	if line, ok := strings.CutPrefix(text, "line "); ok {
 		return fmt.Errorf("%s:%s", path, line)
 	}
-	return fmt.Errorf("%s: %s", path, text)
+	return fmt.Errorf("%s: must be lines of NAME: VALUE, in YAML: %s", path, text)
 }
 
 // set sets the flag to the value of the entry.
@@ -103,7 +103,11 @@ func (e entry) set(fs *pflag.FlagSet, f *pflag.Flag) error {
 		if f.Value.Type() == "bool" && text != "true" && text != "false" { // YAML 1.1 also had yes and on
 			return fmt.Errorf("must be true or false, not %s", text)
 		}
-		return fs.Set(f.Name, text)
+		err = fs.Set(f.Name, text)
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+			return refused(wrong)
+		}
+		return err
 	}
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {

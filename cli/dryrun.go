@@ -23,8 +23,8 @@ func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 	}
 	var text strings.Builder
 	describe(&text, o, plan)
-	for line := range strings.Lines("\n" + text.String()) {
-		fmt.Fprintln(a.out, strings.TrimSuffix("# "+doc.Lines(strings.TrimSuffix(line, "\n")), " "))
+	for line := range strings.Lines("\n" + doc.Fold(doc.Lines(text.String()), a.terminal().Width-len("# "))) {
+		fmt.Fprint(a.out, strings.Replace("# "+line, "# \n", "#\n", 1))
 	}
 	return nil
 }

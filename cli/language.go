@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -62,6 +63,10 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 	modules, err := python.ForWorkers(transports...)
 	if err != nil {
 		return found, err
+	}
+	own, _, _ := strings.Cut(strings.ReplaceAll(f.train, ":", "."), ".")
+	if here, _ := filepath.Glob(own + "*"); own != "" && len(here) == 0 { // the workers also search this directory
+		modules = append(modules, python.Module{Name: own})
 	}
 	if found, err = python.Find(ctx, path, modules...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install it, or choose an interpreter with --language python:PATH"}

@@ -196,14 +196,11 @@ func (a *app) rootCommand() *cobra.Command {
 			return pflag.ErrHelp
 		}
 		hint := cmp.Or(topicOf(err.Error()), cmd.CommandPath()+" --help lists the flags")
-		if number, ok := strings.CutPrefix(err.Error(), "invalid argument \""); ok && strings.Contains(number, "missing unit in duration") {
-			hint = "give the unit, such as " + number[:strings.IndexByte(number, '"')] + "s"
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+			err = fmt.Errorf("--%s: %w", wrong.GetFlag().Name, refused(wrong))
 		}
 		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			var names []string
-			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			hint = cmp.Or(near.Meant("--", unknown.GetSpecifiedName(), names), hint)
-			hint = strings.TrimSpace(hint + " " + topicOf(hint))
+			hint = a.meant(unknown.GetSpecifiedName(), cmd, hint)
 		}
 		return hinted{usageError{err}, hint}
 	})
@@ -219,7 +216,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND | TOPIC]", Short: "Help about a command or a topic", RunE: func(cmd *cobra.Command, args []string) error {
 		of, rest, err := root.Find(args)
 		if err != nil || len(rest) > 0 {
-			return usageError{near.Unknown("help topic", strings.Join(args, " "), each(root.Commands(), (*cobra.Command).Name))}
+			shown := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool { return c.Hidden })
+			return usageError{near.Unknown("help topic", strings.Join(args, " "), each(shown, (*cobra.Command).Name))}
 		}
 		return of.Help()
 	}})
@@ -228,6 +226,22 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.AddCommand(a.blockCommand())
 	return root
+}
+
+// meant returns a hint for an unknown flag of cmd: how to set the setting of a transport with
+// that name, or the nearest flags, or otherwise.
+func (a *app) meant(flag string, cmd *cobra.Command, otherwise string) string {
+	for _, t := range a.host.Transports {
+		for _, s := range t.Settings() {
+			if s.Name == flag {
+				return fmt.Sprintf("%s is a setting of transports: --transport %s:%s=%s", flag, t.Name(), flag, s.Domain())
+			}
+		}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	hint := cmp.Or(near.Meant("--", flag, names), otherwise)
+	return strings.TrimSpace(hint + " " + topicOf(hint))
 }
 
 // refuse rejects all arguments. The format what describes the first one.

@@ -42,8 +42,8 @@ func (o *sink) Write(text []byte) (int, error) {
 // pageWidth is the width of text without a terminal, in columns.
 const pageWidth = 100
 
-// columns returns the width of text in columns: COLUMNS, or the width of the terminal, which stderr
-// still is if stdout is a pipe, or 0 without one.
+// columns returns the width of text in columns: COLUMNS, or the width of the first file that is a
+// terminal, or 0 without one.
 func columns(files ...*os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= 20 {
 		return n
@@ -61,18 +61,18 @@ func columns(files ...*os.File) int {
 func (a *app) terminal() doc.TextOptions {
 	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
 	if f, ok := a.out.Writer.(*os.File); ok {
-		o.Width = cmp.Or(columns(f, os.Stderr), pageWidth)
+		o.Width = cmp.Or(columns(f, os.Stderr, os.Stdin), pageWidth) // in a pipe, the others may still be the terminal
 		o.Colour = columns(f) > 0 && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o
 }
 
-// A messages writer is stderr. On a terminal, it breaks long lines between words. The live line
-// of [progress] is written to File.
+// A messages writer is stderr. On a terminal, or if COLUMNS is set, it breaks long lines between
+// words. The live line of [progress] is written to File.
 type messages struct{ *os.File }
 
 func (m messages) Write(text []byte) (int, error) {
-	if width := columns(m.File); width > 0 && term.IsTerminal(int(m.Fd())) {
+	if width := columns(m.File); width > 0 {
 		_, err := m.WriteString(doc.Fold(string(text), width))
 		return len(text), err
 	}

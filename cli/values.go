@@ -8,9 +8,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"ipcbench/bench"
 	"ipcbench/transports/driver"
 )
+
+// refused returns what is wrong with the value of a flag. For flags that packages of Go parse, it
+// says what the value must be.
+func refused(err *pflag.InvalidValueError) error {
+	must := map[string]string{"bool": "true or false", "int": "a whole number", "uint64": "a whole number of at least 0", "duration": "a time with a unit, such as 5s"}
+	if what := must[err.GetFlag().Value.Type()]; what != "" {
+		return fmt.Errorf("must be %s, not %q", what, err.GetValue())
+	}
+	return err.Unwrap()
+}
 
 // percent is the value of a flag for a fraction of 1, such as 5% or 0.05.
 type percent float64

@@ -75,7 +75,7 @@ func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 		if _, ok := v.Settings[key]; ok {
 			continue
 		}
-		return Variant{}, fmt.Errorf("unknown setting %q: %s has %s", key, t.Name(), strings.Join(known, ", "))
+		return Variant{}, near.Unknown("setting of "+t.Name(), key, known)
 	}
 	return v, nil
 }

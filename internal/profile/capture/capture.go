@@ -18,8 +18,8 @@ import (
 	"runtime/pprof"
 	"runtime/trace"
 	"slices"
-	"strings"
 
+	"ipcbench/internal/near"
 	"ipcbench/phase"
 )
 
@@ -61,7 +61,7 @@ func Check(kinds ...string) error {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(names, k) {
-			return fmt.Errorf("unknown kind of profile %q: must be one of %s", k, strings.Join(names, ", "))
+			return near.Unknown("kind of profile", k, names)
 		}
 	}
 	return nil
