@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/codec"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/transports/all"
@@ -46,6 +47,9 @@ func TestHelp(t *testing.T) {
 			check.That(t, topic[flag] == "" || flag == "FLAGS", "--%s is in two topics", flag)
 			topic[flag] = name
 		}
+	}
+	for _, stage := range codec.Names()[1:] {
+		check.That(t, strings.Contains(readText("help/codecs.txt"), "\n    "+stage+" "), "help codecs does not explain %s", stage)
 	}
 	page := "# Flags of ipcbench run\n\nThis page is generated from the program. `ipcbench help TOPIC` prints a topic.\n\n| flag | | topic |\n| --- | --- | --- |\n"
 	newApp(io.Discard, io.Discard, all.Transports()).runCommand().Flags().VisitAll(func(f *pflag.Flag) {

@@ -43,7 +43,7 @@ func (f *cellFlags) functionOf() error {
 }
 
 // findPython returns the interpreter for cells with workers in Python, or nothing if there are
-// none. It fails if a required module is missing.
+// none. It fails if a required module, or the one of --train, is missing.
 func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found python.Interpreter, err error) {
 	var transports []string
 	for _, c := range cells {
@@ -64,12 +64,14 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 	if err != nil {
 		return found, err
 	}
-	own, _, _ := strings.Cut(strings.ReplaceAll(f.train, ":", "."), ".")
-	if here, _ := filepath.Glob(own + "*"); own != "" && len(here) == 0 { // the workers also search this directory
-		modules = append(modules, python.Module{Name: own})
-	}
 	if found, err = python.Find(ctx, path, modules...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install it, or choose an interpreter with --language python:PATH"}
+	}
+	own, _, _ := strings.Cut(strings.ReplaceAll(f.train, ":", "."), ".")  // its package or module
+	if here, _ := filepath.Glob(own + "*"); own != "" && len(here) == 0 { // workers also search this directory
+		if _, err := python.Find(ctx, found.Path, python.Module{Name: own}); err != nil {
+			return found, usagef("--train %s: no module %s in this directory or the path of %s", f.train, own, found.Path)
+		}
 	}
 	return found, nil
 }

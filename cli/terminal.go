@@ -67,12 +67,12 @@ func (a *app) terminal() doc.TextOptions {
 	return o
 }
 
-// A messages writer is stderr. On a terminal, or if COLUMNS is set, it breaks long lines between
-// words. The live line of [progress] is written to File.
+// A messages writer is stderr. On a terminal, it breaks long lines between words. The live line
+// of [progress] is written to File.
 type messages struct{ *os.File }
 
 func (m messages) Write(text []byte) (int, error) {
-	if width := columns(m.File); width > 0 {
+	if width := columns(m.File); width > 0 && term.IsTerminal(int(m.Fd())) {
 		_, err := m.WriteString(doc.Fold(string(text), width))
 		return len(text), err
 	}

@@ -302,7 +302,7 @@ func linkSection(groups [][]*metrics.Cell) doc.Section {
 	for _, cells := range groups {
 		v, _ := metrics.Decide(cells)
 		best := fewNames(v.Fastest(), variant)
-		if v.Unclear() || v.Unproved {
+		if v.Unclear() || v.Unshown {
 			best = variant(v.Best()) + ", too few blocks"
 		}
 		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}

@@ -65,7 +65,7 @@ func gainSentence(all []pair) string {
 			took += " instead of " + doc.Quantity("s", p.cell.Of("transfer").Center)
 		}
 		fast := doc.Bounded("1", times) + " times as fast with " + with
-		parts = append(parts, text+judged(times, " seems to be "+fast+cannotProve(times),
+		parts = append(parts, text+judged(times, " seems to be "+fast+cannotShow(times),
 			" is not shown to be faster or slower, "+fast, " is "+fast)+": "+took)
 	}
 	return all[0].name + ": " + strings.Join(parts, "; ") + "."

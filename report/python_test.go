@@ -83,7 +83,7 @@ func TestPythonVerdict(t *testing.T) {
 	v := python(func(*result.Cell) {}).Verdicts()[0]
 	check.Equal(t, labels(v.Ranked), ours+"py-torch-queue,py-grpc,py-http-json")
 	among, ok := v.Among(result.InPython)
-	check.That(t, ok && labels(among.Ranked) == "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" && among.By == v.By && among.Proved(),
+	check.That(t, ok && labels(among.Ranked) == "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" && among.By == v.By && among.Shown(),
 		"among workers in Python: %s", labels(among.Ranked))
 	for _, language := range []string{"cobol", ""} { // the best of all is in Go, and so is the best among workers in Go
 		among, ok := v.Among(language)

@@ -115,7 +115,7 @@ func tlsSentence(p pair) string {
 	if cpu.Known() {
 		long += " and " + doc.Bounded("1", cpu) + " times the CPU time"
 	}
-	text := withTLS(p) + ", " + judged(round, "a round of "+p.name+" seems to take "+long+cannotProve(round),
+	text := withTLS(p) + ", " + judged(round, "a round of "+p.name+" seems to take "+long+cannotShow(round),
 		"no difference is shown in rounds of "+p.name+": "+long, "a round of "+p.name+" takes "+long) + "."
 	if handshake.Known() {
 		text += " Handshakes take " + doc.Quantity("s", handshake.Center) + " before the first round."

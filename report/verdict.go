@@ -54,7 +54,7 @@ func first(v metrics.Verdict) string {
 			variant(best), round, blocks, fewNames(v.Tied, variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
 	case v.TooClose():
 		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + "."
-	case v.Unproved:
+	case v.Unshown:
 		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to show that it is the fastest%s.",
 			variant(best), round, blocks, useBlocks(best, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1)))))
 	}
@@ -129,7 +129,7 @@ func outcome(v metrics.Verdict) string {
 		return "nothing to compare with"
 	case v.TooClose():
 		return "too close to call"
-	case v.Unproved:
+	case v.Unshown:
 		return "not shown"
 	}
 	return "shown"
@@ -154,7 +154,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 	}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
-		name := variant(best) + unless(!v.TooClose(), ", too close to call") + unless(v.TooClose() || !v.Unproved, ", too few blocks")
+		name := variant(best) + unless(!v.TooClose(), ", too close to call") + unless(v.TooClose() || !v.Unshown, ", too few blocks")
 		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
 			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(unless(v.Off == nil, v.By))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
@@ -202,9 +202,9 @@ func summaries(all []metrics.Verdict) []string {
 	return texts
 }
 
-// summary counts the verdicts that each transport wins. Only a proved verdict is a win.
+// summary counts the verdicts that each transport wins. Only a shown verdict is a win.
 func summary(all []metrics.Verdict) string {
-	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Proved() })
+	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Shown() })
 	won := metrics.GroupBy(wins, func(v metrics.Verdict) string { return variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []metrics.Verdict) int { return len(b) - len(a) })
 	parts := each(won, func(of []metrics.Verdict) string {

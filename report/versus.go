@@ -52,20 +52,20 @@ func byGroup(all []pair) (groups [][]pair, largest []pair) {
 	return groups, slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(payload(a), payload(b)) })
 }
 
-// judged returns the text for a ratio: unproved if there are too few blocks, same if it shows
+// judged returns the text for a ratio: unshown if there are too few blocks, same if it shows
 // no difference, or shown.
-func judged(ratio stat.Interval, unproved, same, shown string) string {
+func judged(ratio stat.Interval, unshown, same, shown string) string {
 	switch {
 	case !ratio.Sure():
-		return unproved
+		return unshown
 	case !ratio.Excludes(1):
 		return same
 	}
 	return shown
 }
 
-// cannotProve ends a statement for which there are too few blocks.
-func cannotProve(ratio stat.Interval) string {
+// cannotShow ends a statement for which there are too few blocks.
+func cannotShow(ratio stat.Interval) string {
 	return fmt.Sprintf(", but there are too few blocks (%d) to show it (use --blocks %d)", ratio.Blocks, stat.Blocks)
 }
 

@@ -11,10 +11,10 @@ import (
 // A Verdict ranks the transports of a group, to show which one to use.
 type Verdict struct {
 	Yardstick
-	Group    Group
-	Ranked   []*Cell // the cells without the control, fastest first; never empty
-	Tied     []*Cell // the other cells that may be as fast as the first
-	Unproved bool    // intervals show that some others are slower, but there are too few blocks to prove it
+	Group   Group
+	Ranked  []*Cell // the cells without the control, fastest first; never empty
+	Tied    []*Cell // the other cells that may be as fast as the first
+	Unshown bool    // intervals show that some others are slower, but there are too few blocks to show it
 }
 
 // A Cost is the extra time of a cell over the fastest one, in seconds: by the metric of the
@@ -27,7 +27,7 @@ type Cost struct {
 // Decide ranks the cells of a group by the median of their [YardstickOf]. Cells that the
 // Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are tied with it. If
 // there are too few blocks for that test to succeed, intervals decide and the verdict is
-// Unproved. Choosing the fastest by the same samples is not corrected for, so among many equal
+// Unshown. Choosing the fastest by the same samples is not corrected for, so among many equal
 // transports one may occasionally seem slower. Controls and unproved peers are not ranked. ok
 // is false if no cell is left.
 func Decide(cells []*Cell) (v Verdict, ok bool) { return DecideBy(cells, YardstickOf(cells)) }
@@ -56,7 +56,7 @@ func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 		switch {
 		case p <= alpha:
 		case tooFew && more.Excludes(0) && more.Low > 0:
-			v.Unproved = true
+			v.Unshown = true
 		default:
 			v.Tied = append(v.Tied, others[i])
 		}
@@ -108,9 +108,9 @@ func (v Verdict) Unclear() bool {
 	})
 }
 
-// Proved reports whether the fastest is shown to be faster than all others, and there is at
+// Shown reports whether the fastest is shown to be faster than all others, and there is at
 // least one other.
-func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.Unproved }
+func (v Verdict) Shown() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.Unshown }
 
 // Cost returns the cost of choosing c instead of the fastest.
 func (v Verdict) Cost(c *Cell) Cost {

@@ -33,7 +33,7 @@ func TestNotProved(t *testing.T) {
 	} {
 		d, _ := Decide(tt.cells)
 		tied := slices.ContainsFunc(d.Tied, func(c *Cell) bool { return c.Variant == "next" })
-		check.That(t, tied == tt.tied && d.Unproved == tt.unproved,
-			"%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unproved, tt.tied, tt.unproved)
+		check.That(t, tied == tt.tied && d.Unshown == tt.unproved,
+			"%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unshown, tt.tied, tt.unproved)
 	}
 }
