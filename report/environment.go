@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -19,18 +20,18 @@ func delayLines(r *metrics.Result) (lines []string) {
 		return nil
 	}
 	for _, d := range r.Environment.Link.Delays {
-		var mirror, busy float64
+		line := fmt.Sprintf("%s: %s holds packets of %s, TCP uses %s; a connect took %s longer than twice the delay, a ping-pong %s",
+			d.Link, d.By, size(int64(d.MTU)), d.Congestion, doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
+		var mirror []float64
 		for _, c := range r.Cells {
 			for _, b := range c.Timed() {
-				if c.Link.String() == d.Link && b.Link != nil && b.System != nil {
-					mirror, busy = mirror+b.Link.CPU.Seconds(), busy+b.System.Busy.Seconds()
+				if c.Link.String() == d.Link && b.Link != nil && b.Link.CPU > 0 {
+					mirror = append(mirror, b.Link.CPU.Seconds())
 				}
 			}
 		}
-		line := fmt.Sprintf("%s: %s holds packets of %s, TCP uses %s; a connect took %s longer than twice the delay, a ping-pong %s",
-			d.Link, d.By, size(int64(d.MTU)), d.Congestion, doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
-		if mirror > 0 {
-			line += "; the mirror, a process, took " + doc.Percent(mirror/busy) + " of the processor time"
+		if len(mirror) > 0 {
+			line += "; the mirror, a process, took " + doc.Quantity("s", stat.Median(mirror)) + " of processor time per block"
 		}
 		lines = append(lines, line)
 	}

@@ -3,6 +3,7 @@ package link_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
+	"ipcbench/phase/usage"
 )
 
 // kindEnv selects the code that a process of a test runs on the link.
@@ -56,6 +58,8 @@ func act(kind string) error {
 	switch what {
 	case "measure":
 		return measure(with)
+	case "broken":
+		return broken(with)
 	case "impair":
 		return impair(with)
 	case "flood":
@@ -123,6 +127,34 @@ func measure(text string) error {
 	}
 	m.Else = after.Packets - m.Count.Packets
 	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+// broken sends a signal to the mirror of a link, if there is one, and prints why the link has
+// ended.
+func broken(number string) error {
+	r, err := link.Parse("100Mbit/25ms")
+	if err == nil {
+		err = link.Set(r)
+	}
+	if err != nil {
+		return err
+	}
+	pids, err := usage.ChildrenOf(os.Getpid())
+	if err != nil || !link.Mirrored() {
+		return err
+	}
+	sig, err := strconv.Atoi(number)
+	if err != nil || len(pids) != 1 {
+		return fmt.Errorf("%v: signal %s, processes %v", err, number, pids)
+	}
+	ctx, stop := link.Watch(context.Background())
+	defer stop()
+	if err := syscall.Kill(pids[0], syscall.Signal(sig)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	fmt.Println(context.Cause(ctx))
+	return link.Set(link.Unshaped)
 }
 
 // An impairment is what a link with a delay did.
@@ -394,6 +426,23 @@ func TestDelay(t *testing.T) {
 			most := slices.Max(x.Flows[:])
 			check.That(t, x.Refused == "" && slices.Min(x.Flows[:]) >= 0.9*most, "%s: %+v", test.link, x)
 		}
+	}
+}
+
+// TestBrokenMirror: a mirror that is killed or stopped ends the link, and the error names it.
+// Afterwards another link can be made.
+func TestBrokenMirror(t *testing.T) {
+	possible(t)
+	for sig, want := range map[syscall.Signal]string{
+		syscall.SIGKILL: "has ended: signal: killed", syscall.SIGSTOP: "has not answered for 5s: if it was stopped, continue it",
+	} {
+		c := inside(t, fmt.Sprintf("broken %d", sig))
+		out, err := c.Output()
+		check.Need(t, c.ProcessState.ExitCode() == 7, "%v: %v: %s", sig, err, out)
+		if len(out) == 0 {
+			skip.Refused(t, "a mirror: the kernel has netem")
+		}
+		check.That(t, strings.HasPrefix(string(out), "the link's mirror (pid ") && strings.Contains(string(out), want), "%v: %s", sig, out)
 	}
 }
 
