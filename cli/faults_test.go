@@ -122,7 +122,7 @@ func faults() []fault {
 			r.result(t)
 			r.fill(t, r.home, func() { interrupt(t, r) })
 		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged(.|\n)*the result is in `, tiny: tinyOut},
-		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm, but [0-9]+ are available`, tiny: tinyShm,
+		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm,( but)? [0-9]+ are available`, tiny: tinyShm,
 			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
 		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1,
 			says: `process [01] exited: signal: killed(.|\n)*hint: .*memory, because the control group is limited to 1 GiB`, late: true},
