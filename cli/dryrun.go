@@ -23,7 +23,11 @@ func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 	}
 	var text strings.Builder
 	describe(&text, o, plan)
-	for line := range strings.Lines("\n" + doc.Fold(doc.Lines(text.String()), a.terminal().Width-len("# "))) {
+	plain := doc.Lines(text.String())
+	if width := a.width(); width > 0 {
+		plain = doc.Fold(plain, width-len("# "))
+	}
+	for line := range strings.Lines("\n" + plain) {
 		fmt.Fprint(a.out, strings.Replace("# "+line, "# \n", "#\n", 1))
 	}
 	return nil

@@ -56,12 +56,20 @@ func columns(files ...*os.File) int {
 	return 0
 }
 
+// width returns the width of the terminal in columns, or 0 without one. If stdout is a pipe, the
+// other files may still be the terminal.
+func (a *app) width() int {
+	if f, ok := a.out.Writer.(*os.File); ok {
+		return columns(f, os.Stderr, os.Stdin)
+	}
+	return 0
+}
+
 // terminal returns the abilities of stdout: width and colours of a terminal, and Unicode if
 // the locale has it.
 func (a *app) terminal() doc.TextOptions {
-	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
+	o := doc.TextOptions{Width: cmp.Or(a.width(), pageWidth), Unicode: unicodeLocale(os.Getenv)}
 	if f, ok := a.out.Writer.(*os.File); ok {
-		o.Width = cmp.Or(columns(f, os.Stderr, os.Stdin), pageWidth) // in a pipe, the others may still be the terminal
 		o.Colour = columns(f) > 0 && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o

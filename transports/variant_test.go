@@ -72,7 +72,7 @@ func TestParseRefuses(t *testing.T) {
 		"":                          `unknown transport "": must be one of plain, rich`,
 		"fast":                      "must be one of plain, rich",
 		"plain:x=1":                 `unknown setting of plain "x": must be one of codec`,
-		"rich:speed=9":              "rich has wait, reuse, chunk, threads, dir, codec",
+		"rich:speed=9":              "must be one of wait, reuse, chunk, threads, dir, codec",
 		"rich:wait":                 "must be key=value",
 		"rich:":                     "must be key=value",
 		"rich:wait=spin:wait=block": "each key once",
