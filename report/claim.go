@@ -121,7 +121,7 @@ func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	}
 	const alpha = 1 - stat.Confidence
 	a, b := c.own.cell.Medians(c.name), other.cell.Medians(c.name)
-	c.shown = stat.Test(a, b) <= alpha && c.ratio.Excludes(1)
+	c.shown = stat.Test(a, b) <= alpha && (notOne(aboveOne(c.ratio)) || c.own.even && other.even && c.ratio.Excludes(1))
 	// Most blocks of counts are equal, so the test alone would detect tiny ratios.
 	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low)
 	return nil
@@ -239,9 +239,7 @@ func (c *claim) sentence() string {
 	if (verb == "takes") == (ratio.Center > 1) { // the faster one, or the higher number, is first
 		own, other = other, own
 	}
-	if ratio.Center < 1 {
-		ratio = ratio.Map(func(x float64) float64 { return 1 / x })
-	}
+	ratio = aboveOne(ratio)
 	of := namingOf([]*metrics.Cell{own.cell, other.cell})
 	behind := described("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
 	if a, b := own.value.Blocks, other.value.Blocks; a != b {
@@ -267,6 +265,14 @@ func (c *claim) sentence() string {
 		return text + "."
 	}
 	return "Not shown: " + strings.Replace(text, "With ", "with ", 1) + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
+}
+
+// aboveOne returns a ratio or its inverse, as sentences have it.
+func aboveOne(ratio stat.Interval) stat.Interval {
+	if ratio.Center < 1 {
+		return ratio.Map(func(x float64) float64 { return 1 / x })
+	}
+	return ratio
 }
 
 // amount writes an estimate, with kind before its bounds. A value that is the same in all

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
@@ -77,6 +78,22 @@ func TestClaim(t *testing.T) {
 	got, err := claimed(r, "round transport=few against transport=fast language=go")
 	check.OK(t, err)
 	holds(t, got, "fast is 2.00 times as fast as few with workers in Python (95 %")
+}
+
+// TestNearOne: a difference is shown only if the printed interval excludes 1, too (guard 13).
+func TestNearOne(t *testing.T) {
+	wide := []float64{10.03, 10.1, 10.1, 10.2, 10.2, 10.2}
+	slow := benchtest.Cell("slow", benchtest.Models["cnn"], 1, 1, wide...)
+	ten := benchtest.Cell("fast", benchtest.Models["cnn"], 1, 1, 10, 10, 10, 10, 10, 10)
+	for name, words := range map[string]string{"slow first": "round transport=slow against transport=fast", "fast first": "round transport=fast against transport=slow"} {
+		got, err := claimed(benchtest.Result(slow, ten), words)
+		check.OK(t, err, name)
+		holds(t, got, "Not shown: fast is 1.01 times as fast as slow (95 % interval 1.00 to 1.02)")
+	}
+	near := func(low, high float64) string {
+		return judged(stat.Interval{Center: 1.01, Low: low, High: high, Confidence: 0.97, Blocks: 6}, "unproved", "same", "shown")
+	}
+	check.Equal(t, []string{near(1.002, 1.02), near(1.006, 1.02), near(0.99, 1.02)}, []string{"same", "shown", "same"})
 }
 
 // TestNoClaim: values without a 95 % interval, unproved cells, and choices of not exactly

@@ -58,10 +58,15 @@ func judged(ratio stat.Interval, unshown, same, shown string) string {
 	switch {
 	case !ratio.Sure():
 		return unshown
-	case !ratio.Excludes(1):
+	case !notOne(ratio):
 		return same
 	}
 	return shown
+}
+
+// notOne reports whether a ratio shows a difference: neither bound is 1, also as it is printed.
+func notOne(ratio stat.Interval) bool {
+	return ratio.Excludes(1) && doc.Quantity("1", ratio.Low) != "1.00" && doc.Quantity("1", ratio.High) != "1.00"
 }
 
 // cannotShow ends a statement for which there are too few blocks.
