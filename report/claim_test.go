@@ -180,6 +180,7 @@ func TestProcesses(t *testing.T) {
 	check.That(t, slices.Contains(phrases(axes(), c), "2000 workers in 8 processes"), "%q", phrases(axes(), c))
 	text := shown(t, r)
 	holds(t, text, "\nThe workers are in 8 processes.")
+	holds(t, shown(t, r, "verdict"), "cnn, 248 kB in 10 tensors, 2000 workers in 8 processes, 2000 clients: ")
 	check.That(t, !strings.Contains(text, "start, ms"), "starts are equal:\n%s", text)
 	for i := range r.Cells[1].Blocks {
 		r.Cells[1].Blocks[i].Spawn = 60 * time.Millisecond

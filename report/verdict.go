@@ -117,7 +117,11 @@ func verdictSection(r *metrics.Result, most int) doc.Section {
 		if _, ok := Rate(g.Link); ok { // the sentence names the rate
 			g.Link = link.Rate{}
 		}
-		s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
+		title := groupTitle(g)
+		if v.Best().PerProcess > 1 {
+			title = strings.Replace(title, " workers,", " workers"+inProcesses(v.Best())+",", 1)
+		}
+		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + verdictSentence(v), Tone: doc.Strong})
 	}
 	return s
 }
