@@ -166,6 +166,7 @@ func TestColumnUnits(t *testing.T) {
 		{"1", []float64{1, 2.5}, "x", "1.00|2.50"},
 		{"1", []float64{2, 3.3e-6}, "x", "2.00  |0.0000"},
 		{"%", []float64{0.5, 0.001}, "x, %", "50   | 0.10"},
+		{"%", []float64{0.5, 3e-21}, "x, %", "50     |<0.0001"},
 		{"", nil, "", ""},
 	} {
 		table := Table{Columns: []Column{{Name: "x", Unit: test.unit}}}

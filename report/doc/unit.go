@@ -80,11 +80,14 @@ func (s scale) decimals(x float64) int {
 func (s scale) number(x float64) string { return s.fixed(x, s.decimals(x)) }
 
 // fixed formats x with d digits after the point, and never as minus zero. A share below 100 %
-// is never rounded to 100 %.
+// is never rounded to 100 %, and a tiny one not to zeros.
 func (s scale) fixed(x float64, d int) string {
 	x /= s.Per
 	if s.Name == "%" && x < 100 && x >= 99.5 {
 		x, d = math.Floor(x*10)/10, 1
+	}
+	if s.Name == "%" && x > 0 && x < 0.0001 {
+		return "<0.0001"
 	}
 	text := strconv.FormatFloat(math.Abs(x), 'f', d, 64)
 	if x < 0 && strings.Trim(text, "0.") != "" {
