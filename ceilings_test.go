@@ -22,10 +22,10 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 0, 875, 7503},
-	"bench":                        {3728, 31200, 3263, 35760},
+	"bench":                        {3746, 31438, 3285, 36059},
 	"bench/benchtest":              {0, 0, 453, 5456},
 	"bench/exchange":               {391, 3107, 0, 0},
-	"bench/floors":                 {1035, 7757, 418, 3909},
+	"bench/floors":                 {1036, 7761, 418, 3909},
 	"bench/result":                 {1251, 9049, 574, 6433},
 	"bench/stat":                   {406, 3441, 448, 5321},
 	"cli":                          {3509, 29450, 2486, 25160},
@@ -43,7 +43,7 @@ var ceilings = map[string]size{
 	"report/metrics":               {1188, 11920, 292, 3868},
 	"scripts":                      {0, 0, 129, 1361},
 	"tensor":                       {1977, 16517, 2177, 25598},
-	"total":                        {44745, 373476, 37488, 404057},
+	"total":                        {44764, 373718, 37510, 404356},
 	"trainer":                      {2672, 20282, 1515, 15527},
 	"transports":                   {1058, 8817, 927, 10177},
 	"transports/all":               {23, 90, 858, 8348},

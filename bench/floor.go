@@ -75,6 +75,9 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 			return err
 		}
 		p.Address, p.Via = f.Link.Addresses()
+		if f.Link.Impaired() {
+			p.Rest = time.Second
+		}
 	}
 	p.Bytes = f.Bytes
 	r.progress(strings.TrimSpace("floor " + f.Name + " " + f.Host))
@@ -104,8 +107,26 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	if err != nil {
 		return err
 	}
-	r.keepSeries(f, series)
+	r.keepSeries(f, r.keepIdle(f, series))
 	return nil
+}
+
+// keepIdle moves the transfers after a rest to a floor of their own, on links with a delay: after
+// a second without bytes, the windows of a connection are small again. It returns the others.
+func (r *run) keepIdle(f *Floor, series []floors.Series) []floors.Series {
+	return slices.DeleteFunc(series, func(s floors.Series) bool {
+		if !f.Link.Impaired() || !strings.HasSuffix(s.Variant, floors.Rested) {
+			return false
+		}
+		name := f.Name + "-idle"
+		i := slices.IndexFunc(r.floors, func(g *Floor) bool { return g.Name == name && g.Link == f.Link && g.Bytes == f.Bytes })
+		if i < 0 {
+			i = len(r.floors)
+			r.floors = append(r.floors, &Floor{Name: name, Unit: f.Unit, Help: "like " + f.Name + ", over a connection that was idle for a second", Setup: f.Setup, Bytes: f.Bytes})
+		}
+		r.floors[i].Blocks = append(r.floors[i].Blocks, s.Samples)
+		return true
+	})
 }
 
 // keepSeries adds a block to f. If a floor was measured under several conditions, the one

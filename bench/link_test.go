@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
+	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/transports/all"
@@ -117,4 +118,28 @@ func TestCheckLink(t *testing.T) {
 	check.That(t, !c.linked(), "the control is on %v", c.Link)
 	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
 	check.That(t, err != nil, "a block was run outside of its link")
+}
+
+// TestIdleStream: on a link with a delay, transfers after a rest are a floor of their own, which
+// limits nothing.
+func TestIdleStream(t *testing.T) {
+	series := func() []floors.Series {
+		return []floors.Series{{Variant: "write=1", Samples: []float64{9}}, {Variant: "write=1" + floors.Rested, Samples: []float64{4}}}
+	}
+	for text, want := range map[string][]float64{"100Mbit": {9, 4}, "100Mbit/25ms": {9}} {
+		f := &Floor{Name: "tcp-stream", Unit: "B/s", Setup: Setup{Link: check.Value(link.Parse(text))(t)}, Bytes: 5}
+		r := run{floors: []*Floor{f}}
+		for range 2 {
+			var kept []float64
+			for _, s := range r.keepIdle(f, series()) {
+				kept = append(kept, s.Samples...)
+			}
+			check.Equal(t, fmt.Sprint(kept), fmt.Sprint(want), text)
+		}
+		if len(want) == 1 {
+			check.That(t, len(r.floors) == 2 && r.floors[1].Name == "tcp-stream-idle" && len(r.floors[1].Blocks) == 2, "%s: %+v", text, r.floors)
+		} else {
+			check.Equal(t, len(r.floors), 1, text)
+		}
+	}
 }

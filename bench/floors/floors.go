@@ -107,6 +107,9 @@ const MaxGap = 50 * time.Millisecond
 // MaxBytes is the size of unix-stream's transfers, and the maximum for TCP streams.
 const MaxBytes = modelBytes
 
+// Rested is the end of the Variant of transfers after Params.Rest.
+const Rested = ",rested"
+
 // A Series holds the samples of one measurement under one condition, in the order
 // in which they were taken.
 type Series struct {

@@ -221,7 +221,7 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 			size, rest := sizes[i%len(sizes)], rests[i/len(sizes)]
 			series[i].Variant = fmt.Sprintf("write=%d", size)
 			if rest > 0 {
-				series[i].Variant += ",rested"
+				series[i].Variant += Rested
 			}
 			for _, back := range ways {
 				time.Sleep(rest)

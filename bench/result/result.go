@@ -177,7 +177,8 @@ type Plan struct {
 // A Floor is a limit of the machine without a transport, measured between blocks.
 type Floor struct {
 	// `copy`, `first-touch`, `unix-stream`, `unix-pingpong`, `tcp-stream`, `tcp-pingpong`,
-	// `tls-stream`, `futex`, `rpc-empty` or `work`; docs/measuring.md describes each
+	// `tls-stream`, `futex`, `rpc-empty` or `work`; docs/measuring.md describes each. On a link with
+	// a delay, also `tcp-stream-idle` and `tls-stream-idle`: after a second without bytes
 	Name string `json:"name" check:"name"`
 	// fastest of several conditions, such as a size of writes, or one that ends in `,cached`
 	// because its memory fit in a cache; else absent
