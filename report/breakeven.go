@@ -120,8 +120,11 @@ func (b *BreakEven) unsure() bool { return b.Pays == "" && b.At.Known() }
 // breakEvens is the view break-even: the link rate below which each codec pays, and tables of
 // codecs.
 func breakEvens(r *metrics.Result) doc.Section {
-	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink)}
 	paths := pathsOf(r, true)
+	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink), Lead: strong(impairedLines(r)...)}
+	if s.Lead != nil { // it was measured over TCP
+		s.Tail = nil
+	}
 	all := breakEvensOf(paths...)
 	for _, path := range slices.Concat(metrics.GroupBy(paths, workTitle)...) {
 		s.Tables = append(s.Tables, pathTables(path)...)
@@ -129,7 +132,7 @@ func breakEvens(r *metrics.Result) doc.Section {
 	for _, same := range metrics.GroupBy(slices.Concat(pathsOf(r, false)...), (*metrics.Cell).Group) {
 		s.Tables = append(s.Tables, codecTables(groupTitle(same[0].Group())+", not over TCP", "transport", variant, same)...)
 	}
-	if len(s.Tables) == 0 {
+	if len(s.Tables) == 0 && s.Lead == nil {
 		return doc.Section{}
 	}
 	if len(all) > 0 {
@@ -289,6 +292,35 @@ func payLines(paths [][]*metrics.Cell) (lines []string) {
 		if parts != nil {
 			lines = append(lines, "Over "+plainVariant(path[0])+", "+doc.List(parts)+".")
 		}
+	}
+	return lines
+}
+
+// impairedLines returns a sentence for each transport on each link with a delay or loss: whether
+// its codecs are faster there than none, as the Mann-Whitney test (Holm-corrected) shows. Such
+// links have no break-even, because a delay does not depend on the rate.
+func impairedLines(r *metrics.Result) (lines []string) {
+	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Link.Impaired() })
+	for _, same := range alike(cells, (*metrics.Cell).Group, (*metrics.Cell).Uncoded) {
+		plain := on(same, metrics.NoCodec, same[0].Link)
+		coded := slices.DeleteFunc(slices.Clone(same), func(c *metrics.Cell) bool { return !c.Encoded() })
+		if plain == nil || len(coded) == 0 {
+			continue
+		}
+		ps := stat.Holm(each(coded, func(c *metrics.Cell) float64 { return stat.Test(plain.Medians("round"), c.Medians("round")) }))
+		parts := make([]string, len(coded))
+		for i, c := range coded {
+			ratio, verb, than := c.Ratio("round", plain), " takes ", " times as long"
+			if ratio.Center < 1 {
+				verb, than = " is ", " times as fast"
+			}
+			same := " is not shown to be faster or slower"
+			parts[i] = c.Codec() + judged(ratio, " has too few blocks", same, verb+doc.Bounded("1", aboveOne(ratio))+than)
+			if ratio.Sure() && ps[i] > 1-stat.Confidence {
+				parts[i] = c.Codec() + same
+			}
+		}
+		lines = append(lines, groupTitle(plain.Group())+", over "+plainVariant(plain)+", relative to no codec: "+doc.List(parts)+".")
 	}
 	return lines
 }

@@ -76,6 +76,35 @@ func TestFewBreakEvens(t *testing.T) {
 	check.That(t, !strings.Contains(screen, "any link"), "a sentence without a test:\n%s", screen)
 }
 
+// TestImpairedLinks: on a link with a delay there is no break-even. The view says for each such link
+// whether a codec is faster there, with a test.
+func TestImpairedLinks(t *testing.T) {
+	r := benchtest.Linked(map[string]float64{"unshaped": 0, "1Gbit/10ms": 1e9, "100Mbit": 100e6})
+	same := func(codec string, rounds ...float64) { // of http on the link with a delay
+		everyCell(r, func(c *result.Cell) {
+			if c.Transport == "http" && c.Settings["codec"] == codec && c.Link.Delay() > 0 {
+				for i := range c.Blocks {
+					c.Blocks[i].Round[0], c.Blocks[i].Round[1] = int64(rounds[i]*1e6), int64(rounds[i]*1e6)
+				}
+			}
+		})
+	}
+	same("int8", 1180, 1300, 1220, 1240, 1150, 1260) // none takes 1.20 to 1.25 s
+	view := shown(t, r, "break-even")
+	holds(t, view, "\nhistology, 66.6 MB in 20 tensors, 1 worker, 1 client, change 2%, link 1Gbit/10ms, over grpc-stream, relative to no codec: sparse is 4.75 (4.65 to 4.84) times as fast, ",
+		"over http, relative to no codec: ", "int8 is not shown to be faster or slower and zstd takes ")
+	check.That(t, !strings.Contains(view, "link 100Mbit, over") && !strings.Contains(view, "link unshaped, over"), "links without a delay:\n%s", view)
+	everyCell(r, func(c *result.Cell) { c.Blocks = c.Blocks[:3] })
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { // none alone over http on that link
+		return c.Transport == "http" && c.Link.Delay() > 0 && c.Settings["codec"] != "none"
+	})
+	holds(t, shown(t, r, "break-even"), "relative to no codec: sparse has too few blocks, int8 has too few blocks and zstd has too few blocks.")
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Link.Delay() == 0 })
+	view = shown(t, r, "break-even")
+	holds(t, view, "sparse has too few blocks")
+	check.That(t, !strings.Contains(view, noLink), "measured over TCP:\n%s", view)
+}
+
 // TestNoBreakEven: there is no break-even if clients overlap, over Unix sockets, or if the
 // same transport was not measured without the codec.
 func TestNoBreakEven(t *testing.T) {
