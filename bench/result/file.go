@@ -154,7 +154,6 @@ func decode(text io.Reader) (*Result, error) {
 	case err != nil:
 		return nil, DescribeJSONError(err)
 	}
-	r.upgrade()
 	return r, r.Validate()
 }
 

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// everyField makes comparisons include the unexported embedded structs of retired keys.
+// everyField makes comparisons include unexported fields, such as in rates.
 var everyField = gocmp.Exporter(func(reflect.Type) bool { return true })
 
 // tiny returns a result with one cell of two rounds by one client.
@@ -71,31 +70,6 @@ func TestFile(t *testing.T) {
 	check.That(t, strings.Contains(s, "\n\t\t\t\t\t\"round_ns\": [500,600],\n"), "samples do not stand in one line:\n%s", s)
 	entries, _ := os.ReadDir(dir)
 	check.That(t, len(entries) == 1, "got %d files, want one", len(entries))
-}
-
-// TestComparedClocks: a file of an older build that compared hosts' clocks is read as if this build had written it. The
-// comparison itself is not written again.
-func TestComparedClocks(t *testing.T) {
-	r := tiny()
-	r.Hosts = []Host{{Name: "server", Server: true}, {Name: "h2"}}
-	b := &r.Cells[0].Blocks[0]
-	b.Processes[0].Host, b.Phases["wait"], b.Phases["receive"] = "h2", 5, 6
-	b.Timeline = &Timeline{Processes: []string{"server", "process-0"}, Process: []int{1, 0}, Lane: []int{0, 1}, Client: []int{0, 2}, Phase: []string{"train", "fold"}, Start: []int64{1, 3}, End: []int64{2, 4}}
-	for _, same := range []bool{true, false} {
-		old := strings.NewReplacer(
-			`"stopped": "time"`, `"discarded": [{"at_ns":1,"why":"a step"}], "stopped": "time"`,
-			`"train_ns"`, fmt.Sprintf(`"clocks": [{"host":"h2","offset_ns":5,"width_ns":1,"drift_ppm":1.5,"same":%v}], "train_ns"`, same)).Replace(text(t, r))
-		got := check.Value(decodeAll([]byte(old)))(t)
-		want := tiny()
-		want.Hosts, want.Cells[0].Blocks[0] = r.Hosts, *b
-		if w := &want.Cells[0].Blocks[0]; !same {
-			w.Down, w.Up, w.Unattributed, w.Phases = nil, nil, 0, map[string]int64{"train": 210}
-			w.Processes = slices.Clone(w.Processes)
-			w.Processes[0].OtherClock = true
-			w.Timeline = &Timeline{Processes: []string{"server"}, Process: []int{0}, Lane: []int{1}, Client: []int{2}, Phase: []string{"fold"}, Start: []int64{3}, End: []int64{4}}
-		}
-		check.Same(t, gocmp.Diff(text(t, want), text(t, got)), "same", same)
-	}
 }
 
 // TestReplaceFile: a failed write leaves the old file and nothing else. Files left by a killed process do not get in

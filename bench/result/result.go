@@ -51,7 +51,7 @@ type Result struct {
 
 	// checks by `ipcbench doctor` before the run that were not `ok`: properties of the machine
 	// that distort measurements
-	Doctor checks `json:"doctor,omitempty"`
+	Doctor []machine.Check `json:"doctor,omitempty"`
 
 	// environment of the other build: the same machine, its own commit; absent without
 	// `--against`
@@ -171,7 +171,6 @@ type Plan struct {
 	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
 	// blocks of two builds were measured alternately
 	Interleaved bool `json:"interleaved,omitempty"`
-	retiredPlan
 }
 
 // A Floor is a limit of the machine without a transport, measured between blocks.
@@ -257,7 +256,6 @@ type Cell struct {
 	Blocks []Block `json:"blocks"`
 	// profiles, taken in separate blocks; absent if there are none
 	Profiles []Profile `json:"profiles,omitempty"`
-	retiredCell
 }
 
 // A Coding holds the densities of a cell's data and the errors of its codec, from the reference
@@ -469,7 +467,6 @@ type Block struct {
 	Spans int64 `json:"spans"`
 	// cost of recording one span, as measured in ipcbench's own process
 	SpanCost int64 `json:"span_cost_ns"`
-	retiredBlock
 }
 
 // OneClock reports whether all processes of the block read the server's clock.

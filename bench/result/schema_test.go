@@ -88,8 +88,6 @@ func (w *tables) rows(of reflect.Type) (inner []reflect.Type) {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		kind, structs := kindOf(f.Type)
 		switch {
-		case !f.IsExported(): // retired keys are not in files that this build writes
-			continue
 		case f.Anonymous && f.Name != "Setup": // Setup has its own section
 			inner = append(inner, w.rows(f.Type)...)
 			continue
