@@ -314,11 +314,11 @@ func impairedLines(r *metrics.Result) (lines []string) {
 			if ratio.Center < 1 {
 				verb, than = " is ", " times as fast"
 			}
-			same := " is not shown to be faster or slower"
-			parts[i] = c.Codec() + judged(ratio, " has too few blocks", same, verb+doc.Bounded("1", aboveOne(ratio))+than)
-			if ratio.Sure() && ps[i] > 1-stat.Confidence {
-				parts[i] = c.Codec() + same
+			none, shown := " is not shown to be faster or slower", verb+doc.Bounded("1", aboveOne(ratio))+than
+			if ps[i] > 1-stat.Confidence {
+				shown = none
 			}
+			parts[i] = c.Codec() + judged(ratio, " has too few blocks", none, shown)
 		}
 		lines = append(lines, groupTitle(plain.Group())+", over "+plainVariant(plain)+", relative to no codec: "+doc.List(parts)+".")
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
@@ -16,17 +15,18 @@ import (
 // in common.
 func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOptions) error {
 	t := doc.Table{Columns: []doc.Column{{Name: "cell"}}}
-	for i := range runs {
+	cells := make([][]*metrics.Cell, len(runs))
+	for i, r := range runs {
+		cells[i] = metrics.New(r).Cells
 		t.Columns = append(t.Columns, doc.Column{Name: fmt.Sprintf("run %d", i+1), Unit: "s"})
 	}
 	t.Columns = append(t.Columns, doc.Column{Name: "highest ÷ lowest", Unit: "1"})
 	most, outside, pairs := 1.0, 0, 0
-	for _, first := range metrics.New(runs[0]).Cells {
+	for _, first := range cells[0] {
 		same := []*metrics.Cell{first}
-		for _, r := range runs[1:] {
-			cells := metrics.New(r).Cells
-			if i := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Build == first.Build }); i >= 0 {
-				same = append(same, cells[i])
+		for _, others := range cells[1:] {
+			if c := find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Build == first.Build }); c != nil {
+				same = append(same, c)
 			}
 		}
 		if len(same) < len(runs) {

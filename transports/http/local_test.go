@@ -352,19 +352,24 @@ func TestSessionsAreIndependent(t *testing.T) {
 	b.counted(nil, counts{phase.HandleTensors: 4, phase.BodyTensors: 0})
 }
 
+// half starts n writes of tensors, each on a connection of its own, that are half sent when it
+// returns: the server holds their memory, but no tensor is in the store yet.
+func (r *rig) half(n int) {
+	for i := range n {
+		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
+	}
+	waiting.Until(r.T, "the writes", func() bool {
+		got := r.server.store.Stats()
+		return got.Bytes == 8*n && got.Tensors == 0
+	})
+}
+
 // TestShutdownDuringWrites: A15, A16, A28: a shutdown during writes of tensors does not
 // crash and leaves nothing behind. A second one does nothing.
 func TestShutdownDuringWrites(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
-	const writers = 4
-	for i := range writers {
-		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
-	}
-	waiting.Until(t, "the writes", func() bool { // in flight, so no tensor is in the store yet
-		got := r.server.store.Stats()
-		return got.Bytes == 8*writers && got.Tensors == 0
-	})
+	r.half(4)
 	r.put("whole", "whole")
 	dir := r.server.memory.dir.Path()
 	check.Must(t, r.Workers[0].Close())
@@ -378,11 +383,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 func TestShutdownWaits(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.Publish(1)
-	const writers = 100
-	for i := range writers {
-		fmt.Fprint(r.conn(), r.admitted(fmt.Sprintf("PUT /v1/tensors/t%d\nTensor-Dtype: u8\nTensor-Shape: 8\nContent-Length: 8\n\nhalf", i)))
-	}
-	waiting.Until(t, "the writes", func() bool { return r.server.store.Stats().Bytes == 8*writers })
+	r.half(100)
 	check.Must(t, r.Workers[0].Close())
 	check.Must(t, r.Server.Shutdown(t.Context()))
 	stacks := make([]byte, 1<<20)
