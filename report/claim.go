@@ -346,10 +346,8 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 
 // inProcesses returns the number of processes that host the workers of c.
 func inProcesses(c *metrics.Cell) string {
-	if n := (c.Workers + c.PerProcess - 1) / c.PerProcess; n > 1 {
-		return fmt.Sprintf(" in %d processes", n)
-	}
-	return " in 1 process"
+	n := (c.Workers + c.PerProcess - 1) / c.PerProcess
+	return fmt.Sprintf(" in %d process", n) + unless(n == 1, "es")
 }
 
 // verbs are the predicates of comparisons, by the verb of nounOf: with a ratio for %s, and for

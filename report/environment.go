@@ -22,6 +22,9 @@ func delayLines(r *metrics.Result) (lines []string) {
 	for _, d := range r.Environment.Link.Delays {
 		line := fmt.Sprintf("%s: %s holds packets of %s, TCP uses %s; a connect took %s longer than twice the delay, a ping-pong %s",
 			d.Link, d.By, size(int64(d.MTU)), d.Congestion, doc.Quantity("s", d.Connect.Seconds()), doc.Quantity("s", d.PingPong.Seconds()))
+		if d.Limit != "" {
+			line += fmt.Sprintf("; one connection sends %s, limited by the %s", doc.Quantity("B/s", d.Stream), d.Limit)
+		}
 		var mirror []float64
 		for _, c := range r.Cells {
 			for _, b := range c.Timed() {

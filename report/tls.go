@@ -54,42 +54,15 @@ func (t tunnel) title() string {
 	return groupTitle(c.Group()) + over
 }
 
-// priced returns, for tunnels with a cell without TLS, the pair with the most TLS.
-func priced(tunnels []tunnel) (all []pair) {
-	for _, t := range tunnels {
-		if p := t.most(); p.against != nil {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // tlsPrices is the view of the time, CPU time and bytes that TLS adds to a round.
 func tlsPrices(r *metrics.Result) doc.Section {
 	tunnels := tunnelsOf(r)
 	if len(tunnels) == 0 {
 		return doc.Section{}
 	}
-	s := doc.Section{Title: "What TLS costs", Tail: tlsNotes(r, tunnels)}
-	if len(tunnels) > mostSentences {
-		s.Lead = strong(tlsLines(r, len(tunnels))...)
-	}
-	groups := metrics.GroupBy(tunnels, tunnel.title)
-	for _, same := range groups {
-		title, rows, said := same[0].title(), slices.Concat(same...), priced(same)
-		s.Tables = append(s.Tables, tlsTable(rows, title))
-		if len(s.Plots) < mostOpen {
-			s.Plots = drawn(s.Plots, tlsPlot(rows, title))
-		}
-		if len(tunnels) > mostSentences {
-			continue
-		}
-		if len(groups) > 1 && len(said) > 0 {
-			s.Lead = append(s.Lead, doc.Say(title+":")...)
-		}
-		for _, p := range said {
-			s.Lead = append(s.Lead, strong(tlsSentence(p))...)
-		}
+	s := doc.Section{Title: "What TLS costs", Lead: strong(tlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
+	for _, same := range metrics.GroupBy(tunnels, tunnel.title) {
+		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), same[0].title()))
 	}
 	return s
 }
@@ -106,21 +79,6 @@ func withTLS(p pair) string {
 		return "With mutual TLS"
 	}
 	return "With TLS"
-}
-
-// tlsSentence compares a round with TLS with one without.
-func tlsSentence(p pair) string {
-	round, cpu, handshake := p.ratio("round"), p.ratio("cpu_per_gb"), p.cell.Of("handshake")
-	long := doc.Bounded("1", round) + " times as long"
-	if cpu.Known() {
-		long += " and " + doc.Bounded("1", cpu) + " times the CPU time"
-	}
-	text := withTLS(p) + ", " + judged(round, "a round of "+p.name+" seems to take "+long+cannotShow(round),
-		"no difference is shown in rounds of "+p.name+": "+long, "a round of "+p.name+" takes "+long) + "."
-	if handshake.Known() {
-		text += " Handshakes take " + doc.Quantity("s", handshake.Center) + " before the first round."
-	}
-	return text
 }
 
 // tlsTable has a row for each cell of tunnels: without TLS and with it.
@@ -146,21 +104,6 @@ func tlsTable(all []pair, title string) doc.Table {
 			words(c.Ciphers())})...)
 	}
 	return table
-}
-
-// tlsPlot shows rounds and CPU time as multiples of the same without TLS.
-func tlsPlot(all []pair, title string) doc.Plot {
-	plot := doc.Plot{Caption: "With TLS, " + title, Kind: doc.Dots, Value: doc.Axis{Name: "× without TLS", Unit: "1"}, Rule: new(1.0)}
-	for _, of := range [][2]string{{"round", "round"}, {"cpu_per_gb", "CPU time"}} {
-		s := doc.Series{Name: of[1]}
-		for _, p := range all {
-			if x := p.ratio(of[0]); x.Known() {
-				s.Points = append(s.Points, doc.Point{Name: p.name + ", " + p.cell.TLS(), Value: x})
-			}
-		}
-		plot.Series = append(plot.Series, s)
-	}
-	return plot
 }
 
 // tlsNotes explains the costs of TLS, and what was not measured.
@@ -207,7 +150,12 @@ func inTheClear(r *metrics.Result) []string {
 // tlsLines returns a line or two about the cost of TLS for rounds of the largest model, over
 // at most most transports.
 func tlsLines(r *metrics.Result, most int) (lines []string) {
-	all := priced(tunnelsOf(r))
+	var all []pair
+	for _, t := range tunnelsOf(r) {
+		if p := t.most(); p.against != nil {
+			all = append(all, p)
+		}
+	}
 	if len(all) == 0 {
 		return nil
 	}

@@ -119,16 +119,16 @@ func first(l net.Listener, token string) (link *os.File, err error) {
 	var found sync.Once
 	for {
 		conn, err := l.Accept()
-		if err != nil && !errors.Is(err, net.ErrClosed) {
+		switch {
+		case err == nil:
+		case !errors.Is(err, net.ErrClosed):
 			time.Sleep(10 * time.Millisecond) // descriptors may have run out for a while
 			continue
-		}
-		if err != nil {
-			all.Wait()
-			if link != nil {
-				return link, nil
+		default:
+			if all.Wait(); link != nil {
+				err = nil
 			}
-			return nil, err
+			return link, err
 		}
 		all.Go(func() {
 			admitted, err := admit(conn, token)

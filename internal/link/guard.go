@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/machine"
 )
@@ -21,37 +23,24 @@ const (
 
 // Probe sets the link r without its loss, and measures how exact its delay is. It fails if a
 // median is less than twice the delay, or more than that by over 5 % and 1 ms: timers and hops
-// add, they do not multiply. r must be set again afterwards.
+// add, they do not multiply. It also measures what limits one connection. r must be set again
+// afterwards.
 func Probe(r Rate) (d machine.Delay, err error) {
 	d.Link, d.By, d.MTU = r.String(), "netem", r.MTU()
 	r.loss = 0
 	if err := Set(r); err != nil {
 		return d, err
 	}
-	listen, dial := r.Addresses()
-	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
+	address, stop, err := serve(r)
 	if err != nil {
 		return d, err
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	go func() { // answers each byte
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // closed
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(c, c)
-			}()
-		}
-	}()
+	defer stop()
 	var dialed errgroup.Group
 	dialed.SetLimit(atOnce)
 	connects, pongs := make([]time.Duration, probes), make([]time.Duration, probes*pings)
 	for i := range probes {
-		dialed.Go(func() error { return probe(net.JoinHostPort(dial, port), &connects[i], pongs[i*pings:][:pings]) })
+		dialed.Go(func() error { return probe(address, &connects[i], pongs[i*pings:][:pings]) })
 	}
 	if err := dialed.Wait(); err != nil {
 		return d, fmt.Errorf("link %v: %w", r, err)
@@ -66,7 +55,37 @@ func Probe(r Rate) (d machine.Delay, err error) {
 	if least, most := min(d.Connect, d.PingPong), max(d.Connect, d.PingPong); least < 0 || most > twice/20+time.Millisecond {
 		return d, fmt.Errorf("link %v: a connect took %v and a ping-pong %v in the median, instead of twice the delay and at most 5 %% + 1 ms more: the machine is too busy for it, or the delay too short", r, connects[probes/2], pongs[probes*pings/2])
 	}
-	return d, nil
+	d.Stream, d.Limit, err = stream(r, address)
+	return d, err
+}
+
+// serve starts a server on the link, which answers each byte if its first is 0, and reads only if
+// it is 1.
+func serve(r Rate) (address string, stop func() error, err error) {
+	listen, dial := r.Addresses()
+	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
+	if err != nil {
+		return "", nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			go func() {
+				defer c.Close()
+				first := make([]byte, 1)
+				if _, err := io.ReadFull(c, first); err == nil && first[0] == 0 {
+					_, _ = c.Write(first)
+					_, _ = io.Copy(c, c)
+				}
+				_, _ = io.Copy(io.Discard, c)
+			}()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return net.JoinHostPort(dial, port), l.Close, nil
 }
 
 // probe measures how long a connect and ping-pongs take.
@@ -90,4 +109,59 @@ func probe(address string, connect *time.Duration, pongs []time.Duration) error 
 		pongs[i] = time.Since(began)
 	}
 	return nil
+}
+
+// stream sends over one connection to address. It returns the bytes per second once the windows
+// have grown, and what limited them if it was not the rate of r: the kernel counts how long a
+// socket waits for the reader's window and for its own buffer.
+func stream(r Rate, address string) (rate float64, limit string, err error) {
+	c, err := net.DialTimeout("tcp", address, 4*mostWait)
+	if err != nil {
+		return 0, "", err
+	}
+	defer c.Close()
+	half, block := min(time.Second/2+20*r.delay, 5*time.Second), bytes.Repeat([]byte{1}, 256<<10)
+	_ = c.SetDeadline(time.Now().Add(3*half + 4*mostWait))
+	var sent [2]*unix.TCPInfo
+	var count [2]Count
+	for i := range sent {
+		for until := time.Now().Add(half); err == nil && time.Now().Before(until); {
+			_, err = c.Write(block)
+		}
+		if err == nil {
+			sent[i], err = info(c)
+		}
+		if err == nil {
+			count[i], err = Counts()
+		}
+		if err != nil {
+			return 0, "", fmt.Errorf("link %v: %w", r, err)
+		}
+	}
+	before, after := sent[0], sent[1]
+	busy := float64(after.Busy_time - before.Busy_time) // all in µs
+	rate = 1e6 * float64(after.Bytes_acked-before.Bytes_acked) / busy
+	switch {
+	case r.Shaped() && rate > 0.9*float64(r.bits)/8:
+		return rate, "rate", nil
+	case float64((count[1].CPU - count[0].CPU).Microseconds()) > 0.8*busy:
+		return rate, "mirror", nil
+	case float64(after.Rwnd_limited-before.Rwnd_limited) > busy/2:
+		return rate, "receive window", nil
+	case float64(after.Sndbuf_limited-before.Sndbuf_limited) > busy/2:
+		return rate, "socket buffer", nil
+	}
+	return rate, "congestion window", nil
+}
+
+// info returns what the kernel counts for a connection.
+func info(c net.Conn) (i *unix.TCPInfo, err error) {
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if e := raw.Control(func(fd uintptr) { i, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); e != nil {
+		return nil, e
+	}
+	return i, err
 }

@@ -419,6 +419,11 @@ func TestDelay(t *testing.T) {
 		t.Logf("%s: %+v", test.link, x)
 		check.That(t, x.Alone >= test.least && x.MTU == 1500 && x.Congestion != "" && !x.Remaining, "%s: %+v", test.link, x)
 		check.That(t, x.Delay.Connect >= 0 && x.Delay.PingPong >= 0, "%s: faster than its delay: %+v", test.link, x)
+		if d := x.Delay; x.Refused == "" {
+			shaped := strings.HasPrefix(test.link, "100Mbit")
+			check.That(t, d.Stream > 0 && d.Limit != "" && (shaped || d.Limit != "rate") && (!shaped || d.Stream <= 1.05*100e6/8), "%s: a stream: %+v", test.link, d)
+			check.That(t, d.Limit == "rate" || !exact || test.link != "100Mbit/5ms", "%s: a stream: %+v", test.link, d)
+		}
 		lost := x.Count.Lost + x.Count.Dropped
 		check.That(t, strings.HasSuffix(test.link, "%") == (x.Count.Lost > 0) && (lost > 0 || !strings.HasSuffix(test.link, "%")) && (x.Count.CPU > 0) == x.Mirrored,
 			"%s: %+v", test.link, x.Count)

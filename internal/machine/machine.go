@@ -141,6 +141,10 @@ type Delay struct {
 	Connect time.Duration `json:"connect_excess_ns"`
 	// how much longer than twice the delay a byte there and one back took, the median of 100
 	PingPong time.Duration `json:"pingpong_excess_ns"`
+	// rate of one connection, without the link's loss, once its windows have grown
+	Stream float64 `json:"stream_bytes_per_s"`
+	// what limits it; empty in older results
+	Limit string `json:"stream_limit,omitempty" check:"|rate|receive window|socket buffer|congestion window|mirror"`
 }
 
 // Read returns the environment of this process.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ipcbench/internal/legible"
 	"ipcbench/tensor"
@@ -37,9 +37,12 @@ const maxHeader = 100_000_000
 // maxTensors is the most tensors that a result allows.
 const maxTensors = 1 << 20
 
-// maxList is the most numbers that a list in a header may have. No framework allows so
-// many dimensions.
-const maxList = 64
+// maxDimensions is more than any framework allows, and maxEntry the size limit of a tensor's JSON
+// in bytes, with so many.
+const (
+	maxDimensions = 64
+	maxEntry      = 4096
+)
 
 // metadataKey is the only key of a header that is not a tensor's name.
 const metadataKey = "__metadata__"
@@ -129,34 +132,33 @@ type entry struct {
 // parseHeader returns the tensors in a header in the order of their data, which has
 // dataSize bytes.
 func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
-	// The JSON decoder replaces invalid UTF-8 and accepts duplicate keys. With either,
-	// two readers could see different files.
-	if !utf8.Valid(header) {
-		return nil, errors.New("the header is not UTF-8")
-	}
 	if n := bytes.Count(header, []byte(`"data_offsets"`)); n > maxTensors { // before parsing, which would take seconds
 		return nil, fmt.Errorf("the header has %d tensors: must have at most %d", n, maxTensors)
 	}
-	if !json.Valid(header) || header[0] != '{' {
+	if len(header) == 0 || header[0] != '{' {
 		return nil, errors.New("the header is not a JSON object")
 	}
-	h := headerReader{json.NewDecoder(bytes.NewReader(header))}
-	h.UseNumber()
-
+	// Two readers of duplicate keys, or of other text than UTF-8, could see different files.
+	if err := json.Unmarshal(header, new(jsontext.Value)); err != nil {
+		return nil, fmt.Errorf("the header: %w", err)
+	}
 	var entries []entry
-	err := h.object(func(name string) error {
+	d := jsontext.NewDecoder(bytes.NewReader(header)) // has no errors with valid JSON
+	for _, _ = d.ReadToken(); d.PeekKind() == '"'; {
+		token, _ := d.ReadToken()
+		name := token.String()
+		value, _ := d.ReadValue()
 		if name == metadataKey {
-			return h.metadata()
+			if err := json.Unmarshal(value, new(map[string]string)); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			continue
 		}
-		e, err := h.entry(name)
+		e, err := parseEntry(name, value)
 		if err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
 		entries = append(entries, e)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 
 	slices.SortStableFunc(entries, func(a, b entry) int {
@@ -181,161 +183,42 @@ func parseHeader(header []byte, dataSize uint64) ([]tensor.Spec, error) {
 	return specs, nil
 }
 
-// A headerReader reads a header that is valid JSON.
-type headerReader struct{ *json.Decoder }
-
-// object reads an object. It calls value for each key, and value must read the key's
-// value.
-func (h headerReader) object(value func(key string) error) error {
-	if err := h.delim('{', "an object"); err != nil {
-		return err
+// parseEntry parses the value of the tensor called name.
+func parseEntry(name string, value jsontext.Value) (entry, error) {
+	var e struct {
+		DType   string   `json:"dtype"`
+		Shape   []uint64 `json:"shape"`
+		Offsets []uint64 `json:"data_offsets"`
 	}
-	seen := map[string]bool{}
-	for h.More() {
-		token, err := h.Token()
-		if err != nil {
-			return err
-		}
-		key := token.(string) // JSON has no other keys
-		if seen[key] {
-			return fmt.Errorf("duplicate key %q", key)
-		}
-		seen[key] = true
-		if err := value(key); err != nil {
-			return err
-		}
+	if len(value) > maxEntry {
+		return entry{}, fmt.Errorf("%d bytes of JSON: must be at most %d", len(value), maxEntry)
 	}
-	_, err := h.Token()
-	return err
-}
-
-// entry reads the value of the tensor called name.
-func (h headerReader) entry(name string) (entry, error) {
-	e := entry{Spec: tensor.Spec{Name: name}}
-	var fields int
-	err := h.object(func(key string) error {
-		fields++
-		switch key {
-		case "dtype":
-			text, err := h.text("dtype")
-			if err != nil {
-				return err
-			}
-			var ok bool
-			if e.DType, ok = fileTypes[text]; !ok {
-				return fmt.Errorf("dtype %q is not supported: must be one of %s",
-					text, strings.Join(slices.Sorted(maps.Keys(fileTypes)), ", "))
-			}
-		case "shape":
-			shape, err := h.numbers("shape")
-			if err != nil {
-				return err
-			}
-			for _, d := range shape {
-				if uint64(int(d)) != d || int(d) < 0 {
-					return fmt.Errorf("dimension %d is too large", d)
-				}
-				e.Shape = append(e.Shape, int(d))
-			}
-		case "data_offsets":
-			offsets, err := h.numbers("data_offsets")
-			if err != nil {
-				return err
-			}
-			if len(offsets) != 2 || offsets[0] > offsets[1] {
-				return fmt.Errorf("data_offsets must be a start and an end, not %v", offsets)
-			}
-			e.begin, e.end = offsets[0], offsets[1]
-		default:
-			return fmt.Errorf("unknown key %q", key)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := json.Unmarshal(value, &e, json.RejectUnknownMembers(true)); err != nil {
 		return entry{}, err
 	}
-	if fields != 3 { // unknown and duplicate keys are errors, so a key is missing
+	dtype, known := fileTypes[e.DType]
+	switch {
+	case e.DType == "" || e.Shape == nil || e.Offsets == nil:
 		return entry{}, errors.New("dtype, shape and data_offsets are required")
+	case !known:
+		return entry{}, fmt.Errorf("dtype %q is not supported: must be one of %s", e.DType, strings.Join(slices.Sorted(maps.Keys(fileTypes)), ", "))
+	case len(e.Shape) > maxDimensions:
+		return entry{}, fmt.Errorf("shape has more than %d numbers", maxDimensions)
+	case len(e.Offsets) != 2 || e.Offsets[0] > e.Offsets[1]:
+		return entry{}, fmt.Errorf("data_offsets must be a start and an end, not %v", e.Offsets)
 	}
-	n, err := e.Bytes()
-	if err != nil {
-		return entry{}, err
-	}
-	if e.end-e.begin != uint64(n) {
-		return entry{}, fmt.Errorf("%v %v has %d bytes, data_offsets %d to %d span %d", e.DType, e.Shape, n, e.begin, e.end, e.end-e.begin)
-	}
-	return e, nil
-}
-
-// metadata reads an object whose values are strings.
-func (h headerReader) metadata() error {
-	err := h.object(func(key string) error {
-		_, err := h.text(strconv.Quote(key))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", metadataKey, err)
-	}
-	return nil
-}
-
-func (h headerReader) delim(want json.Delim, what string) error {
-	token, err := h.Token()
-	if err != nil {
-		return err
-	}
-	if token != want {
-		return fmt.Errorf("found %s instead of %s", quoted(token), what)
-	}
-	return nil
-}
-
-// quoted returns t for an error. Strings are escaped, so a file cannot control the
-// terminal.
-func quoted(t json.Token) string {
-	if s, ok := t.(string); ok {
-		return strconv.Quote(s)
-	}
-	return fmt.Sprint(t)
-}
-
-func (h headerReader) text(what string) (string, error) {
-	token, err := h.Token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := token.(string)
-	if !ok {
-		return "", fmt.Errorf("%s must be a string, not %v", what, token)
-	}
-	return s, nil
-}
-
-// numbers reads a list of integers that are not negative.
-func (h headerReader) numbers(what string) ([]uint64, error) {
-	if err := h.delim('[', "a list for "+what); err != nil {
-		return nil, err
-	}
-	var all []uint64
-	for h.More() {
-		token, err := h.Token()
-		if err != nil {
-			return nil, err
+	spec := tensor.Spec{Name: name, DType: dtype}
+	for _, d := range e.Shape {
+		if uint64(int(d)) != d || int(d) < 0 {
+			return entry{}, fmt.Errorf("dimension %d is too large", d)
 		}
-		number, ok := token.(json.Number)
-		if !ok {
-			return nil, fmt.Errorf("%s has %s among its numbers", what, quoted(token))
-		}
-		n, err := strconv.ParseUint(number.String(), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s has %v among its numbers, must be whole and below 2^64", what, number)
-		}
-		if all = append(all, n); len(all) > maxList {
-			return nil, fmt.Errorf("%s has more than %d numbers", what, maxList)
-		}
+		spec.Shape = append(spec.Shape, int(d))
 	}
-	_, err := h.Token()
-	return all, err
+	n, err := spec.Bytes()
+	if err == nil && e.Offsets[1]-e.Offsets[0] != uint64(n) {
+		err = fmt.Errorf("%v %v has %d bytes, data_offsets %d to %d span %d", dtype, spec.Shape, n, e.Offsets[0], e.Offsets[1], e.Offsets[1]-e.Offsets[0])
+	}
+	return entry{spec, e.Offsets[0], e.Offsets[1]}, err
 }
 
 // read reads the data of all tensors directly into p.
