@@ -80,8 +80,20 @@ func (p *Peer) Ready() (python.Interpreter, error) { return p.find() }
 // Name implements [driver.Transport].
 func (p *Peer) Name() string { return p.name }
 
-// Settings implements [driver.Transport].
-func (p *Peer) Settings() []driver.Setting { return nil }
+// Settings implements [driver.Transport]. Only reference rows have settings.
+func (p *Peer) Settings() (all []driver.Setting) {
+	for _, k := range p.row.Knobs {
+		s := driver.Setting{Name: k.Name, Default: k.Default, Values: k.Values, Min: 1, Max: k.Most, Help: k.Help}
+		switch {
+		case k.Bytes:
+			s.Kind = driver.Size
+		case k.Values == nil:
+			s.Kind = driver.Count
+		}
+		all = append(all, s)
+	}
+	return all
+}
 
 // Traits implements [driver.Transport].
 func (p *Peer) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }

@@ -72,6 +72,10 @@ func TestRows(t *testing.T) {
 			cpus := check.Value(usage.Affinity())(t)
 			want := place(cpus, s.Workers)
 			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{want.server, want.workers[0]}, "processors")
+			if row.Name == "py-blazefl" { // its processes end with their round, and are a part of the server's usage
+				check.That(t, block.Server.Usage.CPU() > 0 && block.Processes[0].Memory.Peak > 0, "%+v", block)
+				return
+			}
 			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
 				"the worker's usage is incomplete: %+v", block.Processes[0])
 			if row.Name == "py-pickle5" {

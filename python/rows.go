@@ -48,21 +48,41 @@ type Row struct {
 	File    string // in the folder peers
 	Help    string
 	Modules []Module
+	Knobs   []Knob
+}
+
+// A Knob is a setting of a row that its project has, too. Values are the allowed texts or, if nil,
+// numbers from 1 to Most.
+type Knob struct {
+	Name, Default string
+	Values        []string
+	Most          int
+	Bytes         bool // numbers are sizes, such as 5MiB
+	Help          string
 }
 
 // Rows returns the reference rows. The ones that are modelled on known projects are first.
 func Rows() []Row {
 	row := func(name, help string, modules ...Module) Row {
-		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...)}
+		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...), nil}
+	}
+	with := func(r Row, knobs ...Knob) Row {
+		r.Knobs = knobs
+		return r
 	}
 	return []Row{
 		row("py-pickle", "multiprocessing.Pipe, pickles of the default protocol"),
 		row("py-pickle5", "pickle protocol 5, buffers out of band over the pipe"),
-		row("py-torch-queue", "torch.multiprocessing's queues, which pass descriptors: BlazeFL", Torch()),
+		with(row("py-blazefl", "BlazeFL 3: a new process pool per round, shared buffers", Torch()),
+			Knob{Name: "pool", Default: "new", Values: []string{"new", "kept"}, Help: "start the pool of processes in each round, or once"}),
 		row("py-shm", "multiprocessing.shared_memory and numpy"),
-		row("py-grpc", "gRPC, generated stubs, one call each way: OpenFL, Flower", Grpc(), Protobuf()),
-		row("py-http-json", "base64 in JSON, a connection per request: AReaL", Requests()),
-		row("py-grpc-tensor", "gRPC, a call for each tensor of the model: OpenFL", Grpc(), Protobuf()),
+		with(row("py-flower", "Flower 1.43: hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
+			Knob{Name: "chunk", Default: "5MiB", Most: 1 << 30, Bytes: true, Help: "largest object"},
+			Knob{Name: "pulls", Default: "2", Most: 64, Help: "objects at a time"}),
+		with(row("py-openfl", "OpenFL 1.6: gRPC, a call and a channel per tensor", Grpc(), Protobuf()),
+			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
+		with(row("py-areal", "AReaL 2: base64 in JSON, 32 tensors per POST, a connection each"),
+			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
 		row("py-http", "bytes over HTTP on one connection", Requests()),
 		row("py-npz", "numpy.savez through files"),
 	}

@@ -88,6 +88,9 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 		if c.Unproved != "" {
 			row.Note = "not proved: " + c.Unproved
 		}
+		if c.Lacks() != "" {
+			row.Note = "without " + c.Lacks() + ", which its project needs: not ranked"
+		}
 		ratio, moved := doc.Cell{}, bandwidth.of(c)
 		if ok && c.Of(v.By).Known() && c.Unproved == "" {
 			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)

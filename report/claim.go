@@ -140,6 +140,8 @@ func checkSupport(c *metrics.Cell, metric string, i stat.Interval) error {
 	switch {
 	case c.Unproved != "":
 		return fmt.Errorf("%s is not proved: %s", c.Name(), c.Unproved)
+	case c.Lacks() != "":
+		return fmt.Errorf("%s lacks %s, which its project needs", c.Name(), c.Lacks())
 	case !c.Proved():
 		return fmt.Errorf("%s is not proved", c.Name())
 	case c.Stopped == "interrupted":

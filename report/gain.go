@@ -10,12 +10,19 @@ import (
 )
 
 // replacements pairs transports that projects use, as reference rows have them, with
-// transports of ipcbench that could replace them. Workers stay in Python.
+// transports of ipcbench that could replace them. Workers stay in Python. The first four are in
+// results of earlier versions.
 var replacements = []struct{ project, from, to string }{
 	{"BlazeFL", "py-torch-queue", "shm-slab"},
 	{"OpenFL, Flower", "py-grpc", "grpc-stream"},
 	{"AReaL", "py-http-json", "http"},
 	{"AReaL", "py-http-json", "http-shm"},
+	{"BlazeFL 3", "py-blazefl", "shm-slab"},
+	{"Flower 1.43", "py-flower", "http"},
+	{"Flower 1.43", "py-flower", "grpc-stream"},
+	{"OpenFL 1.6", "py-openfl", "http"},
+	{"OpenFL 1.6", "py-openfl", "grpc-stream"},
+	{"AReaL 2", "py-areal", "http"},
 }
 
 // gainsOf returns the replacements that were measured, in all groups. The name of a pair is
@@ -25,7 +32,7 @@ func gainsOf(r *metrics.Result) []pair {
 	groups := r.Groups()
 	for _, s := range replacements {
 		for _, cells := range groups {
-			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Unproved == "" })
+			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Ranked() })
 			to := find(cells, func(c *metrics.Cell) bool { return c.Language == result.InPython && c.Variant == s.to })
 			if p := (pair{s.project, from, to}); from != nil && p.ratio("transfer").Known() {
 				all = append(all, p)

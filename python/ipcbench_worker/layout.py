@@ -80,6 +80,9 @@ class Layout:
             self.size += -(-n // ALIGN) * ALIGN
         self.extent = max(self.size, ALIGN)  # bytes per package in shared memory, never 0
 
+    def __reduce__(self):  # without cached properties, which may not be pickled
+        return Layout, (self.specs,)
+
     @classmethod
     def of(cls, tensors: Iterable[Mapping]) -> Layout:
         """The layout of the tensors in an order or an assignment."""

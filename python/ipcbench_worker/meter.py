@@ -76,10 +76,13 @@ class Meter:
         self._sums: dict[str, tuple[dict, dict]] = {}  # by window: usage and counts
         self._memory: dict[str, int] = {}
 
+    def usage(self) -> dict[str, int]:
+        return usage()
+
     def mark(self, window: str, round: int) -> None:
         """Ends the open window and begins another one with this round."""
         if window != self.window:
-            now, counts = usage(), dict(self._recorder.counts)
+            now, counts = self.usage(), dict(self._recorder.counts)
             if self.window:
                 spent, counted = self._sums.setdefault(self.window, ({}, {}))
                 for total, part in ((spent, since(now, self._usage)), (counted, {

@@ -10,9 +10,10 @@ exchange: between rounds it talks to the workers through pipes of its own.
         def publish(self, model):      is called once per round with a dict of arrays by name
         def dispatch(self, n, job):    sends worker n a job, which trains the published model
         def collect(self):             waits for any worker, and returns (n, update)
+        def finish(self):              is called at the end of a round; may be absent
     def work(worker, *arguments):      is a worker's loop: worker.train(job, model) is an update
     if __name__ == "__main__":
-        common.main(Server, work)
+        common.main(Server, work, shards="32")  # settings and their defaults, if any
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import json
 import multiprocessing
 import os
 import queue
+import resource
 import sys
 import threading
 import time
@@ -57,17 +59,43 @@ class Job(NamedTuple):
     client: int
 
 
+def lacks(name: str = "", least: str = "", **found: str) -> None:
+    """Notes that this interpreter lacks a part of the original, so that ipcbench marks the row:
+    lacks("orjson"), or lacks(torch="1.13", least="2.8") unless the version is at least that."""
+    for module, version in found.items():
+        if [int(n) for n in version.split(".")[:2]] < [int(n) for n in least.split(".")]:
+            name = f"{module} {least}"
+    if name:
+        _lacking.append(name)
+
+
+_lacking: list[str] = []
+
+
+def parse_bytes(text: str) -> int:
+    """Returns the number of bytes in a text such as 5MiB."""
+    unit = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    return int(text[:-3]) * unit[text[-3:]] if text[-3:] in unit else int(text.rstrip("B"))
+
+
 class Server:
     """The base class of a row's server."""
 
+    starts_workers = False  # set it if the server itself starts the worker processes
+
     def __init__(self, session: Session):
         self.session, self.count = session, session.recorder.count
+        self.log: list[tuple] = []  # likewise, the log of these workers
+        self.peaks = [0] * session.workers  # and their peak memory
 
     def publish(self, model: Model) -> None:
         self.model = model
 
     def ready(self) -> None:
         """Is called when all workers run."""
+
+    def finish(self) -> None:
+        """Is called at the end of a round."""
 
 
 class Piped(Server):
@@ -90,7 +118,7 @@ class Asked(Server):
 
     def __init__(self, session: Session):
         super().__init__(session)
-        self.names = [os.urandom(8).hex() for _ in range(session.workers)]
+        self.names = [session.name() for _ in range(session.workers)]
         self.jobs = {name: queue.SimpleQueue() for name in self.names}
         self.updates = queue.SimpleQueue()
 
@@ -180,10 +208,47 @@ def leave() -> NoReturn:
     os._exit(0)
 
 
+class ServerMeter(Meter):
+    """The usage of the server, and of all processes that it has started but the workers."""
+
+    def __init__(self, session: Session):
+        self._session = session
+        super().__init__(session.recorder, "")
+
+    def usage(self) -> dict[str, int]:
+        u, ended = super().usage(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = [ended.ru_utime * 1e9, ended.ru_stime * 1e9]
+        tasks = children(os.getpid()) - {p.pid for p in self._session.processes}
+        while tasks:
+            pid = tasks.pop()
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    ticks = [int(n) for n in f.read().rpartition(")")[2].split()[11:15]]
+            except OSError:
+                continue  # it has ended, so its parent has its time
+            for i, n in enumerate(ticks):  # its own, and of its children that have ended
+                spent[i % 2] += n * 1e9 / os.sysconf("SC_CLK_TCK")
+            tasks |= children(pid)
+        return {**u, "user_ns": u["user_ns"] + round(spent[0]),
+                "system_ns": u["system_ns"] + round(spent[1])}
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has started, and that have not ended."""
+    found: set[int] = set()
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as f:
+                found.update(map(int, f.read().split()))
+    except OSError:  # the process or the thread has ended
+        pass
+    return found
+
+
 class Session:
     """The server, and new processes for its workers."""
 
-    def __init__(self, order: dict):
+    def __init__(self, order: dict, defaults: dict[str, str]):
         self.began, self.imported, self.block = now(), age(), order["block"]
         cell = order["cells"][0]
         work = order["works"][cell["work"]]
@@ -192,10 +257,20 @@ class Session:
         self.down = Layout.of(work["down"])
         self.up = layout_of(work.get("up"), self.down)
         self.recorder = Recorder(-1, 0)
-        self.meter = Meter(self.recorder, "")
         self.processes, self.controls = [], []
+        self.meter = ServerMeter(self)
+        given = (pair.partition("=") for pair in cell["variant"].split(":")[1:])
+        self.setting = {**defaults, **{key: value for key, _, value in given}}
         self.watcher: Optional[threading.Thread] = None
         self.window, self.ending = "", False
+
+    def name(self) -> str:
+        """A name that no other program can guess."""
+        return os.urandom(8).hex()
+
+    def settings(self, n: int) -> tuple:
+        """The arguments of worker n."""
+        return n, self.down, self.up, self.block["seed"], self.train_ms
 
     def start(self, row: type[Server], work: Callable) -> None:
         cpus = sorted(os.sched_getaffinity(0))
@@ -203,10 +278,9 @@ class Session:
         os.sched_setaffinity(0, server)
         self.server = row(self)
         context = multiprocessing.get_context("spawn")
-        for n in range(self.workers):
+        for n in range(0 if row.starts_workers else self.workers):
             mine, theirs = context.Pipe()
-            settings = (n, self.down, self.up, self.block["seed"], self.train_ms)
-            arguments = (work, theirs, settings, self.server.arguments(n), now())
+            arguments = (work, theirs, self.settings(n), self.server.arguments(n), now())
             p = context.Process(target=serve, args=arguments, daemon=True)
             os.sched_setaffinity(0, workers[n % len(workers)])  # which the process inherits
             p.start()
@@ -214,8 +288,9 @@ class Session:
             theirs.close()
             self.processes.append(p)
             self.controls.append(mine)
-        self.watcher = threading.Thread(target=self.watch, daemon=True)
-        self.watcher.start()
+        if self.processes:
+            self.watcher = threading.Thread(target=self.watch, daemon=True)
+            self.watcher.start()
         self.imports = [c.recv() for c in self.controls]
         self.server.ready()
         self.spawn = now() - self.began
@@ -327,13 +402,14 @@ _stdout, _replied = -1, threading.Lock()
 
 def reply(answer: dict) -> None:
     if _replied.acquire(blocking=False):
-        head = {"version": VERSION, "rules": RULES, "software": software()}
+        lacking = {"lacks": ", ".join(_lacking)} if _lacking else {}
+        head = {"version": VERSION, "rules": RULES, "software": {**software(), **lacking}}
         with os.fdopen(_stdout, "w") as f:
             f.write(json.dumps({**head, **answer}) + "\n")
 
 
-def main(row: type[Server], work: Callable) -> None:
-    """Carries out one order."""
+def main(row: type[Server], work: Callable, **settings: str) -> None:
+    """Carries out one order. The settings have default values."""
     from rounds import Rounds
 
     global _stdout
@@ -357,7 +433,7 @@ def main(row: type[Server], work: Callable) -> None:
         return reply({"error": f"order: must have one cell that is not refused: {refused}"})
     for key in sorted(set(order["block"]) - BLOCK):
         return reply({"error": f'order: block: it has "{key}", which reference rows do not support'})
-    session = Session(order)
+    session = Session(order, settings)
     try:
         session.start(row, work)
         answer = Rounds(session, quit).run()

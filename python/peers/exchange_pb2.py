@@ -13,25 +13,35 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\x0eipcbench.peers\"G\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\"\x1c\n\nJobRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\"P\n\x03Job\x12\r\n\x05round\x18\x01 \x01(\x05\x12\x0e\n\x06\x63lient\x18\x02 \x01(\x05\x12*\n\x05model\x18\x03 \x03(\x0b\x32\x1b.ipcbench.peers.NamedTensor\"-\n\rTensorRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"F\n\x06Update\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12,\n\x07tensors\x18\x02 \x03(\x0b\x32\x1b.ipcbench.peers.NamedTensor\"\n\n\x08\x41\x63\x63\x65pted2\x8b\x02\n\x08\x45xchange\x12;\n\x08GetModel\x12\x1a.ipcbench.peers.JobRequest\x1a\x13.ipcbench.peers.Job\x12\x39\n\x06GetJob\x12\x1a.ipcbench.peers.JobRequest\x1a\x13.ipcbench.peers.Job\x12G\n\tGetTensor\x12\x1d.ipcbench.peers.TensorRequest\x1a\x1b.ipcbench.peers.NamedTensor\x12>\n\nSendUpdate\x12\x16.ipcbench.peers.Update\x1a\x18.ipcbench.peers.Acceptedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\x0eipcbench.peers\"\n\n\x08\x41\x63\x63\x65pted\"G\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\"\x1c\n\nJobRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\"3\n\x03Job\x12\r\n\x05round\x18\x01 \x01(\x05\x12\x0e\n\x06\x63lient\x18\x02 \x01(\x05\x12\r\n\x05names\x18\x03 \x03(\t\"/\n\x0eTensorsRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\r\n\x05names\x18\x02 \x03(\t\"7\n\x07Tensors\x12,\n\x07tensors\x18\x01 \x03(\x0b\x32\x1b.ipcbench.peers.NamedTensor\"F\n\x06Update\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12,\n\x07tensors\x18\x02 \x03(\x0b\x32\x1b.ipcbench.peers.NamedTensor\"\x15\n\x05Piece\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\'\n\x06Object\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\x16\n\x05Names\x12\r\n\x05names\x18\x01 \x03(\t\"c\n\x07Message\x12\n\n\x02to\x18\x01 \x01(\t\x12\x0e\n\x06sender\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\x05\x12\x0e\n\x06\x63lient\x18\x04 \x01(\x05\x12\x0c\n\x04root\x18\x05 \x01(\t\x12\x0f\n\x07objects\x18\x06 \x03(\t2\xcd\x01\n\x08\x45xchange\x12\x39\n\x06GetJob\x12\x1a.ipcbench.peers.JobRequest\x1a\x13.ipcbench.peers.Job\x12\x45\n\nGetTensors\x12\x1e.ipcbench.peers.TensorsRequest\x1a\x17.ipcbench.peers.Tensors\x12?\n\nSendUpdate\x12\x15.ipcbench.peers.Piece\x1a\x18.ipcbench.peers.Accepted(\x01\x62\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'exchange_pb2', globals())
 if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
-  _NAMEDTENSOR._serialized_start=34
-  _NAMEDTENSOR._serialized_end=105
-  _JOBREQUEST._serialized_start=107
-  _JOBREQUEST._serialized_end=135
-  _JOB._serialized_start=137
-  _JOB._serialized_end=217
-  _TENSORREQUEST._serialized_start=219
-  _TENSORREQUEST._serialized_end=264
-  _UPDATE._serialized_start=266
-  _UPDATE._serialized_end=336
-  _ACCEPTED._serialized_start=338
-  _ACCEPTED._serialized_end=348
-  _EXCHANGE._serialized_start=351
-  _EXCHANGE._serialized_end=618
+  _ACCEPTED._serialized_start=34
+  _ACCEPTED._serialized_end=44
+  _NAMEDTENSOR._serialized_start=46
+  _NAMEDTENSOR._serialized_end=117
+  _JOBREQUEST._serialized_start=119
+  _JOBREQUEST._serialized_end=147
+  _JOB._serialized_start=149
+  _JOB._serialized_end=200
+  _TENSORSREQUEST._serialized_start=202
+  _TENSORSREQUEST._serialized_end=249
+  _TENSORS._serialized_start=251
+  _TENSORS._serialized_end=306
+  _UPDATE._serialized_start=308
+  _UPDATE._serialized_end=378
+  _PIECE._serialized_start=380
+  _PIECE._serialized_end=401
+  _OBJECT._serialized_start=403
+  _OBJECT._serialized_end=442
+  _NAMES._serialized_start=444
+  _NAMES._serialized_end=466
+  _MESSAGE._serialized_start=468
+  _MESSAGE._serialized_end=567
+  _EXCHANGE._serialized_start=570
+  _EXCHANGE._serialized_end=775
 # @@protoc_insertion_point(module_scope)

@@ -6,7 +6,8 @@ import exchange_pb2 as exchange__pb2
 
 
 class ExchangeStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """The service of py_openfl.py.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -14,53 +15,43 @@ class ExchangeStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.GetModel = channel.unary_unary(
-                '/ipcbench.peers.Exchange/GetModel',
-                request_serializer=exchange__pb2.JobRequest.SerializeToString,
-                response_deserializer=exchange__pb2.Job.FromString,
-                )
         self.GetJob = channel.unary_unary(
                 '/ipcbench.peers.Exchange/GetJob',
                 request_serializer=exchange__pb2.JobRequest.SerializeToString,
                 response_deserializer=exchange__pb2.Job.FromString,
                 )
-        self.GetTensor = channel.unary_unary(
-                '/ipcbench.peers.Exchange/GetTensor',
-                request_serializer=exchange__pb2.TensorRequest.SerializeToString,
-                response_deserializer=exchange__pb2.NamedTensor.FromString,
+        self.GetTensors = channel.unary_unary(
+                '/ipcbench.peers.Exchange/GetTensors',
+                request_serializer=exchange__pb2.TensorsRequest.SerializeToString,
+                response_deserializer=exchange__pb2.Tensors.FromString,
                 )
-        self.SendUpdate = channel.unary_unary(
+        self.SendUpdate = channel.stream_unary(
                 '/ipcbench.peers.Exchange/SendUpdate',
-                request_serializer=exchange__pb2.Update.SerializeToString,
+                request_serializer=exchange__pb2.Piece.SerializeToString,
                 response_deserializer=exchange__pb2.Accepted.FromString,
                 )
 
 
 class ExchangeServicer(object):
-    """Missing associated documentation comment in .proto file."""
-
-    def GetModel(self, request, context):
-        """GetModel waits for the worker's next job, and returns it with the model.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
+    """The service of py_openfl.py.
+    """
 
     def GetJob(self, request, context):
-        """GetJob waits as well, but returns only the tensors' names, for GetTensor.
+        """GetJob waits for the worker's next job, and returns it with the names of the model's tensors.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetTensor(self, request, context):
+    def GetTensors(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SendUpdate(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+    def SendUpdate(self, request_iterator, context):
+        """an Update
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -68,24 +59,19 @@ class ExchangeServicer(object):
 
 def add_ExchangeServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'GetModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetModel,
-                    request_deserializer=exchange__pb2.JobRequest.FromString,
-                    response_serializer=exchange__pb2.Job.SerializeToString,
-            ),
             'GetJob': grpc.unary_unary_rpc_method_handler(
                     servicer.GetJob,
                     request_deserializer=exchange__pb2.JobRequest.FromString,
                     response_serializer=exchange__pb2.Job.SerializeToString,
             ),
-            'GetTensor': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetTensor,
-                    request_deserializer=exchange__pb2.TensorRequest.FromString,
-                    response_serializer=exchange__pb2.NamedTensor.SerializeToString,
+            'GetTensors': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTensors,
+                    request_deserializer=exchange__pb2.TensorsRequest.FromString,
+                    response_serializer=exchange__pb2.Tensors.SerializeToString,
             ),
-            'SendUpdate': grpc.unary_unary_rpc_method_handler(
+            'SendUpdate': grpc.stream_unary_rpc_method_handler(
                     servicer.SendUpdate,
-                    request_deserializer=exchange__pb2.Update.FromString,
+                    request_deserializer=exchange__pb2.Piece.FromString,
                     response_serializer=exchange__pb2.Accepted.SerializeToString,
             ),
     }
@@ -96,24 +82,8 @@ def add_ExchangeServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Exchange(object):
-    """Missing associated documentation comment in .proto file."""
-
-    @staticmethod
-    def GetModel(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/ipcbench.peers.Exchange/GetModel',
-            exchange__pb2.JobRequest.SerializeToString,
-            exchange__pb2.Job.FromString,
-            options, channel_credentials,
-            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+    """The service of py_openfl.py.
+    """
 
     @staticmethod
     def GetJob(request,
@@ -133,7 +103,7 @@ class Exchange(object):
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
     @staticmethod
-    def GetTensor(request,
+    def GetTensors(request,
             target,
             options=(),
             channel_credentials=None,
@@ -143,14 +113,14 @@ class Exchange(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/ipcbench.peers.Exchange/GetTensor',
-            exchange__pb2.TensorRequest.SerializeToString,
-            exchange__pb2.NamedTensor.FromString,
+        return grpc.experimental.unary_unary(request, target, '/ipcbench.peers.Exchange/GetTensors',
+            exchange__pb2.TensorsRequest.SerializeToString,
+            exchange__pb2.Tensors.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
     @staticmethod
-    def SendUpdate(request,
+    def SendUpdate(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -160,8 +130,8 @@ class Exchange(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/ipcbench.peers.Exchange/SendUpdate',
-            exchange__pb2.Update.SerializeToString,
+        return grpc.experimental.stream_unary(request_iterator, target, '/ipcbench.peers.Exchange/SendUpdate',
+            exchange__pb2.Piece.SerializeToString,
             exchange__pb2.Accepted.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

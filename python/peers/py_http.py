@@ -1,4 +1,4 @@
-"""Bytes over HTTP on one connection: py-http-json without base64 and JSON.
+"""Bytes over HTTP on one connection.
 
 A body is the tensors' bytes one after another; a header holds the job, and both ends know the
 tensors' names, data types and shapes. A requests.Session keeps its connection.
@@ -6,11 +6,13 @@ tensors' names, data types and shapes. A requests.Session keeps its connection.
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import numpy as np
 import requests
 
 import common
-import py_http_json
 
 
 def to_model(layout, body):
@@ -22,7 +24,8 @@ def to_model(layout, body):
     return model
 
 
-class Handler(py_http_json.Handler):
+class Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # the default of other servers
     protocol_version = "HTTP/1.1"  # keeps connections open
 
     def do_GET(self):
@@ -42,9 +45,19 @@ class Handler(py_http_json.Handler):
         self.send_response(204)
         self.end_headers()
 
+    def log_message(self, format, *args):
+        pass
 
-class Server(py_http_json.Server):
-    handler = Handler
+
+class Server(common.Asked):
+    def __init__(self, session):
+        super().__init__(session)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.row = self
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def arguments(self, n):
+        return (f"http://127.0.0.1:{self.http.server_port}/{self.names[n]}",)
 
 
 def work(worker, url):

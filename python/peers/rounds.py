@@ -102,6 +102,7 @@ class Rounds:
         if self.mean is not self.next:
             arithmetic.advance(self.next, self.model, self.mean)
         folds.append((start, now()))
+        server.finish()
         took = now() - began
         meter.mark("", 0)
 
@@ -129,8 +130,9 @@ class Rounds:
         self.proved += 1
 
     def answer(self, cold: int, system: dict) -> dict:
-        reports = self.session.ask("report")
-        jobs = {row[:2]: row[2:] for _, log in reports for row in log}
+        reports, server = self.session.ask("report"), self.session.server
+        logs = [server.log, *(log for _, log in reports)]
+        jobs = {row[:2]: row[2:] for log in logs for row in log}
         block: dict = {name + "_ns": [] for name in ("round", "train", "rtt", "down", "up")}
         unattributed, phases = 0, {name: 0 for name in ("publish", "train", "fold")}
         for n, took, rest, sent, back, phase in self.timed:
@@ -147,13 +149,15 @@ class Rounds:
                 phases[name] += ns
         totals = [self.session.meter.totals(), *(t for t, _ in reports)]
         first = [t["usage"].get("cold", {}) for t in totals]
-        server, *processes = (
+        usage, *processes = (
             {"usage": t["usage"].get("timed", {}), "memory": t["memory"], "cpus": t["cpus"],
              "counts": t["counts"].get("timed", {}), "import_ns": imported}
             for t, imported in zip(totals, [self.session.imported, *self.session.imports]))
+        if server.starts_workers:  # their usage is a part of the server's
+            processes = [{"memory": {"peak_rss_bytes": peak}} for peak in server.peaks]
         block.update(
             spawn_ns=self.session.spawn, unattributed_ns=unattributed, phases_ns=phases,
-            server=server, processes=processes, system=system,
+            server=usage, processes=processes, system=system,
             cold={"round_ns": cold, "server": first[0], "processes": first[1:]},
             proof={"rounds": self.proved // len(self.clients), "updates": self.proved})
         hashes = [h[-1] if h else "0" * 16 for h in self.running]

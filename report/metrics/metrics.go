@@ -181,8 +181,12 @@ func InLanguage(name, language string) string {
 	return name + " (" + language + ")"
 }
 
-// Ranked reports whether the cell is ranked: it is neither a control nor an unproved peer.
-func (c *Cell) Ranked() bool { return !c.IsControl() && c.Unproved == "" }
+// Lacks names the part of its project that a reference row lacks here; empty if none.
+func (c *Cell) Lacks() string { return c.Software["lacks"] }
+
+// Ranked reports whether the cell is ranked: it is neither a control, nor an unproved peer, nor a
+// reference row that lacks a part of its project.
+func (c *Cell) Ranked() bool { return !c.IsControl() && c.Unproved == "" && c.Lacks() == "" }
 
 // Name returns the cell's identity, with its build if there are two.
 func (c *Cell) Name() string {

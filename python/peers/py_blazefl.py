@@ -1,0 +1,93 @@
+"""BlazeFL 3.0.0 (May 2026): a new pool of processes per round, and shared memory.
+
+It imitates src/blazefl/core/client_trainer.py and core/utils.py, and the flat tensors of
+contrib/fedavg.py. The server copies the model into one flat tensor, moves that to shared memory,
+makes a buffer per client there, and starts the pool. torch passes descriptors of this memory to
+the processes, which copy their updates into the buffers.
+
+Here a client is handed over when a process is free, instead of all at once. A worker trains on
+the flat tensor itself, and tensors may have any data type. pool=kept starts the pool once.
+
+The worker function is the stock one, by ipcbench_worker.arithmetic on numpy's view of the
+tensors: C through ctypes, or numpy.
+"""
+
+import multiprocessing
+import queue
+
+import numpy as np
+import torch
+import torch.multiprocessing  # lets multiprocessing pass tensors as descriptors
+
+import common
+from ipcbench_worker.meter import memory
+
+common.lacks(torch=torch.__version__.split("+")[0], least="2.8")
+
+
+def flatten(model, layout, flat):
+    for a, at in zip(model.values(), layout.offsets):
+        flat[at:at + a.nbytes].copy_(torch.from_numpy(a.reshape(-1).view(np.uint8)))
+
+
+def views(flat, layout):
+    data = flat.numpy()
+    return {s.name: data[at:at + n].view(s.type.numpy).reshape(s.shape)
+            for s, at, n in zip(layout.specs, layout.offsets, layout.sizes)}
+
+
+class Server(common.Server):
+    starts_workers = True
+
+    def __init__(self, session):
+        super().__init__(session)
+        self.done, self.pool = queue.SimpleQueue(), None
+
+    def publish(self, model):
+        self.flat = torch.empty(self.session.down.size, dtype=torch.uint8)
+        flatten(model, self.session.down, self.flat)
+        self.flat.share_memory_()
+        size = self.session.up.size
+        self.buffers = {c["id"]: torch.zeros(size, dtype=torch.uint8).share_memory_()
+                        for c in self.session.clients}
+        if self.pool is None:  # the default of Python 3.14
+            self.pool = multiprocessing.get_context("forkserver").Pool(self.session.workers)
+
+    def dispatch(self, n, job):
+        arguments = (self.session.settings(n), job, self.flat, self.buffers[job.client])
+        self.pool.apply_async(train, arguments, callback=lambda ended: self.done.put((n, ended)),
+                              error_callback=lambda error: self.done.put((n, error)))
+
+    def collect(self):
+        n, ended = self.done.get()
+        if isinstance(ended, BaseException):
+            raise ended
+        row, peak = ended
+        self.log.append(row)
+        self.peaks[n] = max(self.peaks[n], peak)
+        return n, views(self.buffers[row[1]], self.session.up)
+
+    def finish(self):
+        if self.session.setting["pool"] == "new":
+            self.pool.close()
+            self.pool.join()
+            self.pool = None
+
+
+trainer = None  # of a process of the pool
+
+
+def train(settings, job, flat, buffer):
+    global trainer
+    if trainer is None:
+        trainer = common.Worker(*settings)
+    flatten(trainer.train(job, views(flat, trainer.down)), trainer.up, buffer)
+    return trainer.log.pop(), memory()["peak_rss_bytes"]
+
+
+def work(worker):
+    """Is never called: the server starts the workers."""
+
+
+if __name__ == "__main__":
+    common.main(Server, work, pool="new")
