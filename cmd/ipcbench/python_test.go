@@ -14,6 +14,21 @@ import (
 	"ipcbench/python"
 )
 
+// TestExamplePeers: an example with a project's own code says in one line what it needs, if the project is missing.
+func TestExamplePeers(t *testing.T) {
+	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	for _, name := range []string{"blazefl", "areal"} {
+		c := exec.CommandContext(t.Context(), i.Path, "../../examples/peers/"+name+".py")
+		out, _ := c.CombinedOutput()
+		text := string(out)
+		check.That(t, c.ProcessState.ExitCode() == 1 && strings.Count(text, "\n") == 1 && (strings.HasPrefix(text, name+".py needs ") || strings.HasPrefix(text, "order: ")),
+			"%s: exit code %d: %s", name, c.ProcessState.ExitCode(), text)
+	}
+}
+
 var block = regexp.MustCompile("(?s)```(bash|python)\n(.*?)```")
 
 // TestPythonPage: docs/python.md lists all reference rows, and its commands succeed one after the other. With
