@@ -13,10 +13,10 @@ import (
 // transports of ipcbench that could replace them. Workers stay in Python. The first four are in
 // results of earlier versions.
 var replacements = []struct{ project, from, to string }{
-	{"BlazeFL", "py-torch-queue", "shm-slab"},
-	{"OpenFL, Flower", "py-grpc", "grpc-stream"},
-	{"AReaL", "py-http-json", "http"},
-	{"AReaL", "py-http-json", "http-shm"},
+	{"BlazeFL until July 2025", "py-torch-queue", "shm-slab"},
+	{"OpenFL 1.8, Flower until 1.19", "py-grpc", "grpc-stream"},
+	{"AReaL of 2025", "py-http-json", "http"},
+	{"AReaL of 2025", "py-http-json", "http-shm"},
 	{"BlazeFL 3", "py-blazefl", "shm-slab"},
 	{"Flower 1.43", "py-flower", "http"},
 	{"Flower 1.43", "py-flower", "grpc-stream"},
@@ -34,7 +34,7 @@ func gainsOf(r *metrics.Result) []pair {
 		for _, cells := range groups {
 			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Ranked() })
 			to := find(cells, func(c *metrics.Cell) bool { return c.Language == result.InPython && c.Variant == s.to })
-			if p := (pair{s.project, from, to}); from != nil && p.ratio("transfer").Known() {
+			if p := (pair{s.project, from, to}); from != nil && p.ratio("round").Known() {
 				all = append(all, p)
 			}
 		}
@@ -51,7 +51,7 @@ func gains(r *metrics.Result) doc.Section {
 	}
 	s := doc.Section{Title: "What projects would gain from another transport", Tail: doc.Say(
 		"All workers are in Python. The servers of rows py-* are in Python, too; those of the other rows are in Go.",
-		"A transfer excludes the training, so only the round trip includes page faults of a training in fresh memory. Neither includes the publishing of the model.")}
+		"CPU time counts all processes; memory is their sum.")}
 	groups, largest := byGroup(all)
 	for _, of := range metrics.GroupBy(largest, func(p pair) string { return p.name }) {
 		s.Lead = append(s.Lead, strong(gainSentence(of))...)
@@ -66,11 +66,13 @@ func gains(r *metrics.Result) doc.Section {
 func gainSentence(all []pair) string {
 	var parts []string
 	for i, p := range all {
-		times, text, with, took := p.ratio("transfer"), "it", p.against.Variant, doc.Quantity("s", p.against.Of("transfer").Center)
+		times, text, with, took := p.ratio("round"), "it", p.against.Variant, doc.Quantity("s", p.against.Of("round").Center)
+		cpu := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("cpu_per_round").Center) }
 		if i == 0 {
-			text, with = "a client's transfer", with+" as with "+p.cell.Variant
-			took += " instead of " + doc.Quantity("s", p.cell.Of("transfer").Center)
+			text, with = "a round", with+" as with "+p.cell.Variant
+			took += " instead of " + doc.Quantity("s", p.cell.Of("round").Center)
 		}
+		took += ", and " + cpu(p.against) + unless(i > 0, " instead of "+cpu(p.cell)) + " of CPU time"
 		fast := doc.Bounded("1", times) + " times as fast with " + with
 		parts = append(parts, text+judged(times, " seems to be "+fast+cannotShow(times),
 			" is not shown to be faster or slower, "+fast, " is "+fast)+": "+took)
@@ -79,15 +81,17 @@ func gainSentence(all []pair) string {
 }
 
 func gainTable(all []pair, title string) doc.Table {
-	of, now, then := groupAxes(), column("transfer=transfer now"), column("-transfer=transfer then")
+	of, now, then := groupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
 	t := doc.Table{Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "the other transport, with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now.Column, then.Column,
-		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},
-		{Name: "round trip, × as fast", Key: "rtt_ratio", Unit: "1", Help: "the same for a client's round trip, which includes its training"},
+		{Name: "now"}, {Name: "instead", Help: "the other transport, with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
+		{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"},
+		now[1].Column, then[1].Column, now[2].Column, then[2].Column,
+		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults"},
 	})}
 	for _, p := range all {
 		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(p.against.Variant)}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
-			now.of(p.cell), then.of(p.against), doc.Estimate(p.ratio("transfer")), doc.Estimate(p.ratio("rtt"))})...)
+			now[0].of(p.cell), then[0].of(p.against), doc.Estimate(p.ratio("round")),
+			now[1].of(p.cell), then[1].of(p.against), now[2].of(p.cell), then[2].of(p.against), doc.Estimate(p.ratio("transfer"))})...)
 	}
 	return t
 }

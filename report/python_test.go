@@ -141,19 +141,19 @@ func TestTrain(t *testing.T) {
 	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
 }
 
-// TestGains: a project's gain is the ratio of transfers. It is computed only for proved
+// TestGains: a project's gain is the ratio of rounds. It is computed only for proved
 // cells with workers in Python.
 func TestGains(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit func(c *result.Cell)
 		want string
 	}{
-		"all": {func(*result.Cell) {}, "BlazeFL shm-slab 257, OpenFL, Flower grpc-stream 5.71, AReaL http 63.3, AReaL http-shm 1.9e+03"},
+		"all": {func(*result.Cell) {}, "BlazeFL until July 2025 shm-slab 2.36, OpenFL 1.8, Flower until 1.19 grpc-stream 3.22, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25"},
 		"one is not proved": {func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Unproved = "no hash"
 			}
-		}, "BlazeFL shm-slab 257, AReaL http 63.3, AReaL http-shm 1.9e+03"},
+		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25"},
 		"workers in Go": {func(c *result.Cell) { c.Language = "" }, ""},
 		"other work": {func(c *result.Cell) {
 			if c.Language != "" {
@@ -164,7 +164,7 @@ func TestGains(t *testing.T) {
 	} {
 		var all []string
 		for _, g := range gainsOf(python(tt.edit)) {
-			times := g.ratio("transfer")
+			times := g.ratio("round")
 			all = append(all, g.name+" "+g.against.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
 			check.That(t, times.Sure() && times.Low < times.Center && times.High > times.Center, "%s: %s: %v", name, g.against.Label(), times)
 		}
@@ -233,10 +233,10 @@ func TestControlBesideOthers(t *testing.T) {
 func TestPythonView(t *testing.T) {
 	r := benchtest.Python()
 	shows(t, r, "python.text", [][]string{nil, {"gain"}, {"verdict", "findings", "workers", "environment"}}, map[string][]string{
-		"csv": {"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab transfer_ratio 1 257.", "gain rtt_ratio 1 4.4",
+		"csv": {"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab round_ratio 1 2.3", "gain transfer_ratio 1 257.",
 			"metrics py-grpc peer python/peers/py_grpc.py", "metrics mine cnn unproved its", "metrics mine cnn round s"},
 		"json": {`"shm-slab (python)"`, `"language":"python"`, `"numpy=1.24.2"`, `"peer":"python/peers/py_grpc.py"`, `"unproved":"its answer has no hash of round 3"`,
-			`"project":"AReaL"`, `"now":"py-http-json"`, `"instead":"http-shm"`},
+			`"project":"AReaL of 2025"`, `"now":"py-http-json"`, `"instead":"http-shm"`},
 		"benchfmt": {"/transport=shm-slab/model=histology/workers=1/clients=1/language=python ", "/transport=mine/model=cnn/workers=1/clients=1/unproved=yes "},
 		"md":       {"\n| *peers* ", "\n| mine (unproved) ", "\nmine (unproved): not proved: its answer has no hash of round 3\n", "**shm-slab (python)**"},
 		"html":     {`<tbody class="heading">`, "mine (unproved)"},
@@ -256,17 +256,17 @@ func TestPeerIsBest(t *testing.T) {
 func TestGainSentences(t *testing.T) {
 	all := benchtest.Python().Cells
 	for want, edit := range map[string]func(c *result.Cell){
-		"is 5.71 (5.60 to 5.83) times as fast with grpc-stream as with py-grpc: 70.0 ms instead of 400 ms.": func(*result.Cell) {},
-		"is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast with grpc-stream as with py-grpc: 70.0 ms instead of 70.0 ms.": func(c *result.Cell) {
+		"is 3.22 (3.16 to 3.29) times as fast with grpc-stream as with py-grpc: 149 ms instead of 480 ms, and 223 ms instead of 719 ms of CPU time.": func(*result.Cell) {},
+		"is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast with grpc-stream as with py-grpc: 149 ms instead of 149 ms, and 223 ms instead of 223 ms of CPU time.": func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Blocks = all[slices.IndexFunc(all, func(of result.Cell) bool {
 					return of.Language != "" && of.Transport == "grpc-stream" && of.Model == c.Model
 				})].Blocks
 			}
 		},
-		"seems to be 5.71 (5.66 to 5.77) times as fast with grpc-stream as with py-grpc, but there are too few blocks (2) to show it (use --blocks 6): 69.0 ms instead of 394 ms.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
+		"seems to be 3.22 (3.19 to 3.25) times as fast with grpc-stream as with py-grpc, but there are too few blocks (2) to show it (use --blocks 6): 147 ms instead of 472 ms, and 220 ms instead of 708 ms of CPU time.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL, Flower: a client's transfer "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round "+want)
 	}
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }
