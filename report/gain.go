@@ -12,17 +12,21 @@ import (
 // replacements pairs transports that projects use, as reference rows have them, with
 // transports of ipcbench that could replace them. Workers stay in Python. The first four are in
 // results of earlier versions.
-var replacements = []struct{ project, from, to string }{
-	{"BlazeFL until July 2025", "py-torch-queue", "shm-slab"},
-	{"OpenFL 1.8, Flower until 1.19", "py-grpc", "grpc-stream"},
-	{"AReaL of 2025", "py-http-json", "http"},
-	{"AReaL of 2025", "py-http-json", "http-shm"},
-	{"BlazeFL 3", "py-blazefl", "shm-slab"},
-	{"Flower 1.43", "py-flower", "http"},
-	{"Flower 1.43", "py-flower", "grpc-stream"},
-	{"OpenFL 1.6", "py-openfl", "http"},
-	{"OpenFL 1.6", "py-openfl", "grpc-stream"},
-	{"AReaL 2", "py-areal", "http"},
+var replacements = []struct {
+	project, from, to string
+	tcp               bool // only over TCP, which the project uses; each kind of TLS is a pair
+}{
+	{"BlazeFL until July 2025", "py-torch-queue", "shm-slab", false},
+	{"OpenFL 1.8, Flower until 1.19", "py-grpc", "grpc-stream", false},
+	{"AReaL of 2025", "py-http-json", "http", false},
+	{"AReaL of 2025", "py-http-json", "http-shm", false},
+	{"BlazeFL 3", "py-blazefl", "shm-slab", false},
+	{"Flower 1.43", "py-flower", "http", true},
+	{"Flower 1.43", "py-flower", "grpc-stream", true},
+	{"OpenFL 1.6", "py-openfl", "http", true},
+	{"OpenFL 1.6", "py-openfl", "grpc-stream", true},
+	{"AReaL 2", "py-areal", "http", true},
+	{"AReaL 2, workers on the same machine", "py-areal", "http-shm", false},
 }
 
 // gainsOf returns the replacements that were measured, in all groups. The name of a pair is
@@ -33,9 +37,11 @@ func gainsOf(r *metrics.Result) []pair {
 	for _, s := range replacements {
 		for _, cells := range groups {
 			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Ranked() })
-			to := find(cells, func(c *metrics.Cell) bool { return c.Language == result.InPython && c.Variant == s.to })
-			if p := (pair{s.project, from, to}); from != nil && p.ratio("round").Known() {
-				all = append(all, p)
+			for _, to := range cells {
+				name := strings.NewReplacer(":network=tcp", "", ":tls="+to.TLS(), "").Replace(to.Variant)
+				if p := (pair{s.project, from, to}); from != nil && name == s.to && to.Language == result.InPython && (to.OverTCP() || !s.tcp) && p.ratio("round").Known() {
+					all = append(all, p)
+				}
 			}
 		}
 	}

@@ -154,6 +154,19 @@ func TestGains(t *testing.T) {
 				c.Unproved = "no hash"
 			}
 		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25"},
+		"over TCP alone": {func(c *result.Cell) {
+			if c.Variant == "py-grpc" {
+				c.Variant, c.Transport = "py-flower", "py-flower"
+			}
+			if c.Variant == "grpc-stream" {
+				c.Variant, c.Settings = "grpc-stream:network=tcp:tls=on", map[string]string{"network": "tcp", "tls": "on"}
+			}
+		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, Flower 1.43 grpc-stream:network=tcp:tls=on 3.22"},
+		"lacks a part": {func(c *result.Cell) {
+			if c.Peer != "" {
+				c.Software = map[string]string{"lacks": "orjson"}
+			}
+		}, ""},
 		"workers in Go": {func(c *result.Cell) { c.Language = "" }, ""},
 		"other work": {func(c *result.Cell) {
 			if c.Language != "" {
