@@ -8,7 +8,7 @@ json is used, and the row is marked.
 
 Here the message with the ids goes through a pipe instead of AReaL's RPC, and the standard
 library's client and server take the places of aiohttp and Flask. So a round of a small model (cnn) takes
-0.6 times as long as AReaL's, and one of 66.6 MB 0.97 times. shards=N changes the 32.
+0.58 times as long as AReaL's, and one of 66.6 MB 0.97 times. shards=N changes the 32.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
