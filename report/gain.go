@@ -37,9 +37,11 @@ func gainsOf(r *metrics.Result) []pair {
 	for _, s := range replacements {
 		for _, cells := range groups {
 			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Ranked() })
+			if from == nil {
+				continue
+			}
 			for _, to := range cells {
-				name := strings.NewReplacer(":network=tcp", "", ":tls="+to.TLS(), "").Replace(to.Variant)
-				if p := (pair{s.project, from, to}); from != nil && name == s.to && to.Language == result.InPython && (to.OverTCP() || !s.tcp) && p.ratio("round").Known() {
+				if p := (pair{s.project, from, to}); tunnelled(to, to.Variant) == s.to && to.Language == result.InPython && (to.OverTCP() || !s.tcp) && p.ratio("round").Known() {
 					all = append(all, p)
 				}
 			}

@@ -26,7 +26,7 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 		var t tunnel
 		var plain *metrics.Cell
 		for _, c := range cells {
-			t = append(t, pair{tunnelled(c), c, plain})
+			t = append(t, pair{tunnelled(c, variant(c)), c, plain})
 			if c.TLS() == metrics.NoTLS {
 				plain = c
 			}
@@ -67,10 +67,9 @@ func tlsPrices(r *metrics.Result) doc.Section {
 	return s
 }
 
-// tunnelled names the transport of a cell without its network and TLS, which are shown
-// elsewhere.
-func tunnelled(c *metrics.Cell) string {
-	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(variant(c))
+// tunnelled returns a name of a cell without its network and TLS, which are shown elsewhere.
+func tunnelled(c *metrics.Cell, name string) string {
+	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(name)
 }
 
 // withTLS begins a sentence with the TLS of a cell.

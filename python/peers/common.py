@@ -59,23 +59,12 @@ class Job(NamedTuple):
     client: int
 
 
-def lacks(name: str = "", least: str = "", **found: str) -> None:
-    """Notes that this interpreter lacks a part of the original, so that ipcbench marks the row:
-    lacks("orjson"), or lacks(torch="1.13", least="2.8") unless the version is at least that."""
-    for module, version in found.items():
-        if [int(n) for n in version.split(".")[:2]] < [int(n) for n in least.split(".")]:
-            name = f"{module} {least}"
-    if name:
-        _lacking.append(name)
+def lacks(name: str) -> None:
+    """Notes a part of the original that this interpreter lacks, so that ipcbench marks the row."""
+    _lacking.append(name)
 
 
 _lacking: list[str] = []
-
-
-def parse_bytes(text: str) -> int:
-    """Returns the number of bytes in a text such as 5MiB."""
-    unit = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-    return int(text[:-3]) * unit[text[-3:]] if text[-3:] in unit else int(text.rstrip("B"))
 
 
 class Server:

@@ -16,13 +16,12 @@ The worker function is the stock one, by ipcbench_worker.arithmetic: C through c
 import base64
 import http.client
 import json
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
 import common
+import serving
 
 try:
     import orjson
@@ -53,27 +52,17 @@ def to_array(t):
     return a.reshape(t["shape"])
 
 
-class Handler(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True
-
+class Handler(serving.Handler):
     def do_POST(self):
-        ids = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["shard_ids"]
-        body = dumps([to_json(self.server.tensors[i]) for i in ids])
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format, *args):
-        pass
+        ids = json.loads(self.body())["shard_ids"]
+        self.answer(dumps([to_json(self.server.tensors[i]) for i in ids]))
 
 
 class Store:
     """Serves the tensors of a process. Ids are random, so no other program can guess them."""
 
     def __init__(self):
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.http = serving.start(Handler)
 
     def keep(self, model):
         """Replaces the tensors, and returns what a reader needs to fetch them."""

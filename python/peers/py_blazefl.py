@@ -22,7 +22,8 @@ import torch.multiprocessing  # lets multiprocessing pass tensors as descriptors
 import common
 from ipcbench_worker.meter import memory
 
-common.lacks(torch=torch.__version__.split("+")[0], least="2.8")
+if [int(n) for n in torch.__version__.split(".")[:2]] < [2, 8]:
+    common.lacks("torch 2.8")
 
 
 def flatten(model, layout, flat):

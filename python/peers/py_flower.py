@@ -22,12 +22,13 @@ import multiprocessing
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
 import common
 import exchange_pb2 as pb
+import serving
+from ipcbench_worker import wire
 
 
 def add(objects, kind, body):
@@ -63,22 +64,19 @@ def inflate(root, objects):
     return model
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(serving.Handler):
     """The SuperLink. Addressees are random names, so no other program can guess them."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     objects: dict = {}
     mail: dict = {}
     guard = threading.Lock()
 
     def do_POST(self):
-        request = self.rfile.read(int(self.headers["Content-Length"]))
-        body = getattr(self, self.path[1:].replace("-", "_"))(request).SerializeToString()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        if self.path not in CALLS:
+            return self.send_error(404)
+        method = getattr(self, self.path[1:].replace("-", "_"))
+        self.answer(method(self.body()).SerializeToString())
 
     def box(self, name):
         with self.guard:
@@ -112,14 +110,13 @@ class Handler(BaseHTTPRequestHandler):
             self.objects.pop(name, None)
         return pb.Accepted()
 
-    def log_message(self, format, *args):
-        pass
+
+CALLS = ["/push-object", "/pull-object", "/push-message", "/pull-message", "/missing", "/confirm"]
 
 
 def superlink(pipe):
-    link = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    pipe.send(link.server_port)
-    link.serve_forever()
+    pipe.send(serving.start(Handler).server_port)
+    threading.Event().wait()  # until the server ends this process
 
 
 class Link:
@@ -127,7 +124,7 @@ class Link:
 
     def __init__(self, port, setting):
         self.port, self.local = port, threading.local()
-        self.chunk = common.parse_bytes(setting["chunk"])
+        self.chunk = wire.size(setting["chunk"])
         self.pool = ThreadPoolExecutor(int(setting["pulls"]))
 
     def post(self, path, request, answer=pb.Accepted):

@@ -6,13 +6,11 @@ tensors' names, data types and shapes. A requests.Session keeps its connection.
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import requests
 
 import common
+import serving
 
 
 def to_model(layout, body):
@@ -24,37 +22,25 @@ def to_model(layout, body):
     return model
 
 
-class Handler(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True  # the default of other servers
+class Handler(serving.Handler):
     protocol_version = "HTTP/1.1"  # keeps connections open
 
     def do_GET(self):
         row = self.server.row
         job = row.take(self.path[1:])
-        self.send_response(200)
-        self.send_header("X-Job", f"{job.round} {job.client}")
-        self.send_header("Content-Length", str(row.session.down.nbytes))
-        self.end_headers()
-        for array in row.model.values():
-            self.wfile.write(array)
+        self.answer(*row.model.values(), **{"X-Job": f"{job.round} {job.client}"})
 
     def do_POST(self):
         row = self.server.row
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        row.give(self.path[1:], to_model(row.session.up, body))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, format, *args):
-        pass
+        row.give(self.path[1:], to_model(row.session.up, self.body()))
+        self.answer()
 
 
 class Server(common.Asked):
     def __init__(self, session):
         super().__init__(session)
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = serving.start(Handler)
         self.http.row = self
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def arguments(self, n):
         return (f"http://127.0.0.1:{self.http.server_port}/{self.names[n]}",)
