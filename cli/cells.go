@@ -249,7 +249,7 @@ const answerOfSync = "uniform:64KiB/1"
 
 // fitting splits cells into those that this machine, or the hosts of the agents, can run and
 // cells to skip. It is an error if none can run, if the only named variant cannot, or
-// if strict is set and any cell cannot.
+// if strict is set and any cell without Python cannot.
 func fitting(cells []bench.Spec, strict bool, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
 	hosts, err := o.Hosts()
 	if err != nil {
@@ -264,7 +264,7 @@ func fitting(cells []bench.Spec, strict bool, o bench.Options) (fit []bench.Spec
 			fit = append(fit, c)
 		case alone || !errors.As(e, &unfit):
 			return nil, nil, e
-		case strict:
+		case strict && !inPython(c):
 			return nil, nil, hinted{e, "choose single questions from ipcbench list questions, or change all of them with --model, --workers or --clients"}
 		default:
 			err = errors.Join(err, e)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -63,4 +64,14 @@ func TestHelp(t *testing.T) {
 		page += fmt.Sprintf("| `--%s` | %s | [%s](../../cli/help/%[3]s.txt) |\n", strings.TrimSpace(f.Name+" "+of), strings.ReplaceAll(usage, "|", "\\|"), cmp.Or(in, "run"))
 	})
 	doctest.Golden(t, "../../docs/reference/flags.md", page)
+}
+
+// TestFrameworks: README's table of frameworks has the rows of ipcbench list peers, in order.
+func TestFrameworks(t *testing.T) {
+	var want strings.Builder
+	for _, row := range frameworkRows() {
+		want.WriteString(strings.ReplaceAll("| "+strings.Join(row, " | ")+" |\n", "|  |", "| |"))
+	}
+	readme := string(check.Value(os.ReadFile("../README.md"))(t))
+	check.That(t, strings.Contains(readme, want.String()), "README.md lacks this table:\n%s", want.String())
 }

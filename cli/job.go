@@ -128,7 +128,10 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
-	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
+	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil && f.parts != nil {
+		err = withoutPython(o, err) // a question has other cells to offer
+	}
+	if err != nil {
 		return err
 	}
 	if limit := o.Plan.RoundLimit; o.Python.Interpreter.Path != "" && limit > 0 && limit < time.Second {

@@ -76,6 +76,29 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 	return found, nil
 }
 
+// inPython reports whether a cell needs Python, which a machine may lack.
+func inPython(c bench.Spec) bool {
+	_, peer := c.Variant.Transport.(*bench.Peer)
+	return peer || c.Language == bench.InPython
+}
+
+// withoutPython skips the cells whose workers are in Python, for the reason why. It returns why
+// if no cell is left.
+func withoutPython(o *bench.Options, why error) error {
+	var left []bench.Spec
+	for _, c := range o.Cells {
+		if c.Language == bench.InPython {
+			o.Skipped = append(o.Skipped, (&bench.Unfit{Spec: c, Err: why}).Skipped())
+		} else {
+			left = append(left, c)
+		}
+	}
+	if o.Cells = left; len(left) == 0 {
+		return why
+	}
+	return nil
+}
+
 // unpack writes the Python files that the cells need to a temporary directory and sets
 // o.Python.Dir. remove deletes the directory; it may be called twice.
 func unpack(ctx context.Context, o *bench.Options, dry bool) (remove func(), err error) {

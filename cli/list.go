@@ -40,6 +40,10 @@ func (a *app) listCommand() *cobra.Command {
 		{"views", "", []doc.Column{{Name: "view"}, words("contents")}, viewRows},
 		{"codecs", "", nil, nil}, // the topic
 	}
+	second := map[string]listing{
+		"peers":  frameworkList(),
+		"models": {"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, words("description")}, updateRows},
+	}
 	names := each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
@@ -51,9 +55,9 @@ func (a *app) listCommand() *cobra.Command {
 				return errors.Join(err, codecs.Help())
 			}
 			err := a.list(lists[slices.Index(names, args[0])])
-			if args[0] == "models" {
+			if more, ok := second[args[0]]; ok {
 				fmt.Fprintln(a.out)
-				err = errors.Join(err, a.list(listing{"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, words("description")}, updateRows}))
+				err = errors.Join(err, a.list(more))
 			}
 			return err
 		},

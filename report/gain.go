@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -9,40 +10,63 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// replacements pairs transports that projects use, as reference rows have them, with
-// transports of ipcbench that could replace them. Workers stay in Python. The first four are in
-// results of earlier versions.
-var replacements = []struct {
-	project, from, to string
-	tcp               bool // only over TCP, which the project uses; each kind of TLS is a pair
-}{
-	{"BlazeFL until July 2025", "py-torch-queue", "shm-slab", false},
-	{"OpenFL 1.8, Flower until 1.19", "py-grpc", "grpc-stream", false},
-	{"AReaL of 2025", "py-http-json", "http", false},
-	{"AReaL of 2025", "py-http-json", "http-shm", false},
-	{"BlazeFL 3", "py-blazefl", "shm-slab", false},
-	{"Flower 1.43", "py-flower", "http", true},
-	{"Flower 1.43", "py-flower", "grpc-stream", true},
-	{"OpenFL 1.6", "py-openfl", "http", true},
-	{"OpenFL 1.6", "py-openfl", "grpc-stream", true},
-	{"AReaL 2", "py-areal", "http", true},
-	{"AReaL 2, workers on the same machine", "py-areal", "http-shm", false},
+// A project moves models as a reference row does, and could move them by another transport
+// of ipcbench, or by a setting that it has.
+type project struct {
+	name, row string
+	instead   []string // transports; beside them, settings of the row
+	tcp       bool     // only over TCP, which the project uses; each kind of TLS is a pair
+	model     string   // the model that the sentence prefers to the largest
+	besides   string   // what its way does that the transports do not do
+}
+
+const areal = "The process that made a tensor keeps it, and any other fetches it by its id, any number of times."
+
+// projects are those of the view gain. The first ones are in results of earlier versions.
+var projects = []project{
+	{name: "BlazeFL until July 2025", row: "py-torch-queue", instead: []string{"shm-slab"}},
+	{name: "OpenFL 1.8, Flower until 1.19", row: "py-grpc", instead: []string{"grpc-stream"}},
+	{name: "AReaL of 2025", row: "py-http-json", instead: []string{"http", "http-shm"}},
+	{name: "BlazeFL 3", row: "py-blazefl", instead: []string{"shm-slab"},
+		besides: "Processes that start anew in each round keep nothing of the round before."},
+	{name: "Flower 1.43", row: "py-flower", instead: []string{"http", "grpc-stream"}, tcp: true,
+		besides: "The SuperLink stores objects until they are fetched, and takes none twice; nodes only dial out, which passes firewalls."},
+	{name: "OpenFL 1.6", row: "py-openfl", instead: []string{"http", "grpc-stream"}, tcp: true,
+		besides: "Its client connects again and repeats a call that failed."},
+	{name: "AReaL 2", row: "py-areal", instead: []string{"http"}, tcp: true, model: arealBatch, besides: areal},
+	{name: "AReaL 2, workers on the same machine", row: "py-areal", instead: []string{"http-shm"}, model: arealBatch, besides: areal},
+}
+
+// arealBatch is a batch of training data as AReaL moves it: sequences of tokens with their values.
+const arealBatch = "uniform:32MiB/16"
+
+// fits reports whether to could replace from, which is the row of the project: a setting of the
+// row, or another transport. Workers that this one starts for every round may take the place of
+// a row that starts its own.
+func (p project) fits(from, to *metrics.Cell) bool {
+	kept := to.Group()
+	kept.Respawn = false
+	switch {
+	case kept != from.Group():
+		return false
+	case to.Peer != "":
+		return strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
+	}
+	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, tunnelled(to, to.Variant)) && (to.OverTCP() || !p.tcp)
 }
 
 // gainsOf returns the replacements that were measured, in all groups. The name of a pair is
 // the project, and against is the replacement. Unproved reference rows are left out.
 func gainsOf(r *metrics.Result) []pair {
 	var all []pair
-	groups := r.Groups()
-	for _, s := range replacements {
-		for _, cells := range groups {
-			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Ranked() })
-			if from == nil {
+	for _, p := range projects {
+		for _, from := range r.Cells {
+			if from.Peer == "" || from.Variant != p.row || !from.Ranked() {
 				continue
 			}
-			for _, to := range cells {
-				if p := (pair{s.project, from, to}); tunnelled(to, to.Variant) == s.to && to.Language == result.InPython && (to.OverTCP() || !s.tcp) && p.ratio("round").Known() {
-					all = append(all, p)
+			for _, to := range r.Cells {
+				if of := (pair{p.name, from, to}); p.fits(from, to) && of.ratio("round").Known() {
+					all = append(all, of)
 				}
 			}
 		}
@@ -58,11 +82,16 @@ func gains(r *metrics.Result) doc.Section {
 		return doc.Section{}
 	}
 	s := doc.Section{Title: "What projects would gain from another transport", Tail: doc.Say(
-		"All workers are in Python. The servers of rows py-* are in Python, too; those of the other rows are in Go.",
+		"Workers are in Python, except with TLS, which only workers in Go support. The servers of rows py-* are in Python; those of the other rows are in Go.",
 		"CPU time counts all processes; memory is their sum.")}
-	groups, largest := byGroup(all)
-	for _, of := range metrics.GroupBy(largest, func(p pair) string { return p.name }) {
-		s.Lead = append(s.Lead, strong(gainSentence(of))...)
+	groups, _ := byGroup(all)
+	said := ""
+	for _, p := range projects {
+		if of := p.chosen(groups); len(of) > 0 {
+			s.Lead = append(s.Lead, strong(gainSentence(of))...)
+			s.Lead = append(s.Lead, doc.Say(unless(p.besides == said, p.besides))...)
+			said = p.besides
+		}
 	}
 	for _, of := range groups {
 		s.Tables = append(s.Tables, gainTable(of, groupTitle(of[0].cell.Group())))
@@ -70,14 +99,37 @@ func gains(r *metrics.Result) doc.Section {
 	return s
 }
 
+// chosen returns the pairs of the project in the group that its sentence is about.
+func (p project) chosen(groups [][]pair) (of []pair) {
+	payload := func(m result.Model) int64 {
+		if m.Name == p.model {
+			return math.MaxInt64
+		}
+		return m.Payload()
+	}
+	for _, g := range groups {
+		g = slices.DeleteFunc(slices.Clone(g), func(o pair) bool { return o.name != p.name })
+		if len(g) > 0 && (of == nil || payload(g[0].cell.Model) > payload(of[0].cell.Model)) {
+			of = g
+		}
+	}
+	return of
+}
+
+// instead names the replacement of a pair.
+func instead(p pair) string {
+	name := plainVariant(p.against) + unless(p.against.TLS() == metrics.NoTLS, " and workers in Go")
+	return name + unless(!p.against.Respawn, " and fresh workers for each round")
+}
+
 // gainSentence compares the transport of one project with its replacements in one group.
 func gainSentence(all []pair) string {
 	var parts []string
 	for i, p := range all {
-		times, text, with, took := p.ratio("round"), "it", p.against.Variant, doc.Quantity("s", p.against.Of("round").Center)
+		times, text, with, took := p.ratio("round"), "it", instead(p), doc.Quantity("s", p.against.Of("round").Center)
 		cpu := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("cpu_per_round").Center) }
 		if i == 0 {
-			text, with = "a round", with+" as with "+p.cell.Variant
+			text, with = "a round of "+p.cell.Model.Label(), with+" as with "+p.cell.Variant
 			took += " instead of " + doc.Quantity("s", p.cell.Of("round").Center)
 		}
 		took += ", and " + cpu(p.against) + unless(i > 0, " instead of "+cpu(p.cell)) + " of CPU time"
@@ -91,13 +143,13 @@ func gainSentence(all []pair) string {
 func gainTable(all []pair, title string) doc.Table {
 	of, now, then := groupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
 	t := doc.Table{Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "the other transport, with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
+		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
 		{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"},
 		now[1].Column, then[1].Column, now[2].Column, then[2].Column,
 		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults"},
 	})}
 	for _, p := range all {
-		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(p.against.Variant)}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
+		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(instead(p))}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
 			now[0].of(p.cell), then[0].of(p.against), doc.Estimate(p.ratio("round")),
 			now[1].of(p.cell), then[1].of(p.against), now[2].of(p.cell), then[2].of(p.against), doc.Estimate(p.ratio("transfer"))})...)
 	}

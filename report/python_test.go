@@ -162,6 +162,17 @@ func TestGains(t *testing.T) {
 				c.Variant, c.Settings = "grpc-stream:network=tcp:tls=on", map[string]string{"network": "tcp", "tls": "on"}
 			}
 		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, Flower 1.43 grpc-stream:network=tcp:tls=on 3.22"},
+		"a setting of the row": {func(c *result.Cell) {
+			if row, ok := map[string]string{"py-grpc": "py-flower", "py-http-json": "py-flower:chunk=16MiB"}[c.Variant]; ok {
+				c.Variant = row
+			}
+		}, "BlazeFL until July 2025 shm-slab 2.36, Flower 1.43 py-flower:chunk=16MiB 0.241"},
+		"workers that start in each round": {func(c *result.Cell) {
+			if c.Variant == "py-torch-queue" {
+				c.Variant = "py-blazefl"
+			}
+			c.Respawn = c.Variant == "shm-slab" && c.Language != "" || c.Variant == "http"
+		}, "OpenFL 1.8, Flower until 1.19 grpc-stream 3.22, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, BlazeFL 3 shm-slab 2.36"},
 		"lacks a part": {func(c *result.Cell) {
 			if c.Peer != "" {
 				c.Software = map[string]string{"lacks": "orjson"}
@@ -279,7 +290,15 @@ func TestGainSentences(t *testing.T) {
 		},
 		"seems to be 3.22 (3.19 to 3.25) times as fast with grpc-stream as with py-grpc, but there are too few blocks (2) to show it (use --blocks 6): 147 ms instead of 472 ms, and 220 ms instead of 708 ms of CPU time.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round of histology "+want)
 	}
+	holds(t, shown(t, everyCell(benchtest.Python(), func(c *result.Cell) {
+		switch {
+		case c.Variant == "py-http-json":
+			c.Variant, c.Model.Name = "py-areal", strings.Replace(c.Model.Name, "cnn", arealBatch, 1)
+		case c.Variant == "http-shm":
+			c.Respawn, c.Model.Name = true, strings.Replace(c.Model.Name, "cnn", arealBatch, 1)
+		}
+	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 is 25.0 (24.5 to 25.5) times as fast with http-shm and fresh workers for each round as with py-areal: ", areal)
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }

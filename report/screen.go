@@ -148,5 +148,21 @@ func bySize(r *metrics.Result, order int) [][]*metrics.Cell {
 
 func machineLine(r *metrics.Result) string {
 	e := r.Environment
-	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go)
+	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go) + pythonText(r)
+}
+
+// pythonText returns the versions of Python, and of the modules on which its times depend most.
+func pythonText(r *metrics.Result) (text string) {
+	for _, name := range []string{"python", "numpy", "torch", "orjson"} {
+		var all []string
+		for _, c := range r.Cells {
+			if v := c.Software[name]; v != "" && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+		if len(all) > 0 {
+			text += ", " + strings.Replace(name, "python", "Python", 1) + " " + strings.Join(all, " and ")
+		}
+	}
+	return text
 }
