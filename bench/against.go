@@ -174,7 +174,11 @@ func planOf(b *exchange.Block) (Plan, error) {
 // layout.
 func (r *run) program(c *cell, layout int) (exchange.Program, error) {
 	if p := c.peer(); p != nil {
-		return p.program(r.Python.Dir)
+		of, err := p.program(r.Python.Dir)
+		if c.canary == canarySlow {
+			of = r.slowed(of)
+		}
+		return of, err
 	}
 	return build(c.files[layout]), nil
 }

@@ -106,6 +106,7 @@ type run struct {
 	floors    []*Floor
 	tried     map[*Floor]map[string][][]float64 // samples by condition and block, for floors measured under several conditions
 	software  map[*Peer]map[string]string       // versions by name, as reported by each peer
+	burns     bool                              // the baseline, a peer, slows itself down on request
 	done      int                               // number of blocks that have run
 	cycle     int                               // index of the current cycle, from 0
 	steps     []*step                           // blocks and floors that cycles run

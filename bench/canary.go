@@ -1,15 +1,18 @@
 package bench
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/bench/stat"
 )
 
 // A canary tests whether a gate works. It is two copies of a cell, measured in turn with
 // all others. One is identical: a gate must find no difference. In the other one, every
 // training burns extra CPU time: a gate on rounds must find that. The slowdown is real
-// work in the workers, not a change of numbers.
+// work in the workers, not a change of numbers. A peer that is a baseline slows itself down.
 
 // canaryKind identifies a copy of a canary; it is empty for other cells.
 type canaryKind string
@@ -20,11 +23,14 @@ const (
 )
 
 func (r *run) addCanaries() {
-	if r.Canary == 0 {
+	if r.Canary == 0 || r.untried() != "" {
 		return
 	}
 	var of *cell // a cell of this build; the control only if there is no other cell
 	for _, c := range r.cells {
+		if b := r.Plan.Baseline; b != "" && c.result.Variant != b {
+			continue
+		}
 		if c.result.Build != "base" && (of == nil || of.inside() && !c.inside()) {
 			of = c
 		}
@@ -36,12 +42,30 @@ func (r *run) addCanaries() {
 	}
 }
 
+// canaryVariable asks a peer to burn a share of its last round's time in every round.
+const canaryVariable = "IPCBENCH_CANARY"
+
+// slowed returns the program of a peer that slows itself down. See docs/reference/peer.md.
+func (r *run) slowed(p exchange.Program) exchange.Program {
+	p.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%g", canaryVariable, r.Canary))
+	return p
+}
+
+// untried returns the reason why there is no slow copy: the baseline is a peer that did not say
+// that it slows itself down.
+func (r *run) untried() string {
+	if r.Plan.Baseline == "" || r.burns {
+		return ""
+	}
+	return r.Plan.Baseline + " does not slow itself down if " + canaryVariable + " asks it to"
+}
+
 // slow returns the extra CPU time per training of a slowed copy; 0 for other cells. It is
 // based on the blocks that the original has so far, which runs first: see [step.when].
 // Each lane trains several clients of a round in turn, so each training gets its share of
 // the round's slowdown.
 func (r *run) slow(c *cell) time.Duration {
-	if c.canary != canarySlow {
+	if c.canary != canarySlow || c.peer() != nil {
 		return 0
 	}
 	inTurn := (c.Clients + c.Workers - 1) / c.Workers

@@ -231,5 +231,11 @@ func (r *run) askPeer(ctx context.Context, p *Peer, refused map[string]string) e
 		refused[s.String()] = a.Refused[i]
 	}
 	r.software[p] = a.Software
+	if base := func(s Spec) bool { return s.Variant.String() == r.Plan.Baseline }; r.Canary > 0 && slices.ContainsFunc(own, base) {
+		if a, err = exchange.First(ctx, r.slowed(of), firstOrder(own), max(r.Plan.RoundLimit, peerAnswers)); err != nil {
+			return fmt.Errorf("--canary: %s with %s: %w", p.name, canaryVariable, err)
+		}
+		r.burns = a.Canary == r.Canary
+	}
 	return nil
 }

@@ -141,6 +141,22 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	return block
 }
 
+// TestRowCanary: a reference row really burns the share of the last round that a canary asks for (guard 14), and says so.
+func TestRowCanary(t *testing.T) {
+	skip.Long(t)
+	dir, p, s := rowsDir(t), NewRow(python.Rows()[0]), Spec{Model: everyType(t, "", 5000), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+	var spent [2]float64
+	for i, share := range []float64{0, 5} {
+		t.Setenv(canaryVariable, fmt.Sprint(share))
+		b := blockOfRow(t, p, dir, s, Plan{Rounds: 5, Verify: VerifySample})
+		spent[i] = float64(b.Server.Usage.CPU())
+		s.Variant = check.Value(transports.NewVariant(p, nil))(t)
+		a := check.Value(exchange.First(t.Context(), check.Value(p.program(dir))(t), firstOrder([]Spec{s}), peerAnswers))(t)
+		check.Equal(t, a.Canary, share)
+	}
+	check.That(t, spent[1] > 2*spent[0], "the slow server took %g ns of processor time, the other one %g", spent[1], spent[0])
+}
+
 // TestPeerPage: the peer that docs/reference/peer.md shows, examples/peer/mine.py, passes all checks.
 func TestPeerPage(t *testing.T) {
 	skip.Long(t)

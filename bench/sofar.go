@@ -34,6 +34,9 @@ func (r *run) sofar(partial string) *Result {
 		}
 	}
 	all.Canary = r.canaries()
+	if why := r.untried(); r.Options.Canary > 0 && why != "" {
+		all.Untried = &result.Untried{Slowdown: r.Options.Canary, Why: why}
+	}
 	for _, f := range r.floors {
 		if len(f.Blocks) > 0 {
 			all.Floors = append(all.Floors, *f)

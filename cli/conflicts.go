@@ -38,7 +38,7 @@ var exclusive = []struct{ a, b, why string }{
 	{"profile", "against", "profile each build, and compare with ipcbench pprof -diff_base"},
 	{"profile", aPeer, "a peer cannot be profiled"},
 	{"canary", "language", "the copy is slowed down by a worker in Go"},
-	{"canary", aPeer, "a peer cannot be slowed down"},
+	{"canary", aPeer, "a peer that is not the --baseline cannot be slowed down"},
 	{"train", inGo, "they cannot call your function: choose --language python"},
 	{"train", "scenario", "the server would change the model and ignore training"},
 	{"train", "train-ms", "your function determines its own time"},
@@ -84,6 +84,7 @@ func conflicts(given map[string]bool, cells []bench.Spec) error {
 		}
 		_, peer := c.Variant.Transport.(*bench.Peer)
 		has[aPeer], has[inGo] = peer, !peer && c.Language == ""
+		has["canary"] = given["canary"] && !given["baseline"]
 		for _, o := range exclusive {
 			if has[o.a] && has[o.b] {
 				return usagef("%s and %s cannot be combined: %s", userName(o.a, c), userName(o.b, c), o.why)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,10 +55,13 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 	if j.format, err = j.app.format(f.printing); err != nil {
 		return err
 	}
+	if j.o.Plan.Baseline != "" && !cmd.Flags().Changed("transport") { // then only peers
+		f.transports = each(f.peers, func(text string) string { name, _, _ := strings.Cut(text, "="); return name })
+	}
 	if j.asked, err = j.cells(f.cellFlags); err != nil {
 		return err
 	}
-	if err := conflicts(has, j.asked); err != nil {
+	if err := cmp.Or(conflicts(has, j.asked), comparesPeers(j.o.Plan.Baseline, j.asked)); err != nil {
 		return err
 	}
 	if err := bench.CheckPlan(j.o.Plan); err != nil {

@@ -30,6 +30,28 @@ func (f *cellFlags) userPeers(taken []driver.Transport) (all []driver.Transport,
 	return all, nil
 }
 
+// comparesPeers checks --baseline: it is a peer, and there is another one to compare with it.
+func comparesPeers(name string, cells []bench.Spec) error {
+	var others []string
+	found := false
+	for _, c := range cells {
+		if _, peer := c.Variant.Transport.(*bench.Peer); peer && c.Variant.String() == name {
+			found = true
+		} else if peer {
+			others = append(others, c.Variant.String())
+		}
+	}
+	switch {
+	case name == "":
+		return nil
+	case !found:
+		return hinted{usagef("--baseline %s: no --peer or row of --transport has this name", name), "--peer old='COMMAND' --peer new='COMMAND' --baseline old"}
+	case len(others) == 0:
+		return hinted{usagef("--baseline %s: there is no other peer to compare with it", name), "add one: --peer new='COMMAND'"}
+	}
+	return nil
+}
+
 // chosenVariants returns the variants to measure: from --transport, and all peers of --peer. An
 // entry with a leading minus excludes variants; if there are no other entries, it excludes
 // them from all. Reference rows are not part of all.

@@ -67,6 +67,7 @@ func (a *app) runCommand() *cobra.Command {
 	fs.BoolVar(&f.dry, "dry-run", false, "print settings, plan and duration; measure nothing")
 	fs.StringSliceVar(&o.Against, "against", nil, "measure another build in turn: `FILES` are its layouts")
 	fs.StringSliceVar(&o.Layouts, "layouts", nil, "more layouts of this build: `FILES`, for --against")
+	fs.StringVar(&plan.Baseline, "baseline", "", "compare all other peers with this one: `NAME` of --peer")
 	fs.Var((*percent)(&o.Canary), "canary", "test the gate with a copy of a cell slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.StringSliceVar(&o.Profiling.Kinds, "profile", nil, "take profiles in extra blocks: `LIST` of "+strings.Join(kindNames(), "|"))
@@ -115,7 +116,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 		if plan.Rounds > 0 {
 			plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // each block needs a round
 		}
-		if len(j.o.Against) > 0 {
+		if len(j.o.Against) > 0 || plan.Baseline != "" {
 			plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(j.o.Against), 1+len(j.o.Layouts)))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
+	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
@@ -44,9 +45,12 @@ type Comparison struct {
 	Rows        []Row        `json:"-"` // metrics of cells that both have
 	Findings    []Finding    `json:"-"` // about base or head
 
+	unproved []string // cells whose data, or whose base's data, was not proved
+	baseline string   // variant of the peer with which others are compared; else empty
 	separate bool
-	canary   bool   // a canary was measured, so the gate can be tested
-	rules    [2]int // versions of the rules for blocks, of base and head
+	canary   bool            // a canary was measured, so the gate can be tested
+	untried  *result.Untried // why a canary was not measured; nil if it was or was not asked for
+	rules    [2]int          // versions of the rules for blocks, of base and head
 }
 
 // A Source identifies the base or the head of a comparison.
@@ -116,6 +120,8 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		c.Base.Started, c.Head.Started = base.Started, head.Started
 		c.runs(base, head)
 		c.rules = [2]int{base.Plan.Rules, head.Plan.Rules}
+	case base.Plan.Baseline != "":
+		before, after = c.peers(runs[0])
 	case len(before) == 0 || len(after) == 0:
 		return nil, errors.New("this result holds one build only: name a second result to compare it with")
 	default:
@@ -126,7 +132,10 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		}
 	}
 	for _, r := range runs {
-		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil
+		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil || r.Untried != nil
+		if r.Untried != nil {
+			c.untried = r.Untried
+		}
 	}
 	wanted, err := sampledMetrics(o.Metrics)
 	if err != nil {
@@ -140,6 +149,25 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 // cellsOf returns the cells of one build.
 func cellsOf(r *metrics.Result, build string) []*metrics.Cell {
 	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Build != build })
+}
+
+// peers returns the cells of the baseline, and those of the other peers, and names both sides.
+func (c *Comparison) peers(r *metrics.Result) (before, after []*metrics.Cell) {
+	for _, of := range r.Cells {
+		switch {
+		case of.Peer == "":
+		case of.Variant == r.Plan.Baseline:
+			before = append(before, of)
+		default:
+			after = append(after, of)
+		}
+	}
+	side := func(cells []*metrics.Cell) Source {
+		names := each(metrics.GroupBy(cells, func(c *metrics.Cell) string { return c.Variant }), func(of []*metrics.Cell) string { return of[0].Variant + " (" + of[0].Peer + ")" })
+		return Source{Build: doc.List(names)}
+	}
+	c.Base, c.Head, c.Interleaved, c.baseline = side(before), side(after), true, r.Plan.Baseline
+	return before, after
 }
 
 func source(e machine.Environment) Source {
@@ -221,7 +249,7 @@ func cellFacts(c *metrics.Cell) []fact {
 	return []fact{{"tensors", c.Model.Tensors}, {"bytes", c.Model.Bytes}, {"tensors of an update", c.UpTensors},
 		{"bytes of an update", c.UpBytes},
 		{"setting", c.Settings}, {"hosts", c.Hosts}, {"place", c.Place}, {"depth", c.Depth},
-		{"lanes per process", c.PerProcess}, {"launcher", c.Launcher}, {"peer", c.Peer}, {"not proved", cmp.Or(c.Unproved, "no")},
+		{"lanes per process", c.PerProcess}, {"launcher", c.Launcher}, {"not proved", cmp.Or(c.Unproved, "no")},
 		{"software", c.Software}, {"file system", c.FileSystem}}
 }
 
@@ -242,33 +270,45 @@ func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 }
 
 // pair adds a row for each wanted metric of each cell that both have. It notes the differences
-// between the two cells, and the cells that only one has.
+// between the two cells, the cells that only one has, and those that are not proved.
 func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
-	byID := map[string]*metrics.Cell{}
-	for _, h := range after {
-		byID[h.ID()] = h
+	alike := func(b, h *metrics.Cell) bool { return b.ID() == h.ID() }
+	if c.baseline != "" { // cells of several peers may be compared with one
+		alike = func(b, h *metrics.Cell) bool { return b.Group() == h.Group() }
 	}
 	for _, b := range before {
-		h := byID[b.ID()]
-		if h == nil {
+		if !slices.ContainsFunc(after, func(h *metrics.Cell) bool { return alike(b, h) }) {
 			c.OnlyBase = append(c.OnlyBase, b.ID())
+		}
+	}
+	for _, h := range after {
+		b := find(before, func(b *metrics.Cell) bool { return alike(b, h) })
+		if b == nil {
+			c.OnlyHead = append(c.OnlyHead, h.ID())
 			continue
 		}
-		delete(byID, b.ID())
-		c.differ(cellFacts(b), cellFacts(h), b.ID())
+		c.differ(c.facts(b), c.facts(h), b.ID())
+		if b.Unproved+h.Unproved != "" {
+			c.unproved = append(c.unproved, h.ID())
+			continue
+		}
 		for _, m := range wanted {
 			// Without a ratio, one of the cells lacks the metric, or counts zero.
-			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" {
+			if ratio := h.Ratio(m.Name, b); ratio.Known() {
 				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
 					blocks: [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}})
 			}
 		}
 	}
-	for _, h := range after {
-		if byID[h.ID()] != nil {
-			c.OnlyHead = append(c.OnlyHead, h.ID())
-		}
+}
+
+// facts returns the facts that should not differ between the two cells of a row.
+func (c *Comparison) facts(of *metrics.Cell) []fact {
+	all := cellFacts(of)
+	if c.baseline == "" {
+		all = append(all, fact{"peer", of.Peer})
 	}
+	return all
 }
 
 // judge tests all rows together and sets the verdict.

@@ -200,6 +200,40 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestPeersGate: a gate judges peers against the baseline. Without a slow copy, it cannot pass if
+// the copy's slowdown would not have shown (guard 14). It does not judge what is not proved.
+func TestPeersGate(t *testing.T) {
+	peers := func(slow float64, edit func(r *result.Result)) (Gate, error) {
+		r := benchtest.Result(eight("old", 20), eight("new", 20*slow), eight("http", 1))
+		for i := range r.Cells[:2] {
+			r.Cells[i].Peer, r.Cells[i].Launcher = "python3 "+r.Cells[i].Variant+".py", "peer"
+		}
+		r.Plan.Baseline, r.Untried = "old", &result.Untried{Slowdown: 0.2, Why: "old ignores it"}
+		edit(r)
+		check.Must(t, r.Validate())
+		c := compare(t, r, nil, CompareOptions{})
+		check.That(t, c.Base.Build == "old (python3 old.py)" && c.Head.Build == "new (python3 new.py)" && len(c.OnlyHead) == 0, "%+v, %+v, %v", c.Base, c.Head, c.OnlyHead)
+		return c.Gate(0.05)
+	}
+	untried := "was not tried on a slow copy: old ignores it"
+	for name, tt := range map[string]struct {
+		slow          float64
+		edit          func(r *result.Result)
+		outcome, want string
+	}{
+		"alike":  {1, func(*result.Result) {}, Passed, untried},
+		"slower": {2, func(*result.Result) {}, Slower, "new, cnn, 1 worker, 1 client: +100 %"},
+		"blind":  {1, func(r *result.Result) { r.Untried.Slowdown = 0.001 }, Undecided, "new, cnn, 1 worker, 1 client: only changes above"},
+	} {
+		g := check.Value(peers(tt.slow, tt.edit))(t)
+		check.Equal(t, g.Outcome, tt.outcome, name)
+		holds(t, strings.Join(g.Reasons, "\n"), tt.want, untried)
+	}
+	_, err := peers(2, func(r *result.Result) { r.Cells[1].Unproved = "no hash" })
+	check.Fails(t, err, "not all data of new cnn workers=1 clients=1, or of its base, is proved")
+	check.That(t, errors.As(err, new(UnjudgedError)), "%T", err)
+}
+
 // TestBuilds: results of one and of two builds are distinguished, and each build has its
 // own control.
 func TestBuilds(t *testing.T) {

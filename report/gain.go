@@ -15,6 +15,7 @@ import (
 type project struct {
 	name, row string
 	instead   []string // transports; beside them, settings of the row
+	again     bool     // an entry above has the settings of the row
 	tcp       bool     // only over TCP, which the project uses; each kind of TLS is a pair
 	model     string   // the model that the sentence prefers to the largest
 	besides   string   // what its way does that the transports do not do
@@ -34,7 +35,7 @@ var projects = []project{
 	{name: "OpenFL 1.6", row: "py-openfl", instead: []string{"http", "grpc-stream"}, tcp: true,
 		besides: "Its client connects again and repeats a call that failed."},
 	{name: "AReaL 2", row: "py-areal", instead: []string{"http"}, tcp: true, model: arealBatch, besides: areal},
-	{name: "AReaL 2, workers on the same machine", row: "py-areal", instead: []string{"http-shm"}, model: arealBatch, besides: areal},
+	{name: "AReaL 2, workers on the same machine", row: "py-areal", instead: []string{"http-shm"}, again: true, model: arealBatch, besides: areal},
 }
 
 // arealBatch is a batch of training data as AReaL moves it: sequences of tokens with their values.
@@ -50,7 +51,7 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	case kept != from.Group():
 		return false
 	case to.Peer != "":
-		return strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
+		return !p.again && strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
 	}
 	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, tunnelled(to, to.Variant)) && (to.OverTCP() || !p.tcp)
 }

@@ -61,11 +61,29 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	for _, id := range c.OnlyBase {
 		g.limits = append(g.limits, "could not judge "+id+", which only base has")
 	}
+	for _, id := range c.unproved {
+		g.limits = append(g.limits, "could not judge "+id+", because not all of its data, or its base's, is proved")
+	}
+	if c.untried != nil {
+		g.without(c.untried, c.Rows)
+	}
 	if !c.canary {
 		g.limits = append(g.limits, "was not tested, because no canary was measured (add --canary)")
 	}
 	g.list()
 	return g, nil
+}
+
+// without judges by the smallest changes that would have shown, because the canary was not tried. A
+// gate that could have missed the canary's slowdown cannot pass.
+func (g *Gate) without(canary *result.Untried, rows []Row) {
+	g.limits = append(g.limits, "was not tried on a slow copy: "+canary.Why)
+	for _, r := range rows {
+		if seen := r.Detectable - 1; seen > canary.Slowdown && !r.Significant && g.Outcome == Passed {
+			g.Outcome = Undecided
+			g.failures = append(g.failures, fmt.Sprintf("%s: only changes above %s would show: use more --blocks, a longer --time or a quieter machine", rowName(r), doc.Percent(seen)))
+		}
+	}
 }
 
 // list sets the fields that follow from the outcome and its reasons.
@@ -97,6 +115,8 @@ func (c *Comparison) judgeable() error {
 			"measure both with run --against, or allow separate runs")}
 	case c.rules[0] != c.rules[1]:
 		return fmt.Errorf("base and head were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
+	case len(c.Rows) == 0 && len(c.unproved) > 0:
+		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(c.unproved))}
 	case len(c.Rows) == 0:
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):

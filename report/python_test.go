@@ -161,7 +161,7 @@ func TestGains(t *testing.T) {
 			if c.Variant == "grpc-stream" {
 				c.Variant, c.Settings = "grpc-stream:network=tcp:tls=on", map[string]string{"network": "tcp", "tls": "on"}
 			}
-		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, Flower 1.43 grpc-stream:network=tcp:tls=on 3.22"},
+		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, Flower 1.43 grpc-stream:network=tcp:tls=on 4.06, Flower 1.43 grpc-stream:network=tcp:tls=on 3.22"},
 		"a setting of the row": {func(c *result.Cell) {
 			if row, ok := map[string]string{"py-grpc": "py-flower", "py-http-json": "py-flower:chunk=16MiB"}[c.Variant]; ok {
 				c.Variant = row

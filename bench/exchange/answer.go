@@ -15,8 +15,9 @@ type Answer struct {
 	Version     int                  `json:"version"`
 	Rules       int                  `json:"rules"` // the program's version of the rules, see the constant
 	Error       string               `json:"error,omitempty"`
-	Environment *machine.Environment `json:"environment,omitempty"` // of a build, in its first answer
-	Refused     []string             `json:"refused,omitempty"`     // in the first answer: a reason per cell; empty if it can be run
+	Environment *machine.Environment `json:"environment,omitempty"`                        // of a build, in its first answer
+	Refused     []string             `json:"refused,omitempty"`                            // in the first answer: a reason per cell; empty if it can be run
+	Canary      float64              `json:"canary,omitempty" check:"0..100" unit:"share"` // share of a round that a peer burns on request
 	Block       *result.Block        `json:"block,omitempty"`
 	Pings       []int64              `json:"pings_ns,omitempty" check:"positive"` // durations of empty calls, in nanoseconds
 	Software    map[string]string    `json:"software,omitempty"`                  // versions of a peer's software, by name

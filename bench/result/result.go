@@ -63,6 +63,8 @@ type Result struct {
 
 	// two copies of one cell that test the gate; absent without `--canary`
 	Canary *Canary `json:"canary,omitempty"`
+	// reason why there is no canary although `--canary` asked for one; absent if there is
+	Untried *Untried `json:"canary_untried,omitempty"`
 }
 
 // A Skipped is a requested cell or a floor that was not measured, because it cannot run.
@@ -97,6 +99,12 @@ type Canary struct {
 	Slow     Cell    `json:"slow"`                                 // slowed copy, which the gate must fail
 }
 
+// An Untried says why a peer has no canary.
+type Untried struct {
+	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // slowdown that was asked for
+	Why      string  `json:"why" check:"name"`                     // in words
+}
+
 // Pairs returns two results of interleaved builds to test a gate on: in same, base and head are
 // alike; in slow, head is slower. It is an error if r has no canary.
 func (r *Result) Pairs() (same, slow *Result, err error) {
@@ -109,7 +117,7 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
 		}
 		pair := *r
-		pair.Plan.Interleaved, pair.Canary = true, nil
+		pair.Plan.Interleaved, pair.Plan.Baseline, pair.Canary = true, "", nil
 		if r.Layouts != nil { // both copies ran in the layouts of head
 			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
 		}
@@ -171,6 +179,8 @@ type Plan struct {
 	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
 	// blocks of two builds were measured alternately
 	Interleaved bool `json:"interleaved,omitempty"`
+	// variant of the peer with which all other peers are compared; absent without `--baseline`
+	Baseline string `json:"baseline,omitempty"`
 }
 
 // A Floor is a limit of the machine without a transport, measured between blocks.

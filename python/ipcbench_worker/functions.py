@@ -26,7 +26,7 @@ def stock(config: bytes, session: Session) -> Train:
     return train
 
 
-def burn(ms: int, stopped: Callable[[], bool] = lambda: False) -> None:
+def burn(ms: float, stopped: Callable[[], bool] = lambda: False) -> None:
     """Uses ms of CPU time, which takes longer by the clock on a shared core."""
     end = time.thread_time_ns() + ms * 1_000_000
     while time.thread_time_ns() < end and not stopped():

@@ -50,6 +50,8 @@ CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}
 BLOCK = {"seed", "rounds", "least_rounds", "time_ns", "warmup", "warm_ns", "verify", "spans",
          "round_limit_ns", "pin"}
 
+CANARY = float(os.environ.get("IPCBENCH_CANARY", 0))  # share of a round to burn in each round
+
 now = time.monotonic_ns  # one clock for all processes
 Model = dict[str, np.ndarray]
 
@@ -417,7 +419,7 @@ def main(row: type[Server], work: Callable, **settings: str) -> None:
         return reply({"error": f"an order of version {order.get('version')}, but this peer reads {VERSION}: see docs/reference/peer.md"})
     refused = [refusal(order, cell) for cell in order["cells"]]
     if "block" not in order:
-        return reply({"refused": refused})
+        return reply({"refused": refused, **({"canary": CANARY} if CANARY else {})})
     if len(order["cells"]) != 1 or refused[0]:
         return reply({"error": f"order: must have one cell that is not refused: {refused}"})
     for key in sorted(set(order["block"]) - BLOCK):

@@ -7,8 +7,9 @@ from typing import Optional
 
 import numpy as np
 
-from common import Job, Session, now, package
+from common import CANARY, Job, Session, now, package
 from ipcbench_worker import arithmetic
+from ipcbench_worker.functions import burn
 from ipcbench_worker.layout import Package
 
 MOST_ROUNDS, MOST_WARM, PROVE_EVERY = 100, 1000, 8
@@ -28,6 +29,7 @@ class Rounds:
         self.proved = 0  # number of proved updates
         self.running: list[list[str]] = []  # per round: running hashes of the model it made
         self.timed: list[tuple] = []
+        self.last = 0  # duration of the last round without a proof, in ns
         arithmetic.first(self.model, self.block["seed"])
 
     def run(self) -> dict:
@@ -103,8 +105,13 @@ class Rounds:
             arithmetic.advance(self.next, self.model, self.mean)
         folds.append((start, now()))
         server.finish()
+        finished = now()
+        if CANARY:
+            burn(CANARY * self.last / 1e6)
         took = now() - began
         meter.mark("", 0)
+        if not prove:
+            self.last = finished - began  # without what was burnt
 
         if window == "timed":
             spans = [(began, published), *zip(sent, back), *folds]
