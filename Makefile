@@ -42,7 +42,7 @@ vet:
 .PHONY: lint
 lint:
 	$(TOOL) staticcheck $(PACKAGES)
-	$(TOOL) actionlint .github/workflows/*.yml
+	$(TOOL) actionlint .github/workflows/*.yml examples/ci/workflow.yml
 
 .PHONY: test
 test: ## part of check: the short tests

@@ -16,7 +16,7 @@ var (
 	docTest  = regexp.MustCompile("`(\\w+)\\.((?:Test|Fuzz|Benchmark)\\w+)(?:/(\\w+))?`")
 )
 
-// TestIndex: the tests that docs/ names exist, and each guard names at least one.
+// TestIndex: the tests that docs/ and SECURITY.md name exist, and each guard names at least one.
 func TestIndex(t *testing.T) {
 	tests := map[string]bool{} // by package and name
 	goFiles(t, func(path string, _ []string) {
@@ -38,7 +38,7 @@ func TestIndex(t *testing.T) {
 		tests["cli.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 	}
 	pages := check.Value(filepath.Glob("docs/*/*.md"))(t)
-	pages = append(pages, check.Value(filepath.Glob("docs/*.md"))(t)...)
+	pages = append(pages, append(check.Value(filepath.Glob("docs/*.md"))(t), "SECURITY.md")...)
 	for _, page := range pages {
 		for _, m := range docTest.FindAllStringSubmatch(read(t, page), -1) {
 			name := m[1] + "." + m[2]
