@@ -21,14 +21,14 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 0, 875, 7503},
+	".":                            {0, 0, 875, 7508},
 	"bench":                        {3789, 31864, 3303, 36362},
 	"bench/benchtest":              {0, 0, 453, 5456},
 	"bench/exchange":               {392, 3110, 0, 0},
 	"bench/floors":                 {1036, 7758, 418, 3909},
 	"bench/result":                 {1184, 8668, 549, 5984},
 	"bench/stat":                   {406, 3441, 448, 5321},
-	"cli":                          {3590, 30221, 2495, 25262},
+	"cli":                          {3589, 30213, 2495, 25262},
 	"cmd":                          {6, 26, 658, 6801},
 	"codec":                        {1695, 15089, 952, 12040},
 	"examples":                     {615, 5090, 520, 4767},
@@ -41,9 +41,9 @@ var ceilings = map[string]size{
 	"report/doc":                   {1558, 13203, 517, 6461},
 	"report/doc/doctest":           {0, 0, 181, 1311},
 	"report/metrics":               {1189, 11949, 292, 3868},
-	"scripts":                      {0, 0, 129, 1361},
+	"scripts":                      {0, 0, 289, 3257},
 	"tensor":                       {1875, 16037, 2177, 25598},
-	"total":                        {44918, 376286, 37621, 405773},
+	"total":                        {44917, 376278, 37781, 407674},
 	"trainer":                      {2672, 20282, 1515, 15527},
 	"transports":                   {1058, 8817, 927, 10177},
 	"transports/all":               {23, 90, 858, 8348},
