@@ -55,7 +55,7 @@ func compact(t *testing.T, text []byte) string {
 
 // elsewhere matches fields that the golden answer need not have: fields of peers, of a run's own blocks, or of other
 // hosts.
-var elsewhere = regexp.MustCompile(`\.(Error|Software|Unproved|Running|Index|Layout|Position|At|Profiled|Timeline|Link|Listen|Host|OtherClock|Hashed)$`)
+var elsewhere = regexp.MustCompile(`\.(Error|Software|Unproved|Running|Canary|Index|Layout|Position|At|Profiled|Timeline|Link|Listen|Host|OtherClock|Hashed)$`)
 
 // every reports zero fields of v: a golden file without a field would not show its loss.
 func every(t *testing.T, v reflect.Value, name string) {

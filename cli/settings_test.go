@@ -35,7 +35,7 @@ func TestHarmfulInFiles(t *testing.T) {
 		"against": true, "layouts": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
-		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false,
+		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false, "baseline": false,
 		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
 	}
 	var checked int
