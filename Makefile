@@ -15,6 +15,16 @@ help: ## this list
 build: ## the command, in this folder
 	$(GO) build -buildvcs=auto -o ipcbench ./cmd/ipcbench
 
+# The first of buildah, podman and docker builds the image. The context has only root.tar.
+IMAGE ?= localhost/ipcbench
+.PHONY: image
+image: ## the container image IMAGE, with the command alone; needs buildah, podman or docker
+	@tool=$$(command -v buildah || command -v podman || command -v docker) || { echo "make image needs buildah, podman or docker (Debian: buildah)" >&2; exit 1; }; \
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir -m 1777 "$$dir/tmp" && \
+	CGO_ENABLED=0 $(GO) build -buildvcs=auto -o "$$dir/ipcbench" ./cmd/ipcbench && chmod 755 "$$dir/ipcbench" && \
+	tar -C "$$dir" --owner=0 --group=0 --remove-files -cf "$$dir/root.tar" tmp ipcbench && \
+	"$$tool" build -f Containerfile -t $(IMAGE) "$$dir"
+
 .PHONY: tools
 tools: ## install Debian packages that tests need, once, as root
 	@.ci/install
@@ -51,6 +61,7 @@ test: ## part of check: the short tests
 .PHONY: test-long
 test-long: ## part of check-long: the full tests
 	$(GOTEST) -timeout 30m $(PACKAGES)
+	cd examples/kubernetes && $(GO) test ./... # another module, whose dependencies are not the program's
 
 # The race detector does not see mapped memory. It is most useful for the first list of
 # packages, and for one transport per family with workers as goroutines of the server.

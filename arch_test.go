@@ -105,7 +105,7 @@ var unsafeFiles = []string{
 	"transports/internal/slab/stamp.go",
 }
 
-// goFiles calls f with the path and imports of every Go file.
+// goFiles calls f with the path and imports of every Go file of this module.
 func goFiles(t *testing.T, f func(path string, imports []string)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
@@ -114,6 +114,9 @@ func goFiles(t *testing.T, f func(path string, imports []string)) {
 		}
 		if e.IsDir() && path != "." && strings.HasPrefix(e.Name(), ".") {
 			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); e.IsDir() && path != "." && err == nil {
+			return filepath.SkipDir // another module
 		}
 		if e.IsDir() || !strings.HasSuffix(path, ".go") {
 			return nil

@@ -170,11 +170,12 @@ func TestHostsMPIRun(t *testing.T) {
 	})
 }
 
-// TestHostsJob: the variables and arguments of the Job in docs/hosts.md work on three hosts, without Kubernetes.
+// TestHostsJob: the variables and arguments of examples/kubernetes/job.yaml work on three hosts, without Kubernetes.
 func TestHostsJob(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
-	docs := strings.Split(part(t, "docs/hosts.md", "Kubernetes", "yaml", 0), "---\n")
+	manifest := check.Value(os.ReadFile("../../examples/kubernetes/job.yaml"))(t)
+	_, jobText, _ := strings.Cut(string(manifest), "\n---\n")
 	var job struct {
 		Spec struct {
 			Completions int
@@ -188,7 +189,7 @@ func TestHostsJob(t *testing.T) {
 			}
 		}
 	}
-	check.Must(t, yaml.Unmarshal([]byte(docs[1]), &job))
+	check.Must(t, yaml.Unmarshal([]byte(jobText), &job))
 	c := job.Spec.Template.Spec.Containers[0]
 	env := []string{}
 	for _, v := range c.Env {

@@ -20,7 +20,7 @@ var checks = []struct {
 	name, why string
 	judge     func(f *facts, n Needs) Check
 }{
-	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped.", sharedMemory},
+	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped. A container has 64 MB by default.", sharedMemory},
 	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes. The need is a low estimate.", memory},
 	{"temporary files", "Sockets and the files of transports are stored there. Files on a tmpfs are in memory, so no disk is measured.", temporaryFiles},
 	{"processes", "They are started from /proc, what they use is read there, and the Go runtime ends those with too few addresses.", processes},
@@ -74,9 +74,9 @@ func sharedMemory(f *facts, n Needs) Check {
 	case need.N == 0:
 		return ok("%s free; nothing asked for needs it", machine.Size(p.free))
 	case p.err != nil:
-		return bad(Fail, "mkdir -p "+scratch.SharedMemory+" && "+mount, "cannot be used: %v", p.err)
+		return bad(Fail, "mkdir -p "+scratch.SharedMemory+" && "+mount+"; "+machine.EnlargeShm(need.N), "cannot be used: %v", p.err)
 	case p.free < need.N:
-		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; for a container, docker run --shm-size=%[1]dm", need.N>>20+1, scratch.SharedMemory),
+		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; %s", need.N>>20+1, scratch.SharedMemory, machine.EnlargeShm(need.N)),
 			"%s free, and %s needs %s", machine.Size(p.free), need.Cell, machine.Size(need.N))
 	case p.fileSystem != "tmpfs":
 		return bad(Warn, mount, "is on %s instead of in memory", p.fileSystem)

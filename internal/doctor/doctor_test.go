@@ -59,8 +59,8 @@ func TestChecks(t *testing.T) {
 		what   string
 		fix    string
 	}{
-		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m"},
-		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs"},
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
 		{scratch.SharedMemory, Warn, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
 		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
 			f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil}

@@ -61,6 +61,11 @@ func Room(dir string) (int64, error) {
 	return int64(s.Bavail) * s.Frsize, nil
 }
 
+// EnlargeShm returns how to start a container with need bytes of shared memory. Its default is 64 MB.
+func EnlargeShm(need int64) string {
+	return fmt.Sprintf("in a container: docker run --shm-size=%dm; in Kubernetes: an emptyDir with medium: Memory at /dev/shm", need>>20+1)
+}
+
 // space returns nil if path does not exist.
 func space(path string) *Space {
 	var s unix.Statfs_t

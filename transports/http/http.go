@@ -164,11 +164,11 @@ func (t transport) checkRoom(o driver.Options) error {
 	}
 	have, err := machine.Room(scratch.SharedMemory)
 	if err != nil {
-		return fmt.Errorf("slabs are files: %w: mount a writable tmpfs there, or set shm=off", err)
+		return fmt.Errorf("slabs are files: %w: mount a writable tmpfs there (%s), or set shm=off", err, machine.EnlargeShm(need))
 	}
 	if need > have {
-		return fmt.Errorf("slabs need %d bytes in %s, but %d are available: make it larger (docker run --shm-size=%dm), or set shm=off",
-			need, scratch.SharedMemory, have, need>>20+1)
+		return fmt.Errorf("slabs need %d bytes in %s, but %d are available: make it larger (%s), or set shm=off",
+			need, scratch.SharedMemory, have, machine.EnlargeShm(need))
 	}
 	return nil
 }

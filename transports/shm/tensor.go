@@ -120,11 +120,11 @@ func (t tensorTransport) Check(o driver.Options) error {
 func (n need) check(root string) error {
 	free, err := machine.Room(root)
 	if err != nil {
-		return fmt.Errorf("segments are files: %w: mount a writable tmpfs there, or use shm-slab, which needs no files", err)
+		return fmt.Errorf("segments are files: %w: mount a writable tmpfs there (%s), or use shm-slab, which needs no files", err, machine.EnlargeShm(n.named))
 	}
 	if n.named > free {
-		return fmt.Errorf("segments need %d bytes in %s, %d are available: enlarge it (docker run --shm-size=%dm), or use shm-slab, which does not use it",
-			n.named, root, free, (n.named>>20)+1)
+		return fmt.Errorf("segments need %d bytes in %s, %d are available: enlarge it (%s), or use shm-slab, which does not use it",
+			n.named, root, free, machine.EnlargeShm(n.named))
 	}
 	if err := checkMemory(n.named + n.anonymous); err != nil {
 		return err
