@@ -43,9 +43,10 @@ type Options struct {
 	Layouts   []string           // executables with other layouts of this build; only with Against
 	Canary    float64            // share by which a copy of one cell is slowed down; 0 means no canary
 	Host      trainer.Host
-	Command   []string       // command line, for the result
-	Doctor    []doctor.Check // checks of the machine; warnings and failures are copied to the result
-	Progress  func(Progress) // called between rounds, never during one; may be nil
+	Command   []string          // command line, for the result
+	Questions []result.Question // that the cells answer, for the result
+	Doctor    []doctor.Check    // checks of the machine; warnings and failures are copied to the result
+	Progress  func(Progress)    // called between rounds, never during one; may be nil
 
 	// Save, if not nil, is called between cycles with a partial result, so that a killed
 	// run leaves it behind. It uses about 2 % of the run's time: the slower it is, the
@@ -137,7 +138,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		Options: o, started: time.Now(),
 		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
 		tried: map[*Floor]map[string][][]float64{}, software: map[*Peer]map[string]string{},
-		result: &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
+		result: &Result{Schema: result.Schema, Command: o.Command, Questions: o.Questions, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()

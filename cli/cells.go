@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/internal/ranges"
 	"ipcbench/tensor"
@@ -38,7 +39,8 @@ type cellFlags struct {
 	trainMS                 int
 	respawn, nested         bool
 
-	parts []cellFlags // the flags of each question; nil without --questions
+	asked []result.Question // the questions of --questions
+	parts []cellFlags       // the flags of each question; nil without --questions
 }
 
 func (f *cellFlags) add(fs *pflag.FlagSet) {

@@ -22,7 +22,7 @@ func TestCompleted(t *testing.T) {
 		{"run --profile ", "cpu", "6"},
 		{"run --format ben", "benchfmt", "4"},
 		{"run --scenario ", "sync", "4"},
-		{"run --questions bla", "blazefl/buffers", "4"},
+		{"run --questions bla", "blazefl/workers", "4"},
 		{"run --config ", "yaml", "8"},
 		{"run --thor", "--thorough", "4"},
 		{"report ", "json", "8"},

@@ -124,6 +124,7 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Listen, err = f.listens(); err != nil {
 		return err
 	}
+	o.Questions = f.asked
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
 	o.Ports, o.Agents, o.Place, o.EndAtOnce, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {

@@ -30,8 +30,8 @@ func (a *app) listCommand() *cobra.Command {
 		{"transports", "", []doc.Column{{Name: "transport"}, words("setting"), {Name: "default"}, words("meaning")}, a.transportRows},
 		{"peers", "Names for --transport, which all does not include. --peer adds any other program.", []doc.Column{{Name: "peer"}, words("how it moves tensors"), words("on this machine")}, a.peerRows},
 		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, words("description")}, modelRows},
-		{"questions", "For --questions, which also accepts a project without /NAME: all of its questions.", []doc.Column{{Name: "question"}, words("text")}, func() [][]string {
-			return each(questions(), func(q question) []string { return []string{q.name, q.text} })
+		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.", []doc.Column{{Name: "question"}, words("text")}, func() [][]string {
+			return each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
 		}},
 		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, words("meaning")}, metricRows},
 		{"formats", "", []doc.Column{{Name: "format"}, words("description")}, func() [][]string {

@@ -11,17 +11,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/near"
 	"ipcbench/tensor/models"
 )
 
 // A question is a claim of a project, with the settings of the cells that test it.
 type question struct {
-	name, text string // PROJECT/NAME, and the question in words
-	settings   []entry
+	result.Question
+	more     bool // asked only by its own name
+	settings []entry
 }
 
-// questions returns the questions of all projects. It panics if a file is invalid; a test
+// questions returns the questions of all projects. A part whose name begins with + is asked only
+// by its own name. It panics if a file is invalid; a test
 // reads all of them.
 func questions() (all []question) {
 	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is valid
@@ -35,11 +38,22 @@ func questions() (all []question) {
 				}
 			}
 			name, asked, _ := strings.Cut(strings.Join(about, " "), ": ")
+			name, more := strings.CutPrefix(name, "+")
 			settings, err := parseConfig(project+"/"+name, []byte(text))
 			if err != nil {
 				panic(err)
 			}
-			all = append(all, question{project + "/" + name, asked, settings})
+			q := question{result.Question{Name: project + "/" + name, Text: asked}, more, settings}
+			q.settings = slices.DeleteFunc(settings, func(e entry) bool {
+				if e.key == "claims" && err == nil {
+					err = e.value.Decode(&q.Claims)
+				}
+				return e.key == "claims"
+			})
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, q)
 		}
 	}
 	return all
@@ -48,11 +62,11 @@ func questions() (all []question) {
 // named returns the questions of a name, PROJECT or PROJECT/NAME, and all valid names.
 func named(name string) (found []question, names []string) {
 	for _, q := range questions() {
-		project, _, _ := strings.Cut(q.name, "/")
-		if names = append(names, q.name); !slices.Contains(names, project) {
+		project, _, _ := strings.Cut(q.Name, "/")
+		if names = append(names, q.Name); !slices.Contains(names, project) {
 			names = append(names, project)
 		}
-		if name == q.name || name == project {
+		if name == q.Name || name == project && !q.more {
 			found = append(found, q)
 		}
 	}
@@ -93,6 +107,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 		if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
 			p.ups = f.ups
 		}
+		f.asked = append(f.asked, q.Question)
 		f.parts, links = append(f.parts, p), append(links, p.links...)
 	}
 	if len(links) > 0 {
@@ -104,7 +119,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 
 // asks returns the flags for the cells of the question. given overrides its settings.
 func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
-	fs := pflag.NewFlagSet(q.name, pflag.ContinueOnError)
+	fs := pflag.NewFlagSet(q.Name, pflag.ContinueOnError)
 	f.add(fs)
 	all := slices.Clone(q.settings)
 	fs.VisitAll(func(to *pflag.Flag) {

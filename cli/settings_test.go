@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,18 +74,34 @@ func TestSettingsExample(t *testing.T) {
 	check.That(t, n == 4, "%d settings come from the file, want 4:\n%s", n, out.String())
 }
 
-// TestQuestions: the cells of every question can be built.
+// TestQuestions: the cells of every question can be built, those of a project alone are at most 12, and its claims are
+// about its cells.
 func TestQuestions(t *testing.T) {
 	a := newApp(io.Discard, io.Discard, all.Transports())
+	variants, first := map[string][]string{}, map[string]int{}
 	for _, q := range questions() {
 		var none cellFlags
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		none.add(fs)
 		f, err := q.asks(fs)
-		if err == nil {
-			_, err = a.matrix(f, map[string]*models.Model{})
+		check.Must(t, err)
+		cells, err := a.matrix(f, map[string]*models.Model{})
+		check.That(t, err == nil && q.Text != "", "%s: %q, %v", q.Name, q.Text, err)
+		project, _, _ := strings.Cut(q.Name, "/")
+		if !q.more {
+			first[project] += len(cells)
 		}
-		check.That(t, err == nil && q.text != "", "%s: %q, %v", q.name, q.text, err)
+		for _, c := range cells {
+			variants[project] = append(variants[project], c.Variant.String())
+		}
+	}
+	for _, q := range questions() {
+		project, _, _ := strings.Cut(q.Name, "/")
+		check.That(t, first[project] <= 12, "%s has %d cells", project, first[project])
+		for _, word := range strings.Fields(strings.Join(q.Claims, " ")) {
+			name, is := strings.CutPrefix(word, "transport=")
+			check.That(t, !is || slices.Contains(variants[project], name), "%s: no cell has %s, but %q", q.Name, word, variants[project])
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 	if len(d.Sections) > 0 || len(swept) == 0 {
 		end.Tail = legend(r)
 	}
-	d.Sections = append(d.Sections, sweepSections(swept)...)
+	d.Sections = append(append(d.Sections, sweepSections(swept)...), answers(r))
 	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), delayLines(r), paysOnScreen(r), tlsOnScreen(r))...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)

@@ -208,6 +208,7 @@ func sweeps(r *metrics.Result) doc.Section {
 			t.For = doc.Programs
 		} else {
 			s.Plots = append(s.Plots, curves(of))
+			s.Lead = append(s.Lead, doc.Say(fasterSince(of))...)
 		}
 		s.Tables = append(s.Tables, t)
 	}
@@ -215,6 +216,37 @@ func sweeps(r *metrics.Result) doc.Section {
 		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": ipcbench report --format json has all.")
 	}
 	return s
+}
+
+// fasterSince says from which step on the fastest transport of the last step is shown to be faster
+// than each other one, by the interval of each pair's ratio.
+func fasterSince(s *sweep) string {
+	stretches := s.Envelope()
+	if len(stretches) == 0 {
+		return ""
+	}
+	fastest := stretches[len(stretches)-1].Best[0]
+	slower := make([][]string, len(s.At)) // by the first step of all that follow
+	for _, l := range s.Lines {
+		met := s.meetings(fastest, l)
+		first := len(met)
+		for l != fastest && l.Ranked() && first > 0 && met[first-1].winner() == 1 {
+			first--
+		}
+		if first < len(met) {
+			slower[met[first].step] = append(slower[met[first].step], l.Variant)
+		}
+	}
+	var parts []string
+	for i, names := range slower {
+		if len(names) > 0 {
+			parts = append(parts, "than "+doc.List(names)+" from "+step(s, i)+" on"+unless(i > 0, ", the smallest measured"))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return sweepTitle(s) + ": " + fastest.Variant + " is shown to be faster " + strings.Join(parts, "; ") + "."
 }
 
 // sweepTitle names the settings that the cells of a sweep have in common, and the range of the

@@ -37,6 +37,8 @@ func Views() []View {
 	return []View{
 		{"verdict", "which transport to use for each model, and what a slower one costs", verdicts, open, open, nil, briefVerdicts, nil},
 		{"findings", "contradictions in a result, and reasons to doubt it", findings, absent, open, nil, briefFindings, nil},
+		{"answers", "the questions of a run (--questions), with a sentence for each claim", answers, open, open, nil, nil,
+			func(r *metrics.Result) bool { return len(r.Questions) > 0 }},
 		{"change", "changes from base to head (run --against)", changes, absent, open, nil, nil, nil},
 		{"hosts", "the hosts of a run with agents: their processes and links", hosts, folded, open, nil, nil,
 			func(r *metrics.Result) bool { return fleetOf(r) != nil }},

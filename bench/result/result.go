@@ -46,6 +46,8 @@ type Result struct {
 	// the measured cells; a cell is a combination of transport, model, workers, clients and other
 	// settings
 	Cells []Cell `json:"cells"`
+	// questions of projects that the run asks; absent without `--questions`
+	Questions []Question `json:"questions,omitempty"`
 	// requested cells that cannot run, and floors; absent if there are none
 	Skipped []Skipped `json:"skipped,omitempty"`
 
@@ -65,6 +67,13 @@ type Result struct {
 	Canary *Canary `json:"canary,omitempty"`
 	// reason why there is no canary although `--canary` asked for one; absent if there is
 	Untried *Untried `json:"canary_untried,omitempty"`
+}
+
+// A Question is a claim of a project, which some of the cells test.
+type Question struct {
+	Name   string   `json:"name" check:"name"` // PROJECT/PART
+	Text   string   `json:"text"`              // in words
+	Claims []string `json:"claims,omitempty"`  // METRIC CHOICE... against CHOICE...: the sentences that answer it
 }
 
 // A Skipped is a requested cell or a floor that was not measured, because it cannot run.
