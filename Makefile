@@ -15,6 +15,17 @@ help: ## this list
 build: ## the command, in this folder
 	$(GO) build -buildvcs=auto -o ipcbench ./cmd/ipcbench
 
+# The name of the distribution on a package index is the owner's choice; the command is ipcbench.
+NAME ?= ipcbench
+
+.PHONY: wheel
+wheel: ## Python wheels with the command, in dist/
+	@NAME='$(NAME)' GO='$(GO)' scripts/release wheel
+
+.PHONY: release
+release: ## VERSION=v0.1.0: binaries, wheels, source, checksums and notes of a release, in dist/
+	@NAME='$(NAME)' GO='$(GO)' scripts/release all
+
 .PHONY: tools
 tools: ## install Debian packages that tests need, once, as root
 	@.ci/install
