@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
+	"ipcbench/internal/machine"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 )
