@@ -176,7 +176,7 @@ func hintFor(err error) string {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ipcbench",
-		Version:       built(),
+		Version:       versions(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

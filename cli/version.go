@@ -9,8 +9,8 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// built says in one line what this program was made from.
-func built() string {
+// versions says in one line what this program was made from.
+func versions() string {
 	e := machine.Read()
 	if e.Dirty {
 		e.Commit += " with changes"
