@@ -25,6 +25,17 @@ image: ## the container image IMAGE, with the command alone; needs buildah, podm
 	tar -C "$$dir" --owner=0 --group=0 --remove-files -cf "$$dir/root.tar" tmp ipcbench && \
 	"$$tool" build -f Containerfile -t $(IMAGE) "$$dir"
 
+# The name of the distribution on a package index is the owner's choice; the command is ipcbench.
+NAME ?= ipcbench
+
+.PHONY: wheel
+wheel: ## Python wheels with the command, in dist/
+	@NAME='$(NAME)' GO='$(GO)' scripts/release wheel
+
+.PHONY: release
+release: ## VERSION=v0.1.0: binaries, wheels, source, checksums and notes of a release, in dist/
+	@NAME='$(NAME)' GO='$(GO)' scripts/release all
+
 .PHONY: tools
 tools: ## install Debian packages that tests need, once, as root
 	@.ci/install

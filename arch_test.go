@@ -87,6 +87,7 @@ var layers = map[string][]string{
 	"report/metrics":               {"bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase"},
 	"report":                       {"internal/near", "report/doc", "bench/result", "internal/link", "internal/doctor", "internal/machine", "bench/stat", "internal/profile/capture", "phase", "report/metrics"},
 	"cli":                          {"internal/reexec", "internal/agent", "identity", "internal/ranges", "internal/link", "tensor", "tensor/models", "internal/scratch", "internal/machine", "transports", "transports/driver", "trainer", "bench", "bench/result", "bench/floors", "internal/profile/capture", "report", "report/metrics", "report/doc", "transports/inproc", "internal/doctor", "internal/legible", "internal/near", "codec", "python", "internal/world"},
+	"scripts/wheel":                {},
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"internal/crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},

@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
+	"ipcbench/internal/machine"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 )
@@ -177,6 +178,7 @@ func (p *Peer) program(dir string) (exchange.Program, error) {
 	of := exchange.Program{Name: p.shown, Late: ": " + peerHint, Patience: peerPatience, Alone: true}
 	if p.find == nil {
 		of.Path, of.Args = p.words[0], p.words[1:]
+		of.Env = []string{"_IPCBENCH_VERSION=" + machine.Version()} // an installed ipcbench_worker compares it
 		return of, nil
 	}
 	i, err := p.find()

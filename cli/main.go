@@ -176,7 +176,7 @@ func hintFor(err error) string {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ipcbench",
-		Version:       machine.Read().Commit,
+		Version:       versions(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -209,7 +209,7 @@ func (a *app) rootCommand() *cobra.Command {
 		"Additional help topics:", "Topics, for ipcbench help TOPIC:", ".CommandPath .CommandPathPadding", ".Name .NamePadding",
 	).Replace(root.UsageTemplate()))
 	run := a.runCommand()
-	root.AddCommand(run, a.listCommand(), a.reportCommand(), a.schemaCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.worldCommand())
+	root.AddCommand(run, a.listCommand(), a.reportCommand(), a.schemaCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.worldCommand(), a.versionCommand())
 	for _, topic := range topics {
 		root.AddCommand(&cobra.Command{Use: topic})
 	}

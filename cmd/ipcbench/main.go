@@ -1,3 +1,5 @@
+//go:build linux && !386 && !arm && !mips && !mipsle
+
 // Command ipcbench measures how a training server and its workers exchange model tensors.
 package main
 

@@ -9,6 +9,7 @@
 package machine
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -184,6 +185,19 @@ func read(root string) Environment {
 		e.build(info)
 	}
 	return e
+}
+
+// version is set by the linker: see scripts/release.
+var version string
+
+// Version returns the version of this program: the one that the linker set, else the one that
+// Go found. It is (devel) if there is none.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if version == "" && ok {
+		return cmp.Or(info.Main.Version, "(devel)")
+	}
+	return cmp.Or(version, "(devel)")
 }
 
 // build copies the build's settings from info. Only binaries that go build made inside a
