@@ -54,7 +54,7 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.values, "values", "", "`KIND` of initial values: uniform|normal|file (default file for files, else uniform)")
 	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`NAME`: fedavg, or sync (the server changes the model)")
 	offer(fs, "scenario", func() []string { return []string{bench.FedAvg, bench.Sync} })
-	fs.StringVar(&f.questions, "questions", "", "test a project's claims: `PROJECT` or PROJECT/PART")
+	fs.StringVar(&f.questions, "questions", "", "test claims: a `LIST` of PROJECT or PROJECT/PART")
 	offer(fs, "questions", questionNames)
 	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs for models and updates")
 	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "reject codecs that alter tensors named like `GLOB`; a list")

@@ -94,12 +94,16 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	if f.questions == "" {
 		return nil
 	}
-	found, names := named(f.questions)
-	if len(found) == 0 {
-		return hinted{usagef("--questions %q: no such project or PROJECT/PART", f.questions), cmp.Or(near.Meant("", f.questions, names), "ipcbench list questions")}
+	var all []question
+	for name := range strings.SplitSeq(f.questions, ",") {
+		found, names := named(name)
+		if len(found) == 0 {
+			return hinted{usagef("--questions %q: no such project or PROJECT/PART", name), cmp.Or(near.Meant("", name, names), "ipcbench list questions")}
+		}
+		all = append(all, found...)
 	}
 	var links []string
-	for _, q := range found {
+	for _, q := range all {
 		p, err := q.asks(cmd.Flags())
 		if err != nil {
 			return err

@@ -30,6 +30,8 @@ import (
 //	claim METRIC CHOICE…			the metric of one cell
 //	claim METRIC/METRIC2 CHOICE…		the metric as a share of another one
 //
+// or machine, for a line about the machine, the day and the build.
+//
 // The choices of a claim must leave one cell. For the second cell, the choices after against
 // replace those with the same key. The result of a run that ended early is rejected.
 const (
@@ -148,7 +150,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if !filepath.IsLocal(file) {
 		return "", fmt.Errorf("marker %q: the result must be in the same folder or below", spec)
 	}
-	if err := CheckViews(words[1:2]); words[1] != claimView && (err != nil || words[1] == "all") {
+	if err := CheckViews(words[1:2]); words[1] != claimView && words[1] != machineView && (err != nil || words[1] == "all") {
 		return "", cmp.Or(err, fmt.Errorf("marker %q: must name one view", spec))
 	}
 	var err error
@@ -166,6 +168,8 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	var s doc.Section
 	if words[1] == claimView {
 		s, err = claimSection(v, words[2:])
+	} else if words[1] == machineView {
+		s.Lead = doc.Say(heading(v))
 	} else if err = v.Narrow(words[2:]); err == nil {
 		s = view(v, words[1])
 	}

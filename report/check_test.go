@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 	check.Must(t, benchtest.Pair(1, 1).WriteFile(file("results/main.json", "")))
 	readme := file("README.md", "# A\n\n<!-- ipcbench: begin results/main.json cells transport=pickle -->\nold\n<!-- ipcbench: end -->\n\nb\n"+
 		"```\n<!-- ipcbench: begin an example in a fence -->\n```\n")
-	file("results/README.md", "<!-- ipcbench: begin main.json verdict -->\n<!-- ipcbench: end -->\n")
+	machine := file("results/README.md", "<!-- ipcbench: begin main.json machine -->\n<!-- ipcbench: end -->\n")
 	file("testdata/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 	file(".git/x.md", "<!-- ipcbench: begin nowhere.json cells -->\n")
 
@@ -38,6 +38,7 @@ func TestCheck(t *testing.T) {
 	check.That(t, err == nil && len(drifts) == 0, "after the update: got %v, %v", drifts, err)
 	text := check.Value(os.ReadFile(readme))(t)
 	doctest.Golden(t, "checked.md", string(text))
+	holds(t, string(check.Value(os.ReadFile(machine))(t)), "Test CPU, ", ", build ")
 	file("README.md", strings.Replace(string(text), "20.0", "19.0", 1)) // one digit edited by hand
 	_, drifts, err = Check(dir)
 	check.That(t, err == nil && len(drifts) == 1, "after an edit: got %v, %v", drifts, err)

@@ -41,6 +41,15 @@ func delayLines(r *metrics.Result) (lines []string) {
 	return lines
 }
 
+// machineView is the name of a view that only markers can ask for.
+const machineView = "machine"
+
+// heading describes the machine, the day and the build of a result in a line.
+func heading(r *metrics.Result) string {
+	e := r.Environment
+	return machineLine(r) + fmt.Sprintf(", last-level cache %s; %s, build %s", doc.Quantity("iB", float64(e.LLC)), r.Started.UTC().Format(time.DateOnly), buildText(e.Commit[:min(12, len(e.Commit))], e.Dirty))
+}
+
 // environment is the view of the machine, the build and the settings of a result.
 func environment(r *metrics.Result) doc.Section {
 	e, p := r.Environment, r.Plan
