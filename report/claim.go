@@ -303,6 +303,7 @@ var labelAxes = []string{"transport", "codec", "language", "build"}
 func namingOf(cells []*metrics.Cell, except ...string) (n naming) {
 	for _, a := range axes(except...) {
 		switch kinds := metrics.GroupBy(cells, func(c *metrics.Cell) string { return phrase(a, c) }); {
+		case a.Name == "respawn" && !slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return c.Respawn }): // a peer may differ in it unknown
 		case len(kinds) > 1:
 			n.apart = append(n.apart, a)
 		case len(kinds) == 1 && a.Of(cells[0]) != a.Usual:
@@ -331,7 +332,7 @@ func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
 // not apply to the cell.
 func phrase(a metrics.Axis, c *metrics.Cell) string {
 	switch value := a.Of(c); {
-	case a.Name == "language" && c.Peer != "": // the language of a peer is unknown
+	case (a.Name == "language" || a.Name == "respawn") && c.Peer != "": // unknown of a peer
 		return ""
 	case a.Name == "transport":
 		return c.Uncoded()

@@ -305,7 +305,7 @@ func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
 	}
 	if least := leastOverhead(r, c); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
 		more, overhead := Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")}
-		return warn("slow_control_beside", fmt.Sprintf("%s slower than the same work called directly: small overheads, such as the one of %s (%s), are too small by this time",
+		return warn("slow_control_beside", fmt.Sprintf("%s slower than direct calls, so small overheads, such as the one of %s (%s), are too small by this",
 			more, least.Label(), overhead), more, overhead)
 	}
 	return nil

@@ -99,7 +99,7 @@ func TestFindings(t *testing.T) {
 		"slow control":                     {cells(inproc(benchtest.Six(110)...)), []string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
 		"perhaps a slow control":           {cells(inproc(60, 80, 110, 110, 150, 160)), nil},
 		"slow beside a small overhead": {cells(steady, handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), // 4 ms longer than the work
-			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the same work called directly: small overheads, such as the one of shm-slab (20.3 ms), are too small"}},
+			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than direct calls, so small overheads, such as the one of shm-slab (20.3 ms), are too small"}},
 		"control slow by noise":     {cells(inproc(90, 96, 102, 104, 110, 115), handles(124, 124.1, 124.2, 124.3, 124.4, 124.5)), nil},
 		"overhead that may be none": {cells(steady, handles(100, 102, 104, 105, 107, 108)), nil},
 		"no control":                {cells(bodies(200)), []string{"warning: " + pickle + "no inproc cell"}},

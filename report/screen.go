@@ -115,23 +115,27 @@ func tlsOnScreen(r *metrics.Result) []string {
 	return inTheClear(r)
 }
 
-// doubts returns skipped cells, insecure networks, hosts on one machine and an early end. Of several other
-// warnings, which are too long for a screen, it returns the number.
+// mostDoubts is the largest number of findings on a screen.
+const mostDoubts = 4
+
+// doubts returns insecure networks, hosts on one machine and an early end, then skipped cells. Of several
+// other warnings, which are too long for a screen, it returns the number.
 func doubts(r *metrics.Result, again string) []doc.Paragraph {
-	lines := findingLines(r, func(f Finding) bool { return f.Severity == Skipped }, doc.Plain)
-	if len(lines) > 2 {
-		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
-	}
 	open := func(f Finding) bool {
 		return f.Rule == Unencrypted || f.Rule == Unproven || f.Rule == OneMachine || f.Rule == Partial
 	}
-	lines = append(lines, findingLines(r, open, doc.Bad)...)
+	lines := findingLines(r, open, doc.Bad)
+	lines = append(lines, findingLines(r, func(f Finding) bool { return f.Severity == Skipped }, doc.Plain)...)
 	said := func(f Finding) bool { // the verdict covers all rows in Python
 		return f.Rule == OtherTraining && !f.Measured.Remote()
 	}
 	warnings := findingLines(r, func(f Finding) bool { return f.Severity == Warning && !open(f) && !said(f) }, doc.Plain)
 	if len(warnings) > 1 {
 		warnings = doc.Say(fmt.Sprintf("%d warnings: %s--view findings", len(warnings), again))
+	}
+	if most := mostDoubts - len(warnings); len(lines) > most {
+		left := len(lines) - (most - 1)
+		lines = append(lines[:most-1], doc.Paragraph{Text: doc.Plural(left, "more line") + " of findings: --view findings"})
 	}
 	return append(lines, warnings...)
 }
