@@ -266,6 +266,7 @@ func TestCanary(t *testing.T) {
 		return g, err
 	}
 	noisy, few := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 10, 14, 18, 22, 26, 30, 34, 38), cnn("a", 20, 21)
+	chance := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 19.65, 22, 22.1, 22.2, 22.05, 22.15, 21.9, 21.95)
 	copies := func(same, slow float64) [2]result.Cell {
 		return [2]result.Cell{eight("a", 20*same), eight("a", 20*slow)}
 	}
@@ -281,6 +282,7 @@ func TestCanary(t *testing.T) {
 		{"cannot fail", 1, copies(1, 1.001), Contradicts, "the gate is broken: it passed a copy slowed down by 10 %: No difference shown"},
 		{"cannot fail, but did", 1.3, copies(1.3, 1.301), Contradicts, "the gate is broken: it passed a copy"},
 		{"fails for nothing", 1, copies(1.2, 1.10), Contradicts, "the gate is broken: it failed an unchanged copy of a cell: Of 1 cell: 1 slower"},
+		{"fails by chance", 1, [2]result.Cell{chance, eight("a", 22)}, Undecided, "an unchanged copy seems slower, perhaps by chance (+10 %"},
 		{"cannot see it", 1, [2]result.Cell{noisy, noisy}, Undecided, "a copy slowed down by 10 % was not seen, as only changes above "},
 		{"cannot see it, but the change", 1.3, [2]result.Cell{noisy, noisy}, Slower, "+30 %"},
 		{"too few blocks", 1, [2]result.Cell{few, few}, Undecided, "too few blocks"},

@@ -136,6 +136,10 @@ type Trial struct {
 	Blind    string  `json:"-"`        // why the blocks cannot show the slow copy; empty if they do
 }
 
+// byChance is the largest p of an unchanged copy that shows a broken gate. Above it, one of many
+// runs fails the copy by chance.
+const byChance = 0.001
+
 // Canary tests the gate of c on the canary in r. Each copy is judged as one of as many rows as
 // c has. It returns an error if the gate cannot be tested.
 func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) {
@@ -154,6 +158,9 @@ func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) 
 		return t, nil
 	case err != nil:
 		return t, err
+	case g.Outcome == Slower && d.Rows[0].P > byChance:
+		t.Blind = fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine", doc.Change(d.Rows[0].Ratio), pText(d.Rows[0].P))
+		return t, nil
 	case g.Failed:
 		t.Broken = fmt.Errorf("the gate is broken: it failed an unchanged copy of a cell: %s", d.because(g))
 		return t, nil
