@@ -82,8 +82,7 @@ func conflicts(given map[string]bool, cells []bench.Spec) error {
 		for _, d := range result.Dims {
 			has[d.Key] = d.Of(c.Cell().Setup) != ""
 		}
-		_, peer := c.Variant.Transport.(*bench.Peer)
-		has[aPeer], has[inGo] = peer, !peer && c.Language == ""
+		has[aPeer], has[inGo] = isPeer(c), !inPython(c)
 		has["canary"] = given["canary"] && !given["baseline"]
 		for _, o := range exclusive {
 			if has[o.a] && has[o.b] {

@@ -33,6 +33,5 @@ func frameworkRows() [][]string {
 
 // frameworkList is the second table of ipcbench list peers.
 func frameworkList() listing {
-	words := func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} }
-	return listing{"", "Which row is my framework?", []doc.Column{words("framework"), words("release"), words("how tensors travel"), words("transport in Go"), words("row in Python")}, frameworkRows}
+	return listing{"", "Which row is my framework?", []doc.Column{wrapped("framework"), wrapped("release"), wrapped("how tensors travel"), wrapped("transport in Go"), wrapped("row in Python")}, frameworkRows}
 }

@@ -22,7 +22,7 @@ func languageAxis(languages []string) expander {
 		if !ok || named && (path == "" || name != bench.InPython) {
 			return nil, fmt.Errorf("must be go, python, or python:PATH of an interpreter, not %q", text)
 		}
-		if _, peer := c.Variant.Transport.(*bench.Peer); !peer {
+		if !isPeer(c) {
 			c.Language = language
 		} else if text != languages[0] {
 			return nil, nil
@@ -77,10 +77,7 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 }
 
 // inPython reports whether a cell needs Python, which a machine may lack.
-func inPython(c bench.Spec) bool {
-	_, peer := c.Variant.Transport.(*bench.Peer)
-	return peer || c.Language == bench.InPython
-}
+func inPython(c bench.Spec) bool { return isPeer(c) || c.Language == bench.InPython }
 
 // withoutPython skips the cells whose workers are in Python, for the reason why. It returns why
 // if no cell is left.

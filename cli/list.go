@@ -25,24 +25,23 @@ type listing struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	words := func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} }
 	lists := []listing{
-		{"transports", "", []doc.Column{{Name: "transport"}, words("setting"), {Name: "default"}, words("meaning")}, a.transportRows},
-		{"peers", "Names for --transport, which all does not include. --peer adds any other program.", []doc.Column{{Name: "peer"}, words("how it moves tensors"), words("on this machine")}, a.peerRows},
-		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, words("description")}, modelRows},
-		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.", []doc.Column{{Name: "question"}, words("text")}, func() [][]string {
+		{"transports", "", []doc.Column{{Name: "transport"}, wrapped("setting"), {Name: "default"}, wrapped("meaning")}, a.transportRows},
+		{"peers", "Names for --transport, which all does not include. --peer adds any other program.", []doc.Column{{Name: "peer"}, wrapped("how it moves tensors"), wrapped("on this machine")}, a.peerRows},
+		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, wrapped("description")}, modelRows},
+		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.", []doc.Column{{Name: "question"}, wrapped("text")}, func() [][]string {
 			return each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
 		}},
-		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, words("meaning")}, metricRows},
-		{"formats", "", []doc.Column{{Name: "format"}, words("description")}, func() [][]string {
+		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, wrapped("meaning")}, metricRows},
+		{"formats", "", []doc.Column{{Name: "format"}, wrapped("description")}, func() [][]string {
 			return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 		}},
-		{"views", "", []doc.Column{{Name: "view"}, words("contents")}, viewRows},
+		{"views", "", []doc.Column{{Name: "view"}, wrapped("contents")}, viewRows},
 		{"codecs", "", nil, nil}, // the topic
 	}
 	second := map[string]listing{
 		"peers":  frameworkList(),
-		"models": {"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, words("description")}, updateRows},
+		"models": {"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, wrapped("description")}, updateRows},
 	}
 	names := each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
@@ -63,6 +62,9 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 }
+
+// wrapped returns a column whose lines may break.
+func wrapped(name string) doc.Column { return doc.Column{Name: name, Wrap: true} }
 
 // oneName accepts exactly one argument, one of cmd.ValidArgs.
 func oneName(cmd *cobra.Command, args []string) error {

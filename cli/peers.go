@@ -30,15 +30,21 @@ func (f *cellFlags) userPeers(taken []driver.Transport) (all []driver.Transport,
 	return all, nil
 }
 
+func isPeer(c bench.Spec) bool {
+	_, peer := c.Variant.Transport.(*bench.Peer)
+	return peer
+}
+
 // comparesPeers checks --baseline: it is a peer, and there is another one to compare with it.
 func comparesPeers(name string, cells []bench.Spec) error {
-	var others []string
-	found := false
+	var found, others bool
 	for _, c := range cells {
-		if _, peer := c.Variant.Transport.(*bench.Peer); peer && c.Variant.String() == name {
+		switch {
+		case !isPeer(c):
+		case c.Variant.String() == name:
 			found = true
-		} else if peer {
-			others = append(others, c.Variant.String())
+		default:
+			others = true
 		}
 	}
 	switch {
@@ -46,7 +52,7 @@ func comparesPeers(name string, cells []bench.Spec) error {
 		return nil
 	case !found:
 		return hinted{usagef("--baseline %s: no --peer or row of --transport has this name", name), "--peer old='COMMAND' --peer new='COMMAND' --baseline old"}
-	case len(others) == 0:
+	case !others:
 		return hinted{usagef("--baseline %s: there is no other peer to compare with it", name), "add one: --peer new='COMMAND'"}
 	}
 	return nil

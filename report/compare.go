@@ -132,10 +132,8 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		}
 	}
 	for _, r := range runs {
-		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil || r.Untried != nil
-		if r.Untried != nil {
-			c.untried = r.Untried
-		}
+		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil
+		c.untried = cmp.Or(c.untried, r.Untried)
 	}
 	wanted, err := sampledMetrics(o.Metrics)
 	if err != nil {
@@ -272,17 +270,24 @@ func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 // pair adds a row for each wanted metric of each cell that both have. It notes the differences
 // between the two cells, the cells that only one has, and those that are not proved.
 func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
-	alike := func(b, h *metrics.Cell) bool { return b.ID() == h.ID() }
+	key := func(of *metrics.Cell) any { return of.ID() }
 	if c.baseline != "" { // cells of several peers may be compared with one
-		alike = func(b, h *metrics.Cell) bool { return b.Group() == h.Group() }
+		key = func(of *metrics.Cell) any { return of.Group() }
+	}
+	bases, paired := map[any]*metrics.Cell{}, map[any]bool{}
+	for _, b := range before {
+		bases[key(b)] = b
+	}
+	for _, h := range after {
+		paired[key(h)] = true
 	}
 	for _, b := range before {
-		if !slices.ContainsFunc(after, func(h *metrics.Cell) bool { return alike(b, h) }) {
+		if !paired[key(b)] {
 			c.OnlyBase = append(c.OnlyBase, b.ID())
 		}
 	}
 	for _, h := range after {
-		b := find(before, func(b *metrics.Cell) bool { return alike(b, h) })
+		b := bases[key(h)]
 		if b == nil {
 			c.OnlyHead = append(c.OnlyHead, h.ID())
 			continue

@@ -64,10 +64,10 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	for _, id := range c.unproved {
 		g.limits = append(g.limits, "could not judge "+id+", because not all of its data, or its base's, is proved")
 	}
-	if c.untried != nil {
+	switch {
+	case c.untried != nil:
 		g.without(c.untried, c.Rows)
-	}
-	if !c.canary {
+	case !c.canary:
 		g.limits = append(g.limits, "was not tested, because no canary was measured (add --canary)")
 	}
 	g.list()

@@ -1,0 +1,46 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Canary holds two copies of one cell, which test whether the gate works.
+type Canary struct {
+	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // slowdown of the rounds of `slow`; 0.2 means 20 %
+	Same     Cell    `json:"same"`                                 // identical copy, which the gate must pass
+	Slow     Cell    `json:"slow"`                                 // slowed copy, which the gate must fail
+}
+
+// An Untried says why a peer has no canary.
+type Untried struct {
+	Slowdown float64 `json:"slowdown" check:"0..100" unit:"share"` // slowdown that was asked for
+	Why      string  `json:"why" check:"name"`                     // in words
+}
+
+// Pairs returns two results of interleaved builds to test a gate on: in same, base and head are
+// alike; in slow, head is slower. It is an error if r has no canary.
+func (r *Result) Pairs() (same, slow *Result, err error) {
+	if r.Canary == nil {
+		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or was interrupted")
+	}
+	of := func(head Cell) (*Result, error) {
+		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
+		if i < 0 {
+			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
+		}
+		pair := *r
+		pair.Plan.Interleaved, pair.Plan.Baseline, pair.Canary = true, "", nil
+		if r.Layouts != nil { // both copies ran in the layouts of head
+			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
+		}
+		base := r.Cells[i]
+		base.Build, head.Build = "base", "head"
+		pair.Cells = []Cell{base, head}
+		return &pair, nil
+	}
+	if same, err = of(r.Canary.Same); err == nil {
+		slow, err = of(r.Canary.Slow)
+	}
+	return same, slow, err
+}
