@@ -24,8 +24,7 @@ type question struct {
 }
 
 // questions returns the questions of all projects. A part whose name begins with + is asked only
-// by its own name. It panics if a file is invalid; a test
-// reads all of them.
+// by its own name. It panics if a file is invalid; a test reads all of them.
 func questions() (all []question) {
 	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is valid
 	for _, file := range files {
@@ -100,7 +99,11 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 		if len(found) == 0 {
 			return hinted{usagef("--questions %q: no such project or PROJECT/PART", name), cmp.Or(near.Meant("", name, names), "ipcbench list questions")}
 		}
-		all = append(all, found...)
+		for _, q := range found { // once, even if several names mean it
+			if !slices.ContainsFunc(all, func(o question) bool { return o.Name == q.Name }) {
+				all = append(all, q)
+			}
+		}
 	}
 	var links []string
 	for _, q := range all {

@@ -143,25 +143,33 @@ func cellTables(r *metrics.Result) doc.Section {
 		t := groupTable(cells)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
 		t.Notes = yardstickText(metrics.YardstickOf(cells))
+		var late []string
 		for _, c := range cells {
-			if texts := details(c, r.Plan); texts != nil {
+			if texts := marksOf(c); len(texts) > 0 {
 				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
+			if x := c.Marks().OutOfTime; x > 0 {
+				late = append(late, variant(c)+" (±"+doc.Percent(x)+")")
+			}
+		}
+		if late != nil {
+			t.Notes = append(t.Notes, "Time ran out before ±"+doc.Percent(r.Plan.Precision)+" was reached: "+doc.List(late)+".")
 		}
 		s.Tables = append(s.Tables, t)
 	}
 	return s
 }
 
+// marksOf returns the marks of a cell in words.
+func marksOf(c *metrics.Cell) []string {
+	texts := markTexts(c, c.Marks())
+	return slices.DeleteFunc(texts[:], func(text string) bool { return text == "" })
+}
+
 // details returns the marks of a cell in words, and the precision reached if time ran out.
-func details(c *metrics.Cell, plan result.Plan) (all []string) {
-	found := c.Marks()
-	for _, text := range markTexts(c, found) {
-		if text != "" {
-			all = append(all, text)
-		}
-	}
-	if x := found.OutOfTime; x > 0 {
+func details(c *metrics.Cell, plan result.Plan) []string {
+	all := marksOf(c)
+	if x := c.Marks().OutOfTime; x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
 	return all

@@ -29,6 +29,7 @@ import (
 //	claim METRIC CHOICE… against CHOICE…	compares the metric of two cells
 //	claim METRIC CHOICE…			the metric of one cell
 //	claim METRIC/METRIC2 CHOICE…		the metric as a share of another one
+//	claim … ; …				several of them: METRIC follows the semicolon
 //
 // or machine, for a line about the machine, the day and the build.
 //
@@ -167,7 +168,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	v := metrics.New(r)
 	var s doc.Section
 	if words[1] == claimView {
-		s, err = claimSection(v, words[2:])
+		s, err = claimsSection(v, words[2:])
 	} else if words[1] == machineView {
 		s.Lead = doc.Say(heading(v))
 	} else if err = v.Narrow(words[2:]); err == nil {

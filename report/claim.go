@@ -184,6 +184,18 @@ func mean(xs []float64) float64 {
 // claimView is the name of a view that only markers can ask for.
 const claimView = "claim"
 
+// claimsSection returns a sentence for each of several claims, which are separated by ";".
+func claimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
+	for one := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
+		of, err := claimSection(r, strings.Fields(one))
+		if err != nil {
+			return s, err
+		}
+		s.Lead = append(s.Lead, of.Lead...)
+	}
+	return s, nil
+}
+
 // claimSection returns one sentence about a result, which can be quoted as it is. words are
 // METRIC[/METRIC2] CHOICE… [against CHOICE…]. It returns an error if a finding says that the
 // numbers cannot be used.

@@ -117,5 +117,5 @@ func TestMarks(t *testing.T) {
 	check.That(t, !strings.Contains(shown(t, stopped), "use --blocks"), "as many blocks were asked for")
 	holds(t, shown(t, r, "cells"), "\nhttp-shm: only 75 % of the tensors used the transport's own mechanism: dtype 12, full 18",
 		"\nmodes: rounds fall into two groups: 4.02 ms (50 %) and 16.0 ms (50 %)", "\nwithin: rounds changed by +32 % within a block", "\nacross: rounds changed by +40 %",
-		"\nfar: 18 of 120 rounds far from the median", "\nslow: time ran out at ±20 %, before ±5 % was reached", "\nstopped: the measurement was interrupted")
+		"\nfar: 18 of 120 rounds far from the median", "\nTime ran out before ±5 % was reached: across (±20 %) and slow (±20 %)", "\nstopped: the measurement was interrupted")
 }

@@ -37,15 +37,30 @@ func costTables(r *metrics.Result) doc.Section {
 		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±spawn | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
 }
 
+// spans is the view of all phases of a round, beside the time that this machine takes to copy
+// the model or to write it to new memory.
 func spans(r *metrics.Result) doc.Section {
 	spec := ""
 	for _, p := range phase.Phases() {
 		spec += "-phase." + p.String() + "=" + p.String() + " | "
 	}
-	s := perGroup(r, "All phases of a round", spec+"unattributed")
-	s.Tail = doc.Say("Each is the sum of all spans of that phase in all processes, so with several workers the sum exceeds the round. " +
-		"The phases of a transport, from encode on, are inside the phases of the calls that made them.")
-	return s
+	return doc.Section{Title: "All phases of a round", Tables: groupTables(r, "", append(columns(spec+"unattributed"),
+		moveOnce(metrics.FloorCopy, "one copy", "copying the model once"),
+		moveOnce(metrics.FloorTouch, "first touch", "writing the model once to new shared memory"))...),
+		Tail: doc.Say("Each is the sum of all spans of that phase in all processes, so with several workers the sum exceeds the round. " +
+			"The phases of a transport, from encode on, are inside the phases of the calls that made them.")}
+}
+
+// moveOnce is the time of one thread to move the model of a cell at the rate of a floor.
+func moveOnce(floor, name, what string) field {
+	column := doc.Column{Name: name, Key: "floor_" + strings.ReplaceAll(floor, "-", "_"), Unit: "s", Help: "for comparison, " + what + " with one thread: the floor " + floor}
+	return field{column, func(c *metrics.Cell) doc.Cell {
+		f := c.Floor(floor)
+		if f == nil {
+			return doc.Cell{}
+		}
+		return doc.Estimate(stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Payload()) / rate }))
+	}}
 }
 
 // floors is the view of the limits of the machine, and how near the cells are to them.

@@ -12,10 +12,11 @@ import (
 
 // The floors that cells are compared with, by name.
 const (
-	FloorCopy  = "copy"      // B/s
-	FloorFutex = "futex"     // s per exchange
-	FloorCall  = "rpc-empty" // s per call, on a cell's own connection
-	FloorWork  = "work"      // s per round
+	FloorCopy  = "copy"        // B/s
+	FloorTouch = "first-touch" // B/s
+	FloorFutex = "futex"       // s per exchange
+	FloorCall  = "rpc-empty"   // s per call, on a cell's own connection
+	FloorWork  = "work"        // s per round
 )
 
 // Floor returns the floor of that name that fits c best, or nil if none fits.
