@@ -14,8 +14,8 @@ const (
 // the number of workers, so that no worker is left out if they take clients in turn.
 func stride(rounds, clients, workers int) int {
 	k := max(1, (clients+keptARound-1)/keptARound, min((rounds*clients+keptABlock-1)/keptABlock, clients/keptAtAll))
-	for workers > 0 && k > 1 && k < clients && gcd(k, workers) > 1 {
-		k++
+	for workers > 0 && k > 1 && gcd(k, workers) > 1 { // downwards, because a p99 needs 299 times per block
+		k--
 	}
 	return k
 }

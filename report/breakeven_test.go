@@ -166,14 +166,14 @@ func TestBreakEvenView(t *testing.T) {
 		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
 		"md":       {"1 Gbit/s"},
 	})
-	narrowed(t, r, map[string]int{"codec=sparse": 6, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26})
+	narrowed(t, r, map[string]int{"codec=sparse": 6, "transport=http:network=tcp codec=sparse": 3, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26})
 }
 
 func narrowed(t *testing.T, r *result.Result, want map[string]int) {
 	t.Helper()
 	for filter, n := range want {
 		v := metrics.New(r)
-		err := v.Narrow([]string{filter})
+		err := v.Narrow(strings.Fields(filter))
 		check.That(t, err == nil && len(v.Cells) == n, "%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
 	}
 }

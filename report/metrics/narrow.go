@@ -37,9 +37,9 @@ func Axes() []Axis {
 }
 
 // Narrow removes the cells that do not pass all filters. A filter is key=value[,value…] with
-// the name of an axis as its key. The value of up is "model" for updates like the model. Cells
-// keep their Control, even if it is removed itself. It is an error if a filter is invalid, or
-// if no cell is left.
+// the name of an axis as its key. The value of up is "model" for updates like the model. If a
+// filter names a codec, the filter for transport leaves it out. Cells keep their Control, even
+// if it is removed itself. It is an error if a filter is invalid, or if no cell is left.
 func (r *Result) Narrow(filters []string) error {
 	axes := Axes()
 	for _, f := range filters {
@@ -53,12 +53,16 @@ func (r *Result) Narrow(filters []string) error {
 			last := len(keys) - 1
 			return fmt.Errorf("%q must be %s or %s", f, strings.Join(keys[:last], ", "), keys[last])
 		}
+		of := axes[i].Of
+		if key == "transport" && slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, "codec=") }) {
+			of = (*Cell).Uncoded
+		}
 		wanted, there := strings.Split(values, ","), []string{}
-		for _, of := range GroupBy(r.Cells, axes[i].Of) {
-			there = append(there, axes[i].Of(of[0]))
+		for _, same := range GroupBy(r.Cells, of) {
+			there = append(there, of(same[0]))
 		}
 		r.kept = map[string]any{}
-		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, axes[i].Of(c)) })
+		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, of(c)) })
 		if len(r.Cells) == 0 {
 			return fmt.Errorf("%q leaves no cell: use one of %s", f, strings.Join(there, ", "))
 		}
