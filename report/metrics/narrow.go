@@ -38,7 +38,7 @@ func Axes() []Axis {
 
 // Narrow removes the cells that do not pass all filters. A filter is key=value[,value…] with
 // the name of an axis as its key. The value of up is "model" for updates like the model. If a
-// filter names a codec, the filter for transport leaves it out. Cells keep their Control, even
+// filter names a codec, the filter for transport may leave it out. Cells keep their Control, even
 // if it is removed itself. It is an error if a filter is invalid, or if no cell is left.
 func (r *Result) Narrow(filters []string) error {
 	axes := Axes()
@@ -62,7 +62,9 @@ func (r *Result) Narrow(filters []string) error {
 			there = append(there, of(same[0]))
 		}
 		r.kept = map[string]any{}
-		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, of(c)) })
+		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool {
+			return !slices.Contains(wanted, of(c)) && !slices.Contains(wanted, axes[i].Of(c))
+		})
 		if len(r.Cells) == 0 {
 			return fmt.Errorf("%q leaves no cell: use one of %s", f, strings.Join(there, ", "))
 		}
