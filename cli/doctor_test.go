@@ -158,7 +158,7 @@ func TestDoctorOfRun(t *testing.T) {
 	i := slices.IndexFunc(r.Doctor, func(c doctor.Check) bool { return c.Name == "descriptors" })
 	check.That(t, i >= 0 && r.Doctor[i].Status == doctor.Fail, "the result keeps %+v", r.Doctor)
 	out, _, _ := doctorHere(t, "", nil, "report", "--view", "findings,environment", file)
-	for _, want := range []string{"warning: doctor: descriptors: 64 (ulimit -n)", "descriptors, fail: 64"} {
+	for _, want := range []string{"Warning: doctor: descriptors: 64 (ulimit -n)", "descriptors, fail: 64"} {
 		check.That(t, strings.Contains(strings.Join(strings.Fields(out), " "), want), "the report lacks %q:\n%s", want, out)
 	}
 }

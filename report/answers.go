@@ -18,7 +18,7 @@ func answers(r *metrics.Result) doc.Section {
 			if err != nil {
 				of.Lead = doc.Say("Not answered: " + c + ": " + err.Error() + ".")
 			}
-			s.Lead = append(s.Lead, of.Lead...)
+			s.Lead = appendNew(s.Lead, of.Lead)
 		}
 	}
 	if len(r.Questions) > 0 {

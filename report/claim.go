@@ -34,13 +34,21 @@ type side struct {
 	even  bool          // the value is the same in all blocks
 }
 
-// pick returns the one cell that passes all filters, as in [metrics.Result.Narrow]. It returns
-// an error if they leave none or several.
+// pick returns the one cell that passes all filters, as in [metrics.Result.Narrow]. If they leave
+// several, cells with the usual value of an axis that no filter names are preferred. It returns
+// an error if none or several are left.
 func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	left := *r
 	left.Cells = slices.Clone(r.Cells)
 	if err := left.Narrow(filters); err != nil {
 		return nil, err
+	}
+	for _, axis := range metrics.Axes() {
+		usual := func(c *metrics.Cell) bool { return axis.Of(c) == axis.Usual }
+		named := slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, axis.Name+"=") })
+		if !named && slices.ContainsFunc(left.Cells, usual) {
+			left.Cells = slices.DeleteFunc(left.Cells, func(c *metrics.Cell) bool { return !usual(c) })
+		}
 	}
 	if n := len(left.Cells); n != 1 {
 		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)
@@ -191,9 +199,14 @@ func claimsSection(r *metrics.Result, words []string) (s doc.Section, err error)
 		if err != nil {
 			return s, err
 		}
-		s.Lead = append(s.Lead, of.Lead...)
+		s.Lead = appendNew(s.Lead, of.Lead)
 	}
 	return s, nil
+}
+
+// appendNew appends the paragraphs that are not in all, such as a remark about the cell of two claims.
+func appendNew(all, more []doc.Paragraph) []doc.Paragraph {
+	return append(all, slices.DeleteFunc(more, func(p doc.Paragraph) bool { return slices.Contains(all, p) })...)
 }
 
 // claimSection returns one sentence about a result, which can be quoted as it is. words are
@@ -227,7 +240,7 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 		found.Outliers = 0 // a median tolerates them, and its interval shows them
 		for _, text := range markTexts(of, found) {
 			if text != "" {
-				s.Lead = append(s.Lead, doc.Say(of.Name()+": "+text+".")...)
+				s.Lead = append(s.Lead, doc.Say(strings.Join(inWords([]*metrics.Cell{of}), ", ")+": "+text+".")...)
 			}
 		}
 	}
@@ -240,6 +253,9 @@ func (c *claim) sentence() string {
 	const kind = "95 % interval "
 	verb, noun := nounOf(c.metric)
 	unit, own := strings.TrimSuffix(c.metric.Unit, "/round"), c.own
+	if strings.HasPrefix(noun, "the share of ") {
+		unit = "%"
+	}
 	if c.other == nil {
 		share := ""
 		if c.whole != nil {
@@ -403,6 +419,10 @@ func nounOf(m metrics.Metric) (verb, text string) {
 	}[m.Name]; known != "" {
 		verb, text, _ = strings.Cut(known, " ")
 		return verb, text
+	}
+	if of, p, ok := strings.Cut(m.Name, "_p9"); ok {
+		_, text = nounOf(metrics.Metric{Name: of})
+		return "is", "the 9" + p + "th percentile of " + text
 	}
 	verb, text = "is", strings.ReplaceAll(m.Name, "_", " ")
 	if strings.HasSuffix(m.Name, "s") {

@@ -96,6 +96,27 @@ func TestNearOne(t *testing.T) {
 	check.Equal(t, []string{near(1.002, 1.02), near(1.006, 1.02), near(0.99, 1.02)}, []string{"same", "shown", "same"})
 }
 
+// TestUsualCell: a claim is about the cell with the usual value of an axis that it does not choose.
+func TestUsualCell(t *testing.T) {
+	trained := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(110)...)
+	trained.TrainMS = 100
+	r := benchtest.Result(benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), trained)
+	for words, want := range map[string]string{"round transport=http": "takes 10.0 ms", "round transport=http train-ms=100": "takes 110 ms"} {
+		got, err := claimed(r, words)
+		check.OK(t, err, words)
+		holds(t, got, want)
+	}
+}
+
+// TestNouns: sentences name percentiles in words.
+func TestNouns(t *testing.T) {
+	for name, want := range map[string]string{"rtt_p99": "the 99th percentile of a client's round trip", "round_p99.9": "the 99.9th percentile of a round"} {
+		m, _ := metrics.MetricNamed(name)
+		verb, noun := nounOf(m)
+		check.Equal(t, []string{verb, noun}, []string{"is", want})
+	}
+}
+
 // TestNoClaim: values without a 95 % interval, unproved cells, and choices of not exactly
 // one cell are rejected.
 func TestNoClaim(t *testing.T) {
@@ -109,7 +130,7 @@ func TestNoClaim(t *testing.T) {
 		"round colour=red":                                        `"colour=red" must be transport=`,
 		"round transport":                                         `"transport" must be transport=`,
 		"round transport=gone":                                    `"transport=gone" leaves no cell: use one of slow, fast, near, many`,
-		"round transport=near":                                    `"transport=near": must leave one cell, not 3: near even workers=1 clients=1; near even workers=2 clients=4; near`,
+		"round transport=near":                                    `"transport=near": must leave one cell, not 2: near even workers=1 clients=1; near even workers=2 clients=4`,
 		"round transport=short":                                   "too few blocks for a 95 % interval of round: must be at least 6, not 5 (short even workers=1 clients=1)",
 		"round_p90 transport=slow":                                "has no round_p90",
 		"round_mad transport=slow":                                "round_mad has no interval",
@@ -124,7 +145,7 @@ func TestNoClaim(t *testing.T) {
 		"connections/rpcs transport=many":                         "has no connections/rpcs",
 		"train/rtt transport=slow against transport=fast":         "a share is about one cell",
 		"round transport=slow against transport=slow":             "against: must choose another cell",
-		"round transport=slow against transport=near":             `against: "transport=near": must leave one cell, not 3`,
+		"round transport=slow against transport=near":             `against: "transport=near": must leave one cell, not 2`,
 		"round transport=slow against transport=peer":             "is not proved",
 		"round transport=slow against transport=short":            "too few blocks for a 95 % interval of round: must be at least 6, not 5",
 		"rpcs transport=many against transport=part":              "rpcs is not above 0 in every block, so there is no ratio",

@@ -27,7 +27,7 @@ func TestVerdict(t *testing.T) {
 		{"two", []result.Cell{six("pickle", 30), six("shm-slab", 10)},
 			"shm-slab is the fastest, 10.0 ms per round. The next, pickle, takes 20.0 ms (19.5 to 20.5) longer."},
 		{"too close", []result.Cell{six("a", 10), six("b", 10.05), six("c", 20)},
-			"a and b are too close to call, at 10.0 ms per round. The slowest, c, takes 10.0 ms (9.70 to 10.3) longer."},
+			"a and b are too close to call, at 10.0 ms per round. The next, c, takes 10.0 ms (9.70 to 10.3) longer."},
 		{"one block is far off", []result.Cell{cnn("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
 			"a has the lowest median, 10.0 ms per round, but there are too few blocks (6) to tell it from b and c (use --blocks 12)."},
 		{"all too close", []result.Cell{six("a", 10), six("b", 10.01)},
@@ -248,7 +248,7 @@ func TestCaches(t *testing.T) {
 	text := shown(t, benchtest.Result(cell("http:cache=on", map[string]int64{"cache.bytes": 1000}), cell("http:cache=on:drain=on", map[string]int64{"cache.hits": 3}), none), "costs")
 	holds(t, text, "caches grew by, kB/round found in caches, per round", " 1.00 1.00 0 20 ", " 1.00 0 3 20 ", " 1.00 — — 20 ")
 	text = shown(t, benchtest.Result(none), "costs")
-	check.That(t, !strings.Contains(text, "cache"), "columns of caches that are off:\n%s", text)
+	check.That(t, !strings.Contains(text, "caches"), "columns of caches that are off:\n%s", text)
 }
 
 // TestCrossover observes A33: the view has the size above which shared memory beats HTTP,

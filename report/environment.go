@@ -47,7 +47,15 @@ const machineView = "machine"
 // heading describes the machine, the day and the build of a result in a line.
 func heading(r *metrics.Result) string {
 	e := r.Environment
-	return machineLine(r) + fmt.Sprintf(", last-level cache %s; %s, build %s", doc.Quantity("iB", float64(e.LLC)), r.Started.UTC().Format(time.DateOnly), buildText(e.Commit[:min(12, len(e.Commit))], e.Dirty))
+	line := fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go) + pythonText(r)
+	if e.LLC > 0 {
+		line += ", last-level cache " + doc.Quantity("iB", float64(e.LLC))
+	}
+	line += "; " + r.Started.UTC().Format(time.DateOnly)
+	if e.Commit != "" {
+		line += ", build " + buildText(e.Commit[:min(12, len(e.Commit))], e.Dirty)
+	}
+	return line
 }
 
 // environment is the view of the machine, the build and the settings of a result.

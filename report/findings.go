@@ -46,6 +46,7 @@ type Finding struct {
 	Measured *metrics.Cell // the cell; nil if it was not measured or there is none
 	Text     string        // a sentence without the cell's name
 	Values   []Value       // numbers in Text
+	about    *metrics.Cell // Measured, or the cell that was not measured
 }
 
 // A Value is a number of a finding. It has bounds if its rule uses them.
@@ -105,7 +106,7 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 				continue
 			}
 			if c != nil {
-				f.Cell, f.Measured = c.Name(), c
+				f.Cell, f.Measured, f.about = c.Name(), c, c
 			}
 			all = append(all, *f)
 		}
@@ -113,7 +114,11 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 	add(nil, ofResult(r)...)
 	add(nil, fleetFindings(r)...)
 	for _, s := range r.Skipped {
-		add(nil, &Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Text: s.Why})
+		f := &Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Text: s.Why}
+		if s.Floor == "" {
+			f.about = &metrics.Cell{Cell: new(s.Cell())}
+		}
+		add(nil, f)
 	}
 	for _, c := range r.Cells {
 		add(c, ofCell(r, c)...)
@@ -430,25 +435,31 @@ func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) [
 // grouped returns a line for all findings that say the same of several cells.
 func grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
 	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, "") }) {
-		of := same[0].Cell
-		if len(same) > 1 {
-			of = strings.TrimPrefix(commonEnd(same)+", ", ", ") + doc.Plural(len(same), "cell")
-		}
-		lines = append(lines, doc.Paragraph{Text: findingLine(same[0], of), Tone: tone})
+		line := findingLine(same[0], cellsInWords(same))
+		lines = append(lines, doc.Paragraph{Text: strings.ToUpper(line[:1]) + line[1:], Tone: tone})
 	}
 	return lines
 }
 
-// commonEnd returns the last words that all cells' names have in common: cnn workers=1.
-func commonEnd(all []Finding) string {
-	end := strings.Fields(all[0].Cell)
-	for _, f := range all[1:] {
-		for len(end) > 0 && !strings.HasSuffix(" "+f.Cell, " "+strings.Join(end, " ")) {
-			end = end[1:]
-		}
+// cellsInWords names the cell of one finding, or says what the cells of several have in common
+// and how many they are: cnn, 1 worker, 2 cells.
+func cellsInWords(all []Finding) string {
+	var words []string
+	cells := each(all, func(f Finding) *metrics.Cell { return f.about })
+	switch {
+	case !slices.Contains(cells, nil):
+		words = inWords(cells)
+	case len(all) == 1: // a floor, or the whole result
+		return all[0].Cell
 	}
-	return strings.Join(end, " ")
+	if len(all) > 1 {
+		words = append(words, doc.Plural(len(all), "cell"))
+	}
+	return strings.Join(words, ", ")
 }
+
+// inWords returns what cells have in common, of one cell its name: http, cnn, 1 worker, 1 client.
+func inWords(cells []*metrics.Cell) []string { return phrases(namingOf(cells).common, cells[0]) }
 
 // findingTable has a column for each kind of number in findings.
 func findingTable(all []Finding) doc.Table {

@@ -169,6 +169,6 @@ func TestFindingLines(t *testing.T) {
 	for _, of := range [][2]string{{"a", "too large"}, {"b", "too large"}, {"c", "too slow"}} {
 		r.Skipped = append(r.Skipped, result.Skipped{Transport: of[0], Variant: of[0], Model: "large", Workers: 1, Clients: 1, Why: of[1]})
 	}
-	wantLines(t, shown(t, r, "findings"), "skipped: large workers=1 clients=1, 2 cells: too large", "skipped: c large workers=1 clients=1: too slow",
-		"warning: 3 cells: no inproc cell did the same work, so the overhead is unknown")
+	wantLines(t, shown(t, r, "findings"), "Skipped: large, 1 worker, 1 client, 2 cells: too large", "Skipped: c, large, 1 worker, 1 client: too slow",
+		"Warning: cnn, 3 cells: no inproc cell did the same work, so the overhead is unknown")
 }

@@ -74,7 +74,7 @@ func writeHTML(w io.Writer, r *result.Result, o Options) error {
 }
 
 func viewed(r *metrics.Result, names []string) doc.Document {
-	return doc.Document{Lead: doc.Say(machineLine(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
+	return doc.Document{Lead: doc.Say(heading(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
 }
 
 // writeResult writes the result file in the current schema.

@@ -148,7 +148,7 @@ func TestFleetFloors(t *testing.T) {
 			b.RTT[k] = b.Train[k] + 100*benchtest.MS
 		}
 	}
-	holds(t, shown(t, r, "findings"), "error: grpc-stream:network=tcp:tls=mutual histology workers=1 clients=1: moves bytes at 1.33 GB/s")
+	holds(t, shown(t, r, "findings"), "Error: grpc-stream:network=tcp:tls=mutual, histology, 1 worker, 1 client: moves bytes at 1.33 GB/s")
 }
 
 // TestCompareHosts: a comparison lists the differences of hosts.
@@ -212,11 +212,11 @@ func TestFleetLine(t *testing.T) {
 
 // TestRig: the first screen warns if several hosts are one machine.
 func TestRig(t *testing.T) {
-	const rig = "warning: server, h1, h2 are one machine, so this says nothing about separate hosts or their network"
+	const rig = "Warning: server, h1, h2 are one machine, so this says nothing about separate hosts or their network"
 	r := benchtest.Fleet()
 	wantLines(t, shown(t, r), rig)
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
-	wantLines(t, shown(t, r), "warning: h1, h2 are one machine, so they share its processors and memory")
+	wantLines(t, shown(t, r), "Warning: h1, h2 are one machine, so they share its processors and memory")
 	r.Hosts[2].SameMachine = ""
 	check.That(t, !strings.Contains(shown(t, r), "one machine"), "one machine is told of several")
 }

@@ -11,9 +11,10 @@ import (
 // mostOpen is the largest number of comparisons that a pull request or a page shows unfolded.
 const mostOpen = 4
 
-// request returns a result for a pull request: errors, sweeps, the verdict with warnings, and
-// the tables, the largest model first. All else is folded.
+// request returns a result for a pull request: errors, sweeps, the verdict with warnings, the
+// tables, the largest model first, and the machine. All else is folded.
 func request(r *metrics.Result) doc.Document {
+	r = inSight(r)
 	d := doc.Document{Lead: errorLines(r)}
 	swept, inSweep := sweptOf(r)
 	for i, of := range swept[:min(len(swept), mostSweeps)] {
@@ -36,34 +37,46 @@ func request(r *metrics.Result) doc.Document {
 			closed = append(closed, s)
 		}
 	}
-	for i, cells := range bySize(r, -1) {
+	var explained doc.Section
+	for i, cells := range r.Groups() {
+		explained.Tables = append(explained.Tables, groupTable(cells))
 		s := groupSection(cells)
 		s.Folded = i >= mostOpen || inSweep(cells[0].Group())
 		d.Sections = append(d.Sections, s)
 	}
-	d.Sections = slices.Concat(d.Sections, []doc.Section{{Tail: legend(r)}}, closed)
+	d.Sections = append(d.Sections, doc.Section{Tail: append(legend(r), doc.Say(heading(r))...)})
+	d.Sections = append(d.Sections, doc.Section{Title: "Columns", Folded: true, Lead: each(explained.Help(), func(t doc.Term) doc.Paragraph {
+		return doc.Paragraph{Text: t.Word + ": " + t.Means}
+	})})
+	d.Sections = append(d.Sections, closed...)
 	return d
+}
+
+// inSight returns a result whose cells are in the order of a page: the largest model first, and
+// of each model the fastest transport.
+func inSight(r *metrics.Result) *metrics.Result {
+	var cells []*metrics.Cell
+	for _, of := range bySize(r, -1) {
+		v, _ := metrics.Decide(of)
+		cells = append(cells, inOrder(of, v)...)
+	}
+	return r.With(cells)
 }
 
 // page returns a result as a page of HTML: the verdict, then pictures with the tables of their
 // numbers, the largest model first. All else is folded. names selects views; if it is empty,
 // all are shown.
 func page(r *metrics.Result, names []string) doc.Document {
-	var cells []*metrics.Cell
-	for _, of := range bySize(r, -1) {
-		v, _ := metrics.Decide(of)
-		cells = append(cells, inOrder(of, v)...)
-	}
+	sorted := inSight(r)
 	label := func(c *metrics.Cell) string { return c.Model.Label() }
-	models := each(metrics.GroupBy(cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
+	models := each(metrics.GroupBy(sorted.Cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
 	title := doc.List(models)
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
-	sorted := r.With(cells)
 	return doc.Document{
 		Terms: terms(), Title: "ipcbench: " + title,
-		Lead:     append(errorLines(r), doc.Say(append([]string{machineLine(r)}, fleetLines(r)...)...)...),
+		Lead:     append(errorLines(r), doc.Say(append([]string{heading(r)}, fleetLines(r)...)...)...),
 		Sections: chosen(names, func(v View) []doc.Section { return v.pictured(sorted) }),
 	}
 }

@@ -150,11 +150,6 @@ func bySize(r *metrics.Result, order int) [][]*metrics.Cell {
 	return groups
 }
 
-func machineLine(r *metrics.Result) string {
-	e := r.Environment
-	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go) + pythonText(r)
-}
-
 // pythonText returns the versions of Python, and of the modules on which its times depend most.
 func pythonText(r *metrics.Result) (text string) {
 	for _, name := range []string{"python", "numpy", "torch", "orjson"} {

@@ -68,21 +68,15 @@ func useBlocks(c *metrics.Cell, n int) string {
 
 // choice returns which transport to use, how sure that is, and the cost of other choices.
 func choice(v metrics.Verdict) string {
-	text, worst := first(v), v.Worst()
-	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " longer" }
-	switch {
-	case len(v.Ranked) == 1:
-		return text
-	case v.TooClose():
-		if !slices.Contains(v.Tied, worst) {
-			text += fmt.Sprintf(" The slowest, %s, takes %s.", variant(worst), cost(worst))
-		}
+	text := first(v)
+	slower := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *metrics.Cell) bool { return slices.Contains(v.Fastest(), c) })
+	if len(slower) == 0 {
 		return text
 	}
-	second := v.Ranked[1]
-	text += fmt.Sprintf(" The next, %s, takes %s", variant(second), cost(second))
-	if worst != second {
-		text += fmt.Sprintf("; the slowest, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).More))
+	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) }
+	text += fmt.Sprintf(" The next, %s, takes %s longer", variant(slower[0]), cost(slower[0]))
+	if worst := slower[len(slower)-1]; worst != slower[0] && worst == v.Worst() {
+		text += fmt.Sprintf("; the slowest, %s, %s", variant(worst), cost(worst))
 	}
 	return text + "."
 }

@@ -94,7 +94,13 @@ func (s Skipped) ID() string {
 	if s.Floor != "" {
 		return "floor " + s.Floor
 	}
-	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}.ID()
+	return s.Cell().ID()
+}
+
+// Cell returns the cell without blocks.
+func (s Skipped) Cell() Cell {
+	return Cell{Transport: s.Transport, Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
+		PerProcess: s.PerProcess, Setup: s.Setup}
 }
 
 // A Plan holds every setting of a run, defaults included.

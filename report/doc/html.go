@@ -27,7 +27,7 @@ var pageFiles embed.FS
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	functions := template.FuncMap{
 		"visible": Visible, "say": func(texts []string) []Paragraph { return Say(texts...) }, "tone": func(t Tone) string { return htmlTones[t] },
-		"help": Section.help, "shown": Section.shown, "table": Table.html,
+		"help": Section.Help, "shown": Section.shown, "table": Table.html,
 	}
 	return template.Must(template.New("page.html").Funcs(functions).ParseFS(pageFiles, "page/page.html"))
 })

@@ -90,7 +90,7 @@ func (s Section) body(b *strings.Builder) {
 		t.markdown(b, cmp.Or(t.Caption, s.Title))
 		paragraphs(b, Say(t.Notes...))
 	}
-	if help := s.help(); len(help) > 0 {
+	if help := s.Help(); len(help) > 0 {
 		b.WriteByte('\n')
 		for _, h := range help {
 			fmt.Fprintf(b, "- **%s**: %s\n", escape(h.Word), escape(h.Means))

@@ -69,7 +69,7 @@ func (t *textWriter) section(s Section) {
 		t.table(table)
 		t.paragraphs(Say(table.Notes...))
 	}
-	if help := s.help(); len(s.shown()) > 0 && len(help)+len(s.Tail) > 0 {
+	if help := s.Help(); len(s.shown()) > 0 && len(help)+len(s.Tail) > 0 {
 		t.blank()
 		for _, h := range help {
 			t.paragraphs(Say(h.Word + ": " + h.Means))
@@ -78,8 +78,8 @@ func (t *textWriter) section(s Section) {
 	t.paragraphs(s.Tail)
 }
 
-// help returns the definitions of the columns that the tables show, each once.
-func (s Section) help() []Term {
+// Help returns the definitions of the columns that the tables show, each once.
+func (s Section) Help() []Term {
 	var all []Term
 	for _, t := range s.shown() {
 		for _, col := range t.sheet(Visible).columns {

@@ -95,8 +95,9 @@
   // rows draws dots and bars: a row for each name that has a value.
   const rows = (c, shown, all, pixels, label) => {
     const names = [...new Set(all.map((p) => p.row))].sort((a, b) => a - b);
-    const above = pixels < 560; // names stand above their rows
-    const beside = Math.min(longest(names.map((r) => c.rows[r])), pixels * 0.4);
+    const wanted = longest(names.map((r) => c.rows[r]));
+    const above = pixels < 560 && wanted > pixels * 0.25; // names are above their rows
+    const beside = Math.min(wanted, pixels * 0.4);
     const bars = c.kind === "bars";
     const perRow = bars ? 1 : Math.max(...names.map((r) => all.filter((p) => p.row === r).length));
     const rowHeight = Math.max(above ? (bars ? 44 : 38) : 26, perRow * 13 + (above ? 26 : 10));
