@@ -13,8 +13,8 @@ type framework struct {
 
 // frameworks lists the frameworks as they are at these releases, and what programs do without one.
 var frameworks = []framework{
-	{"BlazeFL, processes", "3.0, May 2026", "new pool per round, shared memory", "shm-tensor:pass=fd --respawn", "py-blazefl"},
-	{"the same, the pool kept", "", "shared memory", "shm-tensor:pass=fd", "py-blazefl:pool=kept"},
+	{"BlazeFL, processes", "3.0, May 2026", "new pool per round, memory made before it", "shm-tensor --respawn", "py-blazefl"},
+	{"the same, the pool kept", "", "memory made before each round", "shm-tensor", "py-blazefl:pool=kept"},
 	{"BlazeFL, threads (as it recommends on free-threaded Python)", "3.0, May 2026", "one process, nothing moves", "none; the nearest is the control, inproc", ""},
 	{"Flower", "1.43, November 2026", "5 MiB objects over HTTP, third process", "http moves them in one piece", "py-flower"},
 	{"OpenFL (no longer maintained)", "1.6, October 2024", "gRPC, call and channel per tensor", "grpc-tensor:marshal=generated:conn=per-call", "py-openfl"},

@@ -206,6 +206,15 @@ func hasLine(text, words string) bool {
 	return false
 }
 
+// TestOneCopy: beside the phases of a round is the time to copy the model once, not both ways.
+func TestOneCopy(t *testing.T) {
+	r := benchtest.Result(six("http", 10))
+	r.Floors = []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{1e9}}}}
+	c := metrics.New(r).Cells[0]
+	got := moveOnce(metrics.FloorCopy, "one copy", "").of(c).Value.Center
+	check.Equal(t, got, float64(c.Model.Bytes)/1e9)
+}
+
 // TestFloorsOfWork: floors of work that differs in its change are distinguished.
 func TestFloorsOfWork(t *testing.T) {
 	r := benchtest.Linked(threeLinks)

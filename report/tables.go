@@ -59,7 +59,7 @@ func moveOnce(floor, name, what string) field {
 		if f == nil {
 			return doc.Cell{}
 		}
-		return doc.Estimate(stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Payload()) / rate }))
+		return doc.Estimate(stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Bytes) / rate }))
 	}}
 }
 
