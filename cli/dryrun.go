@@ -58,11 +58,11 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 	}
 	fmt.Fprintf(out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
 	fmt.Fprintf(out, "a cell ends %s\n", ends(o.Plan))
-	time := "about " + rough(plan.Time).String()
+	took := "about " + rough(plan.Time).String()
 	if plan.Most > plan.Time {
-		time += " to " + rough(plan.Most).String()
+		took += " to " + rough(plan.Most).String()
 	}
-	fmt.Fprintf(out, "%d cells, %d%s blocks: %s (a guess: up to three times that)\n", len(plan.Cells), plan.Blocks, orMore, time)
+	fmt.Fprintf(out, "%d cells, %d%s blocks: %s (a guess: runs took up to 3.3 times as long)\n", len(plan.Cells), plan.Blocks, orMore, took)
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
 	if plan.Limit > 0 {
 		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))

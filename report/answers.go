@@ -12,14 +12,15 @@ import (
 func answers(r *metrics.Result) doc.Section {
 	var s doc.Section
 	for _, q := range r.Questions {
-		s.Lead = append(s.Lead, doc.Say(q.Name+": "+q.Text)...)
+		lines := doc.Say(q.Name + ": " + q.Text)
 		for _, c := range q.Claims {
 			of, err := claimSection(r, strings.Fields(c))
 			if err != nil {
 				of.Lead = doc.Say("Not answered: " + c + ": " + err.Error() + ".")
 			}
-			s.Lead = appendNew(s.Lead, of.Lead)
+			lines = appendNew(lines, of.Lead)
 		}
+		s.Lead = append(s.Lead, lines...)
 	}
 	if len(r.Questions) > 0 {
 		s.Title = "Answers"

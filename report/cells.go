@@ -61,7 +61,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 		bandwidth, cpu = column("peak_rss_server=memory of the server"), column("±cpu_server=CPU of the server")
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
-		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
+		{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
 	start := column("spawn=start")
 	starts := startsDiffer(v.Ranked)
 	if starts {

@@ -33,9 +33,9 @@ import (
 //
 // or machine, for a line about the machine, the day and the build.
 //
-// The choices of a claim must leave one cell. If they leave several, those with the usual value of
-// an axis without a choice are preferred: train-ms=0. For the second cell, the choices after
-// against replace those with the same key. The result of a run that ended early is rejected.
+// The choices of a claim must leave one cell. If they leave several, cells with the usual value of
+// every axis without a choice are preferred, such as train-ms=0. For the second cell, the choices
+// after against replace those with the same key. The result of a run that ended early is rejected.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"

@@ -35,20 +35,22 @@ type side struct {
 }
 
 // pick returns the one cell that passes all filters, as in [metrics.Result.Narrow]. If they leave
-// several, cells with the usual value of an axis that no filter names are preferred. It returns
-// an error if none or several are left.
+// several, cells with the usual value of every axis without a filter are preferred. It returns an
+// error if none or several are left.
 func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	left := *r
 	left.Cells = slices.Clone(r.Cells)
 	if err := left.Narrow(filters); err != nil {
 		return nil, err
 	}
-	for _, axis := range metrics.Axes() {
-		usual := func(c *metrics.Cell) bool { return axis.Of(c) == axis.Usual }
-		named := slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, axis.Name+"=") })
-		if !named && slices.ContainsFunc(left.Cells, usual) {
-			left.Cells = slices.DeleteFunc(left.Cells, func(c *metrics.Cell) bool { return !usual(c) })
-		}
+	open := slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool {
+		return a.Usual == "" || slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, a.Name+"=") })
+	})
+	unusual := func(c *metrics.Cell) bool {
+		return slices.ContainsFunc(open, func(a metrics.Axis) bool { return a.Of(c) != a.Usual })
+	}
+	if usual := slices.DeleteFunc(slices.Clone(left.Cells), unusual); len(usual) > 0 {
+		left.Cells = usual
 	}
 	if n := len(left.Cells); n != 1 {
 		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)

@@ -100,7 +100,11 @@ func TestNearOne(t *testing.T) {
 func TestUsualCell(t *testing.T) {
 	trained := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(110)...)
 	trained.TrainMS = 100
-	r := benchtest.Result(benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), trained)
+	fresh := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(60)...)
+	fresh.Respawn = true
+	_, err := claimed(benchtest.Result(fresh, trained), "round transport=http")
+	check.Fails(t, err, "must leave one cell, not 2")
+	r := benchtest.Result(benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), trained, fresh)
 	for words, want := range map[string]string{"round transport=http": "takes 10.0 ms", "round transport=http train-ms=100": "takes 110 ms"} {
 		got, err := claimed(r, words)
 		check.OK(t, err, words)

@@ -432,9 +432,10 @@ func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) [
 	return grouped(slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) }), tone)
 }
 
-// grouped returns a line for all findings that say the same of several cells.
+// grouped returns a line for all findings that say the same of several cells, and one for each that
+// is about no cell.
 func grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
-	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, "") }) {
+	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, unless(f.about != nil, f.Cell)) }) {
 		line := findingLine(same[0], cellsInWords(same))
 		lines = append(lines, doc.Paragraph{Text: strings.ToUpper(line[:1]) + line[1:], Tone: tone})
 	}
@@ -444,14 +445,10 @@ func grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
 // cellsInWords names the cell of one finding, or says what the cells of several have in common
 // and how many they are: cnn, 1 worker, 2 cells.
 func cellsInWords(all []Finding) string {
-	var words []string
-	cells := each(all, func(f Finding) *metrics.Cell { return f.about })
-	switch {
-	case !slices.Contains(cells, nil):
-		words = inWords(cells)
-	case len(all) == 1: // a floor, or the whole result
+	if all[0].about == nil { // a floor, or the whole result
 		return all[0].Cell
 	}
+	words := inWords(each(all, func(f Finding) *metrics.Cell { return f.about }))
 	if len(all) > 1 {
 		words = append(words, doc.Plural(len(all), "cell"))
 	}
