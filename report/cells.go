@@ -14,12 +14,14 @@ import (
 	"ipcbench/report/metrics"
 )
 
-func groupSection(cells []*metrics.Cell) doc.Section {
-	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{unexplained(groupTable(cells))}}
+// groupSection returns the table of a group below its title, without explanations.
+func groupSection(g metrics.Group, t doc.Table) doc.Section {
+	return doc.Section{Title: groupTitle(g), Tables: []doc.Table{unexplained(t)}}
 }
 
-// unexplained returns t without the explanations of its columns. It changes t.Columns.
+// unexplained returns t without the explanations of its columns.
 func unexplained(t doc.Table) doc.Table {
+	t.Columns = slices.Clone(t.Columns)
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
 	}
@@ -145,7 +147,7 @@ func cellTables(r *metrics.Result) doc.Section {
 		t.Notes = yardstickText(metrics.YardstickOf(cells))
 		var late []string
 		for _, c := range cells {
-			if texts := marksOf(c); len(texts) > 0 {
+			if texts := textsOf(c, c.Marks()); len(texts) > 0 {
 				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
 			if x := c.Marks().OutOfTime; x > 0 {
@@ -160,16 +162,17 @@ func cellTables(r *metrics.Result) doc.Section {
 	return s
 }
 
-// marksOf returns the marks of a cell in words.
-func marksOf(c *metrics.Cell) []string {
-	texts := markTexts(c, c.Marks())
+// textsOf returns the marks m of a cell in words.
+func textsOf(c *metrics.Cell, m metrics.Marks) []string {
+	texts := markTexts(c, m)
 	return slices.DeleteFunc(texts[:], func(text string) bool { return text == "" })
 }
 
 // details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) []string {
-	all := marksOf(c)
-	if x := c.Marks().OutOfTime; x > 0 {
+	found := c.Marks()
+	all := textsOf(c, found)
+	if x := found.OutOfTime; x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
 	return all

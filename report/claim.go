@@ -44,7 +44,7 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 		return nil, err
 	}
 	open := slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool {
-		return a.Usual == "" || slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, a.Name+"=") })
+		return a.Usual == "" || metrics.Filters(filters, a.Name)
 	})
 	unusual := func(c *metrics.Cell) bool {
 		return slices.ContainsFunc(open, func(a metrics.Axis) bool { return a.Of(c) != a.Usual })
@@ -116,7 +116,7 @@ func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	}
 	all := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
-		return slices.ContainsFunc(against, func(other string) bool { return strings.HasPrefix(other, key+"=") })
+		return metrics.Filters(against, key)
 	})
 	other, err := c.of(r, append(all, against...))
 	switch {
@@ -240,10 +240,8 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	for _, of := range cells {
 		found := of.Marks()
 		found.Outliers = 0 // a median tolerates them, and its interval shows them
-		for _, text := range markTexts(of, found) {
-			if text != "" {
-				s.Lead = append(s.Lead, doc.Say(strings.Join(inWords([]*metrics.Cell{of}), ", ")+": "+text+".")...)
-			}
+		for _, text := range textsOf(of, found) {
+			s.Lead = append(s.Lead, doc.Say(strings.Join(inWords([]*metrics.Cell{of}), ", ")+": "+text+".")...)
 		}
 	}
 	return s, nil

@@ -39,9 +39,10 @@ func request(r *metrics.Result) doc.Document {
 	}
 	var explained doc.Section
 	for i, cells := range r.Groups() {
-		explained.Tables = append(explained.Tables, groupTable(cells))
-		s := groupSection(cells)
-		s.Folded = i >= mostOpen || inSweep(cells[0].Group())
+		g, t := cells[0].Group(), groupTable(cells)
+		explained.Tables = append(explained.Tables, t)
+		s := groupSection(g, t)
+		s.Folded = i >= mostOpen || inSweep(g)
 		d.Sections = append(d.Sections, s)
 	}
 	d.Sections = append(d.Sections, doc.Section{Tail: append(legend(r), doc.Say(heading(r))...)})

@@ -30,7 +30,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 			d.Sections = append(d.Sections, linkSection(links))
 			continue
 		}
-		s := groupSection(links[0])
+		s := groupSection(links[0][0].Group(), groupTable(links[0]))
 		if v, ok := metrics.Decide(links[0]); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}

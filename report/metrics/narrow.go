@@ -36,6 +36,11 @@ func Axes() []Axis {
 	return all
 }
 
+// Filters reports whether one of filters, as in [Result.Narrow], has that key.
+func Filters(filters []string, key string) bool {
+	return slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, key+"=") })
+}
+
 // Narrow removes the cells that do not pass all filters. A filter is key=value[,value…] with
 // the name of an axis as its key. The value of up is "model" for updates like the model. If a
 // filter names a codec, the filter for transport may leave it out. Cells keep their Control, even
@@ -54,7 +59,7 @@ func (r *Result) Narrow(filters []string) error {
 			return fmt.Errorf("%q must be %s or %s", f, strings.Join(keys[:last], ", "), keys[last])
 		}
 		of := axes[i].Of
-		if key == "transport" && slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, "codec=") }) {
+		if key == "transport" && Filters(filters, "codec") {
 			of = (*Cell).Uncoded
 		}
 		wanted, there := strings.Split(values, ","), []string{}
