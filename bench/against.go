@@ -35,8 +35,9 @@ func build(exe string) exchange.Program {
 		path = "./" + exe
 	}
 	return exchange.Program{
-		Name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, Path: path, Args: []string{BlockCommand}, Patience: 10 * time.Minute,
-		FailureHint: ": is it a build of ipcbench that can run single blocks?", Late: ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
+		Name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, Path: path, Args: []string{BlockCommand},
+		FailureHint: ": is it a build of ipcbench that can run single blocks?",
+		Late:        ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
 	}
 }
 
@@ -193,8 +194,9 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	o := c.blockOrder(r.Plan, r.slow(c))
 	r.progress(r.label(c))
 	debug.FreeOSMemory() // so that garbage of the reference chain is not collected during the block
-	guess, _ := c.guess(r.Plan, len(r.here.cpus))
-	a, err := exchange.Ask(ctx, quit, p, o, guess)
+	start := time.Now()
+	a, err := exchange.Ask(ctx, quit, p, o, c.slowest)
+	took := time.Since(start)
 	if err != nil && p.Alone && quit.Err() != nil { // the peer may not support ending early
 		return nil, context.Cause(quit)
 	}
@@ -214,6 +216,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if len(b.Round) == 0 {
 		return nil, nil
 	}
+	c.slowest = max(c.slowest, took)
 	if a.Unproved != "" { // there are no hashes to compare
 		c.result.Unproved = cmp.Or(c.result.Unproved, a.Unproved)
 		return a.Pings, nil

@@ -103,12 +103,12 @@ func TestAgainstWrongData(t *testing.T) {
 	fails(t, o, "round 1: the new model's hash is 0123456789abcdef, the reference chain has ")
 }
 
-// TestAgainstStopped: a block's process that stops answering ends the run within the round limit. The error names the
+// TestAgainstStopped: a block's process that stops answering ends the run within its rounds at the round limit. The error names the
 // process, its block and its state.
 func TestAgainstStopped(t *testing.T) {
 	skip.Long(t)
-	o := options(t, short(t, 3, 1), "pickle cnn")
-	o.Plan.RoundLimit = 4 * time.Second
+	o := options(t, short(t, 1, 1), "pickle cnn")
+	o.Plan.RoundLimit = 2 * time.Second
 	other := script(t, `read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;

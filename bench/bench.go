@@ -124,6 +124,8 @@ type cell struct {
 	chain  *chain
 	result Cell
 	spent  time.Duration // charged against its plan's time
+
+	slowest time.Duration // duration of the slowest block that another program has run
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {

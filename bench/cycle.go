@@ -12,9 +12,8 @@ import (
 // profile is also a step, after all cycles.
 type step struct {
 	run   func() error
-	guess time.Duration // estimated duration, used until the step has run once
-	cell  *cell         // cell whose block it is, or whose profile; else nil
-	floor *Floor        // floor that is measured; else nil
+	cell  *cell  // cell whose block it is, or whose profile; else nil
+	floor *Floor // floor that is measured; else nil
 
 	runs int
 	took time.Duration // total of all runs
@@ -22,8 +21,7 @@ type step struct {
 
 func (r *run) planSteps(ctx, quit context.Context) {
 	for _, c := range r.cells {
-		guess, _ := c.guess(r.Plan, len(r.here.cpus))
-		r.steps = append(r.steps, &step{cell: c, guess: guess, run: func() error { return r.block(ctx, quit, c) }})
+		r.steps = append(r.steps, &step{cell: c, run: func() error { return r.block(ctx, quit, c) }})
 	}
 	for _, f := range r.floors {
 		if f.Name != rpcEmpty { // blocks measure rpc-empty themselves
@@ -34,7 +32,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		if ch.coded() {
 			continue
 		}
-		r.steps = append(r.steps, &step{guess: guessFloor, run: func() error {
+		r.steps = append(r.steps, &step{run: func() error {
 			r.progress("floor work " + ch.cell.moved().Label())
 			return ch.measure(ctx, ofBlock(r.Plan).WarmTime)
 		}})
@@ -44,7 +42,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 }
 
 func (r *run) floorStep(ctx context.Context, f *Floor) *step {
-	return &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }}
+	return &step{floor: f, run: func() error { return r.floor(ctx, f) }}
 }
 
 // cycles repeats cycles until no cell needs another block. A cycle runs, in random order,
@@ -145,7 +143,3 @@ func floorsIn(cycles int) int {
 	}
 	return n
 }
-
-// finishing is the estimated time after the last block, for writing the result and
-// printing the report.
-const finishing = time.Second

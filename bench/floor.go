@@ -55,14 +55,6 @@ func (r *run) planFloors() {
 	}
 }
 
-// guessFloor estimates the time needed to measure f once.
-func (r *run) guessFloor(f *Floor) time.Duration {
-	if f.Bytes == 0 {
-		return guessFloor
-	}
-	return guessFloor + floors.Slow(f.Link.Take(f.Bytes))
-}
-
 // floor measures f once more.
 func (r *run) floor(ctx context.Context, f *Floor) error {
 	var p floors.Params

@@ -19,7 +19,7 @@ func linkedSpec(t *testing.T, text string) Spec {
 	return Specs(t, all.Transports(), text)[0]
 }
 
-// TestSlowLink: if rounds take seconds on a link, few are run, and the estimates include the link.
+// TestSlowLink: if rounds take seconds on a link, few are run, and each may take its time.
 func TestSlowLink(t *testing.T) {
 	plan := check.Value(DefaultPlan(Default))(t)
 	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
@@ -27,9 +27,6 @@ func TestSlowLink(t *testing.T) {
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
 	p := slow.planned(plan)
 	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
-	block, timed := slow.guess(plan, 2)
-	check.That(t, timed >= each && timed <= 2*each && block >= 4*each && block <= 7*each,
-		"a block of %v, %v of it timed, where a round takes %v", block, timed, each)
 	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
 		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).planned(plan), plan, rate)
 	}

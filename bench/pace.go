@@ -11,32 +11,28 @@ type Progress struct {
 	What       string // the current cell, floor or other activity
 	Done, Plan int    // blocks that have ended, and blocks planned so far
 	Elapsed    time.Duration
-	Prepared   time.Duration // part of Elapsed before the first block or floor
-	Left       time.Duration // estimated time until the report
+	Left       time.Duration // time that the rest of the run will need; 0 if unknown, as in the first cycle
 	More       bool          // all planned blocks have ended, and cells that are not precise get more; Left is then an upper bound
 }
 
-// pace holds a run's estimates for progress reports.
+// pace holds what progress reports say about a run. Its times are means of steps that have run,
+// so it has none in the first cycle.
 type pace struct {
-	prepared   time.Duration // time before the first step
 	began      time.Time     // start of the current step
-	cost       time.Duration // estimated duration of the current step
-	rest       time.Duration // estimated duration of all other steps
+	cost       time.Duration // mean duration of the current step
+	rest       time.Duration // time that all other steps will need
 	done, plan int
 	more       bool
 	alike      bool          // all cells have the same workers and clients
 	apart      time.Duration // total time spent on reference chains
 }
 
-// begin updates the estimates when a step begins, so that progress reports between rounds
+// begin updates the pace when a step begins, so that progress reports between rounds
 // are cheap.
 func (p *pace) begin(r *run, s *step) {
-	if p.began.IsZero() {
-		p.prepared = time.Since(r.started)
-	}
 	p.began, p.done, p.plan = time.Now(), 0, 0
 	left, more := r.left()
-	p.cost, p.more = s.cost(r.scale()), more
+	p.cost, p.more = s.mean(), more
 	p.rest = left - p.cost
 	for _, c := range r.cells {
 		had := len(c.result.Blocks)
@@ -53,10 +49,11 @@ func (r *run) progress(what string) {
 		return
 	}
 	p := &r.pace
-	r.Progress(Progress{
-		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started), Prepared: p.prepared,
-		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more,
-	})
+	s := Progress{What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started), More: p.more}
+	if r.cycle > 0 {
+		s.Left = max(time.Second, p.rest+max(0, p.cost-time.Since(p.began)))
+	}
+	r.Progress(s)
 }
 
 // label returns the name of c for progress reports, without workers and clients that all
@@ -68,29 +65,32 @@ func (r *run) label(c *cell) string {
 	return strings.Replace(c.String(), fmt.Sprintf(" workers=%d clients=%d", c.Workers, c.Clients), "", 1)
 }
 
-// left estimates the duration of all remaining steps, including the current one, and of
-// the work after them. With more, all planned blocks have ended, and the estimate is an
+// left returns the time that all remaining steps will need, including the current one, by the
+// means of their earlier runs. Steps that have not run count nothing, except profiles, which
+// need the time of a few blocks. With more, all planned blocks have ended, and the time is an
 // upper bound.
 func (r *run) left() (left time.Duration, more bool) {
-	scale, cycles := r.scale(), 0
+	cycles := 0
 	for _, s := range r.steps {
 		if s.cell != nil {
 			n := r.ahead(s.cell)
-			left += time.Duration(n) * s.cost(scale)
 			cycles = max(cycles, len(s.cell.result.Blocks)+n)
 			more = more || n > 0 && r.cycle >= r.Plan.Blocks
+			for _, p := range r.profiling {
+				if p.cell == s.cell && p.runs == 0 {
+					n += fewestProfiled
+				}
+			}
+			left += time.Duration(n) * s.mean()
 		}
 	}
 	floors := floorsIn(cycles)
 	for _, s := range r.steps {
 		if s.cell == nil {
-			left += time.Duration(max(0, floors-s.runs)) * s.cost(scale)
+			left += time.Duration(max(0, floors-s.runs)) * s.mean()
 		}
 	}
-	for _, s := range r.profiling {
-		left += time.Duration(1-s.runs) * s.cost(scale)
-	}
-	return left + finishing, more
+	return left, more
 }
 
 // ahead returns the number of blocks that c will still have: the remaining planned ones
@@ -111,25 +111,5 @@ func (r *run) ahead(c *cell) int {
 	return max(int(max(0, unspent)*time.Duration(had)/spent), r.cycle+1-had)
 }
 
-// cost returns the mean duration of s so far or, if it has not run, its estimate times
-// scale.
-func (s *step) cost(scale float64) time.Duration {
-	if s.runs > 0 {
-		return s.took / time.Duration(s.runs)
-	}
-	return time.Duration(float64(s.guess) * scale)
-}
-
-// scale returns the ratio of time taken to time estimated, over all steps that have run;
-// 1 before the first.
-func (r *run) scale() float64 {
-	var took, guess time.Duration
-	for _, s := range r.steps {
-		took += s.took
-		guess += s.guess * time.Duration(s.runs)
-	}
-	if guess == 0 {
-		return 1
-	}
-	return float64(took) / float64(guess)
-}
+// mean returns the mean duration of s so far; 0 if it has not run.
+func (s *step) mean() time.Duration { return s.took / time.Duration(max(1, s.runs)) }

@@ -161,13 +161,8 @@ func (s Spec) checkPeer() error {
 }
 
 // peerAnswers is the time limit for a peer's first answer, before which it may have to
-// import much; a longer --round-limit replaces it. peerPatience is added to the limit of
-// a block, many times its estimate; any --round-limit replaces it. Peers report no
-// progress.
-const (
-	peerAnswers  = 30 * time.Second
-	peerPatience = 2 * time.Minute
-)
+// import much; a longer --round-limit replaces it.
+const peerAnswers = 30 * time.Second
 
 // peerHint suggests why a peer does not answer.
 const peerHint = "if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line"
@@ -175,7 +170,7 @@ const peerHint = "if it needs longer, raise --round-limit; if it waits for the e
 // program returns the command that carries out orders for the peer. Reference rows start
 // in dir, to which [python.Unpack] has written them.
 func (p *Peer) program(dir string) (exchange.Program, error) {
-	of := exchange.Program{Name: p.shown, Late: ": " + peerHint, Patience: peerPatience, Alone: true}
+	of := exchange.Program{Name: p.shown, Late: ": " + peerHint, Alone: true}
 	if p.find == nil {
 		of.Path, of.Args = p.words[0], p.words[1:]
 		of.Env = []string{"_IPCBENCH_VERSION=" + machine.Version()} // an installed ipcbench_worker compares it

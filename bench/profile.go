@@ -57,12 +57,8 @@ func (r *run) profileSteps(ctx, quit context.Context) (steps []*step) {
 		if c.canary != "" {
 			continue
 		}
-		block, _ := c.guess(r.Plan, len(r.here.cpus))
 		for _, kinds := range r.Profiling.groups() {
-			steps = append(steps, &step{
-				cell: c, guess: fewestProfiled*block + min(profiledTime, r.Plan.Time),
-				run: func() error { return r.profileCell(ctx, quit, c, kinds) },
-			})
+			steps = append(steps, &step{cell: c, run: func() error { return r.profileCell(ctx, quit, c, kinds) }})
 		}
 	}
 	return steps

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"ipcbench/bench"
 	"ipcbench/report/doc"
 )
 
-// dryRun prints all settings and the plan with estimated durations, measuring nothing. The
-// output is a valid settings file.
+// dryRun prints all settings and the plan, measuring nothing. The output is a valid settings file.
 func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 	plan, err := bench.Describe(ctx, o)
 	if err != nil {
@@ -51,18 +49,14 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 		if c.Hosts != "" {
 			on = ", on " + c.Hosts
 		}
-		fmt.Fprintf(out, "  %-*s  %d%s blocks of about %v, %s%s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory), on)
+		fmt.Fprintf(out, "  %-*s  %d%s blocks, %s%s\n", width, c.Name, c.Blocks, orMore, megabytes(c.Memory), on)
 	}
 	for _, s := range plan.Skipped {
 		fmt.Fprintf(out, "  %s  skipped: %s\n", s.ID(), s.Why)
 	}
 	fmt.Fprintf(out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
 	fmt.Fprintf(out, "a cell ends %s\n", ends(o.Plan))
-	took := "about " + rough(plan.Time).String()
-	if plan.Most > plan.Time {
-		took += " to " + rough(plan.Most).String()
-	}
-	fmt.Fprintf(out, "%d cells, %d%s blocks: %s (a guess: runs took up to 3.3 times as long)\n", len(plan.Cells), plan.Blocks, orMore, took)
+	fmt.Fprintf(out, "%d cells, %d%s blocks\n", len(plan.Cells), plan.Blocks, orMore)
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
 	if plan.Limit > 0 {
 		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))
@@ -81,15 +75,4 @@ func ends(p bench.Plan) string {
 		return fmt.Sprintf("after %d blocks", p.Blocks)
 	}
 	return fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
-}
-
-// rough rounds an estimate to its significant digits.
-func rough(d time.Duration) time.Duration {
-	switch {
-	case d < time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(time.Second)
 }

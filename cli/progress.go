@@ -19,13 +19,12 @@ import (
 // line every few seconds. It has no goroutine and is called between rounds only, so it never
 // draws during timed rounds.
 type progress struct {
-	w       io.Writer
-	width   func() int // width of the terminal; nil if there is none
-	state   bench.Progress
-	at      time.Time // time of state
-	drawn   time.Time
-	percent int // as last shown; decreases only if the plan grows
-	joined  int // number of agents, as last shown
+	w      io.Writer
+	width  func() int // width of the terminal; nil if there is none
+	state  bench.Progress
+	at     time.Time // time of state
+	drawn  time.Time
+	joined int // number of agents, as last shown
 }
 
 // Shortest time between drawings.
@@ -46,9 +45,6 @@ func newProgress(w io.Writer, quiet bool) *progress {
 
 func (p *progress) show(s bench.Progress) {
 	now := time.Now()
-	if s.Plan != p.state.Plan || s.More != p.state.More {
-		p.percent = 0
-	}
 	p.state, p.at = s, now
 	every := plainEvery
 	if p.width != nil {
@@ -106,11 +102,7 @@ func (p *progress) put(line string) {
 func (p *progress) line() string {
 	s := p.state
 	seconds := func(d time.Duration) string { return d.Round(time.Second).String() }
-	measured := s.Elapsed - s.Prepared // the percentage must begin at 0 after preparations
-	if all := measured + s.Left; all > 0 {
-		p.percent = max(p.percent, min(99, int(100*measured/all)))
-	}
-	parts := []string{fmt.Sprintf("%4s  %2d %%", seconds(s.Elapsed), p.percent)}
+	parts := []string{fmt.Sprintf("%4s", seconds(s.Elapsed))}
 	if s.Left > 0 {
 		left := seconds(s.Left) + " left"
 		if s.More {

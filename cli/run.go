@@ -64,7 +64,7 @@ func (a *app) runCommand() *cobra.Command {
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
 	fs.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no names of written files")
-	fs.BoolVar(&f.dry, "dry-run", false, "print settings, plan and duration; measure nothing")
+	fs.BoolVar(&f.dry, "dry-run", false, "print settings and plan; measure nothing")
 	fs.StringSliceVar(&o.Against, "against", nil, "measure another build in turn: `FILES` are its layouts")
 	fs.StringSliceVar(&o.Layouts, "layouts", nil, "more layouts of this build: `FILES`, for --against")
 	fs.StringVar(&plan.Baseline, "baseline", "", "compare all other peers with this one: `NAME` of --peer")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,10 +24,9 @@ type Program struct {
 	Args        []string
 	Dir         string // working directory; empty means this process's
 	Env         []string
-	FailureHint string        // appended to errors: a likely cause
-	Late        string        // appended to errors about a timeout: a remedy
-	Patience    time.Duration // time for a block without a RoundLimit, in addition to 20 times its estimate
-	Alone       bool          // a peer: its processes must end with it
+	FailureHint string // appended to errors: a likely cause
+	Late        string // appended to errors about a timeout: a remedy
+	Alone       bool   // a peer: its processes must end with it
 }
 
 func (p Program) String() string { return p.Name }
@@ -68,16 +68,38 @@ func (o Order) largest() int {
 	return int(min(largestOf, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
 }
 
-// blockGuesses is the number of times that a block may exceed its estimated duration.
-const blockGuesses = 20
+// A block without a RoundLimit has firstLimit if it is the first of its cell. Later blocks have
+// slowestTimes the duration of the slowest one, and slowestMore.
+const (
+	firstLimit   = 15 * time.Minute
+	slowestTimes = 10
+	slowestMore  = 2 * time.Minute
+)
+
+// otherRounds is the number of rounds that a block may have besides those that warm up and those
+// that are timed: the cold one, and proved ones.
+const otherRounds = 4
+
+// Limit returns how long a program may take for the block. slowest is the duration of the slowest
+// earlier block of its cell; zero means that there is none.
+func (b *Block) Limit(slowest time.Duration) time.Duration {
+	switch {
+	case b.RoundLimit > 0:
+		rounds := time.Duration(cmp.Or(b.Rounds, MostTimed) + b.Warmup + otherRounds)
+		return min(b.RoundLimit, math.MaxInt64/rounds) * rounds
+	case slowest == 0:
+		return firstLimit
+	}
+	return slowestTimes*slowest + slowestMore
+}
 
 // errLate is the cause for killing a process that takes too long.
 var errLate = errors.New("too late")
 
 // Ask starts the program to carry out an order, and returns its answer. The process is killed
-// when ctx is done or it takes too long, and asked to end early when quit is done. guess is the
-// estimated duration of the block.
-func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*Answer, error) {
+// when ctx is done or it takes too long, and asked to end early when quit is done. slowest
+// is the duration of the slowest earlier block of the order's cell.
+func Ask(ctx, quit context.Context, of Program, o Order, slowest time.Duration) (*Answer, error) {
 	o.Version = Version
 	text, err := json.Marshal(o, v1.DefaultOptionsV1())
 	if err != nil {
@@ -85,7 +107,7 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 	}
 	limit := time.Duration(0) // none
 	if o.Block != nil {
-		limit = cmp.Or(o.Block.RoundLimit, of.Patience) + blockGuesses*guess
+		limit = o.Block.Limit(slowest)
 		var end context.CancelFunc
 		ctx, end = context.WithTimeoutCause(ctx, limit, errLate)
 		defer end()

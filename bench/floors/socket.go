@@ -166,15 +166,6 @@ const (
 
 func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
 
-// Slow returns the time that a stream floor waits for a link on which a transfer takes this
-// long.
-func Slow(takes time.Duration) time.Duration {
-	if takes == 0 {
-		return 0
-	}
-	return 2*takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both directions, rested and not
-}
-
 func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes(), streamPasses) }
 
 // receiveEncrypted omits large writes, because the encrypted bytes of a write should fit in a

@@ -149,11 +149,6 @@ func (t *transport) calls(o driver.Options) int {
 	return 1 + fetches + cfg.reports
 }
 
-// Needs implements driver.Needy.
-func (t *transport) Needs(o driver.Options) (driver.Needs, error) {
-	return driver.Needs{Calls: t.calls(o)}, nil
-}
-
 // Listen implements driver.Transport.
 func (t *transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	s := newServer(t.config(o.Settings), e, o)

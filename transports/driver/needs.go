@@ -7,7 +7,6 @@ type Needs struct {
 	Bytes       int64  // peak size of these files
 	Mappings    int64  // memory mappings of the process with the most
 	Descriptors int64  // open descriptors of the process with the most
-	Calls       int    // calls that a client makes per round
 }
 
 // A Needy is a Transport that needs resources other than memory. Its Check compares

@@ -173,16 +173,11 @@ func (t transport) checkRoom(o driver.Options) error {
 	return nil
 }
 
-// Needs returns the directory and size of the slabs, or the calls per client: for a job,
-// for tensors, with the update.
+// Needs returns the directory and size of the slabs.
 func (t transport) Needs(o driver.Options) (driver.Needs, error) {
 	c := t.config(o)
 	if !c.shm {
-		calls := 3
-		if c.batch > 0 {
-			calls = 2 + (o.Down.Len()+c.batch-1)/c.batch
-		}
-		return driver.Needs{Calls: calls}, nil
+		return driver.Needs{}, nil
 	}
 	size, err := sizesOf(o, c)
 	if err != nil {
