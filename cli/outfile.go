@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/profile/capture"
 )
 
 // outFile returns the path of the result: the given one, or a new name with the time in
@@ -75,4 +76,23 @@ func same(a, b string) bool {
 	folderA, errA := os.Stat(filepath.Dir(a))
 	folderB, errB := os.Stat(filepath.Dir(b))
 	return errA == nil && errB == nil && os.SameFile(folderA, folderB) && filepath.Base(a) == filepath.Base(b)
+}
+
+func kindNames() []string {
+	return each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
+}
+
+// profileFolder creates the directory for the profiles of the result at path. It is called
+// before measuring, so that a failure costs nothing.
+func profileFolder(path string) (string, error) {
+	dir := result.Stem(path) + ".profiles"
+	err := os.Mkdir(dir, 0o755)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = result.TryWrite(filepath.Join(dir, "try"))
+	}
+	if err != nil {
+		hint := "profiles are stored beside the result: choose another directory with --out"
+		return "", hinted{usagef("--profile: %w", err), hint}
+	}
+	return dir, nil
 }

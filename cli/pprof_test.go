@@ -44,7 +44,7 @@ func runPprof(t *testing.T, args ...string) *exec.Cmd {
 // TestPprofPage: the page is served on a free port of the loopback interface, and refers to
 // nothing outside of it. pprof writes nothing into the home, and ends with a signal.
 func TestPprofPage(t *testing.T) {
-	c := child.Start(t, runPprof(t, "-http", "localhost:0"))
+	c := child.Start(t, runPprof(t, "-http", "localhost:", "-no_browser"))
 	line := c.Says("Serving web UI on .*\n")
 	at, err := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
 	check.Need(t, err == nil && at.Port() != "" && at.Port() != "0", "it says %q, %v", line, err)
@@ -77,23 +77,6 @@ func TestPprofPage(t *testing.T) {
 	check.Equal(t, c.ProcessState.String(), "signal: interrupt", "it ended with")
 	left, err := os.ReadDir(c.Dir)
 	check.That(t, err == nil && len(left) == 0, "left in the home: %v, %v", left, err)
-}
-
-// TestPprofShell: pprof prompts for commands on a terminal, but not if its output is
-// hidden.
-func TestPprofShell(t *testing.T) {
-	master, slave := terminal(t)
-	hidden := runPprof(t)
-	hidden.Stdin = slave
-	child.Start(t, hidden).Ends(waiting.Limit, exitUsage, "stdout is not a terminal")
-	cmd := runPprof(t)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	check.Must(t, check.Err(master.WriteString("top\nquit\n")))
-	check.OK(t, cmd.Run())
-	slave.Close()
-	shown, _ := io.ReadAll(master) // ends with an error once the other end is closed
-	check.That(t, strings.Contains(string(shown), "(pprof) ") && strings.Contains(string(shown), "100%  main.decode"),
-		"it shows\n%s", shown)
 }
 
 // TestPprofPipe: a reader that closes the pipe early is not an error.

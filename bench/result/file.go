@@ -42,31 +42,6 @@ const mostBomb, mostShrunk = 64 << 20, 20
 
 var errLarge = fmt.Errorf("larger than %d bytes: not an ipcbench result", maxFile)
 
-// Peek returns up to 512 bytes from the start of a file, decompressed, to recognize JSON.
-func Peek(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	start, _, err := begin(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return start, nil
-}
-
-// begin returns the first headBytes of f, and a reader of all of f, both decompressed.
-func begin(f *os.File) (start []byte, plain *bufio.Reader, err error) {
-	if plain, err = decompress(f); err != nil {
-		return nil, nil, err
-	}
-	if start, err = plain.Peek(headBytes); err == io.EOF {
-		err = nil
-	}
-	return start, plain, err
-}
-
 func read(f *os.File) (*Result, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -75,9 +50,13 @@ func read(f *os.File) (*Result, error) {
 	if info.Mode().IsRegular() && info.Size() > maxFile {
 		return nil, errLarge
 	}
-	// Reject other files by their first bytes, because a device may never end.
-	head, plain, err := begin(f)
+	plain, err := decompress(f)
 	if err != nil {
+		return nil, err
+	}
+	// Reject other files by their first bytes, because a device may never end.
+	head, err := plain.Peek(headBytes)
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
 	switch start := bytes.TrimLeft(head, " \t\r\n"); {
