@@ -68,8 +68,8 @@ const (
 	Dim         // pale
 )
 
-// A Table has rows of cells. Its first columns are keys: a table that is too wide is split
-// into several, and each of them has the keys.
+// A Table has rows of cells. Its first columns are keys: a table that is too wide for GitHub is
+// split into several, and each of them has the keys.
 type Table struct {
 	Key     string  // name for programs; tables with one key have rows of one kind, and tables without are only for people
 	Help    string  // description of a row, for programs

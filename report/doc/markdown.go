@@ -1,7 +1,6 @@
 package doc
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 const (
@@ -135,7 +133,7 @@ func (t Table) markdown(b *strings.Builder, title string) {
 	for _, part := range parts {
 		if len(part.columns) > 0 {
 			b.WriteByte('\n')
-			b.Write(part.markdown())
+			b.WriteString(part.markdown())
 		}
 	}
 	for r, row := range t.Rows {
@@ -145,31 +143,19 @@ func (t Table) markdown(b *strings.Builder, title string) {
 	}
 }
 
-func (s sheet) markdown() []byte {
-	align := each(s.columns, func(c column) tw.Align {
-		if c.Unit == "" {
-			return tw.AlignLeft
-		}
-		return tw.AlignRight
-	})
-	var b bytes.Buffer
-	// By default, tablewriter rewrites headers, wraps cells, and takes the width of ± from
-	// the locale.
-	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
-		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
-	tab.Header(each(s.columns, func(c column) string { return escape(c.header) }))
+func (s sheet) markdown() string {
+	cells := [][]string{each(s.columns, func(c column) string { return escape(c.header) })}
 	for r, row := range s.rows {
 		if row.Heading != "" {
-			_ = tab.Append(append([]string{"*" + escape(row.Heading) + "*"}, make([]string, len(s.columns)-1)...))
+			cells = append(cells, append([]string{"*" + escape(row.Heading) + "*"}, make([]string, len(s.columns)-1)...))
 		}
 		texts := each(s.columns, func(c column) string { return escape(c.cells[r].text) })
 		if texts[0] != "" && (row.Tone == Strong || row.Tone == Good || row.Tone == Bad) {
 			texts[0] = "**" + texts[0] + "**"
 		}
-		_ = tab.Append(texts) // a slice of strings is always accepted
+		cells = append(cells, texts)
 	}
-	_ = tab.Render() // writing to a buffer never fails
-	return b.Bytes()
+	return tabulated(each(s.columns, column.align), cells, tablewriter.WithRenderer(renderer.NewMarkdown()))
 }
 
 // chart writes the bars of column c in Mermaid's notation, which GitHub draws. The axis begins

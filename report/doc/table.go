@@ -9,7 +9,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/tw"
 
 	"ipcbench/bench/stat"
 )
@@ -20,7 +22,6 @@ type sheet struct {
 	keys    int
 	columns []column
 	rows    []Row
-	follows bool // an earlier sheet has the same rows, with their notes
 }
 
 // A column has the texts of one column. A number has three parts, so that decimal points and
@@ -167,6 +168,26 @@ func (c column) aligned(row int) string {
 	return right(e.whole, c.whole) + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
 }
 
+func (c column) align() tw.Align {
+	if c.Unit == "" {
+		return tw.AlignLeft
+	}
+	return tw.AlignRight
+}
+
+// tabulated lets tablewriter lay out a header and rows. By default, it rewrites headers, wraps
+// cells, and takes the width of ± from the locale.
+func tabulated(align tw.Alignment, cells [][]string, more ...tablewriter.Option) string {
+	var b strings.Builder
+	tab := tablewriter.NewTable(&b, append(more,
+		tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off), tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))...)
+	tab.Header(cells[0])
+	_ = tab.Bulk(cells[1:]) // slices of strings are always accepted
+	_ = tab.Render()        // writing to a builder never fails
+	return b.String()
+}
+
 // split splits s into sheets whose columns, with between columns of space between two, are at
 // most limit wide. least is the width that the keys and the widest other column need; sheets
 // are wider than limit only if least is.
@@ -179,13 +200,12 @@ func (s sheet) split(widths []int, between, limit int) (parts []sheet, least int
 	for _, w := range widths[s.keys:] {
 		least = max(least, keys+between+w)
 	}
+	empty := sheet{columns: slices.Clip(s.columns[:s.keys]), rows: s.rows}
 	cut := func(limit int) []sheet { // fills one sheet after the other
-		all := []sheet{{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows}}
-		used := keys // of the last sheet
+		all, used := []sheet{empty}, keys // used by the last sheet
 		for c := s.keys; c < len(s.columns); c++ {
 			if used+between+widths[c] > limit {
-				all = append(all, sheet{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows, follows: true})
-				used = keys
+				all, used = append(all, empty), keys
 			}
 			last := &all[len(all)-1]
 			last.columns = append(last.columns, s.columns[c])

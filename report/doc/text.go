@@ -5,13 +5,18 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
 )
 
 // TextOptions describe a terminal.
 type TextOptions struct {
-	Width   int  // in columns; only tables may be wider. 0 means 100, and 1 to 7 mean 8
+	Width   int  // in columns; 0 means 100, and 1 to 7 mean 8
 	Colour  bool // show tones
 	Unicode bool // else ASCII only
 }
@@ -20,15 +25,16 @@ const (
 	defaultWidth = 100
 	leastWidth   = 8
 	between      = 2  // width of the space between two columns of a table
-	leastWrap    = 24 // narrowest column of wrapped words
-	leastKey     = 12 // narrowest column of wrapped keys
+	leastTable   = 80 // width of the narrowest terminal that shows tables in columns
+	leastWrap    = 12 // narrowest column of wrapped words
 	leastBar     = 6  // width of bars, at least and at most
 	mostBar      = 40
 )
 
 // Text writes the document for a terminal.
 func (d Document) Text(w io.Writer, o TextOptions) error {
-	t := &textWriter{TextOptions: o, left: max(cmp.Or(o.Width, defaultWidth), leastWidth)}
+	o.Width = max(cmp.Or(o.Width, defaultWidth), leastWidth)
+	t := &textWriter{TextOptions: o, left: o.Width}
 	t.paragraphs([]Paragraph{{d.Title, Strong}})
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
@@ -111,14 +117,18 @@ func (t *textWriter) paragraphs(all []Paragraph) {
 		if p.Text == "" {
 			continue
 		}
-		for _, line := range wrap(t.printable(p.Text), t.left) {
-			t.line(line, p.Tone)
-		}
+		t.lines(wrap(t.printable(p.Text), t.left), p.Tone)
 	}
 }
 
 // ansi has the escape sequences that begin a tone.
 var ansi = map[Tone]string{Strong: "\x1b[1m", Good: "\x1b[1;32m", Bad: "\x1b[31m", Dim: "\x1b[2m"}
+
+func (t *textWriter) lines(all []string, tone Tone) {
+	for _, text := range all {
+		t.line(text, tone)
+	}
+}
 
 func (t *textWriter) line(text string, tone Tone) {
 	text = strings.TrimRight(t.indent+text, " ")
@@ -130,113 +140,111 @@ func (t *textWriter) line(text string, tone Tone) {
 
 func (t *textWriter) blank() { t.line("", Plain) }
 
-// A layout is a way to make a table fit.
-type layout struct {
-	bar    int  // the width of bars; 0 leaves them out
-	broken bool // break headers into lines, and words of columns with Wrap
-	keys   bool // break keys too
-}
-
-// table writes a table as it is if it fits, else with headers and words broken into lines. If
-// it still does not fit, keys are broken too and the table is split into several. These may be
-// wider than a very narrow terminal.
-func (t *textWriter) table(of Table) {
-	s := of.sheet(t.printable)
+// table writes a table in columns, or as one line of label and value per number if the terminal
+// is narrow or the columns do not fit.
+func (t *textWriter) table(table Table) {
+	s := table.sheet(t.printable)
 	if len(s.columns) == 0 {
 		return
 	}
-	for _, l := range []layout{{bar: leastBar}, {bar: leastBar, broken: true}, {broken: true}} {
-		widths := t.widths(s, l)
-		left := t.left + between
-		for _, w := range widths {
-			left -= w + between
-		}
-		if left < 0 {
-			continue
-		}
-		if l.bar > 0 {
-			l.bar = min(l.bar+left, mostBar)
-			widths = t.widths(s, l)
-		}
-		t.grid(s, widths, l.bar)
-		return
+	rows := t.inLines(s)
+	room := sort.Search(t.left, func(room int) bool { return t.grid(s, room+1).wide > t.left })
+	if g := t.grid(s, room); t.Width >= leastTable && g.wide <= t.left {
+		rows = g.lines()
 	}
-	l := layout{broken: true, keys: true}
-	parts, _ := s.split(t.widths(s, l), between, t.left)
-	for _, part := range parts {
-		if part.follows {
-			t.blank()
-		}
-		t.grid(part, t.widths(part, l), 0)
-	}
-}
-
-// widths returns the widths of the columns. Columns that are broken into lines share the space
-// that the others leave.
-func (t *textWriter) widths(s sheet, l layout) []int {
-	widths, least := make([]int, len(s.columns)), make([]int, len(s.columns))
-	rest, wraps := t.left+between, 0
-	for c, col := range s.columns {
-		widths[c] = col.width
-		if col.Bar && l.bar > 0 {
-			widths[c] += between + l.bar
-		}
-		header := []string{col.header}
-		if l.broken {
-			header = words(col.header)
-		}
-		widths[c] = max(widths[c], widest(header))
-		least[c] = widths[c]
-		switch {
-		case l.broken && c < s.keys && (col.Wrap || l.keys && col.Unit == ""):
-			least[c] = leastKey
-		case l.broken && col.Wrap:
-			least[c] = leastWrap
-		}
-		if widths[c] > least[c] {
-			wraps++
-		} else {
-			rest -= widths[c] + between
-		}
-	}
-	for c, col := range s.columns {
-		if widths[c] > least[c] {
-			most := min(widths[c], max(least[c], rest/wraps-between))
-			widths[c] = min(width(col.header), most)
-			for _, e := range col.cells {
-				widths[c] = max(widths[c], widest(wrap(e.text, most)))
-			}
-		}
-	}
-	return widths
-}
-
-// grid writes a table with columns of these widths.
-func (t *textWriter) grid(s sheet, widths []int, bar int) {
-	texts := make([]string, len(s.columns))
-	for c, col := range s.columns {
-		texts[c] = col.header
-		if col.Bar && bar > 0 { // above the numbers
-			texts[c] = right(col.header, col.width)
-		}
-	}
-	wide := t.row(s, widths, bar, texts, "", Dim)
+	wide := widest(slices.Concat(rows...))
+	t.lines(rows[0], Dim)
 	for r, row := range s.rows {
-		for c, col := range s.columns {
-			texts[c] = col.aligned(r)
-			if col.Bar && bar > 0 {
-				texts[c] = right(texts[c], col.width) + padded(between) + t.bar(col.cells[r].value, col.most, bar)
-			}
-		}
 		if row.Rule {
 			t.rule(row.Heading, wide)
 		}
-		if s.follows {
-			row.Note = ""
+		lines, note := rows[1+r], t.printable(row.Note)
+		if len(lines) == 1 {
+			if beside := strings.TrimRight(lines[0], " ") + padded(between) + note; width(beside) <= t.left {
+				lines[0], note = beside, ""
+			}
 		}
-		t.row(s, widths, bar, texts, t.printable(row.Note), row.Tone)
+		t.lines(lines, row.Tone)
+		t.paragraphs([]Paragraph{{note, row.Tone}})
 	}
 }
+
+// inLines returns no header, and for each row a line for each of its cells.
+func (t *textWriter) inLines(s sheet) [][]string {
+	rows := make([][]string, 1+len(s.rows))
+	for r := range s.rows {
+		indent := ""
+		for _, col := range s.columns {
+			if text := col.cells[r].text; text != "" {
+				label := strings.TrimPrefix(col.header+": ", ": ")
+				for _, line := range wrap(t.printable(label+text), t.left-len(indent)) {
+					rows[1+r] = append(rows[1+r], indent+line)
+				}
+				indent = padded(between)
+			}
+		}
+	}
+	return rows
+}
+
+// A grid has the cells of a table in columns, below those of the header.
+type grid struct {
+	align   tw.Alignment
+	cells   [][]string
+	heights []int // of rows, in lines
+	wide    int
+}
+
+func (g *grid) add(side tw.Align, texts []string) {
+	wide := 1 // tablewriter has no narrower columns
+	for r, text := range texts {
+		lines := strings.Split(text, "\n")
+		wide, g.heights[r] = max(wide, widest(lines)), max(g.heights[r], len(lines))
+		g.cells[r] = append(g.cells[r], text)
+	}
+	g.align, g.wide = append(g.align, side), g.wide+between+wide
+}
+
+// lines returns the lines of the header and of each row.
+func (g *grid) lines() (rows [][]string) {
+	plain := tw.Rendition{
+		Borders:  tw.BorderNone,
+		Settings: tw.Settings{Lines: tw.LinesNone},
+		Symbols:  tw.NewSymbolCustom("").WithColumn(padded(between)),
+	}
+	all := strings.Split(tabulated(g.align, g.cells, tablewriter.WithRenderer(renderer.NewBlueprint(plain)),
+		tablewriter.WithPadding(tw.PaddingNone), tablewriter.WithTrimSpace(tw.Off)), "\n")
+	for _, height := range g.heights {
+		rows, all = append(rows, all[:height]), all[height:]
+	}
+	return rows
+}
+
+// grid lays out a table in columns. Bars, headers, and words that may be broken get lines of room
+// columns, or what they need at least.
+func (t *textWriter) grid(s sheet, room int) *grid {
+	g := &grid{cells: make([][]string, 1+len(s.rows)), heights: make([]int, 1+len(s.rows)), wide: -between}
+	for _, col := range s.columns {
+		texts := []string{broken(col.header, max(room, col.width, widest(words(col.header))))}
+		bars := []string{""}
+		for r, e := range col.cells {
+			text := col.aligned(r)
+			if col.Wrap {
+				text = broken(text, max(room, leastWrap))
+			}
+			texts, bars = append(texts, text), append(bars, t.bar(e.value, col.most, min(room, mostBar)))
+		}
+		g.add(col.align(), texts)
+		if col.Bar && room >= leastBar {
+			g.add(tw.AlignLeft, bars)
+		}
+	}
+	return g
+}
+
+// broken breaks a text into lines of at most limit columns. Unlike tablewriter, it also breaks
+// long words, and neither separates a number from its unit nor adds a sign.
+func broken(text string, limit int) string { return strings.Join(wrap(text, limit), "\n") }
 
 // rule draws a line of that width with a heading in it.
 func (t *textWriter) rule(heading string, wide int) {
@@ -245,36 +253,6 @@ func (t *textWriter) rule(heading string, wide int) {
 		heading = wrap(dash+dash+" "+t.printable(heading), t.left)[0] + " "
 	}
 	t.line(heading+strings.Repeat(dash, max(0, wide-width(heading))), Dim)
-}
-
-// row writes a row of a grid, in several lines if its words need them, with a note after or
-// below it. It returns the width of a full row.
-func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note string, tone Tone) (wide int) {
-	var lines []string
-	for c, text := range texts {
-		cell := []string{text}
-		if width(text) > widths[c] {
-			cell = wrap(text, widths[c])
-		}
-		for k, text := range cell {
-			if k == len(lines) {
-				lines = append(lines, "")
-			}
-			if col := s.columns[c]; col.Unit != "" && !(col.Bar && bar > 0) {
-				text = right(text, widths[c])
-			}
-			lines[k] += padded(wide-width(lines[k])) + text
-		}
-		wide += widths[c] + between
-	}
-	for k, line := range lines {
-		if line = strings.TrimRight(line, " "); k == 0 && note != "" && width(line)+between+width(note) <= t.left {
-			line, note = line+padded(between)+note, ""
-		}
-		t.line(line, tone)
-	}
-	t.paragraphs([]Paragraph{{note, tone}})
-	return wide - between
 }
 
 // bar draws value as a bar. The bar of most fills all columns.
