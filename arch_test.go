@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	"internal/ranges":              {},
 	"internal/test/check":          {},
 	"internal/test/child":          {"internal/test/check", "internal/test/waiting"},
-	"internal/test/proc":           {},
+	"internal/test/proc":           {"internal/test/check"},
 	"internal/test/gotest":         {},
 	"internal/test/waiting":        {},
 	"internal/crash":               {},

@@ -1,12 +1,17 @@
-// Package proc reads /proc for other processes. For a process that has ended, it returns
-// zero values.
+// Package proc reads /proc, mostly for other processes. For a process that has ended, it
+// returns zero values.
 package proc
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
+	"testing"
+
+	"ipcbench/internal/test/check"
 )
 
 // All returns the ids of all processes.
@@ -49,4 +54,30 @@ func Resident(pid int) (int, error) {
 	var size, pages int
 	_, err := fmt.Sscan(Read(pid, "statm"), &size, &pages)
 	return pages * os.Getpagesize(), err
+}
+
+// Absent returns the number of pages that b, memory of this process, touches and that its
+// page table does not have, so that the next write to each causes a page fault. Unlike a
+// count of faults, it does not depend on what the kernel moves meanwhile: a page in
+// migration or in swap is not absent.
+func Absent(t testing.TB, b []byte) (pages int) {
+	t.Helper()
+	if len(b) == 0 {
+		return 0
+	}
+	size := uintptr(os.Getpagesize())
+	first := reflect.ValueOf(b).Pointer()
+	last := first + uintptr(len(b)) - 1
+	entries := make([]byte, 8*(last/size-first/size+1))
+	f := check.Value(os.Open("/proc/self/pagemap"))(t)
+	defer f.Close()
+	check.Must(t, check.Err(f.ReadAt(entries, int64(8*(first/size)))))
+	for i := 0; i < len(entries); i += 8 {
+		// In swap or migration; shared; or only this process's. The page of zeroes, which
+		// reads of untouched memory get, has none of them.
+		if binary.NativeEndian.Uint64(entries[i:])&(1<<62|1<<61|1<<56) == 0 {
+			pages++
+		}
+	}
+	return pages
 }
