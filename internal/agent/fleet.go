@@ -19,12 +19,11 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/identity"
+	"ipcbench/transports/driver"
 )
 
-const (
-	mostAgents    = 4096 // as many as lanes
-	mostStrangers = 512  // simultaneous greetings
-)
+// mostAgents is as many as there may be lanes.
+const mostAgents = 4096
 
 // Config is the configuration of [Gather].
 type Config struct {
@@ -32,6 +31,10 @@ type Config struct {
 	Agents int            // number of agents to wait for
 	Wait   time.Duration  // time limit for all of them to join
 	Token  string         // secret that CheckToken accepts; if empty, a random one
+
+	// Deadline is the time in which a connection must prove that it knows the token; 0 is
+	// greetTime.
+	Deadline time.Duration
 
 	// Announce publishes the join line. It is called once agents can connect.
 	Announce func(Line) error
@@ -77,14 +80,15 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	if err != nil {
 		return f, err
 	}
-	g := &gathering{Config: c, fleet: f, listener: l, tls: shown, changed: make(chan struct{}, 1), names: map[string]int{}}
+	gate := driver.NewGate(l, c.Agents, cmp.Or(c.Deadline, greetTime))
+	g := &gathering{Config: c, fleet: f, listener: gate, tls: shown, changed: make(chan struct{}, 1), names: map[string]int{}}
 	var accepting sync.WaitGroup
 	open, end := context.WithCancel(context.Background())
 	if err = c.Announce(Line{Addr: l.Addr().String(), Token: c.Token, CA: authority.Hash()}); err == nil {
 		accepting.Go(func() { g.accept(open) })
 		err = g.await(ctx)
 	}
-	err = errors.Join(err, l.Close())
+	err = errors.Join(err, gate.Close())
 	end()
 	accepting.Wait()
 	slices.SortFunc(f.agents, func(a, b *Agent) int {
@@ -111,38 +115,29 @@ type gathering struct {
 func (g *gathering) accept(open context.Context) {
 	var strangers sync.WaitGroup
 	defer strangers.Wait()
-	room := make(chan struct{}, mostStrangers)
 	for {
 		conn, err := g.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil {
 			return
 		}
-		if err != nil {
-			time.Sleep(50 * time.Millisecond) // descriptors may have run out for a while
-			continue
-		}
-		room <- struct{}{}
-		patience := greetTime
-		if len(room) > mostStrangers/2 {
-			patience = 500 * time.Millisecond // silent strangers must not keep agents out
-		}
-		strangers.Go(func() {
-			defer func() { <-room }()
-			g.greet(open, conn, patience)
-		})
+		strangers.Go(func() { g.greet(open, conn.(*driver.Stranger)) })
 	}
 }
 
-func (g *gathering) greet(open context.Context, conn net.Conn, patience time.Duration) {
+func (g *gathering) greet(open context.Context, conn *driver.Stranger) {
 	stop := context.AfterFunc(open, func() { conn.Close() })
 	c := tls.Server(conn, g.tls)
 	var who greeting
-	err := bounded(c, patience, func() error {
-		return welcome(c, g.Token, func(said greeting) error {
-			who = said
-			return g.admit(said)
-		})
+	err := welcome(c, g.Token, func(said greeting) error {
+		who = said
+		return g.admit(said)
 	})
+	if err == nil {
+		conn.Admit()
+	}
+	if late := conn.Late(); late != nil && (err == nil || who.Name == "") { // otherwise err says why it may not join
+		err = late
+	}
 	var session *yamux.Session
 	if err == nil {
 		session, err = yamux.Client(c, streams())

@@ -97,7 +97,8 @@ func dial(ctx context.Context, l Line, name string, self Self) (*yamux.Session, 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := tls.Client(raw, identity.Pinned(l.CA))
-	err = bounded(conn, greetTime, func() error { return greet(conn, l.Token, name, self) })
+	// Strangers who are ahead in the server's queue have greetTime.
+	err = bounded(conn, 2*greetTime, func() error { return greet(conn, l.Token, name, self) })
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

@@ -39,7 +39,7 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: 2, Jitter: 0.2, MaxDelay: backoffMax},
-			MinConnectTimeout: 20 * time.Second, // up to 4096 strangers may be ahead in the kernel's queue, which takes 4 s
+			MinConnectTimeout: 20 * time.Second, // strangers may be ahead in the kernel's queue, and have ten seconds
 		}),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec(0)),

@@ -4,13 +4,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
-	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/waiting"
-	"ipcbench/phase"
-	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -28,17 +23,4 @@ func TestCertificates(t *testing.T) {
 			refused(t, name, call(r.head(9)), wrongSender, "lane-9")
 		}
 	}
-}
-
-// TestWithoutTLS: a client without TLS learns from the answer to its call that the session
-// uses TLS, and stops connecting.
-func TestWithoutTLS(t *testing.T) {
-	r := listen(t, "grpc-stream:tls=on", twenty(t), 1)
-	client, _ := r.stranger()
-	for range 3 {
-		_, err := client.Ping(waiting.Context(t), &pb.PingRequest{})
-		refused(t, "a call without TLS", err, reason{code: codes.PermissionDenied}, "this session speaks TLS")
-	}
-	n := r.Options.Rec.Counts()[phase.Refused]
-	check.That(t, n <= 3, "the client has connected %d times for 3 calls", n)
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
 	"ipcbench/transports/driver"
@@ -70,8 +69,6 @@ func connOf(ctx context.Context) *conn {
 type secured struct {
 	credentials.TransportCredentials
 }
-
-func newSecured() credentials.TransportCredentials { return secured{insecure.NewCredentials()} }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (s secured) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {

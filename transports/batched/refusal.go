@@ -1,14 +1,8 @@
 package batched
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -73,35 +67,4 @@ func hasReason(err error, why reason) bool {
 		}
 	}
 	return false
-}
-
-// refuseCalls refuses every call of an HTTP/2 client that connected without TLS to a
-// server with TLS. c starts with the client's first bytes. A GOAWAY would not help,
-// because gRPC clients ignore its text and reconnect until the call's deadline.
-func refuseCalls(c io.ReadWriter, reason string) {
-	f := http2.NewFramer(c, c)
-	f.SetMaxReadFrameSize(16 << 10) // the least that RFC 9113 allows
-	var head bytes.Buffer
-	e := hpack.NewEncoder(&head)
-	for _, field := range [][2]string{
-		{":status", "200"}, {"content-type", "application/grpc"},
-		{"grpc-status", strconv.Itoa(int(wrongCertificate.code))}, {"grpc-message", reason},
-	} {
-		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}) // Sensitive: in no table, so the bytes can be sent again
-	}
-	_, err := io.CopyN(io.Discard, c, int64(len(http2.ClientPreface)))
-	if err = errors.Join(err, f.WriteSettings()); err != nil {
-		return
-	}
-	for { // until the client closes c or its deadline passes
-		frame, err := f.ReadFrame()
-		if err != nil {
-			return
-		}
-		if call, ok := frame.(*http2.HeadersFrame); ok {
-			if f.WriteHeaders(http2.HeadersFrameParam{StreamID: call.StreamID, BlockFragment: head.Bytes(), EndHeaders: true, EndStream: true}) != nil {
-				return
-			}
-		}
-	}
 }

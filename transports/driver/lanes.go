@@ -73,9 +73,7 @@ type laneConn struct {
 // ListenLanes listens like [Endpoint.Listen] and admits workers until Dismiss. The
 // caller must end it with Shutdown.
 func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
-	listener, err := e.Listen(ctx, network, o, Protocol{Refuse: func(c io.ReadWriter, reason string) {
-		_, _ = c.Write(answer(reason)) // if it fails, the peer sees the connection end
-	}})
+	listener, err := e.Listen(ctx, network, o, Protocol{})
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +115,7 @@ func (l *Lanes) greet(c *Conn) {
 	}
 }
 
-// read reads a hello. Until the secret was read, the listener's patience limits the
-// time; after that, a deadline.
+// read reads a hello. The peer is a stranger, with a deadline, until all of it has come.
 func (l *Lanes) read(c *Conn) (h hello, err error) {
 	in := bufio.NewReaderSize(c, maxFrame) // large enough for a packet in one read
 	shown := make([]byte, len(l.e.secret)+2)
@@ -130,22 +127,21 @@ func (l *Lanes) read(c *Conn) (h hello, err error) {
 		c.Refused(err)
 		return h, err
 	}
-	if !c.Admit() {
-		return h, net.ErrClosed
-	}
 	n := int(binary.BigEndian.Uint16(shown[len(l.e.secret):]))
 	if n > maxFrame-len(shown) {
 		return h, fmt.Errorf("a hello of %d bytes is too long", n)
 	}
 	text := make([]byte, n)
-	_ = c.SetReadDeadline(time.Now().Add(l.e.Patience)) // on a closed connection the read fails
 	if _, err := io.ReadFull(in, text); err != nil {
 		return h, err
 	}
 	if in.Buffered() > 0 {
 		return h, errors.New("data after the hello")
 	}
-	return h, errors.Join(json.Unmarshal(text, &h), c.SetReadDeadline(time.Time{}))
+	if !c.Admit() {
+		return h, net.ErrClosed
+	}
+	return h, json.Unmarshal(text, &h)
 }
 
 // admit gives the lane to the worker at c and sends it an empty answer.

@@ -99,49 +99,6 @@ func TestNoHello(t *testing.T) {
 	}
 }
 
-// TestWorkersAmidStrangers: a thousand strangers, some of which stay after an incomplete
-// message, do not keep workers out.
-func TestWorkersAmidStrangers(t *testing.T) {
-	const workers = 8
-	strangers := 1000
-	if testing.Short() {
-		strangers = 100
-	}
-	for _, network := range networks {
-		t.Run(network, func(t *testing.T) {
-			lanes, e, o := lanesOf(t, network, time.Hour, workers) // no limit here
-			said := []string{"", "\xff", e.Secret()[:5], e.Secret() + "\x00", strings.Repeat("A", 100)}
-			var group sync.WaitGroup
-			ctx, over := waiting.Context(t), make(chan struct{})
-			for k := range 10 {
-				group.Go(func() {
-					for i := k; i < strangers; i += 10 {
-						c, err := e.Dial(ctx, nil)
-						if err != nil {
-							return // the session is over
-						}
-						_, _ = c.Write([]byte(said[i%len(said)])) // the server may have closed it
-						if i%7 == 0 {
-							defer c.Close()
-							continue
-						}
-						c.Close()
-					}
-					<-over
-				})
-			}
-			for lane := range workers {
-				joins(t, lanes, e, lane, o)
-			}
-			waiting.Do(t, "the dismissal of strangers", func() {
-				check.OK(t, lanes.Dismiss())
-			})
-			close(over)
-			group.Wait()
-		})
-	}
-}
-
 // TestConn: Conn returns a lane's worker even if the context has ended. If there is none,
 // it returns the reason.
 func TestConn(t *testing.T) {

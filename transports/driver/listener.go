@@ -1,48 +1,34 @@
 package driver
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"ipcbench/phase"
 )
 
-// grace is the shortest time that a connection has to show the secret before a new one
-// may replace it. Workers need less: their first request, right after connecting, has
-// the secret.
-const grace = 250 * time.Millisecond
-
-// A Listener accepts connections, counts their bytes, and limits the number of
-// strangers: connections that have not shown the session's secret. There are at most
-// 256, plus 4 per lane. A new connection above the limit replaces the oldest stranger,
-// once that is at least 250 ms old; until then new connections wait in the kernel. So a
-// worker always gets a connection and the time to use it, however many others there are.
+// A Listener accepts connections, counts their bytes, and limits strangers: see [Gate].
 type Listener struct {
-	net.Listener
+	*Gate
 	e              *Endpoint
 	protocol       Protocol
-	tls            *tls.Config // nil without TLS
-	limit          int
+	tls            *tls.Config    // nil without TLS
 	withdraw       []func() error // remove the files that announce wrote
 	sent, received *phase.Counter
 	refusals       *phase.Counter
-	freed          chan struct{}         // capacity 1; signals that a stranger was admitted or has gone
-	failed         atomic.Pointer[error] // error of the last Accept; nil if it succeeded
 	refused        atomic.Pointer[error] // why the last refused connection was refused
 
-	mu        sync.Mutex
-	open      map[*Conn]bool // guarded by mu: open connections; true if Dismiss must not close it
-	strangers []*Conn        // guarded by mu: strangers' connections, oldest first
-	over      bool           // guarded by mu: new connections are closed at once
+	mu   sync.Mutex
+	open map[*Conn]bool // guarded by mu: open connections; true if Dismiss must not close it
+	over bool           // guarded by mu: new connections are closed at once
 }
 
 func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls.Config) *Listener {
@@ -50,9 +36,8 @@ func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls
 		config.NextProtos = []string{p.Name}
 	}
 	return &Listener{
-		Listener: l, e: e, protocol: p, tls: config, limit: 256 + 4*o.Lanes,
+		Gate: NewGate(l, o.Lanes, e.Patience), e: e, protocol: p, tls: config, open: map[*Conn]bool{},
 		sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived), refusals: o.Rec.Counter(phase.Refused),
-		freed: make(chan struct{}, 1), open: map[*Conn]bool{},
 	}
 }
 
@@ -65,36 +50,23 @@ func (l *Listener) announce(path, text string) error {
 	return err
 }
 
-// Accept implements net.Listener. It waits while there are too many strangers, and
-// retries while the machine lacks the resources for another connection.
+// Accept implements net.Listener.
 func (l *Listener) Accept() (net.Conn, error) {
-	l.makeRoom()
-	nc, err := l.Listener.Accept()
-	for err != nil {
-		if last := err; !errors.Is(err, net.ErrClosed) {
-			l.failed.Store(&last)
-		}
-		if !scarce(err) {
-			return nil, err
-		}
-		timer := time.NewTimer(10 * time.Millisecond)
-		<-timer.C
-		nc, err = l.Listener.Accept()
+	accepted, err := l.Gate.Accept()
+	if err != nil {
+		return nil, err
 	}
-	l.failed.Store(nil)
-	enlarge(nc)
-	c := &Conn{Counted: Counted{Conn: nc, sent: l.sent, received: l.received}, l: l, since: time.Now()}
+	stranger := accepted.(*Stranger)
+	enlarge(stranger.Conn)
+	c := &Conn{Counted: Counted{Conn: stranger.Conn, sent: l.sent, received: l.received}, l: l, stranger: stranger}
 	if l.tls != nil {
-		c.opening.Counted = c.Counted
-		c.tls = tls.Server(&c.opening, l.tls)
+		c.tls = tls.Server(c.Counted, l.tls)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.timer = time.AfterFunc(l.e.Patience, c.evict)
 	l.open[c] = false
-	l.strangers = append(l.strangers, c)
 	if l.over {
-		_ = nc.Close() // its reader gets an error
+		_ = stranger.Conn.Close() // its reader gets an error
 	}
 	if l.protocol.Wrap != nil {
 		return l.protocol.Wrap(c), nil
@@ -102,15 +74,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// scarce reports whether Accept failed for lack of a resource that may become free, such
-// as descriptors.
-func scarce(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED}, func(e error) bool { return errors.Is(err, e) })
-}
-
 // Close stops listening and removes the files that it announced. Connections stay open.
 func (l *Listener) Close() error {
-	err := l.Listener.Close()
+	err := l.Gate.Close()
 	for _, withdraw := range l.withdraw {
 		err = errors.Join(err, withdraw())
 	}
@@ -127,26 +93,6 @@ func (l *Listener) Explain(err error) error {
 		err = fmt.Errorf("%w (the last refused connection: %.300s)", err, *last) // cut, because it may quote a stranger's bytes
 	}
 	return err
-}
-
-// makeRoom waits until there is room for another stranger, at most for grace.
-func (l *Listener) makeRoom() {
-	for {
-		l.mu.Lock()
-		if len(l.strangers) < l.limit {
-			l.mu.Unlock()
-			return
-		}
-		oldest := l.strangers[0]
-		l.mu.Unlock()
-		timer := time.NewTimer(time.Until(oldest.since.Add(grace)))
-		select {
-		case <-l.freed:
-		case <-timer.C:
-			oldest.evict()
-		}
-		timer.Stop()
-	}
 }
 
 // Count returns the number of open connections.
@@ -176,29 +122,19 @@ func (l *Listener) Dismiss() {
 // A Conn is the server's end of a connection. Its peer is a stranger until Admit. With
 // TLS, the first Read or Write makes the handshake, unless Secure has.
 type Conn struct {
-	Counted           // the socket
-	tls     *tls.Conn // over opening; nil without TLS
-	opening opening   // between the socket and tls
-	shaken  sync.Once
-	state   tls.ConnectionState // set by a successful handshake
-	heard   bool                // the first Read has returned; unused with TLS
-	refusal sync.Once
-	l       *Listener
-	since   time.Time
-	timer   *time.Timer // evicts a stranger when its patience is over
+	Counted            // the socket
+	tls      *tls.Conn // nil without TLS
+	shaken   sync.Once
+	state    tls.ConnectionState // set by a successful handshake
+	refusal  sync.Once
+	l        *Listener
+	stranger *Stranger
 }
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.tls == nil {
-		n, err := c.Counted.Read(b)
-		if !c.heard {
-			c.heard = true
-			if n > 0 && b[0] == handshakeRecord { // none of our protocols begins with this byte
-				c.Refused(errors.New("it speaks TLS, but this session does not (tls=off)"))
-			}
-		}
-		return n, err
+		return c.Counted.Read(b)
 	}
 	if err := c.Secure(); err != nil {
 		return 0, err
@@ -213,10 +149,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 // broke records a failed TLS read as a refusal, if the peer is a stranger and has not
 // just left.
 func (c *Conn) broke(err error) {
-	c.l.mu.Lock()
-	stranger := slices.Contains(c.l.strangers, c)
-	c.l.mu.Unlock()
-	if stranger && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+	left := errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)
+	if c.stranger.state.Load() == unknown && !left {
 		c.Refused(fmt.Errorf("TLS: %w", err))
 	}
 }
@@ -236,44 +170,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 // errors follow from the first.
 func (c *Conn) Refused(err error) {
 	c.refusal.Do(func() {
+		err := cmp.Or(c.stranger.Late(), err)
 		c.l.refused.Store(&err)
 		c.l.refusals.Add(1)
 	})
 }
 
-// Admit records that the peer has shown the secret, and reports whether it was a stranger
-// before. It may be called for every request.
-func (c *Conn) Admit() bool {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	return c.admit()
-}
-
-// admit is Admit with l.mu held.
-func (c *Conn) admit() bool {
-	i := slices.Index(c.l.strangers, c)
-	if i < 0 {
-		return false
-	}
-	c.l.strangers = slices.Delete(c.l.strangers, i, i+1)
-	c.timer.Stop()
-	select {
-	case c.l.freed <- struct{}{}:
-	default: // a signal is waiting already
-	}
-	return true
-}
-
-// evict closes c if its peer is a stranger.
-func (c *Conn) evict() {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	if c.admit() {
-		c.Refused(fmt.Errorf("it has not shown the session's secret within %v", time.Since(c.since).Round(time.Millisecond)))
-		_ = c.Conn.Close() // the connection is given up: an error does not matter
-		delete(c.l.open, c)
-	}
-}
+// Admit is [Stranger.Admit].
+func (c *Conn) Admit() bool { return c.stranger.Admit() }
 
 // Keep exempts c from Dismiss.
 func (c *Conn) Keep() {
@@ -284,19 +188,26 @@ func (c *Conn) Keep() {
 	}
 }
 
+// alertTime is the time that a peer has to take the closing alert of TLS. crypto/tls would
+// wait 5 s for a peer that reads nothing.
+const alertTime = 250 * time.Millisecond
+
 // Close implements net.Conn. With TLS it sends a closing alert, so that the peer can
 // distinguish it from a lost connection.
 func (c *Conn) Close() error {
+	if late := c.stranger.Late(); late != nil {
+		c.Refused(late)
+	}
 	end := c.Conn.Close
 	if c.tls != nil {
-		end = c.tls.Close                                           // sends no alert before the handshake
-		cut := time.AfterFunc(grace, func() { _ = c.Conn.Close() }) // crypto/tls would wait 5 s for a peer that reads nothing
+		end = c.tls.Close // sends no alert before the handshake
+		cut := time.AfterFunc(alertTime, func() { _ = c.Conn.Close() })
 		defer cut.Stop()
 	}
 	err := end()
+	c.Admit() // it is no stranger any more
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
-	c.admit() // removes it from the strangers
 	delete(c.l.open, c)
 	return err
 }

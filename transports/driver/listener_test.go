@@ -92,39 +92,26 @@ func ended(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// TestStrangersAreFew: only a bounded number of silent strangers is connected at any time.
-// Each has time to show the secret, however many follow.
+// TestStrangersAreFew: only a bounded number of strangers is connected at any time. The next
+// one gets its turn when one of them has left.
 func TestStrangersAreFew(t *testing.T) {
+	const most = 256 + 4
 	s := open(t, time.Hour) // no limit here
 	known := s.dial(t)
 	talk(t, known)
-	first := s.dial(t)
-	made := make(chan []net.Conn, 1)
-	go func() {
-		var all []net.Conn
-		defer func() { made <- all }()
-		for range 1000 {
-			c, err := net.Dial("unix", s.Addr().String())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			all = append(all, c)
-		}
-	}()
-	late := s.dial(t) // among the strangers
-	talk(t, late)
-	for _, c := range <-made {
-		defer c.Close()
+	var all []net.Conn
+	for range most {
+		all = append(all, s.dial(t))
 	}
-	last := s.dial(t)
-	talk(t, last)
-	n, most := s.Count(), 256+4+3
-	check.That(t, n <= most, "%d connections are open, want %d at most", n, most)
-	ended(t, "the first stranger", first)
-	for _, c := range []net.Conn{known, late, last} {
-		talk(t, c)
-	}
+	waiting.Until(t, "all strangers", func() bool { return s.Count() == 1+most })
+	<-s.in
+	next := s.dial(t)
+	check.Must(t, check.Err(next.Write([]byte("s"))))
+	waiting.Quiet(t, "the next stranger", s.in)
+	talk(t, known)
+	all[most/2].Close()
+	waiting.Receive(t, "the next stranger", s.in)
+	check.That(t, s.Count() == 1+most, "%d connections are open, want %d", s.Count(), 1+most)
 }
 
 // TestStrangersAreBrief: a stranger's connection ends when its time is up. A connection

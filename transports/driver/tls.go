@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -42,10 +41,6 @@ const (
 type Protocol struct {
 	Name string               // name in TLS (ALPN, RFC 7301), such as h2; empty for none
 	Wrap func(*Conn) net.Conn // if not nil, Accept returns its result; closing that must close the Conn
-
-	// Refuse, if not nil, sends reason, in this protocol, to a client that does not use
-	// TLS although the session does. Reads from c start with the client's first byte.
-	Refuse func(c io.ReadWriter, reason string)
 }
 
 // Trust is the data that a worker process needs to dial a server with TLS and be
@@ -180,8 +175,8 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 }
 
 // Secure makes the server's TLS handshake on c, if TLS is on. Later calls return the
-// result of the first, and the first Read or Write calls it. Its time is limited, because
-// the peer is a stranger until it has shown the secret.
+// result of the first, and the first Read or Write calls it. The stranger's deadline
+// limits its time.
 func (c *Conn) Secure() error {
 	if c.tls == nil {
 		return nil
@@ -193,57 +188,14 @@ func (c *Conn) Secure() error {
 			return
 		}
 		c.Refused(fmt.Errorf("TLS handshake: %w", err))
-		var plain tls.RecordHeaderError
-		c.dismiss(errors.As(err, &plain) && plain.Conn != nil)
+		// Closing while the peer writes would discard the alert that says why.
+		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite() // errors do not matter: the connection is given up
+			_, _ = io.CopyN(io.Discard, c.Counted, 1<<20)
+		}
 	})
 	return err
 }
-
-// dismiss ends a refused connection so that the peer can read why. TLS has sent an alert
-// already; a plain peer, which speaks no TLS, gets the reason in its own protocol. dismiss
-// then reads for up to grace, because closing while the peer writes would discard the
-// reason.
-func (c *Conn) dismiss(plain bool) {
-	_ = c.Counted.SetDeadline(time.Now().Add(grace)) // errors do not matter: the connection is given up
-	rest := io.LimitReader(io.MultiReader(bytes.NewReader(c.opening.said), c.Counted), 1<<20)
-	if plain && c.l.protocol.Refuse != nil {
-		c.l.protocol.Refuse(struct {
-			io.Reader
-			io.Writer
-		}{rest, c.Counted}, "this session speaks TLS, but this connection does not")
-	}
-	if half, ok := c.Counted.Conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-		_, _ = io.Copy(io.Discard, rest)
-	}
-}
-
-// An opening is a connection below TLS. It keeps the first bytes read, until the head of
-// a record shows whether the peer speaks TLS. It discards them if it does.
-type opening struct {
-	Counted
-	said []byte
-	over bool
-}
-
-// Read implements net.Conn.
-func (o *opening) Read(b []byte) (int, error) {
-	n, err := o.Counted.Read(b)
-	if !o.over {
-		o.said = append(o.said, b[:n]...)
-		if o.over = len(o.said) >= recordHead; o.over && o.said[0] == handshakeRecord {
-			o.said = nil
-		}
-	}
-	return n, err
-}
-
-// A TLS record begins with a head of 5 bytes, whose first byte is the record's type:
-// RFC 8446, section 5.1.
-const (
-	recordHead      = 5
-	handshakeRecord = 22
-)
 
 // Speaks returns an error if the peer may not act for lane: with mutual TLS, its
 // certificate must name the lane. It must be called after the handshake, for example

@@ -99,7 +99,7 @@ func TestLongRefusal(t *testing.T) {
 	}()
 	c := check.Value(l.Accept())(t)
 	defer c.Close()
-	err := c.(*driver.Conn).Secure()
+	err := check.Err(c.Read(make([]byte, 1)))
 	check.That(t, err != nil, "a client of another protocol is let in")
 	said := l.Explain(io.EOF).Error()
 	check.That(t, strings.Contains(said, "unsupported application protocols") && len(said) <= 1000,

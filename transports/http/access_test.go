@@ -2,7 +2,6 @@ package http
 
 import (
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,22 +70,6 @@ func TestOtherConnections(t *testing.T) {
 		p.Release()
 		r.Prove(0, driver.Job{Round: 4})
 	}
-}
-
-// TestStrangersGoFirst: if too many strangers are connected, the oldest is disconnected,
-// but not a worker that came before.
-func TestStrangersGoFirst(t *testing.T) {
-	r := open(t, "http", vectors(t, 1, 10), 1)
-	oldest := r.conn()
-	for range 256 + 4 {
-		r.conn()
-	}
-	waiting.Do(t, "the end of the oldest", func() {
-		_, err := oldest.Read(make([]byte, 1))
-		check.That(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "the oldest stranger: got %v, want its end", err)
-	})
-	r.Publish(1)
-	r.Prove(0, driver.Job{})
 }
 
 // TestAcceptFails: if a server can no longer accept connections, Collect and Dispatch say

@@ -90,7 +90,7 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1", Refuse: exchange.RefuseHTTP})
+	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1"})
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}

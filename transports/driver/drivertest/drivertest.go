@@ -79,6 +79,7 @@ var (
 		{"cancel", testCancel},
 		{"shutdown", testShutdown},
 		{"silent", testSilent},
+		{"crowd", testCrowd},
 		{"strangers", testStrangers},
 		{"intruders", testIntruders},
 		{"stops", testStops},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/proc"
@@ -68,6 +69,25 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 	check.Must(t, s.Workers[0].Close())
 	err := s.Server.Shutdown(waiting.Context(t))
 	check.That(t, err == nil, "shutdown with %d silent strangers: got error %v, want none", made, err)
+}
+
+// testCrowd: silent strangers, 40 more than the server accepts, keep a worker from joining no
+// longer than their deadline (O21).
+func testCrowd(t *testing.T, tr driver.Transport) {
+	networks(t, tr, func(t *testing.T, v transports.Variant) {
+		l, dir := small(t), t.TempDir()
+		e := driver.NewEndpoint(dir)
+		e.Patience = 2 * time.Second
+		s := ListenAt(t, v, e, dir, driver.Options{Down: l, Up: l})
+		network, where, _ := strings.Cut(e.Addr(), ":")
+		for range 256 + 4 + 40 {
+			c := check.Value(net.Dial(network, where))(t)
+			defer c.Close()
+		}
+		waiting.Promise(t, "O21", e.Patience+2*time.Second, func() { s.Dial(0) })
+		s.Publish(1)
+		s.Prove(0, driver.Job{})
+	})
 }
 
 // testStrangers: during a job, peers that do not belong to the session are refused, and no

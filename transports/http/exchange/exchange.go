@@ -95,16 +95,6 @@ func (x *Exchange) stranger(err error) {
 	x.fail(err)
 }
 
-// RefuseHTTP answers a peer that speaks HTTP/1.1 to another protocol's server, with status
-// 400 and reason, and announces the connection's end.
-func RefuseHTTP(c io.ReadWriter, reason string) {
-	body, err := json.Marshal(Problem{Error: reason})
-	if err != nil {
-		panic(err) // strings can always be encoded
-	}
-	fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", TypeJSON, len(body), body)
-}
-
 // unknown returns the error for a request without an endpoint: 405 if only its method is
 // wrong, else 404.
 func (h *Handler) unknown(x *Exchange) error {
