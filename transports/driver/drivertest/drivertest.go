@@ -78,7 +78,6 @@ var (
 		{"misuse", testMisuse},
 		{"cancel", testCancel},
 		{"shutdown", testShutdown},
-		{"silent", testSilent},
 		{"crowd", testCrowd},
 		{"strangers", testStrangers},
 		{"intruders", testIntruders},
