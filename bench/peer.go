@@ -125,6 +125,9 @@ func (p *Peer) Footprint(o driver.Options) int64 {
 	return math.MaxInt64
 }
 
+// Needs implements [driver.Transport]. What a peer needs is not known.
+func (p *Peer) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+
 var errPeer = errors.New("a peer runs its own blocks")
 
 // Listen implements [driver.Transport]. It always fails.

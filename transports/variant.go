@@ -108,11 +108,7 @@ func (v Variant) Footprint(o driver.Options) int64 {
 
 // Needs returns the resources other than memory that a session with o needs.
 func (v Variant) Needs(o driver.Options) (driver.Needs, error) {
-	t, ok := v.Transport.(driver.Needy)
-	if !ok {
-		return driver.Needs{}, nil
-	}
-	return t.Needs(v.driverOptions(o))
+	return v.Transport.Needs(v.driverOptions(o))
 }
 
 // String returns the shortest text that Parse reads as v: the name and the settings that

@@ -1,8 +1,6 @@
 package transports_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -13,23 +11,13 @@ import (
 
 // described is a transport of which only the name and settings are used.
 type described struct {
+	driver.Transport
 	name     string
 	settings []driver.Setting
 }
 
-var errUnused = errors.New("not used in these tests")
-
-func (d described) Name() string                         { return d.name }
-func (d described) Settings() []driver.Setting           { return d.settings }
-func (d described) Check(driver.Options) error           { return errUnused }
-func (d described) Footprint(driver.Options) int64       { return 0 }
-func (d described) Traits(driver.Settings) driver.Traits { return driver.Traits{} }
-func (d described) Listen(context.Context, *driver.Endpoint, driver.Options) (driver.Server, error) {
-	return nil, errUnused
-}
-func (d described) Dial(context.Context, *driver.Endpoint, int, driver.Options) (driver.Worker, error) {
-	return nil, errUnused
-}
+func (d described) Name() string               { return d.name }
+func (d described) Settings() []driver.Setting { return d.settings }
 
 var list = []driver.Transport{
 	described{name: "plain"},

@@ -26,10 +26,11 @@ func main() { cli.Main(plain{}) }
 // plain is the transport.
 type plain struct{}
 
-func (plain) Name() string                           { return "plain" }
-func (plain) Settings() []driver.Setting             { return driver.NetworkSettings() }
-func (plain) Traits(s driver.Settings) driver.Traits { return driver.Traits{Reach: s.Reach()} }
-func (plain) Check(driver.Options) error             { return nil }
+func (plain) Name() string                               { return "plain" }
+func (plain) Settings() []driver.Setting                 { return driver.NetworkSettings() }
+func (plain) Traits(s driver.Settings) driver.Traits     { return driver.Traits{Reach: s.Reach()} }
+func (plain) Check(driver.Options) error                 { return nil }
+func (plain) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
 
 // Footprint counts two models and all updates in flight at the server, and a model and
 // an update at each worker.

@@ -149,6 +149,9 @@ func (t *transport) calls(o driver.Options) int {
 	return 1 + fetches + cfg.reports
 }
 
+// Needs implements driver.Transport.
+func (*transport) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+
 // Listen implements driver.Transport.
 func (t *transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	s := newServer(t.config(o.Settings), e, o)

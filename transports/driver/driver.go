@@ -123,6 +123,10 @@ type Transport interface {
 	// peak: the sum over all processes, with shared memory counted once.
 	Footprint(o Options) int64
 
+	// Needs returns the resources other than memory that a session with o needs. Check
+	// compares them with the machine's.
+	Needs(o Options) (Needs, error)
+
 	// Listen starts the server. If workers connect through a socket, it listens at e.
 	// When it returns, the server must be ready for Dial. ctx bounds this call, not
 	// the session. If it fails, it leaves nothing behind.

@@ -8,9 +8,3 @@ type Needs struct {
 	Mappings    int64  // memory mappings of the process with the most
 	Descriptors int64  // open descriptors of the process with the most
 }
-
-// A Needy is a Transport that needs resources other than memory. Its Check compares
-// Needs with the machine's resources.
-type Needy interface {
-	Needs(o Options) (Needs, error)
-}

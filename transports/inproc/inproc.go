@@ -45,6 +45,9 @@ func (*transport) Footprint(o driver.Options) int64 {
 	return int64(models) + int64(o.Lanes)*int64(updates)
 }
 
+// Needs implements [driver.Transport].
+func (*transport) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+
 // Listen implements [driver.Transport].
 func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	s, err := newServer(o)

@@ -25,6 +25,8 @@ func (pickle) Traits(s driver.Settings) driver.Traits { return driver.Traits{Rea
 
 func (pickle) Check(driver.Options) error { return nil }
 
+func (pickle) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+
 // Footprint counts two models and the updates in flight at the server, and a model and
 // an update at each worker. The total is doubled, because gob allocates a buffer for
 // every value and the garbage collector runs only when the heap has doubled.

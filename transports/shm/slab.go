@@ -58,6 +58,8 @@ func (t slabTransport) Check(o driver.Options) error {
 	return err
 }
 
+func (slabTransport) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+
 // checkMemory returns an error if less memory than need is available. Memfds have no limit
 // of their own, so the machine could run out of memory.
 func checkMemory(need int64) error {
