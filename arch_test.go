@@ -63,7 +63,7 @@ var layers = map[string][]string{
 	"internal/reexec":              {"phase/usage", "internal/legible"},
 	"internal/profile":             {"bench/result", "phase", "internal/profile/capture"},
 	"internal/profile/capture":     {"internal/near", "phase"},
-	"transports":                   {"codec", "internal/near", "transports/driver", "phase", "tensor"},
+	"transports":                   {"codec", "internal/crash", "internal/near", "transports/driver", "phase", "tensor"},
 	"transports/driver":            {"identity", "tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
 	"transports/internal/slab":     {"tensor", "internal/crash", "phase", "transports/driver"},

@@ -222,10 +222,8 @@ func (l *sessionLane) take(r *running, wait bool) int {
 func (s *Session) dispatch(r *running, l *sessionLane, c Client) error {
 	l.client.Store(int64(c.ID))
 	l.jobs.Add(1)
-	err := crash.Guard(func() error {
-		return s.server.Dispatch(r.ctx, l.n, driver.Job{
-			Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
-		})
+	err := s.server.Dispatch(r.ctx, l.n, driver.Job{
+		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
 	})
 	l.given.Store(err == nil)
 	return err
@@ -233,15 +231,15 @@ func (s *Session) dispatch(r *running, l *sessionLane, c Client) error {
 
 // collect waits for the update of client i, whose job was dispatched.
 func (s *Session) collect(r *running, l *sessionLane, i int) (Update, error) {
-	u := Update{Index: i, lane: l, rec: s.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: r.Clients[i].ID}}
-	err := crash.Guard(func() (err error) { u.Package, err = s.server.Collect(r.ctx, l.n); return err })
+	p, err := s.server.Collect(r.ctx, l.n)
 	l.given.Store(false)
 	if err != nil {
 		return Update{}, err
 	}
 	l.client.Store(-1)
 	l.jobs.Add(1) // a finished job is progress too
-	return u, nil
+	id := phase.ID{Lane: l.n, Round: r.Number, Client: r.Clients[i].ID}
+	return Update{Index: i, Package: p, lane: l, rec: s.rec, id: id}, nil
 }
 
 // Publish makes model, which Reserve returned, the model of the next rounds. It returns the
@@ -249,14 +247,10 @@ func (s *Session) collect(r *running, l *sessionLane, i int) (Update, error) {
 // Publish returns. Publish takes ownership of model: the caller must not write to it again.
 // After an error the session has failed. round is only used in samples and errors.
 func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) (*tensor.Package, error) {
-	span := s.rec.Begin(phase.Publish, phase.OfRound(round))
-	var trained *tensor.Package
-	err := crash.Guard(func() (err error) { trained, err = s.server.Publish(ctx, model); return err })
-	span.End()
+	trained, err := s.server.Publish(ctx, round, model)
 	if err == nil {
 		return trained, nil
 	}
-	err = fmt.Errorf("round %d: %w", round, err)
 	if awaitClosed(context.Background(), s.failed.Done(), exitGrace) {
 		err = fmt.Errorf("%w (%w)", s.explain(round, nil), err)
 	}
@@ -266,16 +260,7 @@ func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package)
 
 // Reserve returns the package to write the next model into. Every byte must be written.
 // round is only used in samples and errors.
-func (s *Session) Reserve(round int) (*tensor.Package, error) {
-	span := s.rec.Begin(phase.Reserve, phase.OfRound(round))
-	var next *tensor.Package
-	err := crash.Guard(func() (err error) { next, err = s.server.Reserve(); return err })
-	span.End()
-	if err != nil {
-		return nil, fmt.Errorf("round %d: %w", round, err)
-	}
-	return next, nil
-}
+func (s *Session) Reserve(round int) (*tensor.Package, error) { return s.server.Reserve(round) }
 
 // Round trains every client and passes the updates to Each. A client goes to the next free
 // lane or, with a codec, to the lane of its index modulo the number of lanes. Round returns

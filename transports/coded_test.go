@@ -49,13 +49,13 @@ func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.La
 // that clients train on.
 func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
 	r.t.Helper()
-	p := check.Value(r.server.Reserve())(r.t)
+	p := check.Value(r.server.Reserve(0))(r.t)
 	if r.round > 0 {
 		p.CopyFrom(r.server.published)
 	}
 	write(p)
 	r.round++
-	p = check.Value(r.server.Publish(r.t.Context(), p))(r.t)
+	p = check.Value(r.server.Publish(r.t.Context(), 0, p))(r.t)
 	return p
 }
 

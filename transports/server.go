@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -81,51 +82,57 @@ func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options
 
 // Reserve returns the package to write the next model into. Every byte must be written.
 // It never waits. There are two model packages: once the next model is published, the
-// previous one is free to be reserved.
-func (s *Server) Reserve() (*tensor.Package, error) {
+// previous one is free to be reserved. round is only used in samples and errors.
+func (s *Server) Reserve(round int) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.err
-	if err == nil && s.reserved != nil {
-		err = errReserved
+	refused := s.err
+	if refused == nil && s.reserved != nil {
+		refused = errReserved
 	}
-	if err == nil {
-		reserve := s.driver.Reserve
-		if s.origin != nil {
-			reserve = s.origin.reserve
-		}
-		if s.reserved, err = reserve(); err != nil {
-			s.reserved = nil
-			s.died(err)
-		}
+	reserve := s.driver.Reserve
+	if s.origin != nil {
+		reserve = s.origin.reserve
 	}
+	var p *tensor.Package
+	err := s.run("reserve", phase.Reserve, phase.OfRound(round), refused, &s.err, func() (err error) {
+		p, err = reserve()
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: reserve: %w", s.variant.Transport.Name(), err)
+		return nil, err
 	}
-	s.reserved.Receipt = s.reserved.Receipt[:0] // of an earlier model
-	s.reserved.ResetRows()
-	return s.reserved, nil
+	p.Receipt = p.Receipt[:0] // of an earlier model
+	p.ResetRows()
+	s.reserved = p
+	return p, nil
 }
 
 // Publish makes p, which Reserve returned, the model of later jobs. It returns p, the
 // model that clients train: a lossy codec has changed its values. Publish takes ownership:
 // the caller must not write to p again, but may read it until the next Publish returns.
-// All earlier jobs must have been collected.
-func (s *Server) Publish(ctx context.Context, p *tensor.Package) (*tensor.Package, error) {
+// All earlier jobs must have been collected. round is only used in samples and errors.
+func (s *Server) Publish(ctx context.Context, round int, p *tensor.Package) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.err
-	if err == nil {
-		err = s.publish(ctx, p)
+	refused := s.err
+	if refused == nil {
+		refused = s.publishable(p)
 	}
+	publish := s.driver.Publish
+	if s.origin != nil {
+		publish = s.origin.publish
+	}
+	err := s.run("publish", phase.Publish, phase.OfRound(round), refused, &s.err, func() error { return publish(ctx, p) })
 	if err != nil {
-		return nil, fmt.Errorf("%s: publish: %w", s.variant.Transport.Name(), err)
+		return nil, err
 	}
+	s.reserved, s.published = nil, p
 	return p, nil
 }
 
-// publish is Publish with s.mu held.
-func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
+// publishable returns an error unless p is reserved and no job is out. s.mu must be held.
+func (s *Server) publishable(p *tensor.Package) error {
 	if p == nil || p != s.reserved {
 		return errForeign
 	}
@@ -140,50 +147,26 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 			return fmt.Errorf("lane %d: the update of client %d was not collected", n, l.job.Client)
 		}
 	}
-	publish := s.driver.Publish
-	if s.origin != nil {
-		publish = s.origin.publish
-	}
-	if err := publish(ctx, p); err != nil {
-		s.died(err)
-		return err
-	}
-	s.reserved, s.published = nil, p
 	return nil
 }
-
-// died ends the session because of err. s.mu is held.
-func (s *Server) died(err error) { s.err = fmt.Errorf("the session has failed: %w", err) }
 
 // Dispatch sends a client's job, with the current model, to a lane whose last job was
 // collected and that has fewer than Depth updates lent. It never waits for the worker to
 // finish.
 func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
-	return s.call(lane, phase.Dispatch, &j, func(l *serverLane) error {
-		if l.out {
-			return fmt.Errorf("the update of client %d was not collected", l.job.Client)
-		}
-		s.mu.Lock()
-		model := s.published
-		s.mu.Unlock()
-		if model == nil {
-			return errNoModel
-		}
+	return s.call("dispatch", phase.Dispatch, lane, &j, func(l *serverLane, model *tensor.Package) error {
 		l.job, l.out = j, true
 		if s.origin != nil {
-			return l.died(s.origin.dispatch(ctx, lane, j))
+			return s.origin.dispatch(ctx, lane, j)
 		}
-		return l.died(s.driver.Dispatch(ctx, lane, model, j))
+		return s.driver.Dispatch(ctx, lane, model, j)
 	})
 }
 
 // Collect waits for the update of the job last dispatched to lane and returns it. The
 // update is lent until the caller releases it, which may be after Shutdown.
 func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err error) {
-	err = s.call(lane, phase.Collect, nil, func(l *serverLane) error {
-		if !l.out {
-			return errNoJob
-		}
+	err = s.call("collect", phase.Collect, lane, nil, func(l *serverLane, _ *tensor.Package) error {
 		update, d, err := s.driver.Collect(ctx, lane)
 		if err == nil {
 			if err = s.arrived.count(d, update); err != nil {
@@ -193,54 +176,84 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 		if err == nil && s.origin != nil {
 			update, err = s.origin.collect(update, l.job.ID(lane))
 		}
-		if err != nil {
-			return l.died(err)
+		if err == nil {
+			p, l.out = update, false
 		}
-		p, l.out = update, false
-		return nil
+		return err
 	})
 	return p, err
 }
 
-// call runs f for a lane, in a span of phase p, and completes its error. The job is j or, if
-// j is nil, the lane's last job.
-func (s *Server) call(lane int, p phase.Phase, j *driver.Job, f func(l *serverLane) error) error {
-	name := s.variant.Transport.Name()
+// call runs f, an act for a lane, with the published model. The act begins job j or, if j
+// is nil, ends the lane's job.
+func (s *Server) call(act string, p phase.Phase, lane int, j *driver.Job, f func(*serverLane, *tensor.Package) error) error {
 	if lane < 0 || lane >= len(s.lanes) {
-		return fmt.Errorf("%s: %s: no lane %d: the session has %d", name, p, lane, len(s.lanes))
+		return failed(s.variant, act, phase.OfRound(-1), fmt.Errorf("no lane %d: the session has %d", lane, len(s.lanes)))
 	}
-	l := &s.lanes[lane]
+	l, id := &s.lanes[lane], phase.ID{Lane: lane, Round: -1, Client: -1}
 	if !l.TryLock() {
-		return fmt.Errorf("%s: lane %d: %s: another call for the lane is running", name, lane, p)
+		return failed(s.variant, act, id, errors.New("another call for the lane is running"))
 	}
 	defer l.Unlock()
-	if j == nil {
-		j = &l.job
+	if j != nil {
+		id = j.ID(lane)
+	} else if l.out {
+		id = l.job.ID(lane)
 	}
 	s.mu.Lock()
-	err := s.err
+	refused, model := s.err, s.published
 	s.mu.Unlock()
-	if err == nil && l.err != nil {
-		err = fmt.Errorf("the lane has failed: %w", l.err)
-	}
-	if err == nil {
-		span := s.o.Rec.Begin(p, j.ID(lane))
-		err = f(l)
-		span.End()
-	}
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errNoJob):
-		return fmt.Errorf("%s: lane %d: %s: %w", name, lane, p, err)
+	case refused != nil:
+	case l.err != nil:
+		refused = l.err
+	case j == nil && !l.out:
+		refused = errNoJob
+	case j != nil && l.out:
+		refused = fmt.Errorf("the update of client %d was not collected", l.job.Client)
+	case model == nil:
+		refused = errNoModel
 	}
-	return fmt.Errorf("%s: lane %d: %s: round %d, client %d: %w", name, lane, p, j.Round, j.Client, err)
+	return s.run(act, p, id, refused, &l.err, func() error { return f(l, model) })
 }
 
-// died returns err, and marks the lane as failed if err is not nil.
-func (l *serverLane) died(err error) error {
-	l.err = err
-	return err
+// run calls f, an act that is described by id, and completes its error. It does not call f
+// if refused is set. f runs in a span of phase p, if there is one, and may panic or touch
+// memory whose file has shrunk. If f fails, run sets fate, with which later acts are
+// refused.
+func (s *Server) run(act string, p phase.Phase, id phase.ID, refused error, fate *error, f func() error) error {
+	if refused != nil {
+		return failed(s.variant, act, id, refused)
+	}
+	var span phase.Span
+	if p != phase.None {
+		span = s.o.Rec.Begin(p, id)
+	}
+	err := crash.Guard(f)
+	span.End()
+	if err == nil {
+		return nil
+	}
+	kind := "session"
+	if id.Lane >= 0 {
+		kind = "lane"
+	}
+	*fate = fmt.Errorf("the %s has failed: %w", kind, err)
+	return failed(s.variant, act, id, err)
+}
+
+// failed adds to err the transport, the act, and the lane, round and client of id, if any.
+func failed(v Variant, act string, id phase.ID, err error) error {
+	if id.Lane >= 0 {
+		act = fmt.Sprintf("lane %d: %s", id.Lane, act)
+	}
+	if id.Round >= 0 {
+		act = fmt.Sprintf("%s: round %d", act, id.Round)
+	}
+	if id.Client >= 0 {
+		act = fmt.Sprintf("%s, client %d", act, id.Client)
+	}
+	return fmt.Errorf("%s: %s: %w", v.Transport.Name(), act, err)
 }
 
 // Settle waits until every lane's worker has asked for its next job. Then both ends have
@@ -249,16 +262,7 @@ func (l *serverLane) died(err error) error {
 func (s *Server) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.err
-	if err == nil {
-		if err = s.driver.Settle(ctx); err != nil {
-			s.died(err)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: settle: %w", s.variant.Transport.Name(), err)
-	}
-	return nil
+	return s.run("settle", phase.None, phase.OfRound(-1), s.err, &s.err, func() error { return s.driver.Settle(ctx) })
 }
 
 // Shutdown ends the session: a Receive without a job returns io.EOF. It waits for the
@@ -271,27 +275,25 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if errors.Is(s.err, errOver) {
 		return nil
 	}
-	name := s.variant.Transport.Name()
+	var refused error
 	for n := range s.lanes {
 		if !s.lanes[n].TryLock() {
-			for n--; n >= 0; n-- {
-				s.lanes[n].Unlock()
-			}
-			return fmt.Errorf("%s: shutdown: a call for a lane is running", name)
+			refused = errors.New("a call for a lane is running")
+			break
 		}
+		defer s.lanes[n].Unlock()
 	}
-	s.err = errOver
-	err := s.driver.Shutdown(ctx)
-	for n := range s.lanes {
-		s.lanes[n].Unlock()
+	err := s.run("shutdown", phase.None, phase.OfRound(-1), refused, &s.err, func() error {
+		err := s.driver.Shutdown(ctx)
+		if out := s.out.Out(); out > 0 {
+			err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
+		}
+		return err
+	})
+	if refused == nil {
+		s.err = errOver
 	}
-	if out := s.out.Out(); out > 0 {
-		err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
-	}
-	if err != nil {
-		return fmt.Errorf("%s: shutdown: %w", name, err)
-	}
-	return nil
+	return err
 }
 
 // arrivals counts delivered tensors by kind of delivery.

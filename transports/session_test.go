@@ -31,9 +31,9 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	}()
 	w := check.Value(Dial(ctx, v, e, 0, o))(t)
 	defer w.Close()
-	model, err := s.Reserve()
+	model, err := s.Reserve(8)
 	if err == nil {
-		_, err = s.Publish(ctx, model)
+		_, err = s.Publish(ctx, 8, model)
 	}
 	if err == nil {
 		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
@@ -78,16 +78,13 @@ func TestAttested(t *testing.T) {
 		t.Errorf("counted %v, want 4 handles of 86 bytes", c)
 	}
 	samples, _ := rec.Drain()
-	var spans [2][]phase.Phase // without and with the job's ids
+	spans := map[phase.ID][]phase.Phase{}
 	for _, s := range samples {
-		if s.Round == 8 && s.Client == 9 && s.Lane == 0 {
-			spans[1] = append(spans[1], s.Phase)
-		} else {
-			spans[0] = append(spans[0], s.Phase)
-		}
+		id := phase.ID{Lane: int(s.Lane), Round: int(s.Round), Client: int(s.Client)}
+		spans[id] = append(spans[id], s.Phase)
 	}
-	if len(spans[0]) != 0 || len(spans[1]) != 5 {
-		t.Errorf("got spans %v of the job and %v of none, want dispatch, receive, reserve-update, submit and collect of the job", spans[1], spans[0])
+	if len(spans) != 2 || len(spans[phase.OfRound(8)]) != 2 || len(spans[phase.ID{Round: 8, Client: 9}]) != 5 {
+		t.Errorf("got spans %v, want reserve and publish of the round, and dispatch, receive, reserve-update, submit and collect of the job", spans)
 	}
 	for _, c := range []struct {
 		up   bool
@@ -153,9 +150,9 @@ func twice(t *testing.T, tr driver.Transport) (first error) {
 			break
 		}
 		note(w.Ping(ctx))
-		model, err := s.Reserve()
+		model, err := s.Reserve(8)
 		note(err)
-		_, err = s.Publish(ctx, model)
+		_, err = s.Publish(ctx, 8, model)
 		note(err)
 		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
 		if note(err); err == nil {
@@ -190,8 +187,8 @@ func TestDriverFails(t *testing.T) {
 		"listen":         "inproc: listen: broken",
 		"dial":           "inproc: lane 0: dial: broken",
 		"ping":           "inproc: lane 0: ping: broken",
-		"reserve":        "inproc: reserve: broken",
-		"publish":        "inproc: publish: broken",
+		"reserve":        "inproc: reserve: round 8: broken",
+		"publish":        "inproc: publish: round 8: broken",
 		"dispatch":       "inproc: lane 0: dispatch: round 8, client 9: broken",
 		"receive":        "inproc: lane 0: receive: broken",
 		"reserve update": "inproc: lane 0: reserve: round 8, client 9: broken",
@@ -220,6 +217,22 @@ func TestDriverFails(t *testing.T) {
 	}
 }
 
+// TestDriverPanics: a server's act in which the driver panics has failed, with the same context.
+func TestDriverPanics(t *testing.T) {
+	for act, want := range map[string]string{
+		"reserve": "reserve: round 8", "publish": "publish: round 8", "settle": "settle", "shutdown": "shutdown",
+		"dispatch": "lane 0: dispatch: round 8, client 9", "collect": "lane 0: collect: round 8, client 9",
+	} {
+		err := twice(t, hooked{Transport: inproc.New(), before: func(a string) error {
+			if a == act {
+				panic(errBroken)
+			}
+			return nil
+		}})
+		check.Fails(t, err, "inproc: "+want+": panic: broken", act)
+	}
+}
+
 // TestOver: after the end, a session's calls return an error, and a worker whose server has
 // left gets io.EOF each time. Neither calls its driver.
 func TestOver(t *testing.T) {
@@ -236,9 +249,9 @@ func TestOver(t *testing.T) {
 			t.Errorf("receive: got error %v, want io.EOF", err)
 		}
 	}
-	_, reserve := s.Reserve()
+	_, reserve := s.Reserve(8)
 	_, collect := s.Collect(ctx, 0)
-	_, publish := s.Publish(ctx, nil)
+	_, publish := s.Publish(ctx, 8, nil)
 	for act, err := range map[string]error{
 		"reserve": reserve, "collect": collect, "publish": publish, "dispatch": s.Dispatch(ctx, 0, driver.Job{}), "settle": s.Settle(ctx),
 	} {

@@ -201,9 +201,9 @@ func (w *Worker) Close() error {
 
 // failed adds the transport, the lane, the operation and the current job to err.
 func (w *Worker) failed(act string, err error) error {
-	name := w.variant.Transport.Name()
-	if !w.busy {
-		return fmt.Errorf("%s: lane %d: %s: %w", name, w.lane, act, err)
+	id := phase.ID{Lane: w.lane, Round: -1, Client: -1}
+	if w.busy {
+		id = w.job.ID(w.lane)
 	}
-	return fmt.Errorf("%s: lane %d: %s: round %d, client %d: %w", name, w.lane, act, w.job.Round, w.job.Client, err)
+	return failed(w.variant, act, id, err)
 }

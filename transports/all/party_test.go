@@ -45,12 +45,12 @@ func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party 
 	}
 	p := &party{Session: drivertest.ListenAt(t, v, e, dir, driver.Options{Down: l, Up: l, Lanes: 2})}
 	_, p.address, _ = strings.Cut(e.Addr(), ":")
-	model := check.Value(p.Server.Reserve())(t)
+	model := check.Value(p.Server.Reserve(0))(t)
 	for b := model.View(0); len(b) > 0; b = b[len(marker):] {
 		copy(b, marker)
 	}
 	model.Receipt = append(model.Receipt[:0], marker...)
-	p.Model = check.Value(p.Server.Publish(t.Context(), model))(t)
+	p.Model = check.Value(p.Server.Publish(t.Context(), 0, model))(t)
 	return p
 }
 

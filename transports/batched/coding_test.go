@@ -68,9 +68,9 @@ func encodedRig(t *testing.T, name string) *rig {
 // encoded publishes encoded model n, based on model n-1.
 func (r *rig) encoded(n int) {
 	r.T.Helper()
-	m := check.Value(r.Server.Reserve())(r.T)
+	m := check.Value(r.Server.Reserve(0))(r.T)
 	encodeAs(r.T, m, plainLayout(r.T), n)
-	r.Model = check.Value(r.Server.Publish(r.T.Context(), m))(r.T)
+	r.Model = check.Value(r.Server.Publish(r.T.Context(), 0, m))(r.T)
 }
 
 // TestEncoded: encoded models arrive at our worker byte for byte, and encoded updates at
@@ -263,10 +263,10 @@ func TestStrangersWithCodecs(t *testing.T) {
 		client, _ := r.stranger()
 		r.Dial(0)
 		for n := range 3 {
-			m := check.Value(r.Server.Reserve())(t)
+			m := check.Value(r.Server.Reserve(0))(t)
 			m.CopyFrom(r.Model)
 			tensor.Slice[float32](m.View(0))[n]++
-			r.Model = check.Value(r.Server.Publish(t.Context(), m))(t)
+			r.Model = check.Value(r.Server.Publish(t.Context(), 0, m))(t)
 			r.ExchangeBy(0, jobOf(n, 3), func(_ driver.Job, model, update *tensor.Package) error {
 				check.Equal(t, model.Hash(), r.Model.Hash(), c.codec, "what a worker trains on")
 				specs := r.specs(n, 0, 1)

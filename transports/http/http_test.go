@@ -86,10 +86,10 @@ func TestVariants(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, varying, 2)
 			for round, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
-				m, err := r.Server.Reserve()
+				m, err := r.Server.Reserve(0)
 				check.Must(t, errors.Join(err, set(m, rows[0], rows[1])))
 				tensor.Fill(m, uint64(round))
-				m = check.Value(r.Server.Publish(t.Context(), m))(t)
+				m = check.Value(r.Server.Publish(t.Context(), 0, m))(t)
 				for c := range 4 {
 					j := driver.Job{Round: round, Client: c}
 					u := r.ExchangeBy(c%2, j, func(j driver.Job, model, u *tensor.Package) error {

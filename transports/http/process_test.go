@@ -91,12 +91,12 @@ func serverRole(ctx context.Context, in *json.Decoder) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.Reserve()
+	m, err := s.Reserve(0)
 	if err != nil {
 		return err
 	}
 	tensor.Fill(m, 1)
-	if _, err := s.Publish(ctx, m); err != nil {
+	if _, err := s.Publish(ctx, 0, m); err != nil {
 		return err
 	}
 	if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {

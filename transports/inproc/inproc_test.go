@@ -46,9 +46,9 @@ func TestWorkerLeaves(t *testing.T) {
 func TestSteadyRoundAllocatesNothing(t *testing.T) {
 	s := open(t)
 	n := testing.AllocsPerRun(100, func() {
-		model := check.Value(s.Server.Reserve())(t)
+		model := check.Value(s.Server.Reserve(0))(t)
 		model.Receipt = append(model.Receipt[:0], "receipt"...)
-		check.Must(t, check.Err(s.Server.Publish(t.Context(), model)))
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), 0, model)))
 		check.Must(t, s.Together(driver.Job{Client: 1, Device: "cpu"}))
 	})
 	check.Equal(t, n, 0, "allocations of a steady round")

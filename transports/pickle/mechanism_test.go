@@ -60,11 +60,11 @@ func files(t *testing.T, root string) map[string]file {
 func TestStorage(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, "storage:dir="+root, 50_000)
-	next, err := s.Server.Reserve()
+	next, err := s.Server.Reserve(0)
 	check.Must(t, err)
 	for round := range 2 {
-		check.Must(t, check.Err(s.Server.Publish(t.Context(), next)))
-		next, err = s.Server.Reserve() // and so removes the previous model
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), 0, next)))
+		next, err = s.Server.Reserve(0) // and so removes the previous model
 		check.Must(t, err)
 		name := fmt.Sprint("model-", round+1)
 		model := files(t, root)[name]

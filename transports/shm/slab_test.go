@@ -91,8 +91,8 @@ func TestRoundsAreFlat(t *testing.T) {
 		s := open(t, name, options())
 		round := 0
 		step := func() {
-			m := check.Value(s.Server.Reserve())(t)
-			check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
+			m := check.Value(s.Server.Reserve(0))(t)
+			check.Must(t, check.Err(s.Server.Publish(t.Context(), 0, m)))
 			round++
 			check.Must(t, s.Together(driver.Job{Round: round, Device: "cpu"}))
 		}

@@ -42,12 +42,12 @@ func testReceipts(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 1)
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
 		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
-		m := check.Value(s.Server.Reserve())(t)
+		m := check.Value(s.Server.Reserve(0))(t)
 		tensor.Fill(m, 1)
 		if size > 0 { // a reserved package has no receipt
 			m.Receipt = bytes.Clone(down)
 		}
-		check.Must(t, check.Err(s.Server.Publish(t.Context(), m)))
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), 0, m)))
 		for i := range m.Receipt {
 			m.Receipt[i] = 'x'
 		}

@@ -34,18 +34,18 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	for _, lane := range []int{-1, 3} {
 		says(t, "a lane that does not exist", s.Server.Dispatch(ctx, lane, driver.Job{}), name+": dispatch: no lane ", "the session has 3")
 	}
-	_, err = s.Server.Publish(ctx, foreign)
-	says(t, "publish what was not reserved", err, name+": publish: not the package that was reserved")
-	_, err = s.Server.Publish(ctx, nil)
+	_, err = s.Server.Publish(ctx, 0, foreign)
+	says(t, "publish what was not reserved", err, name+": publish: round 0: not the package that was reserved")
+	_, err = s.Server.Publish(ctx, 0, nil)
 	says(t, "publish nothing", err, "not the package")
 
 	s.Publish(1)
 	s.Exchange(1, driver.Job{}).Release()
 	_, err = s.Server.Collect(ctx, 1)
 	says(t, "second collect of one job", err, "no job is out")
-	check.Must(t, check.Err(s.Server.Reserve()))
-	_, err = s.Server.Reserve()
-	says(t, "reserve of a third model", err, name+": reserve: the next model is reserved already")
+	check.Must(t, check.Err(s.Server.Reserve(0)))
+	_, err = s.Server.Reserve(0)
+	says(t, "reserve of a third model", err, name+": reserve: round 0: the next model is reserved already")
 
 	w := s.Workers[0]
 	_, err = w.Reserve()
@@ -151,11 +151,11 @@ func testLengths(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, l, 1)
 	for round, n := range []int{most, 0, 1, most, 7, 39, 0, 0, 20} {
 		ctx, up := t.Context(), (n*7+round)%(most+1)
-		model, err := s.Server.Reserve()
+		model, err := s.Server.Reserve(0)
 		check.Must(t, errors.Join(err, set(model, n)))
 		tensor.Fill(model, uint64(round))
 		model.Receipt = bytes.Repeat([]byte{'r'}, n)
-		check.Must(t, check.Err(s.Server.Publish(ctx, model)))
+		check.Must(t, check.Err(s.Server.Publish(ctx, 0, model)))
 		j := driver.Job{Round: round}
 		p := s.ExchangeBy(0, j, func(j driver.Job, m, u *tensor.Package) error {
 			return errors.Join(is("the model", m, n), set(u, up), tensor.Train(u, m, Key(j)))

@@ -142,10 +142,10 @@ func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane in
 // Publish publishes a model filled from a seed.
 func (s *Session) Publish(seed uint64) *tensor.Package {
 	s.T.Helper()
-	m := check.Value(s.Server.Reserve())(s.T)
+	m := check.Value(s.Server.Reserve(0))(s.T)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "model"...)
-	s.Model = check.Value(s.Server.Publish(s.T.Context(), m))(s.T)
+	s.Model = check.Value(s.Server.Publish(s.T.Context(), 0, m))(s.T)
 	return s.Model
 }
 

@@ -22,8 +22,8 @@
 // processes of the same user can write to it or truncate it at any time. Access to a page
 // that was cut off is a fault, SIGBUS. So all code that touches named memory runs inside
 // crash.Guard, which turns a fault into an error with the file's name. It guards a pool's
-// stamps in this package, and the bytes of models and updates in packages trainer (around
-// transports and worker functions), bench and transports/http.
+// stamps in this package, and the bytes of models and updates in packages transports (around
+// drivers), trainer (around worker functions), bench and transports/http.
 //
 // The pool has no size classes, because a session's blocks are one model's tensors, which
 // come and go in the same order every round. So a ring does not fragment. Size classes
