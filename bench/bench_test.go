@@ -20,9 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	reexec.MaybeKeeper()
-	floors.MaybePeer()
-	host().MaybeWorker()
+	reexec.Main(reexec.Roles{reexec.Worker: host().Work, reexec.Floor: floors.Work})
 	maybeAgent()
 	var other func() error
 	switch {

@@ -39,11 +39,8 @@ func Main(all ...driver.Transport) {
 	if !slices.ContainsFunc(all, func(t driver.Transport) bool { return t.Name() == control.Name() }) {
 		all = append([]driver.Transport{control}, all...)
 	}
-	link.MaybeInside()
 	app := newApp(os.Stdout, messages{os.Stderr}, all)
-	reexec.MaybeKeeper()   // does not return in a keeper,
-	floors.MaybePeer()     // nor this in a process that measures a floor,
-	app.host.MaybeWorker() // nor this in a worker
+	reexec.Main(app.roles())
 	os.Exit(app.main(os.Args[1:]))
 }
 
@@ -58,6 +55,11 @@ type app struct {
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
 	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
+}
+
+// roles returns the functions of this program that run in processes of their own.
+func (a *app) roles() reexec.Roles {
+	return reexec.Roles{reexec.Worker: a.host.Work, reexec.Floor: floors.Work, reexec.Links: link.SetUp, reexec.Mirror: link.Hold}
 }
 
 // Exit codes other than 0, and 128 + n for signal n. A signal wins, then the smallest code. The

@@ -14,8 +14,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ipcbench/bench/floors"
-	"ipcbench/internal/link"
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
@@ -25,14 +23,10 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestMain runs the command if the test binary has its name, and a worker or a floor's peer
-// if it was started as one.
+// TestMain runs the command if the test binary has its name, or a role.
 func TestMain(m *testing.M) {
-	reexec.MaybeKeeper()
-	link.MaybeInside()
+	reexec.Main(newApp(os.Stdout, os.Stderr, all.Transports()).roles())
 	maybeNetwork()
-	floors.MaybePeer()
-	newApp(os.Stdout, os.Stderr, all.Transports()).host.MaybeWorker()
 	testscript.Main(signalled{m}, map[string]func(){"ipcbench": program, "stubborn": stubborn})
 }
 
@@ -127,15 +121,14 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 const idEnv = "IPCBENCH_TEST_SCRIPT"
 
 // alive returns the live processes that have mark in their environment. Worker processes
-// have their role as the value, for example "process 1".
+// have their number as the value, for example "process 1".
 func alive(mark string) map[int]string {
 	found := map[int]string{}
 	for _, pid := range proc.All() {
 		if env := proc.Read(pid, "environ"); strings.Contains(env, mark) && proc.Alive(pid) {
 			found[pid] = "command"
-			if _, n, ok := strings.Cut(env, "_IPCBENCH_WORKER="); ok {
-				n, _, _ = strings.Cut(n, "\x00")
-				found[pid] = "process " + n
+			if _, n, ok := strings.Cut(proc.Read(pid, "cmdline"), "\x00(worker)\x00"); ok {
+				found[pid] = "process " + strings.TrimRight(n, "\x00")
 			}
 		}
 	}

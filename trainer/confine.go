@@ -1,11 +1,9 @@
 package trainer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"regexp"
 	"strings"
 
@@ -45,35 +43,6 @@ func (c Confinement) CheckAddr(text string) error {
 
 // secretForm is the form of a session's secret, which [crypto/rand.Text] makes.
 var secretForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
-
-// confinedEnv marks a confined worker. Its value is the Confinement, as JSON.
-const confinedEnv = "_IPCBENCH_CONFINED"
-
-// env returns the additional environment of a confined worker process; nil if c is nil.
-func (c *Confinement) env() []string {
-	if c == nil {
-		return nil
-	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // strings and addresses can always be marshalled
-	}
-	return []string{confinedEnv + "=" + string(text)}
-}
-
-// confine moves the confinement of a worker from the environment into h, if there is one.
-func (h *Host) confine() error {
-	text, ok := os.LookupEnv(confinedEnv)
-	if !ok {
-		return nil
-	}
-	_ = os.Unsetenv(confinedEnv) // fails only for invalid names
-	h.confined = &Confinement{}
-	if err := json.Unmarshal([]byte(text), h.confined); err != nil || h.confined.Dirs == nil {
-		return fmt.Errorf("trainer: %s=%q: not a confinement: %w", confinedEnv, text, err)
-	}
-	return nil
-}
 
 // folders returns the directories below which the process may open files; nil allows all.
 func (h Host) folders() driver.Folders {

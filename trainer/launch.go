@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,8 +55,7 @@ func NewCommand(name, path string, args []string, cpus ...[]int) Launcher {
 }
 
 // NewKept is like [NewCommand], for a program that runs a user's code. When such a worker
-// ends, all processes that it has started are killed; see [reexec.Command.Keep], which also
-// says what main must call.
+// ends, all processes that it has started are killed. [Host.MaybeWorker] must be called.
 func NewKept(name, path string, args []string, cpus ...[]int) Launcher {
 	return processes{name: name, path: path, args: args, cpus: cpus, kept: true}
 }
@@ -72,14 +72,12 @@ type processes struct {
 func (p processes) Name() string { return p.name }
 
 func (p processes) Launch(n int) (Process, error) {
-	c := reexec.Command{
-		Path: p.path, Args: p.args,
-		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10}, Keep: p.kept,
-	}
+	stderr := &reexec.Excerpt{Most: 8 << 10}
+	c := reexec.Command{Path: p.path, Args: p.args, Control: true, Stderr: stderr, Keep: p.kept}
 	if p.path == "" {
-		c.Args = []string{"(worker)"} // shown by ps
+		c.Role, c.Asks, c.Args = reexec.Worker, p.confined, []string{"(worker)", strconv.Itoa(n)}
 	} else {
-		c.Env = append(c.Env, buildEnv+"="+Build())
+		c.Env = []string{fmt.Sprintf("%s=%d", workerEnv, n), buildEnv + "=" + Build()}
 	}
 	if len(p.cpus) > 0 {
 		c.CPUs = p.cpus[n%len(p.cpus)]
@@ -88,7 +86,7 @@ func (p processes) Launch(n int) (Process, error) {
 	if err != nil {
 		return nil, startError(n, err)
 	}
-	return &child{started, n, c.Stderr, p.kept}, nil
+	return &child{started, n, stderr, p.kept}, nil
 }
 
 // startError adds the number of the process to err and, if the user's limit of threads has

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/crash"
+	"ipcbench/internal/reexec"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -60,44 +62,33 @@ type Host struct {
 	confined *Confinement // nil unless this is a confined worker
 }
 
-// The environment variables of a worker process.
+// The environment variables of a worker that is another program.
 const (
 	workerEnv = "_IPCBENCH_WORKER" // its number; do not confuse it with IPCBENCH_WORKERS, which users may set
-	buildEnv  = "_IPCBENCH_BUILD"  // the server's build, for a worker that is another program
+	buildEnv  = "_IPCBENCH_BUILD"  // the server's build
 )
-
-// controlFD is the control socket's descriptor in a worker process.
-const controlFD = 3
 
 // MaybeWorker turns this process into a worker if it was started as one; then it never
 // returns. It must be called first in main, and in TestMain of every package that opens
 // sessions.
-func (h Host) MaybeWorker() {
-	if os.Getenv(workerEnv) == "" {
-		return
-	}
-	_ = os.Unsetenv(workerEnv) // processes that a worker function starts are not workers; fails only for invalid names
-	err := h.confine()
-	if err == nil {
-		err = h.workerMain()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err) // kept by the session and shown if the worker failed
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func (h Host) MaybeWorker() { reexec.Main(reexec.Roles{reexec.Worker: h.Work}) }
 
-func (h Host) workerMain() error {
+// Work is the role of a worker process, for a program that has other roles too. The question
+// is its [Confinement], or null. The session keeps the error, and shows it if the worker has
+// failed.
+func (h Host) Work(question []byte) (answer any, err error) {
+	if err := json.Unmarshal(question, &h.confined); err != nil {
+		return nil, err
+	}
 	signal.Ignore(unix.SIGINT, unix.SIGPIPE) // the server handles Ctrl-C, and shuts its workers down in order
-	unix.CloseOnExec(controlFD)
-	f := os.NewFile(controlFD, "control")
+	unix.CloseOnExec(reexec.ControlFD)
+	f := os.NewFile(reexec.ControlFD, "control")
 	conn, err := net.FileConn(f)
 	f.Close()
 	if err != nil {
-		return fmt.Errorf("trainer: descriptor %d is not a control socket (was this process started by hand?): %w", controlFD, err)
+		return nil, fmt.Errorf("trainer: control socket: %w", err)
 	}
-	return h.serve(conn)
+	return nil, h.serve(conn)
 }
 
 // serve runs a worker process, or the goroutines that replace one. It returns nil when the

@@ -79,7 +79,7 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 	if err == nil {
 		_ = conn.Close() // the child has its own descriptor
 		_ = link.Close()
-		_, err = c.wait()
+		err = c.Answer(new([]Series))
 	}
 	return err
 }

@@ -8,11 +8,10 @@
 //
 //	series, err := floors.Measure(ctx, "unix-stream", floors.Params{})
 //
-// Each measurement starts new processes of this executable, marked by an
-// environment variable. So the run's own heap, threads and peak memory do not affect
-// it, samples include the variance between processes, and nothing remains
-// afterwards. Programs that measure must call [MaybePeer] first in main, and tests in
-// TestMain.
+// Each measurement starts new processes of this executable, in the role [Work]. So the
+// run's own heap, threads and peak memory do not affect it, samples include the variance
+// between processes, and nothing remains afterwards. Programs that measure must have the
+// role in their table: see [reexec.Main].
 //
 // Samples are raw; the package computes no statistics.
 package floors

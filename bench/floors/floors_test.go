@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if n, err := strconv.Atoi(number); err == nil && len(os.Args) > 3 && os.Args[1] == "(floor)" && (role == "" || role == os.Args[3]) {
 		_ = unix.Kill(os.Getpid(), syscall.Signal(n))
 	}
-	MaybePeer()
+	reexec.Main(reexec.Roles{reexec.Floor: Work})
 	if os.Getenv(victimEnv) != "" {
 		for {
 			if _, err := Measure(context.Background(), "futex", Params{Gap: MaxGap}); err != nil {
@@ -248,27 +248,6 @@ func TestDescriptorsAreClosed(t *testing.T) {
 		after := count() // fewer is possible, because other descriptors may have been closed
 		check.That(t, after <= before, "got %d descriptors, %d before", after, before)
 	}
-}
-
-func FuzzParseReply(f *testing.F) {
-	for _, seed := range []string{
-		`{"series":[{"variant":"gap=0s","samples":[0.000003]}]}`, `{"error":"memfd_create: no"}`,
-		`{"series":[{"variant":"x","samples":[0]}]}`, `{"series":[{}]}`, `{}`, ``,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		series, err := parseReply(text)
-		if err != nil {
-			return
-		}
-		for _, s := range series {
-			check.That(t, len(s.Samples) != 0, "%q: a series without samples", text)
-			for _, v := range s.Samples {
-				check.That(t, v > 0 && v <= math.MaxFloat64, "%q: sample %v", text, v)
-			}
-		}
-	})
 }
 
 // TestFits: a floor that has too little memory is refused before it starts, with both amounts.

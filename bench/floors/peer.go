@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"time"
@@ -28,7 +27,7 @@ type peer struct {
 	far  bool // the other process is on another host
 }
 
-// An order is read from stdin and names the role to run.
+// An order names the role to run.
 type order struct {
 	Floor  string `json:"floor"`
 	Role   int    `json:"role"`
@@ -36,22 +35,12 @@ type order struct {
 	Far    bool   `json:"far,omitempty"` // the other role runs on another host
 }
 
-// A reply is written to stdout before the process exits.
-type reply struct {
-	Series []Series `json:"series,omitempty"`
-	Error  string   `json:"error,omitempty"`
-}
-
 const (
-	peerEnv = "_IPCBENCH_FLOOR" // marks a peer
-
 	// File descriptors.
 	linkFD = reexec.ControlFD
 	pageFD = reexec.ControlFD + 1
 
 	pageSize = 4096
-
-	maxReply = 1 << 20
 )
 
 // patience is the time limit of a measurement, which normally takes a few tenths of a second.
@@ -70,30 +59,13 @@ func limit(p Params) time.Duration {
 	return patience + slowTimes*p.Takes
 }
 
-// MaybePeer runs a role and exits, if this process was started for a measurement.
-// It must be called before anything else in main and in TestMain. The process also
-// exits when its stdin ends.
-func MaybePeer() {
-	if os.Getenv(peerEnv) == "" {
-		return
-	}
+// Work is the role of a process that was started for a measurement.
+func Work(question []byte) (answer any, err error) {
 	var o order
-	var r reply
-	err := json.NewDecoder(os.Stdin).Decode(&o)
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // returns when stdin ends
-		os.Exit(1)
-	}()
-	if err == nil {
-		r.Series, err = obey(o)
+	if err := json.Unmarshal(question, &o); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		r = reply{Error: err.Error()}
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
-		os.Exit(1)
-	}
-	os.Exit(0)
+	return obey(o)
 }
 
 func obey(o order) ([]Series, error) {
@@ -108,7 +80,7 @@ func obey(o order) ([]Series, error) {
 	case o.Role > 0:
 		return nil, nil // the first process has finished and closed the connection
 	}
-	// The other process failed. The parent gets the reason from its reply or exit status,
+	// The other process failed. The parent gets the reason from its answer or exit status,
 	// and ends this process.
 	select {}
 }
@@ -132,9 +104,6 @@ func busy(d time.Duration) {
 
 // measure starts the floor's processes and waits until all have ended.
 func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
-	if os.Getenv(peerEnv) != "" {
-		return nil, errors.New("this process was started for a measurement, but its main does not call floors.MaybePeer first")
-	}
 	late := fmt.Errorf("no result after %v", limit(p))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit(p), late)
 	defer cancel()
@@ -149,7 +118,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	results := make([][]Series, len(children))
 	for i, c := range children {
 		all.Go(func() (err error) {
-			if results[i], err = c.wait(); err != nil {
+			if err = c.Answer(&results[i]); err != nil {
 				err = fmt.Errorf("process %d of %d: %w", i+1, len(f.roles), err)
 			}
 			return err
@@ -173,7 +142,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 // start starts one process for each role of this host, and the second role on another host if
 // p.Far is set; played receives its error. If start fails, it returns the processes started so
 // far. All roles end when ctx is done.
-func (f *Floor) start(ctx context.Context, p Params) (children []*child, played <-chan error, err error) {
+func (f *Floor) start(ctx context.Context, p Params) (children []*reexec.Called, played <-chan error, err error) {
 	var shared [2][]*os.File // files that each process inherits
 	here := len(f.roles)
 	if len(f.roles) > 1 {
@@ -263,20 +232,11 @@ func sharedPage() (*os.File, error) {
 	return page, nil
 }
 
-// A child is a process that was started to run a role.
-type child struct {
-	*reexec.Asked
-	stderr *reexec.Excerpt
-}
-
-func startChild(ctx context.Context, o order, shared []*os.File) (*child, error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
+// startChild starts a process that runs a role.
+func startChild(ctx context.Context, o order, shared []*os.File) (*reexec.Called, error) {
 	c := reexec.Command{
+		Role: reexec.Floor, Asks: o, Files: shared,
 		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Role)}, // only for ps
-		Env:  []string{peerEnv + "=1"}, Files: shared, Stderr: &reexec.Excerpt{Most: 1 << 10, Head: true},
 	}
 	if cpus := o.Params.CPUs; len(cpus) > 0 {
 		if o.Role >= len(cpus) {
@@ -284,40 +244,5 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 		}
 		c.CPUs = cpus[o.Role : o.Role+1]
 	}
-	a, err := reexec.Ask(ctx, ctx, c, text, maxReply)
-	return &child{a, c.Stderr}, err
-}
-
-// wait returns the process's series after it has ended. Errors contain the start of its stderr.
-func (c *child) wait() ([]Series, error) {
-	text, err := c.Answer()
-	if err == nil {
-		return parseReply(text)
-	}
-	if text := c.stderr.String(); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
-	}
-	return nil, err
-}
-
-// parseReply decodes and checks a reply, and returns the error in it, if any.
-func parseReply(text []byte) ([]Series, error) {
-	var r reply
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("reply: %w", err)
-	}
-	if r.Error != "" {
-		return nil, errors.New(r.Error)
-	}
-	for _, s := range r.Series {
-		if len(s.Samples) == 0 {
-			return nil, fmt.Errorf("reply: %s: no samples", s.Variant)
-		}
-		for i, v := range s.Samples {
-			if !(v > 0) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("reply: %s: sample %d is %v", s.Variant, i, v)
-			}
-		}
-	}
-	return r.Series, nil
+	return reexec.Call(ctx, c)
 }

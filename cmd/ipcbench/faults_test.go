@@ -115,7 +115,7 @@ func working(t *testing.T, r *rig.Rig, host string) {
 		for _, pid := range r.Processes(host) {
 			stat := proc.Read(pid, "stat")
 			fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-			if strings.Contains(proc.Read(pid, "environ"), "_IPCBENCH_WORKER=") && len(fields) > 11 {
+			if strings.Contains(proc.Read(pid, "cmdline"), "\x00(worker)\x00") && len(fields) > 11 {
 				ticks, _ := strconv.Atoi(fields[11]) // CPU time in user space
 				return ticks > 5
 			}

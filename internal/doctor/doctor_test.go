@@ -11,13 +11,14 @@ import (
 
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 )
 
 func TestMain(m *testing.M) {
-	link.MaybeInside() // Examine calls link.Try
+	reexec.Main(reexec.Roles{reexec.Links: link.SetUp, reexec.Mirror: link.Hold}) // Examine calls link.Try
 	os.Exit(m.Run())
 }
 

@@ -46,7 +46,8 @@ func useMirror(r Rate) (err error) {
 	}
 	if current == nil {
 		d := &device{rate: r, said: &reexec.Excerpt{Most: 1000}}
-		d.Process, err = reexec.Start(context.Background(), reexec.Command{Args: []string{"(link)"}, Env: []string{mirrorEnv + "=" + r.String()}, Control: true, Stderr: d.said, CPUs: Processors})
+		c := reexec.Command{Role: reexec.Mirror, Asks: r, Args: []string{"(link)"}, Control: true, Stderr: d.said, CPUs: Processors}
+		d.Process, err = reexec.Start(context.Background(), c)
 		if err != nil {
 			return err
 		}

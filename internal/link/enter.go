@@ -1,26 +1,26 @@
 package link
 
 import (
-	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/reexec"
 )
 
-// The environment variable that marks a process started in namespaces, and its values.
-const (
-	markEnv = "_IPCBENCH_LINK"
-	enter   = "enter"  // run the program
-	try     = "try "   // prefix: set up these rates, report the outcome and exit
-	users   = "users " // prefix of the others: there is also a user namespace
-)
+// An entry is the question of a process that was started in namespaces.
+type entry struct {
+	Users bool   `json:"users"` // there is also a user namespace
+	Rates []Rate `json:"rates"` // set up these and report the outcome; if nil, go on with main
+}
 
 var (
 	inside   bool  // this process was started in namespaces by Enter or Try
@@ -28,42 +28,27 @@ var (
 	state    error // the error of setting up its network
 )
 
-// MaybeInside sets up the network of a process that [Enter] or [Try] has started. A
-// process of Try ends here. It must be the first call in main and in TestMain.
-func MaybeInside() {
-	maybeMirror()
-	outer, mark, _ := strings.Cut(os.Getenv(markEnv), " ")
-	os.Unsetenv(markEnv) // child processes inherit the namespaces
-	if !strings.HasPrefix(outer, "net:[") || mark == "" || outer == network() {
-		return // not set, or by hand: the network of the host stays as it is
+// SetUp is the role of a process that [Enter] or [Try] has started: it sets up the network of
+// its namespaces.
+func SetUp(question []byte) (answer any, err error) {
+	var e entry
+	if err := json.Unmarshal(question, &e); err != nil {
+		return nil, err
 	}
-	mark, ownUsers = strings.CutPrefix(mark, users)
-	inside, state = true, up()
-	rates, trying := strings.CutPrefix(mark, try)
-	if !trying {
-		return
+	inside, ownUsers, state = true, e.Users, up()
+	if e.Rates == nil {
+		return nil, reexec.Proceed
 	}
-	for text := range strings.SplitSeq(rates, ",") {
-		r, err := Parse(text)
-		if err == nil {
-			err = Set(r)
-		}
+	for _, r := range e.Rates {
+		err := Set(r)
 		if refused := (*Error)(nil); errors.As(err, &refused) {
-			fmt.Fprintln(os.Stderr, refused.What+"\n"+refused.Fix)
-		} else if err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			return refused, nil
 		}
 		if err != nil {
-			os.Exit(1)
+			return nil, err
 		}
 	}
-	os.Exit(0)
-}
-
-// network identifies the network namespace of this process.
-func network() string {
-	name, _ := os.Readlink("/proc/self/ns/net") // without /proc, nothing can be started
-	return name
+	return nil, nil
 }
 
 // Inside reports whether this process has its own network, so that [Set] can be used.
@@ -84,27 +69,25 @@ func Namespaces() string {
 // Try returns an error if links of these rates cannot be set up here. It is an [*Error] if
 // a remedy is known.
 func Try(rates ...Rate) error {
-	var texts []string
-	for _, r := range rates {
-		texts = append(texts, r.String())
+	if len(rates) == 0 {
+		rates = []Rate{{bits: 100e6}}
 	}
-	if len(texts) == 0 {
-		texts = []string{Rate{bits: 100e6}.String()}
-	}
-	runtime.LockOSThread() // Pdeathsig would kill the child if this thread ended
-	defer runtime.UnlockOSThread()
-	var said bytes.Buffer
-	c, err := start(try+strings.Join(texts, ","), nil, func(c *exec.Cmd) { c.Stderr = &said })
+	var child *reexec.Called
+	err := start(entry{Rates: rates}, func(c reexec.Command) (err error) {
+		child, err = reexec.Call(context.Background(), c)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if err = c.Wait(); err == nil {
-		return nil
+	var refused *Error
+	if err = child.Answer(&refused); err != nil {
+		return fmt.Errorf("link: %w", err)
 	}
-	if what, mend, ok := strings.Cut(strings.TrimSpace(said.String()), "\n"); ok {
-		return &Error{what, mend}
+	if refused != nil {
+		return refused
 	}
-	return fmt.Errorf("link: %w: %s", err, said.Bytes())
+	return nil
 }
 
 // Enter runs this program as a child in its own namespaces, with the same arguments, and
@@ -113,8 +96,6 @@ func Try(rates ...Rate) error {
 // dies with this process. The child's user and group are the same; its only additional
 // right is to configure its own network.
 func Enter() (code int, err error) {
-	runtime.LockOSThread() // as in Try
-	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 8)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -122,64 +103,56 @@ func Enter() (code int, err error) {
 		}
 	}
 	defer signal.Stop(signals)
-	c, err := start(enter, os.Args[1:], func(c *exec.Cmd) {
-		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var child *reexec.Process
+	err = start(entry{}, func(c reexec.Command) (err error) {
+		c.Args, c.Stdin, c.Stdout, c.Stderr = os.Args[1:], os.Stdin, os.Stdout, os.Stderr
+		child, err = reexec.Start(context.Background(), c)
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	ended := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				_ = c.Process.Signal(s)
-			case <-ended:
-				return
-			}
+	for {
+		select {
+		case s := <-signals:
+			_ = child.Signal(s)
+			continue
+		case <-child.Exited():
 		}
-	}()
-	err = c.Wait()
-	close(ended)
-	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case ok && status.Signaled():
-		return 128 + int(status.Signal()), nil
-	case errors.As(err, new(*exec.ExitError)):
-		return c.ProcessState.ExitCode(), nil
+		failed := (*exec.ExitError)(nil)
+		if !errors.As(child.Err(), &failed) {
+			return 0, child.Err()
+		}
+		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal()), nil
+		}
+		return failed.ExitCode(), nil
 	}
-	return 0, err
 }
 
-// start starts this program in its own namespaces. Root tries without a user namespace
-// first, because in one it cannot open other users' files. In a container this may fail.
-func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err error) {
-	if os.Getenv(markEnv) != "" { // it would start itself endlessly
-		return nil, errors.New("link: this process is already inside, but its main does not begin with link.MaybeInside()")
-	}
-	for _, prefix := range []string{"", users} {
-		if prefix == "" && os.Geteuid() != 0 {
+// start calls with, which starts a command, for this program in its own namespaces. Root tries
+// without a user namespace first, because in one it cannot open other users' files. In a
+// container this may fail.
+func start(e entry, with func(reexec.Command) error) (err error) {
+	for _, e.Users = range []bool{false, true} {
+		if !e.Users && os.Geteuid() != 0 {
 			continue
 		}
-		c = exec.Command("/proc/self/exe", args...)
-		c.Args[0] = os.Args[0]
-		c.Env = append(os.Environ(), markEnv+"="+network()+" "+prefix+mark)
-		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		if prefix == users {
-			c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-			c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-			c.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // without this, exec drops it unless the user is root
+		attr := &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+		if e.Users {
+			attr.Cloneflags |= unix.CLONE_NEWUSER
+			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+			attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // without this, exec drops it unless the user is root
 		}
-		attach(c)
-		if err = c.Start(); err == nil {
-			return c, nil
+		if err = with(reexec.Command{Role: reexec.Links, Asks: e, Attr: attr}); err == nil {
+			return nil
 		}
 	}
 	if cause := errors.Unwrap(err); cause != nil { // without the program's path
 		err = cause
 	}
-	return nil, &Error{fmt.Sprintf("a process cannot get its own user and network namespaces: %v", err), whyNot()}
+	return &Error{fmt.Sprintf("a process cannot get its own user and network namespaces: %v", err), whyNot()}
 }
 
 // whyNot returns the remedy if namespaces are forbidden.

@@ -23,6 +23,7 @@ import (
 
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -33,7 +34,7 @@ import (
 const kindEnv = "IPCBENCH_TEST_LINK"
 
 func TestMain(m *testing.M) {
-	link.MaybeInside()
+	reexec.Main(reexec.Roles{reexec.Links: link.SetUp, reexec.Mirror: link.Hold})
 	kind := os.Getenv(kindEnv)
 	if kind == "" {
 		os.Exit(m.Run())
@@ -453,12 +454,11 @@ func TestBrokenMirror(t *testing.T) {
 
 // TestByHand: a variable that was set by hand, or inherited, does not change the network of the host.
 func TestByHand(t *testing.T) {
-	here := check.Value(os.Readlink("/proc/self/ns/net"))(t)
 	before := check.Value(net.InterfaceByName("lo"))(t)
-	for _, mark := range []string{"enter", "x enter", here + " enter", here + " try 100Mbit"} {
-		t.Setenv("_IPCBENCH_LINK", mark)
-		link.MaybeInside()
-		check.That(t, !link.Inside() && os.Getenv("_IPCBENCH_LINK") == "", "%q: inside %v", mark, link.Inside())
+	for _, mark := range []string{"links", "links x", "links 1 {}", `links 1 {"rates":["100Mbit"]}`} {
+		t.Setenv("_IPCBENCH_ROLE", mark)
+		out, err := exec.Command(os.Args[0]).CombinedOutput()
+		check.That(t, fmt.Sprint(err) == "exit status 2", "%q: %v: %s", mark, err, out)
 	}
 	check.Equal(t, check.Value(net.InterfaceByName("lo"))(t).MTU, before.MTU, "MTU")
 }

@@ -23,7 +23,6 @@ import (
 // back: for the kernel, it is a packet from mirrorDial to mirrorListen. Swapping keeps all
 // checksums valid. So connections, windows and the reaction to loss are the kernel's own.
 const (
-	mirrorEnv    = "_IPCBENCH_MIRROR" // the rate; marks the process
 	mirrorDevice = "ipcbench0"
 	mirrorListen = "10.9.0.1"
 	mirrorDial   = "10.9.0.2"
@@ -54,26 +53,16 @@ type direction struct {
 	held  atomic.Int64 // bytes read but not delivered
 }
 
-// maybeMirror runs a mirror until its starter closes the control socket, and ends the process, if
-// it was started as one.
-func maybeMirror() {
-	text := os.Getenv(mirrorEnv)
-	if text == "" {
-		return
-	}
-	err := runMirror(text, os.NewFile(reexec.ControlFD, "control"))
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
-}
-
-func runMirror(text string, control *os.File) error {
-	r, err := Parse(text)
-	if err != nil {
-		return err
+// Hold is the role of a mirror for the rate in the question. It ends when its starter closes the
+// control socket.
+func Hold(question []byte) (answer any, err error) {
+	var r Rate
+	if err := json.Unmarshal(question, &r); err != nil {
+		return nil, err
 	}
 	tun, err := openTUN()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var m mirror
 	m.buffers.New = func() any { return new(frame) }
@@ -82,19 +71,20 @@ func runMirror(text string, control *os.File) error {
 		go m.deliver(tun, &m.ways[i])
 	}
 	go func() { m.failed.Store(m.read(tun, r)) }()
+	control := os.NewFile(reexec.ControlFD, "control")
 	answers, line := json.NewEncoder(control), make([]byte, 1)
 	for {
 		if _, err := control.Read(line); err != nil {
-			os.Exit(0) // the run has ended
+			return nil, nil // the run has ended
 		}
 		if failed := m.failed.Load(); failed != nil {
-			return failed.(error)
+			return nil, failed.(error)
 		}
 		var u unix.Rusage
 		_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail with these arguments
 		now := Count{Packets: m.packets.Load(), Dropped: m.congested.Load(), Lost: m.lost.Load(), CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano())}
 		if err := answers.Encode(now); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

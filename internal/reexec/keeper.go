@@ -16,31 +16,24 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// keeperEnv marks a process that is a keeper (see [Command.Keep]). Its value is the number of
-// descriptors, from ControlFD on, that the program gets.
-const keeperEnv = "_IPCBENCH_KEEPER"
-
-// MaybeKeeper runs the keeper and ends the process if it was started as one; see
-// [Command.Keep]. It must be the first call in main.
-func MaybeKeeper() {
-	text := os.Getenv(keeperEnv)
-	if text == "" {
-		return
-	}
-	os.Unsetenv(keeperEnv)         // the program may be this executable
-	files, _ := strconv.Atoi(text) // written by Start
-	code, err := keep(os.Args[1:], files)
+// keep is the role of a keeper (see [Command.Keep]), which ends with the exit code of its
+// program. The question is the number of descriptors, from ControlFD on, that the program
+// gets.
+func keep(question []byte) (any, error) {
+	files, _ := strconv.Atoi(string(question)) // written by Start
+	code, err := keepUntilEnd(os.Args[1:], files)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(code)
+	return nil, nil
 }
 
-// keep runs a program with a number of this process's descriptors, and then ends all
+// keepUntilEnd runs a program with a number of this process's descriptors, and then ends all
 // processes that the program has left. On SIGTERM, which the kernel also sends if this
 // process's starter dies, and on other signals that would end this process, it kills the
 // program.
-func keep(command []string, files int) (code int, err error) {
+func keepUntilEnd(command []string, files int) (code int, err error) {
 	runtime.LockOSThread() // Pdeathsig would kill the program if this thread ended
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)

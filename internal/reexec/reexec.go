@@ -1,9 +1,9 @@
 // Package reexec starts this executable, or another one, as a child that dies with its parent.
 //
-// A child that runs the same program finds its role in an environment variable or an
-// argument, in main or in TestMain. A child that runs a user's program can have a keeper,
-// which ends all processes that the program leaves. Each child has its own process group,
-// so an interrupt from the terminal reaches only its parent.
+// A child that runs the same program can have a role from a table of functions: see [Main]
+// and [Call]. A child that runs a user's program can have a keeper,
+// which ends all processes that the program leaves. Unless [Command.Attr] is set, each child
+// has its own process group, so an interrupt from the terminal reaches only its parent.
 //
 // The kernel kills a child when the thread that started it ends, not the process
 // (golang/go#27505). So a thread is reserved for each child. Usually a child sees the end
@@ -18,8 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +36,9 @@ const Self = "/proc/self/exe"
 // A Command describes a child to start.
 type Command struct {
 	Path    string   // the executable; empty means this one
-	Args    []string // arguments after the program's name
+	Role    string   // of this program; empty means main
+	Asks    any      // the role's question
+	Args    []string // arguments after the program's name; if there is a role, usually only for ps
 	Env     []string // variables added to this process's environment
 	Dir     string   // working directory; empty means the current one
 	Control bool     // give the child a control socket
@@ -46,11 +46,15 @@ type Command struct {
 	CPUs    []int // processors to pin the child to; empty means no pinning
 	Stdin   *os.File
 	Stdout  io.Writer
-	Stderr  *Excerpt // receives the child's stderr; may be nil
+	Stderr  io.Writer
+
+	// Attr has attributes such as namespaces. If it is nil, the child gets its own process
+	// group.
+	Attr *unix.SysProcAttr
 
 	// Keep starts a user's executable through a keeper: a process of this program that
 	// runs it and then kills all processes that it has left, in any process group or
-	// session. This program's main must call [MaybeKeeper].
+	// session. This program's main must call [Main].
 	Keep bool
 }
 
@@ -73,8 +77,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		if c.Control {
 			files++
 		}
-		c.Path, c.Args = "", append([]string{c.Path}, c.Args...)
-		c.Env = append(slices.Clip(c.Env), keeperEnv+"="+strconv.Itoa(files))
+		c.Path, c.Args, c.Role, c.Asks = "", append([]string{c.Path}, c.Args...), keeper, files
 		deadly, delay = unix.SIGTERM, graceKill // the keeper still has to end other processes
 	}
 	p.cmd = exec.CommandContext(ctx, Self, c.Args...)
@@ -83,15 +86,22 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		p.cmd = exec.CommandContext(ctx, c.Path, c.Args...)
 	}
 	p.cmd.Env, p.cmd.Dir = append(os.Environ(), c.Env...), c.Dir
-	p.cmd.Stdout = c.Stdout
+	if c.Role != "" {
+		marked, err := mark(c.Role, c.Asks)
+		if err != nil {
+			return nil, err
+		}
+		p.cmd.Env = append(p.cmd.Env, marked)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = c.Stdout, c.Stderr
 	if c.Stdin != nil { // a nil file in an interface is not nil
 		p.cmd.Stdin = c.Stdin
 	}
-	if c.Stderr != nil {
-		p.cmd.Stderr = c.Stderr
+	p.cmd.WaitDelay, p.cmd.SysProcAttr = delay, &unix.SysProcAttr{Setpgid: true}
+	if c.Attr != nil {
+		p.cmd.SysProcAttr = c.Attr
 	}
-	p.cmd.WaitDelay = delay
-	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: deadly}
+	p.cmd.SysProcAttr.Pdeathsig = deadly
 	p.cmd.Cancel = func() error {
 		p.killed = usage.State(p.PID())
 		err := p.cmd.Process.Signal(deadly)
@@ -148,6 +158,9 @@ func (p *Process) control() (theirs *os.File, err error) {
 
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Exited returns a channel that is closed when the process has ended. Err and Killed are
 // valid only after that.

@@ -2,6 +2,8 @@ package reexec_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,51 +23,133 @@ import (
 	"ipcbench/phase/usage"
 )
 
-const childEnv = "IPCBENCH_TEST_REEXEC"
+// control returns a role's end of its control socket.
+func control() *os.File { return os.NewFile(reexec.ControlFD, "control") }
 
-func TestMain(m *testing.M) {
-	reexec.MaybeKeeper()
-	switch control := os.NewFile(reexec.ControlFD, "control"); os.Getenv(childEnv) {
-	case "":
-		os.Exit(m.Run())
-	case "obedient": // ends when its control socket is closed
-		fmt.Fprintln(control, os.Args[1:])
-		_, _ = io.Copy(io.Discard, control)
-	case "deaf":
+// roles are the children of these tests.
+var roles = reexec.Roles{
+	"obedient": func([]byte) (any, error) { // ends when its control socket is closed
+		socket := control()
+		fmt.Fprintln(socket, os.Args[1:])
+		return io.Copy(io.Discard, socket)
+	},
+	"deaf": func([]byte) (any, error) {
 		signal.Ignore(unix.SIGTERM)
-		fmt.Fprintln(control, "deaf")
+		fmt.Fprintln(control(), "deaf")
 		waiting.Forever()
-	case "writer":
+		return nil, nil
+	},
+	"writer": func([]byte) (any, error) {
 		_, _ = io.Copy(os.NewFile(reexec.ControlFD+1, "file"), os.Stdin)
 		fmt.Print("said")
 		fmt.Fprintln(os.Stderr, "first\n\n\x1b[2Jlast")
 		os.Exit(3)
-	case "processors":
-		cpus, err := usage.Affinity()
-		fmt.Print(cpus, err)
-	case "starter": // starts a child, prints the child's id, and waits to be killed
-		p, err := reexec.Start(context.Background(), reexec.Command{Env: []string{childEnv + "=deaf"}, Control: true})
-		if err != nil {
-			os.Exit(1)
+		return nil, nil
+	},
+	"processors": func([]byte) (any, error) { return usage.Affinity() },
+	"starter": func([]byte) (any, error) { // starts a child, prints the child's id, and waits to be killed
+		p, err := reexec.Start(context.Background(), reexec.Command{Role: "deaf", Control: true})
+		if err == nil {
+			fmt.Println(p.PID())
+			waiting.Forever()
 		}
-		fmt.Println(p.PID())
-		waiting.Forever()
-	case "host": // has a keeper start a script that leaves processes behind
-		if _, err := reexec.Start(context.Background(), reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}); err != nil {
-			os.Exit(1)
+		return nil, err
+	},
+	"host": func([]byte) (any, error) { // has a keeper start a script that leaves processes behind
+		c := reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}
+		_, err := reexec.Start(context.Background(), c)
+		if err == nil {
+			waiting.Forever()
 		}
-		waiting.Forever()
-	}
-	os.Exit(0)
+		return nil, err
+	},
+	"caller": func(question []byte) (any, error) {
+		var kind string
+		err := json.Unmarshal(question, &kind)
+		switch kind {
+		case "error":
+			return nil, errors.New("no memory")
+		case "panic":
+			panic("at once")
+		case "killed":
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		case "rubbish":
+			fmt.Print("rubbish")
+		case "endless":
+			for {
+				fmt.Print("1")
+			}
+		case "silent":
+			waiting.Forever()
+		}
+		return kind + " " + os.Getenv(marker), err
+	},
+	"main": func([]byte) (any, error) { return nil, reexec.Proceed },
 }
 
-// start starts a child of the given kind and waits until it has sent its first line.
-func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
+func TestMain(m *testing.M) {
+	reexec.Main(roles)
+	os.Exit(m.Run())
+}
+
+// start starts a child in a role and waits until it has sent its first line.
+func start(t *testing.T, ctx context.Context, role string) *reexec.Process {
 	t.Helper()
-	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
+	p, err := reexec.Start(ctx, reexec.Command{Role: role, Args: []string{"(test)"}, Control: true})
 	check.Must(t, err)
 	check.Must(t, check.Err(p.Control.Read(make([]byte, 100))))
 	return p
+}
+
+// marker is the environment variable of a process that has a role.
+const marker = "_IPCBENCH_ROLE"
+
+// TestCall: a role's answer or error returns, and no child can make its parent wait, or take
+// much memory.
+func TestCall(t *testing.T) {
+	for kind, want := range map[string]string{
+		"question": "", "error": "no memory", "panic": "exit status 2: panic: at once", "killed": "signal: killed",
+		"rubbish": "invalid character 'r'", "endless": "the answer has more than 1048576 bytes", "silent": "late",
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		child := check.Value(reexec.Call(ctx, reexec.Command{Role: "caller", Asks: kind}))(t)
+		if kind == "silent" {
+			cancel(errors.New("late"))
+		}
+		var answer string
+		err := child.Answer(&answer)
+		cancel(nil)
+		if want == "" {
+			check.That(t, err == nil && answer == "question ", "got %q, %v", answer, err)
+		} else {
+			check.Fails(t, err, want, kind)
+		}
+	}
+}
+
+// TestNoRole: a role that the table does not have, and a marker that was set by hand or
+// inherited, end the process with one line. A process that ignores its role starts no other.
+func TestNoRole(t *testing.T) {
+	stderr := &reexec.Excerpt{Most: 1000}
+	p := check.Value(reexec.Start(t.Context(), reexec.Command{Role: "nobody", Stderr: stderr}))(t)
+	<-p.Exited()
+	check.Equal(t, fmt.Sprint(p.Err()), "exit status 2")
+	check.That(t, strings.Contains(stderr.String(), `_IPCBENCH_ROLE="nobody"`), "stderr: %s", stderr)
+	for _, mark := range []string{"1", "caller", "caller 1 null", "keeper", "keeper 1 0", "nobody \x1b[2J"} {
+		t.Setenv(marker, mark)
+		out, err := exec.Command("/proc/self/exe", "/bin/true").CombinedOutput()
+		check.That(t, fmt.Sprint(err) == "exit status 2" && strings.Count(string(out), "\n") == 1, "%s: %v: %s", mark, err, out)
+		check.Fails(t, check.Err(reexec.Start(t.Context(), reexec.Command{Role: "main"})), "does not begin with reexec.Main")
+	}
+}
+
+// TestProceed: after a role that prepares main, the process goes on.
+func TestProceed(t *testing.T) {
+	var stdout strings.Builder
+	c := reexec.Command{Role: "main", Args: []string{"-test.run=^$"}, Stdout: &stdout}
+	p := check.Value(reexec.Start(t.Context(), c))(t)
+	<-p.Exited()
+	check.That(t, p.Err() == nil && strings.Contains(stdout.String(), "PASS"), "%v: %s", p.Err(), stdout.String())
 }
 
 // TestStop: an obedient child ends when its control socket closes. Another one is killed,
@@ -103,17 +187,15 @@ func TestFiles(t *testing.T) {
 	out := check.Value(os.CreateTemp(t.TempDir(), ""))(t)
 	check.Must(t, check.Err(in.WriteAt([]byte("through a file"), 0)))
 	var stdout strings.Builder
-	c := reexec.Command{
-		Env: []string{childEnv + "=writer"}, Control: true, Files: []*os.File{out}, Stdin: in,
-		Stdout: &stdout, Stderr: &reexec.Excerpt{Most: 100},
-	}
+	stderr := &reexec.Excerpt{Most: 100}
+	c := reexec.Command{Role: "writer", Control: true, Files: []*os.File{out}, Stdin: in, Stdout: &stdout, Stderr: stderr}
 	p := check.Value(reexec.Start(t.Context(), c))(t)
 	<-p.Exited()
 	p.Control.Close()
 	text, err := os.ReadFile(out.Name())
 	check.That(t, err == nil && string(text) == "through a file" && stdout.String() == "said" && fmt.Sprint(p.Err()) == "exit status 3",
 		"file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
-	check.Equal(t, c.Stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
+	check.Equal(t, stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
 }
 
 // TestNothing: Start fails if the program or its processors do not exist.
@@ -128,11 +210,9 @@ func TestNothing(t *testing.T) {
 func TestProcessors(t *testing.T) {
 	before := check.Value(usage.Affinity())(t)
 	one := before[len(before)-1:]
-	var stdout strings.Builder
-	p, err := reexec.Start(t.Context(), reexec.Command{Env: []string{childEnv + "=processors"}, CPUs: one, Stdout: &stdout})
-	check.Must(t, err)
-	<-p.Exited()
-	check.Equal(t, stdout.String(), fmt.Sprint(one, error(nil)), "it could use")
+	var used []int
+	check.Must(t, check.Value(reexec.Call(t.Context(), reexec.Command{Role: "processors", CPUs: one}))(t).Answer(&used))
+	check.Equal(t, fmt.Sprint(used), fmt.Sprint(one), "it could use")
 	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
@@ -143,14 +223,15 @@ func TestProcessors(t *testing.T) {
 
 // TestDeath: a child does not outlive its parent, even if it ignores signals.
 func TestDeath(t *testing.T) {
-	starter := exec.Command("/proc/self/exe")
-	starter.Env = append(os.Environ(), childEnv+"=starter")
-	stdout := check.Value(starter.StdoutPipe())(t)
-	check.Must(t, starter.Start())
+	from, to, err := os.Pipe()
+	check.Must(t, err)
+	defer from.Close()
+	starter := check.Value(reexec.Start(t.Context(), reexec.Command{Role: "starter", Stdout: to}))(t)
+	to.Close()
 	var pid int
-	check.Must(t, check.Err(fmt.Fscan(stdout, &pid)))
-	check.Must(t, starter.Process.Kill())
-	_ = starter.Wait() // it was killed
+	check.Must(t, check.Err(fmt.Fscan(from, &pid)))
+	check.Must(t, starter.Signal(unix.SIGKILL))
+	<-starter.Exited()
 	waiting.Until(t, "the end of its child", func() bool {
 		state := usage.State(pid)
 		return state == "gone" || strings.HasPrefix(state, "dead") // a zombie counts, because it may have no parent that waits for it
@@ -186,13 +267,11 @@ func TestKeep(t *testing.T) {
 			defer from.Close()
 			var pids []int
 			if how == "starter" {
-				starter := exec.Command("/proc/self/exe")
-				starter.Env, starter.Stdout = append(os.Environ(), childEnv+"=host"), to
-				check.Must(t, starter.Start())
+				starter := check.Value(reexec.Start(ctx, reexec.Command{Role: "host", Stdout: to}))(t)
 				to.Close()
 				pids = kept(t, from)
-				check.Must(t, starter.Process.Kill())
-				_ = starter.Wait()               // it was killed
+				check.Must(t, starter.Signal(unix.SIGKILL))
+				<-starter.Exited()
 				_, _ = io.Copy(io.Discard, from) // until all writers have ended
 			} else {
 				stdin, ends, err := os.Pipe()
@@ -240,10 +319,11 @@ func TestKeepControl(t *testing.T) {
 // reason or the signal.
 func TestKeepNothing(t *testing.T) {
 	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
-		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
+		stderr := &reexec.Excerpt{Most: 200}
+		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: stderr}
 		p := check.Value(reexec.Start(t.Context(), c))(t)
 		<-p.Exited()
-		got := c.Stderr.String()
+		got := stderr.String()
 		check.That(t, fmt.Sprint(p.Err()) == want[0] && strings.Contains(got, want[1]), "%s: %v: %s, want %s", path, p.Err(), got, want)
 	}
 }
