@@ -72,7 +72,7 @@ var layers = map[string][]string{
 	"transports/shm":               {"internal/machine", "tensor", "phase", "internal/futex", "internal/crash", "internal/scratch", "transports/driver", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "internal/crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb"},
 	"transports/http":              {"internal/machine", "tensor", "phase", "internal/scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
-	"transports/driver/drivertest": {"identity", "internal/test/check", "internal/test/proc", "internal/test/skip", "internal/test/waiting", "phase", "phase/usage", "python", "tensor", "internal/scratch", "transports", "transports/driver", "trainer"},
+	"transports/driver/drivertest": {"identity", "internal/reexec", "internal/test/check", "internal/test/proc", "internal/test/skip", "internal/test/waiting", "phase", "phase/usage", "python", "tensor", "internal/scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "internal/crash", "identity", "internal/frame", "tensor", "phase", "phase/usage", "internal/profile/capture", "internal/reexec", "internal/scratch", "transports", "transports/driver", "receipt"},
 	"internal/agent":               {"bench/floors", "identity", "internal/frame", "internal/machine", "internal/reexec", "internal/scratch", "trainer", "transports/driver"},

@@ -2,35 +2,25 @@ package phase
 
 import (
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 )
 
-// TestMain prints the clock's reading instead of running tests if clockEnv is set.
 func TestMain(m *testing.M) {
-	if os.Getenv(clockEnv) != "" {
-		os.Stdout.WriteString(strconv.FormatInt(Now(), 10))
-		os.Exit(0)
-	}
+	reexec.Main(reexec.Roles{"clock": func([]byte) (any, error) { return Now(), nil }})
 	os.Exit(m.Run())
 }
 
-const clockEnv = "PHASE_TEST_CLOCK"
-
 // TestClockIsShared: another process's reading of the clock is between two of ours.
 func TestClockIsShared(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), clockEnv+"=1")
 	before := Now()
-	out, err := cmd.Output()
+	var there int64
+	check.Must(t, check.Value(reexec.Call(t.Context(), reexec.Command{Role: "clock"}))(t).Answer(&there))
 	after := Now()
-	check.Must(t, err)
-	there := check.Value(strconv.ParseInt(string(out), 10, 64))(t)
 	check.That(t, there >= before && there <= after,
 		"the other process reads %d, which is not between %d and %d", there, before, after)
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -24,7 +25,7 @@ type Confinement struct {
 // NewConfined returns a launcher of worker processes that are restricted by c.
 func NewConfined(c Confinement) Launcher {
 	c.Dirs = append(driver.Folders{}, c.Dirs...) // nil would allow every directory
-	return processes{name: "processes", confined: &c}
+	return processes{"processes", reexec.Command{Role: reexec.Worker, Question: c}, nil}
 }
 
 // CheckAddr returns an error if a server must not have this host dial the address IP:PORT.

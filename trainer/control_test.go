@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -54,11 +54,9 @@ func (speak impostors) Launch(int) (Process, error) {
 
 func socketpair(t *testing.T) (one, other net.Conn) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	check.Must(t, err)
 	var ends [2]net.Conn
-	for n, fd := range fds {
-		f := os.NewFile(uintptr(fd), "control")
+	for n, f := range check.Value(reexec.Socketpair())(t) {
+		var err error
 		ends[n], err = net.FileConn(f)
 		check.Must(t, errors.Join(err, f.Close()))
 		t.Cleanup(func() { _ = ends[n].Close() })

@@ -43,7 +43,9 @@ type Process interface {
 // NewProcesses returns a launcher that runs this executable again, in which
 // [Host.MaybeWorker] must be called. Process n is pinned to the processors
 // cpus[n%len(cpus)]; without cpus, processes are not pinned.
-func NewProcesses(cpus ...[]int) Launcher { return processes{name: "processes", cpus: cpus} }
+func NewProcesses(cpus ...[]int) Launcher {
+	return processes{"processes", reexec.Command{Role: reexec.Worker}, cpus}
+}
 
 // NewCommand returns a launcher that runs another program, the executable path with args.
 // The program must speak the protocol of the control socket, and need not be in Go. It
@@ -51,31 +53,29 @@ func NewProcesses(cpus ...[]int) Launcher { return processes{name: "processes", 
 // (_IPCBENCH_WORKER) and the build that its hello must name (_IPCBENCH_BUILD). name
 // identifies the launcher in result files. For cpus see [NewProcesses].
 func NewCommand(name, path string, args []string, cpus ...[]int) Launcher {
-	return processes{name: name, path: path, args: args, cpus: cpus}
+	return processes{name, reexec.Command{Path: path, Args: args}, cpus}
 }
 
 // NewKept is like [NewCommand], for a program that runs a user's code. When such a worker
 // ends, all processes that it has started are killed. [Host.MaybeWorker] must be called.
 func NewKept(name, path string, args []string, cpus ...[]int) Launcher {
-	return processes{name: name, path: path, args: args, cpus: cpus, kept: true}
+	return processes{name, reexec.Command{Path: path, Args: args, Keep: true}, cpus}
 }
 
 type processes struct {
-	name     string
-	path     string // executable of another program; empty means this one
-	args     []string
-	kept     bool
-	cpus     [][]int
-	confined *Confinement // nil if workers are not confined
+	name    string
+	command reexec.Command // its question is the Confinement of the role worker, or nil
+	cpus    [][]int
 }
 
 func (p processes) Name() string { return p.name }
 
 func (p processes) Launch(n int) (Process, error) {
 	stderr := &reexec.Excerpt{Most: 8 << 10}
-	c := reexec.Command{Path: p.path, Args: p.args, Control: true, Stderr: stderr, Keep: p.kept}
-	if p.path == "" {
-		c.Role, c.Asks, c.Args = reexec.Worker, p.confined, []string{"(worker)", strconv.Itoa(n)}
+	c := p.command
+	c.Control, c.Stderr = true, stderr
+	if c.Role != "" {
+		c.Args = []string{"(worker)", strconv.Itoa(n)} // shown by ps
 	} else {
 		c.Env = []string{fmt.Sprintf("%s=%d", workerEnv, n), buildEnv + "=" + Build()}
 	}
@@ -86,7 +86,7 @@ func (p processes) Launch(n int) (Process, error) {
 	if err != nil {
 		return nil, startError(n, err)
 	}
-	return &child{started, n, stderr, p.kept}, nil
+	return &child{started, n, stderr, c.Keep}, nil
 }
 
 // startError adds the number of the process to err and, if the user's limit of threads has

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
 	"os/signal"
 	"slices"
 	"sync"
@@ -81,10 +80,7 @@ func (h Host) Work(question []byte) (answer any, err error) {
 		return nil, err
 	}
 	signal.Ignore(unix.SIGINT, unix.SIGPIPE) // the server handles Ctrl-C, and shuts its workers down in order
-	unix.CloseOnExec(reexec.ControlFD)
-	f := os.NewFile(reexec.ControlFD, "control")
-	conn, err := net.FileConn(f)
-	f.Close()
+	conn, err := reexec.Control()
 	if err != nil {
 		return nil, fmt.Errorf("trainer: control socket: %w", err)
 	}

@@ -79,22 +79,22 @@ type Params struct {
 	// Gap is the time that the first process computes before each exchange of a
 	// ping-pong or of futex, at most MaxGap. The longer it is, the deeper the second
 	// process's processor sleeps. Runs set it to the median train phase of cells.
-	Gap time.Duration `json:"gap_ns"`
+	Gap time.Duration
 
 	// CPUs lists one processor to pin each process to; if empty, processes are not
 	// pinned. A run that pins server and workers must also pin its floors, or they
 	// are not limits of its cells.
-	CPUs []int `json:"cpus,omitempty"`
+	CPUs []int
 
 	// Bytes is the number of bytes per transfer of a TCP stream. Zero and values
 	// above MaxBytes mean MaxBytes.
-	Bytes int64 `json:"bytes,omitempty"`
+	Bytes int64
 
 	// For TCP connections.
-	Address string        `json:"address,omitempty"`  // IP address of the server; empty means 127.0.0.1
-	Via     string        `json:"via,omitempty"`      // IP address to dial to reach Address; empty means Address
-	Takes   time.Duration `json:"takes_ns,omitempty"` // least time that Bytes need on the link; zero means no rate
-	Rest    time.Duration `json:"rest_ns,omitempty"`  // pause before a transfer, to allow a burst; zero means none
+	Address string        // IP address of the server; empty means 127.0.0.1
+	Via     string        // IP address to dial to reach Address; empty means Address
+	Takes   time.Duration // least time that Bytes need on the link; zero means no rate
+	Rest    time.Duration // pause before a transfer, to allow a burst; zero means none
 
 	Far *Far `json:"-"` // host that runs the second role; nil means this one
 }
@@ -112,8 +112,8 @@ const Rested = ",rested"
 // A Series holds the samples of one measurement under one condition, in the order
 // in which they were taken.
 type Series struct {
-	Variant string    `json:"variant"` // condition, such as "write=65536" or "gap=20ms"
-	Samples []float64 `json:"samples"` // in the floor's unit, all greater than zero
+	Variant string    // condition, such as "write=65536" or "gap=20ms"
+	Samples []float64 // in the floor's unit, all greater than zero
 }
 
 // Measure measures the named floor once and returns one series per condition. It

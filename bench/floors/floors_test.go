@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,25 +22,26 @@ import (
 	"ipcbench/phase/usage"
 )
 
-const (
-	victimEnv = "FLOORS_TEST_VICTIM" // makes the test binary measure until it is killed
-	signalEnv = "FLOORS_TEST_SIGNAL" // makes peers send themselves a signal first; "9 1" sends signal 9 to the peer of role 1
-)
+// signalEnv makes peers send themselves a signal first; "9 1" sends signal 9 to the peer of role 1.
+const signalEnv = "FLOORS_TEST_SIGNAL"
 
 func TestMain(m *testing.M) {
-	number, role, _ := strings.Cut(os.Getenv(signalEnv), " ")
-	if n, err := strconv.Atoi(number); err == nil && len(os.Args) > 3 && os.Args[1] == "(floor)" && (role == "" || role == os.Args[3]) {
-		_ = unix.Kill(os.Getpid(), syscall.Signal(n))
-	}
-	reexec.Main(reexec.Roles{reexec.Floor: Work})
-	if os.Getenv(victimEnv) != "" {
-		for {
-			if _, err := Measure(context.Background(), "futex", Params{Gap: MaxGap}); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
+	reexec.Main(reexec.Roles{
+		reexec.Floor: func(question []byte) (any, error) {
+			number, role, _ := strings.Cut(os.Getenv(signalEnv), " ")
+			if n, err := strconv.Atoi(number); err == nil && (role == "" || role == os.Args[3]) {
+				_ = unix.Kill(os.Getpid(), syscall.Signal(n))
 			}
-		}
-	}
+			return Work(question)
+		},
+		"victim": func([]byte) (any, error) { // measures until it is killed
+			for {
+				if _, err := Measure(context.Background(), "futex", Params{Gap: MaxGap}); err != nil {
+					return nil, err
+				}
+			}
+		},
+	})
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each process of a -race build takes a second to end
 	goleak.VerifyTestMain(m)
 }
@@ -189,18 +189,14 @@ func TestContextEndsMeasuring(t *testing.T) {
 
 // TestStarterDies: the peers of a killed process end too.
 func TestStarterDies(t *testing.T) {
-	victim := exec.Command("/proc/self/exe")
-	victim.Env = append(os.Environ(), victimEnv+"=1")
-	victim.Stderr = os.Stderr
-	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	check.Must(t, victim.Start())
+	victim := check.Value(reexec.Start(t.Context(), reexec.Command{Role: "victim", Stderr: os.Stderr}))(t)
 	var peers []int
 	waiting.Until(t, "victim has peers", func() bool {
-		peers = peersOf(t, victim.Process.Pid)
+		peers = peersOf(t, victim.PID())
 		return len(peers) == 2
 	})
-	check.Must(t, victim.Process.Kill())
-	victim.Wait()
+	check.Must(t, victim.Signal(unix.SIGKILL))
+	<-victim.Exited()
 	waiting.Until(t, "peers are gone", func() bool { return !slices.ContainsFunc(peers, isPeer) })
 }
 

@@ -29,10 +29,10 @@ type peer struct {
 
 // An order names the role to run.
 type order struct {
-	Floor  string `json:"floor"`
-	Role   int    `json:"role"`
-	Params Params `json:"params"`
-	Far    bool   `json:"far,omitempty"` // the other role runs on another host
+	Floor  string
+	Role   int
+	Params Params
+	Far    bool // the other role runs on another host
 }
 
 const (
@@ -65,35 +65,26 @@ func Work(question []byte) (answer any, err error) {
 	if err := json.Unmarshal(question, &o); err != nil {
 		return nil, err
 	}
-	return obey(o)
-}
-
-func obey(o order) ([]Series, error) {
 	f, err := named(o.Floor)
-	if err != nil || o.Role < 0 || o.Role >= len(f.roles) {
-		return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
+	if err != nil {
+		return nil, err
 	}
-	series, err := f.play(o)
-	switch {
-	case !errors.Is(err, errGone):
-		return series, err
-	case o.Role > 0:
-		return nil, nil // the first process has finished and closed the connection
-	}
-	// The other process failed. The parent gets the reason from its answer or exit status,
-	// and ends this process.
-	select {}
-}
-
-func (f *Floor) play(o order) ([]Series, error) {
 	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
 	if f.TLS {
-		var err error
 		if p.link, err = secure(linkFD, o.Role > 0); err != nil {
 			return nil, err
 		}
 	}
-	return f.roles[o.Role](p)
+	series, err := f.roles[o.Role](p)
+	if errors.Is(err, errGone) {
+		if o.Role > 0 {
+			return nil, nil // the first process has finished and closed the connection
+		}
+		// The other process failed. The parent gets the reason from its answer or exit
+		// status, and ends this process.
+		_, _ = os.Stdin.Read(make([]byte, 1))
+	}
+	return series, err
 }
 
 // busy uses the processor for d.
@@ -206,15 +197,13 @@ func connection(ctx context.Context, address, via string) (pair [2]*os.File, err
 
 // socketpair returns both ends of a Unix stream socket.
 func socketpair() (pair [2]*os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return pair, fmt.Errorf("link: socketpair: %w", err)
+	if pair, err = reexec.Socketpair(); err != nil {
+		return pair, fmt.Errorf("link: %w", err)
 	}
-	for i, fd := range fds {
+	for _, end := range pair {
 		// With the kernel's default size, writer and reader take turns, which is slower.
 		// A smaller size than requested is not an error.
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
-		pair[i] = os.NewFile(uintptr(fd), "link")
+		_ = unix.SetsockoptInt(int(end.Fd()), unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
 	}
 	return pair, nil
 }
@@ -235,7 +224,7 @@ func sharedPage() (*os.File, error) {
 // startChild starts a process that runs a role.
 func startChild(ctx context.Context, o order, shared []*os.File) (*reexec.Called, error) {
 	c := reexec.Command{
-		Role: reexec.Floor, Asks: o, Files: shared,
+		Role: reexec.Floor, Question: o, Files: shared,
 		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Role)}, // only for ps
 	}
 	if cpus := o.Params.CPUs; len(cpus) > 0 {

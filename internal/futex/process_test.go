@@ -2,61 +2,53 @@ package futex
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 )
-
-// peerEnv makes the test binary act as a peer; its value selects the way to wait.
-const peerEnv = "FUTEX_TEST_PEER"
 
 // bye is the request that ends a peer.
 const bye = 1<<32 - 1
 
 func TestMain(m *testing.M) {
-	if mode := os.Getenv(peerEnv); mode != "" {
-		if err := servePeer(mode); err != nil {
-			fmt.Fprintln(os.Stderr, "peer:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	reexec.Main(reexec.Roles{"peer": servePeer})
 	os.Exit(m.Run())
 }
 
-// servePeer answers each new request with the same number.
-func servePeer(mode string) error {
-	go func() {
-		os.Stdin.Read(make([]byte, 1)) // returns when the test has ended
-		os.Exit(3)
-	}()
-	mem, err := unix.Mmap(3, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+// servePeer is the role of a peer, whose question is the way to wait. It answers each new
+// request with the same number.
+func servePeer(question []byte) (any, error) {
+	var mode string
+	if err := json.Unmarshal(question, &mode); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(reexec.ControlFD, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request, reply, err := channel(mem)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx := context.Background()
 	for last := uint32(0); ; {
 		if err := await(ctx, mode, request, last); err != nil {
-			return err
+			return nil, err
 		}
 		if last = request.Load(); last == bye {
-			return nil
+			return nil, nil
 		}
 		reply.Store(last)
 		if err := notify(mode, reply); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -101,21 +93,14 @@ func startPeer(t testing.TB, mode string) *peer {
 	file := sharedFile(t)
 	request, reply, err := channel(sharedMemory(t, file, unix.PROT_READ|unix.PROT_WRITE))
 	check.Must(t, err)
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), peerEnv+"="+mode)
-	cmd.ExtraFiles = []*os.File{file}
-	var said strings.Builder
-	cmd.Stderr = &said
-	stdin := check.Value(cmd.StdinPipe())(t)
-	check.Must(t, cmd.Start())
+	c := reexec.Command{Role: "peer", Question: mode, Files: []*os.File{file}}
+	child := check.Value(reexec.Call(context.Background(), c))(t) // t.Context ends too early
 	t.Cleanup(func() {
 		request.Store(bye)
 		check.OK(t, notify(mode, request))
 		waiting.Do(t, "the end of the peer", func() {
-			err := cmd.Wait()
-			check.That(t, err == nil, "peer: %v: %s", err, said.String())
+			check.OK(t, child.Answer(new(any)), "peer")
 		})
-		stdin.Close()
 	})
 	return &peer{mode: mode, request: request, reply: reply}
 }

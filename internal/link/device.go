@@ -46,7 +46,7 @@ func useMirror(r Rate) (err error) {
 	}
 	if current == nil {
 		d := &device{rate: r, said: &reexec.Excerpt{Most: 1000}}
-		c := reexec.Command{Role: reexec.Mirror, Asks: r, Args: []string{"(link)"}, Control: true, Stderr: d.said, CPUs: Processors}
+		c := reexec.Command{Role: reexec.Mirror, Question: r, Args: []string{"(link)"}, Control: true, Stderr: d.said, CPUs: Processors}
 		d.Process, err = reexec.Start(context.Background(), c)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -18,8 +17,8 @@ import (
 
 // An entry is the question of a process that was started in namespaces.
 type entry struct {
-	Users bool   `json:"users"` // there is also a user namespace
-	Rates []Rate `json:"rates"` // set up these and report the outcome; if nil, go on with main
+	Users bool   // there is also a user namespace
+	Rates []Rate // set up these and report the outcome; if nil, go on with main
 }
 
 var (
@@ -72,22 +71,15 @@ func Try(rates ...Rate) error {
 	if len(rates) == 0 {
 		rates = []Rate{{bits: 100e6}}
 	}
-	var child *reexec.Called
-	err := start(entry{Rates: rates}, func(c reexec.Command) (err error) {
-		child, err = reexec.Call(context.Background(), c)
-		return err
-	})
+	child, err := start(reexec.Call, entry{Rates: rates}, reexec.Command{})
 	if err != nil {
 		return err
 	}
 	var refused *Error
-	if err = child.Answer(&refused); err != nil {
-		return fmt.Errorf("link: %w", err)
+	if err := child.Answer(&refused); err != nil || refused == nil {
+		return err
 	}
-	if refused != nil {
-		return refused
-	}
-	return nil
+	return refused
 }
 
 // Enter runs this program as a child in its own namespaces, with the same arguments, and
@@ -103,12 +95,8 @@ func Enter() (code int, err error) {
 		}
 	}
 	defer signal.Stop(signals)
-	var child *reexec.Process
-	err = start(entry{}, func(c reexec.Command) (err error) {
-		c.Args, c.Stdin, c.Stdout, c.Stderr = os.Args[1:], os.Stdin, os.Stdout, os.Stderr
-		child, err = reexec.Start(context.Background(), c)
-		return err
-	})
+	c := reexec.Command{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	child, err := start(reexec.Start, entry{}, c)
 	if err != nil {
 		return 0, err
 	}
@@ -116,43 +104,35 @@ func Enter() (code int, err error) {
 		select {
 		case s := <-signals:
 			_ = child.Signal(s)
-			continue
 		case <-child.Exited():
+			return child.Code(), nil
 		}
-		failed := (*exec.ExitError)(nil)
-		if !errors.As(child.Err(), &failed) {
-			return 0, child.Err()
-		}
-		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			return 128 + int(status.Signal()), nil
-		}
-		return failed.ExitCode(), nil
 	}
 }
 
-// start calls with, which starts a command, for this program in its own namespaces. Root tries
-// without a user namespace first, because in one it cannot open other users' files. In a
-// container this may fail.
-func start(e entry, with func(reexec.Command) error) (err error) {
+// start calls by to start c, this program, in its own namespaces. Root tries without a user
+// namespace first, because in one it cannot open other users' files. In a container this may
+// fail.
+func start[P any](by func(context.Context, reexec.Command) (P, error), e entry, c reexec.Command) (child P, err error) {
 	for _, e.Users = range []bool{false, true} {
 		if !e.Users && os.Geteuid() != 0 {
 			continue
 		}
-		attr := &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+		c.Role, c.Question, c.Attr = reexec.Links, e, &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 		if e.Users {
-			attr.Cloneflags |= unix.CLONE_NEWUSER
-			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-			attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // without this, exec drops it unless the user is root
+			c.Attr.Cloneflags |= unix.CLONE_NEWUSER
+			c.Attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+			c.Attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+			c.Attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // without this, exec drops it unless the user is root
 		}
-		if err = with(reexec.Command{Role: reexec.Links, Asks: e, Attr: attr}); err == nil {
-			return nil
+		if child, err = by(context.Background(), c); err == nil {
+			return child, nil
 		}
 	}
 	if cause := errors.Unwrap(err); cause != nil { // without the program's path
 		err = cause
 	}
-	return &Error{fmt.Sprintf("a process cannot get its own user and network namespaces: %v", err), whyNot()}
+	return child, &Error{fmt.Sprintf("a process cannot get its own user and network namespaces: %v", err), whyNot()}
 }
 
 // whyNot returns the remedy if namespaces are forbidden.

@@ -452,17 +452,6 @@ func TestBrokenMirror(t *testing.T) {
 	}
 }
 
-// TestByHand: a variable that was set by hand, or inherited, does not change the network of the host.
-func TestByHand(t *testing.T) {
-	before := check.Value(net.InterfaceByName("lo"))(t)
-	for _, mark := range []string{"links", "links x", "links 1 {}", `links 1 {"rates":["100Mbit"]}`} {
-		t.Setenv("_IPCBENCH_ROLE", mark)
-		out, err := exec.Command(os.Args[0]).CombinedOutput()
-		check.That(t, fmt.Sprint(err) == "exit status 2", "%q: %v: %s", mark, err, out)
-	}
-	check.Equal(t, check.Value(net.InterfaceByName("lo"))(t).MTU, before.MTU, "MTU")
-}
-
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"100Mbit": "100Mbit", "100mbit": "100Mbit", "1Gbit": "1Gbit", "1000Mbit": "1Gbit", "1.5Gbit": "1500Mbit", "1Gbit/s": "1Gbit",

@@ -71,7 +71,10 @@ func Hold(question []byte) (answer any, err error) {
 		go m.deliver(tun, &m.ways[i])
 	}
 	go func() { m.failed.Store(m.read(tun, r)) }()
-	control := os.NewFile(reexec.ControlFD, "control")
+	control, err := reexec.Control()
+	if err != nil {
+		return nil, err
+	}
 	answers, line := json.NewEncoder(control), make([]byte, 1)
 	for {
 		if _, err := control.Read(line); err != nil {

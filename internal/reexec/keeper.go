@@ -1,14 +1,13 @@
 package reexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +20,7 @@ import (
 // gets.
 func keep(question []byte) (any, error) {
 	files, _ := strconv.Atoi(string(question)) // written by Start
-	code, err := keepUntilEnd(os.Args[1:], files)
+	code, err := keepUntilEnd(os.Args[1], os.Args[2:], files)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -33,8 +32,7 @@ func keep(question []byte) (any, error) {
 // processes that the program has left. On SIGTERM, which the kernel also sends if this
 // process's starter dies, and on other signals that would end this process, it kills the
 // program.
-func keepUntilEnd(command []string, files int) (code int, err error) {
-	runtime.LockOSThread() // Pdeathsig would kill the program if this thread ended
+func keepUntilEnd(path string, args []string, files int) (code int, err error) {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	// A descendant whose parent ends becomes a child of this process, regardless of its
@@ -42,12 +40,12 @@ func keepUntilEnd(command []string, files int) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become a reaper: %w", err)
 	}
-	passed := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	c := Command{Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	for i := range files {
-		passed = append(passed, os.NewFile(uintptr(ControlFD+i), "passed"))
+		c.Files = append(c.Files, os.NewFile(uintptr(ControlFD+i), "passed"))
 	}
-	p, err := os.StartProcess(command[0], command, &os.ProcAttr{Files: passed, Sys: &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}})
-	for _, f := range passed[3:] {
+	p, err := Start(context.Background(), c)
+	for _, f := range c.Files {
 		f.Close() // so that the other end of a socket sees the end of the program
 	}
 	if err != nil {
@@ -57,19 +55,16 @@ func keepUntilEnd(command []string, files int) (code int, err error) {
 	go func() {
 		<-terminated
 		killed.Store(true)
-		_ = p.Kill()
+		_ = p.Signal(unix.SIGKILL)
 	}()
-	state, err := p.Wait()
-	if err = errors.Join(err, sweep()); err != nil {
+	<-p.Exited()
+	if err := sweep(); err != nil {
 		return 1, err
 	}
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		if !killed.Load() { // else the sender of SIGTERM knows the reason
-			err = errors.New(state.String())
-		}
-		return 128 + int(status.Signal()), err
+	if p.status().Signaled() && !killed.Load() { // else the sender of SIGTERM knows the reason
+		err = p.Err()
 	}
-	return state.ExitCode(), nil
+	return p.Code(), err
 }
 
 // graceLeft is the time for a program's remaining processes to end by themselves, such as

@@ -11,6 +11,7 @@
 package reexec
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,18 +37,18 @@ const Self = "/proc/self/exe"
 
 // A Command describes a child to start.
 type Command struct {
-	Path    string   // the executable; empty means this one
-	Role    string   // of this program; empty means main
-	Asks    any      // the role's question
-	Args    []string // arguments after the program's name; if there is a role, usually only for ps
-	Env     []string // variables added to this process's environment
-	Dir     string   // working directory; empty means the current one
-	Control bool     // give the child a control socket
-	Files   []*os.File
-	CPUs    []int // processors to pin the child to; empty means no pinning
-	Stdin   *os.File
-	Stdout  io.Writer
-	Stderr  io.Writer
+	Path     string   // the executable; empty means this one
+	Role     string   // of this program; empty means main
+	Question any      // the role's question
+	Args     []string // arguments after the program's name; if there is a role, usually only for ps
+	Env      []string // variables added to this process's environment
+	Dir      string   // working directory; empty means the current one
+	Control  bool     // give the child a control socket
+	Files    []*os.File
+	CPUs     []int // processors to pin the child to; empty means no pinning
+	Stdin    *os.File
+	Stdout   io.Writer
+	Stderr   io.Writer
 
 	// Attr has attributes such as namespaces. If it is nil, the child gets its own process
 	// group.
@@ -77,17 +79,16 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		if c.Control {
 			files++
 		}
-		c.Path, c.Args, c.Role, c.Asks = "", append([]string{c.Path}, c.Args...), keeper, files
+		c.Path, c.Args, c.Role, c.Question = "", append([]string{c.Path}, c.Args...), keeper, files
 		deadly, delay = unix.SIGTERM, graceKill // the keeper still has to end other processes
 	}
-	p.cmd = exec.CommandContext(ctx, Self, c.Args...)
-	p.cmd.Args[0] = os.Args[0]
-	if c.Path != "" {
-		p.cmd = exec.CommandContext(ctx, c.Path, c.Args...)
+	p.cmd = exec.CommandContext(ctx, cmp.Or(c.Path, Self), c.Args...)
+	if c.Path == "" {
+		p.cmd.Args[0] = os.Args[0]
 	}
 	p.cmd.Env, p.cmd.Dir = append(os.Environ(), c.Env...), c.Dir
 	if c.Role != "" {
-		marked, err := mark(c.Role, c.Asks)
+		marked, err := mark(c.Role, c.Question)
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +110,15 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		return err
 	}
 	if c.Control {
-		theirs, err := p.control()
-		if err != nil {
-			return nil, err
+		pair, err := Socketpair()
+		if err == nil {
+			defer pair[1].Close()
+			p.Control, err = connection(pair[0])
 		}
-		defer theirs.Close()
-		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, theirs)
+		if err != nil {
+			return nil, fmt.Errorf("control socket: %w", err)
+		}
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, pair[1])
 	}
 	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, c.Files...)
 	started := make(chan error)
@@ -141,20 +145,23 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	return p, nil
 }
 
-// control creates the control socket, sets p.Control and returns the child's end.
-func (p *Process) control() (theirs *os.File, err error) {
+// Socketpair returns both ends of a Unix stream socket.
+func Socketpair() (pair [2]*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
+		return pair, fmt.Errorf("socketpair: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control")
-	defer ours.Close()
-	if p.Control, err = net.FileConn(ours); err != nil {
-		theirs.Close()
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	return theirs, nil
+	return [2]*os.File{os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")}, nil
 }
+
+// connection replaces the file of a socket by a connection.
+func connection(socket *os.File) (net.Conn, error) {
+	defer socket.Close()
+	return net.FileConn(socket)
+}
+
+// Control returns this process's end of the control socket, if it was started with one.
+func Control() (net.Conn, error) { return connection(os.NewFile(ControlFD, "control")) }
 
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
@@ -169,6 +176,19 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Err returns nil if the process exited with code 0, or else an error such as "signal:
 // killed".
 func (p *Process) Err() error { return p.err }
+
+// Code returns the exit code after the process has ended, as a shell does: 128 + n after
+// signal n.
+func (p *Process) Code() int {
+	if status := p.status(); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return p.status().ExitStatus()
+}
+
+func (p *Process) status() syscall.WaitStatus {
+	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
 
 // Killed returns the state in which the process was killed because the context was done,
 // such as "stopped (T)". It returns "" if the process was not killed for that reason.

@@ -84,7 +84,6 @@ var roles = reexec.Roles{
 		}
 		return kind + " " + os.Getenv(marker), err
 	},
-	"main": func([]byte) (any, error) { return nil, reexec.Proceed },
 }
 
 func TestMain(m *testing.M) {
@@ -112,7 +111,7 @@ func TestCall(t *testing.T) {
 		"rubbish": "invalid character 'r'", "endless": "the answer has more than 1048576 bytes", "silent": "late",
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		child := check.Value(reexec.Call(ctx, reexec.Command{Role: "caller", Asks: kind}))(t)
+		child := check.Value(reexec.Call(ctx, reexec.Command{Role: "caller", Question: kind}))(t)
 		if kind == "silent" {
 			cancel(errors.New("late"))
 		}
@@ -139,17 +138,8 @@ func TestNoRole(t *testing.T) {
 		t.Setenv(marker, mark)
 		out, err := exec.Command("/proc/self/exe", "/bin/true").CombinedOutput()
 		check.That(t, fmt.Sprint(err) == "exit status 2" && strings.Count(string(out), "\n") == 1, "%s: %v: %s", mark, err, out)
-		check.Fails(t, check.Err(reexec.Start(t.Context(), reexec.Command{Role: "main"})), "does not begin with reexec.Main")
+		check.Fails(t, check.Err(reexec.Start(t.Context(), reexec.Command{Role: "deaf"})), "does not begin with reexec.Main")
 	}
-}
-
-// TestProceed: after a role that prepares main, the process goes on.
-func TestProceed(t *testing.T) {
-	var stdout strings.Builder
-	c := reexec.Command{Role: "main", Args: []string{"-test.run=^$"}, Stdout: &stdout}
-	p := check.Value(reexec.Start(t.Context(), c))(t)
-	<-p.Exited()
-	check.That(t, p.Err() == nil && strings.Contains(stdout.String(), "PASS"), "%v: %s", p.Err(), stdout.String())
 }
 
 // TestStop: an obedient child ends when its control socket closes. Another one is killed,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 )
@@ -104,11 +103,11 @@ func (c *Called) Answer(v any) error {
 	if err == nil {
 		return json.Unmarshal(text, v)
 	}
-	said, exit := c.stderr.String(), (*exec.ExitError)(nil)
+	said := c.stderr.String()
 	switch {
 	case said == "":
 		return err
-	case errors.As(err, &exit) && exit.ExitCode() == 1:
+	case c.Code() == 1:
 		return errors.New(said)
 	}
 	return fmt.Errorf("%w: %s", err, said)

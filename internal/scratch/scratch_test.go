@@ -2,12 +2,11 @@ package scratch
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,26 +16,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
-// TestMain: if ownEnv is set, this process makes a directory and waits to be killed.
 func TestMain(m *testing.M) {
-	if root := os.Getenv(ownEnv); root != "" {
-		d, err := New(root)
-		if err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
-		}
-		fmt.Println(d.Path())
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
-		os.Exit(1)
-	}
+	reexec.Main(reexec.Roles{"owner": own})
 	os.Exit(m.Run())
 }
 
-const ownEnv = "SCRATCH_TEST_ROOT"
+// own is the role of a process that owns a directory and waits to be killed.
+func own(question []byte) (any, error) {
+	var root string
+	err := json.Unmarshal(question, &root)
+	if err == nil {
+		var d *Dir
+		if d, err = New(root); err == nil {
+			fmt.Println(d.Path())
+			waiting.Forever()
+		}
+	}
+	return nil, err
+}
 
 // shortRoot returns a temporary directory whose path leaves room for sockets.
 func shortRoot(t *testing.T) string {
@@ -67,38 +70,33 @@ func TestDir(t *testing.T) {
 
 // owned starts a process that owns a directory under root, as another user if cred is not
 // nil.
-func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, string) {
+func owned(t *testing.T, root string, cred *syscall.Credential) (*reexec.Process, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	if cred != nil {
-		cmd.Path = filepath.Join(root, "program") // a place that the other user can reach
-		program := check.Value(os.ReadFile(os.Args[0]))(t)
-		check.Must(t, os.WriteFile(cmd.Path, program, 0o755))
-		check.Must(t, os.Chmod(cmd.Path, 0o755)) // independent of the umask
-		cmd.Dir = root
-	}
-	cmd.Env = append(os.Environ(), ownEnv+"="+root)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
-	check.Must(t, check.Err(cmd.StdinPipe()))
-	out, err := cmd.StdoutPipe()
+	from, to, err := os.Pipe()
 	check.Must(t, err)
-	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a user namespace that has only root
+	defer from.Close()
+	c := reexec.Command{Role: "owner", Question: root, Stdout: to, Attr: &syscall.SysProcAttr{Credential: cred}}
+	if cred != nil {
+		c.Path, c.Dir = filepath.Join(root, "program"), root // a place that the other user can reach
+		program := check.Value(os.ReadFile(os.Args[0]))(t)
+		check.Must(t, os.WriteFile(c.Path, program, 0o755))
+		check.Must(t, os.Chmod(c.Path, 0o755)) // independent of the umask
+	}
+	p, err := reexec.Start(t.Context(), c)
+	to.Close()
+	if cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a user namespace that has only root
 		skip.Refused(t, "another user: %v", err)
 	}
 	check.Must(t, err)
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			kill(t, cmd)
-		}
-	})
-	line := check.Value(bufio.NewReader(out).ReadString('\n'))(t)
-	return cmd, strings.TrimSpace(line)
+	t.Cleanup(func() { kill(t, p) })
+	line := check.Value(bufio.NewReader(from).ReadString('\n'))(t)
+	return p, strings.TrimSpace(line)
 }
 
-func kill(t *testing.T, cmd *exec.Cmd) {
+func kill(t *testing.T, p *reexec.Process) {
 	t.Helper()
-	check.Must(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = p.Signal(syscall.SIGKILL) // fails if it has ended
+	<-p.Exited()
 }
 
 // TestCloseAgainstWriters: Close removes a directory while files are created in it, and
@@ -135,16 +133,16 @@ func TestKilled(t *testing.T) {
 	alive := check.Value(New(root))(t)
 	defer alive.Close()
 
-	cmd, path := owned(t, root, nil)
+	p, path := owned(t, root, nil)
 	if left := leftovers(t, root); len(left) != 0 {
 		t.Errorf("the owner lives, but %v counts as left behind", left)
 	}
 	check.Fails(t, (Leftover{Path: path}).Remove(), "in use", "removal of a directory in use")
-	kill(t, cmd)
+	kill(t, p)
 
 	left := leftovers(t, root)
-	if len(left) != 1 || left[0].Path != path || left[0].PID != cmd.Process.Pid || left[0].Parent != os.Getpid() ||
-		!strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
+	if len(left) != 1 || left[0].Path != path || left[0].PID != p.PID() || left[0].Parent != os.Getpid() ||
+		!strings.Contains(left[0].Owner, fmt.Sprint("pid ", p.PID())) {
 		t.Fatalf("got leftovers %+v, want %s", left, path)
 	}
 	check.Must(t, left[0].Remove())

@@ -13,8 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.Play(roles)
-	drivertest.Main(m, append(presets(), New(), Local())...)
+	drivertest.MainWith(m, roles, append(presets(), New(), Local())...)
 }
 
 func TestHTTP(t *testing.T) { drivertest.Run(t, New) }

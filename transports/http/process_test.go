@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
@@ -30,7 +31,7 @@ import (
 )
 
 // roles are the processes that these tests start and kill.
-var roles = map[string]drivertest.Role{"worker": workerRole, "server": serverRole}
+var roles = reexec.Roles{"lane": workerRole, "server": serverRole}
 
 // A given is the input of such a process. The transport is http-shm.
 type given struct {
@@ -49,62 +50,63 @@ func (g given) session() (transports.Variant, driver.Options, error) {
 }
 
 // workerRole trains until the session ends, and prints its counters.
-func workerRole(ctx context.Context, in *json.Decoder) error {
+func workerRole(question []byte) (any, error) {
 	var g given
-	if err := in.Decode(&g); err != nil {
-		return err
+	if err := json.Unmarshal(question, &g); err != nil {
+		return nil, err
 	}
 	if g.OwnShm {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return fmt.Errorf("make mounts private: %w", err)
+			return nil, fmt.Errorf("make mounts private: %w", err)
 		}
 		if err := unix.Mount("tmpfs", scratch.SharedMemory, "tmpfs", 0, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", scratch.SharedMemory, err)
+			return nil, fmt.Errorf("mount %s: %w", scratch.SharedMemory, err)
 		}
 	}
 	v, o, err := g.session()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	ctx := context.Background()
 	w, err := drivertest.Dial(ctx, v, driver.EndpointAt(g.Addr, g.Secret), 0, o)
 	if err == nil {
 		err = drivertest.Serve(ctx, w.Worker, drivertest.Stock)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return json.NewEncoder(os.Stdout).Encode(w.Rec.Counts())
+	return w.Rec.Counts(), nil
 }
 
 // serverRole publishes a model, dispatches one job, and prints its address and secret.
-func serverRole(ctx context.Context, in *json.Decoder) error {
+func serverRole(question []byte) (any, error) {
 	var g given
-	if err := in.Decode(&g); err != nil {
-		return err
+	if err := json.Unmarshal(question, &g); err != nil {
+		return nil, err
 	}
 	v, o, err := g.session()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e := driver.NewEndpoint(g.Dir)
+	ctx, e := context.Background(), driver.NewEndpoint(g.Dir)
 	s, err := transports.Listen(ctx, v, e, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m, err := s.Reserve(0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tensor.Fill(m, 1)
 	if _, err := s.Publish(ctx, 0, m); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Println(e.Addr(), e.Secret())
-	<-ctx.Done() // never collects
-	return nil
+	waiting.Forever() // never collects
+	return nil, nil
 }
 
 // apart returns the attributes of a process with its own namespaces. It skips the test if
@@ -136,7 +138,7 @@ func TestNamespaces(t *testing.T) {
 			if remote {
 				want, attr = counts{phase.HandleTensors: 0, phase.BodyTensors: 15, phase.Fallback + store.Remote: 15}, apart(t)
 			}
-			k, err := drivertest.Spawn(t, "worker", given{Addr: r.Endpoint.Addr(), Secret: r.Endpoint.Secret(), Specs: l.Specs(), OwnShm: remote}, attr)
+			k, err := drivertest.Spawn(t, "lane", given{Addr: r.Endpoint.Addr(), Secret: r.Endpoint.Secret(), Specs: l.Specs(), OwnShm: remote}, attr)
 			if err != nil {
 				skip.Refused(t, "namespaces: %v", err)
 			}
@@ -151,11 +153,11 @@ func TestNamespaces(t *testing.T) {
 			case err := <-settled:
 				check.Must(t, err)
 			case <-over:
-				_ = k.Cmd.Wait() // now all of its output has been read
-				if remote && strings.Contains(k.Err.String(), "mount") {
-					skip.Refused(t, "mounts: %s", k.Err)
+				<-k.Exited() // now all of its output has been read
+				if remote && strings.Contains(k.Stderr.String(), "mount") {
+					skip.Refused(t, "mounts: %s", k.Stderr)
 				}
-				t.Fatalf("worker: %s", k.Err)
+				t.Fatalf("worker: %s", k.Stderr)
 			}
 			for round := range 3 {
 				r.Publish(uint64(round))
@@ -227,8 +229,7 @@ func TestServerIsKilled(t *testing.T) {
 	left := filepath.Dir(w.Driver.(*worker).shared.ref.Path) // the server's directory in shared memory
 	waiting.Do(t, "a turn", func() {
 		err := drivertest.Turn(t.Context(), w.Worker, func(j driver.Job, model, update *tensor.Package) error {
-			check.Must(t, k.Cmd.Process.Kill())
-			_ = k.Cmd.Wait() // killed
+			k.Kill()
 			want := tensor.Alloc(o.Down)
 			tensor.Fill(want, 1)
 			check.That(t, model.Hash() == want.Hash(), "the model changed when its server was killed")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,25 +29,26 @@ type given struct {
 	Scribbles             bool // whether a worker writes into the model
 }
 
-func (g *given) read(in *json.Decoder) (v transports.Variant, err error) {
-	if err = in.Decode(g); err == nil {
+func (g *given) read(question []byte) (v transports.Variant, err error) {
+	if err = json.Unmarshal(question, g); err == nil {
 		v, err = transports.Parse(g.Variant, []driver.Transport{Slab(), PerTensor()})
 	}
 	return v, err
 }
 
 // work is the role of a worker.
-func work(ctx context.Context, in *json.Decoder) error {
+func work(question []byte) (any, error) {
 	var g given
-	v, err := g.read(in)
+	v, err := g.read(question)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	ctx := context.Background()
 	w, err := drivertest.Dial(ctx, v, driver.EndpointAt(g.Addr, g.Secret), 0, options())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return drivertest.Serve(ctx, w.Worker, func(j driver.Job, model, update *tensor.Package) error {
+	return nil, drivertest.Serve(ctx, w.Worker, func(j driver.Job, model, update *tensor.Package) error {
 		if g.Scribbles {
 			model.View(0)[0]++
 		}
@@ -55,20 +57,22 @@ func work(ctx context.Context, in *json.Decoder) error {
 }
 
 // serve is the role of a server. It prints its address and secret.
-func serve(ctx context.Context, in *json.Decoder) error {
+func serve(question []byte) (any, error) {
 	var g given
-	v, err := g.read(in)
+	v, err := g.read(question)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, o := driver.NewEndpoint(g.Addr), options()
 	o.Settings = v.Settings
-	if _, err := transports.Listen(ctx, v, e, o); err != nil {
-		return err
+	if _, err := transports.Listen(context.Background(), v, e, o); err != nil {
+		return nil, err
 	}
 	err = json.NewEncoder(os.Stdout).Encode(given{Addr: e.Addr(), Secret: e.Secret()})
-	<-ctx.Done()
-	return err
+	if err == nil {
+		waiting.Forever()
+	}
+	return nil, err
 }
 
 func spawn(t testing.TB, role string, g given) *drivertest.Child {
@@ -174,7 +178,7 @@ func TestWorkerKilled(t *testing.T) {
 				}
 				check.Must(t, s.Carry(0, driver.Job{Round: i / 10, Client: i}))
 			}
-			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Cmd.Process.Kill() })
+			waiting.Later(t, time.Duration(random.IntN(10_000))*time.Microsecond, func() { _ = c.Signal(syscall.SIGKILL) })
 			var err error
 			for i := 0; err == nil; i++ {
 				err = s.Carry(0, driver.Job{Client: i})
@@ -200,10 +204,9 @@ func TestServerKilled(t *testing.T) {
 			_, _, err := w.Receive(context.Background())
 			told <- err
 		}()
-		check.Must(t, c.Cmd.Process.Kill())
+		c.Kill()
 		isGone(t, "receive", waiting.Receive(t, "the end of the server", told))
 		check.Must(t, w.Close())
-		_ = c.Cmd.Wait() // signal: killed
 
 		s := open(t, name, options())
 		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
@@ -212,7 +215,7 @@ func TestServerKilled(t *testing.T) {
 			want = 1
 		}
 		for _, l := range left {
-			if strings.Contains(l.Owner, fmt.Sprintf("pid %d,", c.Cmd.Process.Pid)) {
+			if strings.Contains(l.Owner, fmt.Sprintf("pid %d,", c.PID())) {
 				mine++
 				check.Must(t, l.Remove())
 			}
@@ -230,7 +233,8 @@ func TestModelIsReadOnly(t *testing.T) {
 		before := s.Model.Hash()
 		c := spawnWorker(t, s, true)
 		isGone(t, name, s.Carry(0, driver.Job{}))
-		check.That(t, c.Cmd.Wait() != nil && strings.Contains(c.Err.String(), "fault"), "%s: the worker says %q, want a fault", name, c.Err)
+		<-c.Exited()
+		check.That(t, c.Err() != nil && strings.Contains(c.Stderr.String(), "fault"), "%s: the worker says %q, want a fault", name, c.Stderr)
 		check.That(t, s.Model.Hash() == before, "%s: the model changed", name)
 	}
 }

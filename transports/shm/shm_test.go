@@ -3,18 +3,18 @@ package shm
 import (
 	"testing"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/skip"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
 
 func TestMain(m *testing.M) {
-	drivertest.Play(map[string]drivertest.Role{"work": work, "serve": serve})
 	all := []driver.Transport{Slab(), PerTensor()}
 	for _, p := range presets {
 		all = append(all, p)
 	}
-	drivertest.Main(m, all...)
+	drivertest.MainWith(m, reexec.Roles{"work": work, "serve": serve}, all...)
 }
 
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }

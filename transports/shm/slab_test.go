@@ -206,10 +206,10 @@ func TestRoundsDoNotFault(t *testing.T) {
 		return drivertest.Stock(j, model, update)
 	}
 	for round := range 4 { // every place of both slabs
-		model := check.Value(s.Server.Reserve())(t)
+		model := check.Value(s.Server.Reserve(round))(t)
 		use(model)
 		tensor.Fill(model, uint64(round))
-		check.Must(t, check.Err(s.Server.Publish(t.Context(), model)))
+		check.Must(t, check.Err(s.Server.Publish(t.Context(), round, model)))
 		out := s.ExchangeBy(0, driver.Job{Round: round}, train)
 		last := s.ExchangeBy(0, driver.Job{Round: round}, train)
 		use(out)

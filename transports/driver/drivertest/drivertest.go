@@ -10,10 +10,12 @@ package drivertest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
@@ -24,8 +26,13 @@ import (
 
 // Main is the TestMain of a transport's package. In a process that was started as a worker
 // it becomes that worker; otherwise it runs the tests, as Exit does.
-func Main(m *testing.M, all ...driver.Transport) {
-	host(all...).MaybeWorker()
+func Main(m *testing.M, all ...driver.Transport) { MainWith(m, nil, all...) }
+
+// MainWith is Main for a package whose tests start other roles too; see [Spawn].
+func MainWith(m *testing.M, others reexec.Roles, all ...driver.Transport) {
+	roles := reexec.Roles{reexec.Worker: host(all...).Work}
+	maps.Copy(roles, others)
+	reexec.Main(roles)
 	Exit(m)
 }
 
