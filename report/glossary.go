@@ -15,6 +15,7 @@ func Words() []Word {
 		{"worker", "trains clients, one at a time", ""},
 		{"lane", "one worker's slot in a session, as counted by --workers", "worker 3 for lane 3"},
 		{"process", "an operating-system process that hosts lanes", "worker"},
+		{"role", "a function of this program that runs in a process of its own, such as a floor", ""},
 		{"host", "a machine, or a network namespace that acts as one", ""},
 		{"agent", "a process that starts worker processes on another host for a run", ""},
 		{"fleet", "the agents of a run and the server's host", "cluster"},

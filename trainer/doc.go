@@ -10,7 +10,7 @@
 //   - [Values] makes a Func from a function on Go values that contain tensors.
 //     examples/fedavg is a complete training program built on it.
 //
-// An environment variable marks a worker process. Its control socket is file descriptor
+// A worker process has a role of package reexec. Its control socket is file descriptor
 // 3; type message lists the messages. The server assigns lanes to the process (assign),
 // and the process answers when they are connected (ready). While rounds are timed, the
 // socket is silent; marks are sent between rounds. If a process sends nothing for a

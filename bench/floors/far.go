@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Far is another host, which runs the second role of a TCP floor.
+// Far is another host, which runs the second part of a TCP floor.
 type Far struct {
 	// Listen returns a listener that the other host can dial; the caller closes it.
 	Listen func(context.Context) (net.Listener, error)
@@ -23,7 +23,7 @@ type Far struct {
 	Play func(context.Context, Order) error
 }
 
-// An Order asks a host to run the second role of a floor.
+// An Order asks a host to run the second part of a floor.
 type Order struct {
 	Floor string `json:"floor"`
 	Addr  string `json:"addr"`  // to dial, as IP:PORT
@@ -40,12 +40,12 @@ var tokens = regexp.MustCompile("^[A-Z2-7]{26}$")
 // arrival is the time limit for the connection from the other host.
 const arrival = 10 * time.Second
 
-// Play runs the second role of a TCP floor in a child process, until the other end closes the
-// connection. Because o comes from another host, Play checks it, and the role limits the number
+// Play runs the second part of a TCP floor in a child process, until the other end closes the
+// connection. Because o comes from another host, Play checks it, and the part limits the number
 // of bytes that it moves.
 func Play(ctx context.Context, o Order) error {
 	f, err := named(o.Floor)
-	if err == nil && (!f.TCP || len(f.roles) != 2) {
+	if err == nil && (!f.TCP || len(f.parts) != 2) {
 		err = fmt.Errorf("floor %s cannot be measured between hosts", f.Name)
 	}
 	if _, e := netip.ParseAddrPort(o.Addr); err == nil && (e != nil || !tokens.MatchString(o.Token)) {
@@ -60,7 +60,7 @@ func Play(ctx context.Context, o Order) error {
 	return nil
 }
 
-// second connects to o.Addr and runs the second role in a child process.
+// second connects to o.Addr and runs the second part in a child process.
 func (f *Floor) second(ctx context.Context, o Order) error {
 	conn, err := (&net.Dialer{Timeout: arrival}).DialContext(ctx, "tcp", o.Addr)
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 		return err
 	}
 	defer link.Close()
-	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link})
+	c, err := startChild(ctx, order{Floor: f.Name, Part: 1}, []*os.File{link})
 	if err == nil {
 		_ = conn.Close() // the child has its own descriptor
 		_ = link.Close()
@@ -84,8 +84,8 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 	return err
 }
 
-// connect starts the second role on the other host and returns the connection to it. played
-// receives the role's error, or nil, when it ends.
+// connect starts the second part on the other host and returns the connection to it. played
+// receives the part's error, or nil, when it ends.
 func (far *Far) connect(ctx context.Context, floor string) (link *os.File, played <-chan error, err error) {
 	l, err := far.Listen(ctx)
 	if err != nil {

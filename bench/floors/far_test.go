@@ -33,7 +33,7 @@ func dial(o Order, token string) (net.Conn, error) {
 	return conn, err
 }
 
-// TestFar: the TCP floors can be measured with their second role on another host, even while strangers connect, some of
+// TestFar: the TCP floors can be measured with their second part on another host, even while strangers connect, some of
 // which send nothing.
 func TestFar(t *testing.T) {
 	for _, f := range All() {

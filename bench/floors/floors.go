@@ -32,7 +32,7 @@ type Floor struct {
 	TCP  bool   // uses a TCP connection, which Params can put on a link or between hosts
 	TLS  bool   // uses TLS on its TCP connection
 
-	roles []role // function of each process; the first one measures
+	parts []part // function of each process; the first one measures
 	size  int64  // least bytes of its memory; twice as many must be free
 }
 
@@ -40,35 +40,35 @@ type Floor struct {
 func All() []Floor {
 	return []Floor{
 		{
-			Name: "copy", Unit: "B/s", size: leastCopy, roles: []role{measureCopy},
+			Name: "copy", Unit: "B/s", size: leastCopy, parts: []part{measureCopy},
 			Help: "one thread copies memory that is not in the caches",
 		},
 		{
-			Name: "first-touch", Unit: "B/s", size: modelBytes, roles: []role{measureFirstTouch},
+			Name: "first-touch", Unit: "B/s", size: modelBytes, parts: []part{measureFirstTouch},
 			Help: "one thread writes 66.6 MB of fresh shared memory (memfd), page faults included",
 		},
 		{
-			Name: "unix-stream", Unit: "B/s", size: modelBytes, roles: []role{receiveStream, sendStream},
+			Name: "unix-stream", Unit: "B/s", size: modelBytes, parts: []part{receiveStream, sendStream},
 			Help: "66.6 MB go through a Unix socket to another process, in writes of the fastest size; the memory at both ends was written before",
 		},
 		{
-			Name: "unix-pingpong", Unit: "s", roles: []role{ping, pong},
+			Name: "unix-pingpong", Unit: "s", parts: []part{ping, pong},
 			Help: "one byte goes through a Unix socket to another process, and one comes back",
 		},
 		{
-			Name: "tcp-stream", Unit: "B/s", TCP: true, size: modelBytes, roles: []role{receiveBothWays, sendStream},
+			Name: "tcp-stream", Unit: "B/s", TCP: true, size: modelBytes, parts: []part{receiveBothWays, sendStream},
 			Help: "bytes go over a TCP connection to another process, and as many come back, one way after the other; the memory at both ends was written before",
 		},
 		{
-			Name: "tcp-pingpong", Unit: "s", TCP: true, roles: []role{ping, pong},
+			Name: "tcp-pingpong", Unit: "s", TCP: true, parts: []part{ping, pong},
 			Help: "one byte goes over a TCP connection to another process, and one comes back",
 		},
 		{
-			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, size: modelBytes, roles: []role{receiveEncrypted, sendStream},
+			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, size: modelBytes, parts: []part{receiveEncrypted, sendStream},
 			Help: "like tcp-stream, but encrypted by Go's TLS 1.3; the rate counts bytes before encryption, and excludes the handshake",
 		},
 		{
-			Name: "futex", Unit: "s", roles: []role{knock, answer},
+			Name: "futex", Unit: "s", parts: []part{knock, answer},
 			Help: "one process wakes another that sleeps on a futex in shared memory, and is woken by it, each time after computing for as long as the model's training takes",
 		},
 	}
@@ -96,7 +96,7 @@ type Params struct {
 	Takes   time.Duration // least time that Bytes need on the link; zero means no rate
 	Rest    time.Duration // pause before a transfer, to allow a burst; zero means none
 
-	Far *Far `json:"-"` // host that runs the second role; nil means this one
+	Far *Far `json:"-"` // host that runs the second part; nil means this one
 }
 
 // MaxGap is the maximum gap, which limits the duration of a measurement. After 50 ms

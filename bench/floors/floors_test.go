@@ -22,14 +22,14 @@ import (
 	"ipcbench/phase/usage"
 )
 
-// signalEnv makes peers send themselves a signal first; "9 1" sends signal 9 to the peer of role 1.
+// signalEnv makes peers send themselves a signal first; "9 1" sends signal 9 to the peer of part 1.
 const signalEnv = "FLOORS_TEST_SIGNAL"
 
 func TestMain(m *testing.M) {
 	reexec.Main(reexec.Roles{
 		reexec.Floor: func(question []byte) (any, error) {
-			number, role, _ := strings.Cut(os.Getenv(signalEnv), " ")
-			if n, err := strconv.Atoi(number); err == nil && (role == "" || role == os.Args[3]) {
+			number, part, _ := strings.Cut(os.Getenv(signalEnv), " ")
+			if n, err := strconv.Atoi(number); err == nil && (part == "" || part == os.Args[3]) {
 				_ = unix.Kill(os.Getpid(), syscall.Signal(n))
 			}
 			return Work(question)
@@ -146,9 +146,9 @@ func fails(ctx context.Context, t *testing.T, name, signal string, p Params) err
 // TestPeerDies: if either peer dies, the error names it and the other peer ends too.
 func TestPeerDies(t *testing.T) {
 	for _, f := range All() {
-		for role := range f.roles {
-			err := fails(t.Context(), t, f.Name, fmt.Sprint("9 ", role), Params{})
-			check.Fails(t, err, fmt.Sprintf("floors: %s: process %d of %d: signal: killed", f.Name, role+1, len(f.roles)))
+		for part := range f.parts {
+			err := fails(t.Context(), t, f.Name, fmt.Sprint("9 ", part), Params{})
+			check.Fails(t, err, fmt.Sprintf("floors: %s: process %d of %d: signal: killed", f.Name, part+1, len(f.parts)))
 		}
 	}
 }
@@ -165,12 +165,12 @@ func TestPeerStops(t *testing.T) {
 }
 
 // stopped measures a floor whose peers all stop, and cancels the measurement once look has returned.
-func stopped(t *testing.T, name string, roles int, p Params, look func(peers []int)) {
+func stopped(t *testing.T, name string, parts int, p Params, look func(peers []int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == roles })
+		waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == parts })
 		look(peersOf(t, os.Getpid()))
 	}()
 	err := fails(ctx, t, name, "19", p)
@@ -179,7 +179,7 @@ func stopped(t *testing.T, name string, roles int, p Params, look func(peers []i
 
 func TestContextEndsMeasuring(t *testing.T) {
 	for _, f := range All() {
-		stopped(t, f.Name, len(f.roles), Params{}, func([]int) {})
+		stopped(t, f.Name, len(f.parts), Params{}, func([]int) {})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -16,23 +16,23 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A role is the function that one process of a measurement runs. The first role returns
+// A part is the function that one process of a measurement runs. The first part returns
 // the series of the measurement, the second returns none.
-type role func(*peer) ([]Series, error)
+type part func(*peer) ([]Series, error)
 
-// A peer is the argument of a role: the parameters and the connection to the other process.
+// A peer is the argument of a part: the parameters and the connection to the other process.
 type peer struct {
 	Params
 	link      // to the other process, if there is one
 	far  bool // the other process is on another host
 }
 
-// An order names the role to run.
+// An order names the part to run.
 type order struct {
 	Floor  string
-	Role   int
+	Part   int
 	Params Params
-	Far    bool // the other role runs on another host
+	Far    bool // the other part runs on another host
 }
 
 const (
@@ -71,13 +71,13 @@ func Work(question []byte) (answer any, err error) {
 	}
 	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
 	if f.TLS {
-		if p.link, err = secure(linkFD, o.Role > 0); err != nil {
+		if p.link, err = secure(linkFD, o.Part > 0); err != nil {
 			return nil, err
 		}
 	}
-	series, err := f.roles[o.Role](p)
+	series, err := f.parts[o.Part](p)
 	if errors.Is(err, errGone) {
-		if o.Role > 0 {
+		if o.Part > 0 {
 			return nil, nil // the first process has finished and closed the connection
 		}
 		// The other process failed. The parent gets the reason from its answer or exit
@@ -110,7 +110,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	for i, c := range children {
 		all.Go(func() (err error) {
 			if err = c.Answer(&results[i]); err != nil {
-				err = fmt.Errorf("process %d of %d: %w", i+1, len(f.roles), err)
+				err = fmt.Errorf("process %d of %d: %w", i+1, len(f.parts), err)
 			}
 			return err
 		})
@@ -122,7 +122,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 		err := context.Cause(ctx) // the first failure, or why ctx ended
 		if errors.Is(err, late) {
 			for i, c := range children {
-				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.PID(), c.Killed())
+				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.parts), c.PID(), c.Killed())
 			}
 		}
 		return nil, err
@@ -130,13 +130,13 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	return results[0], nil
 }
 
-// start starts one process for each role of this host, and the second role on another host if
+// start starts one process for each part of this host, and the second part on another host if
 // p.Far is set; played receives its error. If start fails, it returns the processes started so
-// far. All roles end when ctx is done.
+// far. All parts end when ctx is done.
 func (f *Floor) start(ctx context.Context, p Params) (children []*reexec.Called, played <-chan error, err error) {
 	var shared [2][]*os.File // files that each process inherits
-	here := len(f.roles)
-	if len(f.roles) > 1 {
+	here := len(f.parts)
+	if len(f.parts) > 1 {
 		var pair [2]*os.File
 		switch {
 		case p.Far != nil:
@@ -160,9 +160,9 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*reexec.Called,
 		shared = [2][]*os.File{{pair[0], page}, {pair[1], page}}
 	}
 	for i := range here {
-		c, err := startChild(ctx, order{Floor: f.Name, Role: i, Params: p, Far: p.Far != nil}, shared[i])
+		c, err := startChild(ctx, order{Floor: f.Name, Part: i, Params: p, Far: p.Far != nil}, shared[i])
 		if err != nil {
-			return children, played, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
+			return children, played, fmt.Errorf("start process %d of %d: %w", i+1, len(f.parts), err)
 		}
 		children = append(children, c)
 	}
@@ -221,17 +221,17 @@ func sharedPage() (*os.File, error) {
 	return page, nil
 }
 
-// startChild starts a process that runs a role.
+// startChild starts a process that runs a part.
 func startChild(ctx context.Context, o order, shared []*os.File) (*reexec.Called, error) {
 	c := reexec.Command{
 		Role: reexec.Floor, Question: o, Files: shared,
-		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Role)}, // only for ps
+		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Part)}, // only for ps
 	}
 	if cpus := o.Params.CPUs; len(cpus) > 0 {
-		if o.Role >= len(cpus) {
+		if o.Part >= len(cpus) {
 			return nil, fmt.Errorf("only %d processors are named", len(cpus))
 		}
-		c.CPUs = cpus[o.Role : o.Role+1]
+		c.CPUs = cpus[o.Part : o.Part+1]
 	}
 	return reexec.Call(ctx, c)
 }

@@ -7,10 +7,10 @@ import (
 	"ipcbench/bench/floors"
 )
 
-// Plays makes the agent's process play the second role of a floor; see [floors.Far].
+// Plays makes the agent's process play the second part of a floor; see [floors.Far].
 func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.ask(ctx, "floor", o, nil) }
 
-// floor plays the second role of a floor, one floor at a time, until the server closes
+// floor plays the second part of a floor, one floor at a time, until the server closes
 // the stream.
 func (s *service) floor(conn net.Conn, o floors.Order) error {
 	if err := s.allowed.CheckAddr(o.Addr); err != nil {
