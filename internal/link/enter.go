@@ -36,7 +36,7 @@ func SetUp(question []byte) (answer any, err error) {
 	}
 	inside, ownUsers, state = true, e.Users, up()
 	if e.Rates == nil {
-		return nil, reexec.Proceed
+		return nil, reexec.ErrProceed
 	}
 	for _, r := range e.Rates {
 		err := Set(r)

@@ -14,7 +14,7 @@ import (
 //
 // The question is JSON. A role that returns no error ends its process with exit code 0,
 // after its answer is written to stdout as JSON. An error is written to stderr, and the
-// exit code is 1. After [Proceed], the process goes on with main.
+// exit code is 1. After [ErrProceed], the process goes on with main.
 type Roles map[string]func(question []byte) (answer any, err error)
 
 // The names of all roles. Packages that start one refer to it by name, and main and
@@ -31,8 +31,8 @@ const (
 // process that has started it, and the question.
 const marker = "_IPCBENCH_ROLE"
 
-// Proceed is returned by a role that has prepared the process for main.
-var Proceed = errors.New("proceed with main")
+// ErrProceed is returned by a role that has prepared the process for main.
+var ErrProceed = errors.New("proceed with main")
 
 // Main runs the role for which this process was started, and then ends the process. It
 // returns if there is none. It must be called first in main, and in TestMain of packages
@@ -57,7 +57,7 @@ func Main(roles Roles) {
 		os.Exit(2)
 	}
 	answer, err := role([]byte(question))
-	if errors.Is(err, Proceed) {
+	if errors.Is(err, ErrProceed) {
 		return
 	}
 	if err == nil {
