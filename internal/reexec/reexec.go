@@ -13,6 +13,7 @@ package reexec
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -121,11 +122,22 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, pair[1])
 	}
 	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, c.Files...)
+	if err := p.start(c.CPUs); err != nil {
+		if p.Control != nil {
+			p.Control.Close()
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// start starts the process on a thread of its own, which waits for its end.
+func (p *Process) start(cpus []int) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := usage.Restricted(c.CPUs, p.cmd.Start)
+		err := usage.Restricted(cpus, p.cmd.Start)
 		if err != nil && p.cmd.Process != nil { // only this thread's processors could not be restored
 			_ = p.cmd.Process.Kill()
 			_ = p.cmd.Wait()
@@ -136,13 +148,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 			close(p.exited)
 		}
 	}()
-	if err := <-started; err != nil {
-		if p.Control != nil {
-			p.Control.Close()
-		}
-		return nil, err
-	}
-	return p, nil
+	return <-started
 }
 
 // Socketpair returns both ends of a Unix stream socket.
@@ -186,8 +192,11 @@ func (p *Process) Code() int {
 	return p.status().ExitStatus()
 }
 
-func (p *Process) status() syscall.WaitStatus {
-	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+func (p *Process) status() (status syscall.WaitStatus) {
+	if failed := (*exec.ExitError)(nil); errors.As(p.err, &failed) {
+		status, _ = failed.Sys().(syscall.WaitStatus)
+	}
+	return status
 }
 
 // Killed returns the state in which the process was killed because the context was done,

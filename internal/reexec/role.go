@@ -12,9 +12,9 @@ import (
 
 // Roles are the functions of this program that can run in a process of their own, by name.
 //
-// The question is JSON. A role that returns no error ends its process with exit code 0,
-// after its answer is written to stdout as JSON. An error is written to stderr, and the
-// exit code is 1. After [ErrProceed], the process goes on with main.
+// The question is JSON. If a role returns no error, its answer is written to stdout as JSON,
+// and the exit code is 0. Otherwise the error is written to stderr, and the exit code is 1.
+// After [ErrProceed], the process goes on with main.
 type Roles map[string]func(question []byte) (answer any, err error)
 
 // The names of all roles. Packages that start one refer to it by name, and main and
@@ -53,7 +53,7 @@ func Main(roles Roles) {
 		role = keep
 	}
 	if role == nil || starter != strconv.Itoa(os.Getppid()) {
-		fmt.Fprintf(os.Stderr, "%s: the environment has %s=%.40q, which is not a role that this program was started for: unset it\n", os.Args[0], marker, name)
+		fmt.Fprintf(os.Stderr, "%s: %s=%.40q: this process was not started for that role: unset it\n", os.Args[0], marker, name)
 		os.Exit(2)
 	}
 	answer, err := role([]byte(question))
