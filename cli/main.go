@@ -59,7 +59,12 @@ func newApp(out, err io.Writer, all []driver.Transport) *app {
 
 // roles returns the functions of this program that run in processes of their own.
 func (a *app) roles() reexec.Roles {
-	return reexec.Roles{reexec.Worker: a.host.Work, reexec.Floor: floors.Work, reexec.Links: link.SetUp, reexec.Mirror: link.Hold}
+	return reexec.Roles{
+		reexec.Worker: a.host.Work,
+		reexec.Floor:  floors.Work,
+		reexec.Links:  link.SetUp,
+		reexec.Mirror: link.Hold,
+	}
 }
 
 // Exit codes other than 0, and 128 + n for signal n. A signal wins, then the smallest code. The

@@ -137,7 +137,8 @@ func TestNoRole(t *testing.T) {
 	for _, mark := range []string{"1", "caller", "caller 1 null", "keeper", "keeper 1 0", "nobody \x1b[2J"} {
 		t.Setenv(marker, mark)
 		out, err := exec.Command("/proc/self/exe", "/bin/true").CombinedOutput()
-		check.That(t, fmt.Sprint(err) == "exit status 2" && strings.Count(string(out), "\n") == 1, "%s: %v: %s", mark, err, out)
+		refused := fmt.Sprint(err) == "exit status 2" && strings.Count(string(out), "\n") == 1
+		check.That(t, refused, "%s: %v: %s", mark, err, out)
 		check.Fails(t, check.Err(reexec.Start(t.Context(), reexec.Command{Role: "deaf"})), "does not begin with reexec.Main")
 	}
 }

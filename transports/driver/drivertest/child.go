@@ -26,7 +26,8 @@ func Spawn(t testing.TB, role string, question any, attr *syscall.SysProcAttr) (
 	from, to, err := os.Pipe()
 	check.Must(t, err)
 	c := &Child{Out: bufio.NewReader(from), Stderr: &reexec.Excerpt{Most: 64 << 10}}
-	c.Process, err = reexec.Start(t.Context(), reexec.Command{Role: role, Question: question, Attr: attr, Stdout: to, Stderr: c.Stderr})
+	command := reexec.Command{Role: role, Question: question, Attr: attr, Stdout: to, Stderr: c.Stderr}
+	c.Process, err = reexec.Start(t.Context(), command)
 	to.Close()
 	t.Cleanup(func() {
 		if err == nil {
