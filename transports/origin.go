@@ -19,7 +19,7 @@ type origin struct {
 	rec    *phase.Recorder
 	based  bool          // updates are packed with the model as base
 	out    tensor.Ledger // counts packed updates that the driver lends; each is released once unpacked
-	models *driver.Pair
+	models *driver.HeapPair
 	lanes  []originLane
 	counts codecCounts
 
@@ -41,7 +41,7 @@ type parcel struct {
 // originLane is the server's state for a lane, guarded by the serverLane's lock.
 type originLane struct {
 	up      *coded
-	updates *driver.Bank
+	updates *driver.HeapBank
 	holds   int64 // model version that the worker has, from its last collected job; -1 for none
 	given   int64 // model version of the job that is out
 }
@@ -66,7 +66,7 @@ func (s *origin) reserve() (*tensor.Package, error) {
 	if err := s.room(); err != nil {
 		return nil, err
 	}
-	return s.models.Reserve(), nil
+	return s.models.Reserve()
 }
 
 // room reserves a package from the driver for the next parcel, unless it has one. s.mu is

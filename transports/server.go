@@ -186,7 +186,9 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 
 // call runs f, an act for a lane, with the published model. The act begins job j or, if j
 // is nil, ends the lane's job.
-func (s *Server) call(act string, p phase.Phase, lane int, j *driver.Job, f func(*serverLane, *tensor.Package) error) error {
+func (s *Server) call(
+	act string, p phase.Phase, lane int, j *driver.Job, f func(l *serverLane, model *tensor.Package) error,
+) error {
 	if lane < 0 || lane >= len(s.lanes) {
 		return failed(s.variant, act, phase.OfRound(-1), fmt.Errorf("no lane %d: the session has %d", lane, len(s.lanes)))
 	}

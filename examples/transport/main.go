@@ -61,12 +61,12 @@ func (plain) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Op
 type server struct {
 	o       driver.Options
 	lanes   *driver.Lanes
-	models  *driver.Pair
-	updates []*driver.Bank // by lane
-	jobs    []*driver.Job  // by lane: the job that is out; each lane uses only its own
+	models  *driver.HeapPair
+	updates []*driver.HeapBank // by lane
+	jobs    []*driver.Job      // by lane: the job that is out; each lane uses only its own
 }
 
-func (s *server) Reserve() (*tensor.Package, error)              { return s.models.Reserve(), nil }
+func (s *server) Reserve() (*tensor.Package, error)              { return s.models.Reserve() }
 func (s *server) Publish(context.Context, *tensor.Package) error { s.models.Publish(); return nil }
 func (s *server) Settle(context.Context) error                   { return nil } // the server pushes jobs
 

@@ -23,8 +23,8 @@ type lane struct {
 	s     *server
 	reply *pb.MessageHeader // header of every response to this worker
 	mail  *mailbox.Lane[task]
-	bank  *driver.Bank // memory of the updates
-	tasks uint64       // number of dispatched tasks, and the id of the last one
+	bank  *driver.HeapBank // memory of the updates
+	tasks uint64           // number of dispatched tasks, and the id of the last one
 
 	mu        sync.Mutex
 	update    *tensor.Package // guarded by mu: memory for results; nil once they have arrived

@@ -36,7 +36,7 @@ type server struct {
 	o        driver.Options
 	header   *pb.MessageHeader // expected in every request; its sender is empty
 	down, up *catalog
-	models   *driver.Pair
+	models   *driver.HeapPair
 	takes    atomic.Uint32 // a takes, for results
 	lanes    []*lane
 	frames   framePool
@@ -147,7 +147,7 @@ func (s *server) bound(ctx context.Context, c *conn, method string) context.Cont
 }
 
 // Reserve implements driver.Server.
-func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
 
 // Publish implements driver.Server. It encodes nothing: messages are encoded for each
 // client's fetch.
@@ -171,7 +171,7 @@ func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j dri
 	l.update = update
 	l.mu.Unlock()
 	l.tasks++
-	return l.mail.Dispatch(task{Job: j, id: l.tasks, model: model, beside: s.models.Published(model)})
+	return l.mail.Dispatch(task{Job: j, id: l.tasks, model: model, beside: s.models.Published(model).Beside})
 }
 
 // Collect implements driver.Server.

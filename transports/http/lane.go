@@ -3,6 +3,7 @@ package http
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"ipcbench/phase"
@@ -25,7 +26,7 @@ type lane struct {
 	seat   seat             // guarded by mu
 	err    error            // guarded by mu: why the lane can no longer be used, or nil
 	out    *order           // guarded by mu: the dispatched job, until its update begins to arrive; else nil
-	bank   *driver.Bank     // guarded by mu: heap memory for updates; nil until it is needed
+	bank   *driver.HeapBank // guarded by mu: heap memory for updates; nil until it is needed
 	issued slab.Handle      // guarded by mu: block of the slab for the next update that uses it; zero if none is reserved
 	drain  bool             // guarded by mu: the next job makes the worker empty its cache
 	cached store.CacheStats // guarded by mu: as reported with the last update
@@ -106,9 +107,6 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 		o.reason = store.Remote
 	default:
 		err := l.issue()
-		if err != nil && !isFull(err) {
-			return nil, err
-		}
 		if err == nil {
 			a.Update, o.reason = store.EncodeHandle(l.issued), store.Remote // counted if the update arrives as a body anyway
 			return o, nil
@@ -120,7 +118,8 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 	return o, err
 }
 
-// issue reserves a block for an update unless one is reserved. l.mu must be held.
+// issue reserves a block for an update unless one is reserved. It fails only if all are
+// lent. l.mu must be held.
 func (l *lane) issue() (err error) {
 	if l.issued == (slab.Handle{}) {
 		l.issued, err = l.slab.updates.Reserve()
@@ -153,10 +152,11 @@ func (l *lane) begin(c *driver.Conn, u upload) (p *tensor.Package, reason string
 		p, err = l.lend()
 	case !l.seat.local || l.issued == (slab.Handle{}):
 		err = errNoProof
+	case u.handle != l.issued:
+		err = fmt.Errorf("update %+v, but the job has %+v: %w", u.handle, l.issued, slab.ErrOther)
 	default:
-		if p, err = l.slab.updates.Lend(u.handle); err == nil {
-			l.issued = slab.Handle{}
-		}
+		p, err = l.slab.updates.Lend()
+		l.issued = slab.Handle{}
 	}
 	if err != nil {
 		return nil, "", err

@@ -72,9 +72,9 @@ func TestPartialFallback(t *testing.T) {
 // precede them.
 func (r *rig) damage(model int, tensors ...int) {
 	r.T.Helper()
-	models := r.server.memory.models
+	handles := r.server.models.Memories()[model].handles
 	for _, i := range tensors {
-		r.overwrite(models.ref, 4096+int64(models.both[model].handles[i].Offset)-slab.Align, make([]byte, 8))
+		r.overwrite(r.server.memory.models.ref, 4096+int64(handles[i].Offset)-slab.Align, make([]byte, 8))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
@@ -21,7 +20,7 @@ import (
 // are put.
 type memory struct {
 	dir    *scratch.Dir // directory of the slabs; nil without shared memory
-	models *models
+	models models
 	lanes  []*laneSlab // one per lane; nil without shared memory
 }
 
@@ -83,11 +82,8 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 // newMemory makes the memory of a session. stored is the path of the slab that the store
 // may create, or empty.
 func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
-	m = &memory{models: newModels(o.Down, c.misses), lanes: make([]*laneSlab, o.Lanes)}
+	m = &memory{models: models{layout: o.Down, misses: c.misses}, lanes: make([]*laneSlab, o.Lanes)}
 	if !c.shm {
-		for _, s := range m.models.both {
-			s.onHeap(o.Down)
-		}
 		return m, "", nil
 	}
 	size, err := sizesOf(o, c)
@@ -106,10 +102,15 @@ func newMemory(o driver.Options, c config) (m *memory, stored string, err error)
 	return m, filepath.Join(m.dir.Path(), "stored"), nil
 }
 
-// close releases all memory. Memory of updates that are lent is unmapped when they are
-// released.
-func (m *memory) close() error {
-	err := m.models.close()
+// close releases all memory, and the blocks of these models. Memory of updates that are
+// lent is unmapped when they are released.
+func (m *memory) close(models ...*model) (err error) {
+	if m.models.pool != nil {
+		for _, s := range models {
+			err = errors.Join(err, s.release(m.models.pool))
+		}
+		err = errors.Join(err, m.models.pool.Close())
+	}
 	for _, l := range m.lanes {
 		if l != nil {
 			err = errors.Join(err, l.updates.Close())
@@ -132,38 +133,38 @@ func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
 		err = l.permit(modeReaders)
 	}
 	if err != nil {
-		return nil, errors.Join(err, mem.Close())
+		return nil, errors.Join(err, l.updates.Close())
 	}
 	return l, nil
 }
 
-// models holds the server's two models, tensor by tensor. With shared memory they are in
-// a stamped pool from which other processes read. Tensors that are kept out of it, or do
-// not fit, are on the heap and travel as bodies.
+// models is memory for the server's two models, tensor by tensor. With shared memory they
+// are in a stamped pool from which other processes read. Tensors that are kept out of it, or
+// do not fit, are on the heap and travel as bodies.
 type models struct {
 	pool   *slab.Pool // nil without shared memory
 	ref    *store.SlabRef
 	layout *tensor.Layout
 	misses func(i int) bool // whether tensor i must stay out of the pool
-	next   int              // index in both of the model that is, or will be, reserved next
-
-	mu   sync.Mutex
-	both [2]*model // contents are guarded by mu
 }
 
-// A model is one of the two. It gets the same blocks in every round, so its package is
-// made only once.
+// A model is the memory of one of the two. It gets the same blocks in every round, so its
+// package is made only once.
 type model struct {
 	p       *tensor.Package
-	offer   jobAnswer     // the part of a job's answer that describes the model
+	runs    []run         // locations of the tensors that are in the pool, once published
 	handles []slab.Handle // one per tensor; zero if the tensor is on the heap
 	views   [][]byte
 	heap    *tensor.Package // memory of tensors on the heap; kept once allocated
 }
 
-func newModels(l *tensor.Layout, misses func(i int) bool) *models {
-	empty := func() *model { return &model{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())} }
-	return &models{layout: l, misses: misses, both: [2]*model{empty(), empty()}}
+// model returns memory for a model.
+func (m *models) model() *model {
+	s := &model{handles: make([]slab.Handle, m.layout.Len()), views: make([][]byte, m.layout.Len())}
+	if m.pool == nil {
+		s.onHeap(m.layout) // before the first round
+	}
+	return s
 }
 
 func (m *models) share(path string, size int) error {
@@ -183,24 +184,17 @@ func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
 	return s.heap
 }
 
-// reserve returns the package for the next model, in the pool as far as there is room.
-// The model's older contents become invisible to readers.
-func (m *models) reserve() (*tensor.Package, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.both[m.next]
-	if m.pool == nil {
-		s.p = s.onHeap(m.layout)
-		return s.p, nil
-	}
+// renew gives a model memory for its next contents, in the pool as far as there is room.
+// Its older contents become invisible to readers.
+func (m *models) renew(s *model) error {
 	if err := s.release(m.pool); err != nil {
-		return nil, err
+		return err
 	}
 	moved := s.p == nil
 	for i := range s.handles {
 		h, view, err := m.place(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if h == (slab.Handle{}) {
 			view = s.onHeap(m.layout).View(i)
@@ -211,35 +205,28 @@ func (m *models) reserve() (*tensor.Package, error) {
 	if moved {
 		s.p = tensor.NewScattered(m.layout, slices.Clone(s.views))
 	}
-	return s.p, nil
+	return nil
 }
 
 // place reserves a block for tensor i. The handle is zero if the tensor stays out of the
 // pool or does not fit.
 func (m *models) place(i int) (slab.Handle, []byte, error) {
-	if m.misses(i) {
+	if m.pool == nil || m.misses(i) {
 		return slab.Handle{}, nil, nil
 	}
 	h, view, err := m.pool.Reserve(m.layout.Bytes(i))
-	if err != nil && isFull(err) { // the caller uses heap memory
-		return slab.Handle{}, nil, nil
+	if err != nil {
+		var full *slab.FullError
+		if errors.As(err, &full) { // the caller uses heap memory
+			err = nil
+		}
 	}
 	return h, view, err
 }
 
-func isFull(err error) bool {
-	var full *slab.FullError
-	return errors.As(err, &full)
-}
-
-// publish makes the reserved model visible to readers under the given name.
-func (m *models) publish(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.both[m.next]
-	a := &s.offer
-	a.Model, a.Receipt, a.Rows = name, append(a.Receipt[:0], s.p.Receipt...), s.p.AppendRows(a.Rows[:0])
-	a.Pool, a.Runs = m.ref, a.Runs[:0]
+// publish makes a model that is in the pool visible to readers.
+func (m *models) publish(s *model) error {
+	s.runs = s.runs[:0]
 	var before slab.Handle
 	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
@@ -247,28 +234,14 @@ func (m *models) publish(name string) error {
 				return err
 			}
 			if before != (slab.Handle{}) && follows(before, h) {
-				a.Runs[len(a.Runs)-1].Count++
+				s.runs[len(s.runs)-1].Count++
 			} else {
-				a.Runs = append(a.Runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
+				s.runs = append(s.runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
 			}
 		}
 		before = h
 	}
-	m.next = 1 - m.next
 	return nil
-}
-
-// offer returns the part of a job's answer that describes model p. It is zero if p is
-// nil.
-func (m *models) offer(p *tensor.Package) (a jobAnswer) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.both {
-		if p != nil && s.p == p {
-			a = s.offer
-		}
-	}
-	return a
 }
 
 func (s *model) release(pool *slab.Pool) (err error) {
@@ -279,13 +252,6 @@ func (s *model) release(pool *slab.Pool) (err error) {
 		}
 	}
 	return err
-}
-
-func (m *models) close() error {
-	if m.pool == nil {
-		return nil
-	}
-	return errors.Join(m.both[0].release(m.pool), m.both[1].release(m.pool), m.pool.Close())
 }
 
 // A run locates consecutive tensors of a model that follow one another in the server's

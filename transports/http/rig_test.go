@@ -188,7 +188,14 @@ func (r *rig) requests(lane string) map[string]string {
 }
 
 // model returns the name of the published model.
-func (r *rig) model() string { return r.server.prefix + strconv.Itoa(r.server.seq) }
+func (r *rig) model() string {
+	both := r.server.models.Memories()
+	first, second := r.server.models.Published(both[0].p), r.server.models.Published(both[1].p)
+	if first.Serial > second.Serial {
+		return r.server.name(first)
+	}
+	return r.server.name(second)
+}
 
 // vectors returns a layout of n tensors of size bytes each.
 func vectors(t testing.TB, n, size int) *tensor.Layout {

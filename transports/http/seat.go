@@ -16,7 +16,6 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
-	"ipcbench/transports/internal/slab"
 )
 
 // A seat is the state of the worker that has a lane.
@@ -148,8 +147,7 @@ func (l *lane) join(c *driver.Conn) (a joinAnswer, err error) {
 // the previous worker that are still being read. l.mu must be held.
 func (l *lane) writable() bool {
 	err := l.issue()
-	var full *slab.FullError
-	return err == nil || errors.As(err, &full) && full.Used == 0
+	return err == nil || errors.Is(err, driver.OutError(0))
 }
 
 // prove serves the request that a worker sends after it has written the challenge to the

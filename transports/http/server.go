@@ -33,7 +33,7 @@ type server struct {
 	store  *store.Store
 	lanes  []*lane
 
-	seq      int    // number of the model published last
+	models   *driver.Pair[*model]
 	fallback string // why tensors of a model are not in the slab; empty for the transport http
 
 	handler  *exchange.Handler
@@ -202,6 +202,7 @@ func (s *server) place() (err error) {
 		s.fallback, o.Reason = store.Off, store.Off
 	}
 	s.store = store.New(o)
+	s.models = driver.PairOf(s.renew, s.memory.models.model(), s.memory.models.model())
 	for n, slab := range s.memory.lanes {
 		s.lanes = append(s.lanes, newLane(n, s.o, slab))
 	}
@@ -209,24 +210,33 @@ func (s *server) place() (err error) {
 }
 
 // release gives up all shared memory that is not lent.
-func (s *server) release() error { return errors.Join(s.store.Close(), s.memory.close()) }
+func (s *server) release() error {
+	models := s.models.Memories()
+	return errors.Join(s.store.Close(), s.memory.close(models[:]...))
+}
 
-func (s *server) Reserve() (*tensor.Package, error) {
-	models := s.memory.models
-	s.store.Retire(models.both[models.next].p) // before it is overwritten
-	return models.reserve()
+func (s *server) renew(old *model) (*tensor.Package, *model, error) {
+	s.store.Retire(old.p) // before it is overwritten
+	err := s.memory.models.renew(old)
+	return old.p, old, err
+}
+
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+
+// name returns the first part of the ids of the tensors of m, which is published.
+func (s *server) name(m driver.Model[*model]) string {
+	return s.prefix + strconv.FormatUint(m.Serial, 10)
 }
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := checkReceipt("receipt", p.Receipt); err != nil {
 		return err
 	}
-	s.seq++
-	name := s.prefix + strconv.Itoa(s.seq)
-	if err := s.memory.models.publish(name); err != nil {
+	if err := s.memory.models.publish(s.models.Published(p).Memory); err != nil {
 		return err
 	}
-	s.store.Publish(name, p)
+	s.models.Publish()
+	s.store.Publish(s.name(s.models.Published(p)), p)
 	if s.c.drain {
 		s.drainCaches()
 	}
@@ -237,9 +247,11 @@ func (s *server) Dispatch(ctx context.Context, n int, model *tensor.Package, j d
 	if err := checkReceipt("configuration", j.Config); err != nil {
 		return err
 	}
-	a := s.memory.models.offer(model)
-	a.Fallback = s.fallback
-	a.Round, a.Client, a.Weight, a.Device, a.Config, a.Timed = j.Round, j.Client, j.Weight, j.Device, j.Config, j.Timed
+	a := jobAnswer{Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed, Fallback: s.fallback}
+	if model != nil {
+		m := s.models.Published(model)
+		a.Model, a.Receipt, a.Rows, a.Pool, a.Runs = s.name(m), m.Receipt, m.Rows, s.memory.models.ref, m.Memory.runs
+	}
 	return s.lanes[n].dispatch(j, a)
 }
 

@@ -23,7 +23,7 @@ type server struct {
 	o      driver.Options
 	forget func()         // removes the server from the transport's map
 	places *slab.Packages // memory of the models
-	models *driver.Pair   // in places
+	models *driver.Pair[slab.Handle]
 	lanes  []*lane
 }
 
@@ -49,7 +49,7 @@ func newServer(o driver.Options) (*server, error) {
 	return s, nil
 }
 
-func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
 
 func (s *server) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()
@@ -58,10 +58,8 @@ func (s *server) Publish(context.Context, *tensor.Package) error {
 
 func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l := s.lanes[n]
-	t := order{job: j, bare: model == nil, beside: s.models.Published(model)}
-	if !t.bare {
-		t.model = s.places.Handle(model)
-	}
+	m := s.models.Published(model)
+	t := order{job: j, bare: model == nil, model: m.Memory, beside: m.Beside}
 	var err error
 	if t.update, err = l.updates.Reserve(); err == nil {
 		err = l.mail.Dispatch(t)

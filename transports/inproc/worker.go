@@ -45,7 +45,7 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 func (w *worker) Reserve() (*tensor.Package, error) { return w.updates.At(w.order.update) }
 
 func (w *worker) Submit(_ context.Context, p *tensor.Package) error {
-	update, err := w.lane.updates.Lend(w.order.update)
+	update, err := w.lane.updates.Lend()
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,13 @@ type server struct {
 	o       driver.Options
 	workers *driver.Lanes
 	lanes   []lane
-	models  *driver.Pair
+	models  *driver.HeapPair
 }
 
 // A lane is the server's end of one worker's connection.
 type lane struct {
 	*conn   // nil until the first job
-	updates *driver.Bank
+	updates *driver.HeapBank
 	job     driver.Job
 	out     bool // the job was dispatched and its update has not been collected
 }
@@ -63,7 +63,7 @@ func listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (*server,
 	return s, err
 }
 
-func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
 
 func (s *server) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()

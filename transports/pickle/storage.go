@@ -111,11 +111,14 @@ func (s *storageServer) name(file string) string {
 
 // Reserve removes the file of the model whose memory it returns.
 func (s *storageServer) Reserve() (*tensor.Package, error) {
-	p := s.models.Reserve()
-	if err := s.root.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // a model that was never published has no file
-		return nil, err
+	p, err := s.models.Reserve()
+	if err == nil {
+		err = s.root.Remove(s.model(p))
 	}
-	return p, nil
+	if errors.Is(err, fs.ErrNotExist) { // a model that was never published has no file
+		err = nil
+	}
+	return p, err
 }
 
 func (s *storageServer) Publish(ctx context.Context, p *tensor.Package) error {

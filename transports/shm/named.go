@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
@@ -31,16 +30,7 @@ type modelServer struct {
 	names  names
 	reuse  bool
 	serial uint64 // serial of the latest bundle
-	next   int    // index of the model that is reserved, or reserved next
-
-	mu     sync.Mutex
-	models [2]model // guarded by mu
-}
-
-// A model is one of a modelServer's two models.
-type model struct {
-	*bundle // nil until the model is first reserved
-	beside  driver.Beside
+	models *driver.Pair[*bundle]
 }
 
 func (s *modelServer) make(root string) error {
@@ -49,52 +39,52 @@ func (s *modelServer) make(root string) error {
 		return err
 	}
 	s.own(dir.Close) // also removes the files of updates that are still lent
-	s.own(func() error { return errors.Join(s.models[0].close(), s.models[1].close()) })
-	s.names = names{dir.Path()}
+	s.own(func() error {
+		models := s.models.Memories()
+		return errors.Join(models[0].close(), models[1].close())
+	})
+	s.names, s.models = names{dir.Path()}, driver.PairOf(s.renew)
 	return nil
 }
 
-func (s *modelServer) Reserve() (*tensor.Package, error) {
-	s.mu.Lock()
-	b := s.models[s.next].bundle
-	s.mu.Unlock()
-	if b != nil && s.reuse {
-		return b.pkg, nil
+// renew returns memory for the next model: new segments, unless old ones are reused.
+func (s *modelServer) renew(old *bundle) (*tensor.Package, *bundle, error) {
+	if old != nil && s.reuse {
+		return old.pkg, old, nil
 	}
-	err := b.close()
-	if err == nil {
-		s.serial++
-		b, err = makeBundle(s.o.Down, s.serial, func(i int) (*slab.Memory, error) {
-			return slab.CreateFile(s.names.model(s.serial, i), segmentSize(s.o.Down, i), slab.Untouched)
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	s.models[s.next].bundle = b
-	s.mu.Unlock()
-	return b.pkg, nil
+	return s.replace(old, s.o.Down, s.names.model)
 }
 
-func (s *modelServer) Publish(_ context.Context, p *tensor.Package) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := &s.models[s.next]
-	m.beside.Copy(p, m.serial)
-	s.next = 1 - s.next
+// replace closes old, if there is one, and makes a bundle of new segments at these paths.
+func (s *modelServer) replace(
+	old *bundle, l *tensor.Layout, path func(serial uint64, i int) string,
+) (*tensor.Package, *bundle, error) {
+	if err := old.close(); err != nil {
+		return nil, nil, err
+	}
+	s.serial++
+	b, err := makeBundle(l, s.serial, func(i int) (*slab.Memory, error) {
+		return slab.CreateFile(path(s.serial, i), segmentSize(l, i), slab.Untouched)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.pkg, b, nil
+}
+
+func (s *modelServer) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+
+func (s *modelServer) Publish(context.Context, *tensor.Package) error {
+	s.models.Publish()
 	return nil
 }
 
 // order returns the order for job j with the model p, which may be nil.
 func (s *modelServer) order(p *tensor.Package, j driver.Job, update slab.Handle) order {
 	t := order{job: j, bare: true, update: update}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.models {
-		if m := &s.models[i]; m.bundle != nil && m.pkg == p {
-			t.with(m.handle(), m.beside)
-		}
+	if p != nil {
+		m := s.models.Published(p)
+		t.with(m.Memory.handle(), m.Beside)
 	}
 	return t
 }
@@ -122,10 +112,7 @@ func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package,
 type (
 	namedServer struct {
 		*modelServer
-
-		places   sync.Mutex
-		buffers  []buffers // guarded by places: by lane
-		released bool      // guarded by places: all memory was released, except lent updates
+		updates []*driver.Bank[*bundle] // by lane
 	}
 	namedWorker struct {
 		*modelWorker
@@ -134,87 +121,39 @@ type (
 	}
 )
 
-// buffers is the memory for a lane's updates.
-type buffers struct {
-	all    []buffer
-	issued *buffer // buffer of the current job; nil without one
-}
-
-// A buffer is the memory for one update.
-type buffer struct {
-	*bundle
-	used bool // it has been lent since renew
-	lent bool // it is lent now
-}
-
 func (s *namedServer) make() error {
-	s.own(s.free)
 	for n := range s.o.Lanes {
-		s.buffers = append(s.buffers, buffers{all: make([]buffer, s.o.Depth)})
-		for i := range s.buffers[n].all {
-			if err := s.renew(n, &s.buffers[n].all[i]); err != nil {
-				return err
+		path := func(serial uint64, i int) string { return s.names.update(n, serial, i) }
+		updates, err := driver.BankOf(s.o.Depth, s.o.Out, func(old *bundle) (*tensor.Package, *bundle, error) {
+			p, b, err := s.replace(old, s.o.Up, path)
+			if err == nil {
+				err = b.protect() // the server never writes updates
 			}
+			return p, b, err
+		}, (*bundle).close)
+		s.own(updates.Close)
+		if err != nil {
+			return err
 		}
+		s.updates = append(s.updates, updates)
 	}
 	return nil
 }
 
-// renew closes a buffer's segments, if it has any, and gives it new ones.
-func (s *namedServer) renew(n int, b *buffer) error {
-	err := b.close()
-	*b = buffer{}
-	if err != nil {
-		return err
-	}
-	s.serial++
-	b.bundle, err = makeBundle(s.o.Up, s.serial, func(i int) (*slab.Memory, error) {
-		return slab.CreateFile(s.names.update(n, s.serial, i), segmentSize(s.o.Up, i), slab.Untouched)
-	})
-	if err == nil {
-		err = b.protect() // the server never writes updates
+func (s *namedServer) Publish(ctx context.Context, p *tensor.Package) error {
+	err := s.modelServer.Publish(ctx, p)
+	for n := 0; n < len(s.updates) && err == nil && !s.reuse; n++ {
+		err = s.updates[n].Renew()
 	}
 	return err
 }
 
-func (s *namedServer) Publish(ctx context.Context, p *tensor.Package) error {
-	if err := s.modelServer.Publish(ctx, p); err != nil || s.reuse {
-		return err
-	}
-	s.places.Lock()
-	defer s.places.Unlock()
-	for n := range s.buffers {
-		for i := range s.buffers[n].all {
-			if b := &s.buffers[n].all[i]; b.used && !b.lent && b != s.buffers[n].issued {
-				if err := s.renew(n, b); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 func (s *namedServer) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
-	update, err := s.issue(n)
+	b, err := s.updates[n].Reserve()
 	if err != nil {
 		return err
 	}
-	return s.post(n, s.order(model, j, update))
-}
-
-// issue returns the handle of a free buffer for lane n's next job.
-func (s *namedServer) issue(n int) (slab.Handle, error) {
-	s.places.Lock()
-	defer s.places.Unlock()
-	l := &s.buffers[n]
-	for i := range l.all {
-		if !l.all[i].lent {
-			l.issued = &l.all[i]
-			return l.issued.handle(), nil
-		}
-	}
-	return slab.Handle{}, fmt.Errorf("all %d updates of the lane are in use", s.o.Depth)
+	return s.post(n, s.order(model, j, b.handle()))
 }
 
 func newNamedWorker(models *modelWorker) *namedWorker {
@@ -241,45 +180,8 @@ func (s *namedServer) Collect(ctx context.Context, n int) (*tensor.Package, driv
 	if err != nil {
 		return collected(r, nil, err)
 	}
-	p, err := s.lend(n, r.update)
+	p, err := s.updates[n].Lend()
 	return collected(r, p, err)
-}
-
-// lend lends the update of lane n's current job. h, from the result, must be the handle
-// issued for it.
-func (s *namedServer) lend(n int, h slab.Handle) (*tensor.Package, error) {
-	s.places.Lock()
-	defer s.places.Unlock()
-	b := s.buffers[n].issued
-	if h != b.handle() {
-		return nil, fmt.Errorf("update must be %+v, not %+v: %w", b.handle(), h, slab.ErrOther)
-	}
-	b.used, b.lent, s.buffers[n].issued = true, true, nil
-	b.pkg.Lend(s.o.Out, func(*tensor.Package) { s.takeBack(b) })
-	return b.pkg, nil
-}
-
-func (s *namedServer) takeBack(b *buffer) {
-	s.places.Lock()
-	defer s.places.Unlock()
-	b.lent = false
-	if s.released {
-		_ = b.close() // the file is already removed: this only unmaps
-	}
-}
-
-func (s *namedServer) free() (err error) {
-	s.places.Lock()
-	defer s.places.Unlock()
-	s.released = true
-	for n := range s.buffers {
-		for i := range s.buffers[n].all {
-			if b := &s.buffers[n].all[i]; !b.lent {
-				err = errors.Join(err, b.close())
-			}
-		}
-	}
-	return err
 }
 
 // A bundleCache keeps the models or updates that a worker has mapped, at most limit, by serial.

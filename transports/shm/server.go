@@ -30,7 +30,9 @@ type server struct {
 type lane struct {
 	out *outbox
 	in  *inbox
-	id  phase.ID // ID of the current job
+
+	id     phase.ID    // ID of the current job
+	update slab.Handle // memory for its update
 
 	given   []*slab.Memory // memory whose descriptors the worker gets during Dial
 	written []*slab.Memory // the part of given that the worker writes
@@ -160,12 +162,13 @@ func (s *server) post(n int, t order) error {
 	if err != nil {
 		return err
 	}
-	l.id = t.job.ID(n)
+	l.id, l.update = t.job.ID(n), t.update
 	s.sent.Add(size)
 	return l.out.post(size)
 }
 
-// fetch waits for the result of lane n's current job.
+// fetch waits for the result of lane n's current job. Its update must be the one that was
+// issued for the job.
 func (s *server) fetch(ctx context.Context, n int) (r result, err error) {
 	l := s.lanes[n]
 	wait := s.o.Rec.Begin(phase.Wait, l.id)
@@ -174,6 +177,9 @@ func (s *server) fetch(ctx context.Context, n int) (r result, err error) {
 	if err == nil {
 		s.received.Add(len(b))
 		err = r.parse(b)
+	}
+	if err == nil && r.update != l.update {
+		err = fmt.Errorf("update %+v, but the job has %+v: %w", r.update, l.update, slab.ErrOther)
 	}
 	return r, l.explain(err)
 }

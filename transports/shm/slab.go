@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"sync"
 
 	"ipcbench/internal/machine"
 	"ipcbench/phase"
@@ -83,10 +82,7 @@ func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Op
 	}
 	switch copies(o) {
 	case "in":
-		return &copyingServer{
-			slabServer: s, Copier: slab.NewCopier(o.Rec), heap: driver.NewPair(o.Down),
-			shared: map[*tensor.Package]*tensor.Package{nil: nil},
-		}, nil
+		return newCopyingServer(s), nil
 	case slab.CopyOut:
 		return slab.Cloning(s, o), nil
 	}
@@ -124,9 +120,9 @@ func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driv
 type (
 	slabServer struct {
 		*server
-		places  *slab.Packages  // the slab of the models
-		models  *driver.Pair    // the models in it
-		updates []*slab.Updates // by lane
+		places  *slab.Packages            // the slab of the models
+		models  *driver.Pair[slab.Handle] // the models in it
+		updates []*slab.Updates           // by lane
 	}
 	slabWorker struct {
 		*worker
@@ -182,7 +178,7 @@ func (w *slabWorker) open(files []*os.File) error {
 	return nil
 }
 
-func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
+func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
 
 func (s *slabServer) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()
@@ -196,7 +192,8 @@ func (s *slabServer) Dispatch(_ context.Context, n int, model *tensor.Package, j
 	}
 	t := order{job: j, bare: true, update: update}
 	if model != nil {
-		t.with(s.places.Handle(model), s.models.Published(model))
+		m := s.models.Published(model)
+		t.with(m.Memory, m.Beside)
 	}
 	return s.post(n, t)
 }
@@ -214,7 +211,7 @@ func (s *slabServer) Collect(ctx context.Context, n int) (*tensor.Package, drive
 	if err != nil {
 		return collected(r, nil, err)
 	}
-	p, err := s.updates[n].Lend(r.update)
+	p, err := s.updates[n].Lend()
 	return collected(r, p, err)
 }
 
@@ -224,11 +221,9 @@ type (
 	copyingServer struct {
 		*slabServer
 		slab.Copier
-		heap *driver.Pair
-
-		mu     sync.Mutex
-		shared map[*tensor.Package]*tensor.Package // guarded by mu: heap model to its copy in the slab
+		heap *driver.Pair[twin]
 	}
+	twin          struct{ heap, shared *tensor.Package } // a model, and its copy in the slab
 	copyingWorker struct {
 		*slabWorker
 		slab.Copier
@@ -243,26 +238,27 @@ type (
 
 func copies(o driver.Options) string { return o.Settings["copy"] }
 
-func (s *copyingServer) Reserve() (*tensor.Package, error) { return s.heap.Reserve(), nil }
+// newCopyingServer returns a server whose models are on the heap, each with a copy in s.
+func newCopyingServer(s *slabServer) *copyingServer {
+	reserve := func(t twin) (_ *tensor.Package, _ twin, err error) {
+		t.shared, err = s.Reserve()
+		return t.heap, t, err
+	}
+	models := driver.PairOf(reserve, twin{heap: tensor.AllocTouched(s.o.Down)}, twin{heap: tensor.AllocTouched(s.o.Down)})
+	return &copyingServer{slabServer: s, Copier: slab.NewCopier(s.o.Rec), heap: models}
+}
+
+func (s *copyingServer) Reserve() (*tensor.Package, error) { return s.heap.Reserve() }
 
 func (s *copyingServer) Publish(ctx context.Context, p *tensor.Package) error {
-	shared, err := s.slabServer.Reserve()
-	if err != nil {
-		return err
-	}
+	shared := s.heap.Published(p).Memory.shared
 	s.Copy(shared, p, phase.OfRound(-1))
 	s.heap.Publish()
-	s.mu.Lock()
-	s.shared[p] = shared
-	s.mu.Unlock()
 	return s.slabServer.Publish(ctx, shared)
 }
 
 func (s *copyingServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
-	s.mu.Lock()
-	shared := s.shared[model]
-	s.mu.Unlock()
-	return s.slabServer.Dispatch(ctx, n, shared, j)
+	return s.slabServer.Dispatch(ctx, n, s.heap.Published(model).Memory.shared, j)
 }
 
 func (w *copyingWorker) Reserve() (p *tensor.Package, err error) {

@@ -159,7 +159,7 @@ func TestHostileHandles(t *testing.T) {
 	} {
 		s := open(t, "shm-slab", options())
 		w := s.Workers[0].Driver.(*slabWorker)
-		h := s.Driver.(*slabServer).places.Handle(s.Model)
+		h := s.Driver.(*slabServer).models.Published(s.Model).Memory
 		c.change(&h)
 		for _, places := range []*slab.Packages{w.models, w.updates} {
 			_, err := places.At(h)

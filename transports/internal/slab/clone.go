@@ -52,8 +52,8 @@ func CloneBytes(o driver.Options) int64 {
 type CloningServer struct {
 	driver.Server
 	Copier
-	ids  []phase.ID     // by lane: the last job
-	heap []*driver.Bank // by lane: memory of the clones
+	ids  []phase.ID         // by lane: the last job
+	heap []*driver.HeapBank // by lane: memory of the clones
 }
 
 // Cloning wraps s. Updates whose bytes were moved are not in shared memory and are not

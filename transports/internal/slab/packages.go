@@ -1,9 +1,8 @@
 package slab
 
 import (
+	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -54,10 +53,12 @@ func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
 }
 
 // Pair returns the first two packages as a server's pair of models.
-func (p *Packages) Pair() *driver.Pair { return driver.PairOf(p.places[0], p.places[1]) }
-
-// Handle returns the handle of one, which must be one of the packages.
-func (p *Packages) Handle(one *tensor.Package) Handle { return p.handle(slices.Index(p.places, one)) }
+func (p *Packages) Pair() *driver.Pair[Handle] {
+	return driver.PairOf(func(h Handle) (*tensor.Package, Handle, error) {
+		model, err := p.At(h)
+		return model, h, err
+	}, p.handle(0), p.handle(1))
+}
 
 func (p *Packages) handle(i int) Handle {
 	return Handle{Offset: uint64(i * p.extent), Length: uint64(p.layout.Size())}
@@ -79,65 +80,45 @@ func (p *Packages) At(h Handle) (*tensor.Package, error) {
 // Memory returns the memory of the packages.
 func (p *Packages) Memory() *Memory { return p.mem }
 
-// Close drops the reference to the memory. Lent [Updates] keep it mapped until they are
-// released.
+// Close drops the reference to the memory.
 func (p *Packages) Close() error { return p.mem.Close() }
 
 // Updates are one lane's packages for updates, on the server. The server reserves one for
-// each job and lends it to its user when the update arrives.
+// each job and lends it to its user when the update arrives. One goroutine reserves.
 type Updates struct {
 	*Packages
-	ledger   *tensor.Ledger
-	giveBack func(*tensor.Package)
-
-	mu         sync.Mutex // guards what follows
-	lent       []bool     // by place: lent to the user
-	out        Handle     // reserved and not lent, or zero
-	generation uint64     // of the last reservation, so that the answer to an earlier job is noticed
+	bank       *driver.Bank[Handle]
+	generation uint64 // of the last reservation, so that the answer to an earlier job is noticed
 }
 
 // NewUpdates returns as many updates of layout l as fit into mem, and takes ownership of
 // mem. It counts lent updates in ledger.
 func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) *Updates {
-	u := &Updates{Packages: NewPackages(mem, l), ledger: ledger}
-	u.lent, u.giveBack = make([]bool, len(u.places)), u.takeBack
+	u, next := &Updates{Packages: NewPackages(mem, l)}, -1
+	place := func(Handle) (*tensor.Package, Handle, error) {
+		mem.Keep() // until the bank frees this place
+		next++
+		return u.places[next], u.handle(next), nil
+	}
+	u.bank, _ = driver.BankOf(len(u.places), ledger, place, func(Handle) error { return mem.Close() }) // place never fails
 	return u
 }
 
 // Reserve returns the handle of a free place for the next job's update. It replaces an
 // earlier reservation that was not lent. It never waits: if all places are lent, the error
-// is a *FullError.
+// is a [driver.OutError].
 func (u *Updates) Reserve() (Handle, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	i := slices.Index(u.lent, false)
-	if i < 0 {
-		return Handle{}, &FullError{Need: u.extent, Used: len(u.lent) * u.extent, Capacity: u.mem.Len()}
+	h, err := u.bank.Reserve()
+	if err == nil {
+		u.generation++
+		h.Generation = u.generation
 	}
-	u.generation++
-	u.out = u.handle(i)
-	u.out.Generation = u.generation
-	return u.out, nil
+	return h, err
 }
 
-// Lend lends the update that was reserved last until it is released. h is the handle that
-// the worker sent back; Lend fails with ErrOther if it is not the reserved one.
-func (u *Updates) Lend(h Handle) (*tensor.Package, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if h != u.out || h == (Handle{}) {
-		return nil, fmt.Errorf("update %+v, but the job has %+v: %w", h, u.out, ErrOther)
-	}
-	i := int(h.Offset) / u.extent
-	u.lent[i], u.out = true, Handle{}
-	u.mem.Keep()
-	u.places[i].Lend(u.ledger, u.giveBack)
-	return u.places[i], nil
-}
+// Lend lends the update that was reserved last until it is released.
+func (u *Updates) Lend() (*tensor.Package, error) { return u.bank.Lend() }
 
-func (u *Updates) takeBack(p *tensor.Package) {
-	u.mu.Lock()
-	u.lent[slices.Index(u.places, p)] = false
-	u.mu.Unlock()
-	_ = u.mem.Close() // Release cannot return an error of unmapping
-}
+// Close drops the references to the memory. Lent updates keep it mapped until they are
+// released.
+func (u *Updates) Close() error { return errors.Join(u.bank.Close(), u.Packages.Close()) }

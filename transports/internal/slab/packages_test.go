@@ -6,6 +6,7 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
 
@@ -30,41 +31,24 @@ func TestUpdates(t *testing.T) {
 	u := NewUpdates(mem, l, &ledger)
 	next := func() *tensor.Package {
 		t.Helper()
-		h := check.Value(u.Reserve())(t)
-		written, err := u.At(h)
-		check.Must(t, err)
-		before, beside := h, h
-		before.Generation--
-		beside.Offset += uint64(u.extent)
-		for _, wrong := range []Handle{before, beside, {}} {
-			_, err = u.Lend(wrong)
-			refused(t, err, ErrOther)
-		}
-		p, err := u.Lend(h)
-		check.Must(t, err)
-		check.That(t, p == written, "lent another package than was reserved")
-		for _, wrong := range []Handle{h, {}} { // nothing is reserved any more
-			_, err = u.Lend(wrong)
-			refused(t, err, ErrOther)
-		}
+		before, h := check.Value(u.Reserve())(t), check.Value(u.Reserve())(t)
+		check.That(t, h.Offset == before.Offset && h.Generation > before.Generation, "two reservations: %+v and %+v", before, h)
+		p := check.Value(u.Lend())(t)
+		check.That(t, p == check.Value(u.At(h))(t), "lent another package than was reserved")
 		return p
 	}
 	out := []*tensor.Package{next(), next(), next()}
-	var full *FullError
-	_, err := u.Reserve()
-	check.That(t, errors.As(err, &full) && full.Used == mem.Len(), "got %v, want a full pool", err)
+	refused(t, check.Err(u.Reserve()), driver.OutError(depth))
 	for _, i := range []int{1, 0, 1, 2, 2, 0, 1} {
 		out[i].Release()
 		out[i] = next()
 	}
 	out[0].Release()
-	_, err = u.Reserve() // a job that is never collected
-	check.Must(t, err)
+	check.Must(t, check.Err(u.Reserve())) // a job that is never collected
 	check.Must(t, u.Close())
 	check.Equal(t, ledger.Out(), 2, "are out")
 	out[1].Release()
-	n := mem.refs.Load()
-	check.That(t, n == 2, "memory is held %d times, want twice: by its maker, and for an update", n)
+	check.Equal(t, mem.refs.Load(), 2, "memory is held, by its maker and for an update, this many times")
 	out[2].View(0)[0] = 1
 	out[2].Release()
 	check.Equal(t, mem.refs.Load(), 1, "memory is held  times after the last release")
@@ -89,7 +73,7 @@ func TestPackagesAt(t *testing.T) {
 		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 	}
 	for i := range 2 {
-		one, err := p.At(p.Handle(p.places[i]))
+		one, err := p.At(p.handle(i))
 		check.That(t, err == nil && one == p.places[i], "the handle of package %d leads to %p, %v", i, one, err)
 	}
 	none := drivertest.Layout(t)

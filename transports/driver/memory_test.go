@@ -36,8 +36,8 @@ func TestPair(t *testing.T) {
 	var before *tensor.Package
 	var hash uint64
 	for round := range 4 {
-		next := pair.Reserve()
-		check.That(t, next != before && pair.Reserve() == next, "round %d: the model that was published last is reserved", round)
+		next := check.Value(pair.Reserve())(t)
+		check.That(t, next != before && check.Value(pair.Reserve())(t) == next, "round %d: the model that was published last is reserved", round)
 		tensor.Fill(next, uint64(round))
 		next.Receipt = append(next.Receipt[:0], fmt.Sprint("receipt ", round)...)
 		pair.Publish()
@@ -52,10 +52,43 @@ func TestPair(t *testing.T) {
 	}
 }
 
+// TestMemory: memory that a driver brings is renewed when that is due, and freed once, when
+// nothing uses it.
+func TestMemory(t *testing.T) {
+	l, count, freed := layout(t, 9999), 0, []int{}
+	renew := func(int) (*tensor.Package, int, error) {
+		count++
+		return tensor.Alloc(l), count, nil
+	}
+	var ledger tensor.Ledger
+	b := check.Value(driver.BankOf(3, &ledger, renew, func(n int) error { freed = append(freed, n); return nil }))(t)
+	check.Equal(t, check.Value(b.Reserve())(t), 1, "reserved")
+	first := check.Value(b.Lend())(t)
+	second := check.Value(b.Lend())(t)
+	second.Release()
+	check.Must(t, b.Renew()) // only the second, which is free again
+	check.Equal(t, check.Value(b.Reserve())(t), 4, "reserved after the second was renewed")
+	check.Must(t, b.Close())
+	check.Equal(t, fmt.Sprint(freed), "[4 3]", "freed at the end")
+	check.Fails(t, check.Err(b.Lend()), "over", "a loan of memory that is freed")
+	first.Release()
+	check.Equal(t, fmt.Sprint(freed), "[4 3 1]", "freed after the last release")
+
+	count = 0
+	pair := driver.PairOf(renew)
+	for round := range 4 {
+		model := check.Value(pair.Reserve())(t)
+		pair.Publish()
+		check.Equal(t, pair.Published(model).Memory, round+1, "memory in round", round)
+	}
+	check.Equal(t, pair.Memories(), [2]int{3, 4}, "memories at the end")
+}
+
 func TestNothingAllocated(t *testing.T) {
 	var ledger tensor.Ledger
 	b := driver.NewBank(layout(t, 9999), 1, &ledger)
 	got := testing.AllocsPerRun(100, func() {
+		check.Must(t, check.Err(b.Reserve()))
 		p := check.Value(b.Lend())(t)
 		p.Release()
 	})
