@@ -121,7 +121,7 @@ soak-layouts: ## part of soak: 1,000 reports drawn from one run of 24 layouts of
 
 .PHONY: bench
 bench: ## the benchmarks, in benchstat's format
-	$(GO) test -run '^$$' -bench . -benchtime 20x ./bench
+	$(GO) test -run '^$$' -bench . -benchtime 20x ./bench/session
 
 .PHONY: layouts
 layouts: ## effect of the linker's function order on the loops of rounds and codecs; needs an idle machine; Ctrl-C ends it early

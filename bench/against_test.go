@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
@@ -31,17 +32,20 @@ func script(t *testing.T, text string) string {
 // keeps the environment that the base reports (guard 10).
 func TestAgainst(t *testing.T) {
 	o := options(t, short(t, 6, 2), "grpc-batch cnn workers=2 clients=3")
-	o.Against = []string{self(t)}
+	o.Builds = program.Builds([]string{self(t)}, nil)
 	r := run(t, o)
-	check.That(t, r.Plan.Interleaved && r.Against != nil && r.Against.Go != "", "interleaved %v, base %+v", r.Plan.Interleaved, r.Against)
+	check.Need(t, r.Plan.Baseline == result.Base && len(r.Programs) == 2, "baseline %q, programs %+v", r.Plan.Baseline, r.Programs)
+	base, head := r.Programs[0], r.Programs[1]
+	check.That(t, base.Name == result.Base && base.Environment.Go != "" && head.Name == result.Head && head.Environment == nil,
+		"base %+v, head %+v", base, head)
 	builds := map[string]int{}
 	for _, c := range r.Cells {
-		builds[c.Build]++
+		builds[c.Program]++
 		proved(t, c)
-		check.That(t, len(c.Blocks) == 2, "%s, %s: %d blocks", c.ID(), c.Build, len(c.Blocks))
+		check.That(t, len(c.Blocks) == 2, "%s, %s: %d blocks", c.ID(), c.Program, len(c.Blocks))
 		for i, b := range c.Blocks {
 			check.That(t, b.Index == i && b.SpanCost > 0 && len(b.Round) == 3 && b.Server.Memory.Peak > 0,
-				"%s, %s: block %d is %d, of %d rounds", c.ID(), c.Build, i, b.Index, len(b.Round))
+				"%s, %s: block %d is %d, of %d rounds", c.ID(), c.Program, i, b.Index, len(b.Round))
 		}
 	}
 	check.Equal(t, builds, map[string]int{"base": 2, "head": 2}, "cells by build")
@@ -58,13 +62,13 @@ func TestAgainstCells(t *testing.T) {
 		"pickle cnn workers=1 clients=2 nested=on",
 	}
 	o := options(t, short(t, 3, 1), cells...)
-	o.Against = []string{self(t)}
+	o.Builds = program.Builds([]string{self(t)}, nil)
 	both := map[string]int{}
 	for _, c := range run(t, o).Cells {
 		both[c.ID()]++
 		proved(t, c)
 		spent := c.Blocks[0].Phases[phase.Reconstruct.String()]
-		check.That(t, (spent > 0) == c.Nested, "%s, %s: %d ns to reconstruct", c.ID(), c.Build, spent)
+		check.That(t, (spent > 0) == c.Nested, "%s, %s: %d ns to reconstruct", c.ID(), c.Program, spent)
 	}
 	for _, id := range cells {
 		check.Equal(t, both[id], 2, "builds of", id)
@@ -90,7 +94,7 @@ func TestAgainstOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, short(t, 0, 1), "pickle cnn")
-			o.Against = []string{tt.exe}
+			o.Builds = program.Builds([]string{tt.exe}, nil)
 			fails(t, o, tt.want, "--against")
 		})
 	}
@@ -99,7 +103,7 @@ func TestAgainstOthers(t *testing.T) {
 // TestAgainstWrongData: the model hashes of the other build are compared with this build's reference chain.
 func TestAgainstWrongData(t *testing.T) {
 	o := options(t, short(t, 3, 1), "pickle cnn clients=2")
-	o.Against = []string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}
+	o.Builds = program.Builds([]string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}, nil)
 	fails(t, o, "round 1: the new model's hash is 0123456789abcdef, the reference chain has ")
 }
 
@@ -114,7 +118,7 @@ case "$order" in
 *'"block":'*) kill -STOP $$ ;;
 *) echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac`)
-	o.Against = []string{other}
+	o.Builds = program.Builds([]string{other}, nil)
 	fails(t, o, other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "if it was stopped, continue it (kill -CONT)")
 }
 
@@ -137,10 +141,10 @@ func TestServeBlock(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			check.Must(t, bench.ServeBlock(t.Context(), strings.NewReader(tt.order), &out, host()))
+			check.Must(t, program.Serve(t.Context(), strings.NewReader(tt.order), &out, host()))
 			check.That(t, strings.Contains(out.String(), tt.want), "answer %s, want %s in it", out.String(), tt.want)
 		})
 	}
-	err := bench.ServeBlock(t.Context(), strings.NewReader("{"), new(strings.Builder), host())
+	err := program.Serve(t.Context(), strings.NewReader("{"), new(strings.Builder), host())
 	check.That(t, err != nil, "half an order was carried out")
 }

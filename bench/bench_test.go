@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
 	"ipcbench/bench/floors"
+	"ipcbench/bench/program"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
@@ -24,8 +28,8 @@ func TestMain(m *testing.M) {
 	maybeAgent()
 	var other func() error
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == bench.BlockCommand: // the other build of an interleaved run
-		other = func() error { return bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()) }
+	case len(os.Args) == 2 && os.Args[1] == program.BlockCommand: // the other build of an interleaved run
+		other = func() error { return program.Serve(context.Background(), os.Stdin, os.Stdout, host()) }
 	case len(os.Args) == 4 && os.Args[1] == peerArg:
 		other = func() error { return peerMain(os.Args[2], os.Args[3]) }
 	default:
@@ -44,34 +48,34 @@ func host() trainer.Host {
 			ts = append(ts, liars(t)...)
 		}
 	}
-	return trainer.Host{Transports: ts, Funcs: bench.Funcs()}
+	return trainer.Host{Transports: ts, Funcs: session.Funcs()}
 }
 
 // short returns a plan with this many rounds per cell and this many blocks. With 0 rounds, a cell measures for 60 ms.
-func short(t testing.TB, rounds, blocks int) bench.Plan {
+func short(t testing.TB, rounds, blocks int) result.Plan {
 	t.Helper()
-	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
+	p := check.Value(session.DefaultPlan(session.Quick))(t)
 	p.Time, p.Rounds, p.Blocks = 60*time.Millisecond, rounds, blocks
 	return p
 }
 
 // options returns the options of a run of the cells, which are in the notation of bench.Specs.
-func options(t testing.TB, p bench.Plan, cells ...string) bench.Options {
+func options(t testing.TB, p result.Plan, cells ...string) bench.Options {
 	t.Helper()
 	h := host()
 	control := check.Value(transports.NewVariant(h.Transports[0], nil))(t)
-	return bench.Options{Cells: bench.Specs(t, h.Transports, cells...), Plan: p, Control: control, Host: h}
+	return bench.Options{Cells: benchtest.Specs[session.Spec](t, h.Transports, cells...), Plan: p, Control: control, Host: h}
 }
 
 // run measures with only the named floors, checks that the result validates, and returns it.
-func run(t testing.TB, o bench.Options, floors ...string) *bench.Result {
+func run(t testing.TB, o bench.Options, floors ...string) *result.Result {
 	t.Helper()
 	r := check.Value(bench.RunWithFloors(t.Context(), o, floors...))(t)
 	check.Must(t, r.Validate())
 	return r
 }
 
-func measure(t testing.TB, p bench.Plan, cells ...string) *bench.Result {
+func measure(t testing.TB, p result.Plan, cells ...string) *result.Result {
 	t.Helper()
 	return run(t, options(t, p, cells...))
 }
@@ -85,22 +89,22 @@ func fails(t testing.TB, o bench.Options, texts ...string) {
 	}
 }
 
-func cellOf(t testing.TB, r *bench.Result, variant string) bench.Cell {
+func cellOf(t testing.TB, r *result.Result, variant string) result.Cell {
 	t.Helper()
-	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == variant })
+	i := slices.IndexFunc(r.Cells, func(c result.Cell) bool { return c.Variant == variant })
 	check.Need(t, i >= 0, "no cell of %s", variant)
 	return r.Cells[i]
 }
 
 // proved checks that a cell is proved and, for pickle, that exactly the payload of its timed rounds was moved.
-func proved(t testing.TB, c bench.Cell) {
+func proved(t testing.TB, c result.Cell) {
 	t.Helper()
-	check.That(t, c.Proved(), "%s, %s: not proved", c.ID(), c.Build)
+	check.That(t, c.Proved(), "%s, %s: not proved", c.ID(), c.Program)
 	for _, b := range c.Blocks {
 		if !strings.HasPrefix(c.Variant, "pickle") {
 			continue
 		}
 		moved, want := b.Counts()[phase.BodyBytes], c.Payload()*int64(len(b.Round))
-		check.That(t, moved == want, "%s, %s: %d bytes of tensors were moved in %d rounds, want %d", c.ID(), c.Build, moved, len(b.Round), want)
+		check.That(t, moved == want, "%s, %s: %d bytes of tensors were moved in %d rounds, want %d", c.ID(), c.Program, moved, len(b.Round), want)
 	}
 }

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"fmt"
-	"slices"
-	"time"
-
-	"ipcbench/bench/exchange"
+	"ipcbench/bench/program"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"time"
 )
 
 // A canary tests whether a gate works. It is two copies of a cell, measured in turn with
@@ -26,38 +24,32 @@ func (r *run) addCanaries() {
 	if r.Canary == 0 || r.untried() != "" {
 		return
 	}
-	var of *cell // a cell of this build; the control only if there is no other cell
+	var original *cell // a cell of this build; the control only if there is no other cell
 	for _, c := range r.cells {
-		if b := r.Plan.Baseline; b != "" && c.result.Variant != b {
+		if c.result.Program == result.Base || r.baselinePeer() && c.result.Variant != r.Plan.Baseline {
 			continue
 		}
-		if c.result.Build != "base" && (of == nil || of.inside() && !c.inside()) {
-			of = c
+		if original == nil || original.Inside() && !c.Inside() {
+			original = c
 		}
 	}
 	for _, kind := range []canaryKind{canarySame, canarySlow} {
-		c := *of
-		c.canary, c.copyOf = kind, of
+		c := *original
+		c.canary, c.copyOf = kind, original
 		r.cells = append(r.cells, &c)
 	}
 }
 
-// canaryVariable asks a peer to burn a share of its last round's time in every round.
-const canaryVariable = "IPCBENCH_CANARY"
-
-// slowed returns the program of a peer that slows itself down. See docs/reference/peer.md.
-func (r *run) slowed(p exchange.Program) exchange.Program {
-	p.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%g", canaryVariable, r.Canary))
-	return p
-}
+// baselinePeer reports whether other peers are compared with one.
+func (r *run) baselinePeer() bool { return r.Plan.Baseline != "" && len(r.Builds) == 0 }
 
 // untried returns the reason why there is no slow copy: the baseline is a peer that did not say
 // that it slows itself down.
 func (r *run) untried() string {
-	if r.Plan.Baseline == "" || r.burns {
+	if !r.baselinePeer() || r.burns {
 		return ""
 	}
-	return r.Plan.Baseline + " does not slow itself down if " + canaryVariable + " asks it to"
+	return r.Plan.Baseline + " does not slow itself down if " + program.CanaryVariable + " asks it to"
 }
 
 // slow returns the extra CPU time per training of a slowed copy; 0 for other cells. It is
@@ -65,7 +57,7 @@ func (r *run) untried() string {
 // Each lane trains several clients of a round in turn, so each training gets its share of
 // the round's slowdown.
 func (r *run) slow(c *cell) time.Duration {
-	if c.canary != canarySlow || c.peer() != nil {
+	if c.canary != canarySlow || c.result.IsPeer() {
 		return 0
 	}
 	inTurn := (c.Clients + c.Workers - 1) / c.Workers
@@ -74,8 +66,8 @@ func (r *run) slow(c *cell) time.Duration {
 
 // canaries returns the canary of the result. It is nil if the run has none, or ended
 // before both copies had a block.
-func (r *run) canaries() *Canary {
-	canary := Canary{Slowdown: r.Canary}
+func (r *run) canaries() *result.Canary {
+	canary := result.Canary{Slowdown: r.Canary}
 	for _, c := range r.cells {
 		if len(c.result.Blocks) == 0 {
 			continue

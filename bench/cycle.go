@@ -2,18 +2,19 @@ package bench
 
 import (
 	"context"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/bench/stat"
 	"slices"
 	"time"
-
-	"ipcbench/bench/stat"
 )
 
 // A step is one part of a cycle: a block of a cell, or a measurement of a floor. Taking a
 // profile is also a step, after all cycles.
 type step struct {
 	run   func() error
-	cell  *cell  // cell whose block it is, or whose profile; else nil
-	floor *Floor // floor that is measured; else nil
+	cell  *cell         // cell whose block it is, or whose profile; else nil
+	floor *result.Floor // floor that is measured; else nil
 
 	runs int
 	took time.Duration // total of all runs
@@ -29,19 +30,19 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 	}
 	for _, ch := range r.chains {
-		if ch.coded() {
+		if ch.Coded() {
 			continue
 		}
 		r.steps = append(r.steps, &step{run: func() error {
-			r.progress("floor work " + ch.cell.moved().Label())
-			return ch.measure(ctx, ofBlock(r.Plan).WarmTime)
+			r.progress("floor work " + ch.Spec.Moved().Label())
+			return ch.Measure(ctx, session.OfBlock(r.Plan).WarmTime)
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)
 	r.pace.alike = !slices.ContainsFunc(r.cells, func(c *cell) bool { return c.Workers != r.cells[0].Workers || c.Clients != r.cells[0].Clients })
 }
 
-func (r *run) floorStep(ctx context.Context, f *Floor) *step {
+func (r *run) floorStep(ctx context.Context, f *result.Floor) *step {
 	return &step{floor: f, run: func() error { return r.floor(ctx, f) }}
 }
 

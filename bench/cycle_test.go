@@ -3,7 +3,8 @@ package bench_test
 import (
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
@@ -13,7 +14,7 @@ import (
 // 95 % confidence.
 func TestQuickPlan(t *testing.T) {
 	skip.Long(t)
-	p := check.Value(bench.DefaultPlan(bench.Quick))(t)
+	p := check.Value(session.DefaultPlan(session.Quick))(t)
 	r := run(t, options(t, p, "grpc-stream cnn"), "futex")
 	check.Need(t, r.Plan.Rules == 3 && r.Plan.Blocks == 6 && len(r.Cells) == 2, "plan %+v of %d cells", r.Plan, len(r.Cells))
 	for _, c := range r.Cells {
@@ -43,13 +44,13 @@ func TestOneTimedRound(t *testing.T) {
 	p := short(t, 0, 1)
 	p.Time, p.WarmTime = 1, 0
 	o := options(t, p, "pickle cnn workers=2 clients=3")
-	for _, other := range [][]string{nil, {self(t)}} {
-		o.Against = other
+	for _, builds := range [][]*program.Program{nil, program.Builds([]string{self(t)}, nil)} {
+		o.Builds = builds
 		for _, c := range run(t, o).Cells {
 			b := c.Blocks[0]
 			// The rounds are: cold, proved, timed, proved.
 			check.That(t, len(b.Round) == 1 && b.Proof.Rounds == 2 && b.Proof.Updates == 6 && b.Proof.Hashed == 4,
-				"%s of build %s: %d timed rounds, proof %+v", c.ID(), c.Build, len(b.Round), b.Proof)
+				"%s of build %s: %d timed rounds, proof %+v", c.ID(), c.Program, len(b.Round), b.Proof)
 		}
 	}
 	fails(t, options(t, p, "damaged-up:round=2 uniform:4KiB/3 clients=2"), "round 2: the new model's hash")

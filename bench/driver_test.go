@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 )
@@ -73,7 +73,7 @@ func TestPin(t *testing.T) {
 func TestMemoryRead(t *testing.T) {
 	const model = 16 << 20
 	for _, b := range cellOf(t, measure(t, short(t, 0, 2), "shm-slab uniform:16MiB/4"), "shm-slab").Blocks {
-		for _, p := range append([]bench.Process{b.Server}, b.Processes...) {
+		for _, p := range append([]result.Process{b.Server}, b.Processes...) {
 			m := p.Memory
 			check.That(t, m.Shmem >= 2*model && m.Peak >= m.Shmem && (m.PSS == nil || *m.PSS >= model),
 				"%d bytes of shared memory, peak %d: want a model and an update at least", m.Shmem, m.Peak)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/transports/all"
@@ -26,7 +26,7 @@ func TestWindowEdges(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			p := short(t, 12, 2)
-			p.Verify = bench.VerifyAll
+			p.Verify = session.VerifyAll
 			c := cellOf(t, measure(t, p, name+" cnn workers=2 clients=3"), name)
 			slack := int64(0)
 			if strings.HasPrefix(name, "grpc-") {

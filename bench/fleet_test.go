@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/place"
+	"ipcbench/bench/session"
 	"ipcbench/internal/agent"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -50,7 +52,7 @@ func TestFleet(t *testing.T) {
 	dir := t.TempDir()
 	const size = " cnn workers=4 clients=4"
 	o := options(t, short(t, 0, 1), "pickle:network=tcp:tls=mutual"+size, "storage:network=tcp:tls=mutual:dir="+dir+size, "http-shm:network=tcp:tls=mutual"+size)
-	o.Listen, o.Place = loopback, bench.Place{Server: true}
+	o.Listen, o.Place = loopback, place.Rule{Server: true}
 	o.Fleet = gathered(t, map[string][]string{"h1": {dir}, "h2": {filepath.Dir(dir)}})
 	r := check.Value(bench.Run(t.Context(), o))(t)
 	check.Must(t, r.Validate())
@@ -94,7 +96,7 @@ func TestFolder(t *testing.T) {
 	cell := "storage:network=tcp:dir=" + dir + " cnn workers=2 clients=2"
 	cells := options(t, o.Plan, cell+" lanes-per-process=2", cell).Cells
 	check.Must(t, hosts.Check(cells[0])) // one process, on h1
-	var unfit *bench.Unfit
+	var unfit *session.Unfit
 	err := hosts.Check(cells[1])
 	check.That(t, errors.As(err, &unfit), "a folder that h2 has not allowed: got error %v", err)
 	check.Fails(t, err, "h2 does not share folder "+dir)
@@ -103,22 +105,22 @@ func TestFolder(t *testing.T) {
 	_, err = a.Sees(t.Context(), dir, "ipcbench-0123456789abcdef")
 	check.Fails(t, err, "no such file", "a folder that is not the server's")
 	check.Must(t, os.WriteFile(filepath.Join(dir, agent.NonceFile), []byte("secret"), 0o600))
-	for _, session := range []string{".", "..", "ipcbench-0123456789abcdef/..", ""} {
-		text, err := a.Sees(t.Context(), dir, session)
-		check.That(t, err != nil, "%q: the agent has told %q of it", session, text)
+	for _, folder := range []string{".", "..", "ipcbench-0123456789abcdef/..", ""} {
+		text, err := a.Sees(t.Context(), dir, folder)
+		check.That(t, err != nil, "%q: the agent has told %q of it", folder, text)
 	}
 }
 
 // TestDial: an agent that cannot connect to the server is named in the error, with the address that it dialled.
 func TestDial(t *testing.T) {
-	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": nil, "h2": nil}), Listen: loopback}
+	o := bench.Options{Fleet: gathered(t, map[string][]string{"h1": nil, "h2": nil}), Listening: session.Listening{Listen: loopback}}
 	hosts := check.Value(o.Hosts())(t)
-	check.Must(t, hosts.Dial(t.Context(), o))
+	check.Must(t, hosts.Dial(t.Context(), o.Listening))
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	o.Ports = driver.Ports{First: port, Last: port}
-	check.Fails(t, hosts.Dial(t.Context(), o), "is free", "no free port")
+	check.Fails(t, hosts.Dial(t.Context(), o.Listening), "is free", "no free port")
 	for _, a := range o.Fleet.Agents() {
 		err := a.Dials(t.Context(), "127.0.0.1:2")
 		check.Fails(t, err, "agent "+a.Name()+": ")

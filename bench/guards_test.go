@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
@@ -136,7 +136,7 @@ func TestCanaryIsSlower(t *testing.T) {
 	check.Need(t, len(r.Cells) == 2 && r.Canary != nil && r.Canary.Slowdown == 5,
 		"%d cells, canary %+v: want 2 and a canary beside them", len(r.Cells), r.Canary)
 	c := cellOf(t, r, "pickle")
-	for _, copied := range []bench.Cell{r.Canary.Same, r.Canary.Slow} {
+	for _, copied := range []result.Cell{r.Canary.Same, r.Canary.Slow} {
 		proved(t, copied)
 		check.That(t, copied.ID() == c.ID() && len(copied.Blocks) == 2 && len(c.Blocks) == 2,
 			"%s has %d blocks, and %s %d", copied.ID(), len(copied.Blocks), c.ID(), len(c.Blocks))
@@ -149,9 +149,9 @@ func TestCanaryIsSlower(t *testing.T) {
 	}
 	same, slow, err := r.Pairs()
 	check.Must(t, err)
-	for _, pair := range []*bench.Result{same, slow} {
+	for _, pair := range []*result.Result{same, slow} {
 		check.Must(t, pair.Validate())
-		check.That(t, pair.Plan.Interleaved && len(pair.Cells) == 2 && pair.Cells[0].Build == "base" && pair.Cells[1].Build == "head",
+		check.That(t, pair.Plan.Baseline == "base" && len(pair.Cells) == 2 && pair.Cells[0].Program == "base" && pair.Cells[1].Program == "head",
 			"a pair is %+v", pair.Cells)
 	}
 }

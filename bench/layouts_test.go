@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/bench/program"
 	"ipcbench/internal/test/check"
 )
 
@@ -19,7 +20,7 @@ func TestLayouts(t *testing.T) {
 	layout := func(name string) string { // a layout of this program that logs its starts
 		return script(t, "echo "+name+" >>"+log+"\nexec "+self(t)+` "$@"`)
 	}
-	o.Against, o.Layouts = []string{layout("b0"), layout("b1")}, []string{layout("h1")}
+	o.Builds = program.Builds([]string{layout("b0"), layout("b1")}, []string{layout("h1")})
 	r := run(t, o)
 	cells := append(slices.Clone(r.Cells), r.Canary.Same, r.Canary.Slow)
 	for _, c := range cells {
@@ -27,7 +28,7 @@ func TestLayouts(t *testing.T) {
 		for _, b := range c.Blocks {
 			got = append(got, b.Layout)
 		}
-		check.That(t, slices.Equal(got, []int{0, 1, 0}), "%s, %s: blocks ran in layouts %v", c.ID(), c.Build, got)
+		check.That(t, slices.Equal(got, []int{0, 1, 0}), "%s, %s: blocks ran in layouts %v", c.ID(), c.Program, got)
 	}
 	text := check.Value(os.ReadFile(log))(t)
 	started := map[string]int{}
@@ -37,13 +38,13 @@ func TestLayouts(t *testing.T) {
 	// Each layout is asked once for its build. Two cells run in base's layouts, four in head's.
 	check.That(t, len(cells) == 6 && started["b0"] == 1+2*2 && started["b1"] == 1+2 && started["h1"] == 1+4,
 		"%d cells; started: %v", len(cells), started)
-	l := r.Layouts
-	check.Need(t, l != nil && len(l.Base) == 2 && len(l.Head) == 2 && l.Base[1].File == "other" && l.Head[0].File == filepath.Base(os.Args[0]) &&
-		l.Base[0].SHA256 != l.Base[1].SHA256, "the result has the layouts %+v", l)
+	base, head := r.Programs[0].Layouts, r.Programs[1].Layouts
+	check.Need(t, len(base) == 2 && len(head) == 2 && base[1].File == "other" && head[0].File == filepath.Base(os.Args[0]) &&
+		base[0].SHA256 != base[1].SHA256, "the result has the programs %+v", r.Programs)
 	same, _, err := r.Pairs()
 	check.Must(t, err)
 	check.Must(t, same.Validate())
-	check.That(t, same.Layouts.Base[1] == r.Layouts.Head[1], "a canary's pair has the layouts %+v", same.Layouts)
+	check.That(t, same.Programs[0].Layouts[1] == head[1], "a canary's pair has the programs %+v", same.Programs)
 }
 
 // TestLayoutsOfOneBuild: files that are not layouts of one build are rejected, and the error names the file, before
@@ -82,7 +83,7 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, short(t, 0, 1), "pickle cnn")
-			o.Against, o.Layouts = tt.against, tt.layouts
+			o.Builds = program.Builds(tt.against, tt.layouts)
 			fails(t, o, tt.want)
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
@@ -136,7 +136,7 @@ func TestWrongBytes(t *testing.T) {
 // TestLateEnds: a span that a worker records after the server has gone on still counts in its round.
 func TestLateEnds(t *testing.T) {
 	p := short(t, 10, 2)
-	p.Verify = bench.VerifyAll // every second round ends the window
+	p.Verify = session.VerifyAll // every second round ends the window
 	for _, b := range cellOf(t, measure(t, p, "late uniform:4KiB/3 workers=2 clients=4"), "late").Blocks {
 		check.Equal(t, b.Counts()[phase.Calls+"late"], int64(4*len(b.Round)), "calls, 4 in each round")
 		check.That(t, b.Phases["submit"] != 0, "block %d: no span of submit", b.Index)

@@ -3,42 +3,28 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
-	"testing"
-	"time"
-
+	"ipcbench/bench/benchtest"
 	"ipcbench/bench/floors"
+	"ipcbench/bench/place"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/transports/all"
+	"strings"
+	"testing"
 )
 
-func linkedSpec(t *testing.T, text string) Spec {
+func linkedSpec(t *testing.T, text string) session.Spec {
 	t.Helper()
-	return Specs(t, all.Transports(), text)[0]
-}
-
-// TestSlowLink: if rounds take seconds on a link, few are run, and each may take its time.
-func TestSlowLink(t *testing.T) {
-	plan := check.Value(DefaultPlan(Default))(t)
-	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
-	each := slow.overLink() // 66.6 MB in each direction
-	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
-	p := slow.planned(plan)
-	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
-	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
-		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).planned(plan), plan, rate)
-	}
-	over := linkedSpec(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
-	check.That(t, over > each && over < 2*each,
-		"two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
+	return benchtest.Specs[session.Spec](t, all.Transports(), text)[0]
 }
 
 // TestLinkFloors: each link has one floor per model for its bytes, and one for the bytes that cells actually sent, if
 // these differ.
 func TestLinkFloors(t *testing.T) {
-	r := &run{here: &host{}}
+	r := &run{here: &place.Here{}}
 	for _, text := range []string{
 		"http:network=tcp:tls=on uniform:1MiB/4 link=100Mbit", "grpc-stream:network=tcp uniform:1MiB/4 link=100Mbit", // the same bytes
 		"http:network=tcp uniform:4MiB/4 link=100Mbit", "http:network=tcp uniform:1MiB/4 link=1Gbit", "shm-slab uniform:1MiB/4",
@@ -60,9 +46,9 @@ func TestLinkFloors(t *testing.T) {
 	check.Equal(t, count(), map[string]int{"tcp-stream": 3, "tls-stream": 1, "tcp-pingpong": 2}, "floors")
 	sent := func(c *cell, down, up int64) {
 		c.Clients = 2
-		c.result.Blocks = []Block{{
-			Round: []int64{1, 1}, Server: Process{Counts: map[string]int64{phase.WireReceived: 4 * up}},
-			Processes: []Process{{Counts: map[string]int64{phase.WireReceived: 4 * down}}},
+		c.result.Blocks = []result.Block{{
+			Round: []int64{1, 1}, Server: result.Process{Counts: map[string]int64{phase.WireReceived: 4 * up}},
+			Processes: []result.Process{{Counts: map[string]int64{phase.WireReceived: 4 * down}}},
 		}}
 	}
 	sent(r.cells[0], 1<<20+9000, 1<<20)
@@ -84,7 +70,7 @@ func TestNetworkFloors(t *testing.T) {
 		"http:tls=on,pickle:tls=mutual": "",
 		"http:network=tcp:tls=mutual":   " tcp-stream/1048576 tcp-pingpong tls-stream/1048576",
 	} {
-		r := &run{here: &host{}}
+		r := &run{here: &place.Here{}}
 		for _, v := range strings.Split(variants, ",") {
 			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v+" uniform:1MiB/4")})
 		}
@@ -100,23 +86,6 @@ func TestNetworkFloors(t *testing.T) {
 	}
 }
 
-// TestCheckLink: a cell without a network cannot be on a link, and the control is on none. Outside of its link, a cell
-// fails.
-func TestCheckLink(t *testing.T) {
-	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
-		s := linkedSpec(t, variant+" cnn link=100Mbit")
-		err := s.Check()
-		check.That(t, (err == nil) == good && (good || strings.Contains(err.Error(), "--link 100Mbit")), "%s: got %v", variant, err)
-		id := s.String()
-		check.That(t, strings.HasSuffix(id, " link=100Mbit"), "its name is %s", id)
-	}
-	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
-	c := s.control(s.Variant)
-	check.That(t, !c.linked(), "the control is on %v", c.Link)
-	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
-	check.That(t, err != nil, "a block was run outside of its link")
-}
-
 // TestIdleStream: on a link with a delay, transfers after a rest are a floor of their own, which
 // limits nothing.
 func TestIdleStream(t *testing.T) {
@@ -124,8 +93,8 @@ func TestIdleStream(t *testing.T) {
 		return []floors.Series{{Variant: "write=1", Samples: []float64{9}}, {Variant: "write=1" + floors.Rested, Samples: []float64{4}}}
 	}
 	for text, want := range map[string][]float64{"100Mbit": {9, 4}, "100Mbit/25ms": {9}} {
-		f := &Floor{Name: "tcp-stream", Unit: "B/s", Setup: Setup{Link: check.Value(link.Parse(text))(t)}, Bytes: 5}
-		r := run{floors: []*Floor{f}}
+		f := &result.Floor{Name: "tcp-stream", Unit: "B/s", Setup: result.Setup{Link: check.Value(link.Parse(text))(t)}, Bytes: 5}
+		r := run{floors: []*result.Floor{f}}
 		for range 2 {
 			var kept []float64
 			for _, s := range r.keepIdle(f, series()) {
@@ -139,4 +108,11 @@ func TestIdleStream(t *testing.T) {
 			check.Equal(t, len(r.floors), 1, text)
 		}
 	}
+}
+
+// TestOffLink: outside of its link, a cell fails.
+func TestOffLink(t *testing.T) {
+	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
+	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
+	check.That(t, err != nil, "a block was run outside of its link")
 }

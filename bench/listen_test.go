@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
@@ -51,7 +52,7 @@ func TestListen(t *testing.T) {
 		o.Cells[0].Respawn, o.Listen, o.Insecure = tt.respawn, tt.at, tt.insecure
 		r := run(t, o, "tcp-stream")
 		check.Equal(t, r.Environment.Listen, tt.want, tt.variant, "at", tt.at, "the result says")
-		check.That(t, slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }),
+		check.That(t, slices.ContainsFunc(r.Floors, func(f result.Floor) bool { return f.Name == "tcp-stream" }),
 			"%s: no floor of TCP", tt.variant)
 		encrypted := cellOf(t, r, tt.variant).Settings["tls"] != "off"
 		for _, b := range cellOf(t, r, tt.variant).Blocks {

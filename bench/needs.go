@@ -1,12 +1,12 @@
 package bench
 
 import (
-	"math"
-
 	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/doctor"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
+	"math"
 )
 
 // Needs of any session, measured in /proc/PID/fd and /proc/PID/task of servers and
@@ -20,10 +20,6 @@ const (
 	threadsOfServer = 16
 	threadsOfLane   = 2 // in the server; one of them waits for the lane's process
 	threadsOfWorker = 12
-
-	// Low estimates of memory without tensors; the server of pickle had 38 to 58 MB resident.
-	memoryOfServer = 32 << 20
-	memoryOfWorker = 12 << 20
 )
 
 // Package result cannot import these constants, so they are compared here, at compile
@@ -35,15 +31,15 @@ var (
 
 // Needs returns what a run of these cells needs of its machine, by the same numbers as
 // [Spec.Check]. Cells that cannot run on any machine are ignored.
-func Needs(cells []Spec) doctor.Needs {
-	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: Links(cells)}
+func Needs(cells []session.Spec) doctor.Needs {
+	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: session.Links(cells)}
 	for _, s := range cells {
-		own, err := s.Variant.Needs(s.options())
-		if err != nil || s.Variant.Footprint(s.options()) == math.MaxInt64 {
+		own, err := s.Variant.Needs(s.Options())
+		if err != nil || s.Variant.Footprint(s.Options()) == math.MaxInt64 {
 			continue
 		}
 		cell := s.String()
-		n.Memory.Raise(s.memory(), cell)
+		n.Memory.Raise(s.Memory(), cell)
 		if own.Dir != "" {
 			most := n.Files[own.Dir]
 			most.Raise(own.Bytes, cell)
@@ -52,10 +48,10 @@ func Needs(cells []Spec) doctor.Needs {
 		n.Mappings.Raise(own.Mappings, cell)
 		n.Workers.Raise(int64(s.Workers), cell)
 		n.Spins = n.Spins || s.Variant.Traits().Spins
-		if s.inside() {
+		if s.Inside() {
 			continue
 		}
-		lanes, processes := int64(s.Workers), int64(s.processes())
+		lanes, processes := int64(s.Workers), int64(s.Processes())
 		n.Descriptors.Raise(max(own.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
 		n.Threads.Raise(threadsOfServer+threadsOfLane*lanes+threadsOfWorker*processes, cell)
 		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its tensors travel through its sockets

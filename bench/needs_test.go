@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/bench/benchtest"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/transports/all"
 )
@@ -13,8 +15,8 @@ import (
 // TestNeeds: the reported needs are the ones that decide whether a cell fits. Each transport that keeps files reports
 // them, and for each resource the largest cell is named.
 func TestNeeds(t *testing.T) {
-	spec := func(variant string, workers int) Spec {
-		return Specs(t, all.Transports(), fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))[0]
+	spec := func(variant string, workers int) session.Spec {
+		return benchtest.Specs[session.Spec](t, all.Transports(), fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))[0]
 	}
 	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // 3 lanes: 2 models and 2 updates per lane in shared memory; 2 models and 1 update per lane in files
 	for _, tt := range []struct {
@@ -36,7 +38,7 @@ func TestNeeds(t *testing.T) {
 		{"shm-tensor:pass=fd", "/dev/shm", 2 << 20, 136, 1032, false},
 		{"storage:dir=/var", "/var", disk, 45, 0, false},
 	} {
-		n := Needs([]Spec{spec(tt.text, 1), spec(tt.text, 3), spec(tt.text, 2)})
+		n := Needs([]session.Spec{spec(tt.text, 1), spec(tt.text, 3), spec(tt.text, 2)})
 		files := n.Files[tt.dir]
 		check.That(t, len(n.Files) <= 1 && files.N >= tt.bytes && files.N <= tt.bytes*5/4 &&
 			n.Descriptors.N == tt.descriptors && n.Mappings.N == tt.mappings &&
@@ -46,13 +48,13 @@ func TestNeeds(t *testing.T) {
 			own += 3 * 12 << 20
 		}
 		check.That(t, n.Memory.N >= own+3<<20 && n.Memory.N <= own+60<<20, "%s: got %d bytes of memory, want those of processes, models and updates", tt.text, n.Memory.N)
-		check.That(t, n.Memory.N == spec(tt.text, 3).memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
+		check.That(t, n.Memory.N == spec(tt.text, 3).Memory() && n.Memory.Cell == spec(tt.text, 3).String() && n.Workers.N == 3,
 			"%s: got %+v, want the memory of 3 workers", tt.text, n)
 	}
-	check.That(t, Needs([]Spec{spec("shm-slab:wait=spin", 2)}).Spins, "there are no workers that spin")
+	check.That(t, Needs([]session.Spec{spec("shm-slab:wait=spin", 2)}).Spins, "there are no workers that spin")
 
-	huge := Specs(t, all.Transports(), "shm-tensor uniform:4096GiB/4 workers=250 depth=1000")
-	n, unfit := Needs(huge), (*Unfit)(nil)
+	huge := benchtest.Specs[session.Spec](t, all.Transports(), "shm-tensor uniform:4096GiB/4 workers=250 depth=1000")
+	n, unfit := Needs(huge), (*session.Unfit)(nil)
 	err := huge[0].Check()
 	check.That(t, errors.As(err, &unfit) && n.Memory.N >= 1<<40 && n.Memory.N < math.MaxInt64,
 		"got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
@@ -62,9 +64,9 @@ func TestNeeds(t *testing.T) {
 // only in that work.
 func TestControls(t *testing.T) {
 	ts := all.Transports()
-	inproc := Specs(t, ts, "inproc cnn")[0].Variant
+	inproc := benchtest.Specs[session.Spec](t, ts, "inproc cnn")[0].Variant
 	const size = " workers=1 clients=1"
-	cells := Specs(t, ts, "pickle cnn", "http cnn respawn", "pickle cnn nested", "pickle cnn train-ms=1", "shm-slab cnn train-ms=1", "pickle cnn up=lora")
+	cells := benchtest.Specs[session.Spec](t, ts, "pickle cnn", "http cnn respawn", "pickle cnn nested", "pickle cnn train-ms=1", "shm-slab cnn train-ms=1", "pickle cnn up=lora")
 	check.Equal(t, fmt.Sprint(withControls(cells, inproc)), fmt.Sprint([]string{
 		"inproc cnn" + size, "pickle cnn" + size, "http cnn" + size + " respawn=on",
 		"inproc cnn" + size + " nested=on", "pickle cnn" + size + " nested=on",

@@ -2,20 +2,20 @@ package bench
 
 import (
 	"context"
-	"slices"
-
+	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
+	"slices"
 )
 
 // An Outline describes a run before it starts.
 type Outline struct {
 	Cells   []OutlineCell
-	Skipped []Skipped // cells that cannot run, with the reason
-	Floors  []string  // names of floors, measured in the first cycles and later in every fourth
-	Blocks  int       // minimum number, of all cells together
-	Memory  int64     // bytes needed by the largest cell
-	Limit   int64     // bytes that may be used; 0 if unknown
-	Source  string    // source of the limit
+	Skipped []result.Skipped // cells that cannot run, with the reason
+	Floors  []string         // names of floors, measured in the first cycles and later in every fourth
+	Blocks  int              // minimum number, of all cells together
+	Memory  int64            // bytes needed by the largest cell
+	Limit   int64            // bytes that may be used; 0 if unknown
+	Source  string           // source of the limit
 }
 
 // An OutlineCell is a cell of an [Outline].
@@ -37,7 +37,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	out.Limit, out.Source = machine.MemoryLimit()
 	for _, c := range r.cells {
 		cell := OutlineCell{
-			Name: c.String(), Blocks: r.Plan.Blocks, Memory: c.memory(), Hosts: r.here.hosts.describe(c.Spec),
+			Name: c.String(), Blocks: r.Plan.Blocks, Memory: c.Memory(), Hosts: r.here.Hosts.Describe(c.Spec),
 		}
 		out.Cells = append(out.Cells, cell)
 		out.Blocks += cell.Blocks
@@ -47,28 +47,11 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, f.Name)
 	}
 	for _, ch := range r.chains {
-		if !ch.coded() {
+		if !ch.Coded() {
 			out.Floors = append(out.Floors, "work")
 		}
 	}
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
 	return &out, nil
-}
-
-// memory returns a low estimate of the bytes that a session of s needs in all its processes,
-// including the harness's own: two models, an update, and the average if updates have
-// another layout.
-func (s Spec) memory() int64 {
-	held := 2*s.Model.Layout.Size() + s.up().Layout.Size() + memoryOfServer
-	if !s.inside() {
-		held += memoryOfWorker * s.processes()
-	}
-	if s.up() != s.Model {
-		held += s.up().Layout.Size()
-	}
-	if s.Variant.Codec().Lossy() { // the server's own model, and the update as it must arrive, for proofs
-		held += s.Model.Layout.Size() + 2*s.up().Layout.Size()
-	}
-	return s.Variant.Footprint(s.options()) + int64(held)
 }

@@ -4,17 +4,18 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 )
 
 // TestPace: the remaining time follows from the mean durations of steps. In the first cycle, there is none.
 func TestPace(t *testing.T) {
 	const h = time.Hour
-	r := &run{Options: Options{Plan: Plan{Blocks: 6, Time: 10 * h, Precision: 0.05}}, started: time.Now()}
+	r := &run{Options: Options{Plan: result.Plan{Blocks: 6, Time: 10 * h, Precision: 0.05}}, started: time.Now()}
 	one, other := &cell{}, &cell{}
 	other.result.Workers = 2 // it is not a peer
 	r.cells = []*cell{one, other}
-	block := Block{Round: []int64{int64(h)}}
+	block := result.Block{Round: []int64{int64(h)}}
 	first, second, floor := &step{cell: one}, &step{cell: other}, &step{}
 	r.steps = []*step{first, second, floor}
 	r.progress("nobody looks")
@@ -27,11 +28,11 @@ func TestPace(t *testing.T) {
 		r.pace.begin(r, first)
 		r.progress("one")
 	}
-	one.result.Blocks, one.spent = []Block{block}, h
+	one.result.Blocks, one.spent = []result.Block{block}, h
 	first.runs, first.took = 1, 3*h
 	shows(1, 12, 0, false)
 
-	other.result.Blocks, other.spent, r.cycle = []Block{block}, h, 1
+	other.result.Blocks, other.spent, r.cycle = []result.Block{block}, h, 1
 	second.runs, second.took, floor.runs, floor.took = 1, 4*h, 1, h
 	shows(2, 12, 5*3*h+5*4*h+5*h, false)
 	first.runs, first.took = 2, 10*h

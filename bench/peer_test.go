@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
@@ -70,7 +73,7 @@ func peerMain(fault, file string) error {
 	if fault == "hurries" {
 		stdin, _ = io.Pipe()
 	}
-	if err := bench.ServeBlock(context.Background(), io.MultiReader(bytes.NewReader(text), stdin), &out, host()); err != nil {
+	if err := program.Serve(context.Background(), io.MultiReader(bytes.NewReader(text), stdin), &out, host()); err != nil {
 		return err
 	}
 	var a map[string]any
@@ -152,9 +155,9 @@ func spoil(a map[string]any, fault string, seed uint64) error {
 func peerOptions(t *testing.T, fault string) (bench.Options, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	p := check.Value(bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file)))(t)
+	p := check.Value(program.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file)))(t)
 	o := options(t, short(t, 3, 1))
-	o.Cells = bench.Specs(t, []driver.Transport{p}, "mine "+peerModel+" clients=2")
+	o.Cells = benchtest.Specs[session.Spec](t, []driver.Subject{p}, "mine "+peerModel+" clients=2")
 	return o, file
 }
 
@@ -166,9 +169,9 @@ func TestPeer(t *testing.T) {
 		o, _ := peerOptions(t, fault)
 		r := run(t, o)
 		c := cellOf(t, r, "mine")
-		check.That(t, c.Proved() == (unproved == "") && c.Peer != "" && c.Unproved == unproved && c.Launcher == "peer" &&
-			c.Software["python"] == "3.11.2" && len(c.Blocks) == 1 && len(r.Cells) == 2, "%d cells, %+v", len(r.Cells), c)
-		if r.Cells[1].Peer = ""; unproved != "" {
+		check.That(t, c.Proved() == (unproved == "") && c.IsPeer() && c.Unproved == unproved && c.Launcher == "peer" &&
+			r.ProgramOf(&c).Software["python"] == "3.11.2" && r.ProgramOf(&c).Command != "" && len(c.Blocks) == 1 && len(r.Cells) == 2, "%d cells, %+v", len(r.Cells), c)
+		if r.Cells[1].Program = ""; unproved != "" {
 			check.Fails(t, r.Validate(), "unproved", "a transport of ours is unproved")
 		}
 	}
@@ -257,14 +260,14 @@ func TestNewPeer(t *testing.T) {
 		"sh \x1b[2J":     "contains unprintable characters",
 		`./none`:         "no such file",
 	} {
-		if _, err := bench.NewPeer("mine", command); want != "" {
+		if _, err := program.NewPeer("mine", command); want != "" {
 			check.Fails(t, err, want, command)
 		} else {
 			check.OK(t, err, command)
 		}
 	}
-	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne"} {
-		_, err := bench.NewPeer(name, "sh")
+	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne", "base", "head"} {
+		_, err := program.NewPeer(name, "sh")
 		check.That(t, err != nil, "%q is a name", name)
 	}
 }
@@ -274,7 +277,7 @@ func TestRowMissing(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
 	t.Setenv("PATH", dir)
-	row := bench.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
-	err := bench.Specs(t, []driver.Transport{row}, "py-mine "+peerModel)[0].Check()
+	row := program.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
+	err := benchtest.Specs[session.Spec](t, []driver.Subject{row}, "py-mine "+peerModel)[0].Check()
 	check.Fails(t, err, dir+"/python3 is Python 2.7.18, must be 3.9")
 }

@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/internal/profile"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/phase"
+	"ipcbench/trainer"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"ipcbench/bench/result"
-	"ipcbench/internal/profile"
-	"ipcbench/internal/profile/capture"
-	"ipcbench/phase"
-	"ipcbench/trainer"
 )
 
 // Profiling selects the profiles that a run takes after all cells are measured.
@@ -77,7 +77,7 @@ func (r *run) profiles(quit context.Context) error {
 		}
 	}
 	for _, c := range r.cells { // by kind, instead of in the random order in which they were taken
-		slices.SortFunc(c.result.Profiles, func(a, b Profile) int { return rank(a.Kind) - rank(b.Kind) })
+		slices.SortFunc(c.result.Profiles, func(a, b result.Profile) int { return rank(a.Kind) - rank(b.Kind) })
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func rank(kind string) int {
 }
 
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
-	p := Profile{First: len(c.result.Blocks)}
+	p := result.Profile{First: len(c.result.Blocks)}
 	var parts []profile.Part
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
@@ -122,23 +122,23 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 }
 
 // profileBlock runs one profiled block of c. The first of a cell gets a timeline.
-func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
-	s := &blockRun{profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
-	b, err := r.next(ctx, c, func(ctx context.Context, b *Block) error {
-		b.Profiled, s.block = true, b
+func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (result.Block, trainer.Report, error) {
+	s := &session.Run{Profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
+	b, err := r.next(ctx, c, func(ctx context.Context, b *result.Block) error {
+		b.Profiled, s.Block = true, b
 		return r.serve(ctx, quit, c, s, r.label(c)+", profile "+strings.Join(kinds, ", "))
 	})
 	if err != nil {
 		return b, trainer.Report{}, err
 	}
-	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
-		b.Timeline = timeline(s.report, s.windows)
+	if !slices.ContainsFunc(c.result.Blocks, func(b result.Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
+		b.Timeline = s.Timeline()
 		b.DropTwoClocks()
 	}
-	return b, s.report, nil
+	return b, s.Report, nil
 }
 
-func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
+func (r *run) writeProfile(c *cell, p *result.Profile, parts []profile.Part) error {
 	base := r.profileName(c)
 	keep := func(name string, write func(io.Writer) error) error {
 		if err := result.ReplaceFile(filepath.Join(r.Profiling.Dir, name), write); err != nil {
@@ -189,46 +189,4 @@ func (r *run) profileName(c *cell) string {
 		return fmt.Sprintf("%s.%d", own, i) // an earlier cell's name differs in replaced characters only
 	}
 	return own
-}
-
-// A timeline holds the first timelineRounds rounds; fewer, but at least one, if they have
-// more than timelineSpans spans.
-const (
-	timelineRounds = 3
-	timelineSpans  = 6000
-)
-
-// timeline returns the spans of all processes in the first timed rounds, except sums.
-func timeline(r trainer.Report, windows []window) *Timeline {
-	t := &Timeline{Processes: []string{phase.ServerProcess}}
-	all := [][]phase.Sample{r.Server.Samples}
-	for i, w := range r.Processes {
-		t.Processes = append(t.Processes, trainer.ProcessName(i))
-		all = append(all, w.Samples)
-	}
-	for i, w := range windows[:min(timelineRounds, len(windows))] {
-		size := len(t.Start)
-		for process, samples := range all {
-			for _, s := range byRound(samples, windows[i:i+1])[0] {
-				if s.Summed {
-					continue // a sum has no start and end
-				}
-				start, end := clip(s, w)
-				t.Process = append(t.Process, process)
-				t.Lane = append(t.Lane, int(s.Lane))
-				t.Client = append(t.Client, int(s.Client))
-				t.Phase = append(t.Phase, s.Phase.String())
-				t.Start = append(t.Start, start-windows[0].start)
-				t.End = append(t.End, end-windows[0].start)
-			}
-		}
-		if i > 0 && len(t.Start) > timelineSpans {
-			t.Cut(size)
-			break
-		}
-		t.Rounds = append(t.Rounds, w.round)
-		t.RoundStart = append(t.RoundStart, w.start-windows[0].start)
-		t.RoundEnd = append(t.RoundEnd, w.end-windows[0].start)
-	}
-	return t
 }

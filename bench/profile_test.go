@@ -11,12 +11,13 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 )
 
-func profiled(t *testing.T, dir string, kinds []string, cells ...string) (*bench.Result, error) {
+func profiled(t *testing.T, dir string, kinds []string, cells ...string) (*result.Result, error) {
 	t.Helper()
 	o := options(t, short(t, 0, 2), cells...)
 	o.Profiling = bench.Profiling{Kinds: kinds, Dir: dir}

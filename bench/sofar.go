@@ -2,9 +2,8 @@ package bench
 
 import (
 	"cmp"
-	"time"
-
 	"ipcbench/bench/result"
+	"time"
 )
 
 // savingShare is the largest share of the run's time that saving may use.
@@ -24,7 +23,7 @@ func (r *run) save() {
 
 // sofar returns the result so far; partial, if not empty, is the reason why it is
 // incomplete. It shares memory with the run, so it is valid until the next block.
-func (r *run) sofar(partial string) *Result {
+func (r *run) sofar(partial string) *result.Result {
 	all := *r.result
 	all.Partial = result.Printable(oneLine(partial))
 	all.Elapsed = time.Since(r.started)
@@ -43,11 +42,11 @@ func (r *run) sofar(partial string) *Result {
 		}
 	}
 	for _, ch := range r.chains {
-		if len(ch.work) > 0 {
-			direct := ch.cell // direct calls burn no extra time and nest no values
+		if len(ch.Work) > 0 {
+			direct := ch.Spec // direct calls burn no extra time and nest no values
 			direct.Setup = direct.Only(result.Chains)
-			all.Floors = append(all.Floors, *direct.Cell().Workload().Floor(Floor{
-				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
+			all.Floors = append(all.Floors, *direct.Cell().Workload().Floor(result.Floor{
+				Name: "work", Unit: "s", Clients: ch.Spec.Clients, Blocks: ch.Work,
 				Help: "the arithmetic of a round, training and averaging by direct calls",
 			}))
 		}
@@ -55,7 +54,7 @@ func (r *run) sofar(partial string) *Result {
 	return &all
 }
 
-func (c *cell) sofar() Cell {
+func (c *cell) sofar() result.Cell {
 	so := c.result
 	so.Stopped = cmp.Or(so.Stopped, "interrupted")
 	return so

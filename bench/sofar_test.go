@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 )
@@ -15,8 +14,8 @@ import (
 func TestSave(t *testing.T) {
 	o := options(t, short(t, 6, 2), "pickle cnn")
 	path := filepath.Join(t.TempDir(), "r.json")
-	var saved []*bench.Result
-	o.Save = func(r *bench.Result) error {
+	var saved []*result.Result
+	o.Save = func(r *result.Result) error {
 		check.Must(t, r.WriteFile(path))
 		read := check.Value(result.ReadFile(path))(t)
 		saved = append(saved, read)

@@ -4,18 +4,19 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 )
 
 // TestStop: a cell stops when it is precise or its time is up, but not before it has the fewest blocks, and records the
 // reason.
 func TestStop(t *testing.T) {
-	r := &run{Options: Options{Plan: Plan{Blocks: 6, Time: time.Second, Precision: 0.05}}}
+	r := &run{Options: Options{Plan: result.Plan{Blocks: 6, Time: time.Second, Precision: 0.05}}}
 	const ms = int64(time.Millisecond)
 	cellOf := func(blocks int, spread int64) *cell {
 		c := &cell{}
 		for i := range blocks {
-			b := Block{Round: []int64{100*ms + int64(i)*spread}}
+			b := result.Block{Round: []int64{100*ms + int64(i)*spread}}
 			c.spent += charge(&b)
 			c.result.Blocks = append(c.result.Blocks, b)
 		}
@@ -34,7 +35,7 @@ func TestStop(t *testing.T) {
 		check.Equal(t, r.enough(tt.cell, []*cell{tt.cell}), tt.want, tt.name, "stops by")
 	}
 
-	short, long := charge(&Block{Round: []int64{ms, ms}}), charge(&Block{Round: []int64{100 * ms, 50 * ms}})
+	short, long := charge(&result.Block{Round: []int64{ms, ms}}), charge(&result.Block{Round: []int64{100 * ms, 50 * ms}})
 	check.That(t, short == leastCharge && long == 150*time.Millisecond, "blocks of 2 and 150 ms count for %v and %v", short, long)
 
 	// Cells of the same work stop together: a cell that went on alone would be compared over a different period

@@ -1,5 +1,7 @@
 package bench
 
+import "ipcbench/bench/result"
+
 // Limits for the client times that a result keeps: at most keptARound per round, and
 // about keptABlock per block, as long as about keptAtAll per round remain. More add
 // little precision, even to the 99th percentile, and a file with 2,000 clients would be
@@ -28,7 +30,7 @@ func gcd(a, b int) int {
 }
 
 // thin keeps the times of the first client of each round, and of every k-th after it.
-func thin(b *Block, clients, workers int) {
+func thin(b *result.Block, clients, workers int) {
 	k := stride(len(b.Round), clients, workers)
 	if k == 1 {
 		return

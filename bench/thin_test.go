@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 )
 
@@ -16,7 +17,7 @@ func TestThin(t *testing.T) {
 		{100, 1, 1}: 1, {100, 8, 4}: 8, {100, 31, 1}: 31, {100, 50, 1}: 17, {8, 100, 4}: 34, {100, 100, 8}: 20,
 	} {
 		rounds, clients, workers := of[0], of[1], of[2]
-		b := Block{Round: slices.Repeat([]int64{1}, max(1, rounds))}
+		b := result.Block{Round: slices.Repeat([]int64{1}, max(1, rounds))}
 		for _, times := range []*[]int64{&b.Train, &b.RTT, &b.Down, &b.Up} {
 			for i := range len(b.Round) * clients {
 				*times = append(*times, int64(i%clients))

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/bench/place"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
@@ -45,7 +48,7 @@ def leaves(model, update, job):
 `
 
 // pythonWith returns the interpreter for Python workers, and changes to a folder with the module trainings.
-func pythonWith(t *testing.T) bench.Python {
+func pythonWith(t *testing.T) place.Python {
 	t.Helper()
 	found, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
 	if err != nil {
@@ -55,15 +58,15 @@ func pythonWith(t *testing.T) bench.Python {
 	check.Must(t, python.Unpack(t.Context(), dir))
 	t.Chdir(t.TempDir())
 	check.Must(t, os.WriteFile("trainings.py", []byte(trainings), 0o600))
-	return bench.Python{Interpreter: found, Dir: dir}
+	return place.Python{Interpreter: found, Dir: dir}
 }
 
 // inPython returns options of a run whose workers train with a function of the module trainings.
-func inPython(t *testing.T, rounds int, with bench.Python, of driver.Transport, function string) bench.Options {
+func inPython(t *testing.T, rounds int, with place.Python, of driver.Transport, function string) bench.Options {
 	t.Helper()
 	o := options(t, short(t, rounds, 1))
 	o.Plan.Warmup, o.Plan.WarmTime, o.Python = 0, 0, with
-	o.Cells = bench.Specs(t, []driver.Transport{of}, "shm-slab uniform:4KiB/3 clients=2 language=python train=trainings:"+function)
+	o.Cells = benchtest.Specs[session.Spec](t, []driver.Transport{of}, "shm-slab uniform:4KiB/3 clients=2 language=python train=trainings:"+function)
 	return o
 }
 

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
@@ -39,7 +42,7 @@ func TestWorkloads(t *testing.T) {
 		check.That(t, c.Proved(), "%s: not proved", c.ID())
 		_, unusual, _ := strings.Cut(c.ID(), " clients=4")
 		want, k := changed[unusual], c.Coding
-		if c.Scenario == bench.Sync && c.Model.Up == "" { // the server then changes the model to such an update
+		if c.Scenario == session.Sync && c.Model.Up == "" { // the server then changes the model to such an update
 			want[1] = want[0]
 		}
 		check.That(t, (k == nil) == (unusual == "") && slices.Contains(append(cells, cells[0]), c.ID()) || c.Variant == "inproc",
@@ -71,7 +74,7 @@ func TestCodecsAreProved(t *testing.T) {
 		}
 		o := options(t, short(t, 5, 1), cells...)
 		if how == "against" {
-			o.Against = []string{self(t)}
+			o.Builds = program.Builds([]string{self(t)}, nil)
 		}
 		r, works := run(t, o), 0
 		for _, f := range r.Floors {
@@ -126,7 +129,7 @@ func TestUnlike(t *testing.T) {
 	}
 	for _, up := range []bool{false, true} {
 		of := *r
-		of.Skipped = []bench.Skipped{(&bench.Unfit{Spec: o.Cells[0], Err: context.Canceled}).Skipped()}
+		of.Skipped = []result.Skipped{(&session.Unfit{Spec: o.Cells[0], Err: context.Canceled}).Skipped()}
 		of.Cells, of.Floors = r.Cells[:2], nil
 		if up {
 			of.Skipped, of.Cells = nil, r.Cells[2:4]
@@ -165,11 +168,11 @@ func TestUnfit(t *testing.T) {
 func TestValuesOf(t *testing.T) {
 	cnn := check.Value(models.Parse("cnn"))(t)
 	for name, want := range map[string]string{"": "", "uniform": "", "normal": "normal"} {
-		got, err := bench.ValuesOf(cnn, name)
+		got, err := session.ValuesOf(cnn, name)
 		check.OK(t, err, name)
 		check.Equal(t, got, want, name)
 	}
 	for name, want := range map[string]string{"file": "model cnn does not come from a file", "zeros": "must be uniform, normal or file"} {
-		check.Fails(t, check.Err(bench.ValuesOf(cnn, name)), want, name)
+		check.Fails(t, check.Err(session.ValuesOf(cnn, name)), want, name)
 	}
 }

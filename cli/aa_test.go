@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report"
@@ -46,13 +45,13 @@ func output(t *testing.T, exe string, args ...string) []byte {
 	return out
 }
 
-func rerun(t *testing.T, exe, path string, args ...string) *bench.Result {
+func rerun(t *testing.T, exe, path string, args ...string) *result.Result {
 	t.Helper()
 	output(t, exe, append([]string{"run", "-q", "--out", path}, args...)...)
 	return check.Value(result.ReadFile(path))(t)
 }
 
-func compared(t *testing.T, r *bench.Result) *report.Comparison {
+func compared(t *testing.T, r *result.Result) *report.Comparison {
 	t.Helper()
 	return check.Value(report.Compare(r, nil, report.CompareOptions{}))(t)
 }

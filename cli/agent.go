@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/internal/agent"
 	"ipcbench/report/doc"
 )
@@ -197,13 +198,13 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 // placeWorkers skips or rejects asked cells that the hosts of the joined agents cannot run, and
 // checks that agents can connect to the address of the servers. With strict, it rejects instead
 // of skipping.
-func placeWorkers(ctx context.Context, o *bench.Options, asked []bench.Spec, strict bool) (err error) {
+func placeWorkers(ctx context.Context, o *bench.Options, asked []session.Spec, strict bool) (err error) {
 	if o.Cells, o.Skipped, err = fitting(asked, strict, *o); err != nil {
 		return usageError{err}
 	}
 	hosts, err := o.Hosts()
 	if err == nil {
-		err = hosts.Dial(ctx, *o)
+		err = hosts.Dial(ctx, o.Listening)
 	}
 	if err != nil && ctx.Err() == nil {
 		return hinted{usagef("--listen: agents cannot reach %v, which their workers need: %w", o.Listen.Addr(), err),

@@ -14,6 +14,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/internal/ranges"
 	"ipcbench/tensor"
@@ -52,8 +53,8 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	offer(fs, "up", modelWords)
 	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of elements changed")
 	fs.StringVar(&f.values, "values", "", "`KIND` of initial values: uniform|normal|file (default file for files, else uniform)")
-	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`NAME`: fedavg, or sync (the server changes the model)")
-	offer(fs, "scenario", func() []string { return []string{bench.FedAvg, bench.Sync} })
+	fs.StringVar(&f.scenario, "scenario", session.FedAvg, "`NAME`: fedavg, or sync (the server changes the model)")
+	offer(fs, "scenario", func() []string { return []string{session.FedAvg, session.Sync} })
 	fs.StringVar(&f.questions, "questions", "", "test claims: a `LIST` of PROJECT or PROJECT/PART")
 	offer(fs, "questions", questionNames)
 	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs for models and updates")
@@ -94,11 +95,11 @@ type axis struct {
 
 // An expander returns the cells that an entry of a list makes of c: several for a range, none if
 // the entry does not apply to c.
-type expander func(c bench.Spec, entry string) ([]bench.Spec, error)
+type expander func(c session.Spec, entry string) ([]session.Spec, error)
 
 // matrix returns all combinations of the lists in f. Models with the same name become the same
 // pointer, also across the matrices that share known, because cells of one model are compared.
-func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
+func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spec, error) {
 	variants, err := a.chosenVariants(&f)
 	if err := cmp.Or(err, f.functionOf()); err != nil {
 		return nil, err
@@ -110,15 +111,15 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 	if f.links == nil {
 		f.links = []string{link.Rate{}.String()}
 	}
-	cells := []bench.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
-		Scenario: map[string]string{bench.Sync: bench.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
+	cells := []session.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: result.Setup{
+		Scenario: map[string]string{session.Sync: session.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
 	for _, x := range []axis{ // an axis sees the fields that earlier ones have set
 		{"--model:", f.models, f.modelAxis(known)},
 		{"--up:", f.ups, updateAxis(known)},
-		{"--change", f.changes, one(func(c *bench.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
-		{"--workers", f.workers, numbers(func(c *bench.Spec) *int { return &c.Workers })},
-		{"--clients", f.clients, numbers(func(c *bench.Spec) *int { return &c.Clients })},
-		{"--transport", each(variants, transports.Variant.String), one(func(c *bench.Spec, text string) error { c.Variant = named[text]; return nil })},
+		{"--change", f.changes, one(func(c *session.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
+		{"--workers", f.workers, numbers(func(c *session.Spec) *int { return &c.Workers })},
+		{"--clients", f.clients, numbers(func(c *session.Spec) *int { return &c.Clients })},
+		{"--transport", each(variants, transports.Variant.String), one(func(c *session.Spec, text string) error { c.Variant = named[text]; return nil })},
 		{"--codec", f.codecs, codecAxis(f.codecs)},
 		{"--link:", f.links, linkAxis(f.links)},
 		{"--language", f.languages, languageAxis(f.languages)},
@@ -131,7 +132,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 }
 
 // across returns the cells combined with each entry of the axis. Duplicate cells are an error.
-func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
+func (x axis) across(cells []session.Spec) (all []session.Spec, err error) {
 	flag := strings.TrimSuffix(x.flag, ":")
 	if err := filled(flag, x.entries); err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
 				return nil, err
 			}
 			for _, m := range made {
-				if slices.ContainsFunc(all[first:], func(o bench.Spec) bool { return reflect.DeepEqual(o, m) }) {
+				if slices.ContainsFunc(all[first:], func(o session.Spec) bool { return reflect.DeepEqual(o, m) }) {
 					return nil, usagef("%s: %s is listed twice: remove one", flag, entry)
 				}
 				if all = append(all, m); len(all) > mostCells {
@@ -168,16 +169,16 @@ func filled(flag string, list []string) error {
 }
 
 // one is an axis whose entries make one cell each.
-func one(set func(c *bench.Spec, text string) error) expander {
-	return func(c bench.Spec, text string) ([]bench.Spec, error) {
+func one(set func(c *session.Spec, text string) error) expander {
+	return func(c session.Spec, text string) ([]session.Spec, error) {
 		err := set(&c, text)
-		return []bench.Spec{c}, err
+		return []session.Spec{c}, err
 	}
 }
 
 // numbers is an axis of positive integers and ranges of them. at returns the field to set.
-func numbers(at func(c *bench.Spec) *int) expander {
-	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
+func numbers(at func(c *session.Spec) *int) expander {
+	return func(c session.Spec, text string) (all []session.Spec, err error) {
 		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
@@ -194,8 +195,8 @@ func numbers(at func(c *bench.Spec) *int) expander {
 
 // names is an axis of models and ranges of their sizes. set stores the model of one name in
 // the cell.
-func names(set func(c *bench.Spec, name string) error) expander {
-	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
+func names(set func(c *session.Spec, name string) error) expander {
+	return func(c session.Spec, text string) (all []session.Spec, err error) {
 		names, err := models.Expand(text)
 		for _, name := range names {
 			err := set(&c, name)
@@ -212,13 +213,13 @@ func names(set func(c *bench.Spec, name string) error) expander {
 }
 
 func (f *cellFlags) modelAxis(known map[string]*models.Model) expander {
-	return names(func(c *bench.Spec, name string) error {
+	return names(func(c *session.Spec, name string) error {
 		m, err := models.Parse(name)
 		if err != nil {
 			return err
 		}
 		c.Model = once(known, "", m)
-		if c.Values, err = bench.ValuesOf(m, f.values); err != nil {
+		if c.Values, err = session.ValuesOf(m, f.values); err != nil {
 			return usagef("--values %w", err)
 		}
 		return nil
@@ -226,7 +227,7 @@ func (f *cellFlags) modelAxis(known map[string]*models.Model) expander {
 }
 
 func updateAxis(known map[string]*models.Model) expander {
-	return names(func(c *bench.Spec, name string) (err error) {
+	return names(func(c *session.Spec, name string) (err error) {
 		c.Up, err = models.Update(name, c.Model)
 		if err == nil && c.Up != c.Model {
 			c.Up = once(known, c.Model.Name+c.Model.File(), c.Up)
@@ -252,15 +253,15 @@ const answerOfSync = "uniform:64KiB/1"
 // fitting splits cells into those that this machine, or the hosts of the agents, can run and
 // cells to skip. It is an error if none can run, if the only named variant cannot, or
 // if strict is set and any cell without Python cannot.
-func fitting(cells []bench.Spec, strict bool, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+func fitting(cells []session.Spec, strict bool, o bench.Options) (fit []session.Spec, skipped []result.Skipped, err error) {
 	hosts, err := o.Hosts()
 	if err != nil {
 		return nil, nil, err
 	}
-	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
+	alone := !slices.ContainsFunc(cells, func(c session.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
 		e := hosts.Check(c)
-		var unfit *bench.Unfit
+		var unfit *session.Unfit
 		switch {
 		case e == nil:
 			fit = append(fit, c)

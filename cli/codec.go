@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/codec"
 	"ipcbench/internal/near"
 	"ipcbench/tensor"
@@ -19,7 +19,7 @@ import (
 // keep the codec of their own setting.
 func codecAxis(codecs []string) expander {
 	usual := transports.CodecSetting().Default
-	return one(func(c *bench.Spec, text string) error {
+	return one(func(c *session.Spec, text string) error {
 		if len(codecs) == 1 && text == usual {
 			return nil
 		}
@@ -32,7 +32,7 @@ func codecAxis(codecs []string) expander {
 		}
 		settings := maps.Clone(c.Variant.Settings)
 		settings[transports.CodecSetting().Name] = p.String()
-		c.Variant, err = transports.NewVariant(c.Variant.Transport, settings)
+		c.Variant, err = transports.NewVariant(c.Variant.Subject, settings)
 		return err
 	})
 }
@@ -57,7 +57,7 @@ func stageOf(text string) string {
 
 // lossless returns an error if a codec of the cells can alter a tensor whose name matches a
 // pattern, or if no tensor matches a pattern.
-func lossless(patterns []string, cells []bench.Spec) error {
+func lossless(patterns []string, cells []session.Spec) error {
 	for _, pattern := range patterns {
 		found := false
 		for _, c := range cells {

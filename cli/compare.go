@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/report"
 	"ipcbench/report/doc"
@@ -58,7 +57,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if err := a.readable(f.format); err != nil {
 		return err
 	}
-	var results [2]*bench.Result
+	var results [2]*result.Result
 	for i, path := range files {
 		r, err := result.ReadFile(path)
 		if err != nil {
@@ -86,7 +85,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 }
 
 // judge sets the decision of the gate, which it tests with the canaries of the results.
-func (f compareFlags) judge(c *report.Comparison, results [2]*bench.Result) error {
+func (f compareFlags) judge(c *report.Comparison, results [2]*result.Result) error {
 	decision, err := c.Gate(float64(f.failAbove))
 	switch {
 	case errors.As(err, new(report.UnjudgedError)):

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
+	"ipcbench/bench/program"
 	"ipcbench/transports/driver"
 )
 
@@ -46,7 +46,7 @@ func words(tables ...[][]string) (all []string) {
 
 func (a *app) transportWords() []string {
 	ours := each(a.host.Transports, func(t driver.Transport) []string { return []string{t.Name()} })
-	peers := each(a.rows, func(p *bench.Peer) []string { return []string{p.Name(), p.Help()} })
+	peers := each(a.rows, func(p *program.Program) []string { return []string{p.Name(), p.Help()} })
 	return words([][]string{{"all", "every transport"}}, ours, peers)
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 )
 
 // Properties of cells that are not flags or dimensions, for exclusive.
@@ -71,7 +71,7 @@ func given(fs *pflag.FlagSet) map[string]bool {
 
 // conflicts returns an error if flags, or properties of a cell, exclude each other, or if a
 // flag lacks the one that it needs.
-func conflicts(given map[string]bool, cells []bench.Spec) error {
+func conflicts(given map[string]bool, cells []session.Spec) error {
 	for _, o := range dependent {
 		if given[o.flag] && !given[o.with] {
 			return usagef("--%s needs --%s: %s", o.flag, o.with, o.why)
@@ -94,9 +94,9 @@ func conflicts(given map[string]bool, cells []bench.Spec) error {
 }
 
 // userName returns the name that users know: the flag, with its value in c if that matters.
-func userName(name string, c bench.Spec) string {
+func userName(name string, c session.Spec) string {
 	names := map[string]string{
-		aPeer: "--transport " + c.Variant.Transport.Name(), inGo: inGo,
+		aPeer: "--transport " + c.Variant.Subject.Name(), inGo: inGo,
 		"language": "--language " + c.Language, "scenario": "--scenario " + c.Scenario,
 	}
 	return cmp.Or(names[name], "--"+name)

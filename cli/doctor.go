@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/internal/doctor"
 	"ipcbench/report/doc"
 )
@@ -58,7 +59,7 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 		return err
 	}
 	for _, c := range cells {
-		if err := c.Check(); err != nil && !errors.As(err, new(*bench.Unfit)) { // the checks report unfit cells
+		if err := c.Check(); err != nil && !errors.As(err, new(*session.Unfit)) { // the checks report unfit cells
 			return usageError{err}
 		}
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/test/check"
@@ -171,7 +170,7 @@ func TestFloorSkipped(t *testing.T) {
 	_, says, code := doctorHere(t, "echo $$ >"+group+"/cgroup.procs", nil, "run", "-q", "--transport", "pickle", "--model", "cnn", "--workers", "1", "--clients", "1", "--rounds", "3", "--blocks", "1", "--out", file)
 	check.Need(t, code == 0, "exit code %d: %s", code, says)
 	r := check.Value(result.ReadFile(file))(t)
-	check.That(t, len(r.Cells) == 2 && slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "copy" }), "got %d cells and %v", len(r.Cells), r.Floors)
+	check.That(t, len(r.Cells) == 2 && slices.ContainsFunc(r.Floors, func(f result.Floor) bool { return f.Name == "copy" }), "got %d cells and %v", len(r.Cells), r.Floors)
 	var skipped []string
 	for _, s := range r.Skipped {
 		skipped = append(skipped, s.Floor)

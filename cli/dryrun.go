@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 )
 
@@ -67,7 +68,7 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }
 
 // ends describes when a cell needs no more blocks.
-func ends(p bench.Plan) string {
+func ends(p result.Plan) string {
 	if p.Rounds > 0 {
 		return fmt.Sprintf("after %d timed rounds in %d blocks", p.Rounds, p.Blocks)
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/program"
 	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/scratch"
@@ -28,7 +30,7 @@ type job struct {
 	*app
 	f        *runFlags
 	format   report.Format
-	asked    []bench.Spec // all requested cells, also if they will be skipped
+	asked    []session.Spec // all requested cells, also if they will be skipped
 	o        bench.Options
 	out      string // path of the result
 	progress *progress
@@ -64,7 +66,7 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 	if err := cmp.Or(conflicts(has, j.asked), comparesPeers(j.o.Plan.Baseline, j.asked)); err != nil {
 		return err
 	}
-	if err := bench.CheckPlan(j.o.Plan); err != nil {
+	if err := session.CheckPlan(j.o.Plan); err != nil {
 		return usageError{err}
 	}
 	if err := capture.Check(j.o.Profiling.Kinds...); err != nil {
@@ -124,9 +126,12 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Listen, err = f.listens(); err != nil {
 		return err
 	}
+	if len(f.against) > 0 {
+		o.Builds = program.Builds(f.against, f.layouts)
+	}
 	o.Questions = f.asked
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
-	o.Ports, o.Agents, o.Place, o.EndAtOnce, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
+	o.Ports, o.Agents, o.Place, o.EndAtOnce, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Rule, j.rank != nil, f.insecure
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
 	}
@@ -186,18 +191,18 @@ func (j *job) dismiss(ctx context.Context, err error) error {
 }
 
 // measure runs the checks of the machine and then all blocks.
-func (j *job) measure(ctx context.Context) (*bench.Result, error) {
+func (j *job) measure(ctx context.Context) (*result.Result, error) {
 	j.o.Doctor = j.examine(bench.Needs(j.asked))
 	if j.progress = newProgress(j.app.err, j.f.quiet); j.progress != nil {
 		j.o.Progress = j.progress.show
 	}
-	j.o.Save = func(r *bench.Result) error { return r.WriteFile(j.out) }
+	j.o.Save = func(r *result.Result) error { return r.WriteFile(j.out) }
 	return bench.Run(ctx, j.o)
 }
 
 // present writes the result file and prints the report. Each is done even if the other fails,
 // so that measurements are not lost.
-func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error {
+func (j *job) present(ctx context.Context, r *result.Result, runErr error) error {
 	if len(r.Cells) > 0 {
 		j.progress.step("writing the result")
 		file, err := keep(r, j.out)
@@ -222,17 +227,17 @@ func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error 
 // cell that cannot run (also the control, or one that a peer rejects), or an --against file
 // that is not a build of ipcbench.
 func asUsageError(err error) error {
-	if errors.As(err, new(*bench.Unfit)) {
+	if errors.As(err, new(*session.Unfit)) {
 		return usageError{err}
 	}
-	if errors.As(err, new(*bench.BuildError)) {
+	if errors.As(err, new(*program.BuildError)) {
 		return hinted{usageError{err}, "go build -ldflags=-randlayout=N -o FILE ./cmd/ipcbench makes a layout, in a checkout of the commit"}
 	}
 	return err
 }
 
 // page writes the file of --html, if given.
-func (j *job) page(r *bench.Result) error {
+func (j *job) page(r *result.Result) error {
 	f := j.f
 	if f.html == "" {
 		return nil

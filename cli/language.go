@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 	"ipcbench/internal/scratch"
 	"ipcbench/python"
 )
@@ -16,10 +18,10 @@ import (
 // languageAxis combines cells with the languages. A peer has its own language, so it is
 // measured once.
 func languageAxis(languages []string) expander {
-	return func(c bench.Spec, text string) ([]bench.Spec, error) {
+	return func(c session.Spec, text string) ([]session.Spec, error) {
 		name, path, named := strings.Cut(text, ":")
-		language, ok := map[string]string{"go": "", bench.InPython: bench.InPython}[name]
-		if !ok || named && (path == "" || name != bench.InPython) {
+		language, ok := map[string]string{"go": "", session.InPython: session.InPython}[name]
+		if !ok || named && (path == "" || name != session.InPython) {
 			return nil, fmt.Errorf("must be go, python, or python:PATH of an interpreter, not %q", text)
 		}
 		if !isPeer(c) {
@@ -27,7 +29,7 @@ func languageAxis(languages []string) expander {
 		} else if text != languages[0] {
 			return nil, nil
 		}
-		return []bench.Spec{c}, nil
+		return []session.Spec{c}, nil
 	}
 }
 
@@ -44,11 +46,11 @@ func (f *cellFlags) functionOf() error {
 
 // findPython returns the interpreter for cells with workers in Python, or nothing if there are
 // none. It fails if a required module, or the one of --train, is missing.
-func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found python.Interpreter, err error) {
+func (f *cellFlags) findPython(ctx context.Context, cells []session.Spec) (found python.Interpreter, err error) {
 	var transports []string
 	for _, c := range cells {
-		if c.Language == bench.InPython {
-			transports = append(transports, c.Variant.Transport.Name())
+		if c.Language == session.InPython {
+			transports = append(transports, c.Variant.Subject.Name())
 		}
 	}
 	if len(transports) == 0 {
@@ -77,15 +79,15 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 }
 
 // inPython reports whether a cell needs Python, which a machine may lack.
-func inPython(c bench.Spec) bool { return isPeer(c) || c.Language == bench.InPython }
+func inPython(c session.Spec) bool { return isPeer(c) || c.Language == session.InPython }
 
 // withoutPython skips the cells whose workers are in Python, for the reason why. It returns why
 // if no cell is left.
 func withoutPython(o *bench.Options, why error) error {
-	var left []bench.Spec
+	var left []session.Spec
 	for _, c := range o.Cells {
-		if c.Language == bench.InPython {
-			o.Skipped = append(o.Skipped, (&bench.Unfit{Spec: c, Err: why}).Skipped())
+		if c.Language == session.InPython {
+			o.Skipped = append(o.Skipped, (&session.Unfit{Spec: c, Err: why}).Skipped())
 		} else {
 			left = append(left, c)
 		}
@@ -99,7 +101,7 @@ func withoutPython(o *bench.Options, why error) error {
 // unpack writes the Python files that the cells need to a temporary directory and sets
 // o.Python.Dir. remove deletes the directory; it may be called twice.
 func unpack(ctx context.Context, o *bench.Options, dry bool) (remove func(), err error) {
-	if (dry || !bench.HasPython(o.Cells)) && !bench.HasRows(o.Cells) {
+	if (dry || !session.HasPython(o.Cells)) && !program.HasRows(o.Cells) {
 		return func() {}, nil
 	}
 	d, err := scratch.New(scratch.Roots()[0])

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
@@ -54,9 +53,9 @@ type tally struct {
 }
 
 // add draws a report from a run, and a second one with a slowed-down head.
-func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
+func (a *tally) add(t *testing.T, r *result.Result, by draw, random *rand.Rand) {
 	t.Helper()
-	layouts := len(r.Layouts.Base)
+	layouts := len(r.Programs[0].Layouts)
 	cycles := len(r.Cells[0].Blocks) / layouts
 	blocks := map[string][]int{"base": by(random, layouts, cycles), "head": by(random, layouts, cycles)}
 	a.reports++
@@ -73,7 +72,7 @@ func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
 }
 
 // drawn compares the chosen blocks of both sides, with head's rounds multiplied by slow.
-func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64) *report.Comparison {
+func drawn(t *testing.T, r *result.Result, blocks map[string][]int, slow float64) *report.Comparison {
 	t.Helper()
 	d := *r
 	d.Cells = slices.Clone(r.Cells)
@@ -81,9 +80,9 @@ func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64)
 		c := &d.Cells[i]
 		all := c.Blocks
 		c.Blocks = nil
-		for _, n := range blocks[c.Build] {
+		for _, n := range blocks[c.Program] {
 			b := all[n]
-			if c.Build == "head" && slow != 1 {
+			if c.Program == "head" && slow != 1 {
 				b.Round = slices.Clone(b.Round)
 				for k := range b.Round {
 					b.Round[k] = int64(float64(b.Round[k]) * slow)
@@ -107,12 +106,12 @@ func (a *tally) String() string {
 // likeness returns a run of two identical builds. Each layout multiplies a cell's round by
 // a random factor with a standard deviation of byLayout, and each block by another one of
 // 2 %.
-func likeness(random *rand.Rand, byLayout float64) *bench.Result {
+func likeness(random *rand.Rand, byLayout float64) *result.Result {
 	const layouts, cycles = 12, blocksDrawn
 	r := benchtest.Result()
-	r.Plan.Interleaved = true
-	r.Layouts = &bench.Layouts{Base: make([]bench.Layout, layouts), Head: make([]bench.Layout, layouts)}
+	r.Plan.Baseline = "base"
 	for _, build := range []string{"base", "head"} {
+		r.Programs = append(r.Programs, result.Program{Name: build, Layouts: make([]result.Layout, layouts)})
 		for _, transport := range []string{"inproc", "shm-slab", "http-shm"} {
 			var of [layouts]float64
 			for l := range of {
@@ -123,7 +122,7 @@ func likeness(random *rand.Rand, byLayout float64) *bench.Result {
 				rounds = append(rounds, 20*of[i%layouts]*math.Exp(0.02*random.NormFloat64()))
 			}
 			c := benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
-			c.Build = build
+			c.Program = build
 			r.Cells = append(r.Cells, c)
 		}
 	}
@@ -168,12 +167,10 @@ func TestSoakLayouts(t *testing.T) {
 		runLayouts(t, path)
 	}
 	r := check.Value(result.ReadFile(path))(t)
-	n := 0
-	if r.Layouts != nil {
-		n = len(r.Layouts.Base)
-	}
-	short := slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return len(c.Blocks) < n*blocksDrawn })
-	check.Need(t, n >= blocksDrawn && len(r.Layouts.Head) == n && !short,
+	check.Need(t, len(r.Programs) == 2, "%s: %d programs", path, len(r.Programs))
+	n := len(r.Programs[0].Layouts)
+	short := slices.ContainsFunc(r.Cells, func(c result.Cell) bool { return len(c.Blocks) < n*blocksDrawn })
+	check.Need(t, n >= blocksDrawn && len(r.Programs[1].Layouts) == n && !short,
 		"%s: want %d or more layouts, as many of each side, and %d blocks of every cell in each", path, blocksDrawn, blocksDrawn)
 	random := rand.New(rand.NewPCG(1, 28))
 	for _, way := range slices.Sorted(maps.Keys(draws)) {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/transports/driver"
 )
@@ -13,33 +13,33 @@ import (
 // linkAxis combines cells with the link rates. Cells that can use TCP get one cell per rate;
 // others are measured once, without a link.
 func linkAxis(rates []string) expander {
-	return func(c bench.Spec, text string) ([]bench.Spec, error) {
+	return func(c session.Spec, text string) ([]session.Spec, error) {
 		r, err := link.Parse(text)
 		switch {
 		case err != nil:
 			return nil, err
-		case !bench.Networked(c.Variant) && text != rates[0]:
+		case !session.Networked(c.Variant) && text != rates[0]:
 			return nil, nil
-		case bench.Networked(c.Variant) && r != link.Rate{}:
+		case session.Networked(c.Variant) && r != link.Rate{}:
 			c.Link, c.Variant = r, with(c.Variant, "", driver.Settings{"network": "tcp"})
 		}
-		return []bench.Spec{c}, nil
+		return []session.Spec{c}, nil
 	}
 }
 
 // overLink returns an error if --link has no effect on any cell.
-func (f *cellFlags) overLink(cells []bench.Spec) error {
+func (f *cellFlags) overLink(cells []session.Spec) error {
 	if !slices.ContainsFunc(f.links, func(text string) bool { return text != link.Rate{}.String() }) {
 		return nil
 	}
-	return overTCP("--link", "network=unix cannot be combined with --link", f.transports, slices.ContainsFunc(cells, func(c bench.Spec) bool { return bench.Networked(c.Variant) }))
+	return overTCP("--link", "network=unix cannot be combined with --link", f.transports, slices.ContainsFunc(cells, func(c session.Spec) bool { return session.Networked(c.Variant) }))
 }
 
 // enter restarts the program in its own network namespace, if cells are on links and it is not
 // inside one yet. Then this process ends with the exit code of the new one. Inside, it tries
 // all rates.
-func enter(cells []bench.Spec) error {
-	rates := bench.Links(cells)
+func enter(cells []session.Spec) error {
+	rates := session.Links(cells)
 	if len(rates) > 0 && !link.Inside() {
 		code, err := link.Enter()
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
@@ -31,7 +30,7 @@ func onLink(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, out
 	return cmd, filepath.Join(cmd.Dir, "out.json")
 }
 
-func measured(t *testing.T, cmd *exec.Cmd, out string) *bench.Result {
+func measured(t *testing.T, cmd *exec.Cmd, out string) *result.Result {
 	t.Helper()
 	child.Start(t, cmd).Ends(waiting.Limit, 0, "")
 	return check.Value(result.ReadFile(out))(t)
@@ -82,7 +81,7 @@ func TestLinkAgainst(t *testing.T) {
 	r := measured(t, cmd, out)
 	for _, c := range r.Cells {
 		check.That(t, c.Link == (link.Rate{}) || c.Blocks[0].Link != nil && c.Blocks[0].Link.Overlimits > 0,
-			"%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
+			"%s %s: the link has counted %+v", c.ID(), c.Program, c.Blocks[0].Link)
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
 	"ipcbench/bench/floors"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 	"ipcbench/internal/agent"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/link"
@@ -49,12 +50,12 @@ type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
-	rows []*bench.Peer // the reference rows
-	rank *rank         // of this process in a world; nil outside
+	rows []*program.Program // the reference rows
+	rank *rank              // of this process in a world; nil outside
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
-	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: session.Funcs()}, rows: each(python.Rows(), program.NewRow)}
 }
 
 // roles returns the functions of this program that run in processes of their own.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/profile/capture"
 )
@@ -56,7 +55,7 @@ func writable(flag, path string) (string, error) {
 
 // keep writes a result to path or, if that fails, to a new file in TMPDIR. It returns the
 // path of the file, which is empty if there is none, and the error of the first try.
-func keep(r *bench.Result, path string) (file string, err error) {
+func keep(r *result.Result, path string) (file string, err error) {
 	if err = r.WriteFile(path); err == nil {
 		return path, nil
 	}

@@ -6,23 +6,24 @@ import (
 	"strings"
 	"sync"
 
-	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
 // userPeers returns the peers of --peer. taken are the transports whose names they must not use.
-func (f *cellFlags) userPeers(taken []driver.Transport) (all []driver.Transport, err error) {
+func (f *cellFlags) userPeers(taken []driver.Subject) (all []driver.Subject, err error) {
 	for _, text := range f.peers {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, usagef("--peer must be NAME='COMMAND', not %s", text)
 		}
-		p, err := bench.NewPeer(name, command)
+		p, err := program.NewPeer(name, command)
 		if err != nil {
 			return nil, usagef("--peer %w", err)
 		}
-		if name == "all" || slices.ContainsFunc(slices.Concat(taken, all), func(t driver.Transport) bool { return t.Name() == name }) {
+		if name == "all" || slices.ContainsFunc(slices.Concat(taken, all), func(s driver.Subject) bool { return s.Name() == name }) {
 			return nil, usagef("--peer %s: a transport has this name: choose another", name)
 		}
 		all = append(all, p)
@@ -30,13 +31,13 @@ func (f *cellFlags) userPeers(taken []driver.Transport) (all []driver.Transport,
 	return all, nil
 }
 
-func isPeer(c bench.Spec) bool {
-	_, peer := c.Variant.Transport.(*bench.Peer)
+func isPeer(c session.Spec) bool {
+	_, peer := c.Variant.Subject.(*program.Program)
 	return peer
 }
 
 // comparesPeers checks --baseline: it is a peer, and there is another one to compare with it.
-func comparesPeers(name string, cells []bench.Spec) error {
+func comparesPeers(name string, cells []session.Spec) error {
 	var found, others bool
 	for _, c := range cells {
 		switch {
@@ -62,7 +63,8 @@ func comparesPeers(name string, cells []bench.Spec) error {
 // entry with a leading minus excludes variants; if there are no other entries, it excludes
 // them from all. Reference rows are not part of all.
 func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err error) {
-	known := slices.Concat(a.host.Transports, each(a.rows, func(p *bench.Peer) driver.Transport { return p }))
+	known := slices.Concat(each(a.host.Transports, func(t driver.Transport) driver.Subject { return t }),
+		each(a.rows, func(p *program.Program) driver.Subject { return p }))
 	peers, err := f.userPeers(known)
 	if err := cmp.Or(filled("--transport", f.transports), err); err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err e
 		}
 		n := len(variants)
 		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
-			return w.String() == v.String() || text == w.Transport.Name() // a bare name excludes all its settings
+			return w.String() == v.String() || text == w.Subject.Name() // a bare name excludes all its settings
 		})
 		if len(variants) == n {
 			return nil, usagef("cannot exclude %s: it is not in --transport", text)
@@ -124,7 +126,7 @@ func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err e
 		return nil, usagef("--transport %s excludes every transport: keep at least one", strings.Join(f.transports, ","))
 	}
 	for _, p := range peers {
-		if !slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
+		if !slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Subject == p }) {
 			if err := add(p.Name()); err != nil {
 				return nil, err
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 	"ipcbench/internal/near"
 	"ipcbench/tensor/models"
 )
@@ -80,14 +80,14 @@ func questionNames() []string {
 // complete checks --scenario and --questions and sets the flags that depend on them. Flags
 // that are given apply to all questions.
 func (f *cellFlags) complete(cmd *cobra.Command) error {
-	if f.scenario != bench.FedAvg && f.scenario != bench.Sync {
+	if f.scenario != session.FedAvg && f.scenario != session.Sync {
 		err := usagef("--scenario must be fedavg or sync, not %q", f.scenario)
 		if found, _ := named(f.scenario); len(found) > 0 {
 			err = hinted{err, "did you mean --questions " + f.scenario + "?"}
 		}
 		return err
 	}
-	if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
+	if f.scenario == session.Sync && !cmd.Flags().Changed("up") {
 		f.ups = []string{answerOfSync}
 	}
 	if f.questions == "" {
@@ -111,7 +111,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
+		if f.scenario == session.Sync && !cmd.Flags().Changed("up") {
 			p.ups = f.ups
 		}
 		f.asked = append(f.asked, q.Question)
@@ -144,17 +144,17 @@ func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 
 // cells returns the cells that the flags request: one matrix, or the matrices of all questions
 // without duplicates. Cells that are compared must agree in lanes per process and depth.
-func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
+func (a *app) cells(f cellFlags) ([]session.Spec, error) {
 	parts := f.parts
 	if parts == nil {
 		parts = []cellFlags{f}
 	}
-	var all []bench.Spec
+	var all []session.Spec
 	type work struct { // cells with the same work are compared
 		model, up        *models.Model
 		workers, clients int
 	}
-	last := map[work]bench.Spec{}
+	last := map[work]session.Spec{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
 	for _, of := range parts {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/report"
 	"ipcbench/report/doc"
@@ -55,7 +54,7 @@ func (a *app) report(o printing, paths []string) error {
 	if len(paths) > 1 && (o.format == "html" || o.format == perfetto) {
 		return hinted{usagef("report: --format %s accepts one file, not %d", o.format, len(paths)), "run it once per file; ipcbench compare BASE NEW --format html compares two"}
 	}
-	var runs []*bench.Result
+	var runs []*result.Result
 	for _, path := range paths {
 		result, err := result.ReadFile(path)
 		if err != nil {
@@ -77,7 +76,7 @@ func (a *app) report(o printing, paths []string) error {
 }
 
 // plausible returns an error if the result contradicts itself.
-func plausible(r *bench.Result) error { return contradictions(report.Findings(metrics.New(r))) }
+func plausible(r *result.Result) error { return contradictions(report.Findings(metrics.New(r))) }
 
 // contradictions returns an error for findings that are errors: this is a bug in ipcbench, and
 // its numbers cannot be trusted.

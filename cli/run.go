@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/program"
+	"ipcbench/bench/session"
 )
 
 // runFlags are the flags of ipcbench run, as given.
@@ -18,6 +20,8 @@ type runFlags struct {
 	out, html       string
 	printing
 	quiet, dry bool
+
+	against, layouts []string // executables of another build, and of this one
 
 	tls      tlsFlags
 	gather   gathering
@@ -29,7 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 	j := &job{app: a, f: &f}
 	o, plan := &j.o, &j.o.Plan
 	var err error
-	if *plan, err = bench.DefaultPlan(bench.Default); err != nil {
+	if *plan, err = session.DefaultPlan(session.Default); err != nil {
 		panic(err) // the default mode exists
 	}
 	cmd := &cobra.Command{
@@ -65,8 +69,8 @@ func (a *app) runCommand() *cobra.Command {
 	fs.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no names of written files")
 	fs.BoolVar(&f.dry, "dry-run", false, "print settings and plan; measure nothing")
-	fs.StringSliceVar(&o.Against, "against", nil, "measure another build in turn: `FILES` are its layouts")
-	fs.StringSliceVar(&o.Layouts, "layouts", nil, "more layouts of this build: `FILES`, for --against")
+	fs.StringSliceVar(&f.against, "against", nil, "measure another build in turn: `FILES` are its layouts")
+	fs.StringSliceVar(&f.layouts, "layouts", nil, "more layouts of this build: `FILES`, for --against")
 	fs.StringVar(&plan.Baseline, "baseline", "", "compare all other peers with this one: `NAME` of --peer")
 	fs.Var((*percent)(&o.Canary), "canary", "test the gate with a copy of a cell slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
@@ -88,17 +92,17 @@ func (a *app) runCommand() *cobra.Command {
 func (j *job) choose(cmd *cobra.Command) error {
 	f, plan, given := j.f, &j.o.Plan, cmd.Flags().Changed
 	choice := !chosen(cmd)
-	mode := bench.Default
+	mode := session.Default
 	switch {
 	case f.thorough:
-		mode = bench.Thorough
+		mode = session.Thorough
 	case f.quick, choice && !slices.ContainsFunc([]string{"quick", "time", "rounds", "precision"}, given):
-		mode = bench.Quick
+		mode = session.Quick
 	}
-	if mode == bench.Quick && choice {
+	if mode == session.Quick && choice {
 		f.firstCells()
 	}
-	defaults, err := bench.DefaultPlan(mode)
+	defaults, err := session.DefaultPlan(mode)
 	if err != nil {
 		return err
 	}
@@ -116,13 +120,13 @@ func (j *job) choose(cmd *cobra.Command) error {
 		if plan.Rounds > 0 {
 			plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // each block needs a round
 		}
-		if len(j.o.Against) > 0 || plan.Baseline != "" {
-			plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(j.o.Against), 1+len(j.o.Layouts)))
+		if len(f.against) > 0 || plan.Baseline != "" {
+			plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(f.against), 1+len(f.layouts)))
 		}
 	}
 	if !given("precision") {
 		plan.Precision = defaults.Precision
-		if len(j.o.Against)+len(j.o.Layouts) > 1 {
+		if len(f.against)+len(f.layouts) > 1 {
 			plan.Precision = 0 // additional blocks would use a layout twice
 		}
 	} else if plan.Precision == 0 {
@@ -131,7 +135,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds must be at least 1, not %d", plan.Rounds)
 	}
-	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
+	f.quick, f.thorough = mode == session.Quick, mode == session.Thorough
 	return nil
 }
 
@@ -139,12 +143,12 @@ func (j *job) choose(cmd *cobra.Command) error {
 // --against.
 func (a *app) blockCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    bench.BlockCommand,
+		Use:    program.BlockCommand,
 		Short:  "Run one block that another build asks for on stdin",
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return interruptible(func(ctx context.Context) error { return bench.ServeBlock(ctx, os.Stdin, a.out, a.host) })
+			return interruptible(func(ctx context.Context) error { return program.Serve(ctx, os.Stdin, a.out, a.host) })
 		},
 	}
 }

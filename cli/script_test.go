@@ -27,12 +27,12 @@ import (
 func TestMain(m *testing.M) {
 	reexec.Main(newApp(os.Stdout, os.Stderr, all.Transports()).roles())
 	maybeNetwork()
-	testscript.Main(signalled{m}, map[string]func(){"ipcbench": program, "stubborn": stubborn})
+	testscript.Main(signalled{m}, map[string]func(){"ipcbench": mainProgram, "stubborn": stubborn})
 }
 
-// program is the command that tests run. It prints progress often, because tests wait for
+// mainProgram is the program that tests run. It prints progress often, because tests wait for
 // it.
-func program() {
+func mainProgram() {
 	plainEvery = 200 * time.Millisecond
 	Main(all.Transports()...)
 }
@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 		"signal SIGNAL NAME|process [N]": sendSignal,
 		"ended NAME CODE REGEXP":         ended,
 		"clear [processes]":              clearOf,
-		"session NAME VARIABLE DIR":      session,
+		"session NAME VARIABLE DIR":      awaitSession,
 	} {
 		words := strings.Fields(usage)
 		commands[words[0]] = func(ts *testscript.TestScript, neg bool, args []string) {
@@ -233,9 +233,9 @@ func clearOf(s *script, args []string) {
 	check.Need(s, len(left) == 0, "left: %v", left)
 }
 
-// session waits until the command has a session's directory in DIR, and sets VARIABLE to
+// awaitSession waits until the command has a session's directory in DIR, and sets VARIABLE to
 // its path.
-func session(s *script, args []string) {
+func awaitSession(s *script, args []string) {
 	waiting.Until(s, "a directory of "+args[0]+" in "+args[2], func() bool {
 		found := sessions(args[2], s.started[args[0]].Process.Pid)
 		if found != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
+	"ipcbench/bench/session"
 	"ipcbench/identity"
 )
 
@@ -25,12 +25,12 @@ func (f *tlsFlags) add(fs *pflag.FlagSet) {
 
 // files returns the files that the flags name, with absolute paths, after checking that they
 // are valid for the cells. It returns nil without these flags.
-func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
+func (f *tlsFlags) files(cells []session.Spec) (*identity.Files, error) {
 	if f.Zero() {
 		return nil, nil
 	}
 	uses := func(modes ...string) bool {
-		return slices.ContainsFunc(cells, func(s bench.Spec) bool { return slices.Contains(modes, s.Variant.Settings["tls"]) })
+		return slices.ContainsFunc(cells, func(s session.Spec) bool { return slices.Contains(modes, s.Variant.Settings["tls"]) })
 	}
 	paths := [][]string{{f.CA}, slices.Clone(f.Cert), slices.Clone(f.Key)}
 	for i, flag := range []string{"--tls-ca", "--tls-cert", "--tls-key"} {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ipcbench/bench"
+	"ipcbench/bench/place"
 	"ipcbench/transports/driver"
 )
 
@@ -48,7 +48,7 @@ func (p percent) Type() string   { return "share" }
 
 // placeList is the value of --place.
 type placeList struct {
-	bench.Place
+	place.Rule
 	given []string
 }
 

@@ -52,12 +52,12 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 	v := metrics.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
-	for _, cells := range metrics.GroupBy(v.Cells, func(c *metrics.Cell) string { return c.Build }) {
-		name, build := "commit: ", cells[0].Build
+	for _, cells := range metrics.GroupBy(v.Cells, func(c *metrics.Cell) string { return c.Build() }) {
+		name, build := "commit: ", cells[0].Build()
 		if build != "" {
-			name = "commit of build=" + build + ": "
+			name = "commit of program=" + build + ": "
 		}
-		built := v.EnvironmentOf(build)
+		built := cells[0].Environment()
 		comments = append(comments, name+fullCommit(built.Commit, built.Dirty)+", "+built.Go)
 	}
 	for _, c := range comments {
@@ -114,8 +114,8 @@ func benchName(c *metrics.Cell) benchfmt.Name {
 	if c.Unproved != "" {
 		name += "/unproved=yes"
 	}
-	if c.Build != "" {
-		name += "/build=" + word(c.Build)
+	if c.Build() != "" {
+		name += "/program=" + word(c.Build())
 	}
 	return benchfmt.Name(name)
 }

@@ -261,7 +261,7 @@ func halfAndTwice(b *BreakEven) string {
 			value = metrics.NoCodec + "," + value
 		case a.Name == "link":
 			value = fmt.Sprintf("%s,%.0fMbit,%.0fMbit", link.Unshaped.String(), rate/2, 2*rate)
-		case value == a.Usual || a.Name == "build":
+		case value == a.Usual || a.Name == "program":
 			continue
 		case value == "on": // --nested is a boolean flag
 			value = "true"

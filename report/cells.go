@@ -40,7 +40,7 @@ func inOrder(cells []*metrics.Cell, v metrics.Verdict) []*metrics.Cell {
 	}
 	all := slices.Concat(v.Ranked, others)
 	slices.SortStableFunc(all, func(a, b *metrics.Cell) int {
-		return cmp.Or(cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())), cmp.Compare(oneIf(a.Peer != ""), oneIf(b.Peer != "")),
+		return cmp.Or(cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())), cmp.Compare(oneIf(a.IsPeer()), oneIf(b.IsPeer())),
 			cmp.Compare(unproved(a), unproved(b)))
 	})
 	return all
@@ -84,7 +84,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 			t.Rows = append(t.Rows, row)
 			continue
 		}
-		if c.Peer != "" && !peers {
+		if c.IsPeer() && !peers {
 			peers, row.Rule, row.Heading = true, k > 0, "peers"
 		}
 		if c.Unproved != "" {

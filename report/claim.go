@@ -325,7 +325,7 @@ func (c side) amount(unit, kind string) string {
 type naming struct{ apart, common []metrics.Axis }
 
 // labelAxes are the axes that a cell's label names, and the build.
-var labelAxes = []string{"transport", "codec", "language", "build"}
+var labelAxes = []string{"transport", "codec", "language", "program"}
 
 // namingOf compares cells on all axes except some.
 func namingOf(cells []*metrics.Cell, except ...string) (n naming) {
@@ -360,7 +360,7 @@ func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
 // not apply to the cell.
 func phrase(a metrics.Axis, c *metrics.Cell) string {
 	switch value := a.Of(c); {
-	case (a.Name == "language" || a.Name == "respawn") && c.Peer != "": // unknown of a peer
+	case (a.Name == "language" || a.Name == "respawn") && c.IsPeer(): // unknown of a peer
 		return ""
 	case a.Name == "transport":
 		return c.Uncoded()

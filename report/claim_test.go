@@ -74,7 +74,7 @@ func TestClaim(t *testing.T) {
 	}
 	doctest.Golden(t, "claims.md", text)
 	r := claims()
-	r.Cells[1].Peer = "fast --always" // its language cannot be determined
+	benchtest.Peer(r, &r.Cells[1], "fast --always", nil) // its language cannot be determined
 	got, err := claimed(r, "round transport=few against transport=fast language=go")
 	check.OK(t, err)
 	holds(t, got, "fast is 2.00 times as fast as few with workers in Python (95 %")

@@ -74,11 +74,11 @@ func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section 
 		return doc.Section{}
 	}
 	keys := []doc.Column{
-		{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
+		{Name: "transport"}, {Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
 	}
 	return doc.Section{Title: title, Tables: []doc.Table{cellTable(keys, func(c *metrics.Cell) []doc.Cell {
 		return []doc.Cell{
-			doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
+			doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build()), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
 			doc.Words(strings.Join(c.Group().Headings(), ", ")),
 		}
 	}, cells, fields...)}}

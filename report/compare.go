@@ -46,7 +46,6 @@ type Comparison struct {
 	Findings    []Finding    `json:"-"` // about base or head
 
 	unproved []string // cells whose data, or whose base's data, was not proved
-	baseline string   // variant of the peer with which others are compared; else empty
 	separate bool
 	canary   bool            // a canary was measured, so the gate can be tested
 	untried  *result.Untried // why a canary was not measured; nil if it was or was not asked for
@@ -108,30 +107,17 @@ func (r Row) verdict() string {
 // or not by one of the metrics.
 func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{Alpha: cmp.Or(o.Alpha, 0.05), separate: o.Separate, OnlyBase: []string{}, OnlyHead: []string{}}
-	runs := []*metrics.Result{metrics.New(base)}
-	before, after := cellsOf(runs[0], "base"), cellsOf(runs[0], "head")
-	switch {
-	case head != nil && (base.Plan.Interleaved || head.Plan.Interleaved):
-		return nil, errors.New("an interleaved result holds both builds: compare it without a second result")
-	case head != nil:
-		runs = append(runs, metrics.New(head))
-		before, after = runs[0].Cells, runs[1].Cells
-		c.Base, c.Head = source(base.Environment), source(head.Environment)
-		c.Base.Started, c.Head.Started = base.Started, head.Started
-		c.runs(base, head)
-		c.rules = [2]int{base.Plan.Rules, head.Plan.Rules}
-	case base.Plan.Baseline != "":
-		before, after = c.peers(runs[0])
-	case len(before) == 0 || len(after) == 0:
-		return nil, errors.New("this result holds one build only: name a second result to compare it with")
-	default:
-		c.Base, c.Head, c.Interleaved = Source{Build: "base"}, Source{Build: "head"}, base.Plan.Interleaved
-		if base.Against != nil {
-			c.Base, c.Head = source(*base.Against), source(base.Environment)
-			c.environments(*base.Against, base.Environment, "")
-		}
+	before, after, err := halves(base, head)
+	if err != nil {
+		return nil, err
 	}
-	for _, r := range runs {
+	c.Base, c.Head, c.Interleaved = before.Source, after.Source, head == nil
+	c.rules = [2]int{before.run.Plan.Rules, after.run.Plan.Rules}
+	c.environments(before.environment, after.environment, "")
+	if !c.Interleaved {
+		c.runs(base, head)
+	}
+	for _, r := range slices.Compact([]*metrics.Result{before.run, after.run}) {
 		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil
 		c.untried = cmp.Or(c.untried, r.Untried)
 	}
@@ -139,33 +125,62 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.pair(before, after, wanted)
+	c.pair(before.cells, after.cells, wanted)
 	c.judge()
 	return c, nil
 }
 
-// cellsOf returns the cells of one build.
-func cellsOf(r *metrics.Result, build string) []*metrics.Cell {
-	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Build != build })
+// A half is the base or the head of a comparison, before its cells are paired: a result, or a part
+// of the programs of a result.
+type half struct {
+	Source
+	run         *metrics.Result
+	environment machine.Environment
+	cells       []*metrics.Cell
 }
 
-// peers returns the cells of the baseline, and those of the other peers, and names both sides.
-func (c *Comparison) peers(r *metrics.Result) (before, after []*metrics.Cell) {
-	for _, of := range r.Cells {
+// halves returns both halves. If head is nil, they are the baseline of base and all other programs.
+func halves(base, head *result.Result) (before, after half, err error) {
+	first := metrics.New(base)
+	if head != nil {
+		if base.Plan.Baseline == result.Base || head.Plan.Baseline == result.Base {
+			return half{}, half{}, errors.New("an interleaved result holds both builds: compare it without a second result")
+		}
+		return whole(first), whole(metrics.New(head)), nil
+	}
+	before, after = half{run: first, environment: base.Environment}, half{run: first, environment: base.Environment}
+	baseline := base.Plan.Baseline
+	for _, c := range first.Cells {
 		switch {
-		case of.Peer == "":
-		case of.Variant == r.Plan.Baseline:
-			before = append(before, of)
+		case c.Program == "":
+		case baseline == c.Program || baseline == c.Variant:
+			before.cells = append(before.cells, c)
 		default:
-			after = append(after, of)
+			after.cells = append(after.cells, c)
 		}
 	}
-	side := func(cells []*metrics.Cell) Source {
-		names := each(metrics.GroupBy(cells, func(c *metrics.Cell) string { return c.Variant }), func(of []*metrics.Cell) string { return of[0].Variant + " (" + of[0].Peer + ")" })
-		return Source{Build: doc.List(names)}
+	if baseline == "" || baseline == result.Base && (before.cells == nil || after.cells == nil) {
+		return half{}, half{}, errors.New("this result holds one build only: name a second result to compare it with")
 	}
-	c.Base, c.Head, c.Interleaved, c.baseline = side(before), side(after), true, r.Plan.Baseline
-	return before, after
+	before.Build, after.Build = programs(before.cells), programs(after.cells)
+	if other := base.ProgramOf(&result.Cell{Program: baseline}); other != nil && other.Environment != nil {
+		before.environment = *other.Environment
+		before.Source, after.Source = source(before.environment), source(after.environment)
+	}
+	return before, after, nil
+}
+
+// whole returns a half with all cells of a result.
+func whole(r *metrics.Result) half {
+	s := half{source(r.Environment), r, r.Environment, r.Cells}
+	s.Started = r.Started
+	return s
+}
+
+// programs names the builds and the peers of the cells.
+func programs(cells []*metrics.Cell) string {
+	name := func(c *metrics.Cell) string { return cmp.Or(c.Build(), c.Variant+" ("+c.Command()+")") }
+	return doc.List(each(metrics.GroupBy(cells, name), func(alike []*metrics.Cell) string { return name(alike[0]) }))
 }
 
 func source(e machine.Environment) Source {
@@ -221,7 +236,6 @@ func (c *Comparison) environments(base, head machine.Environment, of string) {
 // runs notes the differences between two runs outside their cells. Hosts are matched by name.
 // The server's host is skipped, because its environment is compared already.
 func (c *Comparison) runs(base, head *result.Result) {
-	c.environments(base.Environment, head.Environment, "")
 	name := func(h result.Host) string { return h.Name }
 	c.note("hosts", strings.Join(each(base.Hosts, name), " "), strings.Join(each(head.Hosts, name), " "))
 	for _, x := range base.Hosts {
@@ -248,7 +262,7 @@ func cellFacts(c *metrics.Cell) []fact {
 		{"bytes of an update", c.UpBytes},
 		{"setting", c.Settings}, {"hosts", c.Hosts}, {"place", c.Place}, {"depth", c.Depth},
 		{"lanes per process", c.PerProcess}, {"launcher", c.Launcher}, {"not proved", cmp.Or(c.Unproved, "no")},
-		{"software", c.Software}, {"file system", c.FileSystem}}
+		{"software", c.Versions()}, {"file system", c.FileSystem}}
 }
 
 // sampledMetrics returns the named metrics, or round alone if there are no names. It returns
@@ -270,9 +284,11 @@ func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 // pair adds a row for each wanted metric of each cell that both have. It notes the differences
 // between the two cells, the cells that only one has, and those that are not proved.
 func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
-	key := func(of *metrics.Cell) any { return of.ID() }
-	if c.baseline != "" { // cells of several peers may be compared with one
-		key = func(of *metrics.Cell) any { return of.Group() }
+	key := func(of *metrics.Cell) any {
+		if c.Interleaved && of.IsPeer() { // cells of several peers may be compared with one
+			return of.Group()
+		}
+		return of.ID()
 	}
 	bases, paired := map[any]*metrics.Cell{}, map[any]bool{}
 	for _, b := range before {
@@ -310,8 +326,8 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 // facts returns the facts that should not differ between the two cells of a row.
 func (c *Comparison) facts(of *metrics.Cell) []fact {
 	all := cellFacts(of)
-	if c.baseline == "" {
-		all = append(all, fact{"peer", of.Peer})
+	if !c.Interleaved {
+		all = append(all, fact{"peer", of.Command()})
 	}
 	return all
 }

@@ -206,7 +206,7 @@ func TestPeersGate(t *testing.T) {
 	peers := func(slow float64, edit func(r *result.Result)) (Gate, error) {
 		r := benchtest.Result(eight("old", 20), eight("new", 20*slow), eight("http", 1))
 		for i := range r.Cells[:2] {
-			r.Cells[i].Peer, r.Cells[i].Launcher = "python3 "+r.Cells[i].Variant+".py", "peer"
+			benchtest.Peer(r, &r.Cells[i], "python3 "+r.Cells[i].Variant+".py", nil)
 		}
 		r.Plan.Baseline, r.Untried = "old", &result.Untried{Slowdown: 0.2, Why: "old ignores it"}
 		edit(r)
@@ -243,7 +243,7 @@ func TestBuilds(t *testing.T) {
 	check.Fails(t, check.Err(Compare(both, one, CompareOptions{})), "compare it without a second result")
 	check.That(t, hasLine(format(t, "csv", both), "metrics a cnn head round"), "CSV does not tell the builds apart")
 	apart := benchtest.Interleaved(1)
-	everyCell(apart, func(c *result.Cell) { c.Model.Name += " of " + c.Build })
+	everyCell(apart, func(c *result.Cell) { c.Model.Name += " of " + c.Program })
 	for _, name := range []string{"md", "html", "csv", "json"} {
 		format(t, name, apart)
 	}
@@ -290,7 +290,7 @@ func TestCanary(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Interleaved(tt.change)
 			r.Canary = &result.Canary{Slowdown: 0.10, Same: tt.copies[0], Slow: tt.copies[1]}
-			r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
+			r.Canary.Same.Program, r.Canary.Slow.Program = "head", "head"
 			g := check.Value(judge(r, 0.05))(t)
 			check.Equal(t, g.Outcome, tt.outcome)
 			check.Equal(t, g.Failed, tt.outcome == Slower || tt.outcome == Contradicts, "failed")
@@ -302,7 +302,7 @@ func TestCanary(t *testing.T) {
 	}
 	r := benchtest.Interleaved(1)
 	r.Canary = &result.Canary{Slowdown: 0.10, Same: eight("a", 20), Slow: eight("a", 22)}
-	r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
+	r.Canary.Same.Program, r.Canary.Slow.Program = "head", "head"
 	check.Fails(t, check.Err(judge(r, 0.15)), "canary: its slowdown must be above the gate's 15 %, not 10 %")
 	check.Fails(t, check.Err(judge(benchtest.Interleaved(1), 0.05)), "no canary")
 }

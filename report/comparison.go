@@ -38,7 +38,7 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 		d.Title, d.Terms = "ipcbench: what changed", terms()
 		return d.HTML(w)
 	case "csv":
-		return c.data().CSV(w, axisNames(axes("build"))...)
+		return c.data().CSV(w, axisNames(axes("program"))...)
 	case "json":
 		head := struct {
 			Answer int    `json:"answer"` // answerVersion
@@ -127,7 +127,7 @@ func changeSection(c *Comparison) doc.Section {
 
 // changeTable returns the table of a metric in this unit, without rows.
 func changeTable(unit string) doc.Table {
-	keys := axes("build")
+	keys := axes("program")
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
 	t.Columns = append(axisColumns(keys),
 		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
@@ -153,7 +153,7 @@ func (c *Comparison) tables() (all []doc.Table) {
 			if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 				gate = "failed"
 			}
-			t.Add(append(axisCells(axes("build"), r.Cell),
+			t.Add(append(axisCells(axes("program"), r.Cell),
 				doc.Words(r.Metric.Name), doc.Words(described(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
 				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
 				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)

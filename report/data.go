@@ -18,26 +18,26 @@ import (
 
 // answerVersion is the version of the format json. It changes if a key is removed or changes
 // its meaning, not if keys are added.
-const answerVersion = 4
+const answerVersion = 5
 
 // An answer has the first keys of the format json. The tables of all views that have a key
 // follow. It has no samples. Keys that the result file also has hold the same values.
 type answer struct {
-	Answer      int                  `json:"answer"` // the version; a result file has the key schema instead, which prevents confusion
-	Kind        string               `json:"kind"`   // always result
-	Command     []string             `json:"command"`
-	Started     time.Time            `json:"started"`
-	Elapsed     float64              `json:"elapsed_s"`
-	Partial     string               `json:"partial,omitempty"` // why the run ended early
-	Plan        result.Plan          `json:"plan"`
-	Environment machine.Environment  `json:"environment"`
-	Doctor      []machine.Check      `json:"doctor,omitempty"`
-	Against     *machine.Environment `json:"against,omitempty"` // environment of the build base, of an interleaved run
-	Hosts       []result.Host        `json:"hosts,omitempty"`
+	Answer      int                 `json:"answer"` // the version; a result file has the key schema instead, which prevents confusion
+	Kind        string              `json:"kind"`   // always result
+	Command     []string            `json:"command"`
+	Started     time.Time           `json:"started"`
+	Elapsed     float64             `json:"elapsed_s"`
+	Partial     string              `json:"partial,omitempty"` // why the run ended early
+	Plan        result.Plan         `json:"plan"`
+	Environment machine.Environment `json:"environment"`
+	Doctor      []machine.Check     `json:"doctor,omitempty"`
+	Programs    []result.Program    `json:"programs,omitempty"` // the programs that ran blocks in processes of their own
+	Hosts       []result.Host       `json:"hosts,omitempty"`
 }
 
 func writeJSON(w io.Writer, r *result.Result, _ Options) error {
-	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Against, r.Hosts}
+	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Programs, r.Hosts}
 	return data(metrics.New(r)).JSON(w, head, everyAnswer...)
 }
 
@@ -74,7 +74,7 @@ func keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table
 
 func axisColumns(of []metrics.Axis) []doc.Column {
 	return each(of, func(a metrics.Axis) doc.Column {
-		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "build"}
+		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "program"}
 	})
 }
 
@@ -139,8 +139,8 @@ func allMetrics(r *metrics.Result) doc.Section {
 		count("model_tensors", "1", "tensors of the model", func(c *metrics.Cell) int64 { return int64(c.Model.Tensors) }),
 		count("model_bytes", "B", "bytes of these tensors", func(c *metrics.Cell) int64 { return c.Model.Bytes }),
 		count("payload_bytes", "B", "payload of a round: models and updates of all clients", (*metrics.Cell).Payload),
-		{doc.Column{Name: "software", List: true, Help: "versions of the software that workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
-		text("peer", "the command of a peer", func(c *metrics.Cell) string { return c.Peer }),
+		{doc.Column{Name: "software", List: true, Help: "versions of the software that workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Versions())) }},
+		text("peer", "the command of a peer", (*metrics.Cell).Command),
 		text("unproved", "why the rounds of a peer are not proved; such a peer is in no verdict and has no overhead", func(c *metrics.Cell) string { return c.Unproved }),
 		text("tensors", "moved or handed over; a transport that hands over has no bandwidth", func(c *metrics.Cell) string {
 			if c.HandsOver() {

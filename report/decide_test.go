@@ -51,7 +51,7 @@ func TestVerdict(t *testing.T) {
 
 func built(build string, cells []result.Cell) []result.Cell {
 	for i := range cells {
-		cells[i].Build = build
+		cells[i].Program = build
 	}
 	return cells
 }

@@ -72,9 +72,9 @@ func environment(r *metrics.Result) doc.Section {
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
-	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Peer == "" })
+	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.IsPeer() })
 	for _, same := range metrics.GroupBy(peers, func(c *metrics.Cell) string { return c.Variant }) {
-		add("peer", variant(same[0])+": "+same[0].Peer)
+		add("peer", variant(same[0])+": "+same[0].Command())
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
@@ -87,8 +87,8 @@ func environment(r *metrics.Result) doc.Section {
 		add("link", line)
 	}
 	add("build", buildText(e.Commit, e.Dirty))
-	if l := r.Layouts; l != nil {
-		add("layouts", fmt.Sprintf("%d of base, %d of head", len(l.Base), len(l.Head)))
+	if layouts := layoutTexts(r); layouts != nil {
+		add("layouts", strings.Join(layouts, ", "))
 	}
 	add("run", fmt.Sprintf("%s, %s, %s, data of seed %d, order of seed %d, %s of memory available",
 		r.Started.UTC().Format("2006-01-02 15:04 UTC"), r.Elapsed.Round(100*time.Millisecond), p.Mode, p.Seed, p.OrderSeed, size(e.MemAvailable)))
@@ -114,6 +114,16 @@ func environment(r *metrics.Result) doc.Section {
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
 }
 
+// layoutTexts returns the number of layouts of each build.
+func layoutTexts(r *metrics.Result) (all []string) {
+	for _, p := range r.Programs {
+		if len(p.Layouts) > 0 {
+			all = append(all, fmt.Sprintf("%d of %s", len(p.Layouts), p.Name))
+		}
+	}
+	return all
+}
+
 func buildText(commit string, dirty bool) string {
 	if dirty {
 		return commit + ", changed since"
@@ -124,8 +134,8 @@ func buildText(commit string, dirty bool) string {
 // softwareText returns the versions that workers in Python, or a peer, run on.
 func softwareText(c *metrics.Cell) string {
 	var all []string
-	for _, k := range slices.Sorted(maps.Keys(c.Software)) {
-		all = append(all, k+": "+c.Software[k])
+	for _, k := range slices.Sorted(maps.Keys(c.Versions())) {
+		all = append(all, k+": "+c.Versions()[k])
 	}
 	return strings.Join(all, "; ")
 }

@@ -191,18 +191,17 @@ func smallSocketBuffer(r *metrics.Result) *Finding {
 // sharedLayouts warns about blocks that share a layout of a build. They also share the effects
 // of that layout, which look like a difference between the builds.
 func sharedLayouts(r *metrics.Result) *Finding {
-	if r.Against == nil {
-		return nil
-	}
 	var builds []string
 	blocks, layouts := 0, math.MaxInt
-	for _, build := range []string{"base", "head"} {
+	for _, p := range r.Programs {
 		most := 0
-		for _, c := range cellsOf(r, build) {
-			most = max(most, len(c.Blocks))
+		for _, c := range r.Cells {
+			if c.Build() == p.Name {
+				most = max(most, len(c.Blocks))
+			}
 		}
-		if n := max(1, len(r.Layouts.Of(build))); most > n { // older files have no layouts
-			builds, blocks, layouts = append(builds, build), max(blocks, most), min(layouts, n)
+		if n := len(p.Layouts); n > 0 && most > n {
+			builds, blocks, layouts = append(builds, p.Name), max(blocks, most), min(layouts, n)
 		}
 	}
 	if builds == nil {

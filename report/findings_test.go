@@ -123,15 +123,14 @@ func TestFindings(t *testing.T) {
 
 // TestSharedLayouts: blocks that share a layout are reported (guard 28).
 func TestSharedLayouts(t *testing.T) {
-	both := benchtest.Interleaved(1) // eight blocks of each cell and no layouts, like a file with one layout per side
-	both.Against = &both.Environment
+	both := benchtest.Interleaved(1) // eight blocks of each cell
 	eight := make([]result.Layout, 8)
-	for want, layouts := range map[string]*result.Layouts{
-		"warning: up to 8 blocks of a cell share 1 layout of base and head, ": nil,
-		"warning: up to 8 blocks of a cell share 3 layouts of head, ":         {Base: eight, Head: eight[:3]},
-		"": {Base: eight, Head: eight},
+	for want, layouts := range map[string][2][]result.Layout{
+		"warning: up to 8 blocks of a cell share 1 layout of base and head, ": {eight[:1], eight[:1]},
+		"warning: up to 8 blocks of a cell share 3 layouts of head, ":         {eight, eight[:3]},
+		"": {eight, eight},
 	} {
-		both.Layouts = layouts
+		both.Programs[0].Layouts, both.Programs[1].Layouts = layouts[0], layouts[1]
 		got := ""
 		for _, f := range Findings(metrics.New(both)) {
 			if f.Rule == "shared_layouts" {

@@ -26,8 +26,8 @@ func TestBenchstat(t *testing.T) {
 	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
 	base.Cells[1].Variant, head.Cells[1].Variant = "pickle:dir=/tmp/a b", "pickle:dir=/tmp/a b"
 	both := benchtest.Interleaved(1.2)
-	both.Against = &base.Environment
-	holds(t, format(t, "benchfmt", both), "# commit of build=base: fedcba, go1.99\n", "# commit of build=head: 0123456789abcdef, go1.26.8\n")
+	both.Programs[0].Environment = &base.Environment
+	holds(t, format(t, "benchfmt", both), "# commit of program=base: fedcba, go1.99\n", "# commit of program=head: 0123456789abcdef, go1.26.8\n")
 	for _, c := range []struct {
 		name    string
 		flags   []string
@@ -35,7 +35,7 @@ func TestBenchstat(t *testing.T) {
 		want    string
 	}{
 		{"two commits", nil, []*result.Result{base, head}, "transport=pickle:dir=_tmp_a_b"},
-		{"two builds", []string{"-col", "/build"}, []*result.Result{both}, "+20.00%"},
+		{"two builds", []string{"-col", "/program"}, []*result.Result{both}, "+20.00%"},
 		{"two transports", []string{"-col", "/transport"}, []*result.Result{head}, "+100.00% (p=0.002 n=6)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	switch {
 	case kept != from.Group():
 		return false
-	case to.Peer != "":
+	case to.IsPeer():
 		return !p.again && strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
 	}
 	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, tunnelled(to, to.Variant)) && (to.OverTCP() || !p.tcp)
@@ -62,7 +62,7 @@ func gainsOf(r *metrics.Result) []pair {
 	var all []pair
 	for _, p := range projects {
 		for _, from := range r.Cells {
-			if from.Peer == "" || from.Variant != p.row || !from.Ranked() {
+			if !from.IsPeer() || from.Variant != p.row || !from.Ranked() {
 				continue
 			}
 			for _, to := range r.Cells {

@@ -116,7 +116,7 @@ func (c *Comparison) judgeable() error {
 	case c.rules[0] != c.rules[1]:
 		return fmt.Errorf("base and head were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
 	case len(c.Rows) == 0 && len(c.unproved) > 0:
-		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(c.unproved))}
+		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(each(c.unproved, doc.Visible)))}
 	case len(c.Rows) == 0:
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):

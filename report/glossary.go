@@ -27,6 +27,7 @@ func Words() []Word {
 		{"sweep", "cells that differ in one quantity only, such as the size", ""},
 		{"crossing", "the point of a sweep where two transports swap ranks", ""},
 		{"control", "the inproc cell that does the same round inside one process", ""},
+		{"program", "runs blocks: this one, another build or a layout of it, a peer, or a reference row", ""},
 		{"peer", "a user's own program that runs whole blocks itself", "build, which is another ipcbench"},
 		{"reference row", "one of our peers, which exchanges models as a Python project does", ""},
 		{"floor", "the speed of the machine without a transport", ""},

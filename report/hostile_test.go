@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
@@ -22,26 +21,27 @@ import (
 // rich returns a small result in which every string field has a value.
 func rich() *result.Result {
 	r := benchtest.Result()
-	r.Plan.Interleaved = true
 	for _, build := range []string{"base", "head"} {
 		for i, transport := range []string{"inproc", "a"} {
 			c := cnn(transport, float64(10+i))
-			c.Build = build
+			c.Program = build
 			r.Cells = append(r.Cells, c)
 		}
 	}
 	r.Partial = "interrupted"
 	against := r.Environment
-	r.Against = &against
 	layout := []result.Layout{{File: "ipcbench-1", SHA256: strings.Repeat("5e", 32)}}
-	r.Layouts = &result.Layouts{Base: layout, Head: slices.Clone(layout)}
+	r.Plan.Baseline = result.Base
+	r.Programs = []result.Program{
+		{Name: result.Base, Layouts: layout, Environment: &against}, {Name: result.Head, Command: "x", Layouts: slices.Clone(layout), Software: map[string]string{"python": "3.11.2"}},
+	}
 	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some"}}
 	r.Environment.Listen = "off loopback"
 	r.Skipped = []result.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
 	r.Floors = append(r.Floors, result.Floor{Name: "copy", Condition: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Variant: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})
-	r.Hosts = []result.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
+	r.Hosts = []result.Host{{Name: "server", Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: "server"}, {Name: "h2", Environment: against}}
 	r.Hosts[2].Environment.Governor = "powersave"
 	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
 	for i := range r.Cells {
@@ -139,7 +139,7 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 		}
 	}
 	base, head := rich(), *r
-	base.Plan.Interleaved, head.Plan.Interleaved = false, false
+	base.Plan.Baseline, head.Plan.Baseline = "", ""
 	for name, files := range map[string][2]*result.Result{"builds": {r, nil}, "to": {base, &head}} {
 		c, err := Compare(files[0], files[1], CompareOptions{Separate: true})
 		if err != nil {

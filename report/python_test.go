@@ -156,7 +156,7 @@ func TestGains(t *testing.T) {
 		}, "BlazeFL until July 2025 shm-slab 2.36, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25"},
 		"over TCP alone": {func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
-				c.Variant, c.Transport = "py-flower", "py-flower"
+				c.Variant, c.Transport, c.Program = "py-flower", "py-flower", "py-flower"
 			}
 			if c.Variant == "grpc-stream" {
 				c.Variant, c.Settings = "grpc-stream:network=tcp:tls=on", map[string]string{"network": "tcp", "tls": "on"}
@@ -173,18 +173,13 @@ func TestGains(t *testing.T) {
 			}
 			c.Respawn = c.Variant == "shm-slab" && c.Language != "" || c.Variant == "http"
 		}, "OpenFL 1.8, Flower until 1.19 grpc-stream 3.22, AReaL of 2025 http 18.3, AReaL of 2025 http-shm 25, BlazeFL 3 shm-slab 2.36"},
-		"lacks a part": {func(c *result.Cell) {
-			if c.Peer != "" {
-				c.Software = map[string]string{"lacks": "orjson"}
-			}
-		}, ""},
 		"workers in Go": {func(c *result.Cell) { c.Language = "" }, ""},
 		"other work": {func(c *result.Cell) {
 			if c.Language != "" {
 				c.Change = benchtest.Text[tensor.Change]("2%")
 			}
 		}, ""},
-		"a namesake": {func(c *result.Cell) { c.Peer = "" }, ""},
+		"a namesake": {func(c *result.Cell) { c.Program = "" }, ""},
 	} {
 		var all []string
 		for _, g := range gainsOf(python(tt.edit)) {
@@ -194,6 +189,11 @@ func TestGains(t *testing.T) {
 		}
 		check.Equal(t, strings.Join(all, ", "), tt.want, name)
 	}
+	lacking := python(func(*result.Cell) {})
+	for i := range lacking.Programs {
+		lacking.Programs[i].Software = map[string]string{"lacks": "orjson"}
+	}
+	check.Equal(t, len(gainsOf(lacking)), 0, "gains of rows that lack a part of their project")
 }
 
 // TestPythonFloors: workers in Python are bounded by the time of an empty call in Python.
@@ -206,7 +206,7 @@ func TestPythonFloors(t *testing.T) {
 		name, times := c.Bound()
 		check.That(t, c.Label() != "http-shm (python)" || name == metrics.FloorCall && times.Center == c.Of("transfer").Center/200e-6,
 			"%s: %v times %s", c.Name(), times.Center, name)
-		check.That(t, c.Peer == "" || name == "", "%s is bounded by %s", c.Name(), name)
+		check.That(t, !c.IsPeer() || name == "", "%s is bounded by %s", c.Name(), name)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestNotCounted(t *testing.T) {
 		}
 	})
 	for _, c := range r.Cells {
-		inGo := c.Peer == "" && c.Language == ""
+		inGo := !c.IsPeer() && c.Language == ""
 		for name, want := range map[string]bool{"allocs": inGo, "gc_time": inGo, "kernel_copies": inGo, "cpu_per_gb": c.Unproved == "", "peak_rss": c.Unproved == ""} {
 			check.Equal(t, c.Of(name).Known(), want, c.Label(), name, "is known")
 		}

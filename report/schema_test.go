@@ -74,9 +74,9 @@ func TestSchema(t *testing.T) {
 		{"json", `"kind": "result"`, `"kind": "comparison"`},
 		{"json", `"transport":"a",`, ``},
 		{"result", `"round_ns":`, `"rounds_ns":`},
-		{"result", `"schema": 4`, `"schema": 5`},
+		{"result", `"schema": 5`, `"schema": 6`},
 		{"result", `"index": 0`, `"index": 0.5`},
-		{"result", `"build": "base"`, `"build": "bass"`},
+		{"result", `"name": "base"`, `"name": ["base"]`},
 		{"result", `"stopped": "time"`, `"stopped": null`},
 		{"result", `"started": "`, `"started": "on `},
 	} {

@@ -155,7 +155,7 @@ func pythonText(r *metrics.Result) (text string) {
 	for _, name := range []string{"python", "numpy", "torch", "orjson"} {
 		var all []string
 		for _, c := range r.Cells {
-			if v := c.Software[name]; v != "" && !slices.Contains(all, v) {
+			if v := c.Versions()[name]; v != "" && !slices.Contains(all, v) {
 				all = append(all, v)
 			}
 		}

@@ -25,7 +25,7 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 	for _, first := range cells[0] {
 		same := []*metrics.Cell{first}
 		for _, others := range cells[1:] {
-			if c := find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Build == first.Build }); c != nil {
+			if c := find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Program == first.Program }); c != nil {
 				same = append(same, c)
 			}
 		}

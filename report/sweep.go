@@ -260,7 +260,7 @@ func sweepTitle(s *sweep) string {
 	if s.Over.axis == "up" {
 		of["up"] += " in " + doc.Plural(m.UpTensors, "tensor")
 	}
-	parts := []string{m.Name, of["model"] + " in " + doc.Plural(m.Tensors, "tensor"), "up " + of["up"], of["workers"], of["clients"], s.Group.Build}
+	parts := []string{m.Name, of["model"] + " in " + doc.Plural(m.Tensors, "tensor"), "up " + of["up"], of["workers"], of["clients"], s.Group.Program}
 	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" || part == "up " })
 	return strings.Join(append(parts, s.Group.Headings()...), ", ")
 }

@@ -135,7 +135,7 @@ func outcome(v metrics.Verdict) string {
 
 // verdictTable has a row for each verdict.
 func verdictTable(all []metrics.Verdict) doc.Table {
-	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
+	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
 		{Name: "best"}, column("±round").Column,
 		{Name: "ranked by", Help: "the metric that is compared instead of rounds, if training took another time than with " + metrics.Control},
@@ -153,7 +153,7 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 	for _, v := range all {
 		g, best := v.Group, v.Best()
 		name := variant(best) + unless(!v.TooClose(), ", too close to call") + unless(v.TooClose() || !v.Unshown, ", too few blocks")
-		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
+		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Program), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
 			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(unless(v.Off == nil, v.By))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
@@ -192,8 +192,8 @@ func rankingTable(all []metrics.Verdict) doc.Table {
 func summaries(all []metrics.Verdict) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
-	for _, of := range metrics.GroupBy(all, func(v metrics.Verdict) string { return v.Group.Build }) {
-		if build := of[0].Group.Build; len(of) >= 3 {
+	for _, of := range metrics.GroupBy(all, func(v metrics.Verdict) string { return v.Group.Program }) {
+		if build := of[0].Group.Program; len(of) >= 3 {
 			texts = append(texts, unless(build == "", build+": ")+summary(of))
 		}
 	}

@@ -53,7 +53,7 @@ func variant(c *metrics.Cell) string {
 
 // load returns the numbers of workers and clients of a group, and its build.
 func load(g metrics.Group) string {
-	return doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client") + unless(g.Build == "", ", "+g.Build)
+	return doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client") + unless(g.Program == "", ", "+g.Program)
 }
 
 func size(n int64) string { return doc.Quantity("B", float64(n)) }

@@ -116,7 +116,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 	}
 	s.procs = append(s.procs, w)
 	a := assignment{
-		Process: n, Transport: s.cfg.Variant.Transport.Name(), Settings: o.Settings,
+		Process: n, Transport: s.cfg.Variant.Subject.Name(), Settings: o.Settings,
 		Down: o.Down.Specs(), Up: o.Up.Specs(),
 		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
 		Addr: s.at.Addr(), Secret: s.at.Secret(), Trust: s.at.Trust(),

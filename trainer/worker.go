@@ -273,7 +273,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	w := &process{
-		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret),
+		a: a, variant: transports.Variant{Subject: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret),
 		fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}),
 		lanes: make([]laneState, len(a.Lanes)), private: h.confined != nil && !a.Trust.Mutual,
 		o: driver.Options{
@@ -367,7 +367,7 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !w.variant.Transport.Traits(w.variant.Settings).Calls {
+	if !w.variant.Subject.Traits(w.variant.Settings).Calls {
 		return c.send(message{Pinged: &pinged{}})
 	}
 	samples := make([]int64, 0, w.a.Pings)

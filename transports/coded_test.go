@@ -360,14 +360,14 @@ func TestCodecMemory(t *testing.T) {
 		v := check.Value(NewVariant(inproc.New(), driver.Settings{"codec": name}))(t)
 		o := driver.Options{Down: l, Up: up, Lanes: 2, Clients: 2, Depth: 2}
 		before := heap() // inproc's own memory is not on the heap
-		r := newRig(t, v.Transport, name, l, up, 2)
+		r := newRig(t, v.Subject.(driver.Transport), name, l, up, 2)
 		for range 2 {
 			r.publish(func(p *tensor.Package) { nudge(p, 1) })
 			for lane := range 2 {
 				check.Must(t, r.job(lane, func(_, update *tensor.Package) { tensor.Fill(update, 1) }, ignored))
 			}
 		}
-		got, said := heap()-before, v.Footprint(o)-v.Transport.Footprint(v.driverOptions(o))
+		got, said := heap()-before, v.Footprint(o)-v.Subject.Footprint(v.driverOptions(o))
 		t.Logf("%s: %d bytes on the heap, and Footprint says %d", name, got, said)
 		check.That(t, got <= said*11/10 && got >= said*3/4, "%s: %d bytes on the heap, and Footprint says %d", name, got, said)
 		runtime.KeepAlive(r)

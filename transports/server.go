@@ -70,9 +70,12 @@ func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options
 		s.origin = newOrigin(p, s.o)
 		packed.Out = &s.origin.out
 	}
-	var err error
-	if s.driver, err = v.Transport.Listen(ctx, e, packed); err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", v.Transport.Name(), err)
+	t, err := v.transport()
+	if err != nil {
+		return nil, err
+	}
+	if s.driver, err = t.Listen(ctx, e, packed); err != nil {
+		return nil, fmt.Errorf("%s: listen: %w", v.Subject.Name(), err)
 	}
 	if s.origin != nil {
 		s.origin.driver = s.driver
@@ -255,7 +258,7 @@ func failed(v Variant, act string, id phase.ID, err error) error {
 	if id.Client >= 0 {
 		act = fmt.Sprintf("%s, client %d", act, id.Client)
 	}
-	return fmt.Errorf("%s: %s: %w", v.Transport.Name(), act, err)
+	return fmt.Errorf("%s: %s: %w", v.Subject.Name(), act, err)
 }
 
 // Settle waits until every lane's worker has asked for its next job. Then both ends have

@@ -40,7 +40,7 @@ type Worker struct {
 func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	at := *e // a copy, because lanes that dial concurrently share e
 	at.Variant = v.String()
-	name := v.Transport.Name()
+	name := v.Subject.Name()
 	if lane < 0 || lane >= o.Lanes {
 		return nil, fmt.Errorf("%s: lane %d: dial: the session has %d lanes", name, lane, o.Lanes)
 	}
@@ -48,8 +48,11 @@ func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver
 	if p := v.Codec(); p != nil {
 		w.replica = newReplica(p, o)
 	}
-	var err error
-	if w.driver, err = v.Transport.Dial(ctx, &at, lane, v.driverOptions(o)); err != nil {
+	t, err := v.transport()
+	if err != nil {
+		return nil, err
+	}
+	if w.driver, err = t.Dial(ctx, &at, lane, v.driverOptions(o)); err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
 	}
 	return w, nil
@@ -194,7 +197,7 @@ func (w *Worker) Close() error {
 	}
 	w.err = errClosed
 	if err := w.driver.Close(cause); err != nil {
-		return fmt.Errorf("%s: lane %d: close: %w", w.variant.Transport.Name(), w.lane, err)
+		return fmt.Errorf("%s: lane %d: close: %w", w.variant.Subject.Name(), w.lane, err)
 	}
 	return nil
 }

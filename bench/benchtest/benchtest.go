@@ -244,16 +244,31 @@ func Eight(x float64) []float64 {
 // other cells take the same time.
 func Interleaved(slow float64) *result.Result {
 	r := Result()
-	r.Plan.Interleaved = true
-	for _, of := range []struct {
-		build, transport string
-		round            float64
+	for _, row := range []struct {
+		program, transport string
+		round              float64
 	}{{"base", "inproc", 5}, {"base", "a", 20}, {"base", "b", 30.03}, {"head", "inproc", 5}, {"head", "a", 20 * slow}, {"head", "b", 30.03}} {
-		c := Cell(of.transport, Models["cnn"], 1, 1, Eight(of.round)...)
-		c.Build = of.build
+		c := Cell(row.transport, Models["cnn"], 1, 1, Eight(row.round)...)
+		c.Program = row.program
 		r.Cells = append(r.Cells, c)
 	}
+	Builds(r)
 	return r
+}
+
+// Builds gives r the programs base and head, whose environments are equal.
+func Builds(r *result.Result) {
+	r.Plan.Baseline = result.Base
+	e := r.Environment
+	r.Programs = []result.Program{{Name: result.Base, Environment: &e}, {Name: result.Head}}
+}
+
+// Peer makes c, one of r's cells, the cell of a peer with a command and software.
+func Peer(r *result.Result, c *result.Cell, command string, software map[string]string) {
+	c.Program, c.Launcher = c.Transport, "peer"
+	if r.ProgramOf(c) == nil {
+		r.Programs = append(r.Programs, result.Program{Name: c.Program, Command: command, Software: software})
+	}
 }
 
 // Rounds returns a cell of 6 blocks of 20 rounds; of gives the duration of each round in ms. All other times in the

@@ -55,10 +55,10 @@ func Python() *result.Result {
 					c.Blocks[i].Processes[0].Import = 110 * time.Millisecond
 				}
 			case strings.HasPrefix(name, "py-"):
-				c.Peer = "python/peers/" + strings.ReplaceAll(name, "-", "_") + ".py"
-				c.Software = map[string]string{"python": "3.11.2", "numpy": "1.24.2", "kernel": "C"}
+				Peer(r, &c, "python/peers/"+strings.ReplaceAll(name, "-", "_")+".py", map[string]string{"python": "3.11.2", "numpy": "1.24.2", "kernel": "C"})
 			case name == "mine":
-				c.Peer, c.Unproved = "./mine --fast", "its answer has no hash of round 3"
+				Peer(r, &c, "./mine --fast", nil)
+				c.Unproved = "its answer has no hash of round 3"
 			}
 			r.Cells = append(r.Cells, c)
 		}

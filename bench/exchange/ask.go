@@ -17,8 +17,8 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A Program is an executable that carries out orders: a build of ipcbench, or a peer.
-type Program struct {
+// A Process carries out one order: a build of ipcbench, or a peer.
+type Process struct {
 	Name        string // name in errors
 	Path        string // path of the executable; empty means this one
 	Args        []string
@@ -29,12 +29,12 @@ type Program struct {
 	Alone       bool   // a peer: its processes must end with it
 }
 
-func (p Program) String() string { return p.Name }
+func (p Process) String() string { return p.Name }
 
 // First sends a program its first order, without a block, and waits at most patience. The
 // answer states for each cell whether it can be run, and identifies a build. Other rules are an
 // error.
-func First(ctx context.Context, p Program, o Order, patience time.Duration) (*Answer, error) {
+func First(ctx context.Context, p Process, o Order, patience time.Duration) (*Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.Late))
 	defer cancel()
 	a, err := Ask(ctx, ctx, p, o, 0)
@@ -99,7 +99,7 @@ var errLate = errors.New("too late")
 // Ask starts the program to carry out an order, and returns its answer. The process is killed
 // when ctx is done or it takes too long, and asked to end early when quit is done. slowest
 // is the duration of the slowest earlier block of the order's cell.
-func Ask(ctx, quit context.Context, of Program, o Order, slowest time.Duration) (*Answer, error) {
+func Ask(ctx, quit context.Context, program Process, o Order, slowest time.Duration) (*Answer, error) {
 	o.Version = Version
 	text, err := json.Marshal(o, v1.DefaultOptionsV1())
 	if err != nil {
@@ -113,7 +113,7 @@ func Ask(ctx, quit context.Context, of Program, o Order, slowest time.Duration) 
 		defer end()
 	}
 	stderr := &reexec.Excerpt{Most: 1 << 10}
-	c := reexec.Command{Path: of.Path, Args: of.Args, Env: of.Env, Dir: of.Dir, Keep: of.Alone, Stderr: stderr}
+	c := reexec.Command{Path: program.Path, Args: program.Args, Env: program.Env, Dir: program.Dir, Keep: program.Alone, Stderr: stderr}
 	p, err := reexec.Ask(ctx, quit, c, append(text, '\n'), o.largest())
 	if err != nil {
 		return nil, err
@@ -122,16 +122,16 @@ func Ask(ctx, quit context.Context, of Program, o Order, slowest time.Duration) 
 	var a *Answer
 	switch {
 	case errors.Is(err, errLate):
-		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), of.Late)
+		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), program.Late)
 	case err != nil && ctx.Err() == nil:
-		err = fmt.Errorf("%w%s", err, of.FailureHint)
+		err = fmt.Errorf("%w%s", err, program.FailureHint)
 	case err == nil && len(bytes.TrimSpace(said)) == 0:
-		err = fmt.Errorf("its answer: empty%s", of.FailureHint)
+		err = fmt.Errorf("its answer: empty%s", program.FailureHint)
 	case err == nil:
 		a, err = ParseAnswer(bytes.TrimSpace(said))
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", of, err)
+		err = fmt.Errorf("%s: %w", program, err)
 		if said := stderr.String(); said != "" {
 			err = fmt.Errorf("%w\n%s", err, said)
 		}

@@ -71,11 +71,12 @@ func Work(question []byte) (answer any, err error) {
 	}
 	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
 	if f.TLS {
-		if p.link, err = secure(linkFD, o.Part > 0); err != nil {
-			return nil, err
-		}
+		p.link, err = secure(linkFD, o.Part > 0)
 	}
-	series, err := f.parts[o.Part](p)
+	var series []Series
+	if err == nil {
+		series, err = f.parts[o.Part](p)
+	}
 	if errors.Is(err, errGone) {
 		if o.Part > 0 {
 			return nil, nil // the first process has finished and closed the connection

@@ -16,7 +16,7 @@ import (
 type Block struct {
 	// number of the block in its cell, from 0
 	Index int `json:"index"`
-	// index into the list of the cell's build in `layouts`; absent means 0
+	// index into the `layouts` of the cell's program; absent means 0
 	Layout int `json:"layout,omitempty"`
 	// number of the block in the whole run, from 0
 	Position int `json:"position"`

@@ -25,17 +25,20 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or was interrupted")
 	}
 	of := func(head Cell) (*Result, error) {
-		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
+		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Program == head.Program })
 		if i < 0 {
 			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
 		}
-		pair := *r
-		pair.Plan.Interleaved, pair.Plan.Baseline, pair.Canary = true, "", nil
-		if r.Layouts != nil { // both copies ran in the layouts of head
-			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
+		pair, base := *r, r.Cells[i]
+		pair.Canary, pair.Plan.Baseline, pair.Programs = nil, Base, nil
+		for _, name := range []string{Base, Head} { // one program ran both copies
+			program := Program{Name: name}
+			if ran := r.ProgramOf(&head); ran != nil {
+				program.Layouts = ran.Layouts
+			}
+			pair.Programs = append(pair.Programs, program)
 		}
-		base := r.Cells[i]
-		base.Build, head.Build = "base", "head"
+		base.Program, head.Program = Base, Head
 		pair.Cells = []Cell{base, head}
 		return &pair, nil
 	}

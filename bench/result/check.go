@@ -2,8 +2,6 @@ package result
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -22,15 +20,15 @@ func (r *Result) Validate() error {
 		return errors.New("cells: must not be empty")
 	}
 	for i, c := range r.Cells {
-		if err := c.validate(r.Layouts); err != nil {
+		if err := r.validate(c); err != nil {
 			return At(index("cells", i), err)
 		}
 	}
-	err := unique("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build + " " + c.ID()) })
+	err := unique("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build() + " " + c.ID()) })
 	if err != nil || r.Canary == nil {
 		return err
 	}
-	return cmp.Or(At("canary.same", r.Canary.Same.validate(r.Layouts)), At("canary.slow", r.Canary.Slow.validate(r.Layouts)))
+	return cmp.Or(At("canary.same", r.validate(r.Canary.Same)), At("canary.slow", r.validate(r.Canary.Slow)))
 }
 
 // ValidateHead is [Result.Validate] without the checks that need measured cells.
@@ -46,23 +44,12 @@ func (r *Result) ValidateHead() error {
 			return At(index("floors", i), err)
 		}
 	}
-	err := unique("hosts", r.Hosts, func(h Host) string { return h.Name })
-	if err != nil || r.Layouts == nil {
-		return err
-	}
-	return At("layouts", cmp.Or(layouts("base", r.Layouts.Base), layouts("head", r.Layouts.Head)))
-}
-
-func layouts(place string, all []Layout) error {
-	if len(all) == 0 {
-		return Errorf(place, "must not be empty")
-	}
-	for i, l := range all {
-		if sum, err := hex.DecodeString(l.SHA256); err != nil || len(sum) != sha256.Size {
-			return Errorf(index(place, i)+".sha256", "%.70q: must be %d hex digits", l.SHA256, 2*sha256.Size)
+	for i, p := range r.Programs {
+		if err := p.validate(); err != nil {
+			return At(index("programs", i), err)
 		}
 	}
-	return unique(place, all, func(l Layout) string { return l.SHA256 })
+	return cmp.Or(unique("hosts", r.Hosts, func(h Host) string { return h.Name }), unique("programs", r.Programs, func(p Program) string { return p.Name }))
 }
 
 // unique returns an error for an entry with the name of an earlier one.
@@ -95,19 +82,27 @@ func (f Floor) validate() error {
 }
 
 // validate checks conditions that the tags of fields cannot express.
-func (c Cell) validate(l *Layouts) error {
+func (r *Result) validate(c Cell) error {
 	if err := c.ValidateHead(); err != nil {
 		return err
 	}
-	if len(c.Blocks) == 0 {
+	program := r.ProgramOf(&c)
+	switch {
+	case c.Program != "" && program == nil:
+		return Errorf("program", "%.40q: must be the name of one of %d programs", c.Program, len(r.Programs))
+	case len(c.Blocks) == 0:
 		return Errorf("blocks", "must not be empty")
+	}
+	layouts := 1
+	if program != nil {
+		layouts = max(layouts, len(program.Layouts))
 	}
 	for i, b := range c.Blocks {
 		if err := b.Validate(c.Clients); err != nil {
 			return At(index("blocks", i), err)
 		}
-		if most := max(1, len(l.Of(c.Build))); b.Layout >= most {
-			return Errorf(index("blocks", i)+".layout", "%d: must be less than %d, the number of layouts of its build", b.Layout, most)
+		if b.Layout >= layouts {
+			return Errorf(index("blocks", i)+".layout", "%d: must be less than %d, the number of layouts of its program", b.Layout, layouts)
 		}
 	}
 	for i, p := range c.Profiles {
@@ -127,7 +122,7 @@ func (c Cell) validate(l *Layouts) error {
 	return nil
 }
 
-// MaxSoftware is the maximum number of entries in Cell.Software.
+// MaxSoftware is the maximum number of versions of software.
 const MaxSoftware = 32
 
 // ValidateHead is the part of the validation that does not need measured blocks.
@@ -142,10 +137,18 @@ func (c Cell) ValidateHead() error {
 		return Errorf("up_bytes", "%d: must be at most %d", c.UpBytes, most)
 	case c.Train != "" && c.Language == "":
 		return Errorf("train", "must be absent, because the workers are not in Python")
-	case c.Unproved != "" && c.Peer == "":
+	case c.Peer != "":
+		return Errorf("peer", "must be absent, because programs has the commands of peers")
+	case c.Unproved != "" && !c.IsPeer():
 		return Errorf("unproved", "%.40q: must be absent, because no peer ran the cell", c.Unproved)
-	case len(c.Software) > MaxSoftware:
-		return Errorf("software", "%d entries: must be at most %d", len(c.Software), MaxSoftware)
+	}
+	return CheckSoftware(c.Software)
+}
+
+// CheckSoftware returns an error if there are too many versions of software.
+func CheckSoftware(versions map[string]string) error {
+	if len(versions) > MaxSoftware {
+		return Errorf("software", "%d entries: must be at most %d", len(versions), MaxSoftware)
 	}
 	return nil
 }

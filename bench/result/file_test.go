@@ -18,6 +18,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"ipcbench/internal/legible"
+	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
 )
@@ -107,16 +108,17 @@ func TestBadFile(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	sum := strings.Repeat("5e", 32)
-	layouts := func(base, head string) string {
-		return replace(`"elapsed_ns"`, `"layouts": {"base": [`+base+`], "head": [`+head+`]}, "elapsed_ns"`)
+	programs := func(entries string) string {
+		return replace(`"elapsed_ns"`, `"programs": [`+entries+`], "elapsed_ns"`)
 	}
+	old := strings.Replace(good, `"schema": 5`, `"schema": 4`, 1)
 	tests := []struct {
 		name, text, want string
 	}{
 		{"empty", " \n", "empty file: not an ipcbench result"},
 		{"not a result", `{"a": 1}`, "schema: missing: not an ipcbench result"},
-		{"an older schema", replace(`"schema": 4`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads only version 4: measure again"},
-		{"a newer schema", replace(`"schema": 4`, `"schema": 5, "more": [1]`), "schema: version 5: this ipcbench reads only version 4: measure again"},
+		{"an older schema", replace(`"schema": 5`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads only version 5: measure again"},
+		{"a newer schema", replace(`"schema": 5`, `"schema": 6, "more": [1]`), "schema: version 6: this ipcbench reads only version 5: measure again"},
 		{"not JSON", "hello", "begins with 'h' instead of {: not an ipcbench result"},
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
 		{"a list", "[1]", "begins with '[' instead of {"},
@@ -126,8 +128,8 @@ func TestBadFile(t *testing.T) {
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: must be int64, not JSON string"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0].blocks[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
-		{"no cells", `{"schema": 4, "plan": {"blocks": 1, "span_room": 1}}`, "cells: must not be empty"},
-		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: must be from 1 to 10000"},
+		{"no cells", `{"schema": 5, "plan": {"blocks": 1, "span_room": 1}}`, "cells: must not be empty"},
+		{"no blocks planned", `{"schema": 5, "plan": {"blocks": 0}}`, "plan.blocks: 0: must be from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: must be a positive number"},
@@ -143,21 +145,24 @@ func TestBadFile(t *testing.T) {
 		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
 		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: must be from 1 to 100000"},
 		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: missing, although the update has 6 tensors and 0 bytes"},
-		{"build", replace(`"model": "cnn"`, `"build": "other", "model": "cnn"`), `cells[0].build: "other": must be base or head`},
-		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: must be less than 1, the number of layouts of its build"},
-		{"no layouts", layouts(``, ``), "layouts.base: must not be empty"},
-		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: must not be empty"},
-		{"layout without a name", layouts(`{"file": "", "sha256": "`+sum+`"}`, ``), "layouts.base[0].file: empty"},
-		{"layout's digest", layouts(`{"file": "a", "sha256": "`+sum[1:]+`"}`, ``), "layouts.base[0].sha256: "},
-		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1]: the same as base[0]: "},
+		{"unknown program", replace(`"model": "cnn"`, `"program": "other", "model": "cnn"`), `cells[0].program: "other": must be the name of one of 0 programs`},
+		{"a peer's command", replace(`"model": "cnn"`, `"peer": "x", "model": "cnn"`), "cells[0].peer: must be absent"},
+		{"old, two builds", strings.Replace(old, `"elapsed_ns"`, `"against": {}, "elapsed_ns"`, 1), `schema: version 4 with "against": this ipcbench reads version 5, and of version 4 only files of one build: measure again`},
+		{"old, a build", strings.Replace(old, `"model": "cnn"`, `"build": "base", "model": "cnn"`, 1), `schema: version 4 with "build": this ipcbench reads version 5`},
+		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: must be less than 1, the number of layouts of its program"},
+		{"program without a name", programs(`{"name": ""}`), "programs[0].name: empty"},
+		{"program twice", programs(`{"name": "a"}, {"name": "a"}`), "programs[1]: the same as programs[0]: a"},
+		{"layout without a name", programs(`{"name": "a", "layouts": [{"file": "", "sha256": "` + sum + `"}]}`), "programs[0].layouts[0].file: empty"},
+		{"layout's digest", programs(`{"name": "a", "layouts": [{"file": "a", "sha256": "` + sum[1:] + `"}]}`), "programs[0].layouts[0].sha256: "},
+		{"layout twice", programs(`{"name": "a", "layouts": [{"file": "a", "sha256": "` + sum + `"}, {"file": "b", "sha256": "` + sum + `"}]}`), "programs[0].layouts[1]: the same as layouts[0]: "},
 		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: must be from -1125899906842624 to 1125899906842624"},
-		{"a field twice", replace(`"elapsed_ns"`, `"schema": 4, "elapsed_ns"`), "schema: duplicate key"},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 5, "elapsed_ns"`), "schema: duplicate key"},
 		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: duplicate key"},
 		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), `unknown field "SCHEMA"`},
-		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan: must be result.Plan, not JSON array"},
+		{"deep", `{"schema": 5, "plan": ` + strings.Repeat("[", 1_000_000), "plan: must be result.Plan, not JSON array"},
 		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
-		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan: must be result.Plan, not JSON array"},
-		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: missing"},
+		{"deep and closed", `{"schema": 5, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan: must be result.Plan, not JSON array"},
+		{"version zero", replace(`"schema": 5`, `"schema": 0`), "schema: missing"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long: must be at most 65536"},
 		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), "hosts[1]: the same as hosts[0]: a"},
 		{"a host without a name", replace(`"elapsed_ns"`, `"hosts": [{"name": ""}], "elapsed_ns"`), "hosts[0].name: empty"},
@@ -192,12 +197,14 @@ func full() *Result {
 	c := &r.Cells[0]
 	c.Model.Up, c.Model.UpTensors, c.Model.UpBytes, c.Setup = "lora", 6, 5, Setup{Values: "normal", Scenario: "sync", TrainMS: 1, Nested: true}
 	c.Coding = &Coding{DensityDown: 0.5, ErrorUp: &CodingError{Max: new(1.0), RMS: new(1.0)}, Bound: 1, Plain: []string{"a"}}
-	c.Build, c.FileSystem, c.Software = "base", "tmpfs", map[string]string{"python": "3"}
+	c.Program, c.FileSystem, c.Software = "base", "tmpfs", map[string]string{"python": "3"}
 	c.Blocks[0].Timeline = &Timeline{
 		Processes: []string{"server"}, Process: []int{0}, Lane: []int{1}, Client: []int{2}, Phase: []string{"fold"}, Start: []int64{3}, End: []int64{4},
 	}
 	r.Partial, r.Canary, r.Hosts = "early", &Canary{Slowdown: 1, Same: *c, Slow: *c}, []Host{{Name: "server", Server: true}, {Name: "h2"}}
-	r.Layouts = &Layouts{Base: []Layout{{"a", strings.Repeat("5e", 32)}}, Head: []Layout{{"b", strings.Repeat("6e", 32)}}}
+	r.Programs = []Program{
+		{Name: "base", Layouts: []Layout{{"a", strings.Repeat("5e", 32)}}, Environment: &machine.Environment{}}, {Name: "p", Command: "x", Software: map[string]string{"python": "3"}},
+	}
 	r.Skipped = []Skipped{{Transport: "a", Variant: "a", Model: "m", Workers: 1, Clients: 1, PerProcess: 1, Depth: 1, Why: "x"}, {Floor: "copy", Why: "y"}}
 	return r
 }
@@ -243,7 +250,7 @@ func TestEveryField(t *testing.T) {
 		whole := check.Value(json.Marshal(tree))(t)
 		set(v)
 		refused := func(bad, place string) {
-			_, err := decodeAll([]byte(`{"schema":4,` + strings.Replace(string(whole[1:]), `"@"`, bad, 1)))
+			_, err := decodeAll([]byte(`{"schema":5,` + strings.Replace(string(whole[1:]), `"@"`, bad, 1)))
 			oneLine(t, err, place)
 		}
 		bad := kinds[reflect.ValueOf(v).Kind()]
@@ -287,8 +294,19 @@ func TestSameCellTwice(t *testing.T) {
 	r := tiny()
 	r.Cells = append(r.Cells, r.Cells[0])
 	check.Fails(t, r.Validate(), "cells[1]: the same as cells[0]: pickle cnn workers=1 clients=1")
-	r.Cells[0].Build, r.Cells[1].Build = "base", "head"
+	r.Programs = []Program{{Name: "base"}, {Name: "head"}}
+	r.Cells[0].Program, r.Cells[1].Program = "base", "head"
 	check.OK(t, r.Validate(), "of two builds")
+}
+
+// TestUpgrade: a peer's command and software in a file of schema 4 move to the table of programs.
+func TestUpgrade(t *testing.T) {
+	text := strings.Replace(text(t, tiny()), `"schema": 5`, `"schema": 4`, 1)
+	text = strings.Replace(text, `"model": "cnn"`, `"peer": "mine --fast", "software": {"python": "3"}, "model": "cnn"`, 1)
+	r := check.Value(decodeAll([]byte(text)))(t)
+	c := &r.Cells[0]
+	check.That(t, r.Schema == Schema && c.IsPeer() && c.Peer == "" && c.Software == nil, "schema %d, %+v", r.Schema, c)
+	check.Equal(t, r.Programs, []Program{{Name: c.Transport, Command: "mine --fast", Software: map[string]string{"python": "3"}}})
 }
 
 func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }
@@ -311,7 +329,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // smallest is a result with a cell and a canary, as short as possible for the fuzzer.
-const smallest = `{"schema":4,"plan":{"blocks":1,"span_room":1},"cells":[` + smallestCell + `],"canary":{"slowdown":1,"same":` + smallestCell + `,"slow":` + smallestCell + `}}`
+const smallest = `{"schema":5,"plan":{"blocks":1,"span_room":1},"cells":[` + smallestCell + `],"canary":{"slowdown":1,"same":` + smallestCell + `,"slow":` + smallestCell + `}}`
 
 const smallestCell = `{"transport":"t","variant":"t","model":"m","workers":1,"lanes_per_process":1,"clients":1,"depth":1,"blocks":[{"round_ns":[5,6],"train_ns":[1,1],` +
 	`"rtt_ns":[2,2],"down_ns":[1,1],"up_ns":[1,1],"phases_ns":{"train":2},"processes":[{}]}]}`
@@ -321,7 +339,7 @@ func FuzzFile(f *testing.F) {
 	small := zippedText(f, smallest)
 	f.Add(small)
 	f.Add(small[:len(small)/2])
-	f.Add(append(zippedText(f, `{"schema": 4,`), zippedText(f, `"plan": {"blocks": 1, "span_room": 1}, "partial": "early"}`)...))
+	f.Add(append(zippedText(f, `{"schema": 5,`), zippedText(f, `"plan": {"blocks": 1, "span_room": 1}, "partial": "early"}`)...))
 	f.Add([]byte(gzipMagic))
 	f.Add([]byte(smallest))
 	path := filepath.Join(f.TempDir(), "r.json")

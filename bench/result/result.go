@@ -8,8 +8,8 @@ import (
 )
 
 // Schema is the version of the result format. Files of other versions are rejected. Keys are
-// only added; a file without a new key keeps its meaning.
-const Schema = 4
+// only added; a file without a new key keeps its meaning. Version 5 has a table of programs.
+const Schema = 5
 
 // SocketBuffer is the socket buffer size that transports request, in bytes.
 const SocketBuffer = 1 << 20
@@ -51,13 +51,8 @@ type Result struct {
 	// that distort measurements
 	Doctor []machine.Check `json:"doctor,omitempty"`
 
-	// environment of the other build: the same machine, its own commit; absent without
-	// `--against`
-	Against *machine.Environment `json:"against,omitempty"`
-
-	// executables of both builds; absent without `--against`, and in older files, which had one
-	// per build
-	Layouts *Layouts `json:"layouts,omitempty"`
+	// the programs that ran blocks in processes of their own; absent if there are none
+	Programs []Program `json:"programs,omitempty"`
 
 	// two copies of one cell that test the gate; absent without `--canary`
 	Canary *Canary `json:"canary,omitempty"`
@@ -148,9 +143,8 @@ type Plan struct {
 	//
 	// Zero means the default of package trainer.
 	RoundLimit time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`
-	// blocks of two builds were measured alternately
-	Interleaved bool `json:"interleaved,omitempty"`
-	// variant of the peer with which all other peers are compared; absent without `--baseline`
+	// with what all other programs are compared: `base`, with `--against`, or the variant of a
+	// peer, with `--baseline`; absent without one of them
 	Baseline string `json:"baseline,omitempty"`
 }
 
@@ -198,8 +192,9 @@ type Cell struct {
 	Variant string `json:"variant" check:"name"`
 	// all settings of the transport, defaults included
 	Settings map[string]string `json:"settings"`
-	// `base` (the other build) or `head` (this build); absent without `--against`
-	Build string `json:"build,omitempty" check:"|base|head"`
+	// name of the program, one of `programs`, that ran the blocks; absent if the measuring
+	// process was the server
+	Program string `json:"program,omitempty"`
 	Model
 	// number of workers that train at the same time
 	Workers int `json:"workers" flag:"--workers" check:"1..4096"`
@@ -221,12 +216,11 @@ type Cell struct {
 	Place string `json:"place,omitempty"`
 	// type of the file system that the transport writes to; absent if none or unknown
 	FileSystem string `json:"file_system,omitempty"`
-	// command of the peer, which runs whole blocks itself, or file of the reference row; absent
-	// for other cells
+	// schema 4 only: command of the peer. Reading moves it to `programs`
 	Peer string `json:"peer,omitempty"`
 	// reason why the peer's data could not be checked; absent if it was checked
 	Unproved string `json:"unproved,omitempty"`
-	// software versions, as reported by Python workers or a peer; absent for others
+	// software versions, as reported by Python workers; absent for others
 	Software map[string]string `json:"software,omitempty" check:"name"`
 	// densities of the data and errors of the codec; absent if they were not computed
 	Coding *Coding `json:"coding,omitempty"`
@@ -363,37 +357,13 @@ func (m Model) Payload() int64 {
 // Payload returns the payload of one round in bytes: a model and an update per client.
 func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 
-// ID returns a text that identifies the cell, except for its build, in its run and in other runs.
+// ID returns a text that identifies the cell, except for its program, in its run and in other runs.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
 	for _, d := range c.Unusual() {
 		id += " " + d.Key + "=" + d.Of(c.Setup)
 	}
 	return id
-}
-
-// A Layout is one linking of a build's functions, in an executable.
-type Layout struct {
-	File   string `json:"file" check:"name"` // name of the executable, without its folder
-	SHA256 string `json:"sha256"`            // SHA-256 of its bytes, in hex digits
-}
-
-// Layouts lists the layouts of both builds of an interleaved run. Block i of a cell runs in layout
-// i of its build, modulo the length of the list.
-type Layouts struct {
-	Base []Layout `json:"base"` // files named by `--against`
-	Head []Layout `json:"head"` // the measuring program, then the files named by `--layouts`
-}
-
-// Of returns the layouts of base, or of head for any other build. A nil l has none.
-func (l *Layouts) Of(build string) []Layout {
-	switch {
-	case l == nil:
-		return nil
-	case build == "base":
-		return l.Base
-	}
-	return l.Head
 }
 
 // A Host is one of the hosts of a run with agents.

@@ -128,7 +128,7 @@ func kindOf(t reflect.Type) (string, reflect.Type) {
 // comment of its field. -update writes them.
 func TestSchemaPage(t *testing.T) {
 	page := readPage(t)
-	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d\..*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, Schema))
+	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d[;.].*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, Schema))
 	w := tables{comments: map[string]string{}}
 	w.parse("*.go", "../../internal/machine/*.go", "../../phase/usage/*.go")
 	w.WriteString("\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n")

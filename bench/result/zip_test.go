@@ -57,7 +57,7 @@ func TestGzip(t *testing.T) {
 	flipped := bytes.Clone(small)
 	flipped[len(flipped)-6] ^= 1 // one bit of the checksum
 	const spaces = 1 << 20
-	bomb := slices.Concat(zippedText(t, `{"schema": 4, "command": [`), bytes.Repeat(zippedText(t, strings.Repeat(" ", spaces)), 2*mostBomb/spaces))
+	bomb := slices.Concat(zippedText(t, `{"schema": 5, "command": [`), bytes.Repeat(zippedText(t, strings.Repeat(" ", spaces)), 2*mostBomb/spaces))
 	for name, tt := range map[string]struct {
 		text []byte
 		want string

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
@@ -16,7 +15,7 @@ import (
 
 // example runs a section's script of examples/python/README.md, word for word, in a copy of the folder, with few
 // rounds. It returns the measured result.
-func example(t *testing.T, section string, modules ...python.Module) *bench.Result {
+func example(t *testing.T, section string, modules ...python.Module) *result.Result {
 	t.Helper()
 	found, err := python.Find(t.Context(), "", append(modules, python.Numpy(), python.Xxhash())...)
 	if err != nil {

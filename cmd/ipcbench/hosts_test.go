@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/child"
@@ -70,7 +69,7 @@ func cleanOf(t *testing.T, r *rig.Rig, host, pattern string) {
 
 // measure carries out a whole run with agents on h1, h2 and so on, started with the arguments with. It returns the
 // result, and checks that nothing is left on any host.
-func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string) *bench.Result {
+func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string) *result.Result {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "result.json")
 	server, line := serve(t, r, agents, append(args, "--out", out)...)
@@ -94,9 +93,9 @@ func small(transports string, more ...string) []string {
 }
 
 // cell returns the only cell of a transport, which must have one block, proved.
-func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
+func cell(t *testing.T, r *result.Result, transport string) result.Cell {
 	t.Helper()
-	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == transport })
+	i := slices.IndexFunc(r.Cells, func(c result.Cell) bool { return c.Transport == transport })
 	check.Need(t, i >= 0 && r.Cells[i].Proved() && len(r.Cells[i].Blocks) == 1,
 		"%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
 	return r.Cells[i]

@@ -14,7 +14,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/child"
@@ -79,7 +78,7 @@ func (h hosts) result(on string) {
 	check.Need(h.t, len(files) == 1, "%d results, want 1", len(files))
 	r := check.Value(result.ReadFile(files[0]))(h.t)
 	for _, name := range []string{"http", "grpc-stream"} {
-		i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == name })
+		i := slices.IndexFunc(r.Cells, func(c result.Cell) bool { return c.Transport == name })
 		check.That(h.t, i >= 0 && r.Cells[i].Proved() && r.Cells[i].Hosts == on,
 			"%s: want a cell with workers on %s, proved", name, on)
 	}

@@ -53,7 +53,7 @@ var activities = []struct {
 }{
 	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
 	{"profiler", []string{"runtime/pprof.", "runtime/trace."}},
-	{"harness", []string{"ipcbench/trainer.", "ipcbench/bench."}},
+	{"harness", []string{"ipcbench/trainer.", "ipcbench/bench.", "ipcbench/bench/session."}},
 	{"scheduler", []string{"runtime.mcall", "runtime.mstart", "runtime.park_m", "runtime.schedule", "runtime.goexit0", "runtime.morestack", "runtime.sysmon"}},
 }
 
@@ -62,7 +62,7 @@ var activities = []struct {
 // removed if they contain one.
 var betweenRounds = []string{
 	"runtime/pprof.", "runtime/trace.", "ipcbench/internal/profile/capture.", "ipcbench/phase/usage.",
-	"ipcbench/trainer.(*Session).Pause", "ipcbench/trainer.(*Session).Resume", "ipcbench/bench.(*blockRun).check",
+	"ipcbench/trainer.(*Session).Pause", "ipcbench/trainer.(*Session).Resume", "ipcbench/bench/session.(*Run).check",
 }
 
 // transportCode are prefixes of functions whose samples should have a phase: transports,

@@ -109,7 +109,7 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0:
 		// The floor has no nested values and no waiting, and several workers would share its work.
 		return FloorWork, "round", same
-	case c.Transport == Control || c.Respawn || c.Peer != "": // the connections of a peer are unknown
+	case c.Transport == Control || c.Respawn || c.IsPeer(): // the connections of a peer are unknown
 		return "", "", nil
 	case c.HandsOver():
 		if c.Floor(FloorCall) != nil {

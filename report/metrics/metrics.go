@@ -78,7 +78,7 @@ type Cell struct {
 
 // A Group identifies work: cells of equal groups did the same work, and are ranked together.
 type Group struct {
-	Build            string // base or head; empty if there is only one build
+	Program          string // the build, if there are several; empty for all others
 	Model            result.Model
 	Workers, Clients int
 
@@ -137,7 +137,7 @@ func (c *Cell) Work() Group {
 
 // paired returns the key that a cell shares with its control.
 func (c *Cell) paired() Group {
-	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
+	return Group{Program: c.Build(), Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
 }
 
 // without returns the cell's variant without a setting.
@@ -166,7 +166,7 @@ func (c *Cell) Ciphers() []string {
 }
 
 // IsControl reports whether the cell is a control.
-func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == link.Rate{} && c.Peer == "" }
+func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == link.Rate{} && !c.IsPeer() }
 
 // Label returns the cell's variant, with the language of its workers if that is not Go.
 func (c *Cell) Label() string {
@@ -182,7 +182,7 @@ func InLanguage(name, language string) string {
 }
 
 // Lacks names the part of its project that a reference row lacks here; empty if none.
-func (c *Cell) Lacks() string { return c.Software["lacks"] }
+func (c *Cell) Lacks() string { return c.Versions()["lacks"] }
 
 // Ranked reports whether the cell is ranked: it is neither a control, nor an unproved peer, nor a
 // reference row that lacks a part of its project.
@@ -190,10 +190,7 @@ func (c *Cell) Ranked() bool { return !c.IsControl() && c.Unproved == "" && c.La
 
 // Name returns the cell's identity, with its build if there are two.
 func (c *Cell) Name() string {
-	if c.Build == "" {
-		return c.ID()
-	}
-	return c.ID() + " " + c.Build
+	return strings.TrimSpace(c.ID() + " " + c.Build())
 }
 
 // Timed returns the blocks whose times count. The caller must not change them.
@@ -226,12 +223,31 @@ func GroupBy[T any, K comparable](items []T, key func(T) K) (all [][]T) {
 // Groups splits the cells by group, in the order of the result. No group is empty.
 func (r *Result) Groups() [][]*Cell { return GroupBy(r.Cells, (*Cell).Group) }
 
-// EnvironmentOf returns the environment that a build ran in.
-func (r *Result) EnvironmentOf(build string) machine.Environment {
-	if build == "base" && r.Against != nil {
-		return *r.Against
+// Environment returns the environment that the cell ran in.
+func (c *Cell) Environment() machine.Environment {
+	if p := c.program(); p.Environment != nil {
+		return *p.Environment
 	}
-	return r.Environment
+	return c.result.Environment
+}
+
+// program returns the program that ran the cell; empty if it was the measuring process.
+func (c *Cell) program() result.Program {
+	if p := c.result.ProgramOf(c.Cell); p != nil {
+		return *p
+	}
+	return result.Program{}
+}
+
+// Command returns the command of the peer that ran the cell; empty if none did.
+func (c *Cell) Command() string { return c.program().Command }
+
+// Versions returns the software versions that the cell's peer, or its workers, reported.
+func (c *Cell) Versions() map[string]string {
+	if c.IsPeer() {
+		return c.program().Software
+	}
+	return c.Software
 }
 
 // Of returns the named metric of the cell. It is not Known if it cannot be computed for

@@ -28,7 +28,7 @@ func Axes() []Axis {
 		{"up", "model", "updates %s", "updates like the model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }},
 		{"workers", "", "%s workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }},
 		{"clients", "", "%s clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
-		{"build", "", "build %s", "", func(c *Cell) string { return c.Build }},
+		{"program", "", "build %s", "", func(c *Cell) string { return c.Build() }},
 	}
 	for _, d := range result.Dims {
 		all = append(all, Axis{d.Key, d.Usual, d.Words, d.Else, func(c *Cell) string { return cmp.Or(d.Of(c.Setup), d.Usual) }})

@@ -118,7 +118,7 @@ func sum(of func(p *result.Process) float64) number {
 		for _, p := range processes(b) {
 			total += of(p)
 		}
-		return knownIf(total > 0 || c.Peer == "", total) // a peer leaves out unknown values
+		return knownIf(total > 0 || !c.IsPeer(), total) // a peer leaves out unknown values
 	}
 }
 
@@ -139,7 +139,7 @@ func most(of []*result.Process, x func(p *result.Process) float64) float64 {
 // inGo is x, or NaN for cells with processes that are not in Go: the Go runtime counts
 // nothing there, and the kernel does not count recv and send.
 func inGo(x number) number {
-	return func(c *Cell, b *result.Block) float64 { return knownIf(c.Peer == "" && c.Language == "", x(c, b)) }
+	return func(c *Cell, b *result.Block) float64 { return knownIf(!c.IsPeer() && c.Language == "", x(c, b)) }
 }
 
 // spent is the time in phases, in seconds, summed over all spans in all processes. It is NaN if

@@ -67,7 +67,7 @@ func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 // Among returns the verdict on only the ranked cells whose workers are in a language, without
 // peers. The result is false if there are fewer than two, or the fastest of all is one of them.
 func (v Verdict) Among(language string) (Verdict, bool) {
-	cells := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *Cell) bool { return c.Language != language || c.Peer != "" })
+	cells := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *Cell) bool { return c.Language != language || c.IsPeer() })
 	if len(cells) < 2 || cells[0] == v.Best() {
 		return Verdict{}, false
 	}
@@ -134,7 +134,7 @@ const likeTraining = 0.1
 // Elsewhere reports whether the cell trains in other conditions than its control: on other
 // hosts, in another language, with a user's worker function or in a peer.
 func (c *Cell) Elsewhere() bool {
-	return c.Remote() || c.Language != "" || c.Train != "" || c.Peer != ""
+	return c.Remote() || c.Language != "" || c.Train != "" || c.IsPeer()
 }
 
 // TrainsLike returns the ratio of the training times of the cell and its control, or its

@@ -314,5 +314,5 @@ func plain(p *party) error {
 // tls returns the party's variant with another tls setting.
 func (p *party) tls(setting string) transports.Variant {
 	p.T.Helper()
-	return check.Value(transports.NewVariant(p.Variant.Transport, driver.Settings{"network": "tcp", "tls": setting}))(p.T)
+	return check.Value(transports.NewVariant(p.Variant.Subject, driver.Settings{"network": "tcp", "tls": setting}))(p.T)
 }

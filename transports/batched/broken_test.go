@@ -246,7 +246,7 @@ func TestDeadline(t *testing.T) {
 			l, v := twenty(t), variant(t, "grpc-stream")
 			rec := phase.NewRecorder(0)
 			o := driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec, Settings: v.Settings}
-			w := newWorker(v.Transport.(*transport), driver.EndpointAt("unix:/nobody", "s"), 0, o)
+			w := newWorker(v.Subject.(*transport), driver.EndpointAt("unix:/nobody", "s"), 0, o)
 			var err error
 			w.kept = check.Value(w.connect())(t)
 			defer w.hangUp()
@@ -281,7 +281,7 @@ func TestLimit(t *testing.T) {
 		{"grpc-batch:split=on:limit=2147483647B", huge, nil},
 	} {
 		v := variant(t, c.variant)
-		err := v.Transport.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Depth: 1, Settings: v.Settings})
+		err := v.Subject.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Depth: 1, Settings: v.Settings})
 		for _, text := range c.texts {
 			check.Fails(t, err, text, c.variant)
 		}

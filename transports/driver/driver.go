@@ -101,9 +101,9 @@ const (
 	Network              // in any process that can dial the server
 )
 
-// A Transport is one way to move models and updates. One value can serve several
-// sessions at the same time; their state is in the Servers and Workers.
-type Transport interface {
+// A Subject can be measured: a [Transport], or a program that runs whole sessions in processes of
+// its own and has no Servers and Workers here.
+type Subject interface {
 	// Name returns the transport's name on the command line, such as "shm-slab".
 	Name() string
 
@@ -126,6 +126,12 @@ type Transport interface {
 	// Needs returns the resources other than memory that a session with o needs. Check
 	// compares them with the machine's.
 	Needs(o Options) (Needs, error)
+}
+
+// A Transport is one way to move models and updates. One value can serve several
+// sessions at the same time; their state is in the Servers and Workers.
+type Transport interface {
+	Subject
 
 	// Listen starts the server. If workers connect through a socket, it listens at e.
 	// When it returns, the server must be ready for Dial. ctx bounds this call, not

@@ -62,7 +62,7 @@ func TestOtherConnections(t *testing.T) {
 				want(t, code, "", variant, "JSON", fields)
 		}
 		_, err := drivertest.Dial(t.Context(), r.Variant, r.At(0), 0, r.Options)
-		check.Fails(t, err, r.Variant.Transport.Name()+": lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane already has a worker")
+		check.Fails(t, err, r.Variant.Subject.Name()+": lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane already has a worker")
 		done := make(chan error, 1)
 		go func() { done <- drivertest.Turn(t.Context(), r.Workers[0].Worker, drivertest.Stock) }()
 		p, err := r.Server.Collect(t.Context(), 0)

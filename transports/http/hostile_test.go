@@ -182,7 +182,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 // an answer.
 func TestSlowPeers(t *testing.T) {
 	v := parse(t, "http")
-	v.Transport = transport{name: "http", patience: exchange.Patience(100 * time.Millisecond)} // no peer in this test is meant to be fast enough
+	v.Subject = transport{name: "http", patience: exchange.Patience(100 * time.Millisecond)} // no peer in this test is meant to be fast enough
 	r := startOf(t, v, vectors(t, 1, 3<<20), 1)
 	r.Publish(1)
 	for what, request := range map[string]string{
@@ -356,7 +356,7 @@ func TestLyingServers(t *testing.T) {
 	for _, c := range all {
 		waiting.Do(t, c.name, func() {
 			v := parse(t, "http")
-			v.Transport = transport{name: "http", patience: exchange.Patience(c.patience())}
+			v.Subject = transport{name: "http", patience: exchange.Patience(c.patience())}
 			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers()), "secret"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
 			if err == nil {
 				defer w.Close()

@@ -138,11 +138,11 @@ func TestCheckRoom(t *testing.T) {
 	v := parse(t, "http-shm")
 	huge := drivertest.Vectors(t, tensor.U8, 1<<50)
 	o := driver.Options{Down: huge, Up: huge, Lanes: 3, Depth: 2, Settings: v.Settings}
-	check.Fails(t, v.Transport.Check(o), "slabs need 9007")
+	check.Fails(t, v.Subject.Check(o), "slabs need 9007")
 	o.Lanes = 1 << 40
-	check.Fails(t, v.Transport.Check(o), "slabs need 9223372036854775807", "what overflows")
+	check.Fails(t, v.Subject.Check(o), "slabs need 9223372036854775807", "what overflows")
 	o.Settings["shm"] = "off"
-	check.Must(t, v.Transport.Check(o))
+	check.Must(t, v.Subject.Check(o))
 }
 
 // TestSegments: A7, A29, A30: a writer has one segment, whatever its number of tensors. It
@@ -340,7 +340,7 @@ func TestRunsAreChecked(t *testing.T) {
 // other. A third one in the directory of the first is refused, and changes nothing there.
 func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
-	_, err := a.Variant.Transport.Listen(t.Context(), driver.NewEndpoint(a.Dir), a.Options)
+	_, err := a.Variant.Subject.(driver.Transport).Listen(t.Context(), driver.NewEndpoint(a.Dir), a.Options)
 	check.Fails(t, err, "address already in use")
 	for n, r := range []*rig{a, b} {
 		r.Publish(uint64(n))

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) { drivertest.Run(t, inproc.New) }
 
 func open(t *testing.T) *drivertest.Session {
 	t.Helper()
-	s := drivertest.Open(t, transports.Variant{Transport: inproc.New()}, drivertest.Vectors(t, tensor.F32, 100_000, 100), 1)
+	s := drivertest.Open(t, transports.Variant{Subject: inproc.New()}, drivertest.Vectors(t, tensor.F32, 100_000, 100), 1)
 	s.Publish(1)
 	return s
 }
@@ -25,7 +25,7 @@ func open(t *testing.T) *drivertest.Session {
 // TestDialRefuses: a lane accepts one worker, and only through its server's transport.
 func TestDialRefuses(t *testing.T) {
 	s := open(t)
-	other := transports.Variant{Transport: inproc.New()}
+	other := transports.Variant{Subject: inproc.New()}
 	for want, v := range map[string]transports.Variant{
 		"inproc: lane 0: dial: the lane has a worker": s.Variant, "goroutines of the server's process": other,
 	} {

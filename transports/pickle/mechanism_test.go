@@ -190,17 +190,17 @@ func TestStorageInMemory(t *testing.T) {
 	const size = 16 << 40 // more than any memory, less than the tmpfs
 	l, v := drivertest.Vectors(t, tensor.U8, size), parse(t, "storage:dir="+root)
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
-	err := v.Transport.Check(o)
+	err := v.Subject.Check(o)
 	check.Fails(t, err, "is a tmpfs")
 	check.Fails(t, err, "are available (")
-	files, heap := v.Transport.Footprint(o), pickle.New().Footprint(o)
+	files, heap := v.Subject.Footprint(o), pickle.New().Footprint(o)
 	check.That(t, files >= heap+3*size,
 		"footprint of %d bytes, without files %d: want three files of %d more", files, heap, int64(size))
 	// A link to /dev/shm is treated as /dev/shm.
 	link := filepath.Join(t.TempDir(), "link")
 	check.Must(t, os.Symlink(scratch.SharedMemory, link))
 	o.Settings = driver.Settings{"dir": link, "elems": "off"}
-	check.Fails(t, v.Transport.Check(o), "is in shared memory", "a link to", scratch.SharedMemory)
+	check.Fails(t, v.Subject.Check(o), "is in shared memory", "a link to", scratch.SharedMemory)
 }
 
 // TestStorageRefuses: a directory in shared memory, a missing one, and files that do not
@@ -215,7 +215,7 @@ func TestStorageRefuses(t *testing.T) {
 		{"storage", "bytes, ", 1 << 50},
 	} {
 		v, l := parse(t, c.text), drivertest.Vectors(t, tensor.U8, c.size)
-		err := v.Transport.Check(driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		err := v.Subject.Check(driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
 		check.Fails(t, err, c.want, c.text)
 	}
 }

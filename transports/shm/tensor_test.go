@@ -208,8 +208,8 @@ func TestCheckRefuses(t *testing.T) {
 		v, o := parse(t, name), options()
 		o.Down = drivertest.Layout(t, tensor.Spec{Name: "t", DType: tensor.U8, Shape: shape})
 		o.Up, o.Lanes, o.Depth, o.Settings = o.Down, lanes, depth, v.Settings
-		check.Fails(t, v.Transport.Check(o), want, name)
-		f := v.Transport.Footprint(o)
+		check.Fails(t, v.Subject.Check(o), want, name)
+		f := v.Subject.Footprint(o)
 		check.That(t, f > 0, "%s: footprint of %d bytes", name, f)
 	}
 	checks("shm-tensor:pass=fd:reuse=on", "exclude each other", 1, 2, 1)

@@ -36,7 +36,7 @@ type Lane struct {
 // MarshalJSON writes the part of the session that a worker process knows of its lane.
 func (l Lane) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"transport": l.Variant.Transport.Name(), "settings": l.Variant.Settings, "lane": l.Number,
+		"transport": l.Variant.Subject.Name(), "settings": l.Variant.Settings, "lane": l.Number,
 		"address": l.At.Addr(), "secret": l.At.Secret(), "down": l.Options.Down.Specs(), "up": l.Options.Up.Specs(),
 		"pings": l.Pings, "patience": l.Patience.Seconds(),
 	})
@@ -58,7 +58,7 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	t.Helper()
 	var names []string
 	for _, l := range lanes {
-		names = append(names, l.Variant.Transport.Name())
+		names = append(names, l.Variant.Subject.Name())
 	}
 	path, args := program(t, hosting, names...)
 	text := check.Value(json.Marshal(lanes))(t)

@@ -41,11 +41,11 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 	e, p := driver.NewEndpoint(dir.Path()), &pair{t: t}
 	e.Variant = v.String()
 	p.o = driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Out: &p.ledger}
-	p.server = check.Value(v.Transport.Listen(t.Context(), e, p.o))(t)
+	p.server = check.Value(v.Subject.(driver.Transport).Listen(t.Context(), e, p.o))(t)
 	for n := range lanes {
 		at := driver.EndpointAt(e.Addr(), e.Secret())
 		at.Variant = e.Variant
-		w := check.Value(v.Transport.Dial(t.Context(), at, n, p.o))(t)
+		w := check.Value(v.Subject.(driver.Transport).Dial(t.Context(), at, n, p.o))(t)
 		p.workers = append(p.workers, w)
 	}
 	t.Cleanup(func() {

@@ -79,8 +79,8 @@ func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string
 		o.Rec = phase.NewRecorder(samples)
 	}
 	s := &Session{T: t, Variant: v, Dir: dir, Endpoint: e, Options: o}
-	spy := &spy{Transport: v.Transport}
-	v.Transport = spy
+	spy := &spy{Transport: v.Subject.(driver.Transport)}
+	v.Subject = spy
 	s.Server = check.Value(transports.Listen(t.Context(), v, e, o))(t)
 	s.Driver = spy.server
 	t.Cleanup(s.end)
@@ -133,8 +133,8 @@ func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 // Dial connects a worker with its own recorder.
 func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	o.Rec, o.Settings = phase.NewRecorder(samples), v.Settings
-	spy := &spy{Transport: v.Transport}
-	v.Transport = spy
+	spy := &spy{Transport: v.Subject.(driver.Transport)}
+	v.Subject = spy
 	w, err := transports.Dial(ctx, v, e, lane, o)
 	return &Worker{w, spy.worker, o.Rec}, err
 }

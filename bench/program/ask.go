@@ -1,0 +1,184 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"ipcbench/bench/exchange"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/internal/machine"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Time limits for a program's first answer. A peer may have to import much before it answers; a
+// longer --round-limit replaces its limit.
+const (
+	buildAnswers = 10 * time.Second
+	peerAnswers  = 30 * time.Second
+)
+
+// Conditions are those of a run in which programs take part.
+type Conditions struct {
+	Environment machine.Environment // of this program
+	Dir         string              // directory to which [python.Unpack] has written
+	RoundLimit  time.Duration       // of the plan
+	Canary      float64             // share of a round that the peer must be able to burn; zero means none
+}
+
+// An Answer is a program's answer to [Program.Ask].
+type Answer struct {
+	Entry   result.Program
+	Refused []string // the reason for each refused cell; empty for a cell that it can run
+	Burns   bool     // the peer slows itself down as Conditions.Canary asks
+}
+
+// Ask asks a program which of the cells it can run. The executables of a build must be layouts of
+// one build, and it is an error if it can run controls only.
+func (p *Program) Ask(ctx context.Context, specs []session.Spec, under Conditions) (Answer, error) {
+	if p.IsBuild() {
+		return p.askBuild(ctx, specs, under.Environment)
+	}
+	return p.askPeer(ctx, specs, under)
+}
+
+func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machine.Environment) (Answer, error) {
+	answer := Answer{Entry: result.Program{Name: p.name}, Refused: make([]string, len(specs))}
+	var err error
+	if answer.Entry.Layouts, err = p.layouts(); err != nil {
+		return answer, err
+	}
+	first := here
+	for i, file := range p.files {
+		if file == "" { // this program
+			continue
+		}
+		process, _ := p.process(i, "")
+		var a *exchange.Answer
+		if i > 0 {
+			if a, err = exchange.First(ctx, process, firstOrder(nil), buildAnswers); err == nil {
+				err = sameBuild(*a.Environment, first, p.fileName(0))
+			}
+		} else if a, err = exchange.First(ctx, process, firstOrder(specs), buildAnswers); err == nil {
+			first, answer.Refused, err = *a.Environment, a.Refused, comparable(specs, a.Refused)
+			first.Link = here.Link // both builds run on the same links
+			answer.Entry.Environment = &first
+		}
+		if err != nil {
+			return answer, fmt.Errorf("%s %s: %w", p.flag, p.fileName(i), err)
+		}
+	}
+	return answer, nil
+}
+
+// Fitting returns the specs that are not refused.
+func Fitting(specs []session.Spec, refused []string) (fit []session.Spec) {
+	for i, s := range specs {
+		if refused[i] == "" {
+			fit = append(fit, s)
+		}
+	}
+	return fit
+}
+
+// comparable returns an error if only controls are left, because a control alone can be compared
+// with no other cell.
+func comparable(specs []session.Spec, refused []string) error {
+	if slices.ContainsFunc(Fitting(specs, refused), func(s session.Spec) bool { return !s.Inside() }) {
+		return nil
+	}
+	if why := cmp.Or(refused...); why != "" {
+		return &BuildError{fmt.Errorf("it can run none of these cells: %s", why)}
+	}
+	return nil
+}
+
+// sameBuild returns an error that names the first difference between two builds: commit,
+// uncommitted changes, Go version or race detector. [exchange.First] has checked that
+// both follow the same rules.
+func sameBuild(e, first machine.Environment, name string) error {
+	for _, fact := range []struct{ what, has, want string }{
+		{"commit", e.Commit, first.Commit},
+		{"changes since the commit", strconv.FormatBool(e.Dirty), strconv.FormatBool(first.Dirty)},
+		{"Go version", e.Go, first.Go},
+		{"race detector", strconv.FormatBool(e.Race), strconv.FormatBool(first.Race)},
+	} {
+		if fact.has != fact.want {
+			return &BuildError{fmt.Errorf("%s: %s, but %s has %s: both must be layouts of one build",
+				fact.what, cmp.Or(fact.has, "none"), name, cmp.Or(fact.want, "none"))}
+		}
+	}
+	return nil
+}
+
+func (p *Program) askPeer(ctx context.Context, specs []session.Spec, under Conditions) (Answer, error) {
+	process, err := p.process(0, under.Dir)
+	if err != nil {
+		return Answer{}, err
+	}
+	limit := max(under.RoundLimit, peerAnswers)
+	a, err := exchange.First(ctx, process, firstOrder(specs), limit)
+	switch {
+	case err != nil && p.find == nil:
+		return Answer{}, fmt.Errorf("--peer %s: %w", p.name, err)
+	case err != nil:
+		return Answer{}, err
+	}
+	answer := Answer{Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: a.Refused}
+	if under.Canary > 0 {
+		if a, err = exchange.First(ctx, slowed(process, under.Canary), firstOrder(specs), limit); err != nil {
+			return answer, fmt.Errorf("--canary: %s with %s: %w", p.name, CanaryVariable, err)
+		}
+		answer.Burns = a.Canary == under.Canary
+	}
+	return answer, nil
+}
+
+// CanaryVariable asks a peer to burn a share of its last round's time in every round.
+const CanaryVariable = "IPCBENCH_CANARY"
+
+// slowed returns the process of a peer that slows itself down. See docs/reference/peer.md.
+func slowed(p exchange.Process, share float64) exchange.Process {
+	p.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%g", CanaryVariable, share))
+	return p
+}
+
+// A Block asks for one block of a cell.
+type Block struct {
+	Spec    session.Spec
+	Plan    result.Plan   // of the whole cell
+	Layout  int           // of a build
+	Dir     string        // as in [Conditions]
+	Slow    time.Duration // extra CPU time per training by a build, for a canary
+	Burn    float64       // share of a round that a peer burns, for a canary; zero means none
+	Slowest time.Duration // duration of the slowest earlier block of the cell
+}
+
+// Block has a process of the program measure a block, and returns its checked answer. The block has
+// no rounds if quit was done early.
+func (p *Program) Block(ctx, quit context.Context, b Block) (*exchange.Answer, error) {
+	process, err := p.process(b.Layout, b.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if b.Burn > 0 {
+		process = slowed(process, b.Burn)
+	}
+	o := blockOrder(b.Spec, b.Plan, b.Slow)
+	a, err := exchange.Ask(ctx, quit, process, o, b.Slowest)
+	if err != nil && !p.IsBuild() && quit.Err() != nil { // the peer may not support ending early
+		return nil, context.Cause(quit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	question := exchange.Question{
+		Block: o.Block, Clients: b.Spec.Clients, Tensors: b.Spec.Model.Layout.Len(), Workers: b.Spec.Workers, Peer: !p.IsBuild(), Ended: quit.Err() != nil,
+	}
+	if err := a.Check(question); err != nil {
+		return nil, fmt.Errorf("%s: its answer: %w", process, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,306 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/bench/exchange"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
+	"ipcbench/phase/usage"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/transports"
+)
+
+// rowsDir unpacks the reference rows into a temporary folder and returns it.
+func rowsDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	check.Must(t, python.Unpack(t.Context(), dir))
+	return dir
+}
+
+// everyType returns a model with all data types, scalars, a tensor without elements, and names like the names of
+// PyTorch modules.
+func everyType(t *testing.T, suffix string, n int) *models.Model {
+	t.Helper()
+	var specs []tensor.Spec
+	for _, d := range tensor.DTypes() {
+		specs = append(specs, tensor.Spec{Name: "layer.0/" + d.String() + suffix, DType: d, Shape: []int{3, n}}, tensor.Spec{Name: d.String() + " step", DType: d})
+	}
+	l := check.Value(tensor.NewLayout(append(specs, tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0, 2}})))(t)
+	return &models.Model{Name: "every" + suffix, Layout: l}
+}
+
+// TestRows: every reference row carries out an order, and its answer passes all checks. Its models agree with the
+// reference chain, round by round and tensor by tensor. Rows with torch take seconds to start, so only soak runs them.
+func TestRows(t *testing.T) {
+	dir, model := rowsDir(t), everyType(t, "", 5)
+	for _, row := range python.Rows() {
+		t.Run(row.Name, func(t *testing.T) {
+			if slices.Contains(row.Modules, python.Torch()) {
+				onlySoak(t)
+			}
+			if row.Name != "py-pickle" {
+				skip.Long(t)
+			}
+			t.Parallel()
+			p := NewRow(row)
+			if _, err := p.Ready(); err != nil {
+				skip.Missing(t, "%v", err)
+			}
+			s := session.Spec{Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+			switch row.Name {
+			case "py-pickle", "py-http": // one whose server sends, and one whose server answers requests
+				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
+			}
+			block := blockOfRow(t, p, dir, s, result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true})
+			cpus := check.Value(usage.Affinity())(t)
+			share := max(1, len(cpus)/(s.Workers+1)) // of each worker; the server has the others
+			first := max(1, len(cpus)-share*s.Workers) % len(cpus)
+			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{cpus[:max(1, first)], cpus[first:][:share]}, "processors")
+			if row.Name == "py-blazefl" { // its processes end with their round, and are a part of the server's usage
+				check.That(t, block.Server.Usage.CPU() > 0 && block.Processes[0].Memory.Peak > 0, "%+v", block)
+				return
+			}
+			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
+				"the worker's usage is incomplete: %+v", block.Processes[0])
+			if row.Name == "py-pickle5" {
+				outOfBand(t, block, int64(model.Layout.Len()))
+			}
+		})
+	}
+}
+
+// outOfBand checks that each pickle had want out-of-band buffers.
+func outOfBand(t *testing.T, b result.Block, want int64) {
+	t.Helper()
+	c := b.Counts()
+	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want,
+		"%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
+}
+
+// onlySoak skips tests that start torch, which takes seconds.
+func onlySoak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
+	}
+}
+
+// TestPickle5OfTorch: pickle protocol 5 sends all 20 of histology's numpy arrays out of band, but none of as many torch
+// tensors.
+func TestPickle5OfTorch(t *testing.T) {
+	onlySoak(t)
+	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash(), python.Torch())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	m := check.Value(models.Parse("histology"))(t)
+	dir := rowsDir(t)
+	for argument, want := range map[string]int64{"": 20, " --torch": 0} {
+		p := check.Value(NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument))(t)
+		b := blockOfRow(t, p, dir, session.Spec{Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}, result.Plan{Rounds: 1, Verify: session.VerifySample})
+		outOfBand(t, b, want)
+	}
+}
+
+// blockOfRow makes a peer run a block of s, and compares its models with the reference chain.
+func blockOfRow(t *testing.T, p *Program, dir string, s session.Spec, plan result.Plan) result.Block {
+	t.Helper()
+	process := check.Value(p.process(0, dir))(t)
+	s.Variant = check.Value(transports.NewVariant(p, nil))(t)
+	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
+	o := blockOrder(s, plan, 0)
+	a := check.Value(exchange.Ask(t.Context(), t.Context(), process, o, 0))(t)
+	err := a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
+	block, hashes, running := *a.Block, a.Hashes, a.Running
+	check.Need(t, err == nil && (running != nil || p.find == nil), "%v %v", running, err)
+	check.Equal(t, len(block.Round), max(plan.Rounds, session.OfBlock(plan).Least), "rounds")
+	check.That(t, block.Proof.Rounds >= 2 && a.Software["python"] != "", "%+v; %v", block.Proof, a.Software)
+	for i := range block.RTT {
+		check.That(t, block.Down[i] > 0 && block.RTT[i] > block.Train[i] && block.Down[i]+block.Up[i] == block.RTT[i],
+			"client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
+	}
+	run := &session.Run{Spec: s, Plan: plan, Chain: session.NewChain(s, plan.Seed), Block: &block, Hashes: hashes, Running: running}
+	check.OK(t, run.Compare(t.Context()))
+	return block
+}
+
+// TestRowCanary: a reference row really burns the share of the last round that a canary asks for (guard 14), and says so.
+func TestRowCanary(t *testing.T) {
+	skip.Long(t)
+	dir, p, s := rowsDir(t), NewRow(python.Rows()[0]), session.Spec{Model: everyType(t, "", 5000), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+	var spent [2]float64
+	for i, share := range []float64{0, 5} {
+		t.Setenv(CanaryVariable, fmt.Sprint(share))
+		b := blockOfRow(t, p, dir, s, result.Plan{Rounds: 5, Verify: session.VerifySample})
+		spent[i] = float64(b.Server.Usage.CPU())
+		s.Variant = check.Value(transports.NewVariant(p, nil))(t)
+		a := check.Value(exchange.First(t.Context(), check.Value(p.process(0, dir))(t), firstOrder([]session.Spec{s}), peerAnswers))(t)
+		check.Equal(t, a.Canary, share)
+	}
+	check.That(t, spent[1] > 2*spent[0], "the slow server took %g ns of processor time, the other one %g", spent[1], spent[0])
+}
+
+// TestPeerPage: the peer that docs/reference/peer.md shows, examples/peer/mine.py, passes all checks.
+func TestPeerPage(t *testing.T) {
+	skip.Long(t)
+	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	file := check.Value(filepath.Abs("../../examples/peer/mine.py"))(t)
+	dir := rowsDir(t)
+	t.Setenv("PYTHONPATH", dir)
+	p := check.Value(NewPeer("mine", i.Path+" "+file))(t)
+	s := session.Spec{Model: everyType(t, "", 5), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+	for _, plan := range []result.Plan{{Rounds: 7, Verify: session.VerifySample}, {Time: 1, WarmTime: time.Millisecond, Verify: session.VerifyAll}} {
+		blockOfRow(t, p, dir, s, plan)
+	}
+}
+
+// TestRowsGolden: a reference row accepts the two golden orders, and its answers have the hashes and refusals of the
+// golden answers.
+func TestRowsGolden(t *testing.T) {
+	skip.Long(t)
+	process := processOf(t, python.Rows()[0], rowsDir(t))
+	for _, name := range []string{"peer-first", "peer"} {
+		_, text := golden(t, name+"-order.json", exchange.ParseOrder)
+		want, _ := golden(t, name+"-answer.json", exchange.ParseAnswer)
+		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
+		cmd.Stdin, _ = endless(t, text) // an open stdin, so the peer is not asked to end early
+		out := check.Value(cmd.Output())(t)
+		got := check.Value(exchange.ParseAnswer(out))(t)
+		check.That(t, got.Rules == exchange.Rules && slices.Equal(got.Refused, want.Refused) && slices.Equal(got.Hashes, want.Hashes),
+			"%s: %s", name, out)
+	}
+}
+
+// processOf returns the process that runs a reference row unpacked in dir.
+func processOf(t *testing.T, row python.Row, dir string) exchange.Process {
+	t.Helper()
+	process, err := NewRow(row).process(0, dir)
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	return process
+}
+
+// endless returns a pipe that holds text, and its writing end; readers get no end of file until that is closed.
+func endless(t *testing.T, text []byte) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	check.Must(t, err)
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	check.Must(t, check.Err(w.Write(text)))
+	return r, w
+}
+
+// TestRowsRefuse: a row refuses cells with unknown keys or values and names them. An invalid order, or one for a
+// refused cell, gets an error.
+func TestRowsRefuse(t *testing.T) {
+	skip.Long(t)
+	process := processOf(t, python.Rows()[0], rowsDir(t))
+	const order = `{"version": 2, "works": [
+		{"down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
+		{"down": [{"name": "a", "dtype": "f32", "shape": [2], "var": true}]},
+		{"down": [{"name": "a", "dtype": "f8", "shape": [2]}]},
+		{"down": [{"name": "a", "dtype": "f32"}, {"name": "a", "dtype": "f32"}]},
+		{"down": [], "file": "a.safetensors"}],
+		"cells": [
+		{"work": 0, "lanes_per_process": 1, "train_ms": 5},
+		{"work": 0, "lanes_per_process": 1, "luck": 1},
+		{"work": 4, "lanes_per_process": 1},
+		{"work": 0, "lanes_per_process": 2},
+		{"work": 1, "lanes_per_process": 1},
+		{"work": 2, "lanes_per_process": 1},
+		{"work": 3, "lanes_per_process": 1},
+		{"work": 5, "lanes_per_process": 1}]`
+	for _, c := range []struct{ order, want string }{
+		{order + `}`, `"refused": ["", "it has \"luck\", which reference rows do not support", "it has \"file\", which reference rows do not support: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
+			`"ValueError: tensor 'a': varying lengths are not supported", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
+		{order + `, "block": {}}`, `"error": "order: must have one cell`},
+		{`{"version": 1}`, `"error": "an order of version 1, but this peer reads 2: see docs/reference/peer.md"`},
+		{`{"version":`, `order: Expecting value`},
+	} {
+		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
+		cmd.Stdin = strings.NewReader(c.order)
+		out, err := cmd.CombinedOutput()
+		check.That(t, (err == nil) == strings.HasPrefix(c.want, `"`) && strings.Contains(string(out), c.want),
+			"%s: %v\n%s\nwant %s", c.order, err, out, c.want)
+	}
+}
+
+// TestRowsEnd: a row whose stdin is closed answers after the current round. If its worker is killed, the answer says
+// so. Neither leaves a name in shared memory.
+func TestRowsEnd(t *testing.T) {
+	skip.Long(t)
+	rows := python.Rows()
+	process := processOf(t, rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })], rowsDir(t))
+	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
+	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
+	text := check.Value(json.Marshal(o))(t)
+	for _, kill := range []bool{false, true} {
+		stdin, end := endless(t, text)
+		var out bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
+		cmd.Stdin, cmd.Stdout = stdin, &out
+		check.Must(t, cmd.Start())
+		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // removed once all workers have opened it
+		waiting.Until(t, "shared memory", func() bool {
+			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
+			return err == nil && mapped.Match(maps)
+		})
+		want := `"running"`
+		if kill {
+			want = `"error": "the process of worker 0 has ended: exit code -9"`
+			check.Must(t, unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL))
+		} else {
+			end.Close()
+		}
+		check.OK(t, cmd.Wait())
+		check.That(t, strings.Contains(out.String(), want), "killed %v:\n%s", kill, out.String())
+	}
+}
+
+func workerOf(t *testing.T, pid int) int {
+	t.Helper()
+	children := check.Value(usage.ChildrenOf(pid))(t)
+	for _, child := range children {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		if strings.Contains(string(line), "spawn_main") {
+			return child
+		}
+	}
+	t.Fatalf("no worker among %v", children)
+	return 0
+}
+
+// TestRowScratch: temporary files of a reference row are created in the run's scratch folder, which the run removes.
+func TestRowScratch(t *testing.T) {
+	skip.Long(t)
+	dir := t.TempDir()
+	process := processOf(t, python.Row{Name: "py-mine", File: "py_mine.py"}, dir)
+	check.Must(t, os.Mkdir(filepath.Join(dir, "peers"), 0o700))
+	script := `import tempfile; print('{"version": 2, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
+	check.Must(t, os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600))
+	a, err := exchange.First(t.Context(), process, firstOrder(nil), time.Minute)
+	check.That(t, err == nil && slices.Equal(a.Refused, []string{dir}), "%+v, %v, want files in %s", a, err, dir)
+}

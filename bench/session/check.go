@@ -1,0 +1,161 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"ipcbench/bench/result"
+	"ipcbench/internal/machine"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+	"slices"
+)
+
+// Check returns an error if the cell is invalid. It returns an [Unfit] if its transport
+// does not support a setting or this machine has too little memory.
+func (s Spec) Check() error {
+	if err := s.CheckData(); err != nil {
+		return err
+	}
+	need := s.Memory()
+	if have, source := machine.MemoryLimit(); have > 0 && need > have {
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, but %s has %s: choose a smaller model, fewer workers or --depth 1",
+			Megabytes(need), source, Megabytes(have))}
+	}
+	return nil
+}
+
+// CheckData returns the errors of [Spec.Check] that do not depend on the hosts of its
+// workers.
+func (s Spec) CheckData() error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage()); err != nil {
+		return &Unfit{s, err}
+	}
+	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
+		return &Unfit{s, fmt.Errorf("codec %s sends differences from the previous model, which a worker without a client in every round does not have: choose --workers %d or --clients %d",
+			c, s.Clients, s.Workers)}
+	}
+	if err := s.Variant.Check(s.Options()); err != nil {
+		return &Unfit{s, err}
+	}
+	return nil
+}
+
+// Validate checks the parts of a cell that users can set. Its errors name the flag.
+func (s Spec) Validate() error {
+	c := s.Cell()
+	if err := result.CheckFlags(c); err != nil {
+		return err
+	}
+	for _, named := range []struct{ flag, name string }{{"--model", c.Model.Name}, {"--up", s.Update().Name}, {"--transport", c.Variant}} {
+		if err := result.CheckName(named.name); err != nil {
+			return fmt.Errorf("%s: %w: choose another name or path", named.flag, err)
+		}
+	}
+	return cmp.Or(result.Check(c.Setup), c.ValidateHead(), s.checkLink())
+}
+
+// Options returns the options that a session of s gives its transport, as far as they are
+// known before it starts.
+func (s Spec) Options() driver.Options {
+	return driver.Options{
+		Down: s.Model.Layout, Up: s.Update().Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
+		Settings: s.Variant.Settings,
+	}
+}
+
+// Megabytes writes a number of bytes for errors.
+func Megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.FormatBytes(int(n))) }
+
+// isPeer reports whether a program that is no build of ipcbench runs the cell's blocks.
+func (s Spec) isPeer() bool {
+	_, ok := s.Variant.Subject.(driver.Transport)
+	return !ok
+}
+
+// checkPeer returns an error if no peer supports what s asks for.
+func (s Spec) checkPeer() error {
+	switch c := s.Variant.Codec(); {
+	case !s.isPeer():
+		return nil
+	case c != nil:
+		return fmt.Errorf("codec %s: a peer can only have its own codecs: leave --codec out", c)
+	case s.PerProcess != 1:
+		return errors.New("a peer has one worker per process: --lanes-per-process must be 1")
+	}
+	return nil
+}
+
+// InPython is the language of workers in Python, as opposed to Go.
+const InPython = result.InPython
+
+// checkLanguage returns an error if workers in Python do not support s.
+func (s Spec) checkLanguage() error {
+	if s.Language == "" {
+		return nil
+	}
+	name := s.Variant.Subject.Name()
+	_, err := python.ForWorkers(name)
+	switch c := s.Variant.Codec(); {
+	case err != nil:
+		return fmt.Errorf("--language python: %w", err)
+	case c != nil:
+		return fmt.Errorf("--language python: codec %s: workers in Python support no codecs: leave --codec out", c)
+	case s.PerProcess != 1:
+		return errors.New("--language python: a process has one worker: --lanes-per-process must be 1")
+	case s.Variant.Settings["tls"] != "" && s.Variant.Settings["tls"] != "off":
+		return errors.New("--language python: workers in Python do not support TLS: choose tls=off")
+	case s.Model.Layout.Var() || s.Update().Layout.Var():
+		return errors.New("--language python: workers in Python do not support tensors of varying length: choose another model")
+	case s.Change != (tensor.Change{}):
+		return errors.New("--language python: workers in Python change all elements: leave --change out")
+	}
+	return nil
+}
+
+// HasPython reports whether any cell has workers in Python.
+func HasPython(cells []Spec) bool {
+	return slices.ContainsFunc(cells, func(s Spec) bool { return s.Language == InPython })
+}
+
+// checkNested returns an error if s has Nested and cannot use Go values.
+func (s Spec) checkNested() error {
+	switch {
+	case !s.Nested:
+		return nil
+	case s.isPeer():
+		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", s.Variant.Subject.Name())
+	case s.Language != "":
+		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
+	case s.Model.Layout.Var() || s.Update().Layout.Var():
+		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
+	}
+	return nil
+}
+
+// Low estimates of memory without tensors; the server of pickle had 38 to 58 MB resident.
+const (
+	memoryOfServer = 32 << 20
+	memoryOfWorker = 12 << 20
+)
+
+// Memory returns a low estimate of the bytes that a session of s needs in all its processes,
+// including the harness's own: two models, an update, and the average if updates have
+// another layout.
+func (s Spec) Memory() int64 {
+	held := 2*s.Model.Layout.Size() + s.Update().Layout.Size() + memoryOfServer
+	if !s.Inside() {
+		held += memoryOfWorker * s.Processes()
+	}
+	if s.Update() != s.Model {
+		held += s.Update().Layout.Size()
+	}
+	if s.Variant.Codec().Lossy() { // the server's own model, and the update as it must arrive, for proofs
+		held += s.Model.Layout.Size() + 2*s.Update().Layout.Size()
+	}
+	return s.Variant.Footprint(s.Options()) + int64(held)
+}

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"fmt"
+	"ipcbench/bench/floors"
+	"ipcbench/bench/result"
+	"ipcbench/internal/link"
+	"ipcbench/transports"
+	"slices"
+	"time"
+)
+
+// Linked reports whether the cell has a link.
+func (s Spec) Linked() bool { return s.Link != link.Rate{} }
+
+// Links returns the distinct rates of the cells' links.
+func Links(cells []Spec) (all []link.Rate) {
+	for _, s := range cells {
+		if s.Linked() && !slices.Contains(all, s.Link) {
+			all = append(all, s.Link)
+		}
+	}
+	return all
+}
+
+// Networked reports whether tensors of v can travel over a network. They cannot if they
+// are in memory shared by its processes, even if messages use a network.
+func Networked(v transports.Variant) bool {
+	return v.Settings["network"] != "" && v.Settings["shm"] != "on"
+}
+
+// checkLink returns an error if s has a link, but does not send its tensors over TCP.
+func (s Spec) checkLink() error {
+	if s.Linked() && (!Networked(s.Variant) || s.Variant.Settings["network"] != "tcp") {
+		return fmt.Errorf("--link %v: %s sends no tensors over TCP: set network=tcp, without shared memory", s.Link, s.Variant)
+	}
+	return nil
+}
+
+// LargestWay returns the payload of the model or of an update, whichever is larger.
+func (s Spec) LargestWay() int64 {
+	return int64(max(s.Model.Layout.Payload(), s.Update().Layout.Payload()))
+}
+
+// overLink estimates how long the link needs for the bytes of a round. With several
+// workers, downlink and uplink overlap partly.
+func (s Spec) overLink() time.Duration {
+	down, up := s.Link.Take(int64(s.Model.Layout.Payload())), s.Link.Take(int64(s.Update().Layout.Payload()))
+	return time.Duration(s.Clients) * (max(down, up) + min(down, up)/time.Duration(s.Workers))
+}
+
+// Rounds longer than slowRound are dominated by the link's rate, so that they hardly
+// differ, and the first two rounds are enough warm-up.
+const slowRound = 500 * time.Millisecond
+
+// Planned returns the plan for blocks of s, adapted to its link.
+func (s Spec) Planned(p result.Plan) result.Plan {
+	over := s.overLink()
+	if over > slowRound {
+		p.Least, p.Warmup = 1, 0
+	}
+	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
+		p.RoundLimit = time.Minute + 10*over
+	}
+	return p
+}
+
+// Within reports whether f limits the tensors of s: they travel over such a connection.
+// away means that workers are on another host, where no memory is shared.
+func (s Spec) Within(f floors.Floor, away bool) bool {
+	settings := s.Variant.Settings
+	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
+}

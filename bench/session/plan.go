@@ -1,0 +1,92 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"ipcbench/bench/exchange"
+	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
+	"ipcbench/trainer"
+	"runtime"
+	"time"
+)
+
+// Values of Plan.Verify.
+const (
+	VerifySample = "sample" // proves the second round, every eighth and the last
+	VerifyAll    = "all"    // proves every second round
+)
+
+// OfBlock returns the plan of one block of a cell with plan p.
+func OfBlock(p result.Plan) result.Plan {
+	if p.Rounds > 0 {
+		p.Rounds, p.Least, p.Time, p.WarmTime = (p.Rounds+p.Blocks-1)/p.Blocks, 0, 0, 0
+	} else {
+		p.Least, p.Time = leastOf(p), p.Time/time.Duration(p.Blocks)
+	}
+	p.Blocks = 1
+	return p
+}
+
+// leastOf returns the minimum number of timed rounds per block, however long they take.
+func leastOf(p result.Plan) int { return cmp.Or(p.Least, 3) }
+
+// samplesPerJob is the minimum number of spans that one job leaves in a process. It sizes
+// the recorders, which must hold a few rounds.
+const samplesPerJob = 16
+
+// longest is the longest duration that a plan may have; result files accept no longer
+// one.
+const longest = 30 * 24 * time.Hour
+
+// CheckPlan checks the parts of a plan that users can set. Its errors name the flag.
+func CheckPlan(p result.Plan) error {
+	if err := result.CheckFlags(p); err != nil {
+		return err
+	}
+	switch {
+	case p.ServerCPUs > 0 && p.ServerCPUs >= runtime.NumCPU():
+		return fmt.Errorf("--server-cpus must be less than %d, the number of processors, not %d", runtime.NumCPU(), p.ServerCPUs)
+	case p.Time <= 0 || p.Time > longest:
+		return fmt.Errorf("--time must be positive and at most %v, not %v", longest, p.Time)
+	case p.RoundLimit != 0 && (p.RoundLimit < trainer.LeastRoundLimit || p.RoundLimit > longest):
+		return fmt.Errorf("--round-limit must be from %v to %v, or 0, not %v", trainer.LeastRoundLimit, longest, p.RoundLimit)
+	case p.Verify != VerifySample && p.Verify != VerifyAll:
+		return fmt.Errorf("--verify must be sample or all, not %q", p.Verify)
+	}
+	return nil
+}
+
+// Modes of a run, which trade time for precision.
+const (
+	Quick    = "quick"
+	Default  = "default"
+	Thorough = "thorough"
+)
+
+// DefaultPlan returns the plan of a mode: Quick, Default or Thorough. All defaults are
+// here.
+//
+// Six blocks are the fewest whose medians give a 95 % interval without assuming a
+// distribution: the chance that the true median is outside all six is 2/2^6. Quick runs
+// exactly six.
+//
+// Ten blocks against ten show a difference of 1.5 times the variation between blocks. If
+// no two of their blocks overlap, they reach 5 % among thousands of comparisons. Six
+// against six cannot among more than 23.
+func DefaultPlan(mode string) (result.Plan, error) {
+	p := result.Plan{
+		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
+		Verify: VerifySample, Samples: 1 << 17,
+	}
+	switch mode {
+	case Quick:
+		p.Blocks, p.Least, p.Warmup, p.Time, p.Precision = stat.Blocks, 1, 0, 360*time.Millisecond, 0
+	case Default:
+	case Thorough:
+		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02
+	default:
+		return p, fmt.Errorf("mode must be quick, default or thorough, not %q", mode)
+	}
+	return p, nil
+}

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"ipcbench/bench/stat"
+	"time"
+)
+
+// finished reports whether c needs no more blocks, and records the reason. Cells that do
+// the same work end together: they are compared, and one of them is the control that is
+// subtracted from the others. Blocks that only one of them had would include machine
+// conditions that the others never met.
+func (r *run) finished(c *cell) bool {
+	if c.result.Stopped != "" {
+		return true
+	}
+	peers := r.peers(c)
+	for _, d := range peers {
+		if d.result.Stopped == "" && r.enough(d, peers) == "" {
+			return false
+		}
+	}
+	c.result.Stopped = r.enough(c, peers)
+	return true
+}
+
+// peers returns the cells with the same workload, workers and clients as c, including c.
+func (r *run) peers(c *cell) []*cell {
+	var all []*cell
+	for _, d := range r.cells {
+		if d.result.Workload() == c.result.Workload() && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// enough returns the reason why c may stop, or "" if it needs more blocks. Its peers
+// share one time budget, of which cells with slow rounds use more.
+func (r *run) enough(c *cell, peers []*cell) string {
+	n := len(c.result.Blocks)
+	switch {
+	case n < r.Plan.Blocks:
+		return ""
+	case r.Plan.Rounds > 0:
+		if c.result.Rounds() < r.Plan.Rounds {
+			return ""
+		}
+		return "rounds"
+	case r.Plan.Precision == 0:
+		return "blocks"
+	case r.precise(c):
+		return "precision"
+	case r.unspent(peers) <= 0:
+		return "time"
+	}
+	return ""
+}
+
+// unspent returns the remaining part of the time that the cells share.
+func (r *run) unspent(peers []*cell) time.Duration {
+	left := time.Duration(len(peers)) * r.Plan.Time
+	for _, d := range peers {
+		left -= d.spent
+	}
+	return left
+}
+
+// precise reports whether the relative confidence interval of the cell's median round is
+// at most the plan's Precision.
+func (r *run) precise(c *cell) bool {
+	i := stat.Of(c.rounds())
+	return i.Sure() && i.Relative() <= r.Plan.Precision
+}
