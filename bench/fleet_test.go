@@ -19,7 +19,7 @@ import (
 	"ipcbench/internal/agent"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
@@ -119,7 +119,7 @@ func TestDial(t *testing.T) {
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
-	o.Ports = driver.Ports{First: port, Last: port}
+	o.Ports = endpoint.Ports{First: port, Last: port}
 	check.Fails(t, hosts.Dial(t.Context(), o.Listening), "is free", "no free port")
 	for _, a := range o.Fleet.Agents() {
 		err := a.Dials(t.Context(), "127.0.0.1:2")

@@ -12,6 +12,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A liar delivers wrong bytes in one round, as faulty transports do: a damaged byte, or data of an earlier round.
@@ -53,7 +54,7 @@ func (l liar) Settings() []driver.Setting {
 	return append(l.Transport.Settings(), driver.Setting{Name: "round", Default: "0", Kind: driver.Count, Max: 100, Help: "when it lies"})
 }
 
-func (l liar) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (l liar) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := l.Transport.Dial(ctx, e, lane, o)
 	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"),
 		model: tensor.Alloc(o.Down), update: tensor.Alloc(o.Up), calls: o.Rec.Counter(phase.Calls + "late")}, err

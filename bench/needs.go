@@ -5,7 +5,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/internal/doctor"
 	"ipcbench/trainer"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"math"
 )
 
@@ -25,7 +25,7 @@ const (
 // Package result cannot import these constants, so they are compared here, at compile
 // time: the socket buffer that transports request, and the number of software entries.
 var (
-	_ = [1]struct{}{}[result.SocketBuffer-driver.SocketBuffer]
+	_ = [1]struct{}{}[result.SocketBuffer-endpoint.SocketBuffer]
 	_ = [1]struct{}{}[result.MaxSoftware-trainer.MaxSoftware]
 )
 
@@ -55,7 +55,7 @@ func Needs(cells []session.Spec) doctor.Needs {
 		n.Descriptors.Raise(max(own.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
 		n.Threads.Raise(threadsOfServer+threadsOfLane*lanes+threadsOfWorker*processes, cell)
 		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its tensors travel through its sockets
-			n.Socket = driver.SocketBuffer
+			n.Socket = endpoint.SocketBuffer
 		}
 	}
 	return n

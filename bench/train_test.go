@@ -20,6 +20,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // trainings is a module with training functions, as users write them.
@@ -110,7 +111,7 @@ type flipper struct {
 	down, up bool
 }
 
-func (f flipper) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (f flipper) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	s, err := f.Transport.Listen(ctx, e, o)
 	return &flippingServer{s, f, o.Out, 0}, err
 }

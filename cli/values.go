@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench/place"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // refused returns what is wrong with the value of a flag. For flags that packages of Go parse, it
@@ -68,7 +68,7 @@ func (p *placeList) Set(text string) error {
 }
 
 // portRange is the value of a flag for ports, such as 7000-7010 or 7000.
-type portRange struct{ driver.Ports }
+type portRange struct{ endpoint.Ports }
 
 func (p *portRange) String() string {
 	if p.Last == 0 {
@@ -89,6 +89,6 @@ func (p *portRange) Set(text string) error {
 	if errA != nil || errB != nil || a == 0 || b < a {
 		return errors.New("must be FIRST-LAST, two ports from 1 to 65535, the lower one first")
 	}
-	p.Ports = driver.Ports{First: uint16(a), Last: uint16(b)}
+	p.Ports = endpoint.Ports{First: uint16(a), Last: uint16(b)}
 	return nil
 }

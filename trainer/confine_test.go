@@ -14,6 +14,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http"
 	"ipcbench/transports/pickle"
 	"ipcbench/transports/shm"
@@ -95,7 +96,7 @@ func TestConfined(t *testing.T) {
 			}
 			a := assignment{
 				Secret: rand.Text(), Transport: c.of.Name(), Settings: c.given, Lanes: []int{0}, TotalLanes: 1, Clients: 1, Depth: 1, Func: "diverge", Addr: c.addr,
-				Trust: driver.Trust{Files: c.files, Authority: authority.Certificate(), Mutual: c.given["tls"] == "mutual"}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}},
+				Trust: endpoint.Trust{Files: c.files, Authority: authority.Certificate(), Mutual: c.given["tls"] == "mutual"}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}},
 			}
 			a.Up = a.Down
 			if v, err := transports.NewVariant(c.of, c.given); err == nil { // adds the defaults of settings that the test leaves out

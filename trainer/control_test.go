@@ -26,6 +26,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
 )
@@ -211,7 +212,7 @@ func TestHostilePools(t *testing.T) {
 		"samples":         {assign(func(a *assignment) { a.Samples = -1 }), "-1 samples"},
 		"many samples":    {assign(func(a *assignment) { a.Samples = 1 << 62 }), "4611686018427387904 samples"},
 		"pings":           {assign(func(a *assignment) { a.Pings = 1 << 40 }), "1099511627776 pings"},
-		"an authority":    {assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} }), "process 0: the authority's certificate: "},
+		"an authority":    {assign(func(a *assignment) { a.Func, a.Trust = "any", endpoint.Trust{Authority: []byte("me")} }), "process 0: the authority's certificate: "},
 		"a type":          {assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} }), "unknown dtype"},
 		"a function":      {assign(func(*assignment) {}), `no worker function "none"`},
 	} {

@@ -11,6 +11,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/pickle"
 )
 
@@ -81,7 +82,7 @@ func TestBadCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ours, ended := hosted(t)
 			server := &control{conn: ours, timeout: sendTimeout, limit: shortMessage}
-			a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "any", Trust: driver.Trust{Authority: authority.Certificate(), Mutual: true}}
+			a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "any", Trust: endpoint.Trust{Authority: authority.Certificate(), Mutual: true}}
 			check.Must(t, errors.Join(server.send(message{Hello: newHello()}), server.send(message{Assign: &a})))
 			m, err := server.receive()
 			check.Need(t, err == nil && m.Sign != nil, "got %v, %v, want it to ask for a certificate", m.kind, err)

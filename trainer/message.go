@@ -10,6 +10,7 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A message is sent on the control socket between the server and a worker process. A frame
@@ -90,7 +91,7 @@ type assignment struct {
 	Depth      int             `json:"depth"`
 	Addr       string          `json:"addr"`   // address of the server; empty if it does not listen
 	Secret     string          `json:"secret"` // the secret of the session
-	Trust      driver.Trust    `json:"trust,omitzero"`
+	Trust      endpoint.Trust  `json:"trust,omitzero"`
 	Func       string          `json:"func"`
 	FuncConfig []byte          `json:"func_config,omitempty"`
 	Samples    int             `json:"samples"` // capacity of the recorder

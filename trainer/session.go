@@ -15,6 +15,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Config describes a session. A field is required unless its comment says otherwise.
@@ -49,7 +50,7 @@ type Config struct {
 	// TLS, unless Insecure is set. Workers dial Via, if it is not empty, to reach Host.
 	Host     string
 	Via      string
-	Ports    driver.Ports // ports to choose from if Host has none; zero means any
+	Ports    endpoint.Ports // ports to choose from if Host has none; zero means any
 	Insecure bool
 
 	// Files are the certificates for a transport that uses TLS. If nil, each session
@@ -124,7 +125,7 @@ type Session struct {
 	rec    *phase.Recorder
 	meter  *meter
 	dir    *scratch.Dir
-	at     *driver.Endpoint // where the server listens
+	at     *endpoint.Endpoint // where the server listens
 	server *transports.Server
 	lanes  []*sessionLane
 	procs  []*sessionProcess
@@ -169,7 +170,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
+	p := &Session{cfg: cfg, dir: dir, at: endpoint.New(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
 	p.at.Host, p.at.Via, p.at.Ports, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Via, cfg.Ports, cfg.Insecure, cfg.Files, cfg.PerProcess
 	if p.limit == 0 {
 		p.limit = leastLimit

@@ -19,6 +19,7 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
 )
@@ -77,7 +78,7 @@ func (s slow) Traits(settings driver.Settings) driver.Traits {
 	return t
 }
 
-func (s slow) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (s slow) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := s.Transport.Dial(ctx, e, lane, o)
 	return slowWorker{w, s, o.Rec.Counter(phase.WireSent)}, err
 }

@@ -22,6 +22,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A Job is one client's turn in one round, as the worker function sees it. Its packages
@@ -181,7 +182,7 @@ type process struct {
 	a       assignment
 	o       driver.Options
 	variant transports.Variant
-	at      *driver.Endpoint
+	at      *endpoint.Endpoint
 	fn      Func
 	meter   *meter
 	busy    *semaphore.Weighted // each job holds 1 from the end of Receive to the end of Submit; a mark holds all
@@ -273,7 +274,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	w := &process{
-		a: a, variant: transports.Variant{Subject: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret),
+		a: a, variant: transports.Variant{Subject: h.Transports[i], Settings: a.Settings}, at: endpoint.At(a.Addr, a.Secret),
 		fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}),
 		lanes: make([]laneState, len(a.Lanes)), private: h.confined != nil && !a.Trust.Mutual,
 		o: driver.Options{

@@ -14,6 +14,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/inproc"
 )
 
@@ -30,7 +31,7 @@ func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.La
 	t.Helper()
 	v := check.Value(NewVariant(tr, driver.Settings{"codec": codec}))(t)
 	r := &rig{t: t, rec: phase.NewRecorder(10)}
-	e, o := driver.NewEndpoint(""), driver.Options{Down: down, Up: up, Lanes: lanes, Clients: lanes, Depth: 2, Rec: r.rec}
+	e, o := endpoint.New(""), driver.Options{Down: down, Up: up, Lanes: lanes, Clients: lanes, Depth: 2, Rec: r.rec}
 	r.server = check.Value(Listen(t.Context(), v, e, o))(t)
 	for n := range lanes {
 		w := check.Value(Dial(t.Context(), v, e, n, o))(t)

@@ -5,6 +5,7 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A hooked driver lets a test fail an act before it happens, and see or change the package
@@ -29,7 +30,7 @@ func (h hooked) done(act string, lane int, p *tensor.Package, d *driver.Delivere
 	}
 }
 
-func (h hooked) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (h hooked) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	if err := h.fails("listen"); err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (h hooked) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options
 	return hookedServer{s, h}, err
 }
 
-func (h hooked) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (h hooked) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	if err := h.fails("dial"); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Errors of calls out of order, the same for every transport.
@@ -57,7 +58,7 @@ type serverLane struct {
 // Listen starts the server's side of a session at e. On return it is ready for Dial. ctx
 // bounds this call, not the session. If Listen fails, it leaves nothing behind. It sets
 // e.Variant, and ignores o.Settings and o.Out.
-func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options) (*Server, error) {
+func Listen(ctx context.Context, v Variant, e *endpoint.Endpoint, o driver.Options) (*Server, error) {
 	s := &Server{variant: v, o: o, arrived: newArrivals(o.Rec)}
 	s.o.Settings, s.o.Out = v.Settings, &s.out
 	if err := v.Check(s.o); err != nil {

@@ -11,6 +11,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/inproc"
 )
 
@@ -24,7 +25,7 @@ func options(t *testing.T, rec *phase.Recorder) driver.Options {
 // round carries out one round on one lane.
 func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	t.Helper()
-	ctx, v, e, o := t.Context(), Variant{Subject: tr}, driver.NewEndpoint(""), options(t, rec)
+	ctx, v, e, o := t.Context(), Variant{Subject: tr}, endpoint.New(""), options(t, rec)
 	s := check.Value(Listen(ctx, v, e, o))(t)
 	defer func() {
 		check.OK(t, s.Shutdown(ctx))
@@ -101,7 +102,7 @@ func TestAttested(t *testing.T) {
 // problem, and do not reach the driver.
 func TestMisuse(t *testing.T) {
 	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}})
-	ctx, v, e := t.Context(), Variant{Subject: inproc.New()}, driver.NewEndpoint("")
+	ctx, v, e := t.Context(), Variant{Subject: inproc.New()}, endpoint.New("")
 	good := driver.Options{Down: l, Up: l, Lanes: 8, Clients: 1, Depth: 1}
 	for _, bad := range []driver.Options{{Lanes: -1, Depth: 1}, {Depth: 1}, {Lanes: 1}, {Lanes: 1, Depth: 1, Clients: -1}} {
 		bad.Down, bad.Up = l, l
@@ -133,7 +134,7 @@ var errBroken = errors.New("broken")
 // twice makes every call of a session twice, and returns the first error.
 func twice(t *testing.T, tr driver.Transport) (first error) {
 	t.Helper()
-	ctx, v, e, o := t.Context(), Variant{Subject: tr}, driver.NewEndpoint(""), options(t, nil)
+	ctx, v, e, o := t.Context(), Variant{Subject: tr}, endpoint.New(""), options(t, nil)
 	note := func(err error) {
 		if first == nil {
 			first = err
@@ -236,7 +237,7 @@ func TestDriverPanics(t *testing.T) {
 // TestOver: after the end, a session's calls return an error, and a worker whose server has
 // left gets io.EOF each time. Neither calls its driver.
 func TestOver(t *testing.T) {
-	ctx, v, e, o := t.Context(), Variant{Subject: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
+	ctx, v, e, o := t.Context(), Variant{Subject: inproc.New()}, endpoint.New(""), options(t, nil)
 	check.Fails(t, check.Err(Dial(ctx, v, e, 1, o)), "inproc: lane 1: dial: the session has 1 lanes", "dial of another lane")
 	s := check.Value(Listen(ctx, v, e, o))(t)
 	w, err := Dial(ctx, v, e, 0, o)

@@ -9,6 +9,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Errors of a worker's calls out of order.
@@ -37,7 +38,7 @@ type Worker struct {
 
 // Dial connects a worker for lane to the server at e. ctx bounds this call, not the
 // session. If Dial fails, it leaves nothing behind. It ignores o.Settings.
-func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
+func Dial(ctx context.Context, v Variant, e *endpoint.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	at := *e // a copy, because lanes that dial concurrently share e
 	at.Variant = v.String()
 	name := v.Subject.Name()

@@ -19,7 +19,7 @@ type link interface {
 // because a floor measures the kernel. A blocked call occupies a thread.
 type socket int
 
-// socketBuffer is driver.SocketBuffer, the transports' buffer size.
+// socketBuffer is endpoint.SocketBuffer, the transports' buffer size.
 const socketBuffer = 1 << 20
 
 // errGone is returned if the other process has closed its end.

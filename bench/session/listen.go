@@ -5,14 +5,14 @@ import (
 	"ipcbench/identity"
 	"ipcbench/internal/machine"
 	"ipcbench/trainer"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"net/netip"
 )
 
 // Listening says where and how servers listen over TCP.
 type Listening struct {
 	Listen   netip.AddrPort  // address; port 0 means any port, the zero value the loopback interface
-	Ports    driver.Ports    // range of ports to use if Listen has none; zero means any port
+	Ports    endpoint.Ports  // range of ports to use if Listen has none; zero means any port
 	Insecure bool            // allow addresses other than the loopback interface without tls=mutual
 	Files    *identity.Files // certificates for TLS; if nil, each session creates its own
 }

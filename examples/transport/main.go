@@ -19,6 +19,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 func main() { cli.Main(plain{}) }
@@ -39,8 +40,8 @@ func (plain) Footprint(o driver.Options) int64 {
 	return 2*down + int64(o.Lanes)*(int64(o.Depth)*up+down+up)
 }
 
-func (plain) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
-	lanes, err := e.ListenLanes(ctx, o.Settings.Get("network"), o)
+func (plain) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
+	lanes, err := e.ListenLanes(ctx, o.Settings.Get("network"), o.Session())
 	if err != nil {
 		return nil, err
 	}
@@ -51,16 +52,16 @@ func (plain) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (
 	return s, nil
 }
 
-func (plain) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (plain) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	w := &worker{o: o, lane: lane, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // touched before any round
 	var err error
-	w.conn, err = e.DialLane(ctx, lane, o)
+	w.conn, err = e.DialLane(ctx, lane, o.Session())
 	return w, err
 }
 
 type server struct {
 	o       driver.Options
-	lanes   *driver.Lanes
+	lanes   *endpoint.Lanes
 	models  *driver.HeapPair
 	updates []*driver.HeapBank // by lane
 	jobs    []*driver.Job      // by lane: the job that is out; each lane uses only its own
@@ -79,7 +80,7 @@ func (s *server) Dispatch(ctx context.Context, lane int, model *tensor.Package, 
 	h := header{Job: j, Receipt: s.models.Published(model).Receipt, Bare: model == nil}
 	span := s.o.Rec.Begin(phase.Send, j.ID(lane))
 	defer span.End()
-	return driver.During(ctx, c, func() error { return write(c, h, model) })
+	return endpoint.During(ctx, c, func() error { return write(c, h, model) })
 }
 
 func (s *server) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
@@ -88,7 +89,7 @@ func (s *server) Collect(ctx context.Context, lane int) (*tensor.Package, driver
 		return nil, driver.Delivered{}, err
 	}
 	c, j := s.lanes.Connected(lane), s.jobs[lane]
-	err = driver.During(ctx, c, func() error {
+	err = endpoint.During(ctx, c, func() error {
 		h, err := read(c, update, s.o.Rec, lane)
 		if err == nil && (h.Job.Round != j.Round || h.Job.Client != j.Client) {
 			err = fmt.Errorf("an update of round %d, client %d", h.Job.Round, h.Job.Client)
@@ -104,11 +105,11 @@ func (s *server) Collect(ctx context.Context, lane int) (*tensor.Package, driver
 }
 
 func (s *server) Shutdown(ctx context.Context) error {
-	return s.lanes.Shutdown(ctx, func(lane int, c *driver.Conn) error {
+	return s.lanes.Shutdown(ctx, func(lane int, c *endpoint.Conn) error {
 		if s.jobs[lane] != nil {
 			return errors.New("a job is out")
 		}
-		return driver.During(ctx, c, func() error { return write(c, header{End: true}, nil) })
+		return endpoint.During(ctx, c, func() error { return write(c, header{End: true}, nil) })
 	})
 }
 
@@ -122,7 +123,7 @@ type worker struct {
 
 func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	var h header
-	err := driver.During(ctx, w.conn, func() (err error) {
+	err := endpoint.During(ctx, w.conn, func() (err error) {
 		h, err = read(w.conn, w.model, w.o.Rec, w.lane)
 		return err
 	})
@@ -140,7 +141,7 @@ func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	span := w.o.Rec.Begin(phase.Send, w.job.ID(w.lane))
 	defer span.End()
-	return driver.During(ctx, w.conn, func() error {
+	return endpoint.During(ctx, w.conn, func() error {
 		return write(w.conn, header{Job: driver.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}, p)
 	})
 }

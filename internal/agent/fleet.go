@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/identity"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // mostAgents is as many as there may be lanes.
@@ -80,7 +80,7 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	if err != nil {
 		return f, err
 	}
-	gate := driver.NewGate(l, c.Agents, cmp.Or(c.Deadline, greetTime))
+	gate := endpoint.NewGate(l, c.Agents, cmp.Or(c.Deadline, greetTime))
 	g := &gathering{Config: c, fleet: f, listener: gate, tls: shown, changed: make(chan struct{}, 1), names: map[string]int{}}
 	var accepting sync.WaitGroup
 	open, end := context.WithCancel(context.Background())
@@ -120,11 +120,11 @@ func (g *gathering) accept(open context.Context) {
 		if err != nil {
 			return
 		}
-		strangers.Go(func() { g.greet(open, conn.(*driver.Stranger)) })
+		strangers.Go(func() { g.greet(open, conn.(*endpoint.Stranger)) })
 	}
 }
 
-func (g *gathering) greet(open context.Context, conn *driver.Stranger) {
+func (g *gathering) greet(open context.Context, conn *endpoint.Stranger) {
 	stop := context.AfterFunc(open, func() { conn.Close() })
 	c := tls.Server(conn, g.tls)
 	var who greeting

@@ -18,6 +18,7 @@ import (
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // A party is a session of two lanes. Lane 0 has a worker and carries out rounds while peers
@@ -33,12 +34,12 @@ type party struct {
 
 // listen starts a session of a variant. change, if not nil, edits the endpoint before it
 // listens.
-func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party {
+func listen(t *testing.T, variant string, change func(*endpoint.Endpoint)) *party {
 	t.Helper()
 	v := drivertest.Parse(t, variant, all.Transports()...)
 	l := drivertest.Layout(t, tensor.Spec{Name: "w", DType: tensor.U8, Shape: []int{64 << 10}}, tensor.Spec{Name: "n", DType: tensor.I64})
 	dir := t.TempDir()
-	e := driver.NewEndpoint(dir)
+	e := endpoint.New(dir)
 	e.PerProcess = 1
 	if change != nil {
 		change(e)
@@ -58,7 +59,7 @@ func listen(t *testing.T, variant string, change func(*driver.Endpoint)) *party 
 const marker = "\x8fipcbench marker"
 
 // begin starts the worker of lane 0 and the rounds.
-func (p *party) begin(e *driver.Endpoint) {
+func (p *party) begin(e *endpoint.Endpoint) {
 	p.T.Helper()
 	p.worker, p.stop, p.rounds = make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	w := check.Value(drivertest.Dial(p.T.Context(), p.Variant, e, 0, p.Options))(p.T)
@@ -132,7 +133,7 @@ func (p *party) waits() (refused func() error) {
 }
 
 // joins dials lane 1, asks for a job, and returns the reason for the refusal.
-func (p *party) joins(v transports.Variant, e *driver.Endpoint) error {
+func (p *party) joins(v transports.Variant, e *endpoint.Endpoint) error {
 	ctx := waiting.Context(p.T)
 	w, err := transports.Dial(ctx, v, e, 1, p.Options)
 	if err == nil { // some transports notice only at the first call
@@ -143,9 +144,9 @@ func (p *party) joins(v transports.Variant, e *driver.Endpoint) error {
 }
 
 // with returns a worker's endpoint whose identity the session did not issue.
-func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte, error)) *driver.Endpoint {
+func (p *party) with(trust endpoint.Trust, process int, sign func([]byte) ([]byte, error)) *endpoint.Endpoint {
 	p.T.Helper()
-	e := driver.EndpointAt(p.Endpoint.Addr(), p.Endpoint.Secret())
+	e := endpoint.At(p.Endpoint.Addr(), p.Endpoint.Secret())
 	check.Must(p.T, e.Join(trust, process, sign))
 	return e
 }

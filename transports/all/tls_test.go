@@ -21,6 +21,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // families holds one transport for each way of moving bytes through a socket.
@@ -167,7 +168,7 @@ func (z *zoo) party(t *testing.T, family, kind string, hurries bool) *party {
 	if kind == "files" {
 		setting = "mutual"
 	}
-	p := listen(t, family+":network=tcp:tls="+setting, func(e *driver.Endpoint) {
+	p := listen(t, family+":network=tcp:tls="+setting, func(e *endpoint.Endpoint) {
 		if kind == "files" {
 			e.Files = &z.files
 		}
@@ -293,7 +294,7 @@ const over = "EOF|connection reset by peer|broken pipe"
 const impatient = time.Second
 
 // trust returns the trust of a process whose certificate has the given common name.
-func (z *zoo) trust(p *party, name string) driver.Trust {
+func (z *zoo) trust(p *party, name string) endpoint.Trust {
 	trust := p.Endpoint.Trust()
 	files := identity.Files{CA: z.files.CA, Cert: slices.Clone(z.files.Cert[:1]), Key: slices.Clone(z.files.Key[:1]), Names: []string{name}}
 	z.add(&files, name, z.issue(name, nil))
@@ -308,7 +309,7 @@ func old(c *tls.Config) *tls.Config {
 
 // plain joins as a worker of the family without TLS.
 func plain(p *party) error {
-	return p.joins(p.tls("off"), driver.EndpointAt(p.Endpoint.Addr(), p.Endpoint.Secret()))
+	return p.joins(p.tls("off"), endpoint.At(p.Endpoint.Addr(), p.Endpoint.Secret()))
 }
 
 // tls returns the party's variant with another tls setting.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // TestNothingOnTheWire: O21. With TLS, the bytes on the network between worker and server
@@ -19,7 +19,7 @@ func TestNothingOnTheWire(t *testing.T) {
 			t.Run(family+"/"+setting, func(t *testing.T) {
 				p := listen(t, family+":network=tcp:tls="+setting, nil)
 				r := relayTo(t, p.address)
-				e := driver.EndpointAt("tcp:"+r.Addr().String(), p.Endpoint.Secret())
+				e := endpoint.At("tcp:"+r.Addr().String(), p.Endpoint.Secret())
 				check.Must(t, e.Join(p.Endpoint.Trust(), 0, func(request []byte) ([]byte, error) { return p.Endpoint.Sign(request, []int{0}) }))
 				p.begin(e)
 				p.end()

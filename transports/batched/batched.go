@@ -7,6 +7,7 @@ import (
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Unary returns the transport grpc-tensor: one call for each tensor.
@@ -153,7 +154,7 @@ func (t *transport) calls(o driver.Options) int {
 func (*transport) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
 
 // Listen implements driver.Transport.
-func (t *transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (t *transport) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	s := newServer(t.config(o.Settings), e, o)
 	l, err := s.listen(ctx)
 	if err != nil {
@@ -164,7 +165,7 @@ func (t *transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opt
 }
 
 // Dial implements driver.Transport.
-func (t *transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (t *transport) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	w := newWorker(t, e, lane, o)
 	err := w.open(ctx)
 	if err != nil {

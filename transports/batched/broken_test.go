@@ -25,6 +25,7 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // A cutter forwards connections to a server. It cuts each one after the next number of
@@ -44,7 +45,7 @@ type cutter struct {
 const never = 1 << 60
 
 // through returns the endpoint of workers whose connections c cuts.
-func (r *rig) through(c *cutter) *driver.Endpoint {
+func (r *rig) through(c *cutter) *endpoint.Endpoint {
 	r.T.Helper()
 	path, target := filepath.Join(r.T.TempDir(), "cutter"), strings.TrimPrefix(r.Endpoint.Addr(), "unix:")
 	c.listener = check.Value(net.Listen("unix", path))(r.T)
@@ -65,7 +66,7 @@ func (r *rig) through(c *cutter) *driver.Endpoint {
 		r.shutdown() // workers announce through c that they leave
 		c.stop()
 	})
-	return driver.EndpointAt("unix:"+path, r.Endpoint.Secret())
+	return endpoint.At("unix:"+path, r.Endpoint.Secret())
 }
 
 func (c *cutter) forward(in, out net.Conn) {
@@ -246,7 +247,7 @@ func TestDeadline(t *testing.T) {
 			l, v := twenty(t), variant(t, "grpc-stream")
 			rec := phase.NewRecorder(0)
 			o := driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec, Settings: v.Settings}
-			w := newWorker(v.Subject.(*transport), driver.EndpointAt("unix:/nobody", "s"), 0, o)
+			w := newWorker(v.Subject.(*transport), endpoint.At("unix:/nobody", "s"), 0, o)
 			var err error
 			w.kept = check.Value(w.connect())(t)
 			defer w.hangUp()

@@ -2,18 +2,17 @@ package batched
 
 import (
 	"context"
+	"ipcbench/transports/endpoint"
 	"net"
 	"sync"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
-
-	"ipcbench/transports/driver"
 )
 
 // A conn is the server's end of a connection, with the lane that uses it.
 type conn struct {
-	*driver.Conn
+	*endpoint.Conn
 
 	mu   sync.Mutex
 	lane *lane // guarded by mu: set by the first request that names its sender

@@ -18,7 +18,7 @@
 //
 // Flow-control windows are 8 MiB per stream and 32 MiB per connection, so that a sender
 // has chunks in flight while the receiver's window updates return. A Unix socket's send
-// buffer is 1 MiB, as in every transport: see [driver.SocketBuffer]. A chunk is 2 MiB
+// buffer is 1 MiB, as in every transport: see [endpoint.SocketBuffer]. A chunk is 2 MiB
 // by default; rounds take about as long with chunks from 512 KiB to 8 MiB. Reading
 // frames straight into place and writing them with writev, without gRPC's two buffers,
 // was tried and gained nothing, because a system call per 16 KiB frame costs as much as
@@ -53,7 +53,7 @@
 // # Other clients
 //
 // From Listen to Shutdown, the session's directory contains the file
-// [driver.AddressFile] with the address and the session's secret, readable only by its
+// [endpoint.AddressFile] with the address and the session's secret, readable only by its
 // owner. federation.proto tells authors of clients in other languages all they need;
 // testdata/collaborator.py is an example.
 //
@@ -85,7 +85,7 @@
 // Every request carries the session's secret as metadata, "authorization: Bearer
 // SECRET", which is checked before the message is read. A client with a wrong secret
 // costs the buffers of a connection, 140 KiB, for at most ten seconds, and there are few
-// such connections (see [driver.Listener]).
+// such connections (see [endpoint.Listener]).
 //
 // Each request names its sender, receiver and federation, and the response mirrors
 // them. Both ends refuse messages that are not addressed to them. The federation's name

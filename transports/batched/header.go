@@ -4,7 +4,7 @@ import (
 	"context"
 
 	pb "ipcbench/transports/batched/federationpb"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // aggregator is the server's name in headers.
@@ -37,9 +37,9 @@ func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) 
 	if err := checkHeader(h, s.header); err != nil {
 		return nil, err
 	}
-	i, ok := driver.LaneOf(h.Sender, len(s.lanes))
+	i, ok := endpoint.LaneOf(h.Sender, len(s.lanes))
 	if !ok {
-		return nil, refuse(wrongSender, "sender must be a lane from %q to %q, not %q", driver.LaneName(0), driver.LaneName(len(s.lanes)-1), h.Sender)
+		return nil, refuse(wrongSender, "sender must be a lane from %q to %q, not %q", endpoint.LaneName(0), endpoint.LaneName(len(s.lanes)-1), h.Sender)
 	}
 	if c := connOf(ctx); c != nil {
 		if err := c.Speaks(i); err != nil {

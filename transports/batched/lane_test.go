@@ -14,6 +14,7 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // TestLanesInPython: with all settings, workers in Python do the same jobs as workers in Go
@@ -30,7 +31,7 @@ func TestLanesInPython(t *testing.T) {
 }
 
 // inPython returns a lane whose worker is in Python.
-func inPython(t *testing.T, text string, at *driver.Endpoint, l *tensor.Layout) drivertest.Lane {
+func inPython(t *testing.T, text string, at *endpoint.Endpoint, l *tensor.Layout) drivertest.Lane {
 	t.Helper()
 	return drivertest.Lane{Variant: variant(t, text), At: at, Options: driver.Options{Down: l, Up: l, Lanes: 1}}
 }
@@ -43,7 +44,7 @@ func TestLiesInPython(t *testing.T) {
 	two := layoutOf(t, 2, 2)
 	var lanes []drivertest.Lane
 	var names, wants []string
-	add := func(name, variant string, at *driver.Endpoint, want string) {
+	add := func(name, variant string, at *endpoint.Endpoint, want string) {
 		lanes, names, wants = append(lanes, inPython(t, variant, at, two)), append(names, variant+": "+name), append(wants, want)
 	}
 	for _, c := range lies() {
@@ -62,8 +63,8 @@ func TestLiesInPython(t *testing.T) {
 		add(name, "grpc-stream", at, "a message with tensors is malformed")
 	}
 	r := listen(t, "grpc-stream", two, 1)
-	add("another secret", "grpc-stream", driver.EndpointAt(r.Endpoint.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
-	add("nobody there", "grpc-stream", driver.EndpointAt("unix:"+t.TempDir()+"/s", "s"), "Join: 8 attempts: UNAVAILABLE")
+	add("another secret", "grpc-stream", endpoint.At(r.Endpoint.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
+	add("nobody there", "grpc-stream", endpoint.At("unix:"+t.TempDir()+"/s", "s"), "Join: 8 attempts: UNAVAILABLE")
 	late := &liar{layout: two, lie: func(*answer) { <-t.Context().Done() }}
 	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
 	for i, got := range drivertest.Lanes(t, lanes)() {

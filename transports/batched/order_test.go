@@ -19,6 +19,7 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // TestStranger: a client of generated code takes part in a round. O5: replies come in the
@@ -211,7 +212,7 @@ func TestLyingServer(t *testing.T) {
 }
 
 // serve serves l until the test ends.
-func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
+func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *endpoint.Endpoint {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener := check.Value(net.Listen("unix", path))(t)
@@ -225,7 +226,7 @@ func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 			check.OK(t, err)
 		}
 	})
-	return driver.EndpointAt("unix:"+path, "s")
+	return endpoint.At("unix:"+path, "s")
 }
 
 // dial serves l and returns a worker that has connected to it.

@@ -16,6 +16,7 @@ import (
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // TestPython: O25. A collaborator in another language takes part with only the .proto file
@@ -80,9 +81,9 @@ func (r *rig) collaborator(lanes []int, path string, args ...string) (output str
 	for i := range r.Options.Down.Len() {
 		names = append(names, r.Options.Down.Spec(i).Name)
 	}
-	says := map[string]any{"address": filepath.Join(r.Dir, driver.AddressFile), "tensors": names}
+	says := map[string]any{"address": filepath.Join(r.Dir, endpoint.AddressFile), "tensors": names}
 	if r.Variant.Settings.Get("tls") != "off" {
-		says["ca"] = filepath.Join(r.Dir, driver.AuthorityFile)
+		says["ca"] = filepath.Join(r.Dir, endpoint.AuthorityFile)
 	}
 	if len(lanes) > 0 {
 		says["certificate"], says["key"] = drivertest.Files(t, drivertest.Certified(t, r.Endpoint, lanes...))

@@ -18,6 +18,7 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // A rig is a session that clients of generated code can use, too.
@@ -153,7 +154,7 @@ func call(t testing.TB, cc *grpc.ClientConn, method string, message any, opts ..
 
 // head returns the header of a lane's requests.
 func (r *rig) head(lane int) *pb.MessageHeader {
-	return &pb.MessageHeader{Sender: driver.LaneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
+	return &pb.MessageHeader{Sender: endpoint.LaneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
 }
 
 // dispatch gives lane a job for a client of generated code.

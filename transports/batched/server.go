@@ -16,6 +16,7 @@ import (
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/mailbox"
 )
 
@@ -32,7 +33,7 @@ const parkFor = time.Hour
 // A server is the aggregator. Its handlers are in serve.go.
 type server struct {
 	cfg      config
-	e        *driver.Endpoint
+	e        *endpoint.Endpoint
 	o        driver.Options
 	header   *pb.MessageHeader // expected in every request; its sender is empty
 	down, up *catalog
@@ -44,12 +45,12 @@ type server struct {
 	served   methods
 	copied   *phase.Counter
 	grpc     *grpc.Server
-	listener *driver.Listener
+	listener *endpoint.Listener
 	serving  chan error    // the result of Serve
 	changed  chan struct{} // signals Shutdown that a worker may have left
 }
 
-func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
+func newServer(cfg config, e *endpoint.Endpoint, o driver.Options) *server {
 	s := &server{
 		cfg: cfg, e: e, o: o,
 		header:  &pb.MessageHeader{Receiver: aggregator, FederationId: e.Name()},
@@ -66,7 +67,7 @@ func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 		s.lanes = append(s.lanes, &lane{
 			index: i,
 			s:     s,
-			reply: &pb.MessageHeader{Sender: aggregator, Receiver: driver.LaneName(i), FederationId: s.header.FederationId},
+			reply: &pb.MessageHeader{Sender: aggregator, Receiver: endpoint.LaneName(i), FederationId: s.header.FederationId},
 			mail:  mailbox.NewLane[task](),
 			bank:  driver.NewBank(o.Up, o.Depth, o.Out),
 		})
@@ -74,11 +75,11 @@ func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 	return s
 }
 
-func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
+func (s *server) listen(ctx context.Context) (*endpoint.Listener, error) {
 	accepted := s.o.Rec.Counter(phase.Accepted)
-	return s.e.Listen(ctx, s.cfg.network, s.o, driver.Protocol{
+	return s.e.Listen(ctx, s.cfg.network, s.o.Session(), endpoint.Protocol{
 		Name: "h2",
-		Wrap: func(c *driver.Conn) net.Conn {
+		Wrap: func(c *endpoint.Conn) net.Conn {
 			accepted.Add(1)
 			return &conn{Conn: c}
 		},
@@ -86,7 +87,7 @@ func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
 }
 
 // start starts to serve the connections that l accepts.
-func (s *server) start(l *driver.Listener) {
+func (s *server) start(l *endpoint.Listener) {
 	s.listener = l
 	s.grpc = grpc.NewServer(append(s.cfg.serverBuffers(&s.frames),
 		grpc.Creds(secured{insecure.NewCredentials()}),

@@ -16,6 +16,7 @@ import (
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A worker is the worker's end of one lane. Its calls are in call.go, the download in
@@ -23,7 +24,7 @@ import (
 type worker struct {
 	t        *transport
 	cfg      config
-	e        *driver.Endpoint
+	e        *endpoint.Endpoint
 	o        driver.Options
 	lane     int
 	header   *pb.MessageHeader // of every request
@@ -53,8 +54,8 @@ type worker struct {
 	task *pb.Task   // the task message that brought it
 }
 
-func newWorker(t *transport, e *driver.Endpoint, n int, o driver.Options) *worker {
-	name, federation := driver.LaneName(n), e.Name()
+func newWorker(t *transport, e *endpoint.Endpoint, n int, o driver.Options) *worker {
+	name, federation := endpoint.LaneName(n), e.Name()
 	w := &worker{
 		t: t, cfg: t.config(o.Settings), e: e, o: o, lane: n,
 		header:   &pb.MessageHeader{Sender: name, Receiver: aggregator, FederationId: federation},

@@ -56,6 +56,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports/endpoint"
 )
 
 // Options describe a session. They are identical in every process of it except Rec,
@@ -69,6 +70,11 @@ type Options struct {
 	Rec      *phase.Recorder // the process's recorder; nil records nothing
 	Out      *tensor.Ledger  // where the server counts the updates that Collect has lent
 	Folders  Folders         // folders in which this process may open paths from settings; nil allows all
+}
+
+// Session returns what an endpoint must know of the session.
+func (o Options) Session() endpoint.Session {
+	return endpoint.Session{Down: o.Down, Up: o.Up, Lanes: o.Lanes, TLS: o.Settings["tls"], Rec: o.Rec}
 }
 
 // A Job is one client's turn in one round.
@@ -136,11 +142,11 @@ type Transport interface {
 	// Listen starts the server. If workers connect through a socket, it listens at e.
 	// When it returns, the server must be ready for Dial. ctx bounds this call, not
 	// the session. If it fails, it leaves nothing behind.
-	Listen(ctx context.Context, e *Endpoint, o Options) (Server, error)
+	Listen(ctx context.Context, e *endpoint.Endpoint, o Options) (Server, error)
 
 	// Dial connects a worker for lane to the server at e. ctx bounds this call, not
 	// the session. If it fails, it leaves nothing behind.
-	Dial(ctx context.Context, e *Endpoint, lane int, o Options) (Worker, error)
+	Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o Options) (Worker, error)
 }
 
 // A Server is the aggregator's side of a session.

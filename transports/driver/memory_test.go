@@ -94,3 +94,9 @@ func TestNothingAllocated(t *testing.T) {
 	})
 	check.Equal(t, got, 0, "allocations a loan")
 }
+
+// layout returns a layout of one U8 tensor with n elements.
+func layout(t testing.TB, n int) *tensor.Layout {
+	t.Helper()
+	return check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}}))(t)
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/endpoint"
 )
 
 // A Setting is one option of a transport that users can set. The zero Kind is a
@@ -130,4 +131,23 @@ func (s Settings) String() string {
 		pairs = append(pairs, k+"="+s[k])
 	}
 	return strings.Join(pairs, ";")
+}
+
+// NetworkSettings returns the settings, network and tls, of every transport that moves
+// bytes through a socket.
+func NetworkSettings() []Setting {
+	return []Setting{
+		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
+			Help: "a Unix socket in the session's directory, or TCP"},
+		{Name: "tls", Values: []string{endpoint.Off, endpoint.On, endpoint.Mutual}, Default: endpoint.Off,
+			Help: "encrypt with TLS 1.3: on, the server shows a certificate; mutual, workers too"},
+	}
+}
+
+// Reach returns the reach of a transport with the setting network, which s must have.
+func (s Settings) Reach() Reach {
+	if s.Get("network") == "tcp" {
+		return Network
+	}
+	return Host
 }

@@ -12,8 +12,8 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // TestSenders: O4, O21. Each request must name its sender. An endpoint refuses a request
@@ -49,7 +49,7 @@ func TestCurl(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		r := start(t, "http:tls=mutual:network="+network, vectors(t, 2, 100), 2)
 		cert, key := drivertest.Files(t, drivertest.Certified(t, r.Endpoint, 1))
-		ca := filepath.Join(r.Dir, driver.AuthorityFile)
+		ca := filepath.Join(r.Dir, endpoint.AuthorityFile)
 		_, where, _ := strings.Cut(r.Endpoint.Addr(), ":")
 		reach := []string{"--unix-socket", where}
 		if network == "tcp" {

@@ -90,7 +90,7 @@
 //	auth | curl -H @- --unix-socket "${where#unix:}" http://ipcbench/v1/stats
 //	auth | curl -H @- "http://${where#tcp:}/v1/stats" # with network=tcp
 //
-// driver.Listener bounds the number of strangers and the time that they have. A peer that
+// endpoint.Listener bounds the number of strangers and the time that they have. A peer that
 // opens thousands of connections can slow down workers that connect (with conn=per-request,
 // every request), but cannot end the session. Without tls=on or tls=mutual nothing is
 // encrypted, and root can read the traffic of the loopback interface.

@@ -12,6 +12,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
@@ -39,7 +40,7 @@ func FuzzServer(f *testing.F) {
 		defer c.Close()
 		waiting.Conn(t, c)
 		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have closed it
-		_ = c.(driver.Counted).Conn.(*net.UnixConn).CloseWrite()
+		_ = c.(endpoint.Counted).Conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(c)
 		check.That(t, len(got) <= 0 || bytes.HasPrefix(got, []byte("HTTP/1.")), "answer %q", got)
 		check.That(t, !bytes.Contains(got, []byte(" 500 ")), "internal error: %s", got)

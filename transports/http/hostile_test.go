@@ -21,6 +21,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -357,7 +358,7 @@ func TestLyingServers(t *testing.T) {
 		waiting.Do(t, c.name, func() {
 			v := parse(t, "http")
 			v.Subject = transport{name: "http", patience: exchange.Patience(c.patience())}
-			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers()), "secret"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
+			w, err := transports.Dial(t.Context(), v, endpoint.At(fakeServer(t, c.answers()), "secret"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
 			if err == nil {
 				defer w.Close()
 				_, _, err = w.Receive(t.Context())

@@ -9,6 +9,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
@@ -138,7 +139,7 @@ func (l *lane) lend() (*tensor.Package, error) {
 // begin returns the memory for update u. It fails if c is not the connection of the
 // lane's worker, or if no such job is waiting for its update. reason is the fallback to
 // count if the update arrives as a body. The caller must then call deliver or abandon.
-func (l *lane) begin(c *driver.Conn, u upload) (p *tensor.Package, reason string, err error) {
+func (l *lane) begin(c *endpoint.Conn, u upload) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch o := l.out; {

@@ -9,6 +9,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // TestLanesInPython: with all settings, workers in Python exchange the same calls and bytes
@@ -26,11 +27,11 @@ func TestLanesInPython(t *testing.T) {
 func TestLiesInPython(t *testing.T) {
 	l, all := lies(t)
 	r := start(t, "http", l, 1)
-	lane := drivertest.Lane{Variant: r.Variant, At: driver.EndpointAt(r.Endpoint.Addr(), "another"), Options: r.Options}
+	lane := drivertest.Lane{Variant: r.Variant, At: endpoint.At(r.Endpoint.Addr(), "another"), Options: r.Options}
 	lanes := []drivertest.Lane{lane}
 	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: the request must have the header field Authorization"}}, all...)
 	for _, c := range all[1:] {
-		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers()), "secret"), c.patience()
+		lane.At, lane.Patience = endpoint.At(fakeServer(t, c.answers()), "secret"), c.patience()
 		lanes = append(lanes, lane)
 	}
 	for i, got := range drivertest.Lanes(t, lanes)() {

@@ -22,6 +22,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -340,7 +341,7 @@ func TestRunsAreChecked(t *testing.T) {
 // other. A third one in the directory of the first is refused, and changes nothing there.
 func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
-	_, err := a.Variant.Subject.(driver.Transport).Listen(t.Context(), driver.NewEndpoint(a.Dir), a.Options)
+	_, err := a.Variant.Subject.(driver.Transport).Listen(t.Context(), endpoint.New(a.Dir), a.Options)
 	check.Fails(t, err, "address already in use")
 	for n, r := range []*rig{a, b} {
 		r.Publish(uint64(n))

@@ -27,6 +27,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/store"
 )
 
@@ -68,7 +69,7 @@ func workerRole(question []byte) (any, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	w, err := drivertest.Dial(ctx, v, driver.EndpointAt(g.Addr, g.Secret), 0, o)
+	w, err := drivertest.Dial(ctx, v, endpoint.At(g.Addr, g.Secret), 0, o)
 	if err == nil {
 		err = drivertest.Serve(ctx, w.Worker, drivertest.Stock)
 	}
@@ -88,7 +89,7 @@ func serverRole(question []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, e := context.Background(), driver.NewEndpoint(g.Dir)
+	ctx, e := context.Background(), endpoint.New(g.Dir)
 	s, err := transports.Listen(ctx, v, e, o)
 	if err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func TestServerIsKilled(t *testing.T) {
 	addr, secret, _ := strings.Cut(k.Line(t), " ")
 	v, o, err := g.session()
 	check.Must(t, err)
-	w := check.Value(drivertest.Dial(t.Context(), v, driver.EndpointAt(addr, secret), 0, o))(t)
+	w := check.Value(drivertest.Dial(t.Context(), v, endpoint.At(addr, secret), 0, o))(t)
 	left := filepath.Dir(w.Driver.(*worker).shared.ref.Path) // the server's directory in shared memory
 	waiting.Do(t, "a turn", func() {
 		err := drivertest.Turn(t.Context(), w.Worker, func(j driver.Job, model, update *tensor.Package) error {

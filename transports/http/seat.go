@@ -14,17 +14,18 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
 
 // A seat is the state of the worker that has a lane.
 type seat struct {
-	taken     bool          // a worker has the lane
-	conn      *driver.Conn  // its connection; nil with conn=per-request
-	challenge []byte        // to be written to the lane's slab as a proof; nil if the worker cannot be local
-	local     bool          // it has proved that it is local
-	left      chan struct{} // closed when the worker has left or knows that the session is over
+	taken     bool           // a worker has the lane
+	conn      *endpoint.Conn // its connection; nil with conn=per-request
+	challenge []byte         // to be written to the lane's slab as a proof; nil if the worker cannot be local
+	local     bool           // it has proved that it is local
+	left      chan struct{}  // closed when the worker has left or knows that the session is over
 }
 
 const challengeSize = 16
@@ -38,16 +39,16 @@ var (
 
 // has reports whether c may be the connection of the lane's worker. Any connection may
 // be if the worker keeps none.
-func (s *seat) has(c *driver.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
+func (s *seat) has(c *endpoint.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
 
 // admits returns an error if q does not show the secret or, with mutual TLS, does not
 // name one of its certificate's lanes: O4, O21.
 func (s *server) admits(q *http.Request) (err error) {
 	c := connOf(q)
-	lane, named := driver.LaneOf(q.Header.Get(exchange.FieldSender), len(s.lanes))
+	lane, named := endpoint.LaneOf(q.Header.Get(exchange.FieldSender), len(s.lanes))
 	switch {
 	case !s.e.Authorizes(q.Header.Get("Authorization")):
-		err = exchange.Refuse(http.StatusUnauthorized, "the request must have the header field Authorization: Bearer SECRET, with the text after the # in the file %s of the session's directory", driver.AddressFile)
+		err = exchange.Refuse(http.StatusUnauthorized, "the request must have the header field Authorization: Bearer SECRET, with the text after the # in the file %s of the session's directory", endpoint.AddressFile)
 	case !s.e.Mutual():
 	case !named:
 		err = exchange.Refuse(http.StatusForbidden, "the request must have the header field %s: lane-N, with a lane of its certificate", exchange.FieldSender)
@@ -70,7 +71,7 @@ func (s *server) forLane(serve func(*exchange.Exchange, *lane) error) func(*exch
 		if err != nil {
 			return exchange.Refuse(http.StatusNotFound, "lane %w", err)
 		}
-		if sender := x.Header.Get(exchange.FieldSender); s.e.Mutual() && sender != driver.LaneName(int(n)) {
+		if sender := x.Header.Get(exchange.FieldSender); s.e.Mutual() && sender != endpoint.LaneName(int(n)) {
 			return exchange.Refuse(http.StatusForbidden, "lane %d is not the lane of the sender, %.20q", n, sender)
 		}
 		return serve(x, s.lanes[n])
@@ -101,7 +102,7 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 	if down, up := digest(s.o.Down), digest(s.o.Up); strings.TrimLeft(q.Get("down"), "0") != down || strings.TrimLeft(q.Get("up"), "0") != up {
 		return exchange.Refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, must be %s and %s", q.Get("down"), q.Get("up"), down, up)
 	}
-	var c *driver.Conn
+	var c *endpoint.Conn
 	if !x.Close {
 		c = connOf(x.Request)
 	}
@@ -120,7 +121,7 @@ func digest(l *tensor.Layout) string { return strconv.FormatUint(l.Digest(), 16)
 
 // join gives the lane to the worker at c, or fails if it has one. c must be nil for a
 // worker that keeps no connection.
-func (l *lane) join(c *driver.Conn) (a joinAnswer, err error) {
+func (l *lane) join(c *endpoint.Conn) (a joinAnswer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -159,7 +160,7 @@ func (s *server) prove(x *exchange.Exchange, l *lane) error {
 // prove marks the worker at c as local if the server finds the challenge in the lane's
 // slab. The worker has mapped the slab by then, so the file becomes read-only for all
 // others.
-func (l *lane) prove(c *driver.Conn) error {
+func (l *lane) prove(c *endpoint.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.seat
@@ -189,7 +190,7 @@ func (s *server) leave(x *exchange.Exchange, l *lane) error {
 }
 
 // leave takes the lane from the worker at c. A dispatched job fails with cause.
-func (l *lane) leave(c *driver.Conn, cause error) error {
+func (l *lane) leave(c *endpoint.Conn, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.seat.has(c) {
@@ -204,7 +205,7 @@ func (l *lane) leave(c *driver.Conn, cause error) error {
 
 // lost is called when c was closed, or when c's request for a job was cancelled. It
 // fails the lane.
-func (l *lane) lost(c *driver.Conn) {
+func (l *lane) lost(c *endpoint.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seat.has(c) {

@@ -17,13 +17,14 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
 type server struct {
-	e         *driver.Endpoint
+	e         *endpoint.Endpoint
 	o         driver.Options
 	c         config
 	manifests manifests
@@ -38,13 +39,13 @@ type server struct {
 
 	handler  *exchange.Handler
 	http     *http.Server
-	listener *driver.Listener
+	listener *endpoint.Listener
 	serving  sync.WaitGroup // counts the accept loop and all connections
 	scratch  sync.Pool      // *[]byte for manifests
 	copied   *phase.Counter
 
 	mu     sync.Mutex
-	seated map[*driver.Conn]*lane // guarded by mu: the lane whose worker has the connection
+	seated map[*endpoint.Conn]*lane // guarded by mu: the lane whose worker has the connection
 }
 
 type manifests struct{ down, up store.Manifest }
@@ -75,7 +76,7 @@ type jobAnswer struct {
 	Update   store.Handle   `json:"update,omitempty"`   // where to put the update in the lane's slab; empty if it must be sent as a body
 }
 
-func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (t transport) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	m, err := manifestsOf(o)
 	if err != nil {
 		return nil, err
@@ -84,13 +85,13 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 	rand.Read(nonce[:]) // never fails; makes ids of two sessions differ
 	s := &server{
 		e: e, o: o, c: t.config(o), manifests: m, prefix: "model-" + hex.EncodeToString(nonce[:]) + "-",
-		seated:  map[*driver.Conn]*lane{},
+		seated:  map[*endpoint.Conn]*lane{},
 		scratch: sync.Pool{New: func() any { return new([]byte) }}, copied: o.Rec.Counter(phase.Copied),
 	}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1"})
+	s.listener, err = e.Listen(ctx, s.c.network, o.Session(), endpoint.Protocol{Name: "http/1.1"})
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -140,7 +141,7 @@ func (s *server) serve() {
 
 type connKey struct{}
 
-func connOf(q *http.Request) *driver.Conn { return q.Context().Value(connKey{}).(*driver.Conn) }
+func connOf(q *http.Request) *endpoint.Conn { return q.Context().Value(connKey{}).(*endpoint.Conn) }
 
 // follow is called by net/http when a connection changes its state. A closed connection
 // means that its worker is gone. net/http closes it when it reads the peer's end, or
@@ -150,14 +151,14 @@ func (s *server) follow(c net.Conn, is http.ConnState) {
 	case http.StateNew:
 		s.serving.Add(1)
 	case http.StateClosed:
-		s.seat(c.(*driver.Conn), nil)
+		s.seat(c.(*endpoint.Conn), nil)
 		s.serving.Done()
 	}
 }
 
 // seat records l as the lane whose worker has the connection c, or that no worker has it
 // if l is nil. The lane recorded before loses its worker.
-func (s *server) seat(c *driver.Conn, l *lane) {
+func (s *server) seat(c *endpoint.Conn, l *lane) {
 	s.mu.Lock()
 	before := s.seated[c]
 	if delete(s.seated, c); l != nil {

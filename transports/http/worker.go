@@ -14,6 +14,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
@@ -42,7 +43,7 @@ type worker struct {
 	body                [][]byte         // scratch for uploads
 }
 
-func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+func (t transport) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	m, err := manifestsOf(o)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	w.client = exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return e.Dial(ctx, o.Rec) }, e.Authorization(), c.fresh, c.patience, o.Rec)
 	w.client.ID.Lane = lane
 	if e.Mutual() {
-		w.client.Sender = driver.LaneName(lane)
+		w.client.Sender = endpoint.LaneName(lane)
 	}
 	n := strconv.Itoa(lane)
 	w.ping, w.jobs, w.results = w.request("ping", "GET", "ping"), w.request("jobs", "GET", "jobs/"+n), w.request("results", "POST", "results/"+n)

@@ -15,6 +15,7 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
 )
@@ -49,7 +50,7 @@ func (*transport) Footprint(o driver.Options) int64 {
 func (*transport) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
 
 // Listen implements [driver.Transport].
-func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (t *transport) Listen(_ context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	s, err := newServer(o)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Optio
 }
 
 // Dial implements [driver.Transport].
-func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+func (t *transport) Dial(_ context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock() // held until the worker keeps the memory: a server leaves the map before it frees that
 	s := t.live[e.Secret()]

@@ -24,6 +24,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/pickle"
 )
 
@@ -168,7 +169,7 @@ func TestMemoryBeforeHello(t *testing.T) {
 	before := check.Value(proc.Resident(os.Getpid()))(t)
 	dialled := make(chan error, 1)
 	go func() {
-		_, err := drivertest.Dial(t.Context(), parse(t, "pickle"), driver.EndpointAt("unix:"+listener.Addr().String(), "secret"), 0,
+		_, err := drivertest.Dial(t.Context(), parse(t, "pickle"), endpoint.At("unix:"+listener.Addr().String(), "secret"), 0,
 			driver.Options{Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2})
 		dialled <- err
 	}()

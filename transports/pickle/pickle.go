@@ -6,6 +6,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // New returns the transport "pickle".
@@ -35,7 +36,7 @@ func (pickle) Footprint(o driver.Options) int64 {
 	return 2 * (2*down + int64(o.Lanes)*(int64(o.Depth)*up+down+up))
 }
 
-func (pickle) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (pickle) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	s, err := listen(ctx, e, o)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (pickle) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) 
 	return pickleServer{s}, nil
 }
 
-func (pickle) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+func (pickle) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	w, err := dial(ctx, e, n, o)
 	if err != nil {
 		return nil, err

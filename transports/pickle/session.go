@@ -10,6 +10,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A conn is one end of a lane's connection, with its coders.
@@ -24,13 +25,13 @@ func newConn(c net.Conn, o driver.Options) *conn {
 }
 
 func (c *conn) send(ctx context.Context, id phase.ID, h header, p *tensor.Package) error {
-	return driver.During(ctx, c, func() error { return c.enc.encode(id, h, p) })
+	return endpoint.During(ctx, c, func() error { return c.enc.encode(id, h, p) })
 }
 
 // receive waits for a message. It returns io.EOF when the session has ended.
 func (c *conn) receive(ctx context.Context, id phase.ID, h *header, p *tensor.Package) error {
 	c.dec.waiting = phase.Now()
-	err := driver.During(ctx, c, func() error { return c.dec.decode(id, h, p) })
+	err := endpoint.During(ctx, c, func() error { return c.dec.decode(id, h, p) })
 	if err == nil && h.End {
 		err = io.EOF
 	}
@@ -40,7 +41,7 @@ func (c *conn) receive(ctx context.Context, id phase.ID, h *header, p *tensor.Pa
 // A server is the common part of both transports' servers.
 type server struct {
 	o       driver.Options
-	workers *driver.Lanes
+	workers *endpoint.Lanes
 	lanes   []lane
 	models  *driver.HeapPair
 }
@@ -53,13 +54,13 @@ type lane struct {
 	out     bool // the job was dispatched and its update has not been collected
 }
 
-func listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (*server, error) {
+func listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (*server, error) {
 	s := &server{o: o, models: driver.NewPair(o.Down)}
 	for range o.Lanes {
 		s.lanes = append(s.lanes, lane{updates: driver.NewBank(o.Up, o.Depth, o.Out)})
 	}
 	var err error
-	s.workers, err = e.ListenLanes(ctx, o.Settings.Get("network"), o)
+	s.workers, err = e.ListenLanes(ctx, o.Settings.Get("network"), o.Session())
 	return s, err
 }
 
@@ -110,7 +111,7 @@ func (s *server) Settle(context.Context) error { return nil }
 // Shutdown sends an end message to every connected worker without a job. A worker with a
 // job sees its connection close.
 func (s *server) Shutdown(ctx context.Context) error {
-	return s.workers.Shutdown(ctx, func(n int, c *driver.Conn) error {
+	return s.workers.Shutdown(ctx, func(n int, c *endpoint.Conn) error {
 		l := &s.lanes[n]
 		switch {
 		case l.out:
@@ -131,9 +132,9 @@ type worker struct {
 	job           driver.Job // the current job
 }
 
-func dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (*worker, error) {
+func dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (*worker, error) {
 	w := &worker{o: o, lane: n, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // before connecting, because touching memory may take long
-	c, err := e.DialLane(ctx, n, o)
+	c, err := e.DialLane(ctx, n, o.Session())
 	if err != nil {
 		return nil, err
 	}

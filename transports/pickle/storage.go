@@ -16,6 +16,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Storage returns the transport "storage".
@@ -51,7 +52,7 @@ func (storage) Needs(o driver.Options) (driver.Needs, error) {
 
 func (s storage) Footprint(o driver.Options) int64 { return s.pickle.Footprint(o) + inMemory(o) }
 
-func (storage) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (storage) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	dir, err := scratch.New(root(o))
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func (storage) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options)
 	return &storageServer{server: s, dir: dir, files: f}, nil
 }
 
-func (storage) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+func (storage) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	f, err := openFiles(o)
 	if err != nil {
 		return nil, err

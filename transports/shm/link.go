@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/phase"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -140,7 +140,7 @@ func closedNormally(err error) bool { return errors.Is(err, io.EOF) || errors.Is
 // expect waits for a packet that must begin with start, and returns the rest and the
 // descriptors.
 func (l *link) expect(ctx context.Context, start string) (rest string, files []*os.File, err error) {
-	err = driver.During(ctx, l.conn, func() error {
+	err = endpoint.During(ctx, l.conn, func() error {
 		var b []byte
 		if b, files, err = l.receive(); err != nil {
 			return err

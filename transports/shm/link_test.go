@@ -17,6 +17,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -74,9 +75,9 @@ func TestHostileServer(t *testing.T) {
 		"large mailbox":     {"w", swap(1, memfd(control+64)), slab.ErrSize.Error()},
 		"not even a memory": {"w", swap(2, os.Stdin), "slab: open"},
 	} {
-		e := driver.NewEndpoint(private(t))
+		e := endpoint.New(private(t))
 		e.Variant = v.String()
-		lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
+		lanes := check.Value(e.ListenLanes(t.Context(), network, o.Session()))(t)
 		before := proc.Descriptors(os.Getpid())
 		served := make(chan error, 1)
 		go func() {
@@ -115,9 +116,9 @@ func TestWhyGone(t *testing.T) {
 	})
 	t.Run("ready", func(t *testing.T) { // sends a descriptor with its agreement to the lane
 		s := listen(t, "shm-slab", options())
-		c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options))(t)
+		c := check.Value(s.Endpoint.DialLane(t.Context(), 0, s.Options.Session()))(t)
 		defer c.Close()
-		k := newLink(c.(driver.Counted).Conn, nil)
+		k := newLink(c.(endpoint.Counted).Conn, nil)
 		_, files, err := k.expect(t.Context(), string(welcomed))
 		check.Must(t, err)
 		closeAll(files)
@@ -156,7 +157,7 @@ func saysWhy(t *testing.T, what string, err error, why string) {
 func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		before, named := proc.Descriptors(os.Getpid()), segments(t)
-		_, err := transports.Listen(t.Context(), parse(t, name), driver.NewEndpoint("/does/not/exist"), options())
+		_, err := transports.Listen(t.Context(), parse(t, name), endpoint.New("/does/not/exist"), options())
 		check.That(t, errors.Is(err, os.ErrNotExist), "got %v, want that there is no directory", err)
 		after := proc.Descriptors(os.Getpid())
 		check.That(t, after <= before, "%d descriptors before, %d after", before, after)

@@ -11,6 +11,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -104,7 +105,7 @@ func (w *passingWorker) pass(ctx context.Context) error {
 	span := w.o.Rec.Begin(phase.Send, w.order.job.ID(w.n))
 	defer span.End()
 	segments := w.update.segments
-	err := driver.During(ctx, w.link.conn, func() (err error) {
+	err := endpoint.During(ctx, w.link.conn, func() (err error) {
 		for first := 0; first < len(segments) && err == nil; first += maxFiles {
 			packet := binary.LittleEndian.AppendUint64([]byte{passed}, w.update.serial)
 			packet = binary.LittleEndian.AppendUint32(packet, uint32(first))

@@ -20,6 +20,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // given is a child's input: its variant, and its server's address and secret, or its own
@@ -44,7 +45,7 @@ func work(question []byte) (any, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	w, err := drivertest.Dial(ctx, v, driver.EndpointAt(g.Addr, g.Secret), 0, options())
+	w, err := drivertest.Dial(ctx, v, endpoint.At(g.Addr, g.Secret), 0, options())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func serve(question []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, o := driver.NewEndpoint(g.Addr), options()
+	e, o := endpoint.New(g.Addr), options()
 	o.Settings = v.Settings
 	if _, err := transports.Listen(context.Background(), v, e, o); err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func TestServerKilled(t *testing.T) {
 		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
 		var at given
 		check.Must(t, json.Unmarshal([]byte(c.Line(t)), &at))
-		w := check.Value(drivertest.Dial(t.Context(), parse(t, name), driver.EndpointAt(at.Addr, at.Secret), 0, options()))(t)
+		w := check.Value(drivertest.Dial(t.Context(), parse(t, name), endpoint.At(at.Addr, at.Secret), 0, options()))(t)
 		told := make(chan error, 1)
 		go func() {
 			_, _, err := w.Receive(context.Background())

@@ -10,6 +10,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -18,7 +19,7 @@ import (
 type server struct {
 	owner
 	o         driver.Options
-	workers   *driver.Lanes
+	workers   *endpoint.Lanes
 	dismiss   context.CancelFunc // ends the wait for workers that have not connected
 	attending sync.WaitGroup
 	lanes     []*lane
@@ -79,8 +80,8 @@ func (s *server) memfd(name string, size int, a slab.Access) (*slab.Memory, erro
 }
 
 // open starts to listen and to serve workers. Each worker's welcome contains text.
-func (s *server) open(ctx context.Context, e *driver.Endpoint, text string) (err error) {
-	if s.workers, err = e.ListenLanes(ctx, network, s.o); err != nil {
+func (s *server) open(ctx context.Context, e *endpoint.Endpoint, text string) (err error) {
+	if s.workers, err = e.ListenLanes(ctx, network, s.o.Session()); err != nil {
 		return err
 	}
 	var waiting context.Context
@@ -209,7 +210,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	for _, l := range s.lanes {
 		err = errors.Join(err, l.out.end())
 	}
-	err = errors.Join(err, s.workers.Shutdown(ctx, func(n int, _ *driver.Conn) error {
+	err = errors.Join(err, s.workers.Shutdown(ctx, func(n int, _ *endpoint.Conn) error {
 		select {
 		case <-s.lanes[n].gone: // attend has seen the end of the connection
 		case <-ctx.Done():

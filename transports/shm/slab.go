@@ -11,6 +11,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -68,7 +69,7 @@ func checkMemory(need int64) error {
 	return nil
 }
 
-func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (slabTransport) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	base, err := newServer(o)
 	s := &slabServer{server: base}
 	if err == nil {
@@ -89,7 +90,7 @@ func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Op
 	return s, nil
 }
 
-func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+func (slabTransport) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	base, _, files, err := join(ctx, e, n, o)
 	if base == nil {
 		return nil, err

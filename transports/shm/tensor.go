@@ -12,6 +12,7 @@ import (
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // PerTensor returns the transport shm-tensor, which keeps each tensor in its own segment.
@@ -139,7 +140,7 @@ func (n need) check(root string) error {
 	return nil
 }
 
-func (t tensorTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+func (t tensorTransport) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (driver.Server, error) {
 	base, err := newServer(o)
 	s := &modelServer{server: base, reuse: o.Settings.On("reuse")}
 	if err == nil {
@@ -164,7 +165,7 @@ func (t tensorTransport) Listen(ctx context.Context, e *driver.Endpoint, o drive
 	return driven, nil
 }
 
-func (t tensorTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+func (t tensorTransport) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	w, dir, files, err := join(ctx, e, n, o)
 	if w == nil {
 		return nil, err

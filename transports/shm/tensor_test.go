@@ -18,6 +18,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/endpoint"
 )
 
 // list returns the names of a session's segments.
@@ -146,7 +147,7 @@ func TestSmallSharedMemory(t *testing.T) {
 	}
 	// Without the check, Listen returns an error instead of causing a fault, and leaves
 	// nothing behind.
-	check.Fails(t, check.Err(small.Listen(t.Context(), driver.NewEndpoint(private(t)), o)), "no space left", "listen")
+	check.Fails(t, check.Err(small.Listen(t.Context(), endpoint.New(private(t)), o)), "no space left", "listen")
 	entries := check.Value(os.ReadDir(root))(t)
 	check.That(t, len(entries) == 0, "listen left %v", entries)
 }

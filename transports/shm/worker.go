@@ -13,6 +13,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -35,12 +36,12 @@ type worker struct {
 // join connects lane n and opens its mailboxes. It returns the welcome's text and other
 // descriptors, which the caller must close. If w is not nil, it must be closed even
 // after an error.
-func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *worker, text string, files []*os.File, err error) {
-	c, err := e.DialLane(ctx, n, o)
+func join(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (w *worker, text string, files []*os.File, err error) {
+	c, err := e.DialLane(ctx, n, o.Session())
 	if err != nil {
 		return nil, "", nil, err
 	}
-	socket, ok := c.(driver.Counted)
+	socket, ok := c.(endpoint.Counted)
 	if ok {
 		_, ok = socket.Conn.(*net.UnixConn)
 	}

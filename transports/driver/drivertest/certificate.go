@@ -11,12 +11,12 @@ import (
 
 	"ipcbench/identity"
 	"ipcbench/internal/test/check"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // Certified returns the TLS configuration of a client with a certificate of e's session for
 // lanes, which must be consecutive.
-func Certified(t testing.TB, e *driver.Endpoint, lanes ...int) *tls.Config {
+func Certified(t testing.TB, e *endpoint.Endpoint, lanes ...int) *tls.Config {
 	t.Helper()
 	w := check.Value(identity.NewWorker(e.Trust().Authority))(t)
 	request := check.Value(w.Request())(t)

@@ -19,13 +19,14 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A Lane is a lane whose worker is in Python. All lanes of a test share one process,
 // because an interpreter starts slowly.
 type Lane struct {
 	Variant transports.Variant
-	At      *driver.Endpoint
+	At      *endpoint.Endpoint
 	Number  int
 	Options driver.Options
 

@@ -13,6 +13,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A pair is a driver's server and workers, called as package transports calls them. It
@@ -38,12 +39,12 @@ type version struct {
 func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *pair {
 	t.Helper()
 	dir := check.Value(scratch.New(scratch.Roots()[0]))(t)
-	e, p := driver.NewEndpoint(dir.Path()), &pair{t: t}
+	e, p := endpoint.New(dir.Path()), &pair{t: t}
 	e.Variant = v.String()
 	p.o = driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Out: &p.ledger}
 	p.server = check.Value(v.Subject.(driver.Transport).Listen(t.Context(), e, p.o))(t)
 	for n := range lanes {
-		at := driver.EndpointAt(e.Addr(), e.Secret())
+		at := endpoint.At(e.Addr(), e.Secret())
 		at.Variant = e.Variant
 		w := check.Value(v.Subject.(driver.Transport).Dial(t.Context(), at, n, p.o))(t)
 		p.workers = append(p.workers, w)

@@ -14,6 +14,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A Session is a server and workers in this process, driven call by call. It ends with its
@@ -23,7 +24,7 @@ type Session struct {
 	Variant  transports.Variant
 	Options  driver.Options // Rec is the server's recorder
 	Dir      string         // the endpoint's directory
-	Endpoint *driver.Endpoint
+	Endpoint *endpoint.Endpoint
 	Server   *transports.Server
 	Driver   driver.Server   // the driver below Server
 	Model    *tensor.Package // the last published model, as workers get it
@@ -44,13 +45,13 @@ type spy struct {
 	worker driver.Worker // the latest one
 }
 
-func (s *spy) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
+func (s *spy) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (d driver.Server, err error) {
 	d, err = s.Transport.Listen(ctx, e, o)
 	s.server = d
 	return d, err
 }
 
-func (s *spy) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
+func (s *spy) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
 	d, err = s.Transport.Dial(ctx, e, lane, o)
 	s.worker = d
 	return d, err
@@ -62,11 +63,11 @@ func Listen(t testing.TB, v transports.Variant, o driver.Options) *Session {
 	t.Helper()
 	dir := check.Value(scratch.New(scratch.Roots()[0]))(t)
 	t.Cleanup(func() { check.Must(t, dir.Close()) })
-	return ListenAt(t, v, driver.NewEndpoint(dir.Path()), dir.Path(), o)
+	return ListenAt(t, v, endpoint.New(dir.Path()), dir.Path(), o)
 }
 
 // ListenAt is Listen with an endpoint in a directory of the caller.
-func ListenAt(t testing.TB, v transports.Variant, e *driver.Endpoint, dir string, o driver.Options) *Session {
+func ListenAt(t testing.TB, v transports.Variant, e *endpoint.Endpoint, dir string, o driver.Options) *Session {
 	t.Helper()
 	o.Settings, o.Lanes = v.Settings, max(1, o.Lanes)
 	if o.Clients == 0 {
@@ -111,7 +112,7 @@ func Open(t testing.TB, v transports.Variant, l *tensor.Layout, lanes int) *Sess
 }
 
 // At returns the endpoint of the worker of a lane.
-func (s *Session) At(lane int) *driver.Endpoint {
+func (s *Session) At(lane int) *endpoint.Endpoint {
 	s.T.Helper()
 	return check.Value(s.Endpoint.Worker(lane))(s.T)
 }
@@ -123,7 +124,7 @@ func (s *Session) Dial(lane int) *Worker {
 }
 
 // DialAt is Dial with another endpoint.
-func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
+func (s *Session) DialAt(e *endpoint.Endpoint, lane int) *Worker {
 	s.T.Helper()
 	w := check.Value(Dial(s.T.Context(), s.Variant, e, lane, s.Options))(s.T)
 	s.Workers = append(s.Workers, w)
@@ -131,7 +132,7 @@ func (s *Session) DialAt(e *driver.Endpoint, lane int) *Worker {
 }
 
 // Dial connects a worker with its own recorder.
-func Dial(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
+func Dial(ctx context.Context, v transports.Variant, e *endpoint.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	o.Rec, o.Settings = phase.NewRecorder(samples), v.Settings
 	spy := &spy{Transport: v.Subject.(driver.Transport)}
 	v.Subject = spy

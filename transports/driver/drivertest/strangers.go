@@ -18,6 +18,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // networks calls f with tr's default settings, then with TCP, and then with TLS over TCP if
@@ -49,10 +50,10 @@ func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 func testCrowd(t *testing.T, tr driver.Transport) {
 	networks(t, tr, func(t *testing.T, v transports.Variant) {
 		l, dir := small(t), t.TempDir()
-		e := driver.NewEndpoint(dir)
+		e := endpoint.New(dir)
 		e.Patience = 2 * time.Second
 		s := ListenAt(t, v, e, dir, driver.Options{Down: l, Up: l})
-		silent := driver.EndpointAt(e.Addr(), "")
+		silent := endpoint.At(e.Addr(), "")
 		for range 256 + 4 + 40 {
 			c := check.Value(silent.Dial(waiting.Context(t), nil))(t)
 			defer c.Close()
@@ -92,14 +93,14 @@ func strange(t *testing.T, s *Session, free int) {
 	wrong := strings.Repeat("A", len(s.Endpoint.Secret()))
 	for _, c := range []struct {
 		name string
-		at   *driver.Endpoint
+		at   *endpoint.Endpoint
 		lane int
 		o    driver.Options
 	}{
-		{"no server there", driver.EndpointAt(s.Endpoint.Addr()+"x", "x"+s.Endpoint.Secret()), free, s.Options},
-		{"no secret", driver.EndpointAt(s.Endpoint.Addr(), ""), free, s.Options},
-		{"a wrong secret", driver.EndpointAt(s.Endpoint.Addr(), wrong), free, s.Options},
-		{"half the secret", driver.EndpointAt(s.Endpoint.Addr(), s.Endpoint.Secret()[:10]), free, s.Options},
+		{"no server there", endpoint.At(s.Endpoint.Addr()+"x", "x"+s.Endpoint.Secret()), free, s.Options},
+		{"no secret", endpoint.At(s.Endpoint.Addr(), ""), free, s.Options},
+		{"a wrong secret", endpoint.At(s.Endpoint.Addr(), wrong), free, s.Options},
+		{"half the secret", endpoint.At(s.Endpoint.Addr(), s.Endpoint.Secret()[:10]), free, s.Options},
 		{"lane beyond the last", s.At(0), 9, s.Options},
 		{"negative lane", s.At(0), -1, s.Options},
 		{"lane that is taken", s.At(0), 0, s.Options},

@@ -1,4 +1,4 @@
-package driver_test
+package endpoint_test
 
 import (
 	"context"
@@ -16,34 +16,34 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 var networks = []string{"unix", "unixpacket", "tcp"}
 
 // lanesOf returns lanes that workers can join, their endpoint and their options.
-func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driver.Lanes, *driver.Endpoint, driver.Options) {
+func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*endpoint.Lanes, *endpoint.Endpoint, endpoint.Session) {
 	t.Helper()
-	e := driver.NewEndpoint(t.TempDir())
+	e := endpoint.New(t.TempDir())
 	e.Variant, e.Patience = "mine", patience
-	o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
+	o := endpoint.Session{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
 	lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 	t.Cleanup(func() { check.OK(t, lanes.Dismiss()) })
 	return lanes, e, o
 }
 
 // stranger connects to e without a hello.
-func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
+func stranger(t testing.TB, e *endpoint.Endpoint) net.Conn {
 	t.Helper()
 	network, where, _ := strings.Cut(e.Addr(), ":")
-	c := check.Value(driver.EndpointAt(network+":"+where, "").Dial(waiting.Context(t), nil))(t)
+	c := check.Value(endpoint.At(network+":"+where, "").Dial(waiting.Context(t), nil))(t)
 	t.Cleanup(func() { c.Close() })
 	waiting.Conn(t, c)
 	return c
 }
 
 // joins fails the test unless a worker can join lane.
-func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o driver.Options) {
+func joins(t testing.TB, lanes *endpoint.Lanes, e *endpoint.Endpoint, lane int, o endpoint.Session) {
 	t.Helper()
 	ctx := waiting.Context(t)
 	c := check.Value(e.DialLane(ctx, lane, o))(t)
@@ -139,9 +139,9 @@ func TestShutdown(t *testing.T) {
 		left.Wait()
 		waiting.Later(t, time.Second, cancel)
 	}()
-	err := lanes.Shutdown(ctx, func(lane int, c *driver.Conn) error {
+	err := lanes.Shutdown(ctx, func(lane int, c *endpoint.Conn) error {
 		if lane == 0 { // more than a socket holds
-			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
+			return endpoint.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
 		}
 		check.That(t, ctx.Err() == nil, "say was called too late for lane %d", lane)
 		_, err := c.Write([]byte("x"))
@@ -157,7 +157,7 @@ func TestShutdown(t *testing.T) {
 			c.Close()
 		}
 	}
-	err = lanes.Shutdown(waiting.Ending(t, time.Second), func(int, *driver.Conn) error { return nil })
+	err = lanes.Shutdown(waiting.Ending(t, time.Second), func(int, *endpoint.Conn) error { return nil })
 	want := "lane 1: its worker has not disconnected: context deadline exceeded"
 	check.That(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }
@@ -174,13 +174,13 @@ func TestDuring(t *testing.T) {
 	}
 	c.Close()
 	for name, f := range map[string]func([]byte) (int, error){"read": a.Read, "write": a.Write} {
-		err := driver.During(t.Context(), a, func() error { _, err := f(make([]byte, 1)); return err })
+		err := endpoint.During(t.Context(), a, func() error { _, err := f(make([]byte, 1)); return err })
 		check.That(t, err != nil && strings.HasPrefix(err.Error(), "the peer has closed the connection: "),
 			"%s: got %v, want that the peer has closed the connection", name, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	err := driver.During(ctx, a, func() error { cancel(why); return nil })
+	err := endpoint.During(ctx, a, func() error { cancel(why); return nil })
 	check.That(t, errors.Is(err, why), "got %v, want why the context has ended", err)
 }
 
@@ -220,7 +220,7 @@ func TestBrokenSocket(t *testing.T) {
 }
 
 // says waits until Conn's error for lane 0 contains the reason why no worker connects.
-func says(t *testing.T, lanes *driver.Lanes, why error) {
+func says(t *testing.T, lanes *endpoint.Lanes, why error) {
 	t.Helper()
 	waiting.Until(t, "why nobody connects", func() bool {
 		_, err := lanes.Conn(waiting.Ending(t, time.Millisecond), 0)
@@ -252,7 +252,7 @@ func FuzzHello(f *testing.F) {
 	f.Add([]byte("\xff\xff"))
 	f.Add([]byte("\x00\x0e{\"protocol\":1}"))
 	f.Fuzz(func(t *testing.T, hello []byte) {
-		c := stranger(t, e).(driver.Counted).Conn.(*net.UnixConn)
+		c := stranger(t, e).(endpoint.Counted).Conn.(*net.UnixConn)
 		_, err := c.Write(append([]byte(e.Secret()), hello...))
 		if err == nil {
 			err = c.CloseWrite()

@@ -1,4 +1,4 @@
-package driver
+package endpoint
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ type hello struct {
 	Up       string `json:"up"`
 }
 
-func (e *Endpoint) hello(lane int, o Options) hello {
+func (e *Endpoint) hello(lane int, o Session) hello {
 	return hello{protocol, e.Variant, lane, fmt.Sprintf("%016x", o.Down.Digest()), fmt.Sprintf("%016x", o.Up.Digest())}
 }
 
@@ -56,7 +56,7 @@ func (h hello) check(want hello, lanes int) error {
 // whose workers connect to a socket and send the secret in a hello.
 type Lanes struct {
 	e        *Endpoint
-	o        Options
+	o        Session
 	listener *Listener
 	lanes    []laneConn
 	greeting sync.WaitGroup // the accept loop and the hellos
@@ -72,7 +72,7 @@ type laneConn struct {
 
 // ListenLanes listens like [Endpoint.Listen] and admits workers until Dismiss. The
 // caller must end it with Shutdown.
-func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
+func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Session) (*Lanes, error) {
 	listener, err := e.Listen(ctx, network, o, Protocol{})
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 
 // DialLane connects lane's worker to the session's server, sends a hello and waits until
 // it is admitted. Its bytes are counted in o.Rec. The caller must close the connection.
-func (e *Endpoint) DialLane(ctx context.Context, lane int, o Options) (net.Conn, error) {
+func (e *Endpoint) DialLane(ctx context.Context, lane int, o Session) (net.Conn, error) {
 	c, err := e.Dial(ctx, o.Rec)
 	if err != nil {
 		return nil, err

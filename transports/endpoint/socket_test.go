@@ -1,4 +1,4 @@
-package driver_test
+package endpoint_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // backlog returns a listening Unix socket, whose queue has room for one connection, and its
@@ -56,7 +56,7 @@ func TestDialMany(t *testing.T) {
 	for range calls {
 		go func() {
 			started <- true
-			c, err := driver.EndpointAt("unix:"+path, "").Dial(ctx, nil)
+			c, err := endpoint.At("unix:"+path, "").Dial(ctx, nil)
 			if err == nil {
 				c.Close()
 			}
@@ -94,7 +94,7 @@ func TestDialFull(t *testing.T) {
 	defer unix.Close(fd)
 	fill(t, path)
 	// The queue is full from the start, even on a slow machine.
-	_, err := driver.EndpointAt("unix:"+path, "").Dial(waiting.Ending(t, 500*time.Millisecond), nil)
+	_, err := endpoint.At("unix:"+path, "").Dial(waiting.Ending(t, 500*time.Millisecond), nil)
 	check.That(t, errors.Is(err, unix.EAGAIN) && errors.Is(err, context.DeadlineExceeded),
 		"got %v, want that the queue is full and that time is up", err)
 }

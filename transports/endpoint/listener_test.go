@@ -1,4 +1,4 @@
-package driver_test
+package endpoint_test
 
 import (
 	"errors"
@@ -16,24 +16,24 @@ import (
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // A session is a listener of one lane. It admits a connection after its first byte, and
 // echoes bytes.
 type session struct {
-	*driver.Listener
-	at  *driver.Endpoint
+	*endpoint.Listener
+	at  *endpoint.Endpoint
 	rec *phase.Recorder
-	in  chan *driver.Conn // admitted connections
+	in  chan *endpoint.Conn // admitted connections
 }
 
 func open(t *testing.T, patience time.Duration) *session {
 	t.Helper()
-	s := &session{rec: phase.NewRecorder(1), in: make(chan *driver.Conn, 10)}
-	e := driver.NewEndpoint(t.TempDir())
+	s := &session{rec: phase.NewRecorder(1), in: make(chan *endpoint.Conn, 10)}
+	e := endpoint.New(t.TempDir())
 	e.Patience, s.at = patience, e
-	s.Listener = check.Value(e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{}))(t)
+	s.Listener = check.Value(e.Listen(t.Context(), "unix", endpoint.Session{Lanes: 1, Rec: s.rec}, endpoint.Protocol{}))(t)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -42,7 +42,7 @@ func open(t *testing.T, patience time.Duration) *session {
 			if err != nil {
 				return
 			}
-			go s.serve(c.(*driver.Conn))
+			go s.serve(c.(*endpoint.Conn))
 		}
 	}()
 	t.Cleanup(func() {
@@ -53,7 +53,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	return s
 }
 
-func (s *session) serve(c *driver.Conn) {
+func (s *session) serve(c *endpoint.Conn) {
 	defer c.Close()
 	b := make([]byte, 1)
 	for first := true; ; first = false {
@@ -156,19 +156,19 @@ func TestDismiss(t *testing.T) {
 // the secret.
 func TestAddress(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, driver.AddressFile)
-	e := driver.NewEndpoint(dir)
-	l := check.Value(e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, driver.Protocol{}))(t)
+	path := filepath.Join(dir, endpoint.AddressFile)
+	e := endpoint.New(dir)
+	l := check.Value(e.Listen(t.Context(), "unix", endpoint.Session{Lanes: 1}, endpoint.Protocol{}))(t)
 	want := e.Addr() + "#" + e.Secret() + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("found %q, %v, want %q", text, err, want)
 	}
-	for _, name := range []string{driver.AddressFile, "socket"} {
+	for _, name := range []string{endpoint.AddressFile, "socket"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: got mode %v, %v, want 0600", name, info.Mode(), err)
 		}
 	}
-	if _, err := driver.NewEndpoint(dir).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{}); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
+	if _, err := endpoint.New(dir).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1}, endpoint.Protocol{}); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
 		t.Errorf("a second session's: got %v, want that it exists", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -176,14 +176,14 @@ func TestAddress(t *testing.T) {
 	}
 	where := e.Addr()
 	for _, network := range []string{"unix", "tcp"} {
-		if again, err := e.Listen(t.Context(), network, driver.Options{Lanes: 1}, driver.Protocol{}); err == nil || e.Addr() != where {
+		if again, err := e.Listen(t.Context(), network, endpoint.Session{Lanes: 1}, endpoint.Protocol{}); err == nil || e.Addr() != where {
 			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(), where)
 		}
 	}
 	check.OK(t, l.Close())
 	left, err := os.ReadDir(dir)
 	check.That(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
-	_, err = driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{})
+	_, err = endpoint.New(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1}, endpoint.Protocol{})
 	check.That(t, errors.Is(err, fs.ErrNotExist), "in no directory: got %v", err)
 	text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e)
 	check.That(t, !strings.Contains(text, e.Secret()), "an endpoint prints its secret: %s", text)
@@ -217,9 +217,9 @@ func TestHost(t *testing.T) {
 		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"}, // a documentation address (RFC 5737), which no machine has
 		{host: "192.0.2.1", insecure: true, want: "cannot assign requested address"},
 	} {
-		e := driver.NewEndpoint(t.TempDir())
+		e := endpoint.New(t.TempDir())
 		e.Host, e.Insecure = c.host, c.insecure
-		l, err := e.Listen(t.Context(), "tcp", driver.Options{Lanes: 1, Settings: driver.Settings{"tls": c.tls}}, driver.Protocol{})
+		l, err := e.Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1, TLS: c.tls}, endpoint.Protocol{})
 		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" && (err != nil || !strings.HasPrefix(e.Addr(), c.at)) {
 			t.Errorf("host %q, tls=%s: listens at %q, %v, want %q%q", c.host, c.tls, e.Addr(), err, c.at, c.want)
 		}
@@ -241,19 +241,19 @@ func TestHello(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
 			lanes, e, o := lanesOf(t, network, time.Hour, 2)
-			worker := func(secret string) *driver.Endpoint {
-				w := driver.EndpointAt(e.Addr(), secret)
+			worker := func(secret string) *endpoint.Endpoint {
+				w := endpoint.At(e.Addr(), secret)
 				w.Variant = e.Variant
 				return w
 			}
 			other := o
 			other.Up = layout(t, 3)
-			stranger := driver.EndpointAt(e.Addr(), e.Secret())
+			stranger := endpoint.At(e.Addr(), e.Secret())
 			stranger.Variant = "yours"
 			for _, c := range []struct {
-				e    *driver.Endpoint
+				e    *endpoint.Endpoint
 				lane int
-				o    driver.Options
+				o    endpoint.Session
 				want string
 			}{
 				{worker("A" + e.Secret()[1:] + "B"), 0, o, "the peer has closed the connection"},

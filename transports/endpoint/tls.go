@@ -1,4 +1,4 @@
-package driver
+package endpoint
 
 import (
 	"context"
@@ -19,22 +19,11 @@ import (
 	"ipcbench/phase"
 )
 
-// NetworkSettings returns the settings, network and tls, of every transport that moves
-// bytes through a socket.
-func NetworkSettings() []Setting {
-	return []Setting{
-		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
-			Help: "a Unix socket in the session's directory, or TCP"},
-		{Name: "tls", Values: []string{tlsOff, tlsOn, tlsMutual}, Default: tlsOff,
-			Help: "encrypt with TLS 1.3: on, the server shows a certificate; mutual, workers too"},
-	}
-}
-
-// The values of the setting tls.
+// How a session encrypts its connections.
 const (
-	tlsOff    = "off"
-	tlsOn     = "on"
-	tlsMutual = "mutual"
+	Off    = "off"
+	On     = "on"
+	Mutual = "mutual"
 )
 
 // A Protocol describes a driver's protocol to its [Listener].
@@ -73,12 +62,11 @@ func (e *Endpoint) Mutual() bool { return e.trust.Mutual }
 // Trust returns the data for the session's workers. It is complete after Listen.
 func (e *Endpoint) Trust() Trust { return e.trust }
 
-// serverConfig returns the server's TLS configuration, or nil without TLS. It makes the
+// serverConfig returns the server's TLS configuration, or nil without TLS; mode is Off, On or Mutual. It makes the
 // session's authority, unless there are files, and sets e.trust.
-func (e *Endpoint) serverConfig(o Options) (*tls.Config, error) {
-	mode := o.Settings["tls"]
-	e.trust = Trust{Mutual: mode == tlsMutual, Insecure: e.Insecure}
-	if mode != tlsOn && mode != tlsMutual {
+func (e *Endpoint) serverConfig(mode string) (*tls.Config, error) {
+	e.trust = Trust{Mutual: mode == Mutual, Insecure: e.Insecure}
+	if mode != On && mode != Mutual {
 		return nil, nil
 	}
 	if e.Files != nil {
@@ -139,7 +127,7 @@ func (e *Endpoint) Join(t Trust, process int, sign func(request []byte) ([]byte,
 
 // Worker returns an endpoint to dial e's server for lane from the server's own process.
 func (e *Endpoint) Worker(lane int) (*Endpoint, error) {
-	w := EndpointAt(e.addr, e.secret)
+	w := At(e.addr, e.secret)
 	return w, w.Join(e.trust, e.processOf(lane), func(request []byte) ([]byte, error) { return e.Sign(request, []int{lane}) })
 }
 

@@ -1,4 +1,4 @@
-package driver
+package endpoint
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ type Listener struct {
 	over bool           // guarded by mu: new connections are closed at once
 }
 
-func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls.Config) *Listener {
+func newListener(l net.Listener, e *Endpoint, o Session, p Protocol, config *tls.Config) *Listener {
 	if config != nil && p.Name != "" {
 		config.NextProtos = []string{p.Name}
 	}

@@ -1,4 +1,4 @@
-package driver_test
+package endpoint_test
 
 import (
 	"crypto/tls"
@@ -11,18 +11,18 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/endpoint"
 )
 
 // encrypted returns the endpoint and lanes of a session of two lanes, and its options.
-func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
+func encrypted(t *testing.T, network, mode string) (*endpoint.Endpoint, *endpoint.Lanes, endpoint.Session) {
 	t.Helper()
 	l := layout(t, 3)
-	e := driver.NewEndpoint(t.TempDir())
-	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": mode}, Rec: phase.NewRecorder(1)}
+	e := endpoint.New(t.TempDir())
+	o := endpoint.Session{Down: l, Up: l, Lanes: 2, TLS: mode, Rec: phase.NewRecorder(1)}
 	lanes := check.Value(e.ListenLanes(t.Context(), network, o))(t)
 	t.Cleanup(func() {
-		check.OK(t, lanes.Shutdown(waiting.Context(t), func(int, *driver.Conn) error { return io.EOF }))
+		check.OK(t, lanes.Shutdown(waiting.Context(t), func(int, *endpoint.Conn) error { return io.EOF }))
 	})
 	return e, lanes, o
 }
@@ -71,8 +71,8 @@ func TestShutdownWithTLS(t *testing.T) {
 	defer c.Close()
 	ctx := waiting.Ending(t, 100*time.Millisecond)
 	waiting.Promise(t, "O21", 4*time.Second, func() { // crypto/tls alone waits for 5 s
-		err = lanes.Shutdown(ctx, func(_ int, c *driver.Conn) error { // more than a socket holds
-			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
+		err = lanes.Shutdown(ctx, func(_ int, c *endpoint.Conn) error { // more than a socket holds
+			return endpoint.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
 		})
 	})
 	check.OK(t, err)
@@ -82,8 +82,8 @@ func TestShutdownWithTLS(t *testing.T) {
 // quotes it stays short.
 func TestLongRefusal(t *testing.T) {
 	_, _, o := encrypted(t, "unix", "on")
-	e := driver.NewEndpoint(t.TempDir())
-	l := check.Value(e.Listen(t.Context(), "unix", o, driver.Protocol{Name: "h2"}))(t)
+	e := endpoint.New(t.TempDir())
+	l := check.Value(e.Listen(t.Context(), "unix", o, endpoint.Protocol{Name: "h2"}))(t)
 	defer l.Close()
 	go func() {
 		c, err := net.Dial("unix", strings.TrimPrefix(e.Addr(), "unix:"))

@@ -1,4 +1,9 @@
-package driver
+// Package endpoint connects the workers of a session with its server. A driver gives it a protocol,
+// and gets connections: over a Unix socket in the session's private directory or over TCP, encrypted
+// or not, one per lane or as many as its protocol opens. What enters are connections of strangers,
+// whose number and time a [Gate] limits until they have shown the session's secret; what leaves are
+// only connections that have. It knows no model, job or round.
+package endpoint
 
 import (
 	"cmp"
@@ -21,6 +26,7 @@ import (
 
 	"ipcbench/identity"
 	"ipcbench/phase"
+	"ipcbench/tensor"
 )
 
 // An Endpoint is the address of a session's server and the session's secret, which
@@ -53,6 +59,14 @@ type Endpoint struct {
 	cipher    *atomic.Uint32      // suite of the last connection dialled with TLS; 0 before
 }
 
+// A Session is what both ends must know of the session that uses an endpoint.
+type Session struct {
+	Down, Up *tensor.Layout  // layouts of the model and of an update, on which both ends must agree
+	Lanes    int             // at least 1
+	TLS      string          // Off, On or Mutual; empty is Off
+	Rec      *phase.Recorder // counts bytes; nil counts nothing
+}
+
 // AddressFile is the name of a file in the session's directory. It contains the
 // server's address, a "#" and the secret.
 const AddressFile = "address"
@@ -61,15 +75,15 @@ const AddressFile = "address"
 // with the first request, as soon as they have connected.
 const strangerTime = 10 * time.Second
 
-// NewEndpoint returns the server's endpoint of a new session, with a new secret. The
+// New returns the server's endpoint of a new session, with a new secret. The
 // server makes its socket and files in dir, which must be private to the user and used
 // by this session only.
-func NewEndpoint(dir string) *Endpoint {
+func New(dir string) *Endpoint {
 	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), cipher: new(atomic.Uint32)} // at least 128 bits
 }
 
-// EndpointAt returns the endpoint to dial the session whose server listens at addr.
-func EndpointAt(addr, secret string) *Endpoint {
+// At returns the endpoint to dial the session whose server listens at addr.
+func At(addr, secret string) *Endpoint {
 	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret, cipher: new(atomic.Uint32)}
 }
 
@@ -101,22 +115,14 @@ func (e *Endpoint) knows(secret []byte) bool {
 	return subtle.ConstantTimeCompare(secret, []byte(e.secret)) == 1
 }
 
-// Reach returns the reach of a transport with the setting network, which s must have.
-func (s Settings) Reach() Reach {
-	if s.Get("network") == "tcp" {
-		return Network
-	}
-	return Host
-}
-
 // maxSocketPath is the longest path of a Unix socket, in bytes: sun_path without the NUL.
 const maxSocketPath = 107
 
 // Listen opens the session's socket and writes AddressFile. network is unix, unixpacket
-// or tcp. With the setting tls, connections encrypt what the driver reads and writes. p
+// or tcp. With TLS, connections encrypt what the driver reads and writes. p
 // describes the driver's protocol. The caller must close the listener.
-func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Protocol) (*Listener, error) {
-	config, err := e.serverConfig(o)
+func (e *Endpoint) Listen(ctx context.Context, network string, o Session, p Protocol) (*Listener, error) {
+	config, err := e.serverConfig(o.TLS)
 	if err != nil {
 		return nil, err
 	}
