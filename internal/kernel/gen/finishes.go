@@ -11,40 +11,33 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// An integer is a kind of integers of 8 to 32 bits. Rounded sums are clamped to its limits.
-type integer struct {
-	kind
-	low, high float64
-	// store writes 4 elements to m, which x has as 32-bit integers.
-	store func(x reg.VecVirtual, m Mem)
-}
-
 func finishes() {
 	for _, k := range kinds {
 		switch k.name {
 		case "F16":
-			finishF16(k)
+			k.rounding(narrowF16)
 		case "BF16":
-			finishBF16(k)
+			k.rounding(narrowBF16)
 		case "I8":
-			integer{k, math.MinInt8, math.MaxInt8, func(x reg.VecVirtual, m Mem) {
+			k.clamping(math.MinInt8, math.MaxInt8, VPMOVSXBD, func(x reg.VecVirtual, m Mem) {
 				VPACKSSDW(x, x, x)
 				VPACKSSWB(x, x, x)
 				VMOVD(x, m)
-			}}.finish()
+			})
 		case "I16":
-			integer{k, math.MinInt16, math.MaxInt16, func(x reg.VecVirtual, m Mem) {
+			k.clamping(math.MinInt16, math.MaxInt16, VPMOVSXWD, func(x reg.VecVirtual, m Mem) {
 				VPACKSSDW(x, x, x)
 				VMOVQ(x, m)
-			}}.finish()
+			})
 		case "U8":
-			integer{k, 0, math.MaxUint8, func(x reg.VecVirtual, m Mem) {
+			k.clamping(0, math.MaxUint8, VPMOVZXBD, func(x reg.VecVirtual, m Mem) {
 				VPACKSSDW(x, x, x)
 				VPACKUSWB(x, x, x)
 				VMOVD(x, m)
-			}}.finish()
+			})
 		case "I32":
-			integer{k, math.MinInt32, math.MaxInt32, func(x reg.VecVirtual, m Mem) { VMOVDQU(x, m) }}.finish()
+			whole := func(ops ...Op) { VMOVDQU(ops[0], ops[1]) }
+			k.clamping(math.MinInt32, math.MaxInt32, whole, func(x reg.VecVirtual, m Mem) { whole(x, m) })
 		case "I64":
 			finishI64(k)
 		case "Bool":
@@ -53,175 +46,127 @@ func finishes() {
 	}
 }
 
-// finishF16 writes the loops of F16, which round sums; added first adds the model, and
-// skips sums of 0.
-func finishF16(k kind) {
-	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
-		return func(y reg.VecVirtual) reg.VecVirtual {
-			x := XMM()
-			VCVTPS2PH(Imm(0), y, x)
-			return x
-		}
-	})
+// finishing writes a kind's loops finish and added, which have these comments. body writes one
+// of them.
+func (k kind) finishing(finish, added string, body func(added bool, dst, acc, n reg.Register)) {
+	for _, f := range [][2]string{{"finish", finish}, {"added", added}} {
+		function(f[0]+k.name, "func(dst *"+k.elem+", acc *"+k.real()+", n int, total float64)", f[1])
+		body(f[0] == "added", pointer("dst"), pointer("acc"), pointer("n"))
+		end()
+	}
 }
 
-// finishBF16 does the same for BF16, with integer instructions. It makes NaNs quiet,
-// because rounding could make them infinities.
-func finishBF16(k kind) {
-	k.rounding(func() func(y reg.VecVirtual) reg.VecVirtual {
-		one, half, quiet := constant(1, 4), constant(0x7fff, 4), constant(0x40, 4)
-		magnitude, infinity := constant(0x7fffffff, 4), constant(0x7f800000, 4)
-		return func(y reg.VecVirtual) reg.VecVirtual {
-			nan, upper, odd := YMM(), YMM(), YMM()
-			VPAND(magnitude, y, nan)
-			VPCMPGTD(infinity, nan, nan)
-			VPSRLD(Imm(16), y, upper)
-			VPAND(one, upper, odd)
-			VPOR(quiet, upper, upper)
-			VPADDD(half, y, y)
-			VPADDD(odd, y, y)
-			VPSRLD(Imm(16), y, y)
-			VPBLENDVB(nan, upper, y, y)
-			x := XMM()
-			VEXTRACTI128(Imm(1), y, x)
-			VPACKUSDW(x, y.AsX(), x)
-			return x
-		}
-	})
+func narrowF16() func(y reg.VecVirtual) reg.VecVirtual {
+	return func(y reg.VecVirtual) reg.VecVirtual {
+		x := XMM()
+		VCVTPS2PH(Imm(0), y, x)
+		return x
+	}
 }
 
-// rounding writes the loops of a 16-bit float. narrow's function rounds 8 sums.
+// narrowBF16 uses integer instructions. It makes NaNs quiet, because rounding could make them
+// infinities.
+func narrowBF16() func(y reg.VecVirtual) reg.VecVirtual {
+	one, half, quiet := constant(1, 4), constant(0x7fff, 4), constant(0x40, 4)
+	magnitude, infinity := constant(0x7fffffff, 4), constant(0x7f800000, 4)
+	return func(y reg.VecVirtual) reg.VecVirtual {
+		nan, upper, odd := YMM(), YMM(), YMM()
+		VPAND(magnitude, y, nan)
+		VPCMPGTD(infinity, nan, nan)
+		VPSRLD(Imm(16), y, upper)
+		VPAND(one, upper, odd)
+		VPOR(quiet, upper, upper)
+		VPADDD(half, y, y)
+		VPADDD(odd, y, y)
+		VPSRLD(Imm(16), y, y)
+		VPBLENDVB(nan, upper, y, y)
+		x := XMM()
+		VEXTRACTI128(Imm(1), y, x)
+		VPACKUSDW(x, y.AsX(), x)
+		return x
+	}
+}
+
+// rounding writes the loops of a 16-bit float, which round sums: narrow's function rounds 8 of
+// them. added first adds the model, and skips sums of 0.
 func (k kind) rounding(narrow func() func(y reg.VecVirtual) reg.VecVirtual) {
-	function("finish"+k.name, "func(dst *"+k.elem+", acc *float32, n int, total float64)", "rounds sums.")
-	dst, acc, n := pointer("dst"), pointer("acc"), pointer("n")
-	round := narrow()
-	loop(n, k.step(), func(i reg.Register) {
-		for e := 0; e < k.step(); e += 8 {
-			y := YMM()
-			VMOVUPS(at(acc, i, 4, e), y)
-			VMOVDQU(round(y), at(dst, i, 2, e))
+	k.finishing("rounds sums.", "adds sums to dst, where they are not 0.", func(added bool, dst, acc, n reg.Register) {
+		round := narrow()
+		if !added {
+			loop(n, k.step(), 8, func(at operand) {
+				VMOVDQU(round(loaded(VMOVUPS, at(acc, 4))), at(dst, 2))
+			})
+			return
 		}
-	})
-	end()
-
-	function("added"+k.name, "func(dst *"+k.elem+", acc *float32, n int, total float64)", "adds sums to dst, where they are not 0.")
-	dst, acc, n = pointer("dst"), pointer("acc"), pointer("n")
-	round = narrow()
-	load, nothing := k.load(), zero()
-	loop(n, k.step(), func(i reg.Register) {
-		for e := 0; e < k.step(); e += 8 {
-			model := at(dst, i, 2, e)
-			y, moved, upper, old := YMM(), YMM(), XMM(), XMM()
-			VMOVUPS(at(acc, i, 4, e), y)
+		load, nothing := k.load(), zero()
+		loop(n, k.step(), 8, func(at operand) {
+			y, moved, upper, old := loaded(VMOVUPS, at(acc, 4)), YMM(), XMM(), XMM()
 			VCMPPS(Imm(4), nothing, y, moved)
 			VEXTRACTF128(Imm(1), moved, upper)
 			VPACKSSDW(upper, moved.AsX(), upper)
-			VADDPS(load(model), y, y)
-			VMOVDQU(model, old)
+			VADDPS(load(at(dst, 2)), y, y)
+			VMOVDQU(at(dst, 2), old)
 			VPBLENDVB(upper, round(y), old, old)
-			VMOVDQU(old, model)
-		}
+			VMOVDQU(old, at(dst, 2))
+		})
 	})
-	end()
 }
 
-// wide loads 4 sums as float64.
-func (k kind) wide(m Mem) reg.VecVirtual {
-	y := YMM()
-	if k.sum == 4 {
-		VCVTPS2PD(m, y)
-	} else {
-		VMOVUPD(m, y)
-	}
-	return y
-}
-
-// finish writes two loops. finish divides sums by total, rounds to nearest even and clamps
-// to the limits; added first adds dst × total to the sums.
-func (k integer) finish() {
-	for _, name := range []string{"finish", "added"} {
-		function(name+k.name, "func(dst *"+k.elem+", acc *"+k.real()+", n int, total float64)", map[string]string{
-			"finish": "divides sums by total and rounds them.",
-			"added":  "adds sums to dst × total, divides that by total and rounds it.",
-		}[name])
-		dst, acc, n, total := pointer("dst"), pointer("acc"), pointer("n"), everywhere("total", 8)
-		low, high := constant(math.Float64bits(k.low), 8), constant(math.Float64bits(k.high), 8)
-		loop(n, k.step(), func(i reg.Register) {
-			for e := 0; e < k.step(); e += 4 {
-				y, x := k.wide(at(acc, i, k.sum, e)), XMM()
-				if name == "added" {
+// clamping writes the loops of integers of 8 to 32 bits. finish divides sums by total, rounds
+// to nearest even and clamps to the limits; added first adds dst × total to the sums. widen
+// loads 4 elements as 32-bit integers, and store stores them.
+func (k kind) clamping(low, high float64, widen func(ops ...Op), store func(x reg.VecVirtual, m Mem)) {
+	k.finishing("divides sums by total and rounds them.",
+		"adds sums to dst × total, divides that by total and rounds it.", func(added bool, dst, acc, n reg.Register) {
+			total, least, most := everywhere("total", 8), number(low), number(high)
+			loop(n, k.step(), 4, func(at operand) {
+				y, x := loaded(k.form(VCVTPS2PD, VMOVUPD), at(acc, k.sum)), XMM()
+				if added {
 					model := YMM()
-					k.widen(at(dst, i, k.size, e), x)
+					widen(at(dst, k.size), x)
 					VCVTDQ2PD(x, model)
 					VMULPD(total, model, model)
 					VADDPD(model, y, y)
 				}
 				VDIVPD(total, y, y)
 				VROUNDPD(Imm(0), y, y)
-				VMINPD(high, y, y)
-				VMAXPD(low, y, y)
+				VMINPD(most, y, y)
+				VMAXPD(least, y, y)
 				VCVTPD2DQY(y, x)
-				k.store(x, at(dst, i, k.size, e))
-			}
+				store(x, at(dst, k.size))
+			})
 		})
-		end()
-	}
-}
-
-// widen loads 4 elements as 32-bit integers.
-func (k kind) widen(m Mem, x reg.VecVirtual) {
-	switch k.name {
-	case "I8":
-		VPMOVSXBD(m, x)
-	case "U8":
-		VPMOVZXBD(m, x)
-	case "I16":
-		VPMOVSXWD(m, x)
-	default:
-		VMOVDQU(m, x)
-	}
 }
 
 // finishI64 converts one element at a time, because AVX2 has no vector instruction for
 // that. The instruction turns too large values into the lowest integer, and an exclusive
 // or turns that into the highest.
 func finishI64(k kind) {
-	for _, name := range []string{"finish", "added"} {
-		function(name+k.name, "func(dst *int64, acc *float64, n int, total float64)", map[string]string{
-			"finish": "divides sums by total and rounds them.",
-			"added":  "adds sums to dst × total, divides that by total and rounds it, where sums are not 0.",
-		}[name])
-		dst, acc, n, total := pointer("dst"), pointer("acc"), pointer("n"), everywhere("total", 8)
-		load, nothing, limit := k.load(), zero(), constant(math.Float64bits(1<<63), 8)
-		loop(n, k.step(), func(i reg.Register) {
-			for e := 0; e < k.step(); e += 4 {
-				model, y, moved := at(dst, i, 8, e), YMM(), YMM()
-				VMOVUPD(at(acc, i, 8, e), y)
-				if name == "added" {
-					VCMPPD(Imm(4), nothing, y, moved)
-					m := load(model)
-					VMULPD(total, m, m)
-					VADDPD(m, y, y)
-				}
-				VDIVPD(total, y, y)
-				VROUNDPD(Imm(0), y, y)
-				above, whole := YMM(), roundedI64(y)
-				VCMPPD(Imm(0x1d), limit, y, above) // at least
-				VPXOR(above, whole, whole)
-				if name == "added" {
-					VPBLENDVB(moved, whole, old(model), whole)
-				}
-				VMOVDQU(whole, model)
+	const doc = "adds sums to dst × total, divides that by total and rounds it, where sums are not 0."
+	k.finishing("divides sums by total and rounds them.", doc, func(added bool, dst, acc, n reg.Register) {
+		total := everywhere("total", 8)
+		load, nothing, limit := k.load(), zero(), number(1<<63)
+		loop(n, k.step(), 4, func(at operand) {
+			y, moved := loaded(VMOVUPD, at(acc, 8)), YMM()
+			if added {
+				VCMPPD(Imm(4), nothing, y, moved)
+				m := load(at(dst, 8))
+				VMULPD(total, m, m)
+				VADDPD(m, y, y)
 			}
+			VDIVPD(total, y, y)
+			VROUNDPD(Imm(0), y, y)
+			above, whole := YMM(), roundedI64(y)
+			VCMPPD(Imm(0x1d), limit, y, above) // at least
+			VPXOR(above, whole, whole)
+			if added {
+				model := YMM()
+				VMOVDQU(at(dst, 8), model)
+				VPBLENDVB(moved, whole, model, whole)
+			}
+			VMOVDQU(whole, at(dst, 8))
 		})
-		end()
-	}
-}
-
-func old(m Mem) reg.VecVirtual {
-	y := YMM()
-	VMOVDQU(m, y)
-	return y
+	})
 }
 
 func roundedI64(y reg.VecVirtual) reg.VecVirtual {
@@ -247,48 +192,40 @@ func finishBool(k kind) {
 	for i := range uint32(16) {
 		DATA(int(4*i), U32(i&1|i>>1&1<<8|i>>2&1<<16|i>>3&1<<24))
 	}
-	function("finishBool", "func(dst *uint8, acc *float64, n int, total float64)", "sets dst to 1 where sums are more than half the total, else to 0.")
-	dst, acc, n, total, half, table := pointer("dst"), pointer("acc"), pointer("n"), everywhere("total", 8), YMM(), GP64()
-	VMULPD(constant(math.Float64bits(0.5), 8), total, half)
-	LEAQ(ones, table)
-	loop(n, k.step(), func(i reg.Register) {
-		for e := 0; e < k.step(); e += 4 {
-			more, bits, bytes := YMM(), GP64(), GP32()
-			VMOVUPD(at(acc, i, 8, e), more)
-			VCMPPD(Imm(0x1e), half, more, more) // greater
-			VMOVMSKPD(more, bits.As32())
-			MOVL(at(table, bits, 4, 0), bytes)
-			MOVL(bytes, at(dst, i, 1, e))
-		}
-	})
-	end()
-
-	function("addedBool", "func(dst *uint8, acc *float64, n int, total float64)", "sets dst to 1 where the sum and dst × total are more than half the total, else to 0, where sums are not 0.")
-	dst, acc, n, total, half, table = pointer("dst"), pointer("acc"), pointer("n"), everywhere("total", 8), YMM(), GP64()
-	VMULPD(constant(math.Float64bits(0.5), 8), total, half)
-	load, nothing := k.load(), zero()
-	LEAQ(ones, table)
-	loop(n, k.step(), func(i reg.Register) {
-		for e := 0; e < k.step(); e += 4 {
-			y, moved, bits, bytes, which, kept := YMM(), YMM(), GP64(), GP32(), GP64(), GP32()
-			VMOVUPD(at(acc, i, 8, e), y)
-			VCMPPD(Imm(4), nothing, y, moved)
-			VMOVMSKPD(moved, which.As32())
-			MOVL(at(table, which, 4, 0), which.As32())
-			IMUL3L(Imm(255), which.As32(), which.As32())
-			m := load(at(dst, i, 1, e))
-			VMULPD(total, m, m)
-			VADDPD(m, y, y)
-			VCMPPD(Imm(0x1e), half, y, y)
-			VMOVMSKPD(y, bits.As32())
-			MOVL(at(table, bits, 4, 0), bytes)
-			ANDL(which.As32(), bytes)
-			NOTL(which.As32())
-			MOVL(at(dst, i, 1, e), kept)
-			ANDL(which.As32(), kept)
-			ORL(kept, bytes)
-			MOVL(bytes, at(dst, i, 1, e))
-		}
-	})
-	end()
+	k.finishing("sets dst to 1 where sums are more than half the total, else to 0.",
+		"sets dst to 1 where the sum and dst × total are more than half the total, else to 0, where sums are not 0.",
+		func(added bool, dst, acc, n reg.Register) {
+			total, half, table := everywhere("total", 8), YMM(), GP64()
+			VMULPD(number(0.5), total, half)
+			var load func(Mem) reg.VecVirtual
+			var nothing reg.VecVirtual
+			if added {
+				load, nothing = k.load(), zero()
+			}
+			LEAQ(ones, table)
+			loop(n, k.step(), 4, func(at operand) {
+				y, moved := loaded(VMOVUPD, at(acc, 8)), YMM()
+				bits, bytes, which, kept := GP64(), GP32(), GP64(), GP32()
+				if added {
+					VCMPPD(Imm(4), nothing, y, moved)
+					VMOVMSKPD(moved, which.As32())
+					MOVL(Mem{Base: table, Index: which, Scale: 4}, which.As32())
+					IMUL3L(Imm(255), which.As32(), which.As32())
+					m := load(at(dst, 1))
+					VMULPD(total, m, m)
+					VADDPD(m, y, y)
+				}
+				VCMPPD(Imm(0x1e), half, y, y) // greater
+				VMOVMSKPD(y, bits.As32())
+				MOVL(Mem{Base: table, Index: bits, Scale: 4}, bytes)
+				if added {
+					ANDL(which.As32(), bytes)
+					NOTL(which.As32())
+					MOVL(at(dst, 1), kept)
+					ANDL(which.As32(), kept)
+					ORL(kept, bytes)
+				}
+				MOVL(bytes, at(dst, 1))
+			})
+		})
 }

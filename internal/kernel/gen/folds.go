@@ -3,8 +3,6 @@
 package main
 
 import (
-	"math"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 
@@ -35,59 +33,30 @@ func (k kind) lanes() int { return 32 / k.sum }
 func (k kind) step() int { return 4 * k.lanes() }
 
 var kinds = []kind{
-	{"F32", "float32", 4, 4, loadWhole},
-	{"F64", "float64", 8, 8, loadWhole},
-	{"F16", "uint16", 2, 4, loadF16},
-	{"BF16", "uint16", 2, 4, loadBF16},
-	{"I8", "int8", 1, 4, loadInt(VPMOVSXBD)},
-	{"I16", "int16", 2, 4, loadInt(VPMOVSXWD)},
-	{"U8", "uint8", 1, 4, loadInt(VPMOVZXBD)},
-	{"I32", "int32", 4, 8, loadI32},
+	{"F32", "float32", 4, 4, loads(VMOVUPS)},
+	{"F64", "float64", 8, 8, loads(VMOVUPS)},
+	{"F16", "uint16", 2, 4, loads(VCVTPH2PS)},
+	{"BF16", "uint16", 2, 4, loads(VPMOVZXWD, func(y reg.VecVirtual) { VPSLLD(Imm(16), y, y) })},
+	{"I8", "int8", 1, 4, loads(VPMOVSXBD, float)},
+	{"I16", "int16", 2, 4, loads(VPMOVSXWD, float)},
+	{"U8", "uint8", 1, 4, loads(VPMOVZXBD, float)},
+	{"I32", "int32", 4, 8, loads(VCVTDQ2PD)},
 	{"I64", "int64", 8, 8, loadI64},
 	{"Bool", "uint8", 1, 8, loadBool},
 }
 
-func loadWhole() func(Mem) reg.VecVirtual {
-	return func(m Mem) reg.VecVirtual {
-		y := YMM()
-		VMOVUPS(m, y)
-		return y
-	}
-}
+func float(y reg.VecVirtual) { VCVTDQ2PS(y, y) }
 
-func loadF16() func(Mem) reg.VecVirtual {
-	return func(m Mem) reg.VecVirtual {
-		y := YMM()
-		VCVTPH2PS(m, y)
-		return y
-	}
-}
-
-func loadBF16() func(Mem) reg.VecVirtual {
-	return func(m Mem) reg.VecVirtual {
-		y := YMM()
-		VPMOVZXWD(m, y)
-		VPSLLD(Imm(16), y, y)
-		return y
-	}
-}
-
-func loadInt(widen func(ops ...Op)) func() func(Mem) reg.VecVirtual {
+// loads returns a kind's load that needs no constants: an instruction, and what changes its result.
+func loads(load func(ops ...Op), changes ...func(y reg.VecVirtual)) func() func(Mem) reg.VecVirtual {
 	return func() func(Mem) reg.VecVirtual {
 		return func(m Mem) reg.VecVirtual {
-			y := YMM()
-			widen(m, y)
-			VCVTDQ2PS(y, y)
+			y := loaded(load, m)
+			for _, change := range changes {
+				change(y)
+			}
 			return y
 		}
-	}
-}
-
-func loadI32() func(Mem) reg.VecVirtual {
-	return func(m Mem) reg.VecVirtual {
-		y := YMM()
-		VCVTDQ2PD(m, y)
-		return y
 	}
 }
 
@@ -95,9 +64,9 @@ func loadI32() func(Mem) reg.VecVirtual {
 // fraction of 2^52. The upper 16 are added to the bits of 3×2^67, whose fraction counts
 // units of 2^16. Both constants are subtracted again, and only the last sum rounds.
 func loadI64() func(Mem) reg.VecVirtual {
-	high := constant(math.Float64bits(3<<67), 8)
-	low := constant(math.Float64bits(1<<52), 8)
-	both := constant(math.Float64bits(3<<67+1<<52), 8)
+	high := number(3 << 67)
+	low := number(1 << 52)
+	both := number(3<<67 + 1<<52)
 	return func(m Mem) reg.VecVirtual {
 		x, upper := YMM(), YMM()
 		VMOVDQU(m, x)
@@ -114,99 +83,64 @@ func loadI64() func(Mem) reg.VecVirtual {
 
 // loadBool loads 1 for every value except 0.
 func loadBool() func(Mem) reg.VecVirtual {
-	nothing, one := zero(), constant(math.Float64bits(1), 8)
+	nothing, one := zero(), number(1)
 	return func(m Mem) reg.VecVirtual {
-		y := YMM()
-		VPMOVZXBQ(m, y)
+		y := loaded(VPMOVZXBQ, m)
 		VPCMPEQQ(nothing, y, y)
 		VANDNPD(one, y, y)
 		return y
 	}
 }
 
-func (k kind) mul(a Op, b, to reg.VecVirtual) {
+// form returns an instruction's form for the kind's sums.
+func (k kind) form(single, double func(ops ...Op)) func(ops ...Op) {
 	if k.sum == 4 {
-		VMULPS(a, b, to)
-	} else {
-		VMULPD(a, b, to)
+		return single
 	}
-}
-
-func (k kind) add(a Op, b, to reg.VecVirtual) {
-	if k.sum == 4 {
-		VADDPS(a, b, to)
-	} else {
-		VADDPD(a, b, to)
-	}
-}
-
-// less sets register to to b - a.
-func (k kind) less(a Op, b, to reg.VecVirtual) {
-	if k.sum == 4 {
-		VSUBPS(a, b, to)
-	} else {
-		VSUBPD(a, b, to)
-	}
+	return double
 }
 
 // same returns ones for elements at p and q with the same bits. As floats they are x and y.
 func (k kind) same(p, q Mem, x, y reg.VecVirtual) reg.VecVirtual {
-	same, other := YMM(), YMM()
+	equal, other := YMM(), YMM()
 	switch {
 	case k.elem == "int64": // different integers may be the same float64
-		VMOVDQU(p, same)
-		VPCMPEQQ(q, same, same)
+		VMOVDQU(p, equal)
+		VPCMPEQQ(q, equal, equal)
 	case k.name == "F16": // different NaNs may be the same float32
-		VPMOVZXWD(p, same)
+		VPMOVZXWD(p, equal)
 		VPMOVZXWD(q, other)
-		VPCMPEQD(other, same, same)
+		VPCMPEQD(other, equal, equal)
 	case k.sum == 4:
-		VPCMPEQD(x, y, same)
+		VPCMPEQD(x, y, equal)
 	default:
-		VPCMPEQQ(x, y, same)
+		VPCMPEQQ(x, y, equal)
 	}
-	return same
-}
-
-// choose sets register to to b where mask has ones, else to a.
-func (k kind) choose(mask reg.VecVirtual, b Op, a, to reg.VecVirtual) {
-	if k.sum == 4 {
-		VBLENDVPS(mask, b, a, to)
-	} else {
-		VBLENDVPD(mask, b, a, to)
-	}
+	return equal
 }
 
 func folds() {
 	for _, k := range kinds {
-		k.fold()
+		k.fold("first", "sets sums to share × src.")
+		k.fold("next", "adds share × src to sums.")
 		k.differences()
 	}
 }
 
-// fold writes two loops: first sets sums to share × elements, and next adds that to them.
-func (k kind) fold() {
-	signature := "func(acc *" + k.real() + ", src *" + k.elem + ", n int, share " + k.real() + ")"
-	for _, name := range []string{"first", "next"} {
-		function(name+k.name, signature, map[string]string{
-			"first": "sets sums to share × src.",
-			"next":  "adds share × src to sums.",
-		}[name])
-		acc, src, n := pointer("acc"), pointer("src"), pointer("n")
-		share, load := everywhere("share", k.sum), k.load()
-		loop(n, k.step(), func(i reg.Register) {
-			for e := 0; e < k.step(); e += k.lanes() {
-				y := load(at(src, i, k.size, e))
-				k.mul(y, share, y)
-				sums := at(acc, i, k.sum, e)
-				if name == "next" {
-					k.add(sums, y, y)
-				}
-				VMOVUPS(y, sums)
-			}
-		})
-		end()
-	}
+// fold writes a loop: first sets sums to share × elements, and next adds that to them.
+func (k kind) fold(name, doc string) {
+	function(name+k.name, "func(acc *"+k.real()+", src *"+k.elem+", n int, share "+k.real()+")", doc)
+	acc, src, n := pointer("acc"), pointer("src"), pointer("n")
+	share, load := everywhere("share", k.sum), k.load()
+	loop(n, k.step(), k.lanes(), func(at operand) {
+		y := load(at(src, k.size))
+		k.form(VMULPS, VMULPD)(y, share, y)
+		if name == "next" {
+			k.form(VADDPS, VADDPD)(at(acc, k.sum), y, y)
+		}
+		VMOVUPS(y, at(acc, k.sum))
+	})
+	end()
 }
 
 // differences writes the loop of Differences.
@@ -215,18 +149,19 @@ func (k kind) differences() {
 		"adds share × (src - base) to sums, where the bits of src and base differ.")
 	acc, src, base, n := pointer("acc"), pointer("src"), pointer("base"), pointer("n")
 	share, load := everywhere("share", k.sum), k.load()
-	loop(n, k.step(), func(i reg.Register) {
-		for e := 0; e < k.step(); e += k.lanes() {
-			w, m := load(at(src, i, k.size, e)), load(at(base, i, k.size, e))
-			same := k.same(at(src, i, k.size, e), at(base, i, k.size, e), w, m)
-			sums, sum := at(acc, i, k.sum, e), YMM()
-			k.less(m, w, w)
-			k.mul(w, share, w)
-			VMOVUPS(sums, sum)
-			k.add(sum, w, w)
-			k.choose(same, sum, w, w)
-			VMOVUPS(w, sums)
+	loop(n, k.step(), k.lanes(), func(at operand) {
+		w, m := load(at(src, k.size)), load(at(base, k.size))
+		equal := k.same(at(src, k.size), at(base, k.size), w, m)
+		k.form(VSUBPS, VSUBPD)(m, w, w)
+		k.form(VMULPS, VMULPD)(w, share, w)
+		sum := loaded(VMOVUPS, at(acc, k.sum))
+		k.form(VADDPS, VADDPD)(sum, w, w)
+		if k.sum == 4 {
+			VBLENDVPS(equal, sum, w, w)
+		} else {
+			VBLENDVPD(equal, sum, w, w)
 		}
+		VMOVUPS(w, at(acc, k.sum))
 	})
 	end()
 }

@@ -8,6 +8,9 @@
 package main
 
 import (
+	"fmt"
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 
@@ -30,13 +33,21 @@ func function(name, signature, doc string) {
 	Pragma("noescape")
 }
 
-// loop writes a loop: body, with i from 0 in steps while it is below n, at least once.
-func loop(n reg.Register, step int, body func(i reg.Register)) {
+// An operand returns the memory of a part's elements, which have size bytes, in the array at p.
+type operand func(p reg.Register, size int) Mem
+
+// loop writes a loop over n elements, at least once, in steps. A step is unrolled: body writes
+// the code for each part of it.
+func loop(n reg.Register, step, part int, body func(at operand)) {
 	i := GP64()
 	XORQ(i, i)
 	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}})
 	Label("loop")
-	body(i)
+	for first := 0; first < step; first += part {
+		body(func(p reg.Register, size int) Mem {
+			return Mem{Base: p, Index: i, Scale: uint8(size), Disp: size * first}
+		})
+	}
 	ADDQ(Imm(uint64(step)), i)
 	CMPQ(i, n)
 	JB(LabelRef("loop"))
@@ -48,11 +59,6 @@ func end() {
 }
 
 func pointer(name string) reg.Register { return Load(Param(name), GP64()) }
-
-// at returns the memory operand of element i + further of p, with size bytes per element.
-func at(p, i reg.Register, size, further int) Mem {
-	return Mem{Base: p, Index: i, Scale: uint8(size), Disp: size * further}
-}
 
 // everywhere copies a parameter, a float of size 4 or 8, to all elements of a register.
 func everywhere(name string, size int) reg.VecVirtual {
@@ -80,36 +86,29 @@ var constants = map[uint64]Mem{}
 
 // constant copies v to all elements of a register, which have size 4 or 8.
 func constant(v uint64, size int) reg.VecVirtual {
-	m := memory(v, size)
-	y := YMM()
 	if size == 4 {
-		VPBROADCASTD(m, y)
-	} else {
-		VPBROADCASTQ(m, y)
+		return loaded(VPBROADCASTD, memory(v<<32|v))
 	}
-	return y
+	return loaded(VPBROADCASTQ, memory(v))
 }
 
-func memory(v uint64, size int) Mem {
-	if size == 4 {
-		v |= v << 32
-	}
+// number copies x to all elements of a register.
+func number(x float64) reg.VecVirtual { return constant(math.Float64bits(x), 8) }
+
+func memory(v uint64) Mem {
 	m, ok := constants[v]
 	if !ok {
-		m = ConstData(hex(v), U64(v))
+		m = ConstData(fmt.Sprintf("c%016x", v), U64(v))
 		constants[v] = m
 	}
 	return m
 }
 
-func hex(v uint64) string {
-	const digits = "0123456789abcdef"
-	name := []byte("c0000000000000000")
-	for i := len(name) - 1; v != 0; i-- {
-		name[i] = digits[v&15]
-		v >>= 4
-	}
-	return string(name)
+// loaded returns a register to which an instruction has loaded m.
+func loaded(load func(ops ...Op), m Mem) reg.VecVirtual {
+	y := YMM()
+	load(m, y)
+	return y
 }
 
 func zero() reg.VecVirtual {

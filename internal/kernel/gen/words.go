@@ -52,60 +52,51 @@ func (s stream) next() reg.VecVirtual {
 }
 
 func words() {
-	function("maskLoop", "func(dst, src *uint64, n int, x, mask uint64)", "sets dst to src, exclusive-or'ed with words.")
-	dst, src, n, s := pointer("dst"), pointer("src"), pointer("n"), newStream()
-	loop(n, wordsStep, func(i reg.Register) {
-		for k := 0; k < wordsStep; k += 4 {
-			y := s.next()
-			VPXOR(at(src, i, 8, k), y, y)
-			VMOVDQU(y, at(dst, i, 8, k))
-		}
-	})
-	end()
-
-	function("fillLoop", "func(dst *uint64, n int, x, mask, base uint64)", "sets dst to words and base.")
-	dst, n, s = pointer("dst"), pointer("n"), newStream()
-	base := words4("base")
-	loop(n, wordsStep, func(i reg.Register) {
-		for k := 0; k < wordsStep; k += 4 {
-			y := s.next()
-			VPOR(base, y, y)
-			VMOVDQU(y, at(dst, i, 8, k))
-		}
-	})
-	end()
-
-	function("maskedLoop", "func(got, src *uint64, n int, x, mask uint64) bool", "reports whether got is what mask makes of src.")
-	got, src, n, s := pointer("got"), pointer("src"), pointer("n"), newStream()
-	bad := zero()
-	loop(n, wordsStep, func(i reg.Register) {
-		for k := 0; k < wordsStep; k += 4 {
-			y := s.next()
-			VPXOR(at(src, i, 8, k), y, y)
-			VPXOR(at(got, i, 8, k), y, y)
-			VPOR(y, bad, bad)
-		}
-	})
-	none(bad)
-
-	function("filledLoop", "func(got *uint64, n int, x, mask, base uint64) bool", "reports whether got is what fill makes.")
-	got, n, s = pointer("got"), pointer("n"), newStream()
-	base, bad = words4("base"), zero()
-	loop(n, wordsStep, func(i reg.Register) {
-		for k := 0; k < wordsStep; k += 4 {
-			y := s.next()
-			VPOR(base, y, y)
-			VPXOR(at(got, i, 8, k), y, y)
-			VPOR(y, bad, bad)
-		}
-	})
-	none(bad)
-
+	wordLoop("maskLoop", "func(dst, src *uint64, n int, x, mask uint64)",
+		"sets dst to src, exclusive-or'ed with words.", true, "dst")
+	wordLoop("fillLoop", "func(dst *uint64, n int, x, mask, base uint64)", "sets dst to words and base.", false, "dst")
+	wordLoop("maskedLoop", "func(got, src *uint64, n int, x, mask uint64) bool",
+		"reports whether got is what mask makes of src.", true, "got")
+	wordLoop("filledLoop", "func(got *uint64, n int, x, mask, base uint64) bool",
+		"reports whether got is what fill makes.", false, "got")
 	digest()
 }
 
-// none ends a function, which reports whether no bit of bad is set.
-func none(bad reg.VecVirtual) {
+// wordLoop writes a loop that changes src by words, or adds base to them. It stores the results
+// in the array dst, or compares them with the array got.
+func wordLoop(name, signature, doc string, masks bool, array string) {
+	function(name, signature, doc)
+	to := pointer(array)
+	var src reg.Register
+	var base, bad reg.VecVirtual
+	if masks {
+		src = pointer("src")
+	}
+	n, s := pointer("n"), newStream()
+	if !masks {
+		base = words4("base")
+	}
+	if array == "got" {
+		bad = zero()
+	}
+	loop(n, wordsStep, 4, func(at operand) {
+		y := s.next()
+		if masks {
+			VPXOR(at(src, 8), y, y)
+		} else {
+			VPOR(base, y, y)
+		}
+		if bad == nil {
+			VMOVDQU(y, at(to, 8))
+		} else {
+			VPXOR(at(to, 8), y, y)
+			VPOR(y, bad, bad)
+		}
+	})
+	if bad == nil {
+		end()
+		return
+	}
 	VPTEST(bad, bad)
 	ok := GP8()
 	SETEQ(ok)
@@ -123,31 +114,29 @@ func digest() {
 	four, one := constant(uint64(golden*4&(1<<64-1)), 8), constant(1, 8)
 	low, high := constant(golden&(1<<32-1), 8), constant(golden>>32, 8)
 	low1, high1 := zero(), zero() // sums of the products' parts
-	loop(n, wordsStep, func(i reg.Register) {
-		for k := 0; k < wordsStep; k += 4 {
-			y, up, t := YMM(), YMM(), YMM()
-			VPXOR(at(src, i, 8, k), place, y)
-			VPSRLQ(Imm(32), y, up)
-			VPMULUDQ(low, up, up)
-			VPMULUDQ(high, y, t)
-			VPADDQ(t, up, up)
-			VPSLLQ(Imm(32), up, up)
-			VPMULUDQ(low, y, y)
-			VPADDQ(up, y, y)
-			// y is the product with golden. The exclusive or does not change its upper half.
-			VPSRLQ(Imm(32), y, up)
-			VPXOR(up, y, y)
-			odd, odds := YMM(), YMM()
-			VPOR(one, place, odd)
-			VPADDQ(four, place, place)
-			VPSRLQ(Imm(32), odd, odds)
-			VPMULUDQ(odd, up, up)
-			VPMULUDQ(odds, y, odds)
-			VPMULUDQ(odd, y, y)
-			VPADDQ(up, high1, high1)
-			VPADDQ(odds, high1, high1)
-			VPADDQ(y, low1, low1)
-		}
+	loop(n, wordsStep, 4, func(at operand) {
+		y, up, t := YMM(), YMM(), YMM()
+		VPXOR(at(src, 8), place, y)
+		VPSRLQ(Imm(32), y, up)
+		VPMULUDQ(low, up, up)
+		VPMULUDQ(high, y, t)
+		VPADDQ(t, up, up)
+		VPSLLQ(Imm(32), up, up)
+		VPMULUDQ(low, y, y)
+		VPADDQ(up, y, y)
+		// y is the product with golden. The exclusive or does not change its upper half.
+		VPSRLQ(Imm(32), y, up)
+		VPXOR(up, y, y)
+		odd, odds := YMM(), YMM()
+		VPOR(one, place, odd)
+		VPADDQ(four, place, place)
+		VPSRLQ(Imm(32), odd, odds)
+		VPMULUDQ(odd, up, up)
+		VPMULUDQ(odds, y, odds)
+		VPMULUDQ(odd, y, y)
+		VPADDQ(up, high1, high1)
+		VPADDQ(odds, high1, high1)
+		VPADDQ(y, low1, low1)
 	})
 	VPSLLQ(Imm(32), high1, high1)
 	VPADDQ(high1, low1, low1)
