@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -22,12 +23,10 @@ import (
 
 // answerTo returns the answer of a confined worker process to an assignment. authority signs
 // its certificate.
-func answerTo(t *testing.T, authority *identity.Authority, c Confinement, a assignment) string {
+func answerTo(t *testing.T, authority *identity.Authority, c Confinement, a assignment) error {
 	t.Helper()
 	p := check.Value(NewConfined(c).Launch(0))(t)
-	defer func() {
-		check.OK(t, p.Stop())
-	}()
+	defer func() { check.OK(t, p.Stop()) }()
 	s := &control{conn: p.Conn(), timeout: time.Minute, limit: longMessage}
 	for _, m := range []message{{Hello: newHello()}, {Assign: &a}} {
 		check.Must(t, s.send(m))
@@ -35,13 +34,13 @@ func answerTo(t *testing.T, authority *identity.Authority, c Confinement, a assi
 	for {
 		m, err := s.receive()
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		if m.Sign != nil {
 			check.Must(t, s.send(message{Signed: &signed{check.Value(authority.Sign(m.Sign.Request, identity.Lanes{}))(t)}}))
 		}
 		if m.Failure != nil {
-			return m.Failure.Text
+			return errors.New(m.Failure.Text)
 		}
 	}
 }
@@ -105,8 +104,7 @@ func TestConfined(t *testing.T) {
 			if name == "a command" {
 				a.Secret = "FLUSHALL\r\nSET pwned 1\r\n"
 			}
-			got := answerTo(t, authority, confined, a)
-			check.That(t, strings.Contains(got, c.want), "got  %s\nwant %s", got, c.want)
+			check.Fails(t, answerTo(t, authority, confined, a), c.want)
 		})
 	}
 }

@@ -75,8 +75,7 @@ func framed(texts ...string) (b []byte) {
 
 func jsonOf(t testing.TB, m message) string {
 	t.Helper()
-	b := check.Value(json.Marshal(m))(t)
-	return string(b)
+	return string(check.Value(json.Marshal(m))(t))
 }
 
 // says returns an impostor that sends a hello and then messages.
@@ -108,6 +107,11 @@ func greets(text string) func(net.Conn) {
 		says()(conn)
 		writes(framed(text), 1)(conn)
 	}
+}
+
+// shakes returns an impostor that reports handshakes.
+func shakes(n, time int64, cipher string) func(net.Conn) {
+	return says(message{Ready: &ready{Handshakes: n, HandshakeTime: time, Cipher: cipher}})
 }
 
 // TestImpostors: a message out of turn or too long on a control socket fails the session.
@@ -145,24 +149,23 @@ func TestImpostors(t *testing.T) {
 		"another build": {func(conn net.Conn) {
 			_ = (&control{conn: conn, timeout: time.Minute}).send(message{Hello: other})
 		}, `ano", this process version 4 of build "` + own.Build},
-		"handshakes":         {says(message{Ready: &ready{Handshakes: -1}}), "-1 handshakes in 0 ns"},
-		"their time":         {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: -1, Cipher: "TLS_AES_128_GCM_SHA256"}}), "1 handshakes in -1 ns"},
-		"many handshakes":    {says(message{Ready: &ready{Handshakes: 1 << 40, HandshakeTime: 1, Cipher: "TLS_AES_128_GCM_SHA256"}}), "1099511627776 handshakes"},
-		"an odd cipher":      {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: 1, Cipher: "\x1b[2J"}}), `with cipher "\x1b[2J"`},
-		"no cipher":          {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: 1, Cipher: ""}}), `1 handshakes in 1 ns with cipher ""`},
-		"sign without TLS":   {says(message{Sign: &sign{[]byte("please")}}), "unrequested sign"},
-		"signed":             {says(message{Signed: &signed{}}), "unrequested signed"},
+		"handshakes":         {shakes(-1, 0, ""), "-1 handshakes in 0 ns"},
+		"their time":         {shakes(1, -1, "TLS_AES_128_GCM_SHA256"), "1 handshakes in -1 ns"},
+		"many handshakes":    {shakes(1<<40, 1, "TLS_AES_128_GCM_SHA256"), "1099511627776 handshakes"},
+		"an odd cipher":      {shakes(1, 1, "\x1b[2J"), `with cipher "\x1b[2J"`},
+		"no cipher":          {shakes(1, 1, ""), `1 handshakes in 1 ns with cipher ""`},
+		"sign without TLS":   {greets(`{"sign":{}}`), "unrequested sign"},
+		"signed":             {greets(`{"signed":{}}`), "unrequested signed"},
 		"much software":      {says(message{Ready: &ready{Software: map[string]string{"python": strings.Repeat("3", 200)}}}), "1 names of software"},
 		"a long import":      {says(message{Ready: &ready{Import: 2 * time.Hour}}), "an import of"},
 		"ready twice":        {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "unrequested ready"},
 		"a flood":            {says(flood...), "unrequested ready"},
-		"pinged":             {says(message{Pinged: &pinged{}}), "unrequested pinged"},
-		"marked":             {says(message{Marked: &marked{}}), "unrequested marked"},
-		"news":               {says(message{News: &news{}}), "unrequested news"},
-		"report":             {says(message{Report: &report{}}), "unrequested report"},
-		"proof":              {says(message{Proof: &proof{}}), "unrequested proof"},
-		"a server's":         {says(message{Mark: &mark{}}), "unrequested mark"},
-		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
+		"pinged":             {greets(`{"pinged":{}}`), "unrequested pinged"},
+		"marked":             {greets(`{"marked":{}}`), "unrequested marked"},
+		"report":             {greets(`{"report":{}}`), "unrequested report"},
+		"proof":              {greets(`{"proof":{}}`), "unrequested proof"},
+		"a server's":         {greets(`{"mark":{}}`), "unrequested mark"},
+		"a failure of lanes": {greets(`{"failure":{"lane":7}}`), "the failure of lane 7, which it does not host"},
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
 			check.OK(t, c.Close())
@@ -260,7 +263,7 @@ func TestUnruly(t *testing.T) {
 			go w.listen(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
 			check.Must(t, check.Err(ours.Write(c.text)))
 			waiting.Receive(t, "the end of a process", ctx.Done())
-			check.That(t, errors.Is(context.Cause(ctx), errProtocol), "got error %v", context.Cause(ctx))
+			check.Is(t, context.Cause(ctx), errProtocol)
 			check.Fails(t, context.Cause(ctx), c.want)
 		})
 	}

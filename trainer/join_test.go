@@ -20,14 +20,14 @@ func idle([]byte) (Train, error) { return func(*Job) error { return nil }, nil }
 
 // configOf returns the configuration of one lane with a model of three elements. A tls of
 // "off" leaves the settings at their defaults.
-func configOf(t *testing.T, of driver.Transport, tls string, l Launcher) Config {
+func configOf(t *testing.T, transport driver.Transport, tls string, l Launcher) Config {
 	t.Helper()
 	layout := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}))(t)
 	settings := driver.Settings{"tls": tls}
 	if tls == "off" {
 		settings = nil
 	}
-	v := check.Value(transports.NewVariant(of, settings))(t)
+	v := check.Value(transports.NewVariant(transport, settings))(t)
 	return Config{Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Func: "idle", Launcher: l}
 }
 
@@ -35,8 +35,7 @@ func configOf(t *testing.T, of driver.Transport, tls string, l Launcher) Config 
 func request(t *testing.T) []byte {
 	t.Helper()
 	a := check.Value(identity.NewAuthority("ab"))(t)
-	w := check.Value(identity.NewWorker(a.Certificate()))(t)
-	return check.Value(w.Request())(t)
+	return check.Value(check.Value(identity.NewWorker(a.Certificate()))(t).Request())(t)
 }
 
 // TestSignImpostors: a session with its own authority signs one certificate per process,

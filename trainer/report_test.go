@@ -46,38 +46,40 @@ func reporting(t *testing.T, cfg Config) (*Session, *sessionProcess, net.Conn) {
 // process.
 func TestHostileReports(t *testing.T) {
 	const train = uint16(phase.Train - 1) // index of the phase in a report
-	samples := func(change func(c *columns)) string {
+	samples := func(change func(c *columns)) []string {
 		c := newColumns(make([]phase.Sample, 3))
 		for i := range c.Phase {
 			c.Phase[i], c.Lane[i] = train, 2
 		}
 		change(&c)
-		return jsonOf(t, message{Report: &report{Samples: c}})
+		return []string{jsonOf(t, message{Report: &report{Samples: c}})}
 	}
-	good := samples(func(*columns) {})
+	good := samples(func(*columns) {})[0]
+	reports := func(text string) []string { return []string{`{"report":` + text + "}"} }
+	edited := func(from, to string) []string { return []string{strings.Replace(good, from, to, 1)} }
 	for name, c := range map[string]struct {
 		frames []string
 		want   string
 	}{
-		"unequal columns":  {[]string{samples(func(c *columns) { c.End = c.End[:2] })}, "columns of 3 and 2 samples"},
-		"too many":         {[]string{samples(func(c *columns) { *c = newColumns(make([]phase.Sample, 11)) })}, "columns of 11 and 11 samples: must be equally long, and at most 10"},
-		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[train] = "loaf" })}, "sample {"},
-		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
-		"a negative phase": {[]string{strings.Replace(good, fmt.Sprintf(`"phase":[%d`, train), `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
-		"the server's":     {[]string{samples(func(c *columns) { c.Phase[2], c.Lane[2] = uint16(phase.Dispatch-1), -1 })}, "Phase:dispatch"},
-		"another's lane":   {[]string{samples(func(c *columns) { c.Lane[2] = 4 })}, "Lane:4"},
-		"a negative lane":  {[]string{samples(func(c *columns) { c.Lane[2] = -2 })}, "Lane:-2"},
-		"a negative round": {[]string{samples(func(c *columns) { c.Round[0] = -2 })}, "Round:-2"},
-		"a client":         {[]string{samples(func(c *columns) { c.Client[0] = -7 })}, "Client:-7"},
-		"the end first":    {[]string{samples(func(c *columns) { c.Start[0] = 1 })}, "Start:1 End:0"},
-		"before the start": {[]string{samples(func(c *columns) { c.Start[0] = -1 })}, "Start:-1"},
-		"a large number":   {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[1e400`, 1)}, "cannot unmarshal number"},
-		"a fraction":       {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[0.5`, 1)}, "cannot unmarshal number"},
-		"no profile":       {[]string{`{"report":{"profiles":[{"kind":"trace","data":"AAAA"}]}}`}, `a profile of kind "trace"`},
-		"no base64":        {[]string{`{"report":{"profiles":[{"kind":"cpu","data":"!"}]}}`}, "illegal base64"},
-		"a window":         {[]string{`{"report":{"usage":{"sometimes":{}}}}`}, `no window "sometimes"`},
-		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
-		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
+		"unequal columns":  {samples(func(c *columns) { c.End = c.End[:2] }), "columns of 3 and 2 samples"},
+		"too many":         {samples(func(c *columns) { *c = newColumns(make([]phase.Sample, 11)) }), "columns of 11 and 11 samples: must be equally long, and at most 10"},
+		"an unknown phase": {samples(func(c *columns) { c.Phases[train] = "loaf" }), "sample {"},
+		"no such phase":    {samples(func(c *columns) { c.Phase[2] = 99 }), "sample {"},
+		"a negative phase": {edited(fmt.Sprintf(`"phase":[%d`, train), `"phase":[-6`), "cannot unmarshal number -6"},
+		"the server's":     {samples(func(c *columns) { c.Phase[2], c.Lane[2] = uint16(phase.Dispatch-1), -1 }), "Phase:dispatch"},
+		"another's lane":   {samples(func(c *columns) { c.Lane[2] = 4 }), "Lane:4"},
+		"a negative lane":  {samples(func(c *columns) { c.Lane[2] = -2 }), "Lane:-2"},
+		"a negative round": {samples(func(c *columns) { c.Round[0] = -2 }), "Round:-2"},
+		"a client":         {samples(func(c *columns) { c.Client[0] = -7 }), "Client:-7"},
+		"the end first":    {samples(func(c *columns) { c.Start[0] = 1 }), "Start:1 End:0"},
+		"before the start": {samples(func(c *columns) { c.Start[0] = -1 }), "Start:-1"},
+		"a large number":   {edited(`"start_ns":[0`, `"start_ns":[1e400`), "cannot unmarshal number"},
+		"a fraction":       {edited(`"start_ns":[0`, `"start_ns":[0.5`), "cannot unmarshal number"},
+		"no profile":       {reports(`{"profiles":[{"kind":"trace","data":"AAAA"}]}`), `a profile of kind "trace"`},
+		"no base64":        {reports(`{"profiles":[{"kind":"cpu","data":"!"}]}`), "illegal base64"},
+		"a window":         {reports(`{"usage":{"sometimes":{}}}`), `no window "sometimes"`},
+		"counts elsewhere": {reports(`{"counts":{"warm":{}}}`), `no window "warm"`},
+		"lost":             {reports(`{"lost":-1}`), "-1 lost samples"},
 		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "unrequested report"},
 		"a long one":       {[]string{good[:len(good)-1] + strings.Repeat(" ", 3<<20) + "}"}, "must have at most 1049856"},
 		"long news":        {[]string{`{"news":{}` + strings.Repeat(" ", shortMessage) + "}"}, "news of 524299 bytes: must be at most 524288"},

@@ -18,6 +18,7 @@ import (
 
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
 )
@@ -49,21 +50,25 @@ func TestMain(m *testing.M) {
 // TestMeasure: every floor is measured, and every sample is plausible (guard 21).
 func TestMeasure(t *testing.T) {
 	for _, f := range All() {
-		t.Run(f.Name, func(t *testing.T) {
-			series := check.Value(Measure(t.Context(), f.Name, Params{Gap: time.Millisecond}))(t)
-			low, high := 1e5, 1e13 // B/s: a floppy disk, and more than any memory
-			if f.Unit == "s" {
-				low, high = 100e-9, patience.Seconds() // less than a system call, and more than the whole measurement
-			}
-			check.That(t, len(series) != 0, "got no series")
-			for i, s := range series {
-				check.That(t, s.Variant != "" && len(s.Samples) != 0, "series %d: got %+v, want a variant and samples", i, s)
-				for j, v := range s.Samples {
-					check.That(t, v >= low && v <= high,
-						"%s: sample %d is %v %s, want %v to %v", s.Variant, j, v, f.Unit, low, high)
-				}
-			}
-		})
+		t.Run(f.Name, func(t *testing.T) { plausible(t, f, Params{Gap: time.Millisecond}) })
+	}
+}
+
+// plausible measures a floor and checks each sample.
+func plausible(t *testing.T, f Floor, p Params) {
+	t.Helper()
+	series := check.Value(Measure(t.Context(), f.Name, p))(t)
+	low, high := 1e5, 1e13 // B/s: a floppy disk, and more than any memory
+	if f.Unit == "s" {
+		low, high = 100e-9, patience.Seconds() // less than a system call, and more than the whole measurement
+	}
+	check.That(t, len(series) != 0, "%s: got no series", f.Name)
+	for _, s := range series {
+		check.That(t, s.Variant != "" && len(s.Samples) != 0, "%s: got %+v, want a variant and samples", f.Name, s)
+		for j, v := range s.Samples {
+			check.That(t, v >= low && v <= high,
+				"%s, %s: sample %d is %v %s, want %v to %v", f.Name, s.Variant, j, v, f.Unit, low, high)
+		}
 	}
 }
 
@@ -128,10 +133,7 @@ func peersOf(t *testing.T, parent int) (peers []int) {
 	return slices.DeleteFunc(children, func(pid int) bool { return !isPeer(pid) })
 }
 
-func isPeer(pid int) bool {
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
-}
+func isPeer(pid int) bool { return strings.Contains(proc.Read(pid, "cmdline"), "\x00(floor)\x00") }
 
 // fails makes some peers of a measurement get a signal, checks that it fails and leaves no peer, and returns the error.
 func fails(ctx context.Context, t *testing.T, name, signal string, p Params) error {
@@ -173,8 +175,7 @@ func stopped(t *testing.T, name string, parts int, p Params, look func(peers []i
 		waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == parts })
 		look(peersOf(t, os.Getpid()))
 	}()
-	err := fails(ctx, t, name, "19", p)
-	check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
+	check.Is(t, fails(ctx, t, name, "19", p), context.Canceled)
 }
 
 func TestContextEndsMeasuring(t *testing.T) {
@@ -183,8 +184,7 @@ func TestContextEndsMeasuring(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := fails(ctx, t, "futex", "", Params{})
-	check.That(t, errors.Is(err, context.Canceled), "got %v of a context that has ended", err)
+	check.Is(t, fails(ctx, t, "futex", "", Params{}), context.Canceled)
 }
 
 // TestStarterDies: the peers of a killed process end too.
@@ -201,28 +201,19 @@ func TestStarterDies(t *testing.T) {
 }
 
 func TestPinning(t *testing.T) {
-	var before unix.CPUSet
-	check.Must(t, unix.SchedGetaffinity(os.Getpid(), &before))
-	cpu := 0
-	for !before.IsSet(cpu) {
-		cpu++
-	}
+	before := check.Value(usage.Affinity())(t)
+	cpu := before[0]
 	stopped(t, "futex", 2, Params{CPUs: []int{cpu, cpu}}, func(peers []int) {
 		for _, pid := range peers {
-			var set unix.CPUSet
-			check.OK(t, unix.SchedGetaffinity(pid, &set))
-			check.That(t, set.Count() == 1 && set.IsSet(cpu), "got %d processors, want processor %d alone", set.Count(), cpu)
+			check.Equal(t, check.Value(usage.Processors(pid))(t), []int{cpu})
 		}
 	})
-	threads := check.Value(os.ReadDir("/proc/self/task"))(t)
-	for _, thread := range threads {
+	for _, thread := range check.Value(os.ReadDir("/proc/self/task"))(t) {
 		tid, _ := strconv.Atoi(thread.Name())
-		var set unix.CPUSet
-		if err := unix.SchedGetaffinity(tid, &set); err == nil && set != before {
-			t.Errorf("thread %d is still pinned", tid)
+		if cpus, err := usage.Processors(tid); err == nil { // else it has ended
+			check.Equal(t, cpus, before, "the processors of thread", tid)
 		}
 	}
-
 	for want, cpus := range map[string][]int{
 		"start process 1 of 2: usage: restrict to processors [1000]:":         {1000, cpu},
 		"start process 2 of 2: only 1 processors are named":                   {cpu},
@@ -236,8 +227,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int {
 		check.Must(t, check.Err(Measure(t.Context(), "unix-pingpong", Params{})))
 		check.Fails(t, fails(t.Context(), t, "futex", "", Params{CPUs: []int{0}}), "only 1 processors")
-		entries := check.Value(os.ReadDir("/proc/self/fd"))(t)
-		return len(entries)
+		return proc.Descriptors(os.Getpid())
 	}
 	before := count()
 	for range 3 {

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -55,11 +54,13 @@ func join(l Line, o Options) *joining {
 	return j
 }
 
+type agents map[string]*joining
+
 // gather starts agents with these names and gathers them. meet, if not nil, is called with
 // the join line.
-func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, map[string]*joining, error) {
+func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, agents) {
 	t.Helper()
-	all := map[string]*joining{}
+	all := agents{}
 	c.Listen = loopback
 	if c.Agents == 0 {
 		c.Agents = len(names)
@@ -80,7 +81,8 @@ func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, m
 	if err != nil {
 		_ = f.Close(7)
 	}
-	return f, all, err
+	check.Must(t, err)
+	return f, all
 }
 
 func (j *joining) ends(t *testing.T) (int, error) {
@@ -89,12 +91,22 @@ func (j *joining) ends(t *testing.T) (int, error) {
 	return j.code, j.err
 }
 
+// end checks that all agents end with a run's exit code.
+func (all agents) end(t *testing.T, want int) {
+	t.Helper()
+	for name, j := range all {
+		code, err := j.ends(t)
+		check.OK(t, err, name)
+		check.Equal(t, code, want, name)
+	}
+}
+
 // TestFleet: agents join in any order, are listed by name, describe themselves, dial the
 // given addresses, and end with the run's exit code.
 func TestFleet(t *testing.T) {
 	var seen [][]string
-	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
-	check.Must(t, err)
+	note := func(names []string, _ time.Duration) { seen = append(seen, names) }
+	f, all := gather(t, Config{Joined: note}, nil, "h2", "h1")
 	var names []string
 	for _, a := range f.Agents() {
 		names = append(names, a.Name())
@@ -102,8 +114,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("agent %s says of itself: %+v", a.Name(), self)
 		}
 	}
-	diff := cmp.Diff([]string{"h1", "h2"}, names)
-	check.That(t, diff == "", "%v", diff)
+	check.Equal(t, names, []string{"h1", "h2"})
 	check.Equal(t, len(seen[len(seen)-1]), 2, "the last news was of  agents")
 	a := f.Agents()[0]
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -119,17 +130,13 @@ func TestFleet(t *testing.T) {
 	check.Fails(t, a.ask(t.Context(), "shell", "rm", nil),
 		`"shell" is not a request that agents accept`, "an agent that is asked for a shell")
 	check.OK(t, f.Close(7))
-	for name, j := range all {
-		code, err := j.ends(t)
-		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
-	}
+	all.end(t, 7)
 }
 
 // TestProcess: a process that an agent started answers, and can be stopped. If it dies, its
 // error and stderr have the reason.
 func TestProcess(t *testing.T) {
-	f, _, err := gather(t, Config{}, nil, "h1")
-	check.Must(t, err)
+	f, _ := gather(t, Config{}, nil, "h1")
 	defer f.Close(0)
 	l := Launcher{f.Agents()[0], f.Agents()[0]}
 	hello := func(p trainer.Process) {
@@ -153,8 +160,7 @@ func TestProcess(t *testing.T) {
 	hello(killed)
 	check.Must(t, unix.Kill(killed.Place().PID, unix.SIGKILL))
 	<-killed.Exited()
-	err = killed.Err()
-	check.That(t, err != nil && err.Error() == "signal: killed", "it was killed, and ended with %v", err)
+	check.Fails(t, killed.Err(), "signal: killed")
 
 	lost := start(0)
 	check.Must(t, check.Err(lost.Conn().Write([]byte{0, 0, 0, 1, '?'})))
@@ -162,15 +168,13 @@ func TestProcess(t *testing.T) {
 	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "not a message of this protocol") {
 		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
 	}
-	_, err = l.Launch(2)
-	check.That(t, err != nil, "a process without a host was started")
+	check.Fails(t, check.Err(l.Launch(2)), "process 2 has no host")
 }
 
 // TestAgentGoes: if an agent leaves, its processes end, and the fleet's context ends at
 // once with a cause that names the agent.
 func TestAgentGoes(t *testing.T) {
-	f, all, err := gather(t, Config{}, nil, "h1", "h2")
-	check.Must(t, err)
+	f, all := gather(t, Config{}, nil, "h1", "h2")
 	defer f.Close(1)
 	p := check.Value(Launcher{f.Agents()[1]}.Launch(0))(t)
 	ctx, cancel := f.Context(t.Context())
@@ -180,18 +184,14 @@ func TestAgentGoes(t *testing.T) {
 	check.Equal(t, context.Cause(ctx).Error(), `agent h2 has left: "interrupted by SIGTERM"`, "the fleet says")
 	check.OK(t, p.Stop())
 	check.OK(t, f.Close(3))
-	for name, j := range all {
-		code, err := j.ends(t)
-		check.That(t, code == 3 && err == nil, "agent %s ends with %d, %v", name, code, err)
-	}
+	all.end(t, 3)
 	check.Equal[error](t, unix.Kill(p.Place().PID, 0), unix.ESRCH, "its process is still there")
 }
 
 // TestServerGoes: agents and their processes end if the server closes the connection
 // without a message.
 func TestServerGoes(t *testing.T) {
-	f, all, err := gather(t, Config{}, nil, "h1")
-	check.Must(t, err)
+	f, all := gather(t, Config{}, nil, "h1")
 	p := check.Value(Launcher(f.Agents()).Launch(0))(t)
 	f.Agents()[0].session.Close()
 	check.Fails(t, check.Err(all["h1"].ends(t)), "the server of the run is gone")
@@ -216,7 +216,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	h1, h4 := has["h1"], has["h4"]
-	f, _, err := gather(t, Config{Agents: 3, Joined: note, Refused: func(err error) { turned = append(turned, err.Error()) }}, func(l Line) {
+	refused := func(err error) { turned = append(turned, err.Error()) }
+	f, _ := gather(t, Config{Agents: 3, Joined: note, Refused: refused}, func(l Line) {
 		try := func(what string, l Line, o Options) {
 			_, err := join(l, o).ends(t)
 			mu.Lock()
@@ -249,7 +250,6 @@ func TestRefused(t *testing.T) {
 		try("same rank", l, Options{Name: "h3", Rank: 1})
 		join(l, Options{Name: "h2"})
 	}, "h1")
-	check.Must(t, err)
 	defer f.Close(0)
 	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has already joined") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
 		t.Errorf("the run was told: %s", told)
@@ -266,7 +266,7 @@ func TestRefused(t *testing.T) {
 		"replayed proof":  "it does not have the run's token",
 		"garbage":         "EOF",
 	} {
-		check.That(t, strings.Contains(got[what], want), "%s: %s\nwant %s", what, got[what], want)
+		check.Fails(t, errors.New(got[what]), want, what)
 	}
 }
 
@@ -318,10 +318,9 @@ func TestAnotherServer(t *testing.T) {
 		var g greeting
 		said <- errors.Join(err, readFrame(c, &g))
 	}()
-	_, err := join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
-	check.Fails(t, err, "has another token", "the agent says")
-	err = <-said
-	check.That(t, err != nil, "the agent has greeted a stranger")
+	agent := join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"})
+	check.Fails(t, check.Err(agent.ends(t)), "has another token", "the agent says")
+	check.That(t, <-said != nil, "the agent has greeted a stranger")
 }
 
 // TestTooFew: if too few agents join, the error counts and names the agents that did; they
@@ -336,15 +335,11 @@ func TestTooFew(t *testing.T) {
 		check.That(t, errors.As(err, new(Late)), "got %v, want that some are late", err)
 		check.Fails(t, err, fmt.Sprintf("2 of 3 agents have joined at %v within 1h0m0s: h1, h2", l.Addr()))
 	})
-	f, all, err := gather(t, Config{}, nil, "h2", "h1")
-	check.Must(t, err)
+	f, all := gather(t, Config{}, nil, "h2", "h1")
 	check.OK(t, f.Close(7))
-	for name, j := range all {
-		code, err := j.ends(t)
-		check.That(t, code == 7 && err == nil, "agent %s ends with %d, %v", name, code, err)
-	}
-	_, err = join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t)
-	check.Fails(t, err, "could not join a run at 127.0.0.1:1 within 500ms: ")
+	all.end(t, 7)
+	late := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond})
+	check.Fails(t, check.Err(late.ends(t)), "could not join a run at 127.0.0.1:1 within 500ms: ")
 }
 
 // FuzzRequest: an agent answers or closes any stream, and no process is left afterwards.

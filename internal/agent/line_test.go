@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,11 +40,8 @@ func TestLine(t *testing.T) {
 		"ipcbench://h:7000/#" + token + strings.Repeat("A", 2000): "the join line has 2",
 	} {
 		_, err := ParseLine(text)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		} else if strings.Contains(err.Error(), token) {
-			t.Errorf("%v: shows the token", err)
-		}
+		check.Fails(t, err, want, text)
+		check.That(t, !strings.Contains(fmt.Sprint(err), token), "%v: shows the token", err)
 	}
 }
 

@@ -47,6 +47,12 @@ func modest() Needs {
 	}
 }
 
+// A trial is a machine and the needs of a run on it.
+type trial struct {
+	*facts
+	*Needs
+}
+
 // TestChecks: each problem changes exactly one check, which has the amounts and a fix.
 func TestChecks(t *testing.T) {
 	for _, c := range judge(sound(), modest()) {
@@ -56,68 +62,68 @@ func TestChecks(t *testing.T) {
 	tests := []struct {
 		name   string // of the check
 		status Status
-		spoil  func(f *facts, n *Needs)
+		spoil  func(m trial)
 		what   string
 		fix    string
 	}{
-		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
-		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
-		{scratch.SharedMemory, Warn, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
-		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
-			f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil}
-			delete(n.Files, scratch.SharedMemory)
+		{scratch.SharedMemory, Fail, func(m trial) { m.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
+		{scratch.SharedMemory, Fail, func(m trial) { m.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm; in a container: docker run --shm-size=257m; in Kubernetes"},
+		{scratch.SharedMemory, Warn, func(m trial) { m.places[scratch.SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
+		{scratch.SharedMemory, OK, func(m trial) {
+			m.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil}
+			delete(m.Files, scratch.SharedMemory)
 		}, "nothing asked for needs it", ""},
-		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
-			f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission}
-			delete(n.Files, scratch.SharedMemory)
+		{scratch.SharedMemory, OK, func(m trial) {
+			m.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission}
+			delete(m.Files, scratch.SharedMemory)
 		}, "cannot be used (permission denied); nothing asked for needs it", ""},
-		{"memory", Fail, func(f *facts, _ *Needs) { f.memory, f.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
-		{"memory", Fail, func(_ *facts, n *Needs) { n.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
-		{"temporary files", Fail, func(f *facts, _ *Needs) { f.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
-		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},
-		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"", 0, os.ErrPermission} }, "permission denied", "dir="},
-		{"temporary files", Warn, func(f *facts, _ *Needs) { f.places["/data"] = place{"tmpfs", 9 << 30, nil} }, "these files are in memory", "a disk"},
-		{"descriptors", Fail, func(f *facts, _ *Needs) { f.limits.Descriptors = 64 }, "64 (ulimit -n), and some cell needs 116", "ulimit -Hn 1024"},
-		{"descriptors", Fail, func(_ *facts, n *Needs) { n.Descriptors.N = 4000 }, "1024 (ulimit -n)", "ulimit -Hn 8192"},
-		{"mappings", Fail, func(f *facts, _ *Needs) { f.limits.Mappings = 1000 }, "1000 (vm.max_map_count), and some cell needs 1080", "sysctl vm.max_map_count=2048"},
-		{"threads", Fail, func(f *facts, _ *Needs) { f.limits.Threads = 8 }, "8 (ulimit -u), and some cell needs 30", "--workers"},
-		{"processors", Warn, func(_ *facts, n *Needs) { n.Workers.N = 4 }, "4 for 4 workers and the server", "a machine with 5"},
-		{"processors", Warn, func(_ *facts, n *Needs) { n.Workers.N, n.Spins = 4, true }, "spin while they wait", "does not spin"},
-		{"processor quota", Warn, func(f *facts, _ *Needs) { f.env.Cgroup.CPUs = &half }, "allows 0.5 processors' time, and 2 workers and the server can use 3", "--cpus=3"},
-		{"processor quota", OK, func(f *facts, _ *Needs) { f.env.Cgroup = nil }, "none", ""},
-		{"socket buffers", Warn, func(f *facts, _ *Needs) { f.env.SocketBuffer = 212_992 }, "208 KiB (net.core.wmem_max), and transports ask for 1 MiB", "wmem_max=1048576"},
-		{"socket buffers", OK, func(f *facts, n *Needs) { f.env.SocketBuffer, n.Socket = 212_992, 0 }, "nothing large", ""},
-		{"socket buffers", OK, func(f *facts, _ *Needs) { f.env.SocketBuffer = 0 }, "not known", ""},
-		{"huge pages", Warn, func(f *facts, _ *Needs) { f.env.THP = "always" }, "private memory always, shared never", "madvise"},
-		{"huge pages", OK, func(f *facts, _ *Needs) { f.env.THP, f.env.ShmemTHP, f.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
-		{"processes", Fail, func(f *facts, _ *Needs) { f.proc = os.ErrNotExist }, "file does not exist", "mount -t proc"},
-		{"processes", Fail, func(f *facts, _ *Needs) { f.limits.Addresses = 1_000_000 << 10 }, "976.6 MiB of addresses (ulimit -v), and the Go runtime needs 1.431 GiB", "raise that limit"},
-		{"governor", Warn, func(f *facts, _ *Needs) { f.env.Governor = "powersave" }, "powersave", "cpupower"},
-		{"governor", OK, func(f *facts, _ *Needs) { f.env.Governor = "" }, "none", ""},
-		{"clock", Warn, func(f *facts, _ *Needs) { f.limits.ClockSource, f.clock = "hpet", time.Microsecond }, "hpet, read in 1µs", "tsc"},
-		{"clock", OK, func(f *facts, _ *Needs) { f.limits.ClockSource = "" }, "unknown, read in 45ns", ""},
-		{"stolen time", Warn, func(f *facts, _ *Needs) { f.now = usage.System{Idle: 9 * time.Second, Steal: time.Second} }, "10 % now", "instance type"},
-		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
-		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
-		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
-		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave out --link"},
-		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Fix: "modprobe"} }, "no HTB", "modprobe"},
-		{"namespaces", Fail, func(f *facts, n *Needs) {
-			f.namespaces, n.Links = &link.Error{What: "not permitted", Fix: "sysctl"}, []link.Rate{link.Unshaped}
+		{"memory", Fail, func(m trial) { m.memory, m.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
+		{"memory", Fail, func(m trial) { m.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
+		{"temporary files", Fail, func(m trial) { m.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
+		{"temporary files", Fail, func(m trial) { m.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},
+		{"temporary files", Fail, func(m trial) { m.places["/data"] = place{"", 0, os.ErrPermission} }, "permission denied", "dir="},
+		{"temporary files", Warn, func(m trial) { m.places["/data"] = place{"tmpfs", 9 << 30, nil} }, "these files are in memory", "a disk"},
+		{"descriptors", Fail, func(m trial) { m.limits.Descriptors = 64 }, "64 (ulimit -n), and some cell needs 116", "ulimit -Hn 1024"},
+		{"descriptors", Fail, func(m trial) { m.Descriptors.N = 4000 }, "1024 (ulimit -n)", "ulimit -Hn 8192"},
+		{"mappings", Fail, func(m trial) { m.limits.Mappings = 1000 }, "1000 (vm.max_map_count), and some cell needs 1080", "sysctl vm.max_map_count=2048"},
+		{"threads", Fail, func(m trial) { m.limits.Threads = 8 }, "8 (ulimit -u), and some cell needs 30", "--workers"},
+		{"processors", Warn, func(m trial) { m.Workers.N = 4 }, "4 for 4 workers and the server", "a machine with 5"},
+		{"processors", Warn, func(m trial) { m.Workers.N, m.Spins = 4, true }, "spin while they wait", "does not spin"},
+		{"processor quota", Warn, func(m trial) { m.env.Cgroup.CPUs = &half }, "allows 0.5 processors' time, and 2 workers and the server can use 3", "--cpus=3"},
+		{"processor quota", OK, func(m trial) { m.env.Cgroup = nil }, "none", ""},
+		{"socket buffers", Warn, func(m trial) { m.env.SocketBuffer = 212_992 }, "208 KiB (net.core.wmem_max), and transports ask for 1 MiB", "wmem_max=1048576"},
+		{"socket buffers", OK, func(m trial) { m.env.SocketBuffer, m.Socket = 212_992, 0 }, "nothing large", ""},
+		{"socket buffers", OK, func(m trial) { m.env.SocketBuffer = 0 }, "not known", ""},
+		{"huge pages", Warn, func(m trial) { m.env.THP = "always" }, "private memory always, shared never", "madvise"},
+		{"huge pages", OK, func(m trial) { m.env.THP, m.env.ShmemTHP, m.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
+		{"processes", Fail, func(m trial) { m.proc = os.ErrNotExist }, "file does not exist", "mount -t proc"},
+		{"processes", Fail, func(m trial) { m.limits.Addresses = 1_000_000 << 10 }, "976.6 MiB of addresses (ulimit -v), and the Go runtime needs 1.431 GiB", "raise that limit"},
+		{"governor", Warn, func(m trial) { m.env.Governor = "powersave" }, "powersave", "cpupower"},
+		{"governor", OK, func(m trial) { m.env.Governor = "" }, "none", ""},
+		{"clock", Warn, func(m trial) { m.limits.ClockSource, m.clock = "hpet", time.Microsecond }, "hpet, read in 1µs", "tsc"},
+		{"clock", OK, func(m trial) { m.limits.ClockSource = "" }, "unknown, read in 45ns", ""},
+		{"stolen time", Warn, func(m trial) { m.now = usage.System{Idle: 9 * time.Second, Steal: time.Second} }, "10 % now", "instance type"},
+		{"stolen time", Warn, func(m trial) { m.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
+		{"stolen time", OK, func(m trial) { m.boot, m.now = usage.System{}, usage.System{} }, "0 % now", ""},
+		{"other load", Warn, func(m trial) { m.now.Busy = time.Second }, "50 %", "top"},
+		{"namespaces", Warn, func(m trial) { m.namespaces = os.ErrPermission }, "permission denied", "leave out --link"},
+		{"namespaces", Warn, func(m trial) { m.namespaces = &link.Error{What: "no HTB", Fix: "modprobe"} }, "no HTB", "modprobe"},
+		{"namespaces", Fail, func(m trial) {
+			m.namespaces, m.Links = &link.Error{What: "not permitted", Fix: "sysctl"}, []link.Rate{link.Unshaped}
 		}, "not permitted", "sysctl"},
-		{Leftovers, Warn, func(f *facts, _ *Needs) {
-			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
+		{Leftovers, Warn, func(m trial) {
+			m.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
 		}, "1 MiB of 3 killed runs", "ipcbench clean"},
-		{"build", Fail, func(f *facts, _ *Needs) { f.env.Race = true }, "race detector", "go build"},
-		{"build", Warn, func(f *facts, _ *Needs) { f.env.Dirty = true }, "commit 0123456789ab with local changes", "clean checkout"},
-		{"build", Warn, func(f *facts, _ *Needs) { f.env.Commit = "unknown" }, "not known", "clean checkout"},
-		{"processor quota", Warn, func(f *facts, _ *Needs) { f.env.Cgroup.CPUs = &zero }, "allows 0 processors' time", "cpu.max"},
+		{"build", Fail, func(m trial) { m.env.Race = true }, "race detector", "go build"},
+		{"build", Warn, func(m trial) { m.env.Dirty = true }, "commit 0123456789ab with local changes", "clean checkout"},
+		{"build", Warn, func(m trial) { m.env.Commit = "unknown" }, "not known", "clean checkout"},
+		{"processor quota", Warn, func(m trial) { m.env.Cgroup.CPUs = &zero }, "allows 0 processors' time", "cpu.max"},
 	}
 	tried := map[string]bool{}
 	for _, tt := range tests {
 		tried[tt.name] = true
 		f, n := sound(), modest()
-		tt.spoil(f, &n)
+		tt.spoil(trial{f, &n})
 		for _, c := range judge(f, n) {
 			switch {
 			case c.Name != tt.name && c.Status != OK:

@@ -2,7 +2,6 @@ package frame
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -21,10 +20,8 @@ func TestFrame(t *testing.T) {
 	r := strings.NewReader(sent)
 	got, err := Read(r, func() int { return 5 })
 	check.That(t, err == nil && string(got) == "\"hi\"\n" && r.Len() == 4, "it reads %q, %v, and leaves %d bytes", got, err, r.Len())
-	_, err = Read(strings.NewReader(sent), func() int { return 4 })
-	check.That(t, errors.Is(err, ErrProtocol), "too long: %v", err)
+	check.Is(t, check.Err(Read(strings.NewReader(sent), func() int { return 4 })), ErrProtocol, "too long")
 	for n, want := range map[int]error{0: io.EOF, 3: io.ErrUnexpectedEOF, 6: io.EOF} {
-		_, err := Read(strings.NewReader(sent[:n]), func() int { return 5 })
-		check.That(t, errors.Is(err, want), "%d bytes: %v", n, err)
+		check.Is(t, check.Err(Read(strings.NewReader(sent[:n]), func() int { return 5 })), want, n, "bytes")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,36 +49,32 @@ func TestAt(t *testing.T) {
 			}
 			check.Must(t, err)
 			w.Store(0x04030201)
-			got, want := tt.mem[tt.offset:tt.offset+4], "\x01\x02\x03\x04"
-			check.That(t, string(got) == want, "got bytes %q, want %q", got, want)
+			check.Equal(t, string(tt.mem[tt.offset:tt.offset+4]), "\x01\x02\x03\x04")
 		})
 	}
 }
 
 func TestWaitForAValueThatIsGone(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	w.Store(7)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a change that has already happened counts, even if the context has ended
 	for name, wait := range waits(w) {
-		err := wait(ctx, 6)
-		check.That(t, err == nil, "%s: got %v, want nil", name, err)
+		check.OK(t, wait(ctx, 6), name)
 	}
 }
 
 func TestContextEndsWaiting(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	for name, wait := range waits(w) {
 		t.Run(name+"/cancel", func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting.Later(t, 5*time.Millisecond, cancel)
-			err := returns(t, func() error { return wait(ctx, 0) })
-			check.That(t, errors.Is(err, context.Canceled), "got %v, want %v", err, context.Canceled)
+			check.Is(t, returns(t, func() error { return wait(ctx, 0) }), context.Canceled)
 		})
 		t.Run(name+"/deadline", func(t *testing.T) {
 			ctx := waiting.Ending(t, 5*time.Millisecond)
-			err := returns(t, func() error { return wait(ctx, 0) })
-			check.That(t, errors.Is(err, context.DeadlineExceeded), "got %v, want %v", err, context.DeadlineExceeded)
+			check.Is(t, returns(t, func() error { return wait(ctx, 0) }), context.DeadlineExceeded)
 		})
 	}
 }
@@ -87,7 +82,7 @@ func TestContextEndsWaiting(t *testing.T) {
 // TestWakeWithoutAChange: Wait continues to wait after a wake-up if the value has not
 // changed.
 func TestWakeWithoutAChange(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	ctx := waiting.Ending(t, 20*time.Millisecond)
 	done := make(chan error, 1)
 	go func() { done <- w.Wait(ctx, 0) }()
@@ -95,12 +90,11 @@ func TestWakeWithoutAChange(t *testing.T) {
 		check.Must(t, w.Wake(All))
 		runtime.Gosched()
 	}
-	err := returns(t, func() error { return <-done })
-	check.That(t, errors.Is(err, context.DeadlineExceeded), "got %v, want %v", err, context.DeadlineExceeded)
+	check.Is(t, returns(t, func() error { return <-done }), context.DeadlineExceeded)
 }
 
 func TestWakeAll(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	var waiters sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -108,8 +102,7 @@ func TestWakeAll(t *testing.T) {
 	}
 	w.Add(1)
 	check.Must(t, w.Wake(All))
-	err := returns(t, func() error { waiters.Wait(); return errors.Join(errs...) })
-	check.OK(t, err)
+	check.OK(t, returns(t, func() error { waiters.Wait(); return errors.Join(errs...) }))
 }
 
 // TestReadOnlyMapping: a process can wait on a peer's page that it has mapped read-only.
@@ -135,12 +128,12 @@ func TestErrorsHaveACause(t *testing.T) {
 	w := word(t, mem)
 	check.Must(t, unix.Mprotect(mem, unix.PROT_NONE))
 	err := w.Wake(1)
-	check.That(t, errors.Is(err, unix.EFAULT) && strings.HasPrefix(err.Error(), "futex: wake: "),
-		"got %v, want futex: wake: %v", err, unix.EFAULT)
+	check.Is(t, err, unix.EFAULT)
+	check.Fails(t, err, "futex: wake: ")
 }
 
 func TestWaitingAllocatesNothing(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, act := range map[string]func(){
@@ -183,6 +176,12 @@ func sharedMemory(t testing.TB, file *os.File, prot int) []byte {
 	return mem
 }
 
+// fresh returns a word of memory of its own.
+func fresh(t testing.TB) Word {
+	t.Helper()
+	return word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+}
+
 func word(t testing.TB, mem []byte) Word {
 	t.Helper()
 	return check.Value(At(mem, 64))(t)
@@ -190,7 +189,7 @@ func word(t testing.TB, mem []byte) Word {
 
 // TestLinger: Linger reports whether a word changes, and gives up after a while.
 func TestLinger(t *testing.T) {
-	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(t)
 	old := w.Load()
 	check.That(t, !w.Linger(old), "nothing has changed, and it says so")
 	go w.Add(1)

@@ -171,7 +171,7 @@ func BenchmarkPingPong(b *testing.B) {
 
 // BenchmarkWakeNobody times a change of a word on which no process waits.
 func BenchmarkWakeNobody(b *testing.B) {
-	w := word(b, sharedMemory(b, sharedFile(b), unix.PROT_READ|unix.PROT_WRITE))
+	w := fresh(b)
 	for b.Loop() {
 		w.Add(1)
 		check.Must(b, w.Wake(1))

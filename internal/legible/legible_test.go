@@ -15,12 +15,9 @@ func TestLegible(t *testing.T) {
 		"\ufe0f\u034f\U000e0001": `\ufe0f\u034f\U000e0001`,
 		"a\xff":                  `a\xff`,
 	} {
-		got := Text(text)
-		check.That(t, got == want, "%q: got %q, want %q", text, got, want)
-		err := Check(text)
-		check.That(t, (err == nil) == (text == want), "%q: %v", text, err)
-		err = Check(want)
-		check.That(t, err == nil, "%q: %v", want, err)
+		check.Equal(t, Text(text), want)
+		check.Equal(t, Check(text) == nil, text == want, want)
+		check.OK(t, Check(want), want)
 	}
 }
 

@@ -2,7 +2,6 @@ package link_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,20 +10,19 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
@@ -47,36 +45,46 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	if err := act(kind); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(98)
+	what, with, _ := strings.Cut(kind, " ")
+	with, bytes, _ := strings.Cut(with, " ")
+	switch what {
+	case "measure":
+		measure(value(link.Parse(with)))
+	case "broken":
+		broken(value(strconv.Atoi(with)))
+	case "impair":
+		impair(value(link.Parse(with)), value(strconv.ParseInt(bytes, 10, 64)))
+	case "flood":
+		flood(value(link.Parse(with)))
+	case "copy":
+		value(io.Copy(os.Stdout, os.Stdin))
+	case "user":
+		fmt.Println(os.Getuid(), os.Getgid())
+	case "sleep":
+		fmt.Println(os.Getpid())
+		waiting.Forever()
+	default:
+		must(fmt.Errorf("%q: no such kind", kind))
 	}
 	os.Exit(7)
 }
 
-func act(kind string) error {
-	what, with, _ := strings.Cut(kind, " ")
-	switch what {
-	case "measure":
-		return measure(with)
-	case "broken":
-		return broken(with)
-	case "impair":
-		return impair(with)
-	case "flood":
-		return flood(with)
-	case "copy":
-		_, err := io.Copy(os.Stdout, os.Stdin)
-		return err
-	case "user":
-		_, err := fmt.Println(os.Getuid(), os.Getgid())
-		return err
-	case "sleep":
-		fmt.Println(os.Getpid())
-		waiting.Forever()
+// must ends a process of a test if err is not nil.
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(98)
 	}
-	return fmt.Errorf("%q: no such kind", kind)
 }
+
+// value returns the value of a call, which must not fail.
+func value[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+// prints prints v as JSON.
+func prints(v any) { must(json.NewEncoder(os.Stdout).Encode(v)) }
 
 // inside returns a command that starts this program again on a link, as the given kind.
 func inside(t *testing.T, kind string) *exec.Cmd {
@@ -103,59 +111,32 @@ type measurement struct {
 }
 
 // measure sends one second's worth of bytes over one connection, both ways at once.
-func measure(text string) error {
-	r, err := link.Parse(text)
-	if err != nil {
-		return err
-	}
+func measure(r link.Rate) {
 	bytes := int64(float64(time.Second) / float64(r.Take(1e9)) * 1e9)
-	if err := link.Set(r); err != nil {
-		return err
-	}
-	m := measurement{}
-	if m.Down, m.Up, err = duplex(link.Address, bytes); err != nil {
-		return err
-	}
-	if m.Count, err = link.Counts(); err != nil {
-		return err
-	}
-	if _, _, err = duplex("127.0.0.1", bytes); err != nil {
-		return err
-	}
-	after, err := link.Counts()
-	if err != nil {
-		return err
-	}
-	m.Else = after.Packets - m.Count.Packets
-	return json.NewEncoder(os.Stdout).Encode(m)
+	must(link.Set(r))
+	var m measurement
+	m.Down, m.Up = duplex(link.Address, bytes)
+	m.Count = value(link.Counts())
+	duplex("127.0.0.1", bytes)
+	m.Else = value(link.Counts()).Packets - m.Count.Packets
+	prints(m)
 }
 
 // broken sends a signal to the mirror of a link, if there is one, and prints why the link has
 // ended.
-func broken(number string) error {
-	r, err := link.Parse("100Mbit/25ms")
-	if err == nil {
-		err = link.Set(r)
-	}
-	if err != nil {
-		return err
-	}
-	pids, err := usage.ChildrenOf(os.Getpid())
-	if err != nil || !link.Mirrored() {
-		return err
-	}
-	sig, err := strconv.Atoi(number)
-	if err != nil || len(pids) != 1 {
-		return fmt.Errorf("%v: signal %s, processes %v", err, number, pids)
+func broken(signal int) {
+	must(link.Set(value(link.Parse("100Mbit/25ms"))))
+	if !link.Mirrored() {
+		return
 	}
 	ctx, stop := link.Watch(context.Background())
 	defer stop()
-	if err := syscall.Kill(pids[0], syscall.Signal(sig)); err != nil {
-		return err
+	for _, pid := range value(usage.ChildrenOf(os.Getpid())) {
+		must(syscall.Kill(pid, syscall.Signal(signal)))
 	}
 	<-ctx.Done()
 	fmt.Println(context.Cause(ctx))
-	return link.Set(link.Unshaped)
+	must(link.Set(link.Unshaped))
 }
 
 // An impairment is what a link with a delay did.
@@ -171,105 +152,67 @@ type impairment struct {
 	Remaining  bool       // the mirror's device is left after the link has ended
 }
 
-// impair sends bytes over a link with a delay: "RATE BYTES".
-func impair(with string) error {
-	text, number, _ := strings.Cut(with, " ")
-	r, err := link.Parse(text)
-	if err != nil {
-		return err
-	}
-	bytes, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return err
-	}
+// impair sends bytes over a link with a delay.
+func impair(r link.Rate, bytes int64) {
 	var x impairment
+	var err error
 	if x.Delay, err = link.Probe(r); err != nil {
 		x.Refused = err.Error()
 	}
-	if err := link.Set(r); err != nil {
-		return err
-	}
+	must(link.Set(r))
 	x.Mirrored, x.MTU, x.Congestion = link.Mirrored(), r.MTU(), link.Congestion()
-	if x.Alone, err = flow(r, bytes); err != nil {
-		return err
-	}
-	if x.Count, err = link.Counts(); err != nil {
-		return err
-	}
-	var all errgroup.Group
+	x.Alone = flow(r, bytes)
+	x.Count = value(link.Counts())
+	var all sync.WaitGroup
 	for i := range x.Flows {
-		all.Go(func() (err error) { x.Flows[i], err = flow(r, bytes); return err })
+		all.Go(func() { x.Flows[i] = flow(r, bytes) })
 	}
-	if err := errors.Join(all.Wait(), link.Set(link.Unshaped)); err != nil {
-		return err
-	}
+	all.Wait()
+	must(link.Set(link.Unshaped))
 	x.Remaining = link.Mirrored()
-	return json.NewEncoder(os.Stdout).Encode(x)
+	prints(x)
 }
 
 // flow returns the seconds that bytes need over a new connection.
-func flow(r link.Rate, bytes int64) (float64, error) {
+func flow(r link.Rate, bytes int64) float64 {
 	listen, dial := r.Addresses()
-	l, err := net.Listen("tcp", listen+":0")
-	if err != nil {
-		return 0, err
-	}
+	l := value(net.Listen("tcp", listen+":0"))
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	sent := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		c, err := net.Dial("tcp", net.JoinHostPort(dial, port))
-		if err == nil {
-			_, err = io.CopyN(c, zeros{}, bytes)
-			err = errors.Join(err, c.Close())
-		}
-		sent <- err
+		c := value(net.Dial("tcp", net.JoinHostPort(dial, port)))
+		value(io.CopyN(c, zeros{}, bytes))
+		must(c.Close())
 	}()
-	c, err := l.Accept()
-	if err != nil {
-		return 0, err
-	}
+	c := value(l.Accept())
 	defer c.Close()
-	n, err := io.Copy(io.Discard, c)
-	if err == nil && n != bytes {
-		err = fmt.Errorf("%d bytes arrived instead of %d", n, bytes)
+	if n := value(io.Copy(io.Discard, c)); n != bytes {
+		must(fmt.Errorf("%d bytes arrived instead of %d", n, bytes))
 	}
-	return time.Since(began).Seconds(), errors.Join(err, <-sent)
+	return time.Since(began).Seconds()
 }
 
-func duplex(address string, bytes int64) (down, up float64, err error) {
-	l, err := net.Listen("tcp", address+":0")
-	if err != nil {
-		return 0, 0, err
-	}
+func duplex(address string, bytes int64) (down, up float64) {
+	l := value(net.Listen("tcp", address+":0"))
 	defer l.Close()
-	one, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		return 0, 0, err
-	}
+	one := value(net.Dial("tcp", l.Addr().String()))
 	defer one.Close()
-	other, err := l.Accept()
-	if err != nil {
-		return 0, 0, err
-	}
+	other := value(l.Accept())
 	defer other.Close()
-	var all errgroup.Group
+	var all sync.WaitGroup
 	way := func(from, to net.Conn, rate *float64) {
 		start := time.Now()
-		all.Go(func() error {
-			_, err := io.CopyN(from, zeros{}, bytes)
-			return err
-		})
-		all.Go(func() error {
-			_, err := io.CopyN(io.Discard, to, bytes)
+		all.Go(func() { value(io.CopyN(from, zeros{}, bytes)) })
+		all.Go(func() {
+			value(io.CopyN(io.Discard, to, bytes))
 			*rate = float64(bytes) * 8 / time.Since(start).Seconds()
-			return err
 		})
 	}
 	way(other, one, &down)
 	way(one, other, &up)
-	return down, up, all.Wait()
+	all.Wait()
+	return down, up
 }
 
 type zeros struct{}
@@ -277,42 +220,25 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 // flood sends more packets than the link's queue holds. They are never read.
-func flood(text string) error {
-	r, err := link.Parse(text)
-	if err == nil {
-		err = link.Set(r)
-	}
-	if err != nil {
-		return err
-	}
-	l, err := net.ListenPacket("udp", link.Address+":0")
-	if err != nil {
-		return err
-	}
+func flood(r link.Rate) {
+	must(link.Set(r))
+	l := value(net.ListenPacket("udp", link.Address+":0"))
 	defer l.Close()
 	for range 10 { // each socket may fill only a part of the queue
-		c, err := net.Dial("udp", l.LocalAddr().String())
-		if err != nil {
-			return err
-		}
+		c := value(net.Dial("udp", l.LocalAddr().String()))
 		defer c.Close()
-		if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-			return err
-		}
-		for err == nil {
-			if _, err = c.Write(make([]byte, 100)); errors.Is(err, syscall.ENOBUFS) {
-				err = nil // dropped
+		must(c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)))
+		for {
+			_, err := c.Write(make([]byte, 100))
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			}
+			if !errors.Is(err, syscall.ENOBUFS) { // else dropped
+				must(err)
 			}
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
 	}
-	n, err := link.Counts()
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(measurement{Count: n})
+	prints(measurement{Count: value(link.Counts())})
 }
 
 // observed runs a process of the given kind and returns the measurement that it prints.
@@ -357,14 +283,14 @@ func TestDrops(t *testing.T) {
 
 // TestStreams: the program on a link keeps its streams, its user and its exit code.
 func TestStreams(t *testing.T) {
-	c := inside(t, "copy")
-	c.Stdin = strings.NewReader("through and through")
-	out, err := c.Output()
-	check.That(t, string(out) == "through and through" && c.ProcessState.ExitCode() == 7, "got %q, %v", out, err)
-	c = inside(t, "user")
-	out, err = c.Output()
-	check.That(t, string(out) == fmt.Sprintln(os.Getuid(), os.Getgid()), "got %q, %v", out, err)
-	c = inside(t, "nonsense")
+	for kind, want := range map[string]string{"copy": "through and through", "user": fmt.Sprintln(os.Getuid(), os.Getgid())} {
+		c := inside(t, kind)
+		c.Stdin = strings.NewReader("through and through")
+		out, _ := c.Output() // its exit code is 7
+		check.Equal(t, string(out), want)
+		check.Equal(t, c.ProcessState.ExitCode(), 7, kind)
+	}
+	c := inside(t, "nonsense")
 	check.That(t, c.Run() != nil && c.ProcessState.ExitCode() == 98, "got %v", c.ProcessState)
 }
 
@@ -379,18 +305,9 @@ func TestSignals(t *testing.T) {
 		pid, atoiErr := strconv.Atoi(strings.TrimSpace(line))
 		check.Must(t, errors.Join(err, atoiErr, c.Process.Signal(sig)))
 		_ = c.Wait() // its state is checked below
-		got := c.ProcessState.ExitCode()
-		check.That(t, got == want, "%v: exit code %d (%v), want %d", sig, got, c.ProcessState, want)
-		gone(t, pid)
+		check.Equal(t, c.ProcessState.ExitCode(), want, sig)
+		waiting.Until(t, "the end of a process", func() bool { return !proc.Alive(pid) })
 	}
-}
-
-func gone(t *testing.T, pid int) {
-	t.Helper()
-	waiting.Until(t, "the end of a process", func() bool {
-		stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
-		return err != nil || bytes.Contains(stat, []byte(") Z "))
-	})
 }
 
 // TestDelay: a link holds all packets for its delay, at its rate, and drops those that its loss
@@ -459,10 +376,9 @@ func TestParse(t *testing.T) {
 		"unshaped/2s/50%": "unshaped/2s/50%", "unshaped": "unshaped", "none": "none",
 		"1234567bit": "1234567bit", "32Gbit": "32Gbit",
 	} {
-		r, err := link.Parse(text)
-		check.That(t, err == nil && r.String() == want, "%s: got %v, %v, want %s", text, r, err, want)
-		again, err := link.Parse(r.String())
-		check.That(t, again == r && err == nil, "%s: read again, it is %v, %v", r, again, err)
+		r := check.Value(link.Parse(text))(t)
+		check.Equal(t, r.String(), want, text)
+		check.Equal(t, check.Value(link.Parse(want))(t), r, text, "read again")
 	}
 	for text, want := range map[string]string{
 		"1Gb": "1Gb: bits or bytes? use 1Gbit or 1GB/s", "1GB": "use 1Gbit or 1GB/s", "100Mb/s": "use 100Mbit or 100MB/s", "100": "100Mbit", "": "not a rate",
@@ -470,7 +386,6 @@ func TestParse(t *testing.T) {
 		"1Gbit/fast": "delay", "1Gbit/-1ms": "delay", "1Gbit/1h": "from 2ms to 2s", "1Gbit/0s": "delay", "unshaped/1ms": "from 2ms to 2s", "1Gbit/": "delay",
 		"unshaped/": "delay", "1Gbit/5ms/100%": "at most 50%", "1Gbit/5ms/0%": "above 0%", "1Gbit/5ms/0.1": "loss", "1Gbit/5ms/NaN%": "loss", "1Gbit/5ms/1%/2": "loss", "1Gbit//1%": "delay",
 	} {
-		r, err := link.Parse(text)
-		check.That(t, err != nil && strings.Contains(err.Error(), want), "%q: got %v, %v, want %q", text, r, err, want)
+		check.Fails(t, check.Err(link.Parse(text)), want, text)
 	}
 }

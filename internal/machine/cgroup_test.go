@@ -29,7 +29,7 @@ func TestCgroup(t *testing.T) {
 	const available = "MemAvailable: 16777216 kB\n" // 16 GiB
 	cpus := func(n float64) *float64 { return &n }
 	memory := func(n int64) *int64 { return &n }
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		files  map[string]string
 		want   *Cgroup
@@ -134,8 +134,7 @@ func TestCgroup(t *testing.T) {
 			"sys/fs/cgroup/memory.max": "-5\n",
 			"sys/fs/cgroup/cpu.max":    "NaN 0\n",
 		}, &Cgroup{Version: "v2"}, 16 << 30, "MemAvailable"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := files(t, tt.files)
 			check.Same(t, cmp.Diff(tt.want, readCgroup(root)))
@@ -147,7 +146,5 @@ func TestCgroup(t *testing.T) {
 
 func TestMemoryLimitOfThisMachine(t *testing.T) {
 	limit, source := MemoryLimit()
-	t.Logf("%d bytes, says %s", limit, source)
-	e := Read()
-	check.That(t, limit >= 0 && limit <= e.MemTotal, "got %d, want at most the machine's %d", limit, e.MemTotal)
+	check.That(t, limit >= 0 && limit <= Read().MemTotal, "got %d by %s, want at most the machine's", limit, source)
 }

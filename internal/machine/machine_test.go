@@ -105,29 +105,20 @@ func TestReadThisMachine(t *testing.T) {
 }
 
 func TestBuild(t *testing.T) {
-	settings := func(s ...string) *debug.BuildInfo {
+	for text, want := range map[string]Environment{
+		"vcs=git vcs.revision=abc vcs.modified=false": {Commit: "abc"},
+		"vcs.revision=abc vcs.modified=true":          {Commit: "abc", Dirty: true},
+		"-race=true":                                  {Commit: unknown, Race: true},
+		"CGO_ENABLED=1":                               {Commit: unknown},
+	} {
 		var info debug.BuildInfo
-		for i := 0; i < len(s); i += 2 {
-			info.Settings = append(info.Settings, debug.BuildSetting{Key: s[i], Value: s[i+1]})
+		for setting := range strings.FieldsSeq(text) {
+			key, value, _ := strings.Cut(setting, "=")
+			info.Settings = append(info.Settings, debug.BuildSetting{Key: key, Value: value})
 		}
-		return &info
-	}
-	tests := []struct {
-		name string
-		info *debug.BuildInfo
-		want Environment
-	}{
-		{"clean", settings("vcs", "git", "vcs.revision", "abc", "vcs.modified", "false"), Environment{Commit: "abc"}},
-		{"dirty", settings("vcs.revision", "abc", "vcs.modified", "true"), Environment{Commit: "abc", Dirty: true}},
-		{"race", settings("-race", "true"), Environment{Commit: unknown, Race: true}},
-		{"no working tree", settings("CGO_ENABLED", "1"), Environment{Commit: unknown}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := Environment{Commit: unknown}
-			got.build(tt.info)
-			check.Same(t, cmp.Diff(tt.want, got))
-		})
+		got := Environment{Commit: unknown}
+		got.build(&info)
+		check.Equal(t, got, want, text)
 	}
 }
 
@@ -141,22 +132,19 @@ func TestFormatList(t *testing.T) {
 
 func TestFileSystem(t *testing.T) {
 	for path, want := range map[string]string{"/proc/self": "proc", "/sys/kernel": "sysfs"} {
-		got, err := FileSystem(path)
-		check.That(t, err == nil && got == want, "%s: got %q, %v, want %q", path, got, err, want)
+		check.Equal(t, check.Value(FileSystem(path))(t), want, path)
 	}
-	made := mounts(files(t, map[string]string{"proc/self/mountinfo": `1 0 0:1 / / rw - overlay none rw
+	list := mounts(files(t, map[string]string{"proc/self/mountinfo": `1 0 0:1 / / rw - overlay none rw
 2 1 0:2 / /a rw - ext4 /dev/sda rw
 3 1 0:3 / /a rw - tmpfs none rw
 4 1 0:4 / /a/two\040words rw - nfs4 host:/ rw
 `}))
 	for path, want := range map[string]string{"/": "overlayfs", "/ab": "overlayfs", "/a": "tmpfs", "/a/b": "tmpfs", "/a/two words/b": "nfs4"} {
-		check.Equal(t, typeOf(made, path), want, path)
+		check.Equal(t, typeOf(list, path), want, path)
 	}
-	got := typeOf(nil, "/")
-	check.That(t, got == unknown, "got %q where nothing is told, want %q", got, unknown)
+	check.Equal(t, typeOf(nil, "/"), unknown, "nothing is told")
 	missing := filepath.Join(t.TempDir(), "missing")
-	_, err := FileSystem(missing)
-	check.That(t, err != nil && strings.Contains(err.Error(), missing), "got %v, want an error that names the path", err)
+	check.Fails(t, check.Err(FileSystem(missing)), missing)
 }
 
 // TestDiff: guard 17: Diff describes the differences between two environments.
@@ -167,7 +155,7 @@ func TestDiff(t *testing.T) {
 		MemTotal: 16 << 30, MemAvailable: 1 << 30, THP: "always", ShmemTHP: "never", Go: "go1.26", Commit: "a", AES: new(true),
 		Shm: &Space{FileSystem: "tmpfs", Size: 8 << 30, Free: 1},
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		change func(*Environment)
 		want   []string
@@ -199,17 +187,14 @@ func TestDiff(t *testing.T) {
 			"servers listen: on loopback in the first, off loopback, insecure in the second"}},
 		{"race", func(e *Environment) { e.Race = true }, []string{
 			"race detector: false in the first, true in the second"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			other := base
-			tt.change(&other)
-			var got []string
-			for _, d := range Diff(base, other) {
-				got = append(got, d.String())
-			}
-			check.Same(t, cmp.Diff(tt.want, got))
-		})
+	} {
+		other := base
+		tt.change(&other)
+		var got []string
+		for _, d := range Diff(base, other) {
+			got = append(got, d.String())
+		}
+		check.Equal(t, got, tt.want, tt.name)
 	}
 }
 
@@ -227,14 +212,13 @@ func BenchmarkMemoryLimit(b *testing.B) {
 
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
-	n, err := Room(dir)
-	check.That(t, err == nil && n > 0, "got %d bytes, %v", n, err)
+	check.That(t, check.Value(Room(dir))(t) > 0, "there is no room")
 	file := filepath.Join(dir, "file")
 	check.Must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{file: "not a directory", file + "s": "no such file"} {
-		if _, err := Room(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
+		err := check.Err(Room(path))
+		check.Fails(t, err, want)
+		check.Fails(t, err, path)
 	}
 }
 
@@ -242,7 +226,6 @@ func TestRoom(t *testing.T) {
 // even if another host sent the text.
 func TestProcessors(t *testing.T) {
 	for text, want := range map[string]int{"0-3,8": 5, "7": 1, "0-1": 2, "": 64, "3-1": 64, "x": 64, "0-99999999": 64, "-1": 64} {
-		got := (Environment{Affinity: text, CPUs: 64}).Processors()
-		check.That(t, got == want, "%q: got %d, want %d", text, got, want)
+		check.Equal(t, (Environment{Affinity: text, CPUs: 64}).Processors(), want, text)
 	}
 }

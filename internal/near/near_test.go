@@ -8,15 +8,13 @@ import (
 )
 
 func TestDistance(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		a, b string
 		want int
 	}{
 		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2}, {"gtp2", "gpt2", 1}, {"ab", "ba", 1}, {"abcd", "badc", 2},
-	}
-	for _, test := range tests {
-		got := distance(test.a, test.b)
-		check.That(t, got == test.want, "distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
+	} {
+		check.Equal(t, distance(test.a, test.b), test.want, test.a, test.b)
 	}
 }
 

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +24,7 @@ type stack struct {
 	frames string
 }
 
-func made(types []string, stacks ...stack) *pprof.Profile {
+func profileOf(types []string, stacks ...stack) *pprof.Profile {
 	p := &pprof.Profile{PeriodType: &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1e7}
 	for _, t := range types {
 		unit := "nanoseconds"
@@ -60,6 +59,9 @@ func made(types []string, stacks ...stack) *pprof.Profile {
 	return p
 }
 
+// sampled returns a CPU profile.
+func sampled(stacks ...stack) *pprof.Profile { return profileOf([]string{"samples", "cpu"}, stacks...) }
+
 func encoded(t testing.TB, p *pprof.Profile) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,7 +94,7 @@ func TestPhases(t *testing.T) {
 		{"control socket", stack{1, nil, "encoding/json.Unmarshal < ipcbench/trainer.(*control).receive < ipcbench/trainer.(*Session).listen"}, ""},
 		{"garbage collection", stack{1, nil, "runtime.scanobject < runtime.gcDrain < runtime.gcBgMarkWorker"}, ""},
 	} {
-		p := made([]string{"samples", "cpu"}, tt.stack)
+		p := sampled(tt.stack)
 		check.Equal(t, phaseOf(p.Sample[0]), tt.want, tt.name, "got phase")
 	}
 }
@@ -106,9 +108,8 @@ func TestFunctions(t *testing.T) {
 		{"runtime.asyncPreempt < main.train < main.main", "main.train"},
 		{"runtime.futex < runtime.mcall", "runtime.futex"},
 	} {
-		p := made([]string{"samples", "cpu"}, stack{1, nil, tt.frames})
-		got := functionsOf(stackOf(p.Sample[0]))
-		check.That(t, got[0] == tt.want, "%s: got %q, want %q", tt.frames, got[0], tt.want)
+		p := sampled(stack{1, nil, tt.frames})
+		check.Equal(t, functionsOf(stackOf(p.Sample[0]))[0], tt.want, tt.frames)
 	}
 }
 
@@ -119,20 +120,18 @@ func meta(kind string) Meta {
 // merged returns a CPU profile of a server and a worker in two blocks.
 func merged(t testing.TB) *Profile {
 	t.Helper()
-	types := []string{"samples", "cpu"}
-	server := phase.Piece{Kind: capture.CPU, Data: encoded(t, made(types,
+	server := phase.Piece{Kind: capture.CPU, Data: encoded(t, sampled(
 		stack{3e9, label("collect"), "syscall.read < ipcbench/transports/pickle.(*server).Collect"},
 		stack{5e9, map[string]string{phase.LabelWindow: phase.OutsideRound}, "ipcbench/tensor.(*Package).Hash"},
 		stack{1e9, nil, "runtime.gcDrain < runtime.gcBgMarkWorker"}))}
-	worker := phase.Piece{Kind: capture.CPU, Data: encoded(t, made(types,
+	worker := phase.Piece{Kind: capture.CPU, Data: encoded(t, sampled(
 		stack{6e9, label("decode"), pickleRead},
 		stack{2e9, nil, "ipcbench/transports/pickle.(*worker).odd < ipcbench/trainer.(*process).run"}))}
 	trace := phase.Piece{Kind: capture.Trace, Data: []byte("go 1.26 trace")}
-	p := check.Value(Merge(meta(capture.CPU), []Part{
+	return check.Value(Merge(meta(capture.CPU), []Part{
 		{phase.ServerProcess, []phase.Piece{server, trace}}, {"worker-0", []phase.Piece{worker}},
 		{phase.ServerProcess, []phase.Piece{server}}, {"worker-0", []phase.Piece{worker, worker}},
 	}))(t)
-	return p
 }
 
 // TestMerge: samples of all processes and blocks are merged with the labels of their
@@ -155,7 +154,7 @@ func TestMerge(t *testing.T) {
 		{"decode", false, 18e9, 18e9, 0}, {"collect", false, 6e9, 6e9, 6e9}, {"harness", true, 6e9, 6e9, 0},
 		{"garbage collection", true, 2e9, 2e9, 2e9}, {"receive", false, 0, 18e9, 0},
 	}
-	check.That(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
+	check.Equal(t, got, want)
 	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (result.Function{Name: "runtime.memmove in encoding/gob.decUint8Slice", Flat: 18e9, Cum: 18e9}) {
 		t.Errorf("functions of decode: %v", f)
 	}
@@ -165,10 +164,10 @@ func TestMerge(t *testing.T) {
 // two marks. For memory in use, it is the average of each block's last profile.
 func TestDeltas(t *testing.T) {
 	types := []string{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}
-	early := encoded(t, made(types, stack{100, nil, pickleRead}, stack{7, nil, grpcReader}))
-	late := encoded(t, made(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
-	allocs, err := Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []phase.Piece{{Kind: capture.Allocs, Data: late, Before: early}}}})
-	check.Must(t, err)
+	early := encoded(t, profileOf(types, stack{100, nil, pickleRead}, stack{7, nil, grpcReader}))
+	late := encoded(t, profileOf(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
+	piece := phase.Piece{Kind: capture.Allocs, Data: late, Before: early}
+	allocs := check.Value(Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []phase.Piece{piece}}}))(t)
 	sum := Summarize(allocs, 1)
 	check.That(t, sum.Total == 250 && sum.Unit == "B" && len(sum.Phases) != 0 && sum.Phases[0].Name == "receive", "allocs: %+v", sum)
 	heap := check.Value(Merge(meta(capture.Heap), []Part{
@@ -190,11 +189,11 @@ func TestMergeErrors(t *testing.T) {
 	}{
 		"none":    {nil, "no process has taken this kind of profile"},
 		"rubbish": {piece("rubbish"), "profile: cpu of worker-1: "},
-		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: has no value "cpu"`},
-		"half":    {piece(string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
+		"other":   {piece(string(encoded(t, profileOf([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: has no value "cpu"`},
+		"half":    {piece(string(encoded(t, sampled(stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
 	} {
 		_, err := Merge(meta(capture.CPU), tt.parts)
-		check.That(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: got error %v, want %q", name, err, tt.want)
+		check.Fails(t, err, tt.want, name)
 	}
 }
 
@@ -220,7 +219,7 @@ func TestWrite(t *testing.T) {
 		{"pickle", "cnn", phase.ServerProcess, "collect"}: 6e9, {"pickle", "cnn", phase.ServerProcess, ""}: 2e9,
 		{"pickle", "cnn", "worker-0", "decode"}: 18e9, {"pickle", "cnn", "worker-0", ""}: 6e9,
 	}
-	check.That(t, maps.Equal(got, want), "got  %v\nwant %v", got, want)
+	check.Equal(t, got, want)
 }
 
 // TestRulesNameCode: the functions of ipcbench that the rules name exist.

@@ -94,8 +94,7 @@ func TestMain(m *testing.M) {
 // start starts a child in a role and waits until it has sent its first line.
 func start(t *testing.T, ctx context.Context, role string) *reexec.Process {
 	t.Helper()
-	p, err := reexec.Start(ctx, reexec.Command{Role: role, Args: []string{"(test)"}, Control: true})
-	check.Must(t, err)
+	p := check.Value(reexec.Start(ctx, reexec.Command{Role: role, Args: []string{"(test)"}, Control: true}))(t)
 	check.Must(t, check.Err(p.Control.Read(make([]byte, 100))))
 	return p
 }
@@ -119,7 +118,8 @@ func TestCall(t *testing.T) {
 		err := child.Answer(&answer)
 		cancel(nil)
 		if want == "" {
-			check.That(t, err == nil && answer == "question ", "got %q, %v", answer, err)
+			check.OK(t, err)
+			check.Equal(t, answer, "question ")
 		} else {
 			check.Fails(t, err, want, kind)
 		}
@@ -147,18 +147,14 @@ func TestNoRole(t *testing.T) {
 // at once if it is stopped.
 func TestStop(t *testing.T) {
 	p := start(t, t.Context(), "obedient")
-	err := p.Stop()
-	check.That(t, err == nil && p.Err() == nil, "%v %v", err, p.Err())
-	if err := p.Stop(); err != nil { // Stop may be called again
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(p.Stop(), p.Err(), p.Stop())) // Stop may be called again
 
 	p = start(t, t.Context(), "deaf")
 	check.Must(t, syscall.Kill(p.PID(), unix.SIGSTOP))
 	waiting.Until(t, "a child that is stopped", func() bool { return usage.Stopped(p.PID()) })
-	err = p.Stop()
-	check.That(t, err == nil && fmt.Sprint(p.Err()) == "signal: killed", "%v %v", err, p.Err())
-	check.That(t, p.Killed() == "", "no context has ended, and it was %s", p.Killed())
+	check.OK(t, p.Stop())
+	check.Fails(t, p.Err(), "signal: killed")
+	check.Equal(t, p.Killed(), "", "no context has ended, and it was")
 }
 
 // TestContext: the end of the context kills the child, and its error is available.
@@ -168,8 +164,7 @@ func TestContext(t *testing.T) {
 	cancel()
 	<-p.Exited()
 	check.That(t, p.Err() != nil && p.Killed() != "", "got %v, it was %q", p.Err(), p.Killed())
-	_, err := reexec.Start(ctx, reexec.Command{Control: true})
-	check.That(t, err != nil, "started after the context had ended")
+	check.Is(t, check.Err(reexec.Start(ctx, reexec.Command{Control: true})), context.Canceled)
 }
 
 // TestFiles: descriptors and streams reach the child, and its exit status is returned.
@@ -183,17 +178,16 @@ func TestFiles(t *testing.T) {
 	p := check.Value(reexec.Start(t.Context(), c))(t)
 	<-p.Exited()
 	p.Control.Close()
-	text, err := os.ReadFile(out.Name())
-	check.That(t, err == nil && string(text) == "through a file" && stdout.String() == "said" && fmt.Sprint(p.Err()) == "exit status 3",
-		"file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
+	check.Equal(t, string(check.Value(os.ReadFile(out.Name()))(t)), "through a file")
+	check.Equal(t, stdout.String(), "said")
+	check.Fails(t, p.Err(), "exit status 3")
 	check.Equal(t, stderr.String(), "first\n"+`\x1b[2Jlast`, "stderr")
 }
 
 // TestNothing: Start fails if the program or its processors do not exist.
 func TestNothing(t *testing.T) {
 	for _, c := range []reexec.Command{{Path: "/nowhere", Control: true}, {CPUs: []int{1 << 19}}} {
-		_, err := reexec.Start(t.Context(), c)
-		check.That(t, err != nil, "%+v was started", c)
+		check.Fails(t, check.Err(reexec.Start(t.Context(), c)), "")
 	}
 }
 
@@ -238,8 +232,7 @@ func kept(t *testing.T, from io.Reader) (pids []int) {
 	t.Helper()
 	for range 2 {
 		var pid int
-		_, err := fmt.Fscan(from, &pid)
-		check.Must(t, err)
+		check.Must(t, check.Err(fmt.Fscan(from, &pid)))
 		pids = append(pids, pid)
 	}
 	return pids
@@ -288,8 +281,7 @@ func TestKeep(t *testing.T) {
 				check.That(t, how != "itself" || fmt.Sprint(p.Err()) == "exit status 3", "it has ended with %v", p.Err())
 			}
 			for _, pid := range pids {
-				state := usage.State(pid)
-				check.That(t, state == "gone", "process %d is %s", pid, state)
+				check.Equal(t, usage.State(pid), "gone", "process", pid)
 			}
 		})
 	}
@@ -328,9 +320,7 @@ func TestThreads(t *testing.T) {
 	}()
 	p := <-started
 	waiting.Quiet(t, "the end of a child", p.Exited())
-	if err := p.Stop(); err != nil || p.Err() != nil {
-		t.Error(err, p.Err())
-	}
+	check.OK(t, errors.Join(p.Stop(), p.Err()))
 }
 
 // TestExcerpt: an excerpt keeps the first or last bytes up to its limit, and escapes
@@ -345,7 +335,6 @@ func TestExcerpt(t *testing.T) {
 		{false, []string{"a\n", "b"}, "a\nb"},
 		{false, []string{"12345678", "90"}, "34567890"},
 		{true, []string{"12345678", "90"}, "12345678"},
-		{true, []string{"123456789", "0"}, "12345678"},
 		{false, []string{"\n \n\tx \n"}, "    x"},
 		{false, []string{"a\xff\x00\u202e"}, `a\xff\x00\u202e`},
 	} {
@@ -354,8 +343,7 @@ func TestExcerpt(t *testing.T) {
 			n, err := e.Write([]byte(text))
 			check.That(t, n == len(text) && err == nil, "%q: %d, %v", text, n, err)
 		}
-		got := e.String()
-		check.That(t, got == tt.want, "%q, head %v: got %q, want %q", tt.writes, tt.head, got, tt.want)
+		check.Equal(t, e.String(), tt.want, tt.head, tt.writes)
 	}
 }
 

@@ -108,13 +108,10 @@ func TestNotOurs(t *testing.T) {
 			root := shortRoot(t)
 			path := c.plant(t, root)
 			before := tree(t, root)
-			left := leftovers(t, root)
-			check.That(t, len(left) == 0, "got %v, want nothing", left)
-			for what, err := range map[string]error{"inspect": func() error { _, err := Inspect(path); return err }(), "remove": Leftover{Path: path}.Remove()} {
-				check.Fails(t, err, c.why, what)
-			}
-			after := tree(t, root)
-			check.That(t, after == before, "before:\n%safter:\n%s", before, after)
+			noLeftovers(t, root)
+			check.Fails(t, check.Err(Inspect(path)), c.why, "inspect")
+			check.Fails(t, Leftover{Path: path}.Remove(), c.why, "remove")
+			check.Equal(t, tree(t, root), before)
 		})
 	}
 }
@@ -157,8 +154,7 @@ func TestUnfinished(t *testing.T) {
 			left := leftovers(t, root)
 			check.Need(t, len(left) == 1 && left[0].Path == dir, "got %v, want %s", left, dir)
 			check.Must(t, left[0].Remove())
-			rest, err := os.ReadDir(root)
-			check.That(t, err == nil && len(rest) <= 0, "left: %v, %v", rest, err)
+			empty(t, root)
 		})
 	}
 }
@@ -189,8 +185,7 @@ func TestMounts(t *testing.T) {
 // TestTwoUsers: another user's leftovers, and directories that look like them, are not
 // removed.
 func TestTwoUsers(t *testing.T) {
-	root, err := os.MkdirTemp("/tmp", "scratch") // both users can write there
-	check.Must(t, err)
+	root := check.Value(os.MkdirTemp("/tmp", "scratch"))(t) // both users can write there
 	defer func() { check.Must(t, os.RemoveAll(root)) }()
 	check.Must(t, os.Chmod(root, 0o777|fs.ModeSticky))
 	mine, myPath := owned(t, root, nil)

@@ -54,18 +54,26 @@ func leftovers(t *testing.T, root string) []Leftover {
 	return check.Value(Leftovers(root))(t)
 }
 
+func noLeftovers(t *testing.T, root string) {
+	t.Helper()
+	check.Equal(t, leftovers(t, root), nil, "leftovers")
+}
+
+// empty checks that a directory has no files.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	check.Equal(t, check.Value(os.ReadDir(dir))(t), []os.DirEntry{})
+}
+
 func TestDir(t *testing.T) {
 	root := shortRoot(t)
 	d := check.Value(New(root))(t)
-	info := check.Value(os.Stat(d.Path()))(t)
-	check.That(t, info.Mode().Perm() == 0o700, "mode %v, want 0700", info.Mode().Perm())
+	check.Equal(t, check.Value(os.Stat(d.Path()))(t).Mode().Perm(), 0o700)
 	check.Must(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
-	left := leftovers(t, root)
-	check.That(t, len(left) == 0, "a directory that is in use counts as left behind: %v", left)
+	noLeftovers(t, root)
 	check.Must(t, d.Close())
 	check.Must(t, d.Close())
-	_, err := os.Stat(d.Path())
-	check.That(t, os.IsNotExist(err), "directory is still there: %v", err)
+	check.Is(t, check.Err(os.Stat(d.Path())), fs.ErrNotExist)
 }
 
 // owned starts a process that owns a directory under root, as another user if cred is not
@@ -119,10 +127,8 @@ func TestCloseAgainstWriters(t *testing.T) {
 		}()
 		<-started
 		check.Must(t, d.Close())
-		err := <-ended
-		check.Need(t, errors.Is(err, fs.ErrNotExist), "the writer ended with %v", err)
-		entries, err := os.ReadDir(root)
-		check.Need(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
+		check.Is(t, <-ended, fs.ErrNotExist, "the writer")
+		empty(t, root)
 	}
 }
 
@@ -134,9 +140,7 @@ func TestKilled(t *testing.T) {
 	defer alive.Close()
 
 	p, path := owned(t, root, nil)
-	if left := leftovers(t, root); len(left) != 0 {
-		t.Errorf("the owner lives, but %v counts as left behind", left)
-	}
+	noLeftovers(t, root)
 	check.Fails(t, (Leftover{Path: path}).Remove(), "in use", "removal of a directory in use")
 	kill(t, p)
 
@@ -146,10 +150,8 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("got leftovers %+v, want %s", left, path)
 	}
 	check.Must(t, left[0].Remove())
-	left = leftovers(t, root)
-	check.That(t, len(left) == 0, "%v is still there", left)
-	_, err := os.Stat(alive.Path())
-	check.That(t, err == nil, "the living owner's directory is gone: %v", err)
+	noLeftovers(t, root)
+	check.OK(t, check.Err(os.Stat(alive.Path())), "the living owner's directory")
 }
 
 // TestConcurrent: A24: concurrent calls of New make different directories, and none of them
@@ -186,10 +188,9 @@ func TestLongRoot(t *testing.T) {
 	d = check.Value(New("."))(t)
 	check.Equal(t, filepath.Dir(d.Path()), root, "the absolute path of the root")
 	check.OK(t, d.Close())
-	_, err := New(filepath.Join(shortRoot(t), "missing"))
-	check.That(t, err != nil, "a root that does not exist: got no error")
-	left, err := Leftovers(filepath.Join(root, "missing"))
-	check.That(t, err == nil && len(left) == 0, "a root that does not exist: got %v, %v, want nothing", left, err)
+	missing := filepath.Join(root, "missing")
+	check.Is(t, check.Err(New(missing)), fs.ErrNotExist)
+	noLeftovers(t, missing)
 }
 
 // TestLastDescriptor: a directory is made and removed with one descriptor, and its lock
@@ -210,12 +211,10 @@ func TestLastDescriptor(t *testing.T) {
 		all = append(all, f)
 	}
 	check.Must(t, all[0].Close())
-	d, err := New(root)
-	check.Must(t, err)
+	d := check.Value(New(root))(t)
 	var text [mostOwner]byte
 	n, err := d.lock.ReadAt(text[:], 0)
 	check.That(t, !strings.Contains(string(text[:n]), "unknown"), "%s, %v", text[:n], err)
 	check.OK(t, d.Close())
-	entries, err := os.ReadDir(root)
-	check.That(t, err == nil && len(entries) == 0, "got %v, %v, want an empty directory", entries, err)
+	empty(t, root)
 }

@@ -24,15 +24,13 @@ func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
 // offer calls Offer. A file that is never removed is like one that a killed rank 0 leaves.
 func offer(t *testing.T, path, job, text string) (remove func() error) {
 	t.Helper()
-	remove = check.Value(Offer(path, job, text))(t)
-	return remove
+	return check.Value(Offer(path, job, text))(t)
 }
 
 // gone checks that nothing is left in path's folder.
 func gone(t *testing.T, path string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(path))
-	check.That(t, err == nil && len(entries) <= 0, "left: %v, %v", entries, err)
+	check.Equal(t, len(check.Value(os.ReadDir(filepath.Dir(path)))(t)), 0, "files left")
 }
 
 // TestRendezvous: all waiting ranks get the text of rank 0, not the text of a killed job,
@@ -46,7 +44,8 @@ func TestRendezvous(t *testing.T) {
 		for range 8 {
 			ranks.Go(func() {
 				got, err := Await(waiting.Context(t), path, "12.0")
-				check.That(t, got == want && err == nil, "got %q, %v, want %q", got, err, want)
+				check.OK(t, err)
+				check.Equal(t, got, want)
 			})
 		}
 		remove := offer(t, path, "12.0", want)
@@ -61,12 +60,10 @@ func TestRendezvous(t *testing.T) {
 func TestTwoJobs(t *testing.T) {
 	path := file(t)
 	remove, other := offer(t, path, "12.0", "line"), offer(t, path, "11.0", "other")
-	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil || !strings.Contains(err.Error(), `it belongs to job "11.0", but this job is "12.0"`) {
-		t.Errorf("got %q, %v", got, err)
-	}
+	err := check.Err(Await(waiting.Ending(t, 5*tryEvery), path, "12.0"))
+	check.Fails(t, err, `it belongs to job "11.0", but this job is "12.0"`)
 	check.Must(t, remove())
-	got, err := Await(waiting.Context(t), path, "11.0")
-	check.That(t, got == "other" && err == nil, "got %q, %v", got, err)
+	check.Equal(t, check.Value(Await(waiting.Context(t), path, "11.0"))(t), "other")
 	check.Must(t, other())
 	gone(t, path)
 }
@@ -111,11 +108,8 @@ func TestRefused(t *testing.T) {
 			check.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
 			c.make(t, path)
 			before, _ := os.Lstat(path)
-			_, err := Offer(path, "12.0", "line")
-			check.That(t, err != nil && strings.Contains(err.Error(), c.why), "rank 0: got %v, want an error with %q", err, c.why)
-			if got, err := Await(waiting.Context(t), path, "12.0"); err == nil || !strings.Contains(err.Error(), c.why) {
-				t.Errorf("another rank: got %q, %v, want an error with %q", got, err, c.why)
-			}
+			check.Fails(t, check.Err(Offer(path, "12.0", "line")), c.why, "rank 0")
+			check.Fails(t, check.Err(Await(waiting.Context(t), path, "12.0")), c.why, "another rank")
 			after, _ := os.Lstat(path)
 			check.That(t, before == nil || os.SameFile(before, after), "it was replaced")
 		})
@@ -132,6 +126,5 @@ func TestAwaitEnds(t *testing.T) {
 // TestPrivate: a job's name cannot become a path.
 func TestPrivate(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	got, want := Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid())
-	check.That(t, got == want, "got %s, want %s", got, want)
+	check.Equal(t, Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid()))
 }

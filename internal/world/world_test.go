@@ -48,9 +48,7 @@ func TestFind(t *testing.T) {
 		{"torchrun", "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1", &World{Rank: 1, Size: 2, LocalSize: 1, By: "RANK"}},
 		{"by hand", openMPI + "IPCBENCH_RANK=0 IPCBENCH_WORLD=2", &World{Size: 2, By: "IPCBENCH_RANK"}},
 	} {
-		got, err := Find(variables(c.env))
-		diff := cmp.Diff(c.want, got)
-		check.That(t, diff == "" && err == nil, "%s: %v\n%s", c.name, err, diff)
+		check.Same(t, cmp.Diff(c.want, check.Value(Find(variables(c.env)))(t)), c.name)
 	}
 	for env, want := range map[string][2]bool{
 		openMPI: {true, false},
@@ -60,9 +58,8 @@ func TestFind(t *testing.T) {
 		step + "SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_NUM_NODES=2": {false, false},
 		"RANK=1 WORLD_SIZE=2": {false, false},
 	} {
-		if w, err := Find(variables(env)); err != nil || [2]bool{w.OneHost(), w.Alone()} != want {
-			t.Errorf("%s: got %+v, %v; want on one host and alone there: %v", env, w, err, want)
-		}
+		w := check.Value(Find(variables(env)))(t)
+		check.Equal(t, [2]bool{w.OneHost(), w.Alone()}, want, env, "on one host, alone there")
 	}
 }
 
@@ -99,9 +96,7 @@ func TestFindErrors(t *testing.T) {
 		"PMI_RANK=0 PMI_SIZE=1 SLURM_NTASKS=3":                  "PMI_SIZE=1, but SLURM_NTASKS=3",
 		step + "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=n1": "SLURM_STEP_NUM_TASKS=1, but SLURM_NTASKS=3",
 	} {
-		if w, err := Find(variables(env)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s:\ngot %v, %v\nwant an error with %s", env, w, err, want)
-		}
+		check.Fails(t, check.Err(Find(variables(env))), want, env)
 	}
 }
 

@@ -67,9 +67,7 @@ func TestPieces(t *testing.T) {
 		}
 		work()
 		check.Must(t, c.Stop())
-		if err := c.Stop(); err != nil { // has no effect
-			t.Fatal(err)
-		}
+		check.Must(t, c.Stop()) // has no effect
 	}
 	count := map[string]int{}
 	for _, p := range c.Pieces() {
@@ -78,13 +76,9 @@ func TestPieces(t *testing.T) {
 			check.That(t, bytes.HasPrefix(p.Data, []byte("go 1.")), "trace begins with %q", p.Data[:min(16, len(p.Data))])
 			continue
 		}
-		after, err := profile.ParseData(p.Data)
-		if err != nil {
-			t.Errorf("%s: %v", p.Kind, err)
-			continue
-		}
-		has, want := p.Before != nil, slices.Contains([]string{"allocs", "mutex", "block"}, p.Kind)
-		check.That(t, has == want, "%s: has a profile of the start: %v, want %v", p.Kind, has, want)
+		after := check.Value(profile.ParseData(p.Data))(t)
+		paired := slices.Contains([]string{"allocs", "mutex", "block"}, p.Kind)
+		check.Equal(t, p.Before != nil, paired, p.Kind, "has a profile of the start")
 		check.That(t, len(after.Sample) != 0, "%s: no samples", p.Kind)
 	}
 	for _, kind := range kinds {
@@ -92,10 +86,9 @@ func TestPieces(t *testing.T) {
 		if kind == capture.Trace {
 			want = 1
 		}
-		check.That(t, count[kind] == want, "%d pieces of %s, want %d", count[kind], kind, want)
+		check.Equal(t, count[kind], want, "pieces of", kind)
 	}
-	left := c.Pieces()
-	check.That(t, len(left) == 0, "%d pieces were returned twice", len(left))
+	check.Equal(t, len(c.Pieces()), 0, "pieces returned twice")
 }
 
 // TestNothing: a nil Capture and one without kinds do nothing and allocate nothing.
@@ -122,6 +115,5 @@ func TestCPUInUse(t *testing.T) {
 	check.That(t, err == nil && len(second.Pieces()) == 0, "got %v and pieces", err)
 	work()
 	check.Must(t, first.Stop())
-	pieces := first.Pieces()
-	check.That(t, len(pieces) == 1, "%d pieces, want 1", len(pieces))
+	check.Equal(t, len(first.Pieces()), 1, "pieces")
 }

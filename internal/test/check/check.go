@@ -6,6 +6,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -78,6 +79,14 @@ func Fails(t TB, err error, text string, context ...any) {
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Helper()
 		t.Errorf("%sgot error %v, want one that contains %q", prefix(context), err, text)
+	}
+}
+
+// Is fails the test unless err is target, or wraps it.
+func Is(t TB, err, target error, context ...any) {
+	if !errors.Is(err, target) {
+		t.Helper()
+		t.Errorf("%sgot error %v, want %v", prefix(context), err, target)
 	}
 }
 
