@@ -121,7 +121,11 @@ func (c *Coder) Unpack(m Mode, dst, base, src []byte, s tensor.Spec) error {
 		if err := c.shape(s.DType, len(dst)); err != nil {
 			return fmt.Errorf("codec: %q: %w", s.Name, err)
 		}
-		if _, err := c.decode(0, dst, base, src); err != nil {
+		n, err := c.decode(0, dst, base, src)
+		if err == nil {
+			err = c.forms[0].fits(n)
+		}
+		if err != nil {
 			return fmt.Errorf("codec: %q: %w", s.Name, err)
 		}
 	}
@@ -157,12 +161,15 @@ func (c *Coder) shape(d tensor.DType, n int) (err error) {
 // encode runs all stages; the last one writes to dst.
 func (c *Coder) encode(dst, base, cur []byte) (n int, err error) {
 	last := len(c.stages) - 1
+	if final := c.forms[last+1]; final.dtype != 0 && len(dst) < final.bytes {
+		return 0, errPlain
+	}
 	for i, st := range c.stages {
 		out := dst
 		if i < last {
 			out = grow(&c.cur[i], c.forms[i+1].bytes)
 		}
-		if n, err = st.encode(out, c.baseOf(i, base), cur, c.forms[i]); err != nil {
+		if n, err = st.encode(out, base, cur, c.forms[i]); err != nil {
 			return 0, err
 		}
 		cur = out[:n]
@@ -193,21 +200,13 @@ func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
 		}
 		src = made[:n]
 	}
-	if n, err = c.stages[i].decode(dst, c.baseOf(i, base), src, c.forms[i]); err != nil {
+	if err = c.forms[i+1].fits(len(src)); err == nil {
+		n, err = c.stages[i].decode(dst, base, src, c.forms[i])
+	}
+	if err != nil {
 		return 0, fmt.Errorf("%s: %w", c.kinds[i].name, err)
 	}
-	if n != len(dst) && (i == 0 || !c.kinds[i-1].ends) {
-		return 0, fmt.Errorf("%s: %d bytes instead of %d", c.kinds[i].name, n, len(dst))
-	}
 	return n, nil
-}
-
-// baseOf returns base if stage i uses one.
-func (c *Coder) baseOf(i int, base []byte) []byte {
-	if c.kinds[i].base {
-		return base
-	}
-	return nil
 }
 
 // baseAfter returns the base for the stage after i: stage i's encoding of its own base; nil

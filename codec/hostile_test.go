@@ -54,7 +54,7 @@ var hostile = []struct {
 	{"zstd", "a dictionary", []byte{0x28, 0xb5, 0x2f, 0xfd, 1, 0x40, 9, 1, 0, 0}, "dictionary"},
 	{"sparse+zstd", "more than the tensor", run(83), "zstd: more than 82 bytes"},
 	{"sparse+zstd", "no pairs", run(82), "sparse: 82 bytes are not a whole number"},
-	{"xor+zstd", "too short", run(80), "zstd: 80 bytes instead of 82"},
+	{"xor+zstd", "too short", run(80), "xor: 80 bytes instead of 82"},
 }
 
 var hostileSpec = tensor.Spec{Name: "layer.1", DType: tensor.BF16, Shape: []int{41}}

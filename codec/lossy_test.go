@@ -341,35 +341,39 @@ func TestBadInput(t *testing.T) {
 		return b
 	}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	zeros := func(n int) []byte { return make([]byte, n) }
+	stc := func(changes byte, rest ...byte) []byte { return slices.Concat([]byte{changes}, f32(-1, 1), rest) }
+	huge := bytes.Repeat([]byte{0xff}, 9)
 	for _, test := range []struct {
-		name, want string
-		st         stage
-		src        []byte // for 10 elements of f32
+		stage, want string
+		src         []byte // for 10 elements of f32
 	}{
-		{"cut", "19 bytes instead of 20", bf16{}, make([]byte, 19)},
-		{"long", "21 bytes instead of 20", bf16{}, make([]byte, 21)},
-		{"cut", "13 bytes instead of 14", &absmax{}, make([]byte, 13)},
-		{"NaN", "invalid scale NaN", &absmax{}, append(f32(nan), make([]byte, 10)...)},
-		{"Inf", "invalid scale +Inf", &absmax{}, append(f32(inf), make([]byte, 10)...)},
-		{"negative", "invalid scale -1", &absmax{}, append(f32(-1), make([]byte, 10)...)},
-		{"overflow", "invalid scale 3e+38", &absmax{}, append(f32(3e38), make([]byte, 10)...)},
-		{"cut", "14 bytes instead of 15", newKC(3), make([]byte, 14)},
-		{"NaN", "value 1 of the table is NaN", newKC(3), append(f32(0, nan, 1), 0, 0, 0)},
-		{"number", "index 3 in a table of 3", newKC(3), append(f32(0, 1, 2), 0, 0xc0, 0)},
-		{"nothing", "0 changes in 10 elements", newSTC(1), nil},
-		{"cut varint", "0 changes in 10 elements", newSTC(1), []byte{0x80}},
-		{"too many", "11 changes in 10 elements", newSTC(1), []byte{11}},
-		{"huge", "changes in 10 elements", newSTC(1), bytes.Repeat([]byte{0xff}, 9)},
-		{"cut", "8 bytes are too few for 3 changes", newSTC(1), append([]byte{3}, make([]byte, 7)...)},
-		{"Inf", "value 1 of the table is +Inf", newSTC(1), append([]byte{0}, f32(1, inf)...)},
-		{"number", "index 7 in a table of 6", newSKC(0), append(append([]byte{1}, f32(1, 2, 3, 4, 5, 6)...), 7, 0)},
-		{"no gap", "change 0 of 1", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0)},
-		{"index", "change 1 of 2 is 8 elements after element 2 of 10", newSTC(1), append(append([]byte{2}, f32(-1, 1)...), 0, 1, 8)},
-		{"huge gap", "change 0 of 1", newSTC(1), append(append(append([]byte{1}, f32(-1, 1)...), 0), bytes.Repeat([]byte{0xff}, 9)...)},
-		{"more", "1 bytes after the last of 1 changes", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0, 1, 8)},
+		{"bf16", "19 bytes instead of 20", zeros(19)},
+		{"bf16", "21 bytes instead of 20", zeros(21)},
+		{"int8", "13 bytes instead of 14", zeros(13)},
+		{"int8", "invalid scale NaN", append(f32(nan), zeros(10)...)},
+		{"int8", "invalid scale +Inf", append(f32(inf), zeros(10)...)},
+		{"int8", "invalid scale -1", append(f32(-1), zeros(10)...)},
+		{"int8", "invalid scale 3e+38", append(f32(3e38), zeros(10)...)},
+		{"kc", "14 bytes instead of 15", zeros(14)},
+		{"kc", "value 1 of the table is NaN", append(f32(0, nan, 1), 0, 0, 0)},
+		{"kc", "index 3 in a table of 3", append(f32(0, 1, 2), 0, 0xc0, 0)},
+		{"stc", "0 changes in 10 elements", nil},
+		{"stc", "0 changes in 10 elements", []byte{0x80}}, // a varint that is cut off
+		{"stc", "11 changes in 10 elements", []byte{11}},
+		{"stc", "changes in 10 elements", huge},
+		{"stc", "8 bytes are too few for 3 changes", append([]byte{3}, zeros(7)...)},
+		{"stc", "value 1 of the table is +Inf", append([]byte{0}, f32(1, inf)...)},
+		{"skc", "index 7 in a table of 6", append(append([]byte{1}, f32(1, 2, 3, 4, 5, 6)...), 7, 0)},
+		{"stc", "change 0 of 1", stc(1, 0)},
+		{"stc", "change 1 of 2 is 8 elements after element 2 of 10", stc(2, 0, 1, 8)},
+		{"stc", "change 0 of 1", append(stc(1, 0), huge...)},
+		{"stc", "1 bytes after the last of 1 changes", stc(1, 0, 1, 8)},
 	} {
-		_, err := test.st.decode(make([]byte, 40), make([]byte, 40), test.src, words{tensor.F32, 40})
-		check.Fails(t, err, test.want, fmt.Sprintf("%T", test.st), test.name)
+		p := &Pipeline{steps: []step{{kindOf(test.stage), 3}}}
+		err := p.NewCoder().Unpack(Coded, zeros(40), zeros(40), test.src, specOf(tensor.F32, 10))
+		check.Fails(t, err, test.stage+": ", test.stage)
+		check.Fails(t, err, test.want, test.stage)
 	}
 }
 
@@ -407,7 +411,6 @@ func specOf(d tensor.DType, n int) tensor.Spec {
 	return tensor.Spec{Name: "w", DType: d, Shape: []int{n}}
 }
 
-// elements returns data's floats as exact float64s.
 // drift returns n floats like weights, with a deviation of 0.05, and the same after a small change of the given share
 // of them.
 func drift(d tensor.DType, n int, share float64) (base, cur []byte) {

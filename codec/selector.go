@@ -118,9 +118,6 @@ func newTopK(percent float64) stage { return &topk{percent: percent} }
 func (*topk) accepts(in words) (words, error) { return in, needIndexedFloats(in) }
 
 func (t *topk) encode(dst, base, cur []byte, in words) (int, error) {
-	if len(dst) < len(cur) {
-		return 0, errPlain
-	}
 	size := in.dtype.Size()
 	copy(dst, base)
 	for _, c := range t.largest(base, cur, in.dtype, share(t.percent, len(cur)/size)) {

@@ -19,26 +19,35 @@ type stage interface {
 	accepts(in words) (out words, err error)
 
 	// encode writes the encoding of cur, which has form in, to dst, and returns its size
-	// in bytes. If it does not fit, or the values are better sent plain, encode returns
-	// errPlain as early as possible. base is as long as cur if kind.base is set, else
-	// nil.
+	// in bytes. dst has room for every output that is not opaque. If an opaque one does
+	// not fit, or the values are better sent plain, encode returns errPlain as early as
+	// possible. base is as long as cur if kind.base is set.
 	encode(dst, base, cur []byte, in words) (int, error)
 
 	// decode writes the elements of form in that src encodes to dst, and returns their
-	// size in bytes. dst has in.bytes bytes and may be base. src is untrusted. An error
-	// may leave dst written in part.
+	// size in bytes. dst has in.bytes bytes and may be base. src is untrusted, but has the
+	// size of the output's form unless that is opaque. An error may leave dst written in
+	// part.
 	decode(dst, base, src []byte, in words) (int, error)
 }
 
-// words is the form of a stage's input or output: bytes of elements of one type. If only
-// zstd may follow, the type is U8 and bytes is an upper limit.
+// words is the form of a stage's input or output: bytes of elements of one type. An opaque
+// form has no type, and bytes is an upper limit.
 type words struct {
 	dtype tensor.DType
 	bytes int
 }
 
 // opaque returns the form of an encoding of n bytes. Longer ones are not used.
-func opaque(n int) words { return words{tensor.U8, n} }
+func opaque(n int) words { return words{bytes: n} }
+
+// fits returns an error unless n bytes can have form w.
+func (w words) fits(n int) error {
+	if w.dtype != 0 && n != w.bytes {
+		return fmt.Errorf("%d bytes instead of %d", n, w.bytes)
+	}
+	return nil
+}
 
 // errPlain means that a tensor should be sent plain.
 var errPlain = errors.New("does not get smaller")

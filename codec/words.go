@@ -1,9 +1,6 @@
 package codec
 
-import (
-	"crypto/subtle"
-	"fmt"
-)
+import "crypto/subtle"
 
 // xor sends the exclusive or of tensor and base: elements of the same size, most of them
 // 0.
@@ -12,16 +9,10 @@ type xor struct{}
 func (xor) accepts(in words) (words, error) { return in, nil }
 
 func (xor) encode(dst, base, cur []byte, _ words) (int, error) {
-	if len(dst) < len(cur) {
-		return 0, errPlain
-	}
 	return subtle.XORBytes(dst, base, cur), nil
 }
 
 func (xor) decode(dst, base, src []byte, _ words) (int, error) {
-	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes instead of %d", len(src), len(dst))
-	}
 	return subtle.XORBytes(dst, base, src), nil
 }
 
@@ -32,21 +23,9 @@ type shuffle struct{}
 func (shuffle) accepts(in words) (words, error) { return in, nil }
 
 func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
-	if len(dst) < len(cur) {
-		return 0, errPlain
-	}
 	size := in.dtype.Size()
 	n := len(cur) / size
-	i := 0
-	switch size {
-	case 1:
-		i = copy(dst, cur)
-	case 2:
-		i = planes2(dst, cur, n)
-	case 4:
-		i = planes4(dst, cur, n)
-	}
-	for ; i < n; i++ {
+	for i := transpose(dst, cur, n, size, planes2, planes4); i < n; i++ {
 		for k := range size {
 			dst[k*n+i] = cur[i*size+k]
 		}
@@ -55,26 +34,28 @@ func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 }
 
 func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
-	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes instead of %d", len(src), len(dst))
-	}
 	size := in.dtype.Size()
 	n := len(src) / size
-	i := 0
-	switch size {
-	case 1:
-		i = copy(dst, src)
-	case 2:
-		i = words2(dst, src, n)
-	case 4:
-		i = words4(dst, src, n)
-	}
-	for ; i < n; i++ {
+	for i := transpose(dst, src, n, size, words2, words4); i < n; i++ {
 		for k := range size {
 			dst[i*size+k] = src[k*n+i]
 		}
 	}
 	return len(dst), nil
+}
+
+// transpose moves as many of n elements as there is a fast way for their size, and returns
+// the number moved.
+func transpose(dst, src []byte, n, size int, two, four func(dst, src []byte, n int) int) int {
+	switch size {
+	case 1:
+		return copy(dst, src)
+	case 2:
+		return two(dst, src, n)
+	case 4:
+		return four(dst, src, n)
+	}
+	return 0
 }
 
 // planes2 and planes4 move n elements of 2 or 4 bytes to the byte planes in dst, except
