@@ -29,23 +29,18 @@ func (b Bound) String() string {
 
 // Bound returns the error bound for tensors of type d, or false if there is none: topk,
 // kc, stc and skc may lose any amount. NaNs and infinities arrive as such.
-func (p *Pipeline) Bound(d tensor.DType) (Bound, bool) {
-	var b Bound
-	if p == nil {
-		return b, true
+func (p *Pipeline) Bound(d tensor.DType) (b Bound, ok bool) {
+	c := p.NewCoder()
+	if c.shape(d, 0) != nil { // sent plain
+		return Bound{}, true
 	}
-	in := words{dtype: d}
-	for _, s := range p.steps {
-		out, err := s.make(s.value).accepts(in)
+	for i, s := range c.steps {
 		switch {
-		case err != nil: // sent plain
-			return Bound{}, true
 		case s.bound != nil:
-			b = s.bound(in.dtype)
+			b = s.bound(c.forms[i].dtype)
 		case s.lossy:
 			return Bound{}, false
 		}
-		in = out
 	}
 	return b, true
 }

@@ -141,20 +141,12 @@ func (p *Pipeline) Base() bool {
 // Takes returns nil if p can encode tensors of spec s. Otherwise every such tensor is
 // sent plain, and the error gives the reason. An invalid s is also an error.
 func (p *Pipeline) Takes(s tensor.Spec) error {
-	if p == nil {
-		return fmt.Errorf("codec: %q: there is no codec", s.Name)
-	}
 	n, err := s.Bytes()
 	if err != nil {
 		return err
 	}
-	in := words{s.DType, n}
-	for _, step := range p.steps {
-		out, err := step.make(step.value).accepts(in)
-		if err != nil {
-			return fmt.Errorf("codec: %q: %s %w", s.Name, step, err)
-		}
-		in = out
+	if err = p.NewCoder().shape(s.DType, n); err != nil {
+		return fmt.Errorf("codec: %q: %w", s.Name, err)
 	}
 	return nil
 }

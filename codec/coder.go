@@ -8,6 +8,8 @@ import (
 	"ipcbench/tensor"
 )
 
+var errNone = errors.New("there is no codec")
+
 // A Mode is how one tensor was packed.
 type Mode uint8
 
@@ -34,7 +36,7 @@ func (m Mode) String() string {
 // largest tensor so far. Only one goroutine may use it at a time.
 type Coder struct {
 	stages []stage
-	kinds  []*kind
+	steps  []step  // parallel to stages
 	base   int     // number of stages up to the last that needs a base; 0 if none does
 	forms  []words // forms of the current tensor: before each stage and after the last
 
@@ -44,24 +46,21 @@ type Coder struct {
 
 // NewCoder returns a Coder for p.
 func (p *Pipeline) NewCoder() *Coder {
-	c := &Coder{}
 	if p == nil {
-		return c
+		return &Coder{}
 	}
 	n := len(p.steps)
+	c := &Coder{steps: p.steps, forms: make([]words, n+1), cur: make([][]byte, n), bases: make([][]byte, n)}
 	for i, s := range p.steps {
 		st := s.make(s.value)
 		if z, ok := st.(*zstd); ok && i > 0 {
 			z.bytes = p.steps[i-1].ends
 		}
 		c.stages = append(c.stages, st)
-		c.kinds = append(c.kinds, s.kind)
-		if s.kind.base {
+		if s.base {
 			c.base = i + 1
 		}
 	}
-	c.forms = make([]words, n+1)
-	c.cur, c.bases = make([][]byte, n), make([][]byte, n)
 	return c
 }
 
@@ -147,12 +146,12 @@ func (c *Coder) check(base, data []byte, s tensor.Spec) error {
 // shape sets forms for a tensor of n bytes.
 func (c *Coder) shape(d tensor.DType, n int) (err error) {
 	if len(c.stages) == 0 {
-		return errPlain
+		return errNone
 	}
 	c.forms[0] = words{d, n}
 	for i, st := range c.stages {
 		if c.forms[i+1], err = st.accepts(c.forms[i]); err != nil {
-			return fmt.Errorf("%s %w", c.kinds[i].name, err)
+			return fmt.Errorf("%s %w", c.steps[i], err)
 		}
 	}
 	return nil
@@ -183,7 +182,7 @@ func (c *Coder) encode(dst, base, cur []byte) (n int, err error) {
 // decode undoes stage i and all later ones. It writes the restored input of stage i to
 // dst and returns its length: len(dst), or less if that input is opaque.
 func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
-	if c.kinds[i].place == pick { // only the sender chooses elements
+	if c.steps[i].place == pick { // only the sender chooses elements
 		return c.decode(i+1, dst, base, src)
 	}
 	if i+1 < len(c.stages) {
@@ -204,7 +203,7 @@ func (c *Coder) decode(i int, dst, base, src []byte) (n int, err error) {
 		n, err = c.stages[i].decode(dst, base, src, c.forms[i])
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", c.kinds[i].name, err)
+		return 0, fmt.Errorf("%s: %w", c.steps[i].name, err)
 	}
 	return n, nil
 }
@@ -215,7 +214,7 @@ func (c *Coder) baseAfter(i int, base []byte) ([]byte, error) {
 	if i+1 >= c.base {
 		return nil, nil
 	}
-	if c.kinds[i].place == pick {
+	if c.steps[i].place == pick {
 		return base, nil
 	}
 	out := grow(&c.bases[i], c.forms[i+1].bytes)

@@ -6,31 +6,24 @@ import "ipcbench/tensor"
 // spec s, and to unpack them. Both are 0 if such tensors are sent plain.
 func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
 	n, err := s.Bytes()
-	if err != nil || p.Takes(s) != nil {
+	c := p.NewCoder()
+	if err != nil || c.shape(s.DType, n) != nil {
 		return 0, 0
 	}
-	last, base := len(p.steps)-1, 0
-	for i, step := range p.steps {
-		if step.base {
-			base = i
-		}
-	}
-	in := words{s.DType, n}
-	for i, step := range p.steps {
-		st := step.make(step.value)
+	for i, st := range c.stages {
 		if k, ok := st.(scratchUser); ok {
-			packing, unpacking := k.scratchBytes(in)
+			packing, unpacking := k.scratchBytes(c.forms[i])
 			pack, unpack = pack+packing, unpack+unpacking
 		}
-		if in, _ = st.accepts(in); i == last {
+		if i+1 == len(c.stages) {
 			break
 		}
-		made := int64(in.bytes) // kept as input of the next stage
-		pack += made
-		if step.place != pick {
-			unpack += made
-			if i < base { // the base is encoded as well
-				pack += made
+		kept := int64(c.forms[i+1].bytes) // as input of the next stage
+		pack += kept
+		if c.steps[i].place != pick {
+			unpack += kept
+			if i+1 < c.base { // the base is encoded as well
+				pack += kept
 			}
 		}
 	}

@@ -21,10 +21,10 @@ const OutsideRound = "outside"
 const ServerProcess = "server"
 
 // profiling holds the labels that a recorder sets on goroutines.
-type profiling struct {
-	phases  [lastPhase + 1]labels // index None: all labels except the phase
-	outside labels
-}
+type profiling [outside + 1]labels // by phase; index None: all labels except the phase
+
+// outside is the index of the labels for work outside of rounds.
+const outside = lastPhase + 1
 
 // Label makes the recorder label each goroutine that records with the current phase and
 // the given names, so that CPU profiles can be divided among phases. It must be called
@@ -35,16 +35,16 @@ func (r *Recorder) Label(transport, model, process string) {
 	}
 	names := pprof.WithLabels(context.Background(),
 		pprof.Labels(LabelTransport, transport, LabelModel, model, LabelProcess, process))
-	p := &profiling{outside: made(pprof.WithLabels(names, pprof.Labels(LabelWindow, OutsideRound)))}
-	p.phases[None] = made(names)
-	for _, phase := range Phases() {
-		p.phases[phase] = made(pprof.WithLabels(names, pprof.Labels(LabelPhase, phase.String())))
+	r.profiling = &profiling{
+		None: labelsOf(names), outside: labelsOf(pprof.WithLabels(names, pprof.Labels(LabelWindow, OutsideRound))),
 	}
-	r.profiling = p
+	for _, phase := range Phases() {
+		r.profiling[phase] = labelsOf(pprof.WithLabels(names, pprof.Labels(LabelPhase, phase.String())))
+	}
 }
 
-// made returns the labels of ctx in the form that the runtime keeps.
-func made(ctx context.Context) labels {
+// labelsOf returns the labels of ctx in the form that the runtime keeps.
+func labelsOf(ctx context.Context) labels {
 	before := goroutineLabels()
 	defer setGoroutineLabels(before)
 	pprof.SetGoroutineLabels(ctx)
@@ -58,17 +58,10 @@ func (r *Recorder) Mark(p Phase) Span {
 		return Span{}
 	}
 	s := Span{mark: true, r: r, outer: goroutineLabels()}
-	setGoroutineLabels(r.profiling.phases[p])
+	setGoroutineLabels(r.profiling[p])
 	return s
 }
 
 // Outside labels the calling goroutine, until the span ends, as working outside of
 // rounds. Reports leave out its profile samples.
-func (r *Recorder) Outside() Span {
-	if r == nil || r.profiling == nil {
-		return Span{}
-	}
-	s := Span{mark: true, r: r, outer: goroutineLabels()}
-	setGoroutineLabels(r.profiling.outside)
-	return s
-}
+func (r *Recorder) Outside() Span { return r.Mark(outside) }

@@ -50,7 +50,7 @@ func (r *Recorder) Begin(p Phase, id ID) Span {
 	s := Span{r: r, id: id, phase: p, start: Now()}
 	if r.profiling != nil {
 		s.outer = goroutineLabels()
-		setGoroutineLabels(r.profiling.phases[p])
+		setGoroutineLabels(r.profiling[p])
 	}
 	return s
 }

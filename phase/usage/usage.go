@@ -109,7 +109,16 @@ func kernel(who int) (Usage, error) {
 
 // Kernel returns pointers to the fields of u that [Children] sets.
 func (u *Usage) Kernel() [6]*int64 {
-	return [...]*int64{(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults, &u.VoluntarySwitches, &u.InvoluntarySwitches}
+	all := u.fields()
+	return [6]*int64(all[:])
+}
+
+// fields returns pointers to the fields that are never absent, first those of Kernel.
+func (u *Usage) fields() [10]*int64 {
+	return [...]*int64{
+		(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults, &u.VoluntarySwitches, &u.InvoluntarySwitches,
+		&u.AllocBytes, &u.AllocObjects, &u.GCCycles, (*int64)(&u.GCTime),
+	}
 }
 
 // readRuntime reads the counters of the Go runtime. Unlike runtime.ReadMemStats, it does
@@ -155,21 +164,14 @@ func (u Usage) CPU() time.Duration { return u.User + u.System }
 
 // combine returns u + sign × v.
 func (u Usage) combine(v Usage, sign int64) Usage {
-	d := time.Duration(sign)
-	c := Usage{
-		User:                u.User + d*v.User,
-		System:              u.System + d*v.System,
-		MinorFaults:         u.MinorFaults + sign*v.MinorFaults,
-		MajorFaults:         u.MajorFaults + sign*v.MajorFaults,
-		VoluntarySwitches:   u.VoluntarySwitches + sign*v.VoluntarySwitches,
-		InvoluntarySwitches: u.InvoluntarySwitches + sign*v.InvoluntarySwitches,
-		AllocBytes:          u.AllocBytes + sign*v.AllocBytes,
-		AllocObjects:        u.AllocObjects + sign*v.AllocObjects,
-		GCCycles:            u.GCCycles + sign*v.GCCycles,
-		GCTime:              u.GCTime + d*v.GCTime,
+	c := u
+	c.Queue, c.IO = nil, nil
+	other := v.fields()
+	for i, field := range c.fields() {
+		*field += sign * *other[i]
 	}
 	if u.Queue != nil && v.Queue != nil {
-		c.Queue = &Queue{Wait: u.Queue.Wait + d*v.Queue.Wait}
+		c.Queue = &Queue{Wait: u.Queue.Wait + time.Duration(sign)*v.Queue.Wait}
 	}
 	if u.IO != nil && v.IO != nil {
 		c.IO = &IO{

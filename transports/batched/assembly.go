@@ -42,7 +42,7 @@ func (a *assembly) take(m *incoming, t *tally) error {
 			return refuse(malformed, "%v", err)
 		}
 		if !a.done() && a.matches(description, m) {
-			return a.place(a.at(a.count), data)
+			return a.place(a.order[a.count], data)
 		}
 		nt := &pb.NamedTensor{}
 		if err := proto.Unmarshal(description, nt); err != nil {
@@ -59,7 +59,7 @@ func (a *assembly) take(m *incoming, t *tally) error {
 // matches reports whether description is the expected one as this package encodes it. Then
 // no object of generated code is needed.
 func (a *assembly) matches(description []byte, m *incoming) bool {
-	i := a.at(a.count)
+	i := a.order[a.count]
 	if a.takes != encoded {
 		m.next = a.appendDescription(m.next[:0], i, a.into.Rows(i), a.round, a.got)
 		if bytes.Equal(description, m.next) {
@@ -71,10 +71,10 @@ func (a *assembly) matches(description []byte, m *incoming) bool {
 
 // add copies data into place if t describes the next piece, and otherwise refuses it.
 func (a *assembly) add(t *pb.NamedTensor, data view) error {
-	if a.done() || t.Name != a.layout.Spec(a.at(a.count)).Name {
+	if a.done() || t.Name != a.layout.Spec(a.order[a.count]).Name {
 		return a.unexpected(t)
 	}
-	i := a.at(a.count)
+	i := a.order[a.count]
 	if err := a.check(i, t); err != nil {
 		return err
 	}
@@ -149,23 +149,21 @@ func (a *assembly) unexpected(t *pb.NamedTensor) error {
 	if !known {
 		return refuse(unknownTensor, "unknown tensor %q", t.Name)
 	}
-	for k := range a.count {
-		if a.at(k) == i {
-			return refuse(duplicateTensor, "tensor %q was already received", t.Name)
-		}
+	if slices.Contains(a.order[:a.count], i) {
+		return refuse(duplicateTensor, "tensor %q was already received", t.Name)
 	}
 	if a.done() {
 		return refuse(outOfOrder, "tensor %q after the last expected one", t.Name)
 	}
 	return refuse(outOfOrder, "received tensor %q instead of %q, of which %d of %d bytes have arrived", t.Name,
-		a.layout.Spec(a.at(a.count)).Name, a.got, len(a.into.View(a.at(a.count))))
+		a.layout.Spec(a.order[a.count]).Name, a.got, len(a.into.View(a.order[a.count])))
 }
 
 // finish returns a refusal unless all tensors are complete.
 func (a *assembly) finish() error {
 	if !a.done() {
-		i := a.at(a.count)
-		return refuse(cutShort, "received only %d of %d tensors, and %d of %d bytes of %q", a.count, a.tensors(),
+		i := a.order[a.count]
+		return refuse(cutShort, "received only %d of %d tensors, and %d of %d bytes of %q", a.count, len(a.order),
 			a.got, len(a.into.View(i)), a.layout.Spec(i).Name)
 	}
 	return nil

@@ -25,6 +25,7 @@ type catalog struct {
 	layout *tensor.Layout
 	tag    string
 	index  map[string]int // by name
+	all    []int          // indices of all tensors
 	head   [][]byte       // per tensor: name, dtype, and shape unless its length varies
 	inner  [][]byte       // per tensor whose length varies: all dimensions except the first
 	tail   []byte         // of all tensors: tags, lossless
@@ -54,7 +55,7 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 	c.describeOne, c.describeAll = 1<<10, 64<<10
 	for i := range l.Len() {
 		s := l.Spec(i)
-		c.index[s.Name] = i
+		c.index[s.Name], c.all = i, append(c.all, i)
 		head := &pb.NamedTensor{Name: s.Name, Dtype: pb.DType(s.DType)}
 		if s.Var {
 			for _, d := range s.Shape[1:] {
@@ -101,13 +102,17 @@ func shapeOf(s tensor.Spec, rows int) []int64 {
 func (c *catalog) appendDescription(b []byte, i, rows int, round int64, offset int) []byte {
 	b = append(b, c.head[i]...)
 	if c.layout.Spec(i).Var {
-		b = protowire.AppendTag(b, fieldShape, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(protowire.SizeVarint(uint64(rows))+len(c.inner[i])))
+		b = appendLength(b, fieldShape, protowire.SizeVarint(uint64(rows))+len(c.inner[i]))
 		b = append(protowire.AppendVarint(b, uint64(rows)), c.inner[i]...)
 	}
 	b = appendNumber(b, fieldRound, uint64(round))
 	b = append(b, c.tail...)
 	return appendNumber(b, fieldOffset, uint64(offset))
+}
+
+// appendLength appends the start of a field with n bytes.
+func appendLength(b []byte, num protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.BytesType), uint64(n))
 }
 
 func appendNumber(b []byte, num protowire.Number, x uint64) []byte {

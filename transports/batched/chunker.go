@@ -30,28 +30,15 @@ func (c *chunker) sizeOf(p piece) int {
 // A sequence lists tensors of a catalog in the order in which they are sent.
 type sequence struct {
 	*catalog
-	order []int // indices of the tensors; nil means all, in the order of the layout
+	order []int // indices of the tensors
 	count int   // number of tensors sent or received completely
 }
 
-// tensors returns the number of tensors in the sequence.
-func (s *sequence) tensors() int {
-	if s.order == nil {
-		return s.layout.Len()
-	}
-	return len(s.order)
-}
-
-// at returns the index of the k-th tensor of the sequence.
-func (s *sequence) at(k int) int {
-	if s.order == nil {
-		return k
-	}
-	return s.order[k]
-}
+// whole returns the sequence of all tensors, in the order of the layout.
+func (c *catalog) whole() sequence { return sequence{catalog: c, order: c.all} }
 
 // done reports whether all tensors have been sent or received.
-func (s *sequence) done() bool { return s.count == s.tensors() }
+func (s *sequence) done() bool { return s.count == len(s.order) }
 
 // A chunker cuts the tensors of a package into the messages of a stream. Each message
 // except the last holds chunk bytes of tensors, or fewer if descriptions fill it. So n
@@ -77,7 +64,7 @@ func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
 	// Descriptions have their own limit, because many small tensors fill a message with
 	// them.
 	for room, beside := c.chunk, chunkRoom(c.chunk); !c.done() && beside > 0; {
-		i, from := c.at(c.count), c.from
+		i, from := c.order[c.count], c.from
 		if c.plain != nil && c.plain[c.count] {
 			from = from.Plain
 		}

@@ -73,10 +73,10 @@ func asGenerated(t *testing.T, from *tensor.Package, decoded []bool, takes takes
 	t.Helper()
 	c := newCatalog(from.Layout(), modelTag)
 	header := &pb.MessageHeader{Sender: aggregator, Receiver: "lane-0", FederationId: "f"}
-	ours := chunker{sequence: sequence{catalog: c}, cfg: &config{}, pool: &framePool{}, from: from, plain: decoded, round: round, chunk: size}
+	ours := chunker{sequence: c.whole(), cfg: &config{}, pool: &framePool{}, from: from, plain: decoded, round: round, chunk: size}
 	theirs := ours
 	theirs.cfg = &config{generated: true}
-	into := assembly{sequence: sequence{catalog: c}, round: round, into: tensor.Alloc(from.Layout()), takes: takes}
+	into := assembly{sequence: c.whole(), round: round, into: tensor.Alloc(from.Layout()), takes: takes}
 	for i := range from.Len() {
 		if takes == plain && from.Layout().Spec(i).Var { // the state after the message that sets the rows
 			check.Must(t, into.into.SetRows(i, from.Rows(i)))

@@ -60,7 +60,7 @@ func (c *chunker) describe(p *piece, from *tensor.Package) {
 		for _, n := range shape {
 			size += protowire.SizeVarint(uint64(n))
 		}
-		b = protowire.AppendVarint(protowire.AppendTag(b, fieldShape, protowire.BytesType), uint64(size))
+		b = appendLength(b, fieldShape, size)
 		for _, n := range shape {
 			b = protowire.AppendVarint(b, uint64(n))
 		}
@@ -71,7 +71,7 @@ func (c *chunker) describe(p *piece, from *tensor.Package) {
 		b = appendNumber(b, fieldLossless, 1)
 	}
 	for _, name := range d.Steps {
-		b = protowire.AppendVarint(protowire.AppendTag(b, fieldCodec, protowire.BytesType), uint64(1+protowire.SizeBytes(len(name))))
+		b = appendLength(b, fieldCodec, 1+protowire.SizeBytes(len(name)))
 		b = appendText(b, fieldName, name)
 	}
 	b = appendNumber(b, fieldOffset, uint64(p.offset))
@@ -87,7 +87,7 @@ func (c *chunker) describe(p *piece, from *tensor.Package) {
 }
 
 func appendText(b []byte, num protowire.Number, s string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), s)
+	return append(appendLength(b, num, len(s)), s...)
 }
 
 // generate sets the fields of t that describe has encoded, except those common to all tensors.

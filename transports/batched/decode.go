@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 )
 
@@ -42,6 +44,12 @@ type incoming struct {
 func (m *incoming) release() {
 	m.bufs.Free()
 	m.bufs, m.tensors = nil, nil
+}
+
+// receive receives the next message of stream.
+func (m *incoming) receive(stream grpc.Stream, t *tally) error {
+	defer t.begin(phase.Read).end()
+	return m.verdict(stream.RecvMsg(m))
 }
 
 // verdict returns err, the error of receiving the message, or a refusal if the message

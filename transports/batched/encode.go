@@ -57,16 +57,14 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 	}
 	c.cuts = c.cuts[:0]
 	for _, p := range c.ready {
-		b = protowire.AppendTag(b, fieldTensors, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(c.sizeOf(p)))
+		b = appendLength(b, fieldTensors, c.sizeOf(p))
 		if p.coded == nil {
 			b = c.appendDescription(b, p.tensor, p.rows, c.round, p.offset)
 		} else {
 			b = append(b, p.front...)
 		}
 		if len(p.data) > 0 {
-			b = protowire.AppendTag(b, fieldData, protowire.BytesType)
-			b = protowire.AppendVarint(b, uint64(len(p.data)))
+			b = appendLength(b, fieldData, len(p.data))
 		}
 		c.cuts = append(c.cuts, len(b))
 		if len(p.data) < byReference {
@@ -99,7 +97,5 @@ func (c *chunker) interleave(small mem.Buffer) mem.BufferSlice {
 
 // appendMessage appends m as field num.
 func appendMessage(b []byte, num protowire.Number, m proto.Message) []byte {
-	b = protowire.AppendTag(b, num, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(proto.Size(m)))
-	return appendMarshalled(b, m)
+	return appendMarshalled(appendLength(b, num, proto.Size(m)), m)
 }

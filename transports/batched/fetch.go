@@ -105,7 +105,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error
 		lap := w.tally.begin(phase.Read)
 		err := cc.Invoke(ctx, w.t.method, w.ask(run), &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit))
 		lap.end()
-		if err = w.place(a, err); err != nil {
+		if err = w.place(a, w.in.verdict(err)); err != nil {
 			return err
 		}
 		return a.finish()
@@ -120,9 +120,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error
 		return err
 	}
 	for {
-		lap := w.tally.begin(phase.Read)
-		err := stream.RecvMsg(&w.in)
-		lap.end()
+		err := w.in.receive(stream, &w.tally)
 		if errors.Is(err, io.EOF) {
 			return a.finish()
 		}
@@ -139,7 +137,7 @@ func (w *worker) assembly(run []int) *assembly {
 // place copies the tensors of w.in, which was received with err, into the model. It checks
 // the first message's header and marks complete tensors as local.
 func (w *worker) place(a *assembly, err error) error {
-	if err = w.in.verdict(err); err != nil {
+	if err != nil {
 		return err
 	}
 	if !a.begun {
@@ -150,7 +148,7 @@ func (w *worker) place(a *assembly, err error) error {
 	count, moved := a.count, a.moved
 	err = a.take(&w.in, &w.tally)
 	for k := count; k < a.count; k++ {
-		w.local[a.at(k)] = true
+		w.local[a.order[k]] = true
 	}
 	w.copied.Add(a.moved - moved)
 	return err

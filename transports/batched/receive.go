@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 )
 
@@ -20,9 +19,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	seat := seat{s: s.slots}
 	defer seat.end()
 	tally := newTally(s.o.Rec)
-	lap := tally.begin(phase.Read)
-	err = m.verdict(stream.RecvMsg(m))
-	lap.end()
+	err = m.receive(stream, &tally)
 	if errors.Is(err, io.EOF) {
 		return refuse(emptyStream, "results must not be a stream without a message")
 	}
@@ -54,7 +51,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 			_ = l.end(false)
 		}
 	}()
-	in := assembly{sequence: sequence{catalog: s.up}, round: r.Round, into: into, takes: takes(s.takes.Load())}
+	in := assembly{sequence: s.up.whole(), round: r.Round, into: into, takes: takes(s.takes.Load())}
 	err = s.takeAll(stream, m, &in, &seat, &tally)
 	tally.record(t.ID(l.index))
 	if err != nil {
@@ -105,10 +102,7 @@ func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, se
 		if err != nil {
 			return err
 		}
-		lap := tally.begin(phase.Read)
-		err = m.verdict(stream.RecvMsg(m))
-		lap.end()
-		if errors.Is(err, io.EOF) {
+		if err = m.receive(stream, tally); errors.Is(err, io.EOF) {
 			return in.finish()
 		}
 		if err != nil {

@@ -75,7 +75,7 @@ func FuzzAssembly(f *testing.F) {
 	l, wire := varying(f), wireLayout(f, plainLayout(f))
 	up := newCatalog(l, updateTag)
 	add := func(up *catalog, p *tensor.Package, kinds ...uint8) {
-		c := chunker{sequence: sequence{catalog: up}, cfg: &config{generated: true}, from: p, round: 1, chunk: 100}
+		c := chunker{sequence: up.whole(), cfg: &config{generated: true}, from: p, round: 1, chunk: 100}
 		var all pb.TensorChunk
 		for !c.done() {
 			all.Tensors = append(all.Tensors, c.next(nil, nil).(*pb.TensorChunk).Tensors...)
@@ -106,7 +106,7 @@ func FuzzAssembly(f *testing.F) {
 		if err := newCodec(0).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, in); err != nil || in.refused != nil {
 			return
 		}
-		a := assembly{sequence: sequence{catalog: up}, round: 1, into: tensor.Alloc(l), takes: takes}
+		a := assembly{sequence: up.whole(), round: 1, into: tensor.Alloc(l), takes: takes}
 		err := a.take(in, &tally{})
 		sum := 0
 		for k := range a.count {

@@ -39,9 +39,9 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	if err != nil {
 		return err
 	}
-	c := chunker{sequence: sequence{catalog: w.up}, cfg: &w.cfg, pool: &w.frames, from: w.update, round: w.task.Round, chunk: w.cfg.chunk}
+	c := chunker{sequence: w.up.whole(), cfg: &w.cfg, pool: &w.frames, from: w.update, round: w.task.Round, chunk: w.cfg.chunk}
 	if n < w.cfg.reports {
-		c.order = []int{} // no tensors
+		c.order = nil // no tensors
 	}
 	results := &pb.TaskResults{
 		TaskId: w.task.Id, Round: w.task.Round, Client: w.task.Client,

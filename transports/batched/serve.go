@@ -24,8 +24,8 @@ var service = grpc.ServiceDesc{
 		unary("Join", (*server).join),
 		unary("Leave", (*server).leave),
 		unary("GetTasks", (*server).getTasks),
-		unary("GetAggregatedTensor", (*server).getTensor),
-		unary("GetAggregatedTensors", (*server).getTensors),
+		unary("GetAggregatedTensor", get(pb.Federation_GetAggregatedTensor_FullMethodName)),
+		unary("GetAggregatedTensors", get(pb.Federation_GetAggregatedTensors_FullMethodName)),
 	},
 	Streams: []grpc.StreamDesc{{
 		StreamName:    "StreamAggregatedTensors",
@@ -125,23 +125,17 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}}, nil
 }
 
-// getTensor shares its request type with getTensors: a GetAggregatedTensorRequest has
+// get handles both methods whose response is one message. A GetAggregatedTensorRequest has
 // the same encoding as a GetAggregatedTensorsRequest with one spec.
-func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
-	return s.getWhole(ctx, req, pb.Federation_GetAggregatedTensor_FullMethodName)
-}
-
-func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
-	return s.getWhole(ctx, req, pb.Federation_GetAggregatedTensors_FullMethodName)
-}
-
-func (s *server) getWhole(ctx context.Context, req *pb.GetAggregatedTensorsRequest, method string) (any, error) {
-	f, err := s.find(ctx, req)
-	if err != nil {
-		return nil, err
+func get(method string) func(*server, context.Context, *pb.GetAggregatedTensorsRequest) (any, error) {
+	return func(s *server, ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
+		f, err := s.find(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		defer f.seat.end()
+		return f.whole(method)
 	}
-	defer f.seat.end()
-	return f.whole(method)
 }
 
 func (s *server) streamTensors(stream grpc.ServerStream) error {
