@@ -2,7 +2,6 @@ package receipt
 
 import (
 	"encoding/binary"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -25,15 +24,6 @@ func NewTensor(d tensor.DType, shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	return &Tensor{DType: d, Shape: slices.Clone(shape), Data: make([]byte, n)}, nil
-}
-
-// check returns an error unless Data has the size that type and shape require.
-func (t *Tensor) check() error {
-	n, err := tensor.Spec{Name: "tensor", DType: t.DType, Shape: t.Shape}.Bytes()
-	if err == nil && len(t.Data) != n {
-		err = fmt.Errorf("%d bytes of data for %v %v, must be %d", len(t.Data), t.DType, t.Shape, n)
-	}
-	return err
 }
 
 // A handle replaces a tensor in a receipt. Its encoded size is always the same.
@@ -83,24 +73,27 @@ func (c *coder) tensor(v reflect.Value, depth int) {
 		}
 	case tensorInlined:
 		c.structure(v, depth)
-		t := v.Interface().(Tensor)
-		c.sound(&t)
+		v.Interface().(Tensor).sound()
 	default:
 		fail("%d is not a kind of tensor", kind)
 	}
 }
 
 // sound fails unless t's data has the size that type and shape require.
-func (c *coder) sound(t *Tensor) {
-	if err := t.check(); err != nil {
+func (t Tensor) sound() {
+	n, err := tensor.Spec{Name: "tensor", DType: t.DType, Shape: t.Shape}.Bytes()
+	if err != nil {
 		panic(failure{err})
+	}
+	if len(t.Data) != n {
+		fail("%d bytes of data for %v %v, must be %d", len(t.Data), t.DType, t.Shape, n)
 	}
 }
 
 // place decides how a tensor is written: inlined in the receipt, or as a handle, which
 // it returns.
 func (c *coder) place(t Tensor, depth int) (kind uint64, h handle) {
-	c.sound(&t)
+	t.sound()
 	b := t.block()
 	if depth > c.limit && !(b.start != nil && c.near[b]) {
 		c.d.Untouched = append(c.d.Untouched, c.path.String())

@@ -24,9 +24,14 @@ type Meta struct {
 	line  []byte // JSON line in a manifest; set by seal
 }
 
-// metaOf describes a tensor with spec s and n bytes.
-func metaOf(s tensor.Spec, n int) Meta {
-	return Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: n}
+// metaOf describes tensor i of p, with only the rows in use.
+func metaOf(p *tensor.Package, i int) Meta {
+	s := p.Layout().Spec(i)
+	m := Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: len(p.View(i))}
+	if s.Var {
+		m.Shape[0] = p.Rows(i)
+	}
+	return m
 }
 
 func (m Meta) known() (tensor.DType, bool) {
@@ -79,7 +84,7 @@ func ManifestOf(l *tensor.Layout) (m Manifest, err error) {
 	m.layout = l
 	for i := range l.Len() {
 		s := l.Spec(i)
-		if err := m.add(metaOf(s, l.Bytes(i))); err != nil {
+		if err := m.add(Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: l.Bytes(i)}); err != nil {
 			return m, fmt.Errorf("tensor %d (%s): %w", i, s.Name, err)
 		}
 	}
@@ -106,12 +111,10 @@ func (m Manifest) Of(p *tensor.Package) Manifest {
 
 // inUse describes tensor i of p, with only the rows in use.
 func (m Manifest) inUse(i int, p *tensor.Package) Meta {
-	t := m.metas[i]
 	if m.layout.Spec(i).Var {
-		t.Shape, t.Size = slices.Clone(t.Shape), len(p.View(i))
-		t.Shape[0] = p.Rows(i)
+		return metaOf(p, i)
 	}
-	return t
+	return m.metas[i]
 }
 
 // admit returns an error if got, sent by a peer, is not valid for tensor i. It sets the

@@ -49,24 +49,17 @@ func (m *scratchpad) done() {
 
 func (s *Store) pad() *scratchpad { return s.scratch.Get().(*scratchpad) }
 
-// serveTensor returns a handler that calls serve with the id in the request's path, and
-// gives its errors a status code.
+// serveTensor returns a handler that calls serve with the id in the request's path.
 func (s *Store) serveTensor(serve func(x *exchange.Exchange, id []byte) error) func(*exchange.Exchange) error {
 	return func(x *exchange.Exchange) error {
 		id := []byte(x.PathValue("id"))
 		if err := CheckID(id); err != nil {
 			return exchange.Refuse(http.StatusBadRequest, "%w", err)
 		}
-		err := serve(x, id)
-		switch {
-		case errors.Is(err, errUnknown):
-			return exchange.Refuse(http.StatusNotFound, "%s: %w", id, err)
-		case errors.Is(err, errSession):
-			return exchange.Refuse(http.StatusConflict, "%w", err)
-		case errors.Is(err, errNoRoom):
-			return exchange.Refuse(http.StatusInsufficientStorage, "%w", err)
+		if err := serve(x, id); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
 		}
-		return err
+		return nil
 	}
 }
 
@@ -83,7 +76,7 @@ type putAnswer struct {
 
 // servePut stores one tensor. It becomes visible only when all its bytes have arrived.
 func (s *Store) servePut(x *exchange.Exchange, id []byte) error {
-	if s.owns(string(id)) {
+	if strings.HasPrefix(string(id), s.o.Prefix) {
 		return errSession
 	}
 	n, err := x.Length(s.o.Room)
@@ -152,7 +145,7 @@ func (s *Store) receive(x *exchange.Exchange, m Meta) (*stored, error) {
 func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
 	l, err := s.decoded(id)
 	if err != nil {
-		return fmt.Errorf("%s: %w", id, err)
+		return err
 	}
 	x.W.Header().Set(FieldDType, l.meta.DType)
 	x.W.Header().Set(FieldShape, formatShape(l.meta.Shape))
@@ -194,7 +187,7 @@ func (s *Store) serveClear(x *exchange.Exchange) error {
 	}
 	n, err := s.remove(pad.ids...)
 	if err != nil {
-		return exchange.Refuse(http.StatusConflict, "%w", err)
+		return err
 	}
 	return x.ReplyJSON(http.StatusOK, struct {
 		Cleared int `json:"cleared_count"`

@@ -18,14 +18,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -104,11 +105,9 @@ func New(o Options) *Store {
 	return &Store{o: o, put: map[string]*stored{}, scratch: sync.Pool{New: func() any { return &scratchpad{} }}}
 }
 
-// Errors with a status code of their own.
 var (
-	errUnknown = errors.New("no such tensor")
-	errNoRoom  = errors.New("the store is full")
-	errSession = errors.New("the tensors of models belong to the session")
+	errUnknown = exchange.Refuse(http.StatusNotFound, "no such tensor")
+	errSession = exchange.Refuse(http.StatusConflict, "the tensors of models belong to the session")
 )
 
 // find leases the tensor with the given id. The error is errUnknown if there is none.
@@ -139,10 +138,7 @@ func (s *Store) decoded(id []byte) (lease, error) {
 	}
 	i, _ := l.model.tensor(id)
 	p := l.model.p.Plain
-	l.data, l.meta = p.View(i), metaOf(p.Layout().Spec(i), len(p.View(i)))
-	if p.Layout().Spec(i).Var {
-		l.meta.Shape[0] = p.Rows(i)
-	}
+	l.data, l.meta = p.View(i), metaOf(p, i)
 	return l, nil
 }
 
@@ -178,8 +174,9 @@ func (s *Store) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > s.o.Room-s.bytes || s.count == MaxIDs {
-		return fmt.Errorf("%w: it holds %d tensors and %d bytes, its limits are %d and %d, and %d more bytes were requested",
-			errNoRoom, s.count, s.bytes, MaxIDs, s.o.Room, n)
+		return exchange.Refuse(http.StatusInsufficientStorage,
+			"the store is full: it holds %d tensors and %d bytes, its limits are %d and %d, and %d more bytes were requested",
+			s.count, s.bytes, MaxIDs, s.o.Room, n)
 	}
 	s.count++
 	s.bytes += n
@@ -271,9 +268,6 @@ func (s *Store) remove(ids ...[]byte) (n int, err error) {
 	}
 	return n, nil
 }
-
-// owns reports whether id is reserved for tensors of models, past or future.
-func (s *Store) owns(id string) bool { return strings.HasPrefix(id, s.o.Prefix) }
 
 // Publish serves p under ids that begin with name, until [Store.Retire]. The caller must
 // not write to p meanwhile.

@@ -258,8 +258,7 @@ func TestStoreIsBounded(t *testing.T) {
 	for range MaxIDs - 2 {
 		check.Must(t, r.s.reserve(0))
 	}
-	err := r.s.reserve(0)
-	check.That(t, errors.Is(err, errNoRoom), "one tensor more than the store may hold: got %v", err)
+	check.Fails(t, r.s.reserve(0), "the store is full", "one tensor more than the store may hold")
 }
 
 // TestStoredMetadata: A20, A22: a stored tensor's metadata is complete, and enough to read
