@@ -93,8 +93,7 @@ func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DTyp
 
 // altered returns n bytes of weights, and a copy with 2 % of the elements changed.
 func altered(d tensor.DType, n int) (base, cur []byte) {
-	base = weights(d, n)
-	cur = slices.Clone(base)
+	base, cur = drift(d, n/d.Size(), 0)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range n / d.Size() {
 		if r.IntN(50) == 0 {
@@ -102,15 +101,4 @@ func altered(d tensor.DType, n int) (base, cur []byte) {
 		}
 	}
 	return base, cur
-}
-
-// weights returns n bytes of normally distributed floats with a deviation of 0.02, as weights often have.
-func weights(d tensor.DType, n int) []byte {
-	r := rand.New(rand.NewPCG(1, 1))
-	data, floats := make([]byte, n), make([]float32, n/d.Size())
-	for i := range floats {
-		floats[i] = float32(0.02 * r.NormFloat64())
-	}
-	tensor.Narrow(data, floats, d)
-	return data
 }

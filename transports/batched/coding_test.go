@@ -132,10 +132,8 @@ func TestStrangersAreServed(t *testing.T) {
 // coded returns the message for tensor i of an encoded model, encoded or decoded.
 func (r *rig) coded(i, round int, encoded bool) *pb.NamedTensor {
 	c := r.Model.Coding[i]
-	nt := &pb.NamedTensor{
-		Name: c.Spec.Name, Dtype: pb.DType(c.Spec.DType), Shape: shapeOf(c.Spec, r.Model.Plain.Rows(i)), Round: int64(round),
-		Tags: []string{modelTag}, Lossless: c.Lossless, Data: r.Model.Plain.View(i),
-	}
+	nt := named(c.Spec, round, modelTag, r.Model.Plain.View(i))
+	nt.Shape, nt.Lossless = shapeOf(c.Spec, r.Model.Plain.Rows(i)), c.Lossless
 	if !encoded {
 		return nt
 	}

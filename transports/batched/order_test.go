@@ -53,10 +53,7 @@ func TestStranger(t *testing.T) {
 	tensor.Fill(update, 99)
 	var tensors []*pb.NamedTensor
 	for i := range l.Len() {
-		s := l.Spec(i)
-		tensors = append(tensors, &pb.NamedTensor{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Round: 4, Tags: []string{modelTag}, Lossless: true, Data: r.Model.View(i),
-		})
+		tensors = append(tensors, named(l.Spec(i), 4, modelTag, r.Model.View(i)))
 	}
 	for way, got := range ways {
 		check.Need(t, errs[way] == nil && len(got) == len(order), "way %d: %d tensors, error %v", way, len(got), errs[way])
@@ -112,11 +109,7 @@ func (l *liar) answer(header *pb.MessageHeader, specs ...*pb.TensorSpec) *answer
 	a := &answer{Header: mirror(header)}
 	for _, spec := range specs {
 		i := newCatalog(l.layout, modelTag).index[spec.Name]
-		s := l.layout.Spec(i)
-		a.Tensors = append(a.Tensors, &pb.NamedTensor{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Round: spec.Round, Tags: spec.Tags, Lossless: true,
-			Data: make([]byte, l.layout.Bytes(i)),
-		})
+		a.Tensors = append(a.Tensors, named(l.layout.Spec(i), int(spec.Round), modelTag, make([]byte, l.layout.Bytes(i))))
 	}
 	if l.lie != nil {
 		l.lie(a)

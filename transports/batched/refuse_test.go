@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,11 +121,8 @@ func TestBadRequests(t *testing.T) {
 func (r *rig) chunksOf(round int) []*pb.TensorChunk {
 	var all []*pb.TensorChunk
 	for i := range r.Options.Up.Len() {
-		s := r.Options.Up.Spec(i)
-		all = append(all, &pb.TensorChunk{Tensors: []*pb.NamedTensor{{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Round: int64(round),
-			Tags: []string{updateTag}, Lossless: true, Data: make([]byte, r.Options.Up.Bytes(i)),
-		}}})
+		nt := named(r.Options.Up.Spec(i), round, updateTag, make([]byte, r.Options.Up.Bytes(i)))
+		all = append(all, &pb.TensorChunk{Tensors: []*pb.NamedTensor{nt}})
 	}
 	all[0].Header, all[0].Results = r.head(0), results(round)
 	return all
@@ -281,13 +277,10 @@ func inflated(t *testing.T, r *rig) {
 		{"streamed", "StreamAggregatedTensors", many(3<<3|2, 0), reason{code: codes.Internal}, "a request of 8388608 bytes"},
 		{"cause", "Leave", field(2, make([]byte, size)), reason{code: codes.Internal}, "a request of 8388613 bytes"},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err := call(t, cc, c.method, c.message, grpc.ForceCodecV2(rawCodec{newCodec(0)}))
-		runtime.ReadMemStats(&after)
-		refused(t, c.what, err, c.why, c.text)
-		made := after.TotalAlloc - before.TotalAlloc // frames at both ends, and the client's buffers
-		check.That(t, made <= 6*size, "%s: a message of %d bytes made %d bytes of garbage", c.what, size, made)
+		garbage := check.Allocated(func() { // frames at both ends, and the client's buffers
+			refused(t, c.what, call(t, cc, c.method, c.message, grpc.ForceCodecV2(rawCodec{newCodec(0)})), c.why, c.text)
+		})
+		check.That(t, garbage <= 6*size, "%s: a message of %d bytes made %d bytes of garbage", c.what, size, garbage)
 	}
 }
 

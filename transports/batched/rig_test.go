@@ -180,6 +180,14 @@ func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
 	return all
 }
 
+// named returns the message for a whole tensor of fixed length.
+func named(s tensor.Spec, round int, tag string, data []byte) *pb.NamedTensor {
+	return &pb.NamedTensor{
+		Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Round: int64(round),
+		Tags: []string{tag}, Lossless: true, Data: data,
+	}
+}
+
 // results returns client 3's results for its first task, without tensors.
 func results(round int) *pb.TaskResults {
 	return &pb.TaskResults{TaskId: 1, Round: int64(round), Client: 3, Report: 1, Reports: 1}

@@ -37,10 +37,9 @@ func TestBadRows(t *testing.T) {
 		send := func(shapes ...[]int64) error {
 			chunk := &pb.TensorChunk{Header: r.head(0), Results: results(1)}
 			for i, shape := range shapes {
-				chunk.Tensors = append(chunk.Tensors, &pb.NamedTensor{
-					Name: "a", Dtype: pb.DType_DTYPE_I32, Shape: shape, Round: 1, Tags: []string{updateTag}, Lossless: true,
-					Offset: uint64(i * 12), Data: bytes.Repeat([]byte{byte(i + 1)}, 12),
-				})
+				nt := named(l.Spec(0), 1, updateTag, bytes.Repeat([]byte{byte(i + 1)}, 12))
+				nt.Shape, nt.Offset = shape, uint64(i*12)
+				chunk.Tensors = append(chunk.Tensors, nt)
 			}
 			return upload(waiting.Context(t), client, chunk)
 		}

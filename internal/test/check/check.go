@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 )
 
@@ -99,6 +100,15 @@ func Value[T any](v T, err error) func(t TB) T {
 		Must(t, err)
 		return v
 	}
+}
+
+// Allocated returns how many bytes the process allocates while f runs.
+func Allocated(f func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
 // Err returns the error of a call and drops its value.
