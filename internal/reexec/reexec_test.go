@@ -219,7 +219,8 @@ func TestDeath(t *testing.T) {
 	<-starter.Exited()
 	waiting.Until(t, "the end of its child", func() bool {
 		state := usage.State(pid)
-		return state == "gone" || strings.HasPrefix(state, "dead") // a zombie counts, because it may have no parent that waits for it
+		// a zombie counts, because it may have no parent that waits for it
+		return state == "gone" || strings.HasPrefix(state, "dead")
 	})
 }
 
@@ -262,7 +263,8 @@ func TestKeep(t *testing.T) {
 				check.Must(t, err)
 				defer stdin.Close()
 				defer ends.Close()
-				p, err := reexec.Start(ctx, reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "read line; exit 3"}, Dir: "/", Keep: true, Stdin: stdin, Stdout: to})
+				p, err := reexec.Start(ctx, reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "read line; exit 3"},
+					Dir: "/", Keep: true, Stdin: stdin, Stdout: to})
 				to.Close()
 				check.Must(t, err)
 				pids = kept(t, from)
@@ -290,7 +292,8 @@ func TestKeep(t *testing.T) {
 // TestKeepControl: a kept program has the control socket, whose end shows that it has ended,
 // although processes that it has left still run then.
 func TestKeepControl(t *testing.T) {
-	c := reexec.Command{Path: "/bin/sh", Args: []string{"-c", "setsid sleep 1000 3>&- & echo here >&3"}, Keep: true, Control: true}
+	c := reexec.Command{Path: "/bin/sh", Args: []string{"-c", "setsid sleep 1000 3>&- & echo here >&3"}, Keep: true,
+		Control: true}
 	p := check.Value(reexec.Start(t.Context(), c))(t)
 	text := check.Value(io.ReadAll(p.Control))(t)
 	check.Equal(t, string(text), "here\n")
@@ -301,13 +304,15 @@ func TestKeepControl(t *testing.T) {
 // TestKeepNothing: if a kept program cannot be started, or a signal ends it, stderr has the
 // reason or the signal.
 func TestKeepNothing(t *testing.T) {
-	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
+	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"},
+		"/bin/sh": {"exit status 139", "segmentation fault"}} {
 		stderr := &reexec.Excerpt{Most: 200}
 		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: stderr}
 		p := check.Value(reexec.Start(t.Context(), c))(t)
 		<-p.Exited()
 		got := stderr.String()
-		check.That(t, fmt.Sprint(p.Err()) == want[0] && strings.Contains(got, want[1]), "%s: %v: %s, want %s", path, p.Err(), got, want)
+		check.That(t, fmt.Sprint(p.Err()) == want[0] && strings.Contains(got, want[1]), "%s: %v: %s, want %s", path,
+			p.Err(), got, want)
 	}
 }
 
@@ -351,7 +356,8 @@ func TestExcerpt(t *testing.T) {
 // the reason, and of a panic everything.
 func TestRanOut(t *testing.T) {
 	e := reexec.Excerpt{Most: 200}
-	for _, text := range []string{"runtime: may need to increase ulimit -u\nfatal error: ", "newosproc\n\nruntime stack:\n", strings.Repeat("goroutine 1\n", 100)} {
+	for _, text := range []string{"runtime: may need to increase ulimit -u\nfatal error: ",
+		"newosproc\n\nruntime stack:\n", strings.Repeat("goroutine 1\n", 100)} {
 		check.Must(t, check.Err(e.Write([]byte(text))))
 	}
 	check.Equal(t, e.String(), "runtime: may need to increase ulimit -u\nfatal error: newosproc")

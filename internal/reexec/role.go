@@ -53,7 +53,8 @@ func Main(roles Roles) {
 		role = keep
 	}
 	if role == nil || starter != strconv.Itoa(os.Getppid()) {
-		fmt.Fprintf(os.Stderr, "%s: %s=%.40q: this process was not started for that role: unset it\n", os.Args[0], marker, name)
+		fmt.Fprintf(os.Stderr, "%s: %s=%.40q: this process was not started for that role: unset it\n", os.Args[0], marker,
+			name)
 		os.Exit(2)
 	}
 	answer, err := role([]byte(question))
@@ -103,12 +104,12 @@ func (c *Called) Answer(v any) error {
 	if err == nil {
 		return json.Unmarshal(text, v)
 	}
-	said := c.stderr.String()
+	reported := c.stderr.String()
 	switch {
-	case said == "":
+	case reported == "":
 		return err
 	case c.Code() == 1:
-		return errors.New(said)
+		return errors.New(reported)
 	}
-	return fmt.Errorf("%w: %s", err, said)
+	return fmt.Errorf("%w: %s", err, reported)
 }

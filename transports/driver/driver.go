@@ -65,7 +65,7 @@ type Options struct {
 	Down, Up *tensor.Layout  // layouts of the global model and of an update
 	Lanes    int             // at least 1
 	Clients  int             // per round, at least 0
-	Depth    int             // most updates of one lane at a time: being written, or collected and not released; at least 1
+	Depth    int             // most updates of a lane that are being written or not yet released; at least 1
 	Settings Settings        // of this transport; complete, checked and in canonical spelling
 	Rec      *phase.Recorder // the process's recorder; nil records nothing
 	Out      *tensor.Ledger  // where the server counts the updates that Collect has lent
@@ -82,7 +82,7 @@ type Job struct {
 	Round, Client int
 	Weight        float64 // weight of the client's update in the average
 	Device        string  // a label for the worker function: "cpu", "cuda:1"
-	Config        []byte  // the client's configuration; lent to the driver until Collect returns, and to the worker until Submit
+	Config        []byte  // the client's configuration; lent until Collect returns, and to the worker until Submit
 	Timed         bool    // the round's samples count
 }
 

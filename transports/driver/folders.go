@@ -25,7 +25,8 @@ func (f Folders) Find(dir string) (folder, rest string, err error) {
 	case len(f) == 0:
 		return "", "", fmt.Errorf("folder %q is not allowed, nor is any other: see agent --allow-dir", dir)
 	}
-	return "", "", fmt.Errorf("folder %q is not allowed, it must be in %s: see agent --allow-dir", dir, strings.Join(f, ", "))
+	return "", "", fmt.Errorf("folder %q is not allowed, it must be in %s: see agent --allow-dir", dir,
+		strings.Join(f, ", "))
 }
 
 // Open opens dir, or fails if it is not allowed. Symbolic links cannot lead out of an

@@ -37,15 +37,18 @@ func TestPair(t *testing.T) {
 	var hash uint64
 	for round := range 4 {
 		next := check.Value(pair.Reserve())(t)
-		check.That(t, next != before && check.Value(pair.Reserve())(t) == next, "round %d: the model that was published last is reserved", round)
+		check.That(t, next != before && check.Value(pair.Reserve())(t) == next,
+			"round %d: the model that was published last is reserved", round)
 		tensor.Fill(next, uint64(round))
 		next.Receipt = append(next.Receipt[:0], fmt.Sprint("receipt ", round)...)
 		pair.Publish()
 		copy(next.Receipt, "altered")
-		if got := pair.Published(next); string(got.Receipt) != fmt.Sprint("receipt ", round) || got.Serial != uint64(round+1) {
+		if got := pair.Published(next); string(got.Receipt) != fmt.Sprint("receipt ", round) ||
+			got.Serial != uint64(round+1) {
 			t.Errorf("round %d: beside the model travels %+v", round, got)
 		}
-		if before != nil && (before.Hash() != hash || string(pair.Published(before).Receipt) != fmt.Sprint("receipt ", round-1)) {
+		if before != nil && (before.Hash() != hash || string(pair.Published(before).Receipt) != fmt.Sprint("receipt ",
+			round-1)) {
 			t.Errorf("round %d: the model before has changed", round)
 		}
 		before, hash = next, next.Hash()

@@ -79,7 +79,8 @@ const strangerTime = 10 * time.Second
 // server makes its socket and files in dir, which must be private to the user and used
 // by this session only.
 func New(dir string) *Endpoint {
-	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), cipher: new(atomic.Uint32)} // at least 128 bits
+	// at least 128 bits
+	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), cipher: new(atomic.Uint32)}
 }
 
 // At returns the endpoint to dial the session whose server listens at addr.
@@ -131,7 +132,8 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Session, p Prot
 	if network == "tcp" {
 		l, err = e.listenTCP(ctx)
 	} else if len(where) > maxSocketPath {
-		err = fmt.Errorf("socket %s: the path has %d bytes, at most %d are possible: set TMPDIR to a shorter directory", where, len(where), maxSocketPath)
+		err = fmt.Errorf("socket %s: the path has %d bytes, at most %d are possible: set TMPDIR to a shorter directory",
+			where, len(where), maxSocketPath)
 	} else {
 		l, err = new(net.ListenConfig).Listen(ctx, network, where)
 	}

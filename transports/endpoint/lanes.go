@@ -241,7 +241,8 @@ func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error)
 // of ctx, an error that the peer has closed the connection, or f's error. If ctx ends
 // just as f succeeds, that is still an error, because c is no longer usable.
 func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f func() error) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // regular files have no deadlines and need none
+	// regular files have no deadlines and need none
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	err := f()
 	ended := !stop()
 	var number syscall.Errno
@@ -252,9 +253,11 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // not io.EOF, which would mean the session's end
+		// not io.EOF, which would mean the session's end
+		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF)
 	case number == syscall.ECONNRESET, number == syscall.EPIPE:
-		return fmt.Errorf("the peer has closed the connection: %w", number) // errors name the lane, so the address is left out
+		// errors name the lane, so the address is left out
+		return fmt.Errorf("the peer has closed the connection: %w", number)
 	}
 	return err
 }

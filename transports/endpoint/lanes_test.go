@@ -22,7 +22,8 @@ import (
 var networks = []string{"unix", "unixpacket", "tcp"}
 
 // lanesOf returns lanes that workers can join, their endpoint and their options.
-func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*endpoint.Lanes, *endpoint.Endpoint, endpoint.Session) {
+func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*endpoint.Lanes, *endpoint.Endpoint,
+	endpoint.Session) {
 	t.Helper()
 	e := endpoint.New(t.TempDir())
 	e.Variant, e.Patience = "mine", patience
@@ -113,7 +114,8 @@ func TestConn(t *testing.T) {
 		got, err := lanes.Conn(over, 0)
 		check.Need(t, got == there && err == nil, "got %v, %v, want the connection", got, err)
 	}
-	if _, err := lanes.Conn(over, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no worker has connected") {
+	if _, err := lanes.Conn(over, 1); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "no worker has connected") {
 		t.Errorf("got %v, want that there is no worker", err)
 	}
 }

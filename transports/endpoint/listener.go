@@ -90,7 +90,8 @@ func (l *Listener) Explain(err error) error {
 		err = fmt.Errorf("%w (%w)", err, *last)
 	}
 	if last := l.refused.Load(); last != nil {
-		err = fmt.Errorf("%w (the last refused connection: %.300s)", err, *last) // cut, because it may quote a stranger's bytes
+		// cut, because it may quote a stranger's bytes
+		err = fmt.Errorf("%w (the last refused connection: %.300s)", err, *last)
 	}
 	return err
 }

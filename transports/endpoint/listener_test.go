@@ -168,7 +168,8 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: got mode %v, %v, want 0600", name, info.Mode(), err)
 		}
 	}
-	if _, err := endpoint.New(dir).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1}, endpoint.Protocol{}); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
+	if _, err := endpoint.New(dir).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1},
+		endpoint.Protocol{}); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
 		t.Errorf("a second session's: got %v, want that it exists", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -176,14 +177,17 @@ func TestAddress(t *testing.T) {
 	}
 	where := e.Addr()
 	for _, network := range []string{"unix", "tcp"} {
-		if again, err := e.Listen(t.Context(), network, endpoint.Session{Lanes: 1}, endpoint.Protocol{}); err == nil || e.Addr() != where {
-			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(), where)
+		if again, err := e.Listen(t.Context(), network, endpoint.Session{Lanes: 1}, endpoint.Protocol{}); err == nil ||
+			e.Addr() != where {
+			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(),
+				where)
 		}
 	}
 	check.OK(t, l.Close())
 	left, err := os.ReadDir(dir)
 	check.That(t, err == nil && len(left) <= 0, "left: %v, %v", left, err)
-	_, err = endpoint.New(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1}, endpoint.Protocol{})
+	_, err = endpoint.New(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1},
+		endpoint.Protocol{})
 	check.That(t, errors.Is(err, fs.ErrNotExist), "in no directory: got %v", err)
 	text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e)
 	check.That(t, !strings.Contains(text, e.Secret()), "an endpoint prints its secret: %s", text)
@@ -214,13 +218,15 @@ func TestHost(t *testing.T) {
 		{host: "192.0.2.1", want: off},
 		{host: "192.0.2.1", tls: "on", want: off},
 		{host: "192.0.2.1:1", tls: "on", want: off},
-		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"}, // a documentation address (RFC 5737), which no machine has
+		// a documentation address (RFC 5737), which no machine has
+		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"},
 		{host: "192.0.2.1", insecure: true, want: "cannot assign requested address"},
 	} {
 		e := endpoint.New(t.TempDir())
 		e.Host, e.Insecure = c.host, c.insecure
 		l, err := e.Listen(t.Context(), "tcp", endpoint.Session{Lanes: 1, TLS: c.tls}, endpoint.Protocol{})
-		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" && (err != nil || !strings.HasPrefix(e.Addr(), c.at)) {
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" &&
+			(err != nil || !strings.HasPrefix(e.Addr(), c.at)) {
 			t.Errorf("host %q, tls=%s: listens at %q, %v, want %q%q", c.host, c.tls, e.Addr(), err, c.at, c.want)
 		}
 		if l != nil {
@@ -264,7 +270,8 @@ func TestHello(t *testing.T) {
 				{worker(e.Secret()), 0, other, "the layouts are"},
 				{stranger, 0, o, `transport "yours", the session's is "mine"`},
 			} {
-				if _, err := c.e.DialLane(waiting.Context(t), c.lane, c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
+				if _, err := c.e.DialLane(waiting.Context(t), c.lane, c.o); err == nil ||
+					!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
 			}
@@ -274,7 +281,8 @@ func TestHello(t *testing.T) {
 			there, err := lanes.Conn(t.Context(), 1)
 			check.Need(t, err == nil && lanes.Connected(1) == there, "%v %v", there, err)
 			defer there.Close()
-			check.Fails(t, check.Err(worker(e.Secret()).DialLane(t.Context(), 1, o)), "lane 1 has or had a worker", "a taken lane")
+			check.Fails(t, check.Err(worker(e.Secret()).DialLane(t.Context(), 1, o)), "lane 1 has or had a worker",
+				"a taken lane")
 			check.OK(t, lanes.Dismiss()) // keeps the lane's connection
 			speaks(t, there, c)
 		})

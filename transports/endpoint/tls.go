@@ -128,7 +128,8 @@ func (e *Endpoint) Join(t Trust, process int, sign func(request []byte) ([]byte,
 // Worker returns an endpoint to dial e's server for lane from the server's own process.
 func (e *Endpoint) Worker(lane int) (*Endpoint, error) {
 	w := At(e.addr, e.secret)
-	return w, w.Join(e.trust, e.processOf(lane), func(request []byte) ([]byte, error) { return e.Sign(request, []int{lane}) })
+	sign := func(request []byte) ([]byte, error) { return e.Sign(request, []int{lane}) }
+	return w, w.Join(e.trust, e.processOf(lane), sign)
 }
 
 func (e *Endpoint) processOf(lane int) int { return lane / max(1, e.PerProcess) }
@@ -151,7 +152,8 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 			return nil, fmt.Errorf("TLS handshake: %w", context.Cause(ctx))
 		}
 		var plain tls.RecordHeaderError
-		if errors.As(err, &plain) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		if errors.As(err, &plain) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+			errors.Is(err, syscall.EPIPE) {
 			return nil, fmt.Errorf("TLS handshake: %w: the server does not speak TLS or has exited", err)
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)
