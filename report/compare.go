@@ -153,7 +153,7 @@ func halves(base, head *result.Result) (before, after half, err error) {
 	for _, c := range first.Cells {
 		switch {
 		case c.Program == "":
-		case baseline == c.Program || baseline == c.Variant:
+		case baseline == cmp.Or(c.Build(), c.Variant): // rows of one program may differ in a setting
 			before.cells = append(before.cells, c)
 		default:
 			after.cells = append(after.cells, c)

@@ -213,7 +213,11 @@ func TestPeersGate(t *testing.T) {
 		check.Must(t, r.Validate())
 		c := compare(t, r, nil, CompareOptions{})
 		check.That(t, c.Base.Build == "old (python3 old.py)" && c.Head.Build == "new (python3 new.py)" && len(c.OnlyHead) == 0, "%+v, %+v, %v", c.Base, c.Head, c.OnlyHead)
-		return c.Gate(0.05)
+		g, err := c.Gate(0.05)
+		if err == nil && r.Canary != nil {
+			g.Test(check.Value(c.Canary(r, 0.05))(t))
+		}
+		return g, err
 	}
 	untried := "was not tried on a slow copy: old ignores it"
 	for name, tt := range map[string]struct {
@@ -229,9 +233,27 @@ func TestPeersGate(t *testing.T) {
 		check.Equal(t, g.Outcome, tt.outcome, name)
 		holds(t, strings.Join(g.Reasons, "\n"), tt.want, untried)
 	}
+	works := func(r *result.Result) { // a peer that has a canary stays a peer in its test
+		r.Untried, r.Canary = nil, &result.Canary{Slowdown: 0.2, Same: eight("old", 20), Slow: eight("old", 24)}
+		r.Canary.Same.Program, r.Canary.Slow.Program = "old", "old"
+	}
+	g := check.Value(peers(1, works))(t)
+	check.That(t, g.Outcome == Passed && g.Trial != nil && g.Trial.Works, "got %+v", g)
 	_, err := peers(2, func(r *result.Result) { r.Cells[1].Unproved = "no hash" })
 	check.Fails(t, err, "not all data of new cnn workers=1 clients=1, or of its base, is proved")
 	check.That(t, errors.As(err, new(UnjudgedError)), "%T", err)
+}
+
+// TestBaselineOfRows: a row with another setting is compared with the row, although both are one program.
+func TestBaselineOfRows(t *testing.T) {
+	r := benchtest.Result(eight("row", 20), eight("row", 40))
+	r.Cells[1].Variant, r.Plan.Baseline = "row:chunk=1MiB", "row"
+	for i := range r.Cells {
+		benchtest.Peer(r, &r.Cells[i], "row.py", nil)
+	}
+	c := compare(t, r, nil, CompareOptions{})
+	check.That(t, len(c.Rows) == 1 && c.Rows[0].Cell.Variant == "row:chunk=1MiB" && c.Rows[0].Significant, "got %+v", c.Rows)
+	check.Equal(t, c.Base.Build+", "+c.Head.Build, "row (row.py), row:chunk=1MiB (row.py)")
 }
 
 // TestBuilds: results of one and of two builds are distinguished, and each build has its

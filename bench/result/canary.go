@@ -18,19 +18,31 @@ type Untried struct {
 	Why      string  `json:"why" check:"name"`                     // in words
 }
 
-// Pairs returns two results of interleaved builds to test a gate on: in same, base and head are
-// alike; in slow, head is slower. It is an error if r has no canary.
+// Pairs returns two results of two programs to test a gate on: in same, base and head are alike; in
+// slow, head is slower. It is an error if r has no canary.
 func (r *Result) Pairs() (same, slow *Result, err error) {
 	if r.Canary == nil {
 		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or was interrupted")
 	}
-	of := func(head Cell) (*Result, error) {
-		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Program == head.Program })
-		if i < 0 {
-			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
-		}
-		pair, base := *r, r.Cells[i]
-		pair.Canary, pair.Plan.Baseline, pair.Programs = nil, Base, nil
+	if same, err = r.pair(r.Canary.Same); err == nil {
+		slow, err = r.pair(r.Canary.Slow)
+	}
+	return same, slow, err
+}
+
+// pair returns a result with a copy, as the head, and the cell that it copies, as the base.
+func (r *Result) pair(head Cell) (*Result, error) {
+	i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Program == head.Program })
+	if i < 0 {
+		return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
+	}
+	pair, base := *r, r.Cells[i]
+	pair.Canary = nil
+	if head.IsPeer() { // both stay a peer's, and are compared like two peers
+		base.Variant += " (original)"
+		pair.Plan.Baseline = base.Variant
+	} else {
+		pair.Plan.Baseline, pair.Programs = Base, nil
 		for _, name := range []string{Base, Head} { // one program ran both copies
 			program := Program{Name: name}
 			if ran := r.ProgramOf(&head); ran != nil {
@@ -39,11 +51,7 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 			pair.Programs = append(pair.Programs, program)
 		}
 		base.Program, head.Program = Base, Head
-		pair.Cells = []Cell{base, head}
-		return &pair, nil
 	}
-	if same, err = of(r.Canary.Same); err == nil {
-		slow, err = of(r.Canary.Slow)
-	}
-	return same, slow, err
+	pair.Cells = []Cell{base, head}
+	return &pair, nil
 }

@@ -303,10 +303,14 @@ func TestSameCellTwice(t *testing.T) {
 func TestUpgrade(t *testing.T) {
 	text := strings.Replace(text(t, tiny()), `"schema": 5`, `"schema": 4`, 1)
 	text = strings.Replace(text, `"model": "cnn"`, `"peer": "mine --fast", "software": {"python": "3"}, "model": "cnn"`, 1)
+	cell := text[strings.Index(text, `"cells": [`)+len(`"cells": [`) : strings.LastIndex(text, "]")]
+	end := strings.LastIndex(text, "}")
+	text = text[:end] + `, "canary": {"slowdown": 1, "same": ` + cell + `, "slow": ` + cell + `}}`
 	r := check.Value(decodeAll([]byte(text)))(t)
-	c := &r.Cells[0]
-	check.That(t, r.Schema == Schema && c.IsPeer() && c.Peer == "" && c.Software == nil, "schema %d, %+v", r.Schema, c)
-	check.Equal(t, r.Programs, []Program{{Name: c.Transport, Command: "mine --fast", Software: map[string]string{"python": "3"}}})
+	for _, c := range []*Cell{&r.Cells[0], &r.Canary.Same, &r.Canary.Slow} {
+		check.That(t, r.Schema == Schema && c.IsPeer() && c.Peer == "" && c.Software == nil, "schema %d, %+v", r.Schema, c)
+	}
+	check.Equal(t, r.Programs, []Program{{Name: r.Cells[0].Transport, Command: "mine --fast", Software: map[string]string{"python": "3"}}})
 }
 
 func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }

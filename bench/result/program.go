@@ -79,15 +79,22 @@ const oldSchema = 4
 func (r *Result) upgrade(err error) error {
 	var unknown *json.SemanticError
 	if errors.As(err, &unknown) && errors.Is(unknown.Err, json.ErrUnknownName) {
-		return fmt.Errorf("schema: version %d with %q: this ipcbench reads version %d, and of version %[1]d only files of one build: measure again, or use the ipcbench that wrote it",
+		return fmt.Errorf("schema: version %d with %.40q: this ipcbench reads version %d, and of version %[1]d only "+
+			"files of one build: measure again, or use the ipcbench that wrote it",
 			oldSchema, unknown.JSONPointer.LastToken(), Schema)
 	}
 	if err != nil {
 		return DescribeJSONError(err)
 	}
 	r.Schema = Schema
+	var cells []*Cell
 	for i := range r.Cells {
-		c := &r.Cells[i]
+		cells = append(cells, &r.Cells[i])
+	}
+	if r.Canary != nil {
+		cells = append(cells, &r.Canary.Same, &r.Canary.Slow)
+	}
+	for _, c := range cells {
 		if c.Peer == "" {
 			continue
 		}
