@@ -19,25 +19,14 @@ func finishes() {
 		case "BF16":
 			k.rounding(narrowBF16)
 		case "I8":
-			k.clamping(math.MinInt8, math.MaxInt8, VPMOVSXBD, func(x reg.VecVirtual, m Mem) {
-				VPACKSSDW(x, x, x)
-				VPACKSSWB(x, x, x)
-				VMOVD(x, m)
-			})
+			k.clamping(math.MinInt8, math.MaxInt8, VPMOVSXBD, VMOVD, VPACKSSDW, VPACKSSWB)
 		case "I16":
-			k.clamping(math.MinInt16, math.MaxInt16, VPMOVSXWD, func(x reg.VecVirtual, m Mem) {
-				VPACKSSDW(x, x, x)
-				VMOVQ(x, m)
-			})
+			k.clamping(math.MinInt16, math.MaxInt16, VPMOVSXWD, VMOVQ, VPACKSSDW)
 		case "U8":
-			k.clamping(0, math.MaxUint8, VPMOVZXBD, func(x reg.VecVirtual, m Mem) {
-				VPACKSSDW(x, x, x)
-				VPACKUSWB(x, x, x)
-				VMOVD(x, m)
-			})
+			k.clamping(0, math.MaxUint8, VPMOVZXBD, VMOVD, VPACKSSDW, VPACKUSWB)
 		case "I32":
 			whole := func(ops ...Op) { VMOVDQU(ops[0], ops[1]) }
-			k.clamping(math.MinInt32, math.MaxInt32, whole, func(x reg.VecVirtual, m Mem) { whole(x, m) })
+			k.clamping(math.MinInt32, math.MaxInt32, whole, VMOVDQU)
 		case "I64":
 			finishI64(k)
 		case "Bool":
@@ -114,8 +103,8 @@ func (k kind) rounding(narrow func() func(y reg.VecVirtual) reg.VecVirtual) {
 
 // clamping writes the loops of integers of 8 to 32 bits. finish divides sums by total, rounds
 // to nearest even and clamps to the limits; added first adds dst × total to the sums. widen
-// loads 4 elements as 32-bit integers, and store stores them.
-func (k kind) clamping(low, high float64, widen func(ops ...Op), store func(x reg.VecVirtual, m Mem)) {
+// loads 4 elements as 32-bit integers, and store stores them once they are packed.
+func (k kind) clamping(low, high float64, widen func(ops ...Op), store func(from, to Op), packs ...func(ops ...Op)) {
 	k.finishing("divides sums by total and rounds them.",
 		"adds sums to dst × total, divides that by total and rounds it.", func(added bool, dst, acc, n reg.Register) {
 			total, least, most := everywhere("total", 8), number(low), number(high)
@@ -133,6 +122,9 @@ func (k kind) clamping(low, high float64, widen func(ops ...Op), store func(x re
 				VMINPD(most, y, y)
 				VMAXPD(least, y, y)
 				VCVTPD2DQY(y, x)
+				for _, pack := range packs {
+					pack(x, x, x)
+				}
 				store(x, at(dst, k.size))
 			})
 		})
@@ -206,11 +198,12 @@ func finishBool(k kind) {
 			loop(n, k.step(), 4, func(at operand) {
 				y, moved := loaded(VMOVUPD, at(acc, 8)), YMM()
 				bits, bytes, which, kept := GP64(), GP32(), GP64(), GP32()
+				mask := which.As32()
 				if added {
 					VCMPPD(Imm(4), nothing, y, moved)
-					VMOVMSKPD(moved, which.As32())
-					MOVL(Mem{Base: table, Index: which, Scale: 4}, which.As32())
-					IMUL3L(Imm(255), which.As32(), which.As32())
+					VMOVMSKPD(moved, mask)
+					MOVL(Mem{Base: table, Index: which, Scale: 4}, mask)
+					IMUL3L(Imm(255), mask, mask)
 					m := load(at(dst, 1))
 					VMULPD(total, m, m)
 					VADDPD(m, y, y)
@@ -219,10 +212,10 @@ func finishBool(k kind) {
 				VMOVMSKPD(y, bits.As32())
 				MOVL(Mem{Base: table, Index: bits, Scale: 4}, bytes)
 				if added {
-					ANDL(which.As32(), bytes)
-					NOTL(which.As32())
+					ANDL(mask, bytes)
+					NOTL(mask)
 					MOVL(at(dst, 1), kept)
-					ANDL(which.As32(), kept)
+					ANDL(mask, kept)
 					ORL(kept, bytes)
 				}
 				MOVL(bytes, at(dst, 1))

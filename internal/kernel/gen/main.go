@@ -86,23 +86,20 @@ var constants = map[uint64]Mem{}
 
 // constant copies v to all elements of a register, which have size 4 or 8.
 func constant(v uint64, size int) reg.VecVirtual {
+	load := VPBROADCASTQ
 	if size == 4 {
-		return loaded(VPBROADCASTD, memory(v<<32|v))
+		load, v = VPBROADCASTD, v<<32|v
 	}
-	return loaded(VPBROADCASTQ, memory(v))
-}
-
-// number copies x to all elements of a register.
-func number(x float64) reg.VecVirtual { return constant(math.Float64bits(x), 8) }
-
-func memory(v uint64) Mem {
 	m, ok := constants[v]
 	if !ok {
 		m = ConstData(fmt.Sprintf("c%016x", v), U64(v))
 		constants[v] = m
 	}
-	return m
+	return loaded(load, m)
 }
+
+// number copies x to all elements of a register.
+func number(x float64) reg.VecVirtual { return constant(math.Float64bits(x), 8) }
 
 // loaded returns a register to which an instruction has loaded m.
 func loaded(load func(ops ...Op), m Mem) reg.VecVirtual {

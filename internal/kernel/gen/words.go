@@ -3,13 +3,18 @@
 package main
 
 import (
+	"sync"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const golden = 0x9e3779b97f4a7c15
+const (
+	golden  = 0x9e3779b97f4a7c15
+	golden4 = golden * 4 & (1<<64 - 1)
+)
 
 // wordsStep is the number of words per iteration of a loop.
 const wordsStep = 16
@@ -19,27 +24,19 @@ const wordsStep = 16
 type stream struct{ x, four, mask reg.VecVirtual }
 
 func newStream() stream {
-	s := stream{words4("x"), constant(uint64(golden*4&(1<<64-1)), 8), words4("mask")}
+	s := stream{words4("x"), constant(golden4, 8), words4("mask")}
 	VPADDQ(ramp(), s.x, s.x)
 	return s
 }
 
 // ramp returns the memory of the first four multiples of golden: 0 to 3.
-func ramp() Mem {
-	if !ramped {
-		ramped = true
-		steps = GLOBL("ramp", 8|16) // RODATA|NOPTR
-		for i := range uint64(4) {
-			DATA(int(8*i), U64(i*(golden&(1<<64-1))))
-		}
+var ramp = sync.OnceValue(func() Mem {
+	steps := GLOBL("ramp", 8|16) // RODATA|NOPTR
+	for i := range uint64(4) {
+		DATA(int(8*i), U64(i*(golden&(1<<64-1))))
 	}
 	return steps
-}
-
-var (
-	steps  Mem
-	ramped bool
-)
+})
 
 // next returns the next four words, masked.
 func (s stream) next() reg.VecVirtual {
@@ -111,7 +108,7 @@ func digest() {
 	src, n := pointer("words"), pointer("n")
 	place := words4("at")
 	VPADDQ(ramp(), place, place)
-	four, one := constant(uint64(golden*4&(1<<64-1)), 8), constant(1, 8)
+	four, one := constant(golden4, 8), constant(1, 8)
 	low, high := constant(golden&(1<<32-1), 8), constant(golden>>32, 8)
 	low1, high1 := zero(), zero() // sums of the products' parts
 	loop(n, wordsStep, 4, func(at operand) {
