@@ -45,20 +45,8 @@ func (c Confinement) CheckAddr(text string) error {
 // secretForm is the form of a session's secret, which [crypto/rand.Text] makes.
 var secretForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
-// folders returns the directories below which the process may open files; nil allows all.
-func (h Host) folders() driver.Folders {
-	if h.confined == nil {
-		return nil
-	}
-	return h.confined.Dirs
-}
-
 // admit returns an error if the confinement does not allow the assignment.
-func (h Host) admit(a *assignment, t driver.Transport) error {
-	if h.confined == nil {
-		return nil
-	}
-	const refused = "refused by the agent's host: "
+func (c Confinement) admit(a *assignment, t driver.Transport) error {
 	given := driver.Settings{} // the settings to check; other transports may have more, such as a canary
 	for _, s := range transports.Settings(t) {
 		if value, ok := a.Settings[s.Name]; ok {
@@ -67,37 +55,33 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 	}
 	v, err := transports.NewVariant(t, given)
 	if err != nil {
-		return fmt.Errorf(refused+"%w", err)
+		return err
 	}
 	if v.Traits().Reach != driver.Network {
-		return fmt.Errorf(refused+"%s shares memory or files of one host", v)
+		return fmt.Errorf("%s shares memory or files of one host", v)
 	}
 	for _, s := range t.Settings() {
 		if s.Kind != driver.Path {
 			continue
 		}
-		if _, _, err := h.confined.Dirs.Find(a.Settings[s.Name]); err != nil {
-			return fmt.Errorf(refused+"%s: %w", s.Name, err)
+		if _, _, err := c.Dirs.Find(a.Settings[s.Name]); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
-	if a.Trust.Files != nil {
-		return errors.New(refused + "certificates in files that the server names")
-	}
 	switch {
+	case a.Trust.Files != nil:
+		return errors.New("certificates in files that the server names")
 	case !secretForm.MatchString(a.Secret): // services of other protocols must not read it as a command
-		return errors.New(refused + "the session's secret must be 26 characters of A-Z and 2-7")
+		return errors.New("the session's secret must be 26 characters of A-Z and 2-7")
 	case v.Settings["tls"] == "mutual" && a.Trust.Mutual && len(a.Trust.Authority) > 0:
-	case h.confined.Server.Unmap().IsLoopback():
-		return errors.New(refused + "on the loopback interface, other services could be reached without TLS: set tls=mutual")
-	case !h.confined.Insecure:
-		return errors.New(refused + "it requires tls=mutual, unless ipcbench agent is started with --insecure-network")
+	case c.Server.Unmap().IsLoopback():
+		return errors.New("on the loopback interface, other services could be reached without TLS: set tls=mutual")
+	case !c.Insecure:
+		return errors.New("it requires tls=mutual, unless ipcbench agent is started with --insecure-network")
 	}
 	at, ok := strings.CutPrefix(a.Addr, "tcp:")
 	if !ok {
-		return fmt.Errorf(refused+"address %.80q must be tcp:IP:PORT", a.Addr)
+		return fmt.Errorf("address %.80q must be tcp:IP:PORT", a.Addr)
 	}
-	if err := h.confined.CheckAddr(at); err != nil {
-		return fmt.Errorf(refused+"%w", err)
-	}
-	return nil
+	return c.CheckAddr(at)
 }

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,16 +101,12 @@ func parse(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// awaitClosed waits until done is closed, d has passed or ctx is done. It reports whether done
-// is closed.
-func awaitClosed(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// awaitClosed waits until done is closed or d has passed. It reports whether done is closed.
+func awaitClosed(done <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-done:
 		return true
-	case <-timer.C:
-	case <-ctx.Done():
+	case <-time.After(d):
+		return false
 	}
-	return false
 }

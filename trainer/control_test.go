@@ -169,7 +169,7 @@ func TestImpostors(t *testing.T) {
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
 			check.OK(t, c.Close())
-			awaitClosed(context.Background(), nil, deathGrace+time.Second) // the goroutine outlives its socket
+			awaitClosed(nil, deathGrace+time.Second) // the goroutine outlives its socket
 		}, "closed its control socket, and it is a goroutine"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestPanic(t *testing.T) {
 			"made":   {"panic: no such dataset", "trainer_test.stumble", "crash_test.go:"},
 			"called": {"client 2", "panic: loss of client 2 is a panic", "trainer_test.stumble", "crash_test.go:"},
 			// The model is mapped read-only, except with inproc.
-			"scribbles": {"client 2", "memory fault in ", "it is mapped with the rights r--s only"},
+			"scribbles": {"client 2", "memory fault in ", "it is mapped read-only"},
 			"each":      {"round 4, client 1", "panic: runtime error: index out of range", "crash_test.go:"},
 		} {
 			if where == "scribbles" && c.name == "inproc" {

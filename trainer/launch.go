@@ -162,7 +162,7 @@ func (i *inside) Stderr() string          { return "" }
 
 func (i *inside) Stop() error {
 	_ = i.conn.Close()
-	if awaitClosed(context.Background(), i.exited, reexec.Grace) {
+	if awaitClosed(i.exited, reexec.Grace) {
 		return nil
 	}
 	return errors.New("trainer: a worker goroutine has not ended, because a worker function does not return")

@@ -129,7 +129,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 		l.client.Store(-1)
 		w.lanes, s.lanes = append(w.lanes, l), append(s.lanes, l)
 	}
-	a.Profiling = s.cfg.Profiling.of(proc)
+	a.Profiling = s.cfg.Profiling.worker(proc)
 	w.ask("ready")
 	if a.Trust.Signs() {
 		w.ask("sign")
@@ -157,13 +157,11 @@ func (s *Session) send(w *sessionProcess, m message) error {
 // process fail before its exit status is known, so death waits: until that is known if w's
 // control socket has closed, else for exitGrace.
 func (s *Session) death(w *sessionProcess) *processError {
-	timer := time.NewTimer(exitGrace)
-	defer timer.Stop()
 	select {
 	case <-w.gone:
 		<-s.failed.Done() // listen fails the session next
 	case <-s.failed.Done():
-	case <-timer.C:
+	case <-time.After(exitGrace):
 	}
 	var dead *processError
 	errors.As(context.Cause(s.failed), &dead)
@@ -227,7 +225,7 @@ func (w *sessionProcess) end(err error) error {
 	switch {
 	case errors.Is(err, errProtocol):
 		return fmt.Errorf("sent an invalid message: %w", err)
-	case !awaitClosed(context.Background(), w.Exited(), deathGrace):
+	case !awaitClosed(w.Exited(), deathGrace):
 		return fmt.Errorf("closed its control socket, and %s: %w", w.Place().state(), err)
 	case w.Err() == nil:
 		return errors.New("exited: exit status 0, before it was asked to")

@@ -25,17 +25,15 @@ func (p *Profiling) start(rec *phase.Recorder, process string) (*capture.Capture
 }
 
 // server returns the profiling of the server's process.
-func (p *Profiling) server() *Profiling {
-	if p == nil || !p.Workers {
-		return p
-	}
-	return &Profiling{Transport: p.Transport, Model: p.Model}
-}
+func (p *Profiling) server() *Profiling { return p.taken(p == nil || !p.Workers) }
 
-// of returns the profiling of w: only labels if it runs inside this process, whose own
+// worker returns the profiling of w: only labels if it runs inside this process, whose own
 // profile includes it.
-func (p *Profiling) of(w Process) *Profiling {
-	if p == nil || w.Place().PID != 0 {
+func (p *Profiling) worker(w Process) *Profiling { return p.taken(w.Place().PID != 0) }
+
+// taken returns p if profiles are taken of a process, or else only its labels.
+func (p *Profiling) taken(yes bool) *Profiling {
+	if p == nil || yes {
 		return p
 	}
 	return &Profiling{Transport: p.Transport, Model: p.Model}

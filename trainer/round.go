@@ -91,15 +91,14 @@ type running struct {
 
 // A queue holds the clients that wait for a lane: every step-th one, from next to end.
 type queue struct {
+	next      atomic.Int64
 	step, end int
 	taken     chan struct{} // closed when the queue is empty
-
-	mu   sync.Mutex
-	next int // guarded by mu
 }
 
 func newQueue(first, step, end int) *queue {
-	q := &queue{step: step, end: end, taken: make(chan struct{}), next: first}
+	q := &queue{step: step, end: end, taken: make(chan struct{})}
+	q.next.Store(int64(first))
 	if first >= end {
 		close(q.taken)
 	}
@@ -108,13 +107,12 @@ func newQueue(first, step, end int) *queue {
 
 // take removes the next client and returns its index, or -1 if the queue is empty.
 func (q *queue) take() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	i := q.next
+	next := int(q.next.Add(int64(q.step)))
+	i := next - q.step
 	if i >= q.end {
 		return -1
 	}
-	if q.next += q.step; q.next >= q.end {
+	if next >= q.end { // only for the last client
 		close(q.taken)
 	}
 	return i
@@ -251,7 +249,7 @@ func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package)
 	if err == nil {
 		return trained, nil
 	}
-	if awaitClosed(context.Background(), s.failed.Done(), exitGrace) {
+	if awaitClosed(s.failed.Done(), exitGrace) {
 		err = fmt.Errorf("%w (%w)", s.explain(round, nil), err)
 	}
 	s.fail(err)
@@ -276,7 +274,7 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 		return nil
 	}
 
-	s.waits.Store(waitRound)
+	s.waits.Store(waitAnswer)
 	defer s.waits.Store(waitNone)
 	began := time.Now()
 	if cap(s.updates) < len(spec.Clients) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,20 +100,18 @@ func (c *Config) defaults() error {
 		c.Depth = DefaultDepth
 	}
 	c.Samples = min(c.Samples, maxSamples)
-	switch {
-	case c.Workers < 1:
-		return fmt.Errorf("trainer: Workers is %d, must be at least 1", c.Workers)
-	case c.Workers > MaxWorkers:
-		return fmt.Errorf("trainer: Workers is %d, must be at most %d", c.Workers, MaxWorkers)
-	case c.PerProcess < 1:
-		return fmt.Errorf("trainer: PerProcess is %d, must be at least 1", c.PerProcess)
-	case c.Depth < 1:
-		return fmt.Errorf("trainer: Depth is %d, must be at least 1", c.Depth)
-	case c.Clients < 0:
-		return fmt.Errorf("trainer: Clients is %d, must be at least 0", c.Clients)
-	case c.Pings < 0 || c.Pings > maxPings:
-		return fmt.Errorf("trainer: Pings is %d, must be 0 to %d", c.Pings, maxPings)
-	case c.RoundLimit < 0 || c.RoundLimit > 0 && c.RoundLimit < LeastRoundLimit:
+	for _, f := range []struct {
+		name           string
+		n, least, most int
+	}{
+		{"Workers", c.Workers, 1, MaxWorkers}, {"PerProcess", c.PerProcess, 1, math.MaxInt},
+		{"Depth", c.Depth, 1, math.MaxInt}, {"Clients", c.Clients, 0, math.MaxInt}, {"Pings", c.Pings, 0, maxPings},
+	} {
+		if f.n < f.least || f.n > f.most {
+			return fmt.Errorf("trainer: %s is %d, must be %d to %d", f.name, f.n, f.least, f.most)
+		}
+	}
+	if c.RoundLimit < 0 || c.RoundLimit > 0 && c.RoundLimit < LeastRoundLimit {
 		return fmt.Errorf("trainer: RoundLimit is %v, must be 0 or at least %v", c.RoundLimit, LeastRoundLimit)
 	}
 	return nil
@@ -147,7 +146,7 @@ type Session struct {
 
 	coded   bool          // the variant has a codec
 	limit   time.Duration // Config.RoundLimit, or leastLimit if that is 0
-	waits   atomic.Int32  // one of waitNone to waitRound
+	waits   atomic.Int32  // one of waitNone to waitAnswer
 	busy    atomic.Bool   // Round.Each is running
 	slowest atomic.Int64  // longest round so far, in ns
 	unwatch chan struct{} // closed to end watch
@@ -235,7 +234,7 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 	}
 	s.spawned = time.Since(began)
 	if s.cfg.Pings > 0 {
-		s.waits.Store(waitPing)
+		s.waits.Store(waitAnswer)
 		if err := s.ping(ctx, s.procs[0]); err != nil { // it hosts lane 0
 			return s.withStderr(fmt.Errorf("trainer: ping: %w", err))
 		}
@@ -269,7 +268,7 @@ func (s *Session) ping(ctx context.Context, w *sessionProcess) error {
 // have asked for the next one. After an error the session has failed.
 func (s *Session) Enter(ctx context.Context, w Window, round int) error {
 	s.endOutside()
-	s.waits.Store(waitMark)
+	s.waits.Store(waitAnswer)
 	defer s.waits.Store(waitNone)
 	for _, proc := range s.procs {
 		proc.ask("marked") // so that watch also covers the wait in settle

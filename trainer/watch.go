@@ -19,9 +19,7 @@ import (
 const (
 	waitNone int32 = iota
 	waitStart
-	waitPing
-	waitMark
-	waitRound
+	waitAnswer
 )
 
 // The limit if Config.RoundLimit is 0: the larger of these two.

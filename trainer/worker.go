@@ -248,8 +248,12 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no transport %q in this program", a.Transport)
 	}
-	if err := h.admit(&a, h.Transports[i]); err != nil {
-		return nil, err
+	var folders driver.Folders // all
+	if h.confined != nil {
+		folders = h.confined.Dirs
+		if err := h.confined.admit(&a, h.Transports[i]); err != nil {
+			return nil, fmt.Errorf("refused by the agent's host: %w", err)
+		}
 	}
 	fn := h.Funcs[a.Func]
 	if fn == nil {
@@ -279,7 +283,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		lanes: make([]laneState, len(a.Lanes)), private: h.confined != nil && !a.Trust.Mutual,
 		o: driver.Options{
 			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
-			Settings: a.Settings, Rec: rec, Folders: h.folders(),
+			Settings: a.Settings, Rec: rec, Folders: folders,
 		},
 	}
 	for i := range w.lanes {

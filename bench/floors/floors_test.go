@@ -80,7 +80,7 @@ func TestVariantsSayWhatWasMeasured(t *testing.T) {
 		check.Equal(t, series[0].Variant, want, "gap of", gap)
 	}
 	series := check.Value(Measure(t.Context(), "unix-stream", Params{}))(t)
-	for i, size := range writeSizes() {
+	for i, size := range writeSizes {
 		check.Equal(t, series[i].Variant, fmt.Sprintf("write=%d", size))
 	}
 	check.Fails(t, check.Err(Measure(t.Context(), "ceiling", Params{})), `"ceiling"`)

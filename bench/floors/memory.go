@@ -118,15 +118,12 @@ func measureFirstTouch(*peer) ([]Series, error) {
 }
 
 func firstTouch(pattern []byte) (time.Duration, error) {
-	fd, err := unix.MemfdCreate("ipcbench-floor", unix.MFD_CLOEXEC)
+	f, err := sharedMemory(modelBytes)
 	if err != nil {
-		return 0, fmt.Errorf("memfd_create: %w", err)
+		return 0, err
 	}
-	defer unix.Close(fd)
-	if err := unix.Ftruncate(fd, modelBytes); err != nil {
-		return 0, fmt.Errorf("memfd of %d bytes: %w", modelBytes, err)
-	}
-	mem, err := unix.Mmap(fd, 0, modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return 0, fmt.Errorf("map %d bytes: %w", modelBytes, err)
 	}

@@ -153,7 +153,7 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*reexec.Called,
 		}
 		defer pair[0].Close()
 		defer pair[1].Close()
-		page, err := sharedPage()
+		page, err := sharedMemory(pageSize)
 		if err != nil {
 			return nil, played, err
 		}
@@ -209,17 +209,18 @@ func socketpair() (pair [2]*os.File, err error) {
 	return pair, nil
 }
 
-func sharedPage() (*os.File, error) {
+// sharedMemory returns fresh memory that processes can share.
+func sharedMemory(size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("ipcbench-floor", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("shared page: memfd_create: %w", err)
+		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
-	page := os.NewFile(uintptr(fd), "page")
-	if err := page.Truncate(pageSize); err != nil {
-		page.Close()
-		return nil, fmt.Errorf("shared page: %w", err)
+	f := os.NewFile(uintptr(fd), "memory")
+	if err := f.Truncate(size); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("memfd of %d bytes: %w", size, err)
 	}
-	return page, nil
+	return f, nil
 }
 
 // startChild starts a process that runs a part.

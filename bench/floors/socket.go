@@ -68,10 +68,8 @@ func (s socket) receive(b []byte, flags int) (int, error) {
 	}
 }
 
-// writeSizes returns the sizes of writes to try.
-func writeSizes() []int {
-	return []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20}
-}
+// writeSizes are the sizes of writes to try.
+var writeSizes = [...]int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20}
 
 const streamPasses = 2 // samples per write size
 
@@ -132,25 +130,24 @@ func (s *stream) receive(b []byte) error {
 func (s *stream) transfer(size, bytes int, back bool) (time.Duration, error) {
 	s.number++
 	request, err := binary.Append(nil, binary.LittleEndian, streamRequest{uint64(size), uint64(bytes), s.number, back})
-	if err != nil {
-		return 0, err
-	}
 	start := time.Now()
-	if err := s.write(request); err != nil {
-		return 0, err
+	if err == nil {
+		err = s.write(request)
 	}
 	if back {
-		if err = s.send(s.memory[:bytes], size); err == nil {
-			err = s.receive(s.memory[:numberBytes])
+		if err == nil {
+			err = s.send(s.memory[:bytes], size)
 		}
-	} else {
+		bytes = numberBytes
+	}
+	if err == nil {
 		err = s.receive(s.memory[:bytes])
 	}
 	return time.Since(start), err
 }
 
 func receiveStream(p *peer) ([]Series, error) {
-	return p.stream(modelBytes, modelBytes, writeSizes(), streamPasses, false)
+	return p.stream(modelBytes, modelBytes, writeSizes[:], streamPasses, false)
 }
 
 // For links with a rate. They are slower than any writer, so one size of writes is enough, and
@@ -166,11 +163,11 @@ const (
 
 func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
 
-func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes(), streamPasses) }
+func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes[:], streamPasses) }
 
 // receiveEncrypted omits large writes, because the encrypted bytes of a write should fit in a
 // cache. One pass is enough, because TLS is slow.
-func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes()[:3], 1) }
+func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes[:3], 1) }
 
 func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
 	switch {

@@ -16,8 +16,9 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
+	"slices"
+
+	"github.com/prometheus/procfs"
 )
 
 // Guard calls f and returns its error. If f panics or a memory access of f fails, it
@@ -41,7 +42,7 @@ func Error(v any) error {
 		runtime.Error
 		Addr() uintptr
 	}); ok {
-		if text := mapped(uint64(fault.Addr())); text != "" {
+		if text := mapped(fault.Addr()); text != "" {
 			return fmt.Errorf("memory fault in %s", text)
 		}
 	}
@@ -53,38 +54,26 @@ func Error(v any) error {
 
 // mapped returns the file that is mapped at an address and the likely cause of a fault
 // there, or "" if no file is mapped there.
-func mapped(at uint64) string {
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return ""
+func mapped(at uintptr) string {
+	var maps []*procfs.ProcMap
+	if self, err := procfs.Self(); err == nil {
+		maps, _ = self.ProcMaps() // nil with an error
 	}
-	for line := range strings.Lines(string(maps)) {
-		// 7f0000000000-7f0000100000 rw-s 00001000 00:1a 42    /dev/shm/name of the file
-		area, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		first, last, _ := strings.Cut(area, "-")
-		start, err1 := strconv.ParseUint(first, 16, 64)
-		end, err2 := strconv.ParseUint(last, 16, 64)
-		f := strings.SplitN(rest, " ", 5)
-		if err1 != nil || err2 != nil || at < start || at >= end || len(f) < 5 {
-			continue
-		}
-		path := strings.TrimSpace(f[4])
-		offset, err := strconv.ParseUint(f[1], 16, 64)
-		if err != nil || path == "" || path[0] == '[' {
-			return "" // stack or heap: a bug of the program
-		}
-		offset += at - start
-		text := fmt.Sprintf("%s, at byte %d: ", path, offset)
-		info, err := os.Stat(path)
-		switch {
-		case err == nil && uint64(info.Size()) <= offset:
-			return text + fmt.Sprintf("the file was truncated to %d bytes while it was mapped", info.Size())
-		case f[0][0] != 'r' || f[0][1] != 'w':
-			return text + "it is mapped with the rights " + f[0] + " only, or was truncated while it was mapped"
-		}
-		return text + "it was truncated while it was mapped, or its pages are not available"
+	i := slices.IndexFunc(maps, func(m *procfs.ProcMap) bool { return at >= m.StartAddr && at < m.EndAddr })
+	if i < 0 || maps[i].Pathname == "" || maps[i].Pathname[0] == '[' {
+		return "" // stack or heap: a bug of the program
 	}
-	return ""
+	m := maps[i]
+	offset := m.Offset + int64(at-m.StartAddr)
+	text := fmt.Sprintf("%s, at byte %d: ", m.Pathname, offset)
+	info, err := os.Stat(m.Pathname)
+	switch {
+	case err == nil && info.Size() <= offset:
+		return text + fmt.Sprintf("the file was truncated to %d bytes while it was mapped", info.Size())
+	case !m.Perms.Read || !m.Perms.Write:
+		return text + "it is mapped read-only, or was truncated while it was mapped"
+	}
+	return text + "it was truncated while it was mapped, or its pages are not available"
 }
 
 // stack returns the stack of the panic, without the frames between the panic and this

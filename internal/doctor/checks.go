@@ -18,7 +18,7 @@ import (
 // status of a check.
 var checks = []struct {
 	name, why string
-	judge     func(f *facts, n Needs) Check
+	judge     func(f *facts) Check
 }{
 	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are skipped. A container has 64 MB by default.", sharedMemory},
 	{"memory", "Cells that need more than is available are skipped, because the kernel would kill their processes. The need is a low estimate.", memory},
@@ -65,8 +65,8 @@ func enough(have int64, by string, need Need, size func(int64) string, fix strin
 
 func count(n int64) string { return fmt.Sprint(n) }
 
-func sharedMemory(f *facts, n Needs) Check {
-	need, p := n.Files[scratch.SharedMemory], f.places[scratch.SharedMemory]
+func sharedMemory(f *facts) Check {
+	need, p := f.Files[scratch.SharedMemory], f.places[scratch.SharedMemory]
 	const mount = "mount -t tmpfs tmpfs " + scratch.SharedMemory
 	switch {
 	case need.N == 0 && p.err != nil:
@@ -84,11 +84,11 @@ func sharedMemory(f *facts, n Needs) Check {
 	return ok("%s free; %s needed", machine.Size(p.free), machine.Size(need.N))
 }
 
-func memory(f *facts, n Needs) Check {
-	return enough(f.memory, f.memoryBy, n.Memory, machine.Size, "end other programs, raise the limit if it is a cgroup's, or choose a smaller model, fewer workers or --depth 1")
+func memory(f *facts) Check {
+	return enough(f.memory, f.memoryBy, f.Memory, machine.Size, "end other programs, raise the limit if it is a cgroup's, or choose a smaller model, fewer workers or --depth 1")
 }
 
-func temporaryFiles(f *facts, n Needs) Check {
+func temporaryFiles(f *facts) Check {
 	const fix = "set TMPDIR, or the setting dir= of a transport, to a directory with a short name, on a disk with free space"
 	if f.session != nil {
 		return bad(Fail, fix, "%v", f.session)
@@ -96,7 +96,7 @@ func temporaryFiles(f *facts, n Needs) Check {
 	tmp := os.TempDir()
 	what := fmt.Sprintf("%s (%s), %s free", tmp, f.places[tmp].fileSystem, machine.Size(f.places[tmp].free))
 	var disk []string
-	for dir := range n.Files {
+	for dir := range f.Files {
 		if dir != scratch.SharedMemory {
 			disk = append(disk, dir)
 		}
@@ -104,7 +104,7 @@ func temporaryFiles(f *facts, n Needs) Check {
 	slices.Sort(disk)
 	memory := ""
 	for _, dir := range disk {
-		need, p := n.Files[dir], f.places[dir]
+		need, p := f.Files[dir], f.places[dir]
 		what = fmt.Sprintf("%s (%s), %s free", dir, p.fileSystem, machine.Size(p.free))
 		switch {
 		case p.err != nil:
@@ -146,7 +146,7 @@ func Bearable(l machine.Limits) error {
 	return nil
 }
 
-func processes(f *facts, _ Needs) Check {
+func processes(f *facts) Check {
 	if f.proc != nil {
 		return bad(Fail, "mount -t proc proc /proc", "%v", f.proc)
 	}
@@ -156,16 +156,16 @@ func processes(f *facts, _ Needs) Check {
 	return ok("mounted")
 }
 
-func descriptors(f *facts, n Needs) Check {
-	return enough(f.limits.Descriptors, "ulimit -n", n.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the login session starts; or use fewer --workers", roundUp(n.Descriptors.N)))
+func descriptors(f *facts) Check {
+	return enough(f.limits.Descriptors, "ulimit -n", f.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the login session starts; or use fewer --workers", roundUp(f.Descriptors.N)))
 }
 
-func mappings(f *facts, n Needs) Check {
-	return enough(f.limits.Mappings, "vm.max_map_count", n.Mappings, count, fmt.Sprintf("sysctl vm.max_map_count=%d", roundUp(n.Mappings.N)))
+func mappings(f *facts) Check {
+	return enough(f.limits.Mappings, "vm.max_map_count", f.Mappings, count, fmt.Sprintf("sysctl vm.max_map_count=%d", roundUp(f.Mappings.N)))
 }
 
-func threads(f *facts, n Needs) Check {
-	return enough(f.limits.Threads, f.limits.ThreadsBy, n.Threads, count, "raise that limit, or use fewer --workers or more --lanes-per-process")
+func threads(f *facts) Check {
+	return enough(f.limits.Threads, f.limits.ThreadsBy, f.Threads, count, "raise that limit, or use fewer --workers or more --lanes-per-process")
 }
 
 // roundUp returns a power of two that is at least 1.25 × n, and at least 1024.
@@ -179,7 +179,7 @@ func roundUp(n int64) int64 {
 
 // atOnce returns the number of processors that workers and the server can use at the same
 // time.
-func atOnce(n Needs) int64 { return n.Workers.N + 1 }
+func atOnce(f *facts) int64 { return f.Workers.N + 1 }
 
 func plural(n int64, noun string) string {
 	if n != 1 {
@@ -188,11 +188,11 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-func processors(f *facts, n Needs) Check {
-	have, need := int64(f.processors), atOnce(n)
-	what := fmt.Sprintf("%d for %s and the server", have, plural(n.Workers.N, "worker"))
+func processors(f *facts) Check {
+	have, need := int64(f.processors), atOnce(f)
+	what := fmt.Sprintf("%d for %s and the server", have, plural(f.Workers.N, "worker"))
 	switch {
-	case have < need && n.Spins:
+	case have < need && f.Spins:
 		return bad(Warn, fmt.Sprintf("use fewer --workers, or a setting that does not spin; or a machine with %d", need), "%s, and workers spin while they wait", what)
 	case have < need:
 		return bad(Warn, fmt.Sprintf("use fewer --workers, or a machine with %d", need), "%s", what)
@@ -200,36 +200,36 @@ func processors(f *facts, n Needs) Check {
 	return ok("%s", what)
 }
 
-func quota(f *facts, n Needs) Check {
+func quota(f *facts) Check {
 	if f.env.Cgroup == nil || f.env.Cgroup.CPUs == nil {
 		return ok("none")
 	}
-	have, need := *f.env.Cgroup.CPUs, min(atOnce(n), int64(f.processors))
+	have, need := *f.env.Cgroup.CPUs, min(atOnce(f), int64(f.processors))
 	if have < float64(need) {
 		return bad(Warn, fmt.Sprintf("raise cpu.max (or cpu.cfs_quota_us) of the cgroup; for a container, docker run --cpus=%d", need),
-			"the cgroup allows %.3g processors' time, and %s and the server can use %d", have, plural(n.Workers.N, "worker"), need)
+			"the cgroup allows %.3g processors' time, and %s and the server can use %d", have, plural(f.Workers.N, "worker"), need)
 	}
 	return ok("the cgroup allows %.3g processors' time", have)
 }
 
-func socketBuffers(f *facts, n Needs) Check {
+func socketBuffers(f *facts) Check {
 	have := f.env.SocketBuffer
 	switch {
 	case have == 0:
 		return ok("not known")
-	case n.Socket == 0:
+	case f.Socket == 0:
 		return ok("%s; nothing large goes through sockets", machine.Size(have))
-	case have < n.Socket:
-		return bad(Warn, fmt.Sprintf("sysctl net.core.wmem_max=%d", n.Socket), "%s (net.core.wmem_max), and transports ask for %s", machine.Size(have), machine.Size(n.Socket))
+	case have < f.Socket:
+		return bad(Warn, fmt.Sprintf("sysctl net.core.wmem_max=%d", f.Socket), "%s (net.core.wmem_max), and transports ask for %s", machine.Size(have), machine.Size(f.Socket))
 	}
-	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(n.Socket))
+	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(f.Socket))
 }
 
 // hugePages warns if only private or only shared memory has huge pages. If only private
 // memory had them, rounds of all transports except shm-slab were a sixth to a quarter
 // shorter, so shm-slab looked slower than the control. Small pages everywhere are common
 // and fair.
-func hugePages(f *facts, _ Needs) Check {
+func hugePages(f *facts) Check {
 	e := f.env
 	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
 	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
@@ -239,7 +239,7 @@ func hugePages(f *facts, _ Needs) Check {
 	return ok("%s", what)
 }
 
-func governor(f *facts, _ Needs) Check {
+func governor(f *facts) Check {
 	switch g := f.env.Governor; g {
 	case "":
 		return ok("none visible")
@@ -253,7 +253,7 @@ func governor(f *facts, _ Needs) Check {
 // slowClock is longer than reading a clock takes without a system call.
 const slowClock = 250 * time.Nanosecond
 
-func clock(f *facts, _ Needs) Check {
+func clock(f *facts) Check {
 	name := f.limits.ClockSource
 	if name == "" {
 		name = "unknown"
@@ -275,7 +275,7 @@ func share(part, of time.Duration) float64 {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
 
-func stolenTime(f *facts, _ Needs) Check {
+func stolenTime(f *facts) Check {
 	if f.systemErr != nil {
 		return ok("not known")
 	}
@@ -291,7 +291,7 @@ func stolenTime(f *facts, _ Needs) Check {
 // loadShare is the share of processor time that other programs may use.
 const loadShare = 0.1
 
-func otherLoad(f *facts, _ Needs) Check {
+func otherLoad(f *facts) Check {
 	if f.systemErr != nil {
 		return ok("not known")
 	}
@@ -303,12 +303,12 @@ func otherLoad(f *facts, _ Needs) Check {
 	return ok("%s", what)
 }
 
-func namespaces(f *facts, n Needs) Check {
+func namespaces(f *facts) Check {
 	if f.namespaces == nil {
 		return ok("a link with a rate can be made")
 	}
 	status, fix := Warn, "leave out --link, or see docs/network.md"
-	if len(n.Links) > 0 {
+	if len(f.Links) > 0 {
 		status = Fail
 	}
 	if refused := (*link.Error)(nil); errors.As(f.namespaces, &refused) {
@@ -317,7 +317,7 @@ func namespaces(f *facts, n Needs) Check {
 	return bad(status, fix, "%v", f.namespaces)
 }
 
-func leftovers(f *facts, _ Needs) Check {
+func leftovers(f *facts) Check {
 	var bytes int64
 	for _, l := range f.leftovers {
 		bytes += l.Bytes
@@ -330,7 +330,7 @@ func leftovers(f *facts, _ Needs) Check {
 	return bad(Warn, "ipcbench clean", "%s of %s", machine.Size(bytes), plural(int64(n), "killed run"))
 }
 
-func build(f *facts, _ Needs) Check {
+func build(f *facts) Check {
 	const fix = "go build -o FILE ./cmd/ipcbench, in a clean checkout"
 	e := f.env
 	switch {

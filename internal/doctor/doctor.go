@@ -64,13 +64,13 @@ const StolenShare = 0.05
 // Examine does all checks, in the order of display. It observes the processors' load for
 // the duration watch, during which this process must be idle.
 func Examine(n Needs, watch time.Duration) []Check {
-	return judge(gather(n, watch), n)
+	return judge(gather(n, watch))
 }
 
-func judge(f *facts, n Needs) []Check {
+func judge(f *facts) []Check {
 	var all []Check
 	for _, c := range checks {
-		found := c.judge(f, n)
+		found := c.judge(f)
 		found.Name, found.Why = c.name, c.why
 		all = append(all, found)
 	}

@@ -15,6 +15,7 @@ import (
 
 // facts are the input of the checks.
 type facts struct {
+	Needs
 	env        machine.Environment
 	limits     machine.Limits
 	memory     int64  // bytes that can still be used
@@ -39,7 +40,7 @@ type place struct {
 
 // gather reads the facts. It sleeps for the duration watch.
 func gather(n Needs, watch time.Duration) *facts {
-	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
+	f := &facts{Needs: n, env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
 	f.memory, f.memoryBy = machine.MemoryLimit()
 	f.places[os.TempDir()], f.places[scratch.SharedMemory] = look(os.TempDir()), look(scratch.SharedMemory)
 	for dir := range n.Files {

@@ -114,16 +114,15 @@ func (r Rate) impaired(text, rest string) (Rate, error) {
 
 // String returns the shortest text that Parse parses as r.
 func (r Rate) String() string {
-	switch {
-	case r == Rate{}:
+	if r == (Rate{}) {
 		return none
 	}
 	n, unit := r.bits, "bit"
-	for _, of := range []string{"kbit", "Mbit", "Gbit"} {
+	for _, larger := range []string{"kbit", "Mbit", "Gbit"} {
 		if n%1000 != 0 {
 			break
 		}
-		n, unit = n/1000, of
+		n, unit = n/1000, larger
 	}
 	text := fmt.Sprint(n, unit)
 	if !r.Shaped() {

@@ -30,10 +30,9 @@ const smallMTU = 1500
 const Qdisc = "htb"
 
 const (
-	loopback = "lo"
-	server   = 0x7f000002 // Address
-	root     = 1 << 16    // the handle of the HTB, 1:0
-	quantum  = 1 << 16    // bytes per turn of a class; without effect, as no class borrows
+	server  = 0x7f000002 // Address
+	root    = 1 << 16    // the handle of the HTB, 1:0
+	quantum = 1 << 16    // bytes per turn of a class; without effect, as no class borrows
 )
 
 // ways are the two directions: class of the traffic, and offset of the address that
@@ -102,12 +101,9 @@ func (r Rate) Addresses() (listen, dial string) {
 
 // shape has the kernel limit the loopback interface to r.
 func shape(r Rate) error {
-	lo, err := netlink.LinkByName(loopback)
+	lo, err := loopback(r.MTU())
 	if err != nil {
-		return fmt.Errorf("link: %w", err)
-	}
-	if err := netlink.LinkSetMTU(lo, r.MTU()); err != nil {
-		return fmt.Errorf("link: the loopback interface: %w", err)
+		return err
 	}
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: root, Parent: netlink.HANDLE_ROOT})
 	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // both: no rate is set
@@ -196,7 +192,7 @@ func Counts() (c Count, err error) {
 	if current != nil {
 		return current.counts()
 	}
-	lo, err := netlink.LinkByName(loopback)
+	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return c, fmt.Errorf("link: %w", err)
 	}
@@ -214,14 +210,14 @@ func Counts() (c Count, err error) {
 	return c, nil
 }
 
-// up prepares the loopback interface of a new network namespace for links.
-func up() error {
-	lo, err := netlink.LinkByName(loopback)
+// loopback returns the loopback interface, which is up and has this MTU.
+func loopback(mtu int) (netlink.Link, error) {
+	lo, err := netlink.LinkByName("lo")
 	if err == nil {
-		err = errors.Join(netlink.LinkSetMTU(lo, MTU), netlink.LinkSetUp(lo))
+		err = errors.Join(netlink.LinkSetMTU(lo, mtu), netlink.LinkSetUp(lo))
 	}
 	if err != nil {
-		return fmt.Errorf("link: the loopback interface: %w", err)
+		return nil, fmt.Errorf("link: the loopback interface: %w", err)
 	}
-	return nil
+	return lo, nil
 }
