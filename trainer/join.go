@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -49,12 +48,6 @@ type Handshakes struct {
 	N       int           // number in all processes
 	Longest time.Duration // time of all handshakes of the process that needed most
 	Cipher  string        // cipher suite as crypto/tls names it; empty without handshakes
-}
-
-func (h *Handshakes) add(r *ready) {
-	h.N += int(r.Handshakes)
-	h.Longest = max(h.Longest, time.Duration(r.HandshakeTime))
-	h.Cipher = cmp.Or(r.Cipher, h.Cipher)
 }
 
 // Handshakes returns the handshakes made until all workers were connected.

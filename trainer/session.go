@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,16 +197,12 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	return p, nil
 }
 
-func (s *Session) options() driver.Options {
-	return driver.Options{
+func (s *Session) start(ctx context.Context, began time.Time) error {
+	o := driver.Options{
 		Down: s.cfg.Down, Up: s.cfg.Up,
 		Lanes: s.cfg.Workers, Clients: s.cfg.Clients, Depth: s.cfg.Depth,
 		Settings: s.cfg.Variant.Settings, Rec: s.rec,
 	}
-}
-
-func (s *Session) start(ctx context.Context, began time.Time) error {
-	o := s.options()
 	need := s.cfg.Variant.Footprint(o)
 	limit := startLimit(need)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v (%v, and the time to touch %s at 0.5 GB/s)",
@@ -230,7 +227,10 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 		w.ready = *m.Ready
-		s.handshakes.add(m.Ready)
+		h := &s.handshakes
+		h.N += int(w.ready.Handshakes)
+		h.Longest = max(h.Longest, time.Duration(w.ready.HandshakeTime))
+		h.Cipher = cmp.Or(w.ready.Cipher, h.Cipher)
 	}
 	s.spawned = time.Since(began)
 	if s.cfg.Pings > 0 {

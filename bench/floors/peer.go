@@ -88,12 +88,6 @@ func Work(question []byte) (answer any, err error) {
 	return series, err
 }
 
-// busy uses the processor for d.
-func busy(d time.Duration) {
-	for start := time.Now(); time.Since(start) < d; {
-	}
-}
-
 // measure starts the floor's processes and waits until all have ended.
 func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	late := fmt.Errorf("no result after %v", limit(p))

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/identity"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
 )
 
 // Options are the options of [Join].
@@ -46,7 +49,10 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 	if o.Joined != nil {
 		o.Joined()
 	}
-	s := newService(ctx, session, confinement(session.RemoteAddr(), o))
+	server, _ := netip.ParseAddrPort(session.RemoteAddr().String()) // never fails for a TCP address
+	// A request of the server is limited to its own host and to o.Dirs, which must not be nil.
+	allowed := trainer.Confinement{Dirs: append(driver.Folders{}, o.Dirs...), Server: server.Addr(), Insecure: o.Insecure}
+	s := newService(ctx, session, allowed)
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

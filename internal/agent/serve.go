@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/trainer"
-	"ipcbench/transports/driver"
 )
 
 // A request is the first frame on a stream, and a reply its answer. Readers set Body to
@@ -75,12 +73,6 @@ type service struct {
 
 	mu        sync.Mutex
 	processes map[int]trainer.Process // guarded by mu: running processes by startOrder.ID
-}
-
-// confinement limits a server's requests to its own host and to o.Dirs.
-func confinement(server net.Addr, o Options) trainer.Confinement {
-	at, _ := netip.ParseAddrPort(server.String()) // never fails for a TCP address
-	return trainer.Confinement{Dirs: append(driver.Folders{}, o.Dirs...), Server: at.Addr(), Insecure: o.Insecure}
 }
 
 func newService(asked context.Context, session *yamux.Session, allowed trainer.Confinement) *service {

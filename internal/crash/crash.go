@@ -80,12 +80,13 @@ func mapped(at uintptr) string {
 // function.
 func stack() []byte {
 	all := debug.Stack()
-	if _, after, ok := bytes.Cut(all, []byte("\npanic(")); ok {
-		if _, after, ok = bytes.Cut(after, []byte("\n\t")); ok {
-			if _, after, ok = bytes.Cut(after, []byte("\n")); ok {
-				all = after
-			}
+	rest := all
+	for _, end := range []string{"\npanic(", "\n\t", "\n"} {
+		_, after, ok := bytes.Cut(rest, []byte(end))
+		if !ok {
+			return all
 		}
+		rest = after
 	}
-	return bytes.TrimSpace(all)
+	return bytes.TrimSpace(rest)
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,7 +86,8 @@ func sharedMemory(f *facts) Check {
 }
 
 func memory(f *facts) Check {
-	return enough(f.memory, f.memoryBy, f.Memory, machine.Size, "end other programs, raise the limit if it is a cgroup's, or choose a smaller model, fewer workers or --depth 1")
+	return enough(f.available, f.availableBy, f.Memory, machine.Size,
+		"end other programs, raise the limit if it is a cgroup's, or choose a smaller model, fewer workers or --depth 1")
 }
 
 func temporaryFiles(f *facts) Check {
@@ -157,15 +159,18 @@ func processes(f *facts) Check {
 }
 
 func descriptors(f *facts) Check {
-	return enough(f.limits.Descriptors, "ulimit -n", f.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the login session starts; or use fewer --workers", roundUp(f.Descriptors.N)))
+	return enough(f.limits.Descriptors, "ulimit -n", f.Descriptors, count,
+		fmt.Sprintf("ulimit -Hn %d, as root or where the login session starts; or use fewer --workers", roundUp(f.Descriptors.N)))
 }
 
 func mappings(f *facts) Check {
-	return enough(f.limits.Mappings, "vm.max_map_count", f.Mappings, count, fmt.Sprintf("sysctl vm.max_map_count=%d", roundUp(f.Mappings.N)))
+	return enough(f.limits.Mappings, "vm.max_map_count", f.Mappings, count,
+		fmt.Sprintf("sysctl vm.max_map_count=%d", roundUp(f.Mappings.N)))
 }
 
 func threads(f *facts) Check {
-	return enough(f.limits.Threads, f.limits.ThreadsBy, f.Threads, count, "raise that limit, or use fewer --workers or more --lanes-per-process")
+	return enough(f.limits.Threads, f.limits.ThreadsBy, f.Threads, count,
+		"raise that limit, or use fewer --workers or more --lanes-per-process")
 }
 
 // roundUp returns a power of two that is at least 1.25 × n, and at least 1024.
@@ -207,7 +212,8 @@ func quota(f *facts) Check {
 	have, need := *f.env.Cgroup.CPUs, min(atOnce(f), int64(f.processors))
 	if have < float64(need) {
 		return bad(Warn, fmt.Sprintf("raise cpu.max (or cpu.cfs_quota_us) of the cgroup; for a container, docker run --cpus=%d", need),
-			"the cgroup allows %.3g processors' time, and %s and the server can use %d", have, plural(f.Workers.N, "worker"), need)
+			"the cgroup allows %.3g processors' time, and %s and the server can use %d",
+			have, plural(f.Workers.N, "worker"), need)
 	}
 	return ok("the cgroup allows %.3g processors' time", have)
 }
@@ -220,7 +226,8 @@ func socketBuffers(f *facts) Check {
 	case f.Socket == 0:
 		return ok("%s; nothing large goes through sockets", machine.Size(have))
 	case have < f.Socket:
-		return bad(Warn, fmt.Sprintf("sysctl net.core.wmem_max=%d", f.Socket), "%s (net.core.wmem_max), and transports ask for %s", machine.Size(have), machine.Size(f.Socket))
+		return bad(Warn, fmt.Sprintf("sysctl net.core.wmem_max=%d", f.Socket),
+			"%s (net.core.wmem_max), and transports ask for %s", machine.Size(have), machine.Size(f.Socket))
 	}
 	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(f.Socket))
 }
@@ -254,10 +261,7 @@ func governor(f *facts) Check {
 const slowClock = 250 * time.Nanosecond
 
 func clock(f *facts) Check {
-	name := f.limits.ClockSource
-	if name == "" {
-		name = "unknown"
-	}
+	name := cmp.Or(f.limits.ClockSource, "unknown")
 	if f.clock > slowClock {
 		return bad(Warn, "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource, if available_clocksource beside it has tsc (or kvm-clock)",
 			"%s, read in %v, by a system call", name, f.clock)

@@ -31,8 +31,8 @@ func sound() *facts {
 			CPUs: 4, Governor: "performance", Cgroup: &machine.Cgroup{Version: "v2", CPUs: &four, Memory: &sixteen},
 			THP: "madvise", ShmemTHP: "never", SocketBuffer: 4 << 20, Commit: "0123456789abcdef",
 		},
-		limits: machine.Limits{Descriptors: 1024, Addresses: math.MaxInt64, Mappings: 65530, Threads: 1000, ThreadsBy: "ulimit -u", ClockSource: "tsc"},
-		memory: 16 << 30, memoryBy: "MemAvailable",
+		limits:    machine.Limits{Descriptors: 1024, Addresses: math.MaxInt64, Mappings: 65530, Threads: 1000, ThreadsBy: "ulimit -u", ClockSource: "tsc"},
+		available: 16 << 30, availableBy: "MemAvailable",
 		places:     map[string]place{os.TempDir(): {"ext4", 9 << 30, nil}, scratch.SharedMemory: {"tmpfs", 8 << 30, nil}, "/data": {"xfs", 9 << 30, nil}},
 		processors: 4, clock: 45 * time.Nanosecond,
 		boot: usage.System{Busy: time.Hour, Idle: time.Hour}, now: usage.System{Idle: time.Second},
@@ -72,7 +72,7 @@ func TestChecks(t *testing.T) {
 			m.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission}
 			delete(m.Files, scratch.SharedMemory)
 		}, "cannot be used (permission denied); nothing asked for needs it", ""},
-		{"memory", Fail, func(m *facts) { m.memory, m.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
+		{"memory", Fail, func(m *facts) { m.available, m.availableBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
 		{"memory", Fail, func(m *facts) { m.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
 		{"temporary files", Fail, func(m *facts) { m.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
 		{"temporary files", Fail, func(m *facts) { m.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},

@@ -15,20 +15,21 @@ import (
 
 // facts are the input of the checks.
 type facts struct {
-	Needs
-	env        machine.Environment
-	limits     machine.Limits
-	memory     int64  // bytes that can still be used
-	memoryBy   string // source of memory
-	places     map[string]place
-	session    error        // error of making a session's directory
-	proc       error        // error of Proc
-	processors int          // number that this process may use
-	boot, now  usage.System // since the machine started, and during the watch
-	systemErr  error
-	clock      time.Duration // duration of reading the clock
-	namespaces error         // error of setting up a link
-	leftovers  []scratch.Leftover
+	Needs // of the run; all other fields describe the machine
+
+	env         machine.Environment
+	limits      machine.Limits
+	available   int64  // bytes that can still be used
+	availableBy string // source of available
+	places      map[string]place
+	session     error        // error of making a session's directory
+	proc        error        // error of Proc
+	processors  int          // number that this process may use
+	boot, now   usage.System // since the machine started, and during the watch
+	systemErr   error
+	clock       time.Duration // duration of reading the clock
+	namespaces  error         // error of setting up a link
+	leftovers   []scratch.Leftover
 }
 
 // A place is a directory for files.
@@ -41,7 +42,7 @@ type place struct {
 // gather reads the facts. It sleeps for the duration watch.
 func gather(n Needs, watch time.Duration) *facts {
 	f := &facts{Needs: n, env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
-	f.memory, f.memoryBy = machine.MemoryLimit()
+	f.available, f.availableBy = machine.MemoryLimit()
 	f.places[os.TempDir()], f.places[scratch.SharedMemory] = look(os.TempDir()), look(scratch.SharedMemory)
 	for dir := range n.Files {
 		f.places[dir] = look(dir)
@@ -52,16 +53,12 @@ func gather(n Needs, watch time.Duration) *facts {
 	f.clock = readingClock()
 	f.namespaces = link.Try(n.Links...)
 	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // other checks report unreadable roots
-	f.boot, f.now, f.systemErr = watchSystem(watch)
-	return f
-}
-
-// watchSystem returns processor time since the machine started, and during a sleep.
-func watchSystem(watch time.Duration) (boot, now usage.System, err error) {
-	boot, err = usage.ReadSystem()
+	var err error
+	f.boot, err = usage.ReadSystem()
 	time.Sleep(watch)
-	after, err2 := usage.ReadSystem()
-	return boot, after.Since(boot), errors.Join(err, err2)
+	f.now, f.systemErr = usage.ReadSystem()
+	f.now, f.systemErr = f.now.Since(f.boot), errors.Join(err, f.systemErr)
+	return f
 }
 
 func look(dir string) (p place) {

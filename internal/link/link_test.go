@@ -283,7 +283,9 @@ func TestDrops(t *testing.T) {
 
 // TestStreams: the program on a link keeps its streams, its user and its exit code.
 func TestStreams(t *testing.T) {
-	for kind, want := range map[string]string{"copy": "through and through", "user": fmt.Sprintln(os.Getuid(), os.Getgid())} {
+	for kind, want := range map[string]string{
+		"copy": "through and through", "user": fmt.Sprintln(os.Getuid(), os.Getgid()),
+	} {
 		c := inside(t, kind)
 		c.Stdin = strings.NewReader("through and through")
 		out, _ := c.Output() // its exit code is 7

@@ -13,7 +13,7 @@ import (
 
 // text returns the trimmed contents of a file below root, or "" if it cannot be read.
 // Containers may lack any file.
-func text(root string, name string) string {
+func text(root, name string) string {
 	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		return ""
@@ -21,8 +21,8 @@ func text(root string, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// number returns the decimal number in a file.
-func number(root string, name string) (int64, bool) {
+// number returns the decimal number in a file; 0 if there is none.
+func number(root, name string) (int64, bool) {
 	n, err := strconv.ParseInt(text(root, name), 10, 64)
 	return n, err == nil
 }

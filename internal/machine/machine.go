@@ -175,12 +175,9 @@ func read(root string) Environment {
 		Commit:     unknown,
 	}
 	e.MemTotal, e.MemAvailable = memory(root)
-	if n, ok := number(root, "proc/sys/vm/nr_hugepages"); ok {
-		e.HugePages = int(n)
-	}
-	if n, ok := number(root, "proc/sys/net/core/wmem_max"); ok {
-		e.SocketBuffer = n
-	}
+	pages, _ := number(root, "proc/sys/vm/nr_hugepages")
+	e.HugePages = int(pages)
+	e.SocketBuffer, _ = number(root, "proc/sys/net/core/wmem_max")
 	if info, ok := debug.ReadBuildInfo(); ok {
 		e.build(info)
 	}
@@ -193,9 +190,8 @@ var version string
 // Version returns the version of this program: the one that the linker set, else the one that
 // Go found. It is (devel) if there is none.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if version == "" && ok {
-		return cmp.Or(info.Main.Version, "(devel)")
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return cmp.Or(version, info.Main.Version, "(devel)")
 	}
 	return cmp.Or(version, "(devel)")
 }
