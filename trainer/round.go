@@ -63,10 +63,9 @@ type sessionLane struct {
 	process *sessionProcess
 	credit  chan struct{} // a token for each further update that the lane has room for
 	rounds  chan *running
-	ended   chan struct{} // closed when the goroutine has returned
-	client  atomic.Int64  // ID of the client whose update has not come yet, or -1
-	given   atomic.Bool   // that client's job has been dispatched
-	jobs    atomic.Int64  // number of jobs begun plus number ended
+	client  atomic.Int64 // ID of the client whose update has not come yet, or -1
+	given   atomic.Bool  // that client's job has been dispatched
+	jobs    atomic.Int64 // number of jobs begun plus number ended
 }
 
 // running is a round in progress.
@@ -141,14 +140,13 @@ func (s *Session) startLanes() {
 		if i == 0 {
 			continue
 		}
-		l.rounds, l.ended = make(chan *running), make(chan struct{})
-		go func() {
-			defer close(l.ended)
+		l.rounds = make(chan *running)
+		s.running.Go(func() {
 			for r := range l.rounds {
 				s.work(r, l)
 				r.lanes.Done()
 			}
-		}()
+		})
 	}
 }
 
@@ -156,9 +154,9 @@ func (s *Session) stopLanes() {
 	for _, l := range s.lanes {
 		if l.rounds != nil {
 			close(l.rounds)
-			<-l.ended
 		}
 	}
+	s.running.Wait()
 }
 
 // work serves clients on lane l until none is left or the round fails. It dispatches the

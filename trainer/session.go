@@ -156,6 +156,7 @@ type Session struct {
 	full    bool           // a worker process's recorder is almost full
 	closing bool           // Close has been called
 	readers sync.WaitGroup // goroutines that use control sockets
+	running sync.WaitGroup // goroutines of lanes
 }
 
 // Open starts a session: it checks that the variant supports it, starts the server and the

@@ -79,11 +79,5 @@ func judge(f *facts) []Check {
 
 // Only returns the checks with one of these statuses.
 func Only(all []Check, statuses ...Status) []Check {
-	var some []Check
-	for _, c := range all {
-		if slices.Contains(statuses, c.Status) {
-			some = append(some, c)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(all), func(c Check) bool { return !slices.Contains(statuses, c.Status) })
 }
