@@ -21,15 +21,10 @@ const (
 )
 
 func (m Mode) String() string {
-	switch m {
-	case Plain:
-		return "plain"
-	case Unchanged:
-		return "unchanged"
-	case Coded:
-		return "coded"
+	if m > Coded {
+		return fmt.Sprintf("mode(%d)", uint8(m))
 	}
-	return fmt.Sprintf("mode(%d)", uint8(m))
+	return [...]string{"plain", "unchanged", "coded"}[m]
 }
 
 // A Coder packs and unpacks tensors with one pipeline. It keeps scratch memory for the

@@ -36,10 +36,12 @@ type Authority struct {
 	cert    *x509.Certificate
 }
 
+func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
 // NewAuthority makes the authority of a session. The session's name is public:
 // certificates have it as the host of a URI.
 func NewAuthority(session string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func (a *Authority) sign(c *x509.Certificate, public *ecdsa.PublicKey) ([]byte, 
 // configuration. If mutual is set, peers must show a certificate signed by this
 // authority.
 func (a *Authority) Server(mutual bool) (*tls.Config, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}

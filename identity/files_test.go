@@ -2,7 +2,6 @@ package identity
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -30,7 +29,7 @@ type ca struct {
 
 // newCA makes an authority that above, or itself if above is nil, has certified.
 func newCA(t *testing.T, dir, name string, above *ca) *ca {
-	c := &ca{t: t, dir: dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), cert: template(name)}
+	c := &ca{t: t, dir: dir, key: must(newKey()), cert: template(name)}
 	c.cert.IsCA, c.cert.KeyUsage = true, x509.KeyUsageCertSign
 	if above == nil {
 		above = c
@@ -57,7 +56,7 @@ func (c *ca) write(name, kind string, der []byte) {
 // issue makes NAME.crt and NAME.key.
 func (c *ca) issue(name string, usage x509.ExtKeyUsage, change func(*x509.Certificate)) {
 	c.t.Helper()
-	of, key := template(name), must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	of, key := template(name), must(newKey())
 	of.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	if change != nil {
 		change(of)

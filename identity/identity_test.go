@@ -189,7 +189,7 @@ func speaksFor(c *x509.Certificate, name string) bool {
 // TestSign: of a certificate request, only the key is used, and only if the request proves possession of it.
 func TestSign(t *testing.T) {
 	a := must(NewAuthority(session))
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must(newKey())
 	good := request(key, &x509.CertificateRequest{})
 	forged := append([]byte(nil), good...)
 	forged[len(forged)-1] ^= 1
@@ -264,7 +264,7 @@ func FuzzURI(f *testing.F) {
 
 // FuzzSign: a signed certificate is for the key of the request and the lanes of the process.
 func FuzzSign(f *testing.F) {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	key := must(newKey())
 	f.Add(request(key, &x509.CertificateRequest{}))
 	f.Add(request(key, &x509.CertificateRequest{DNSNames: []string{ServerName}}))
 	f.Add([]byte{0x30, 0x80})

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -39,7 +38,7 @@ func NewWorker(authority []byte) (*Worker, error) {
 
 // Request makes a key, and returns a certificate request for it in DER.
 func (w *Worker) Request() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}

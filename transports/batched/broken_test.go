@@ -128,7 +128,7 @@ func TestBrokenConnection(t *testing.T) {
 			r := listen(t, c.variant+":chunk=64KiB", l, 1)
 			w := r.DialAt(r.through(&cutter{cuts: cuts}), 0)
 			for job := range 3 {
-				r.prove(jobOf(job, job))
+				r.Prove(0, jobOf(job, job))
 			}
 			got := w.Rec.Counts()[phase.Retries]
 			check.That(t, got >= 1 && got <= 20, "%s, cuts %v: %d retries", c.variant, cuts, got)
@@ -331,7 +331,7 @@ func TestNeverReads(t *testing.T) {
 	_, err = stream.Recv()
 	r.server.cfg.deadline = time.Hour
 	for job := range 5 {
-		r.prove(jobOf(0, job))
+		r.Prove(0, jobOf(0, job))
 	}
 	check.Need(t, cc.WaitForStateChange(waiting.Context(t), connectivity.Ready), "the connection is still there")
 	for err == nil {

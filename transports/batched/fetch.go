@@ -74,17 +74,6 @@ func (w *worker) runs(want []int) iter.Seq[[]int] {
 	return slices.Chunk(want, max(1, len(want))) // no call if everything is local
 }
 
-// specsOf returns the specs that request each tensor: encoded in a session with a codec,
-// and lossless in one without.
-func (w *worker) specsOf() []*pb.TensorSpec {
-	decodes := w.takes == either
-	specs := make([]*pb.TensorSpec, w.o.Down.Len())
-	for i := range specs {
-		specs[i] = &pb.TensorSpec{Name: w.o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: !decodes, AcceptEncoded: decodes}
-	}
-	return specs
-}
-
 // ask returns the request for the tensors in run. It is valid until ask is called again.
 func (w *worker) ask(run []int) *pb.GetAggregatedTensorsRequest {
 	w.request.Client = w.task.Client

@@ -69,9 +69,9 @@ func TestExtraMemory(t *testing.T) {
 		r := listen(t, name, l, 1)
 		w := r.Dial(0)
 		server, client := &r.server.frames, &worked(r).frames
-		r.prove(jobOf(0, 0))
+		r.Prove(0, jobOf(0, 0))
 		idle := server.most() + client.most()
-		garbage := check.Allocated(func() { r.prove(jobOf(0, 1)) })
+		garbage := check.Allocated(func() { r.Prove(0, jobOf(0, 1)) })
 		// The checks below bound the kept buffers; the rest is gRPC's lists of buffers.
 		garbage -= server.most() + client.most() - idle
 		check.That(t, garbage <= size/20,

@@ -87,27 +87,20 @@ func (r *rig) shutdown() {
 	r.working.Wait()
 }
 
-// prove carries out a job on lane 0 with the first worker, and proves the update.
-func (r *rig) prove(j driver.Job) {
-	r.T.Helper()
-	failed := make(chan error, 1)
-	go func() { failed <- drivertest.Turn(waiting.Context(r.T), r.Workers[0].Worker, drivertest.Stock) }()
-	check.Must(r.T, errors.Join(r.Carry(0, j), <-failed))
-}
-
 // counts returns counters with a prefix, without it in their names, of the server and of
 // all workers together.
 func (r *rig) counts(prefix string) (server, workers map[string]int64) {
-	all, of := [2]map[string]int64{}, [2]map[string]int64{{}, {}}
-	all[0], all[1] = r.Counts()
-	for i := range all {
-		for name, n := range all[i] {
+	selected := func(counts map[string]int64) map[string]int64 {
+		all := map[string]int64{}
+		for name, n := range counts {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && n != 0 {
-				of[i][rest] = n
+				all[rest] = n
 			}
 		}
+		return all
 	}
-	return of[0], of[1]
+	server, workers = r.Counts()
+	return selected(server), selected(workers)
 }
 
 // shown is the secret that a client of generated code sends with every request.

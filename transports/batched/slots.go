@@ -49,7 +49,14 @@ func (u *seat) take(ctx context.Context, t *tally) error {
 		return err
 	}
 	u.in = true
-	u.s.count(int(u.s.now.Add(1)))
+	n := min(int(u.s.now.Add(1)), len(u.s.begun)) // the request is one of n in service
+	level := &u.s.begun[n-1]
+	c := level.Load()
+	if c == nil {
+		c = u.s.rec.Counter(phase.InService + strconv.Itoa(n))
+		level.Store(c)
+	}
+	c.Add(1)
 	return nil
 }
 
@@ -89,16 +96,4 @@ func (s *slots) claim(ctx context.Context, t *tally) error {
 	case <-ctx.Done():
 		return refuse(stalled, "no server thread was free before the deadline")
 	}
-}
-
-// count counts a request that starts as one of n in service.
-func (s *slots) count(n int) {
-	n = min(n, len(s.begun))
-	level := &s.begun[n-1]
-	c := level.Load()
-	if c == nil {
-		c = s.rec.Counter(phase.InService + strconv.Itoa(n))
-		level.Store(c)
-	}
-	c.Add(1)
 }

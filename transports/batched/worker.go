@@ -73,11 +73,17 @@ func newWorker(t *transport, e *endpoint.Endpoint, n int, o driver.Options) *wor
 		update:   tensor.AllocTouched(o.Up),
 		local:    make([]bool, o.Down.Len()),
 	}
-	if encodable(o.Down) {
+	decodes := encodable(o.Down) // tensors are requested encoded in a session with a codec, else lossless
+	if decodes {
 		w.takes = either
 	}
+	for i := range o.Down.Len() {
+		w.specs = append(w.specs, &pb.TensorSpec{
+			Name: o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: !decodes, AcceptEncoded: decodes,
+		})
+	}
 	w.in = incoming{catalog: w.down, cfg: &w.cfg, mirror: w.reply, encoded: marshal(w.reply)}
-	w.specs, w.request.Header = w.specsOf(), w.header
+	w.request.Header = w.header
 	return w
 }
 

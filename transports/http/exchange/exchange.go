@@ -3,10 +3,8 @@ package exchange
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +46,7 @@ func NewHandler(o Options, endpoints []Endpoint) *Handler {
 			counter.Add(1)
 			h.served[i].Add(1)
 			x := h.exchange(w, q)
-			x.fail(x.guard(e))
+			x.fail(crash.Guard(func() error { return e.Serve(x) })) // an error by a panic is answered like others
 		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
@@ -125,21 +123,6 @@ type Exchange struct {
 
 func (h *Handler) exchange(w http.ResponseWriter, q *http.Request) *Exchange {
 	return &Exchange{Request: q, handler: h, W: w, Control: http.NewResponseController(w)}
-}
-
-// guard serves one request. It turns a panic into an error, which is answered like
-// others.
-func (x *Exchange) guard(e Endpoint) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which other processes may truncate
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			err = fmt.Errorf("%s: %w", e.Name, crash.Error(p))
-		}
-	}()
-	return e.Serve(x)
 }
 
 // Begin begins a span of the job that the request belongs to.

@@ -92,7 +92,10 @@ func (s *Store) servePut(x *exchange.Exchange, id []byte) error {
 	}
 	t, err := s.receive(x, m)
 	if err != nil {
-		s.unreserve(n)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.count--
+		s.bytes -= n
 		return err
 	}
 	a := putAnswer{ID: string(id), Meta: m, Reason: t.reason}

@@ -168,8 +168,7 @@ func (m *published) tensor(id []byte) (i int, ok bool) {
 	return i, i < m.p.Len()
 }
 
-// reserve reserves room for n bytes. The caller must call unreserve, unless it adds the
-// tensor.
+// reserve reserves room for n bytes.
 func (s *Store) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,13 +180,6 @@ func (s *Store) reserve(n int) error {
 	s.count++
 	s.bytes += n
 	return nil
-}
-
-func (s *Store) unreserve(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count--
-	s.bytes -= n
 }
 
 // memory allocates a tensor in the slab. If the slab cannot hold it, t.reason tells why,
