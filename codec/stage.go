@@ -78,15 +78,23 @@ type kind struct {
 	make  func(value float64) stage
 }
 
+// fresh makes a stage without a parameter.
+func fresh[S any, P interface {
+	*S
+	stage
+}](float64) stage {
+	return P(new(S))
+}
+
 // kinds lists all stages, in the order of help.
 var kinds = []*kind{
-	{name: "sparse", place: delta, base: true, ends: true, make: func(float64) stage { return &sparse{} }},
-	{name: "gaps", place: delta, base: true, ends: true, make: func(float64) stage { return &gaps{} }},
-	{name: "xor", place: delta, base: true, then: "zstd", make: func(float64) stage { return xor{} }},
-	{name: "shuffle", place: plane, then: "zstd", make: func(float64) stage { return shuffle{} }},
-	{name: "zstd", place: pack, ends: true, make: func(float64) stage { return &zstd{} }},
-	{name: "bf16", place: round, lossy: true, bound: boundBF16, make: func(float64) stage { return bf16{} }},
-	{name: "int8", place: round, lossy: true, ends: true, bound: boundInt8, make: func(float64) stage { return &absmax{} }},
+	{name: "sparse", place: delta, base: true, ends: true, make: fresh[sparse]},
+	{name: "gaps", place: delta, base: true, ends: true, make: fresh[gaps]},
+	{name: "xor", place: delta, base: true, then: "zstd", make: fresh[xor]},
+	{name: "shuffle", place: plane, then: "zstd", make: fresh[shuffle]},
+	{name: "zstd", place: pack, ends: true, make: fresh[zstd]},
+	{name: "bf16", place: round, lossy: true, bound: boundBF16, make: fresh[bf16]},
+	{name: "int8", place: round, lossy: true, ends: true, bound: boundInt8, make: fresh[absmax]},
 	{name: "topk", arg: "P", place: pick, lossy: true, base: true, then: "gaps", make: newTopK},
 	{name: "kc", arg: "N", least: 2, most: 256, place: round, lossy: true, ends: true, then: "zstd", make: newKC},
 	{name: "stc", arg: "P", place: round, lossy: true, base: true, ends: true, then: "zstd", make: newSTC},

@@ -99,11 +99,9 @@ func (w *worker) call(ctx context.Context, limit time.Duration, method string, f
 			return fmt.Errorf("%d attempts: %w", n, err)
 		}
 		w.retries.Add(1)
-		timer := time.NewTimer(wait - rand.N(wait/2))
 		select {
-		case <-timer.C:
+		case <-time.After(wait - rand.N(wait/2)):
 		case <-bounded.Done():
-			timer.Stop()
 		}
 	}
 }

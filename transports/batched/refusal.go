@@ -48,10 +48,8 @@ const domain = "ipcbench"
 
 // refuse returns a status error with the code and name of why and a formatted text.
 func refuse(why reason, format string, args ...any) error {
-	st := status.New(why.code, fmt.Sprintf(format, args...))
-	if with, err := st.WithDetails(&errdetails.ErrorInfo{Reason: why.name, Domain: domain}); err == nil {
-		st = with
-	}
+	info := &errdetails.ErrorInfo{Reason: why.name, Domain: domain}
+	st, _ := status.New(why.code, fmt.Sprintf(format, args...)).WithDetails(info) // fails only without an error code
 	return st.Err()
 }
 

@@ -152,11 +152,8 @@ func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
 	}
 	x.W.Header().Set(FieldDType, l.meta.DType)
 	x.W.Header().Set(FieldShape, formatShape(l.meta.Shape))
-	pad := s.pad()
-	defer s.scratch.Put(pad)
-	defer pad.done()
-	pad.manifest, pad.leases = pad.manifest[:0], append(pad.leases[:0], l)
-	return pad.send(x)
+	defer l.done()
+	return x.Reply(http.StatusOK, exchange.TypeRaw, l.live, l.data)
 }
 
 func (s *Store) serveDelete(x *exchange.Exchange, id []byte) error {
@@ -216,7 +213,14 @@ func (s *Store) serveBatch(x *exchange.Exchange) error {
 	}
 	x.W.Header().Set(FieldCount, strconv.Itoa(len(pad.leases)))
 	x.W.Header().Set(FieldTable, strconv.Itoa(len(pad.manifest)))
-	return pad.send(x)
+	// The tensors are not copied. If a model is replaced meanwhile, the body ends short; only
+	// clients without a job of that model can see this.
+	pad.parts = append(pad.parts[:0], pad.manifest)
+	for _, l := range pad.leases {
+		pad.parts = append(pad.parts, l.data)
+	}
+	defer clear(pad.parts)
+	return x.Reply(http.StatusOK, exchange.TypeRaw, pad.live, pad.parts...)
 }
 
 // lease leases the tensors of all ids in pad, and collects their manifest.
@@ -245,23 +249,11 @@ func (s *Store) lease(pad *scratchpad) error {
 	return nil
 }
 
-// send answers with the manifest and the tensors, without copying them. If a model is
-// replaced meanwhile, the body ends short; only clients without a job of that model can
-// see this.
-func (m *scratchpad) send(x *exchange.Exchange) error {
-	m.parts = append(m.parts[:0], m.manifest)
-	for _, l := range m.leases {
-		m.parts = append(m.parts, l.data)
-	}
-	defer clear(m.parts)
-	return x.Reply(http.StatusOK, exchange.TypeRaw, m.live, m.parts...)
-}
-
 // live returns an error if the memory of a tensor was reused before it was read.
 func (m *scratchpad) live() error {
 	for _, l := range m.leases {
-		if !l.live() {
-			return errors.New("the model was replaced while it was being read")
+		if err := l.live(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -90,9 +90,14 @@ type lease struct {
 	model  *published // model that it belongs to; nil if it was put
 }
 
-// live reports whether the bytes read so far are the tensor's: its memory has not been
-// reused.
-func (l lease) live() bool { return l.model == nil || !l.model.retired.Load() }
+// live returns an error unless the bytes read so far are the tensor's: its memory has not
+// been reused.
+func (l lease) live() error {
+	if l.model != nil && l.model.retired.Load() {
+		return errors.New("the model was replaced while it was being read")
+	}
+	return nil
+}
 
 func (l lease) done() {
 	if l.pool != nil {
