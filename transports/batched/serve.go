@@ -24,8 +24,8 @@ var service = grpc.ServiceDesc{
 		unary("Join", (*server).join),
 		unary("Leave", (*server).leave),
 		unary("GetTasks", (*server).getTasks),
-		unary("GetAggregatedTensor", get(pb.Federation_GetAggregatedTensor_FullMethodName)),
-		unary("GetAggregatedTensors", get(pb.Federation_GetAggregatedTensors_FullMethodName)),
+		unary("GetAggregatedTensor", (whole)(pb.Federation_GetAggregatedTensor_FullMethodName).get),
+		unary("GetAggregatedTensors", (whole)(pb.Federation_GetAggregatedTensors_FullMethodName).get),
 	},
 	Streams: []grpc.StreamDesc{{
 		StreamName:    "StreamAggregatedTensors",
@@ -125,17 +125,18 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}}, nil
 }
 
-// get handles both methods whose response is one message. A GetAggregatedTensorRequest has
-// the same encoding as a GetAggregatedTensorsRequest with one spec.
-func get(method string) func(*server, context.Context, *pb.GetAggregatedTensorsRequest) (any, error) {
-	return func(s *server, ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
-		f, err := s.find(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		defer f.seat.end()
-		return f.whole(method)
+// A whole is the full name of a method whose response is one message. A
+// GetAggregatedTensorRequest has the same encoding as a GetAggregatedTensorsRequest with
+// one spec.
+type whole string
+
+func (method whole) get(s *server, ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
+	f, err := s.find(ctx, req)
+	if err != nil {
+		return nil, err
 	}
+	defer f.seat.end()
+	return f.whole(string(method))
 }
 
 func (s *server) streamTensors(stream grpc.ServerStream) error {

@@ -111,8 +111,10 @@ func New(o Options) *Store {
 }
 
 var (
-	errUnknown = exchange.Refuse(http.StatusNotFound, "no such tensor")
-	errSession = exchange.Refuse(http.StatusConflict, "the tensors of models belong to the session")
+	errUnknown = exchange.StatusError{Code: http.StatusNotFound, Err: errors.New("no such tensor")}
+	errSession = exchange.StatusError{
+		Code: http.StatusConflict, Err: errors.New("the tensors of models belong to the session"),
+	}
 )
 
 // find leases the tensor with the given id. The error is errUnknown if there is none.
