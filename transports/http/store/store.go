@@ -111,8 +111,8 @@ func New(o Options) *Store {
 }
 
 var (
-	errUnknown = exchange.StatusError{Code: http.StatusNotFound, Err: errors.New("no such tensor")}
-	errSession = exchange.StatusError{
+	errUnknown error = exchange.StatusError{Code: http.StatusNotFound, Err: errors.New("no such tensor")}
+	errSession error = exchange.StatusError{
 		Code: http.StatusConflict, Err: errors.New("the tensors of models belong to the session"),
 	}
 )
