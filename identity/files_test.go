@@ -56,12 +56,12 @@ func (c *ca) write(name, kind string, der []byte) {
 // issue makes NAME.crt and NAME.key.
 func (c *ca) issue(name string, usage x509.ExtKeyUsage, change func(*x509.Certificate)) {
 	c.t.Helper()
-	of, key := template(name), must(newKey())
-	of.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	issued, key := template(name), must(newKey())
+	issued.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	if change != nil {
-		change(of)
+		change(issued)
 	}
-	c.write(name+".crt", "CERTIFICATE", must(x509.CreateCertificate(rand.Reader, of, c.cert, &key.PublicKey, c.key)))
+	c.write(name+".crt", "CERTIFICATE", must(x509.CreateCertificate(rand.Reader, issued, c.cert, &key.PublicKey, c.key)))
 	c.write(name+".key", "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(key)))
 }
 

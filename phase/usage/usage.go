@@ -116,7 +116,8 @@ func (u *Usage) Kernel() [6]*int64 {
 // fields returns pointers to the fields that are never absent, first those of Kernel.
 func (u *Usage) fields() [10]*int64 {
 	return [...]*int64{
-		(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults, &u.VoluntarySwitches, &u.InvoluntarySwitches,
+		(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults,
+		&u.VoluntarySwitches, &u.InvoluntarySwitches,
 		&u.AllocBytes, &u.AllocObjects, &u.GCCycles, (*int64)(&u.GCTime),
 	}
 }
