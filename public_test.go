@@ -2,6 +2,7 @@ package ipcbench_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -13,7 +14,10 @@ import (
 )
 
 // public are the folders of the packages that other programs may import.
-var public = []string{"cli", "phase", "phase/usage", "tensor", "tensor/models", "codec", "trainer", "transports", "transports/driver", "transports/all", "receipt", "identity"}
+var public = []string{
+	"cli", "phase", "phase/usage", "tensor", "tensor/models", "codec", "trainer", "transports", "transports/driver",
+	"transports/endpoint", "transports/all", "receipt", "identity",
+}
 
 // TestPublic: no exported signature of a public package uses a type from internal/, which other modules cannot name.
 func TestPublic(t *testing.T) {
@@ -47,5 +51,17 @@ func TestPublic(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// TestExamples: each public package, and each package that a block passes through, has an example that uses it from
+// outside and runs.
+func TestExamples(t *testing.T) {
+	for _, dir := range append(public, "bench/session", "bench/program", "bench/place") {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "example_test.go"), nil, parser.ParseComments)
+		check.Need(t, err == nil, "%v", err)
+		all := doc.Examples(file)
+		check.That(t, strings.HasSuffix(file.Name.Name, "_test") && len(all) != 0 && all[0].Output != "",
+			"%s/example_test.go: want an external example with its output", dir)
 	}
 }
