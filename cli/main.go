@@ -1,4 +1,8 @@
 // Package cli implements the command line of ipcbench: commands, flags, help and errors.
+//
+// [Main] gets the transports from the program, and the arguments from the user. Results go to stdout
+// or to files, messages go to stderr, and the exit code states how the command ended. No package
+// below this one prints.
 // Package bench measures, and package report formats results.
 package cli
 

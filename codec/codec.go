@@ -9,8 +9,9 @@
 //     tensor, which the receiver has. Elements are compared by their bits, so NaNs, both
 //     zeros and denormals arrive as they were sent.
 //
-// A packed tensor is never larger than the original: it is sent plain if the pipeline
-// does not accept it or cannot shrink it. Unpack does not trust its input.
+// A tensor's bytes enter, and packed bytes with a [Mode] leave, or the reverse. A packed
+// tensor is never larger than the original: it is sent plain if the pipeline does not
+// accept it or cannot shrink it. Unpack does not trust its input.
 //
 // Package transports keeps the bases and sends the mode of each tensor. docs/codecs.md
 // describes the stages, and docs/reference/codec-formats.md their bytes and sources.

@@ -1,6 +1,8 @@
 // Package phase defines the phases of a round, their samples, a shared clock and a recorder.
-// All processes of a machine share the clock. Any goroutine can write to the recorder without
-// a lock. The package depends on no transport and computes no statistics.
+//
+// Spans and counts enter a [Recorder]; [Sample]s and totals by name leave it. All processes of a
+// machine share the clock. Any goroutine can write to the recorder without a lock. The package
+// depends on no transport and computes no statistics.
 package phase
 
 import "fmt"

@@ -10,6 +10,6 @@
 //     docs/reference/arithmetic.md defines them.
 //   - Package models, below this one, has the models to measure with.
 //
-// The package does no I/O. All numbers are little-endian, as on every machine that it is
-// built for.
+// Data enters and leaves in memory only: the package does no I/O. All numbers are
+// little-endian, as on every machine that it is built for.
 package tensor

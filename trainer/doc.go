@@ -1,5 +1,8 @@
 // Package trainer starts worker processes, runs rounds with them, and stops them in order.
 //
+// A [Config] enters, and in every round a model with the clients to train it. Their updates leave or,
+// with [Session.Fold], the next model; at the end a [Report] with the samples and costs of all processes.
+//
 //   - A [Session] is a server, its lanes, and the worker processes that host them.
 //     [Session.Round] runs one round.
 //   - A [Launcher] starts worker processes: [NewProcesses] runs this program again,
@@ -9,14 +12,6 @@
 //     cannot be sent to another process. [Host] maps names to functions.
 //   - [Values] makes a Func from a function on Go values that contain tensors.
 //     examples/fedavg is a complete training program built on it.
-//
-// A worker process has a role of package reexec. Its control socket is file descriptor
-// 3; type message lists the messages. The server assigns lanes to the process (assign),
-// and the process answers when they are connected (ready). While rounds are timed, the
-// socket is silent; marks are sent between rounds. If a process sends nothing for a
-// quarter of [Config.RoundLimit], the server asks for its state. At the end the process
-// reports its samples. It ends when the control socket closes, so there are no orphans.
-// An unrequested or too long message fails the session.
 //
 // Package trainer computes no statistics and prints nothing. It never ends the calling
 // process, except in [Host.MaybeWorker].

@@ -13,7 +13,8 @@ import (
 	"ipcbench/transports/endpoint"
 )
 
-// A message is sent on the control socket between the server and a worker process. A frame
+// A message is sent on the control socket between the server and a worker process, which has the
+// socket as descriptor 3. While rounds are timed, the socket is silent. A frame
 // is the length in four bytes, big-endian, and one JSON object with one key, the type. Bytes
 // are base64. Durations and times are in nanoseconds; times are read from CLOCK_MONOTONIC. A
 // lane, round or client of -1 means none.

@@ -1,7 +1,10 @@
 // Package transports is the interface for users of a transport. A [Variant] is a transport
 // with its settings, as named on the command line. [Listen] starts the [Server] of a
-// session, and [Dial] connects a [Worker]. This package enforces the rules that all
-// transports share and applies codecs; transports implement package driver.
+// session, and [Dial] connects a [Worker].
+//
+// Models and jobs enter at the server and leave at workers; updates go the opposite way. Their
+// memory is lent by the driver or, if there is a codec, by this package. It enforces the rules that
+// all transports share and applies codecs; transports implement package driver.
 package transports
 
 import (

@@ -3,5 +3,6 @@
 //
 // [Hosts] are those of a run with agents, and a [Rule] distributes the worker processes of a cell
 // over them. [Here] takes a session.Run, gives it a launcher, hosts and an address to listen at, pins
-// its processes if the plan asks for it, and runs it with this process as its server.
+// its processes if the plan asks for it, and runs it with this process as its server. The
+// session fills the result.Block that it was given.
 package place

@@ -1,7 +1,10 @@
-// Package driver defines the interface that a transport implements. A transport
-// moves model tensors between a server (the aggregator) and its workers (the client
-// trainers); its implementation is called a driver. Package transports calls drivers
-// and enforces the rules that all of them share.
+// Package driver defines the interface that a transport implements. A transport moves model tensors
+// between a server (the aggregator) and its workers (the client trainers); its implementation is
+// called a driver.
+//
+// A driver gets calls from package transports, which enforces the rules that all drivers share, and
+// an endpoint to connect through. It returns packages of tensors, which it lends, counts of how the
+// tensors arrived, and errors.
 //
 // A [Transport] makes a [Server] in one process and a [Worker] for each lane, usually
 // in other processes. One round:
@@ -13,42 +16,8 @@
 //	Collect(w)               <------------   Submit
 //	read the update, Release
 //
-// Rules that hold for every driver:
-//
-//   - A driver never calls its user back. It waits only inside calls that have a
-//     context.
-//   - The driver owns all packages and lends them. Both sides write in place, into
-//     memory that the driver reserved. A driver that cannot share memory lends heap
-//     memory and reuses it.
-//   - A server has two model packages. A published model stays published and unchanged
-//     until Reserve returns it again. So both may be published at the same time, and
-//     each job names its model.
-//   - A driver whose protocol has other clients too may serve them the decoded form of
-//     an encoded model while it is published: see Plain in [tensor.Package].
-//   - A tensor of variable length has room for all of its rows, but only the rows in
-//     use travel. Their number travels separately ([tensor.Package.AppendRows]); the
-//     receiver must check it before use.
-//   - Receive and Collect report how each tensor was delivered. A driver may also keep
-//     counters of its own and record spans inside a call.
-//   - In a steady round, allocations do not grow with the model, unless the driver's
-//     package comment makes an exception.
-//   - An error states the cause only. Package transports adds the transport, the lane,
-//     the operation and the job.
-//
-// A driver may assume:
-//
-//   - The lane exists, and one goroutine at each end uses it.
-//   - At most one job is out on a lane. Its model is published, and is reserved again
-//     only after all jobs with that model were collected.
-//   - The package published or submitted is the one reserved last.
-//   - One goroutine at a time reserves and publishes models. It may do so while jobs
-//     with the other model are out and calls for their lanes are running.
-//   - After a worker's call has failed or its context has ended, only Close follows.
-//     After a server's call for one lane, no other call for that lane follows; after a
-//     call for all lanes, only Shutdown.
-//   - Shutdown and Close are called once, while no other call is running.
-//
-// Package drivertest tests that a driver keeps these rules.
+// [Transport] has the rules. [Pair] and [Bank] keep them for the memory that a driver lends, and
+// package drivertest tests them.
 package driver
 
 import (
@@ -136,6 +105,41 @@ type Subject interface {
 
 // A Transport is one way to move models and updates. One value can serve several
 // sessions at the same time; their state is in the Servers and Workers.
+//
+// Rules that hold for every driver:
+//
+//   - A driver never calls its user back. It waits only inside calls that have a
+//     context.
+//   - The driver owns all packages and lends them. Both sides write in place, into
+//     memory that the driver reserved. A driver that cannot share memory lends heap
+//     memory and reuses it.
+//   - A server has two model packages. A published model stays published and unchanged
+//     until Reserve returns it again. So both may be published at the same time, and
+//     each job names its model.
+//   - A driver whose protocol has other clients too may serve them the decoded form of
+//     an encoded model while it is published: see Plain in [tensor.Package].
+//   - A tensor of variable length has room for all of its rows, but only the rows in
+//     use travel. Their number travels separately ([tensor.Package.AppendRows]); the
+//     receiver must check it before use.
+//   - Receive and Collect report how each tensor was delivered. A driver may also keep
+//     counters of its own and record spans inside a call.
+//   - In a steady round, allocations do not grow with the model, unless the driver's
+//     package comment makes an exception.
+//   - An error states the cause only. Package transports adds the transport, the lane,
+//     the operation and the job.
+//
+// A driver may assume:
+//
+//   - The lane exists, and one goroutine at each end uses it.
+//   - At most one job is out on a lane. Its model is published, and is reserved again
+//     only after all jobs with that model were collected.
+//   - The package published or submitted is the one reserved last.
+//   - One goroutine at a time reserves and publishes models. It may do so while jobs
+//     with the other model are out and calls for their lanes are running.
+//   - After a worker's call has failed or its context has ended, only Close follows.
+//     After a server's call for one lane, no other call for that lane follows; after a
+//     call for all lanes, only Shutdown.
+//   - Shutdown and Close are called once, while no other call is running.
 type Transport interface {
 	Subject
 
