@@ -131,9 +131,11 @@ func broken(signal int) {
 	}
 	ctx, stop := link.Watch(context.Background())
 	defer stop()
-	for _, pid := range value(usage.ChildrenOf(os.Getpid())) {
-		must(syscall.Kill(pid, syscall.Signal(signal)))
+	pids := value(usage.ChildrenOf(os.Getpid()))
+	if len(pids) != 1 {
+		must(fmt.Errorf("signal %d, processes %v", signal, pids))
 	}
+	must(syscall.Kill(pids[0], syscall.Signal(signal)))
 	<-ctx.Done()
 	fmt.Println(context.Cause(ctx))
 	must(link.Set(link.Unshaped))
