@@ -37,14 +37,6 @@ const (
 	Text               // a text that Canonical accepts, made of Values
 )
 
-// OnOrOff returns "on" or "off", the value of a setting that OnOff returned.
-func OnOrOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
 // OnOff returns a setting with the values "off" and "on"; the default is on.
 func OnOff(name string, on bool, help string) Setting {
 	s := Setting{Name: name, Values: []string{"off", "on"}, Default: "off", Help: help}
