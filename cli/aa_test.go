@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
 	"ipcbench/report"
 )
 
@@ -17,14 +18,6 @@ var (
 	sameRuns = flag.Int("same", 40, "runs of TestSoakSameBuild")
 	slowRuns = flag.Int("slow", 10, "runs of TestSoakSlowdown")
 )
-
-// soak skips the test unless IPCBENCH_TEST_SOAK is set.
-func soak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("a long test: make soak runs it")
-	}
-}
 
 // built returns a fresh build of the command.
 func built(t *testing.T, flags ...string) string {
@@ -64,7 +57,7 @@ func few(transports string, more ...string) []string {
 // TestSoakSameBuild: of 40 reports that compare a build with itself, at most 4 claim a
 // difference (guards 13 and 14).
 func TestSoakSameBuild(t *testing.T) {
-	soak(t)
+	skip.Soak(t)
 	exe, claims := built(t), 0
 	for range *sameRuns {
 		c := compared(t, rerun(t, exe, filepath.Join(t.TempDir(), "r.json"), few("pickle,shm-slab,http", "--against", exe, "--time", "1s")...))
@@ -78,7 +71,7 @@ func TestSoakSameBuild(t *testing.T) {
 // TestSoakSlowdown: at least 9 of 10 default runs find a transport that is slowed down by
 // 10 % (guard 14).
 func TestSoakSlowdown(t *testing.T) {
-	soak(t)
+	skip.Soak(t)
 	exe, found := built(t), 0
 	for range *slowRuns {
 		_, slow, err := rerun(t, exe, filepath.Join(t.TempDir(), "r.json"), few("pickle", "--canary=10%")...).Pairs()

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"ipcbench/bench"
 	"ipcbench/bench/session"
@@ -75,7 +74,7 @@ func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os
 	case text == "":
 		return hinted{usagef("--join is missing: it must be the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
 	case text == "-":
-		if term.IsTerminal(int(stdin.Fd())) {
+		if isTerminal(stdin) {
 			fmt.Fprintln(a.err, "paste the join line of the run, and press Enter:")
 		}
 		lines := make(chan string, 1)
@@ -119,7 +118,7 @@ func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 	code, err := agent.Join(ctx, l, o)
 	switch {
 	case !joined && errors.As(err, new(*net.OpError)):
-		err = hinted{err, "is that run still waiting for agents? a firewall must allow TCP to " + l.Addr + ""}
+		err = hinted{err, "is that run still waiting for agents? a firewall must allow TCP to " + l.Addr}
 	case ctx.Err() != nil: // the signal is the cause, whichever error followed
 		err = context.Cause(ctx)
 	case err == nil && code > 128:

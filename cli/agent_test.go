@@ -14,8 +14,7 @@ func TestMistyped(t *testing.T) {
 	line := "ipcbench://192.0.2.1:7117/#" + token + "." + strings.Repeat("A", 43)
 	for _, args := range [][]string{{"agent", line}, {"agent", "--join-timeout", line}, {"agent", "--name", line, "--join", line}, {line}} {
 		var stderr strings.Builder
-		code := newApp(io.Discard, &stderr, nil).main(args)
-		check.That(t, code == exitUsage, "%q: exit code %d", args, code)
+		check.Equal(t, newApp(io.Discard, &stderr, nil).main(args), exitUsage, args)
 		said := stderr.String()
 		check.That(t, !strings.Contains(said, token[:8]) && !strings.Contains(said, "89ab") && !strings.Contains(said, "cdef") && strings.Contains(said, "ipcbench://192.0.2.1:7117/#…"), "%q: %s", args, said)
 	}

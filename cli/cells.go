@@ -30,15 +30,12 @@ type cellFlags struct {
 	links                   []string
 	listen                  string
 	insecure                bool
-	perProcess, depth       int
 	codecs, lossless        []string
 	changes                 []string
 	values, scenario        string
 	questions               string
 	languages, peers        []string
-	train                   string
-	trainMS                 int
-	respawn, nested         bool
+	common                  session.Spec // fields that all cells share
 
 	asked []result.Question // the questions of --questions
 	parts []cellFlags       // the flags of each question; nil without --questions
@@ -65,12 +62,13 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "", "listen over TCP at `ADDR` of this machine, with tls=mutual")
 	fs.BoolVar(&f.insecure, "insecure-network", false, "allow --listen beyond this machine without tls=mutual")
 	fs.StringSliceVar(&f.languages, "language", []string{"go"}, "`LIST` of go, python or python:PATH")
-	fs.StringVar(&f.train, "train", "", "train with your Python function `MODULE:FUNCTION`")
-	fs.IntVar(&f.trainMS, "train-ms", 0, "add `N` milliseconds of CPU time to each training")
-	fs.BoolVar(&f.respawn, "respawn", false, "start fresh worker processes every round, and time that")
-	fs.BoolVar(&f.nested, "nested", false, "send Go values with nested tensors, and time packing them")
-	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into each process")
-	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates per worker, the unfinished one included")
+	fs.StringVar(&f.common.Train, "train", "", "train with your Python function `MODULE:FUNCTION`")
+	fs.IntVar(&f.common.TrainMS, "train-ms", 0, "add `N` milliseconds of CPU time to each training")
+	fs.BoolVar(&f.common.Respawn, "respawn", false, "start fresh worker processes every round, and time that")
+	fs.BoolVar(&f.common.Nested, "nested", false, "send Go values with nested tensors, and time packing them")
+	fs.IntVar(&f.common.PerProcess, "lanes-per-process", 1, "put `N` workers into each process")
+	fs.IntVar(&f.common.Depth, "depth", trainer.DefaultDepth,
+		"at most `N` updates per worker, the unfinished one included")
 }
 
 // chosen reports whether a flag determines what to measure.
@@ -111,8 +109,8 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spe
 	if f.links == nil {
 		f.links = []string{link.Rate{}.String()}
 	}
-	cells := []session.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: result.Setup{
-		Scenario: map[string]string{session.Sync: session.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
+	f.common.Scenario = map[string]string{session.Sync: session.Sync}[f.scenario]
+	cells := []session.Spec{f.common}
 	for _, x := range []axis{ // an axis sees the fields that earlier ones have set
 		{"--model:", f.models, f.modelAxis(known)},
 		{"--up:", f.ups, updateAxis(known)},

@@ -15,7 +15,6 @@ import (
 func TestCompleted(t *testing.T) {
 	for _, c := range []struct{ typed, offers, directive string }{
 		{"run --transport shm-s", "shm-slab", "6"},
-		{"run --transport py-", "py-pickle", "6"},
 		{"world run --transport al", "all", "6"},
 		{"run --up cn", "cnn", "6"},
 		{"run --view ph", "phases", "6"},
@@ -26,15 +25,12 @@ func TestCompleted(t *testing.T) {
 		{"run --config ", "yaml", "8"},
 		{"run --thor", "--thorough", "4"},
 		{"report ", "json", "8"},
-		{"report --format ", "md", "4"},
 		{"compare ", "gz", "8"},
 		{"compare --metric ", "overhead", "6"},
-		{"compare --format ", "csv", "4"},
 		{"doctor --format ", "json", "4"},
 		{"pprof ", "gz", "8"},
 		{"list tra", "transports", "4"},
 		{"schema ", "answer", "4"},
-		{"schema re", "result", "4"},
 		{"completion fi", "fish", "4"},
 	} {
 		var out, stderr bytes.Buffer

@@ -59,8 +59,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestContradiction: a comparison of a result that contradicts itself exits with 1, with a gate
-// and without one, also if a cell is slower.
+// TestContradiction: a report of a result that contradicts itself is shown and exits with 1, and so
+// does a comparison, with a gate and without one, also if a cell is slower (guard 21).
 func TestContradiction(t *testing.T) {
 	r := benchtest.Interleaved(1.3)
 	path := filepath.Join(t.TempDir(), "r.json")
@@ -71,17 +71,15 @@ func TestContradiction(t *testing.T) {
 			}
 		}
 		check.Must(t, r.WriteFile(path))
-		for _, gate := range [][]string{nil, {"--fail-above", "5%"}} {
+		for args, want := range map[string]int{"report": 0, "compare": 0, "compare --fail-above 5%": exitGate} {
 			var out, stderr bytes.Buffer
-			code := newApp(&out, &stderr, all.Transports()).main(append([]string{"compare", path}, gate...))
-			want := 0
-			switch {
-			case contradictory:
+			code := newApp(&out, &stderr, all.Transports()).main(append(strings.Fields(args), path))
+			if contradictory {
 				want = exitFailed
-			case gate != nil:
-				want = exitGate
 			}
-			check.That(t, code == want && contradictory == strings.Contains(stderr.String(), "trained for"), "contradictory %v, %q: exits with %d: %s", contradictory, gate, code, &stderr)
+			check.That(t, code == want && contradictory == strings.Contains(stderr.String(), "trained for"),
+				"contradictory %v, %q: exits with %d: %s", contradictory, args, code, &stderr)
+			check.That(t, args != "report" || strings.Contains(out.String(), "--view"), "the report was not shown")
 		}
 	}
 	check.Must(t, check.Err(result.ReadFile(path)))

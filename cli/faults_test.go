@@ -39,21 +39,11 @@ type fault struct {
 	code  int    // exit code of the run; -1 means killed by a signal
 	says  string // pattern that stderr must match
 
-	late  bool     // the worker may have finished before it is hit: then the run continues, and the next worker is hit
-	tiny  tinyDir  // directory on a small file system
-	whole bool     // one long block instead of hundreds of short ones
-	on    []string // variants to test; nil means every transport that has worker processes
+	late  bool                     // the worker may end before it is hit: then the run goes on, and the next one is hit
+	tiny  func(r *faultRun) string // the directory to put on a small file system of its own; nil for none
+	whole bool                     // one long block instead of hundreds of short ones
+	on    []string                 // variants to test; nil means every transport that has worker processes
 }
-
-// tinyDir names a directory that is on a small file system of its own.
-type tinyDir int
-
-const (
-	noTiny  tinyDir = iota
-	tinyTmp         // TMPDIR
-	tinyOut         // directory of the result
-	tinyShm         // /dev/shm
-)
 
 // room is the size of a small file system, in bytes. A run needs less than half of it.
 const room = 32 << 20
@@ -87,9 +77,7 @@ func faults() []fault {
 		}
 	}
 	interrupt := server(syscall.SIGINT)
-	fill := func(dir func(*faultRun) string) func(*testing.T, *faultRun) {
-		return func(t *testing.T, r *faultRun) { r.fill(t, dir(r), func() { r.began = time.Now() }) }
-	}
+	fill := func(t *testing.T, r *faultRun) { r.fill(t, func() { r.began = time.Now() }) }
 	const full = `no space left on device`
 	return []fault{
 		{name: "kill worker", tries: 500, least: 2, do: hit(syscall.SIGKILL), code: 1, says: `process [01] exited: signal: killed`, late: true},
@@ -117,13 +105,14 @@ func faults() []fault {
 			<-time.After(stopped)
 			server(syscall.SIGCONT, syscall.SIGINT)(t, r)
 		}, code: 130, says: `interrupted by SIGINT`},
-		{name: "full TMPDIR", tries: 18, do: fill(func(r *faultRun) string { return r.dir }), code: 1, says: full, tiny: tinyTmp},
+		{name: "full TMPDIR", tries: 18, do: fill, code: 1, says: full, tiny: func(r *faultRun) string { return r.dir }},
 		{name: "full disk, result", tries: 18, do: func(t *testing.T, r *faultRun) {
 			r.result(t)
-			r.fill(t, r.home, func() { interrupt(t, r) })
-		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged(.|\n)*the result is in `, tiny: tinyOut},
-		{name: "full /dev/shm", tries: 18, do: fill(func(r *faultRun) string { return r.shm }), code: 1, says: full + `|in /dev/shm,( but)? [0-9]+ are available`, tiny: tinyShm,
-			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
+			r.fill(t, func() { interrupt(t, r) })
+		}, code: 130, says: `interrupted by SIGINT(.|\n)*` + full + `(.|\n)*is unchanged(.|\n)*the result is in `,
+			tiny: func(r *faultRun) string { return r.home }},
+		{name: "full /dev/shm", tries: 18, do: fill, code: 1, says: full + `|in /dev/shm,( but)? [0-9]+ are available`,
+			tiny: func(r *faultRun) string { return r.shm }, on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
 		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1,
 			says: `process [01] exited: signal: killed(.|\n)*hint: .*memory, because the control group is limited to 1 GiB`, late: true},
 		{name: "truncated segment", tries: 24, least: 4, do: func(t *testing.T, r *faultRun) { r.truncate(t) }, code: 1,
@@ -150,13 +139,18 @@ func TestFaults(t *testing.T) {
 		seed = check.Value(strconv.ParseUint(text, 10, 64))(t)
 	}
 	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
-	scores := &scores{of: map[string]*score{}}
-	t.Cleanup(func() { scores.show(long) }) // after all subtests
+	var runs []*faultRun
+	t.Cleanup(func() { // after all subtests
+		if long {
+			show(runs)
+		}
+	})
 	for n, c := range tries(t, rand.New(rand.NewPCG(seed, 0)), long) {
+		r := &faultRun{try: c}
+		runs = append(runs, r)
 		t.Run(fmt.Sprintf("%s/%s/%d", c.name, c.variant, n), func(t *testing.T) {
 			t.Parallel()
-			r := &faultRun{try: c}
-			defer func() { scores.add(t, r) }() // deferred, so that it also counts a try that fails midway
+			defer func() { r.failed, r.refused = t.Failed(), t.Skipped() }() // also if it fails midway
 			r.start(t)
 			r.ready(t)
 			check.Need(t, !r.over(c.wait), "ended early:\n%s", &r.Stderr) // some runs are hit as they start, others in the middle
@@ -168,46 +162,27 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// scores sums up the tries of each fault.
-type scores struct {
-	mu sync.Mutex
-	of map[string]*score // by the fault's name; guarded by mu
-}
-
-type score struct {
-	runs, failed, refused, left int
-	worst                       time.Duration
-	proved                      int64 // bytes
-}
-
-func (s *scores) add(t *testing.T, r *faultRun) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of[r.try.name]
-	if c == nil {
-		c = &score{}
-		s.of[r.try.name] = c
-	}
-	if t.Skipped() {
-		c.refused++
-		return
-	}
-	c.runs++
-	if t.Failed() {
-		c.failed++
-	}
-	c.left += r.left
-	c.worst = max(c.worst, r.took)
-	c.proved += r.proved
-}
-
-// show prints a line for each fault if long is set, as in make soak.
-func (s *scores) show(long bool) {
+// show prints a line for each fault.
+func show(runs []*faultRun) {
 	for _, f := range faults() {
-		if c := s.of[f.name]; long && c != nil {
-			fmt.Printf("%s: %d runs, %d failed, %d refused by the kernel, ended within %v, left %d for clean, %.3g MB proved\n",
-				f.name, c.runs, c.failed, c.refused, c.worst.Round(time.Millisecond), c.left, float64(c.proved)/1e6)
+		var all, failed, refused, left int
+		var worst time.Duration
+		var proved int64
+		for _, r := range runs {
+			switch {
+			case r.try.name != f.name:
+				continue
+			case r.refused:
+				refused++
+				continue
+			case r.failed:
+				failed++
+			}
+			all, left, worst, proved = all+1, left+r.left, max(worst, r.took), proved+r.proved
 		}
+		fmt.Printf("%s: %d runs, %d failed, %d refused by the kernel, ended within %v, ",
+			f.name, all, failed, refused, worst.Round(time.Millisecond))
+		fmt.Printf("left %d for clean, %.3g MB proved\n", left, float64(proved)/1e6)
 	}
 }
 
@@ -277,6 +252,8 @@ type faultRun struct {
 	proved int64         // bytes
 	hurt   int           // id of the worker process that was hit
 	role   string        // role of the worker process that was hit
+
+	failed, refused bool // by a check; by the kernel
 }
 
 // filler names the file that fills the file system.
@@ -300,16 +277,8 @@ func (r *faultRun) start(t *testing.T) {
 		shell.Dir, shell.Env, shell.SysProcAttr = cmd.Dir, cmd.Env, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 		cmd = shell
 	}
-	switch r.try.tiny {
-	case tinyTmp:
-		mountTiny(t, r.dir)
-	case tinyOut:
-		mountTiny(t, r.home)
-	case tinyShm:
-		if r.shm == "" {
-			skip.Refused(t, "a /dev/shm of its own")
-		}
-		mountTiny(t, r.shm)
+	if r.try.tiny != nil {
+		mountTiny(t, r.try.tiny(r))
 	}
 	r.Child = child.Start(t, cmd)
 	t.Cleanup(func() {
@@ -348,7 +317,8 @@ var apart = sync.OnceValue(func() bool {
 	return cmd.Run() == nil
 })
 
-// mountTiny mounts a small file system on dir until the test ends.
+// mountTiny mounts a small file system on dir until the test ends. dir is empty if the run
+// cannot have a /dev/shm of its own.
 func mountTiny(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=700,size="+strconv.Itoa(room)); err != nil {
@@ -435,11 +405,11 @@ func (r *faultRun) result(t *testing.T) {
 	r.saved = true
 }
 
-// fill fills a file system until the run ends, including space that the run frees. It calls
+// fill fills the small file system until the run ends, including space that the run frees. It calls
 // then once the file system is full.
-func (r *faultRun) fill(t *testing.T, dir string, then func()) {
+func (r *faultRun) fill(t *testing.T, then func()) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, filler))
+	f, err := os.Create(filepath.Join(r.try.tiny(r), filler))
 	check.Must(t, err)
 	defer f.Close()
 	chunk, begin := make([]byte, 1<<20), sync.OnceFunc(then)
@@ -565,7 +535,7 @@ func (r *faultRun) check(t *testing.T) {
 	r.took = time.Since(r.began)
 	t.Logf("ended after %v: %s", r.took.Round(time.Millisecond), strings.TrimSpace(r.Stderr.String()))
 	r.Ends(soon, f.code, f.says)
-	if f.tiny == tinyOut {
+	if f.tiny != nil && f.tiny(r) == r.home {
 		kept, _ := filepath.Glob(filepath.Join(r.dir, "result-*.json")) // the pattern is well-formed
 		check.Need(t, len(kept) == 1, "got %v, want the result", kept)
 		check.OK(t, check.Err(result.ReadFile(kept[0])))

@@ -69,7 +69,7 @@ func TestHelp(t *testing.T) {
 // TestFrameworks: README's table of frameworks has the rows of ipcbench list peers, in order.
 func TestFrameworks(t *testing.T) {
 	var want strings.Builder
-	for _, row := range frameworkRows() {
+	for _, row := range frameworks() {
 		want.WriteString(strings.ReplaceAll("| "+strings.Join(row, " | ")+" |\n", "|  |", "| |"))
 	}
 	readme := string(check.Value(os.ReadFile("../README.md"))(t))

@@ -38,8 +38,9 @@ var functionName = regexp.MustCompile(`^[\pL_][\pL\pN_.]*:[\pL_][\pL\pN_.]*$`)
 
 // functionOf returns an error if --train is not MODULE:FUNCTION.
 func (f *cellFlags) functionOf() error {
-	if f.train != "" && !functionName.MatchString(f.train) {
-		return hinted{usagef("--train must be MODULE:FUNCTION, not %q", f.train), "mymodule:train is the function train in mymodule.py in this directory"}
+	if f.common.Train != "" && !functionName.MatchString(f.common.Train) {
+		return hinted{usagef("--train must be MODULE:FUNCTION, not %q", f.common.Train),
+			"mymodule:train is the function train in mymodule.py in this directory"}
 	}
 	return nil
 }
@@ -69,11 +70,14 @@ func (f *cellFlags) findPython(ctx context.Context, cells []session.Spec) (found
 	if found, err = python.Find(ctx, path, modules...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install it, or choose an interpreter with --language python:PATH"}
 	}
-	own, _, _ := strings.Cut(strings.ReplaceAll(f.train, ":", "."), ".")  // its package or module
-	if here, _ := filepath.Glob(own + "*"); own != "" && len(here) == 0 { // workers also search this directory
-		if _, err := python.Find(ctx, found.Path, python.Module{Name: own}); err != nil {
-			return found, usagef("--train %s: no module %s in this directory or the path of %s", f.train, own, found.Path)
-		}
+	module, _, _ := strings.Cut(strings.ReplaceAll(f.common.Train, ":", "."), ".") // or its package
+	here, _ := filepath.Glob(module + "*")
+	if module == "" || len(here) > 0 { // workers also search this directory
+		return found, nil
+	}
+	if _, err := python.Find(ctx, found.Path, python.Module{Name: module}); err != nil {
+		const absent = "--train %s: no module %s in this directory or the path of %s"
+		return found, usagef(absent, f.common.Train, module, found.Path)
 	}
 	return found, nil
 }

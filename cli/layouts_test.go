@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
 	"ipcbench/report"
 )
 
@@ -158,7 +159,7 @@ func TestLayoutABlock(t *testing.T) {
 // (guard 28). IPCBENCH_TEST_LAYOUTS names the file of that run, which is written if it does
 // not exist.
 func TestSoakLayouts(t *testing.T) {
-	soak(t)
+	skip.Soak(t)
 	path := os.Getenv("IPCBENCH_TEST_LAYOUTS")
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "result.json.gz")

@@ -57,7 +57,7 @@ func TestLink(t *testing.T) {
 	}
 	slices.Sort(ids)
 	want := []string{"grpc-stream 50Mbit", "grpc-stream unshaped", "http 50Mbit", "http unshaped", "http-shm none", "inproc none", "shm-slab none"}
-	check.That(t, slices.Equal(ids, want), "got cells %q, want %q", ids, want)
+	check.Equal(t, ids, want, "cells")
 	floors := map[string]bool{}
 	for _, f := range r.Floors {
 		if f.Link != (link.Rate{}) && f.Variant == "" {

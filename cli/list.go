@@ -20,28 +20,31 @@ import (
 // A listing is a table that ipcbench list prints.
 type listing struct {
 	name, title string
-	columns     []doc.Column
+	columns     []string
 	rows        func() [][]string
 }
 
 func (a *app) listCommand() *cobra.Command {
 	lists := []listing{
-		{"transports", "", []doc.Column{{Name: "transport"}, wrapped("setting"), {Name: "default"}, wrapped("meaning")}, a.transportRows},
-		{"peers", "Names for --transport, which all does not include. --peer adds any other program.", []doc.Column{{Name: "peer"}, wrapped("how it moves tensors"), wrapped("on this machine")}, a.peerRows},
-		{"models", "", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, wrapped("description")}, modelRows},
-		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.", []doc.Column{{Name: "question"}, wrapped("text")}, func() [][]string {
-			return each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
-		}},
-		{"metrics", "", []doc.Column{{Name: "metric"}, {Name: "unit"}, wrapped("meaning")}, metricRows},
-		{"formats", "", []doc.Column{{Name: "format"}, wrapped("description")}, func() [][]string {
+		{"transports", "", []string{"transport", "setting", "default", "meaning"}, a.transportRows},
+		{"peers", "Names for --transport, which all does not include. --peer adds any other program.",
+			[]string{"peer", "how it moves tensors", "on this machine"}, a.peerRows},
+		{"models", "", []string{"model", "tensors", "size", "description"}, modelRows},
+		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.",
+			[]string{"question", "text"}, func() [][]string {
+				return each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
+			}},
+		{"metrics", "", []string{"metric", "unit", "meaning"}, metricRows},
+		{"formats", "", []string{"format", "description"}, func() [][]string {
 			return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 		}},
-		{"views", "", []doc.Column{{Name: "view"}, wrapped("contents")}, viewRows},
+		{"views", "", []string{"view", "contents"}, viewRows},
 		{"codecs", "", nil, nil}, // the topic
 	}
 	second := map[string]listing{
-		"peers":  frameworkList(),
-		"models": {"", "Updates (--up), in addition to these:", []doc.Column{{Name: "update"}, wrapped("description")}, updateRows},
+		"peers": {"", "Which row is my framework?",
+			[]string{"framework", "release", "how tensors travel", "transport in Go", "row in Python"}, frameworks},
+		"models": {"", "Updates (--up), in addition to these:", []string{"update", "description"}, updateRows},
 	}
 	names := each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
@@ -62,9 +65,6 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 }
-
-// wrapped returns a column whose lines may break.
-func wrapped(name string) doc.Column { return doc.Column{Name: name, Wrap: true} }
 
 // oneName accepts exactly one argument, one of cmd.ValidArgs.
 func oneName(cmd *cobra.Command, args []string) error {
@@ -88,7 +88,7 @@ func (a *app) schemaCommand() *cobra.Command {
 }
 
 func (a *app) list(l listing) error {
-	t := doc.Table{Columns: l.columns}
+	t := doc.Table{Columns: each(l.columns, func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} })}
 	for _, row := range l.rows() {
 		t.Add(each(row, doc.Words)...)
 	}
@@ -110,11 +110,12 @@ func (a *app) transportRows() (rows [][]string) {
 	return append(rows, []string{"every one", c.Name + "=" + c.Domain(), c.Default, c.Help})
 }
 
-func each[T, U any](all []T, made func(T) U) (of []U) {
+// each returns what convert makes of each element.
+func each[T, U any](all []T, convert func(T) U) (converted []U) {
 	for _, x := range all {
-		of = append(of, made(x))
+		converted = append(converted, convert(x))
 	}
-	return of
+	return converted
 }
 
 func modelRows() [][]string {

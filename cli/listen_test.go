@@ -49,12 +49,8 @@ func networked(t *testing.T, transports string, args ...string) (cmd *exec.Cmd, 
 	t.Helper()
 	cmd, out = onLink(t, transports, append(args, "--model", "uniform:64KiB/4", "--listen", offLoopback)...) // skips the test if there are no namespaces
 	cmd.Env = append(cmd.Env, networkEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
-	if os.Geteuid() != 0 { // root needs no user namespace
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
-	}
+	cmd.SysProcAttr = separate(syscall.CLONE_NEWNET)
+	cmd.SysProcAttr.Setpgid = true
 	return cmd, out
 }
 

@@ -27,9 +27,11 @@ func (a *app) pprofCommand() *cobra.Command {
 			if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
 				return cmd.Help()
 			}
-			flags := &pprofFlags{FlagSet: flag.NewFlagSet("ipcbench pprof", flag.ExitOnError), args: args}
-			ui := pprofUI{to: a.err, in: bufio.NewReader(os.Stdin)}
-			err := driver.PProf(&driver.Options{Flagset: flags, UI: ui})
+			// pprof's own flags are in this set, and it parses these arguments. It ends the
+			// program if a flag is wrong or asks for help.
+			flag.CommandLine = flag.NewFlagSet("ipcbench pprof", flag.ExitOnError)
+			os.Args = append(os.Args[:1:1], args...)
+			err := driver.PProf(&driver.Options{UI: pprofUI{a.err, bufio.NewReader(os.Stdin)}})
 			switch {
 			case errors.Is(err, syscall.EPIPE): // pprof prints to stdout itself
 				a.out.closed = true
@@ -40,28 +42,6 @@ func (a *app) pprofCommand() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// pprofFlags has pprof's flags, as pprof's own set has them, but parses the arguments after
-// ipcbench pprof.
-type pprofFlags struct {
-	*flag.FlagSet
-	args  []string
-	extra string
-}
-
-func (f *pprofFlags) StringList(name, standard, usage string) *[]*string {
-	return &[]*string{f.String(name, standard, usage)}
-}
-
-func (f *pprofFlags) AddExtraUsage(text string) { f.extra += text }
-func (f *pprofFlags) ExtraUsage() string        { return f.extra }
-
-// Parse returns the files. It ends the program if a flag is wrong or asks for help.
-func (f *pprofFlags) Parse(usage func()) []string {
-	f.Usage = usage
-	_ = f.FlagSet.Parse(f.args) // ExitOnError
-	return f.Args()
 }
 
 // pprofUI is like pprof's own, but makes names of files printable in messages.

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -10,32 +10,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/google/pprof/profile"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/waiting"
 )
 
-// runPprof returns a command that runs pprof on a profile of one function, with a home of
-// its own.
+// runPprof returns a command that runs pprof on a profile, with a home of its own.
 func runPprof(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	f := &profile.Function{ID: 1, Name: "main.decode"}
-	m := &profile.Mapping{ID: 1, Limit: 1, File: "program", HasFunctions: true}
-	l := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
-	p := &profile.Profile{
-		SampleType: []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}}, Mapping: []*profile.Mapping{m}, Function: []*profile.Function{f}, Location: []*profile.Location{l},
-		Sample: []*profile.Sample{{Location: []*profile.Location{l}, Value: []int64{1e9}}},
-	}
-	var b bytes.Buffer
-	check.Must(t, p.Write(&b))
 	path := filepath.Join(t.TempDir(), "x.pb.gz")
-	check.Must(t, os.WriteFile(path, b.Bytes(), 0o600))
+	f := check.Value(os.Create(path))(t)
+	check.Must(t, errors.Join(pprof.Lookup("goroutine").WriteTo(f, 0), f.Close()))
 	cmd := command(t, append(append([]string{"pprof"}, args...), path)...)
 	cmd.Env = append(cmd.Env, "HOME="+cmd.Dir, "XDG_CONFIG_HOME=")
 	return cmd
@@ -59,10 +49,10 @@ func TestPprofPage(t *testing.T) {
 		page = string(all)
 		return err == nil && answer.StatusCode == http.StatusOK
 	})
-	check.That(t, strings.Contains(page, "main.decode") && strings.HasSuffix(strings.TrimSpace(page), "</html>"),
+	check.That(t, strings.Contains(page, "cli.runPprof") && strings.HasSuffix(strings.TrimSpace(page), "</html>"),
 		"the page is\n%s", page)
 	outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1)
-	check.That(t, outside == nil, "the page refers to others: %q", outside)
+	check.Equal(t, outside, nil, "the page refers to others")
 	for _, other := range ourAddresses() {
 		if other == "127.0.0.1" {
 			continue

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
-	"golang.org/x/term"
 
 	"ipcbench/bench"
 	"ipcbench/report/doc"
@@ -37,7 +36,7 @@ func newProgress(w io.Writer, quiet bool) *progress {
 		return nil
 	}
 	p := &progress{w: w}
-	if m, ok := w.(messages); ok && term.IsTerminal(int(m.Fd())) && os.Getenv("TERM") != "dumb" {
+	if m, ok := w.(messages); ok && isTerminal(m.File) && os.Getenv("TERM") != "dumb" {
 		p.w, p.width = m.File, func() int { return cmp.Or(columns(m.File), 80) }
 	}
 	return p

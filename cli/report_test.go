@@ -14,22 +14,6 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestImplausible: an impossible result is shown with its errors, and the command fails
-// (guard 21).
-func TestImplausible(t *testing.T) {
-	r := check.Value(result.ReadFile("../report/testdata/result.result"))(t)
-	for _, b := range r.Cells[0].Blocks {
-		b.Train[0] = 10 * b.Round[0]
-	}
-	path := filepath.Join(t.TempDir(), "r.json")
-	check.Must(t, r.WriteFile(path))
-	var out, stderr bytes.Buffer
-	a := newApp(&out, &stderr, all.Transports())
-	err := a.report(printing{format: "text", formats: formatNames()}, []string{path})
-	check.Fails(t, err, "trained for")
-	check.That(t, strings.Contains(out.String(), "--view"), "the report was not shown")
-}
-
 // TestHostileNames: escape sequences and CI commands in a file's name have no effect,
 // whichever error contains the name.
 func TestHostileNames(t *testing.T) {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
 )
 
 // TestSoakCollaborators: O9, O24: runs with 200 collaborators and 1,000 tensors each, and
 // with 2,000 at a time and 100 tensors each, finish within 24 GiB. They make exactly the
 // calls that they need, and their data is proved. results/CLAIMS.md has the costs.
 func TestSoakCollaborators(t *testing.T) {
-	soak(t)
+	skip.Soak(t)
 	exe := built(t)
 	for _, c := range []struct {
 		model                              string

@@ -56,6 +56,12 @@ func columns(files ...*os.File) int {
 	return 0
 }
 
+// isTerminal reports whether w is a file that is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // width returns the width of the terminal in columns, or 0 without one. If stdout is a pipe, the
 // other files may still be the terminal.
 func (a *app) width() int {
@@ -70,7 +76,7 @@ func (a *app) width() int {
 func (a *app) terminal() doc.TextOptions {
 	o := doc.TextOptions{Width: cmp.Or(a.width(), pageWidth), Unicode: unicodeLocale(os.Getenv)}
 	if f, ok := a.out.Writer.(*os.File); ok {
-		o.Colour = columns(f) > 0 && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		o.Colour = columns(f) > 0 && isTerminal(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o
 }
@@ -80,7 +86,7 @@ func (a *app) terminal() doc.TextOptions {
 type messages struct{ *os.File }
 
 func (m messages) Write(text []byte) (int, error) {
-	if width := columns(m.File); width > 0 && term.IsTerminal(int(m.Fd())) {
+	if width := columns(m.File); width > 0 && isTerminal(m.File) {
 		_, err := m.WriteString(doc.Fold(string(text), width))
 		return len(text), err
 	}
@@ -89,7 +95,7 @@ func (m messages) Write(text []byte) (int, error) {
 
 // readable returns an error if format is a page for a browser and stdout is a terminal.
 func (a *app) readable(format string) error {
-	if f, ok := a.out.Writer.(*os.File); ok && format == "html" && term.IsTerminal(int(f.Fd())) {
+	if format == "html" && isTerminal(a.out.Writer) {
 		return hinted{usagef("--format html: stdout is a terminal, and the page has half a megabyte"), "redirect it to a file: > page.html"}
 	}
 	return nil

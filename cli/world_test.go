@@ -143,9 +143,7 @@ func TestMPIRun(t *testing.T) {
 // TestSlurm: worlds of Slurm with three nodes on one machine work. The test starts its own
 // daemons.
 func TestSlurm(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
-	}
+	skip.Soak(t)
 	e := slurm(t)
 	e.green(t)
 	e.code(t)

@@ -125,9 +125,7 @@ func TestPullRequest(t *testing.T) {
 // script exits with 3, and make with 2. A changed comment shows no difference. One of
 // twenty reports shows one by chance, so there are three tries.
 func TestSoakPullRequest(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("chance: IPCBENCH_TEST_SOAK=1 runs it")
-	}
+	skip.Soak(t)
 	for _, c := range []struct {
 		name                    string
 		change                  change

@@ -37,8 +37,7 @@ import (
 // may use it at a time.
 type Average struct {
 	layout *Layout
-	narrow [][]float32 // sums of f16, bf16, i8, i16 and u8 tensors
-	wide   [][]float64 // sums of i32, i64 and bool tensors
+	sums   []sums // of each tensor
 
 	next   *Package
 	base   *Package // model to average differences from; nil for none
@@ -49,15 +48,9 @@ type Average struct {
 
 // NewAverage returns an Average for models of layout l, with all scratch memory.
 func NewAverage(l *Layout) *Average {
-	a := &Average{layout: l, narrow: make([][]float32, l.Len()), wide: make([][]float64, l.Len())}
-	for i := range l.Len() {
-		elems := l.Bytes(i) / l.Spec(i).DType.Size()
-		switch l.Spec(i).DType {
-		case F16, BF16, I8, I16, U8:
-			a.narrow[i] = make([]float32, elems)
-		case I32, I64, Bool:
-			a.wide[i] = make([]float64, elems)
-		}
+	a := &Average{layout: l}
+	for i, s := range l.specs {
+		a.sums = append(a.sums, dtypes[s.DType].elements.newSums(s.DType, l.Bytes(i)/s.DType.Size()))
 	}
 	return a
 }
@@ -89,10 +82,9 @@ func (a *Average) BeginFrom(next, base *Package, total float64) error {
 		return fmt.Errorf("tensor: the base's layout is not the average's")
 	}
 	a.base = base
-	for i := range base.Len() {
+	for i, s := range a.sums {
 		copy(next.View(i), base.View(i))
-		clear(a.narrow[i])
-		clear(a.wide[i])
+		s.clear()
 	}
 	return nil
 }
@@ -106,40 +98,15 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	if !(weight >= 0) || math.IsInf(weight, 0) {
 		return fmt.Errorf("tensor: weight of an update must be finite and at least 0, not %v", weight)
 	}
-	share := weight / a.total
-	first := a.folded == 0
-	a.folded++
-	a.weight += weight
-	if a.base != nil {
-		a.foldDifferences(update, weight)
-		return nil
-	}
-	for i := range update.Len() {
-		src, dst := update.View(i), a.next.View(i)
-		narrow, wide := a.narrow[i], a.wide[i]
-		switch a.layout.Spec(i).DType {
-		case F32:
-			kernel.F32.Fold(Slice[float32](dst), Slice[float32](src), float32(share), first)
-		case F64:
-			kernel.F64.Fold(Slice[float64](dst), Slice[float64](src), share, first)
-		case F16:
-			kernel.F16.Fold(narrow, Slice[uint16](src), float32(share), first)
-		case BF16:
-			kernel.BF16.Fold(narrow, Slice[uint16](src), float32(share), first)
-		case I8:
-			kernel.I8.Fold(narrow, Slice[int8](src), float32(weight), first)
-		case I16:
-			kernel.I16.Fold(narrow, Slice[int16](src), float32(weight), first)
-		case U8:
-			kernel.U8.Fold(narrow, src, float32(weight), first)
-		case Bool:
-			kernel.Bool.Fold(wide, src, weight, first)
-		case I32:
-			kernel.I32.Fold(wide, Slice[int32](src), weight, first)
-		case I64:
-			kernel.I64.Fold(wide, Slice[int64](src), weight, first)
+	for i, s := range a.sums {
+		if a.base != nil {
+			s.differences(a.next.View(i), update.View(i), a.base.View(i), weight, a.total)
+		} else {
+			s.fold(a.next.View(i), update.View(i), weight, a.total, a.folded == 0)
 		}
 	}
+	a.folded++
+	a.weight += weight
 	return nil
 }
 
@@ -153,66 +120,65 @@ func (a *Average) Finish() error {
 	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
 		return fmt.Errorf("tensor: weights of the folded updates sum to %v instead of %v", a.weight, a.total)
 	}
-	for i := range a.next.Len() {
-		dst, narrow, wide := a.next.View(i), a.narrow[i], a.wide[i]
-		switch a.layout.Spec(i).DType {
-		case F16:
-			finish(a, kernel.F16, Slice[uint16](dst), narrow)
-		case BF16:
-			finish(a, kernel.BF16, Slice[uint16](dst), narrow)
-		case I8:
-			finish(a, kernel.I8, Slice[int8](dst), narrow)
-		case I16:
-			finish(a, kernel.I16, Slice[int16](dst), narrow)
-		case U8:
-			finish(a, kernel.U8, dst, narrow)
-		case Bool:
-			finish(a, kernel.Bool, dst, wide)
-		case I32:
-			finish(a, kernel.I32, Slice[int32](dst), wide)
-		case I64:
-			finish(a, kernel.I64, Slice[int64](dst), wide)
-		}
+	for i, s := range a.sums {
+		s.finish(a.next.View(i), a.total, a.base != nil)
 	}
 	return nil
 }
 
-// finish writes the averages of sums to dst, or adds them if a.base is set.
-func finish[A float32 | float64, T Number](a *Average, r *kernel.Rule[A, T], dst []T, acc []A) {
-	if a.base != nil {
-		r.Add(dst, acc, a.total)
-		return
-	}
-	r.Finish(dst, acc, a.total)
+// sums are the sums of one tensor's elements. next, update and base are that tensor in the
+// Average's packages.
+type sums interface {
+	clear()
+	fold(next, update []byte, weight, total float64, first bool)
+	differences(next, update, base []byte, weight, total float64)
+	finish(next []byte, total float64, differences bool)
 }
 
-// foldDifferences adds the differences of update from the base.
-func (a *Average) foldDifferences(update *Package, weight float64) {
-	share := weight / a.total
-	for t := range update.Len() {
-		src, base, next := update.View(t), a.base.View(t), a.next.View(t)
-		narrow, wide := a.narrow[t], a.wide[t]
-		switch a.layout.Spec(t).DType {
-		case F32:
-			kernel.F32.Differences(Slice[float32](next), Slice[float32](src), Slice[float32](base), float32(share))
-		case F64:
-			kernel.F64.Differences(Slice[float64](next), Slice[float64](src), Slice[float64](base), share)
-		case F16:
-			kernel.F16.Differences(narrow, Slice[uint16](src), Slice[uint16](base), float32(share))
-		case BF16:
-			kernel.BF16.Differences(narrow, Slice[uint16](src), Slice[uint16](base), float32(share))
-		case I8:
-			kernel.I8.Differences(narrow, Slice[int8](src), Slice[int8](base), float32(weight))
-		case I16:
-			kernel.I16.Differences(narrow, Slice[int16](src), Slice[int16](base), float32(weight))
-		case U8:
-			kernel.U8.Differences(narrow, src, base, float32(weight))
-		case Bool:
-			kernel.Bool.Differences(wide, src, base, weight)
-		case I32:
-			kernel.I32.Differences(wide, Slice[int32](src), Slice[int32](base), weight)
-		case I64:
-			kernel.I64.Differences(wide, Slice[int64](src), Slice[int64](base), weight)
-		}
+type sumsOf[A float32 | float64, T Number] struct {
+	rule   *kernel.Rule[A, T]
+	apart  []A  // the sums, unless they are inside the next model
+	inside bool // as for f32 and f64
+	float  bool // shares of updates are summed, instead of products with their weights
+}
+
+func (e elements[W, A, T]) newSums(d DType, n int) sums {
+	s := &sumsOf[A, T]{rule: e.rule, inside: d == F32 || d == F64, float: d.Float()}
+	if !s.inside {
+		s.apart = make([]A, n)
+	}
+	return s
+}
+
+// with returns the sums and the factor of an update with that weight.
+func (s *sumsOf[A, T]) with(next []byte, weight, total float64) ([]A, A) {
+	if s.float {
+		weight /= total
+	}
+	if s.inside {
+		return Slice[A](next), A(weight)
+	}
+	return s.apart, A(weight)
+}
+
+func (s *sumsOf[A, T]) clear() { clear(s.apart) }
+
+func (s *sumsOf[A, T]) fold(next, update []byte, weight, total float64, first bool) {
+	acc, factor := s.with(next, weight, total)
+	s.rule.Fold(acc, Slice[T](update), factor, first)
+}
+
+func (s *sumsOf[A, T]) differences(next, update, base []byte, weight, total float64) {
+	acc, factor := s.with(next, weight, total)
+	s.rule.Differences(acc, Slice[T](update), Slice[T](base), factor)
+}
+
+func (s *sumsOf[A, T]) finish(next []byte, total float64, differences bool) {
+	switch {
+	case s.inside:
+	case differences:
+		s.rule.Add(Slice[T](next), s.apart, total)
+	default:
+		s.rule.Finish(Slice[T](next), s.apart, total)
 	}
 }

@@ -25,7 +25,9 @@ func access[T Number](get func(T) float64, set func(float64) T) accessor {
 	}
 }
 
-func plain[T Number]() accessor { return access(number[T], func(v float64) T { return T(v) }) }
+func plain[T Number]() accessor {
+	return access(func(w T) float64 { return float64(w) }, func(v float64) T { return T(v) })
+}
 
 func half(get func(uint16) float32, set func(float32) uint16) accessor {
 	return access(func(w uint16) float64 { return float64(get(w)) }, func(v float64) uint16 { return set(float32(v)) })
@@ -239,11 +241,15 @@ func TestModelsAreTheSameEverywhere(t *testing.T) {
 	check.Equal(t, model.Layout().Digest(), 0x4bbb2919ca0d008d, "digest of the layout")
 }
 
-// TestModelsStaySound: in many rounds no element becomes a NaN, an infinity or a bool of 2.
+// TestModelsStaySound: in many rounds no element of a model or an update becomes a NaN, an infinity or a bool of 2.
 func TestModelsStaySound(t *testing.T) {
 	model := Alloc(mixedLayout(t))
+	update := Alloc(model.Layout())
 	Fill(model, 5)
+	sound(t, model)
 	for n := range 50 {
+		check.Must(t, Train(update, model, Key{Seed: 5, Round: n}))
+		sound(t, update)
 		model = round(t, model, Key{Seed: 5, Round: n}, 1, 1, 1)
 		sound(t, model)
 	}

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// byteUnits are tried in order, so longer suffixes come first.
+// byteUnits are tried in order, so longer suffixes come first. Binary units are first, the
+// largest at the beginning.
 var byteUnits = []struct {
 	suffix string
 	bytes  int
 }{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
 }
 
@@ -43,10 +44,7 @@ func ParseBytes(s string) (int, error) {
 // FormatBytes returns a text that ParseBytes reads as n: in the largest binary unit that
 // divides n, else in bytes.
 func FormatBytes(n int) string {
-	for _, u := range []struct {
-		suffix string
-		bytes  int
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+	for _, u := range byteUnits[:3] {
 		if n != 0 && n%u.bytes == 0 {
 			return strconv.Itoa(n/u.bytes) + u.suffix
 		}

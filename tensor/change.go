@@ -122,24 +122,15 @@ func (c Change) apply(to, from *Package, t int, stream uint64) {
 	d, data := from.Layout().Spec(t).DType, to.View(t)
 	copy(data, from.View(t))
 	r := c.runs(from.Rows(t), len(data)/d.Size(), stream)
-	switch d.Size() {
-	case 1:
-		alter(data, d, r)
-	case 2:
-		alter(Slice[uint16](data), d, r)
-	case 4:
-		alter(Slice[uint32](data), d, r)
-	case 8:
-		alter(Slice[uint64](data), d, r)
-	}
+	dtypes[d].elements.alter(data, d, r)
 }
 
 type bitsOf interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-func alter[T bitsOf](words []T, d DType, r runs) {
-	mask := T(dtypes[d].mask)
+func (elements[W, A, T]) alter(data []byte, d DType, r runs) {
+	words, mask := Slice[W](data), W(dtypes[d].mask)
 	for from, to, more := r.next(); more; from, to, more = r.next() {
 		for i := from; i < to; i++ {
 			words[i] = altered(words[i], mask, r.stream, i)
@@ -163,21 +154,13 @@ func (c Change) prove(to, from *Package, t int, stream uint64) error {
 	}
 	spec, got, src := from.Layout().Spec(t), to.View(t), from.View(t)
 	r := c.runs(from.Rows(t), len(src)/spec.DType.Size(), stream)
-	switch spec.DType.Size() {
-	case 1:
-		return proveAltered[uint8](got, src, t, spec, r)
-	case 2:
-		return proveAltered[uint16](got, src, t, spec, r)
-	case 4:
-		return proveAltered[uint32](got, src, t, spec, r)
-	}
-	return proveAltered[uint64](got, src, t, spec, r)
+	return dtypes[spec.DType].elements.proveAltered(got, src, t, spec, r)
 }
 
-func proveAltered[T bitsOf](update, model []byte, t int, spec Spec, r runs) error {
-	got, src := Slice[T](update), Slice[T](model)
-	mask, size := T(dtypes[spec.DType].mask), spec.DType.Size()
-	check := func(i int, want T) error {
+func (elements[W, A, T]) proveAltered(update, model []byte, t int, spec Spec, r runs) error {
+	got, src := Slice[W](update), Slice[W](model)
+	mask, size := W(dtypes[spec.DType].mask), spec.DType.Size()
+	check := func(i int, want W) error {
 		if got[i] != want {
 			return mismatch(t, spec, size*i, size*i+size, uint64(got[i]), uint64(want))
 		}

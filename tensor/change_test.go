@@ -20,12 +20,10 @@ func mustChange(t testing.TB, text string) Change {
 // TestParseChange: a written change is read again, and any other text is an error that shows the possible forms.
 func TestParseChange(t *testing.T) {
 	for _, text := range append(changes, "0.0001%", "12.3456%") {
-		c := mustChange(t, text)
-		check.That(t, c.String() == text, "%q is read as %q", text, c)
+		check.Equal(t, mustChange(t, text).String(), text)
 	}
 	for text, want := range map[string]Change{"100%": {}, "100.0%/rows": {}, "2.50%": {25_000, false}, "02%/rows": {20_000, true}} {
-		c := mustChange(t, text)
-		check.That(t, c == want, "%q is %+v, want %+v", text, c, want)
+		check.Equal(t, mustChange(t, text), want, text)
 	}
 	for _, text := range []string{"", "%", "0%", "0.0%", "101%", "100.0001%", "2", "-2%", "+2%", "2 %", "2.%", ".5%", "1e1%", "0.00001%", "2%/row", "2%/rows/rows", "/rows",
 		"99999999999999999999%", "0x2%", "2%%", "1_0%", "NaN%"} {

@@ -3,8 +3,6 @@ package tensor
 import (
 	"bytes"
 	"math"
-
-	"ipcbench/internal/kernel"
 )
 
 // Same returns nil if all bytes in use of p and want, which must have the same layout,
@@ -32,26 +30,20 @@ func Same(p, want *Package) error {
 func Differing(p, q *Package) int {
 	n := 0
 	for t := range p.Len() {
-		a, b, size := p.View(t), q.View(t), p.Layout().Spec(t).DType.Size()
-		switch {
-		case len(a) != len(b):
-			n += len(a) / size
-		case size == 1:
-			n += differing(a, b)
-		case size == 2:
-			n += differing(Slice[uint16](a), Slice[uint16](b))
-		case size == 4:
-			n += differing(Slice[uint32](a), Slice[uint32](b))
-		default:
-			n += differing(Slice[uint64](a), Slice[uint64](b))
+		a, b, d := p.View(t), q.View(t), p.Layout().Spec(t).DType
+		if len(a) != len(b) {
+			n += len(a) / d.Size()
+		} else {
+			n += dtypes[d].elements.differing(a, b)
 		}
 	}
 	return n
 }
 
-func differing[T bitsOf](a, b []T) (n int) {
-	for i, w := range a {
-		if w != b[i] {
+func (elements[W, A, T]) differing(p, q []byte) (n int) {
+	words := Slice[W](q)
+	for i, w := range Slice[W](p) {
+		if w != words[i] {
 			n++
 		}
 	}
@@ -97,42 +89,26 @@ func (d Deviation) RMS() float64 {
 // Add adds the errors of p against want, which must have the same layout and rows in use.
 func (d *Deviation) Add(p, want *Package) {
 	for t := range want.Len() {
-		a, b := p.View(t), want.View(t)
-		switch want.Layout().Spec(t).DType {
-		case F16:
-			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(kernel.F16ToFloat32(w)) })
-		case BF16:
-			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(kernel.BF16ToFloat32(w)) })
-		case F32:
-			deviate(d, Slice[float32](a), Slice[float32](b), number)
-		case F64:
-			deviate(d, Slice[float64](a), Slice[float64](b), number)
-		case I8:
-			deviate(d, Slice[int8](a), Slice[int8](b), number)
-		case I16:
-			deviate(d, Slice[int16](a), Slice[int16](b), number)
-		case I32:
-			deviate(d, Slice[int32](a), Slice[int32](b), number)
-		case I64:
-			deviate(d, Slice[int64](a), Slice[int64](b), number)
-		default:
-			deviate(d, a, b, number)
-		}
+		dtypes[want.Layout().Spec(t).DType].elements.deviate(d, p.View(t), want.View(t))
 	}
 }
 
-func deviate[T Number](d *Deviation, p, want []T, value func(T) float64) {
+func (e elements[W, A, T]) deviate(d *Deviation, p, want []byte) {
+	value, values := e.decode, Slice[T](p)
+	if value == nil {
+		value = func(element T) A { return A(element) }
+	}
 	var most, largest float64
-	for i, w := range want {
-		x, y := value(w), value(p[i])
+	for i, w := range Slice[T](want) {
+		x, y := float64(value(w)), float64(value(values[i]))
 		if x-x != 0 || y-y != 0 {
 			continue
 		}
-		e := min(math.Abs(y-x), math.MaxFloat64)
+		off := min(math.Abs(y-x), math.MaxFloat64)
 		x = math.Abs(x)
-		d.errors.add(e)
+		d.errors.add(off)
 		d.numbers.add(x)
-		most, largest = max(most, e), max(largest, x)
+		most, largest = max(most, off), max(largest, x)
 	}
 	d.Max = max(d.Max, ratio(most, largest))
 }
@@ -144,5 +120,3 @@ func ratio(a, b float64) float64 {
 	}
 	return a / b
 }
-
-func number[W Number](w W) float64 { return float64(w) }

@@ -1,6 +1,10 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+
+	"ipcbench/internal/kernel"
+)
 
 // A DType is the type of a tensor's elements.
 type DType uint8
@@ -21,24 +25,38 @@ const (
 	lastDType = U8
 )
 
-// dtypes has for each DType its name, the bytes of an element, and the mask of bits that
-// may change freely. Under it, a finite float keeps its sign and exponent, and a bool
-// stays 0 or 1.
+// dtypes has for each DType its name, the bytes of an element, the mask of bits that may
+// change freely, and the arithmetic of its elements. Under the mask, a finite float keeps
+// its sign and exponent, and a bool stays 0 or 1.
 var dtypes = [lastDType + 1]struct {
-	name string
-	size int
-	mask uint64
+	name     string
+	size     int
+	mask     uint64
+	elements interface {
+		newSums(d DType, n int) sums
+		deviate(d *Deviation, p, want []byte)
+		differing(p, q []byte) int
+		alter(data []byte, d DType, r runs)
+		proveAltered(update, model []byte, t int, spec Spec, r runs) error
+	}
 }{
-	F16:  {"f16", 2, 0x03ff},
-	BF16: {"bf16", 2, 0x007f},
-	F32:  {"f32", 4, 0x007fffff},
-	F64:  {"f64", 8, 0x000fffffffffffff},
-	I8:   {"i8", 1, 0xff},
-	I16:  {"i16", 2, 0xffff},
-	I32:  {"i32", 4, 0xffffffff},
-	I64:  {"i64", 8, 0xffffffffffffffff},
-	Bool: {"bool", 1, 0x01},
-	U8:   {"u8", 1, 0xff},
+	F16:  {"f16", 2, 0x03ff, elements[uint16, float32, uint16]{kernel.F16, kernel.F16ToFloat32}},
+	BF16: {"bf16", 2, 0x007f, elements[uint16, float32, uint16]{kernel.BF16, kernel.BF16ToFloat32}},
+	F32:  {"f32", 4, 0x007fffff, elements[uint32, float32, float32]{rule: kernel.F32}},
+	F64:  {"f64", 8, 0x000fffffffffffff, elements[uint64, float64, float64]{rule: kernel.F64}},
+	I8:   {"i8", 1, 0xff, elements[uint8, float32, int8]{rule: kernel.I8}},
+	I16:  {"i16", 2, 0xffff, elements[uint16, float32, int16]{rule: kernel.I16}},
+	I32:  {"i32", 4, 0xffffffff, elements[uint32, float64, int32]{rule: kernel.I32}},
+	I64:  {"i64", 8, 0xffffffffffffffff, elements[uint64, float64, int64]{rule: kernel.I64}},
+	Bool: {"bool", 1, 0x01, elements[uint8, float64, uint8]{rule: kernel.Bool}},
+	U8:   {"u8", 1, 0xff, elements[uint8, float32, uint8]{rule: kernel.U8}},
+}
+
+// elements has the arithmetic of elements that are viewed as T, summed as A, and whose bits are
+// viewed as W.
+type elements[W bitsOf, A float32 | float64, T Number] struct {
+	rule   *kernel.Rule[A, T]
+	decode func(T) A // nil for types that Go converts
 }
 
 // DTypes returns all data types in ascending order.

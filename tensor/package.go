@@ -50,12 +50,11 @@ func NewPackage(l *Layout, mem []byte) *Package {
 	if len(mem) < l.size {
 		panic(fmt.Sprintf("tensor: %d bytes of memory for a layout of %d", len(mem), l.size))
 	}
-	p := &Package{layout: l, data: make([][]byte, len(l.specs))}
+	data := make([][]byte, len(l.specs))
 	for i, off := range l.offsets {
-		p.data[i] = mem[off : off+l.sizes[i] : off+l.sizes[i]]
+		data[i] = mem[off : off+l.sizes[i] : off+l.sizes[i]]
 	}
-	p.ResetRows()
-	return p
+	return NewScattered(l, data)
 }
 
 // NewScattered returns a package whose tensor i is data[i]. It keeps data and changes its

@@ -76,18 +76,6 @@ func TestTrainWritesEveryByteAndNoOther(t *testing.T) {
 	}
 }
 
-func TestFillAndTrainAreSound(t *testing.T) {
-	for _, l := range stockLayouts(t) {
-		model, update := Alloc(l), Alloc(l)
-		for seed := range uint64(3) {
-			Fill(model, seed)
-			sound(t, model)
-			check.Must(t, Train(update, model, Key{Seed: seed, Round: int(seed)}))
-			sound(t, update)
-		}
-	}
-}
-
 // TestNumbersDependOnTheKey: equal keys give equal numbers; another seed, round, client, tensor or position gives
 // others.
 func TestNumbersDependOnTheKey(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -32,7 +31,7 @@ P=p.pb.gz H=h.pb.gz
 func TestCommands(t *testing.T) {
 	skip.Long(t)
 	dir, bin := t.TempDir(), t.TempDir()
-	env := append(os.Environ(), installed(t, bin)...)
+	env := installed(t, bin)
 	root := check.Value(filepath.Abs("../.."))(t)
 	for _, name := range []string{"python", "examples"} {
 		check.Must(t, os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)))
@@ -43,10 +42,9 @@ func TestCommands(t *testing.T) {
 		for _, page := range check.Value(filepath.Glob(filepath.Join(root, pattern)))(t) {
 			for _, line := range commandLine.FindAllStringSubmatch(string(check.Value(os.ReadFile(page))(t)), -1) {
 				found++
-				c := exec.CommandContext(t.Context(), "bash", "-c", asPlanned+line[1])
-				c.Dir, c.Env = dir, env
-				out, err := c.CombinedOutput()
-				check.That(t, err == nil || absent.Match(out), "%s: %s\n%v\n%s", strings.TrimPrefix(page, root), line[1], err, out)
+				out, err := bash(t, dir, asPlanned+line[1], env...)
+				check.That(t, err == nil || absent.MatchString(out),
+					"%s: %s\n%v\n%s", strings.TrimPrefix(page, root), line[1], err, out)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ func example(t *testing.T, section string, modules ...python.Module) *result.Res
 	}
 	script := part(t, "examples/python/README.md", section, "bash", 0)
 	dir, bin := t.TempDir(), t.TempDir()
-	env := append(os.Environ(), installed(t, bin)...)
+	env := append(installed(t, bin), "PYTHONDONTWRITEBYTECODE=1", "IPCBENCH_CONFIG=few.yaml")
 	err = os.CopyFS(dir, os.DirFS("../../examples/python"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "few.yaml"), []byte("blocks: 1\nrounds: 2\n"), 0o644)
@@ -32,12 +31,9 @@ func example(t *testing.T, section string, modules ...python.Module) *result.Res
 		err = os.Symlink(found.Path, filepath.Join(bin, "python3"))
 	}
 	check.Must(t, err)
-	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
-	c.Dir = dir
-	c.Env = append(env, "PYTHONDONTWRITEBYTECODE=1", "IPCBENCH_CONFIG=few.yaml")
-	out, err := c.CombinedOutput()
+	out, err := bash(t, dir, script, env...)
 	check.Need(t, err == nil, "%v\n%s", err, out)
-	check.That(t, strings.Contains(string(out), "communication, %"), "no share of communication in\n%s", out)
+	check.That(t, strings.Contains(out, "communication, %"), "no share of communication in\n%s", out)
 	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is valid
 	check.Need(t, len(files) == 1, "%d results, want 1", len(files))
 	r := check.Value(result.ReadFile(files[0]))(t)
@@ -57,7 +53,7 @@ func TestNumpyExample(t *testing.T) {
 
 // TestSoakTorchExample: the torch section of examples/python/README.md works word for word.
 func TestSoakTorchExample(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	r := example(t, "torch", python.Torch())
 	check.That(t, len(r.Cells) == 2 && r.Cells[0].Software["torch"] != "", "got %d cells on %v, want two on torch", len(r.Cells), r.Cells[0].Software)
 }

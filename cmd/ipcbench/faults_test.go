@@ -83,7 +83,7 @@ func (f fault) clean(t *testing.T, r *rig.Rig, agent *child.Child) {
 // TestFaultsAnyTime: faults at random times have the effects that TestFaults checks, even while agents join and worker
 // processes start. IPCBENCH_TEST_SEED repeats a run of this test.
 func TestFaultsAnyTime(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
 		seed = check.Value(strconv.ParseUint(text, 10, 64))(t)

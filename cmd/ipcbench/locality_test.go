@@ -23,22 +23,22 @@ func TestLocality(t *testing.T) {
 		made[host] = watch(t, r.Shm(host))
 	}
 	c := cell(t, measure(t, r, 1, nil, small("http-shm", "--place", "server")...), "http-shm")
-	got := c.Hosts
-	check.That(t, got == "server:1,h1:1", "processes are on %s", got)
+	check.Equal(t, c.Hosts, "server:1,h1:1", "hosts of processes")
 	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]
 	check.Need(t, local.Host == "" && remote.Host == "h1", "processes are on %q and %q", local.Host, remote.Host)
 	handles, bodies := local.Counts[phase.HandleTensors], remote.Counts[phase.BodyTensors]
 	if all := int64(2 * len(c.Blocks[0].Round) * c.Model.Tensors); handles+bodies != all || handles == 0 || bodies == 0 { // a free lane takes the next client
 		t.Errorf("%d handles and %d bodies, want %d of both together", handles, bodies, all)
 	}
-	for _, of := range []struct {
+	for _, end := range []struct {
 		name            string
 		counts          map[string]int64
 		handles, bodies int64
 	}{{"server", server.Counts, handles, bodies}, {"local", local.Counts, handles, 0}, {"remote", remote.Counts, 0, bodies}} {
-		for name, want := range map[string]int64{phase.HandleTensors: of.handles, phase.BodyTensors: of.bodies, phase.Fallback + store.Remote: of.bodies} {
-			got := of.counts[name]
-			check.That(t, got == want, "%s: %d %s, want %d", of.name, got, name, want)
+		for name, want := range map[string]int64{
+			phase.HandleTensors: end.handles, phase.BodyTensors: end.bodies, phase.Fallback + store.Remote: end.bodies,
+		} {
+			check.Equal(t, end.counts[name], want, end.name, name)
 		}
 	}
 	check.That(t, made["h0"](), "nothing was made in the /dev/shm of the server's host")

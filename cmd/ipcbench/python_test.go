@@ -49,7 +49,7 @@ func TestPythonPage(t *testing.T) {
 	}
 	soak := os.Getenv("IPCBENCH_TEST_SOAK") != ""
 	dir := t.TempDir()
-	env := append(os.Environ(), installed(t, dir)...)
+	env := installed(t, dir)
 	check.Must(t, os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../../python")))
 	runs := 0
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
@@ -61,9 +61,7 @@ func TestPythonPage(t *testing.T) {
 		if !soak {
 			script = strings.ReplaceAll(script, "ipcbench run ", "ipcbench run --dry-run ")
 		}
-		c := exec.Command("bash", "-ec", script)
-		c.Dir, c.Env = dir, env
-		out, err := c.CombinedOutput()
+		out, err := bash(t, dir, script, env...)
 		check.That(t, err == nil, "%s%v:\n%s", script, err, out)
 		runs += strings.Count(m[2], "ipcbench run ")
 	}

@@ -1,18 +1,19 @@
 package main
 
 import (
-	"slices"
 	"testing"
 	"time"
 
+	"ipcbench/bench/stat"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/rig"
+	"ipcbench/internal/test/skip"
 )
 
 // TestRate: between two hosts with 1 Gbit/s in each direction, the floor is 1 Gbit/s minus headers, and grpc-stream and
 // http, encrypted, reach at least 90 % of the floor. Only soak runs it, because it needs an idle machine.
 func TestRate(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	r := rig.New(t, "h0", "h1")
 	r.Shape("h1", "1Gbit")
 	result := measure(t, r, 1, nil, "--transport", "grpc-stream,http", "--model", "resnet18", "--workers", "1", "--clients", "1", "--rounds", "10", "--blocks", "2")
@@ -27,7 +28,7 @@ func TestRate(t *testing.T) {
 				all = append(all, bytes*8)
 			}
 		}
-		floor = median(all)
+		floor = stat.Median(all)
 	}
 	check.Need(t, floor != 0, "there is no tcp-stream to h1")
 	t.Logf("floor: %.3f Gbit/s", floor/1e9)
@@ -42,14 +43,8 @@ func TestRate(t *testing.T) {
 				transfer = append(transfer, float64(rtt-b.Train[i]))
 			}
 		}
-		rate := float64(2*c.Model.Bytes) * 8 / median(transfer) * float64(time.Second)
+		rate := float64(2*c.Model.Bytes) * 8 / stat.Median(transfer) * float64(time.Second)
 		t.Logf("%s: %.3f Gbit/s, %.3f of the floor", c.Variant, rate/1e9, rate/floor)
 		check.That(t, rate >= 0.9*floor, "%s: %.3f Gbit/s, want %.3f", c.Variant, rate/1e9, 0.9*floor/1e9)
 	}
-}
-
-func median(of []float64) float64 {
-	of = slices.Clone(of)
-	slices.Sort(of)
-	return of[len(of)/2]
 }

@@ -62,6 +62,14 @@ func newHosts(t *testing.T) hosts {
 	return h
 }
 
+// bash runs a script on this host, in dir and with more variables.
+func bash(t *testing.T, dir, script string, env ...string) (string, error) {
+	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
 // bash starts a script on a host, in the shared folder, with ipcbench in its path.
 func (h hosts) bash(host, stdin, script string, env ...string) *child.Child {
 	h.t.Helper()
@@ -94,7 +102,7 @@ func (h hosts) clear() {
 
 // TestHostsByHand: the section "By hand" of docs/hosts.md works word for word.
 func TestHostsByHand(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	h := newHosts(t)
 	server := h.bash("h0", "", part(t, "docs/hosts.md", "By hand", "bash", 0))
 	line := server.Says(joinLine)
@@ -119,14 +127,6 @@ func TestListenChoice(t *testing.T) {
 	h.clear()
 }
 
-// onlySoak skips a test that takes too long for make check.
-func onlySoak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
-	}
-}
-
 // mpirun returns the environment in which mpirun reaches the hosts, which have no ssh.
 func (h hosts) mpirun() (env []string) {
 	h.t.Helper()
@@ -146,7 +146,7 @@ func (h hosts) mpirun() (env []string) {
 // TestHostsMPIRun: the mpirun section of docs/hosts.md works word for word. If mpirun is ended at a random time,
 // nothing is left on any host.
 func TestHostsMPIRun(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	h := newHosts(t)
 	env := h.mpirun()
 	script := part(t, "docs/hosts.md", "mpirun", "bash", 1)
@@ -171,7 +171,7 @@ func TestHostsMPIRun(t *testing.T) {
 
 // TestHostsJob: the variables and arguments of examples/kubernetes/job.yaml work on three hosts, without Kubernetes.
 func TestHostsJob(t *testing.T) {
-	onlySoak(t)
+	skip.Soak(t)
 	h := newHosts(t)
 	manifest := check.Value(os.ReadFile("../../examples/kubernetes/job.yaml"))(t)
 	_, jobText, _ := strings.Cut(string(manifest), "\n---\n")

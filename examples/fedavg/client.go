@@ -48,15 +48,19 @@ type ClientTrainer struct {
 	// yield returns. Nil means client order.
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
-	session   atomic.Pointer[trainer.Session]
-	current   atomic.Int64    // round of the running Process plus one; 0 if none is running
-	stopped   atomic.Bool     // Stop was called since Process began
-	next      *tensor.Package // reserved by a Process that could not publish it
-	room      int             // number of clients that the session has memory for
-	round     int
-	results   []*Result
-	out       atomic.Int64 // number of results that were not released
-	untouched []string
+	// Untouched has the paths of the last payload's tensors that are nested deeper than
+	// Nesting. They were sent in the receipt, which is copied to every client. Process
+	// sets it.
+	Untouched []string
+
+	session atomic.Pointer[trainer.Session]
+	current atomic.Int64    // round of the running Process plus one; 0 if none is running
+	stopped atomic.Bool     // Stop was called since Process began
+	next    *tensor.Package // reserved by a Process that could not publish it
+	room    int             // number of clients that the session has memory for
+	round   int
+	results []*Result
+	out     atomic.Int64 // number of results that were not released
 }
 
 // A Pending is a result that may not have arrived yet.
@@ -87,14 +91,6 @@ func (r *Result) Into(v any) error {
 func (r *Result) Release() {
 	r.update.Release()
 	r.out.Add(-1)
-}
-
-// device returns the device of a client.
-func (t *ClientTrainer) device(client int) string {
-	if t.Devices > 0 {
-		return fmt.Sprintf("%s:%d", t.Device, client%t.Devices)
-	}
-	return t.Device
 }
 
 // Process trains the clients on payload and keeps their results. Every payload
@@ -131,7 +127,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if err != nil {
 		return fmt.Errorf("payload: %w", err)
 	}
-	t.untouched = detached.Untouched
+	t.Untouched = detached.Untouched
 	if err := t.prepare(ctx, detached, len(clients)); err != nil {
 		return err
 	}
@@ -161,7 +157,11 @@ func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client %d: %w", id, err)
 		}
-		roster = append(roster, trainer.Client{ID: id, Weight: 1, Device: t.device(id), Config: config})
+		client := trainer.Client{ID: id, Weight: 1, Device: t.Device, Config: config}
+		if t.Devices > 0 {
+			client.Device += fmt.Sprint(":", id%t.Devices)
+		}
+		roster = append(roster, client)
 	}
 	return roster, nil
 }
@@ -224,33 +224,34 @@ func (t *ClientTrainer) collect(ctx context.Context, session *trainer.Session, r
 	for i, c := range roster {
 		pending[i] = &Pending{Client: c.ID, done: make(chan struct{})}
 	}
-	ended := make(chan error, 1)
+	over := make(chan struct{})
+	var err error // of the round; set before over is closed
 	go func() {
-		ended <- session.Round(ctx, trainer.Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u trainer.Update) error {
+		defer close(over)
+		arrived := func(u trainer.Update) error {
 			pending[u.Index].update = u
 			close(pending[u.Index].done)
 			return nil
-		}})
+		}
+		err = session.Round(ctx, trainer.Round{Number: t.round, Clients: roster, AsCompleted: true, Each: arrived})
 	}()
 	order := slices.Values(pending)
 	if t.Progress != nil {
 		order = t.Progress(order)
 	}
-	var waitErr error
 	waited := 0
+wait:
 	for p := range order {
 		waited++
 		select {
 		case <-p.done:
-			continue
-		case waitErr = <-ended:
-			ended <- waitErr
-		}
-		if waitErr != nil {
-			break
+		case <-over:
+			if err != nil {
+				break wait
+			}
 		}
 	}
-	err := <-ended
+	<-over
 	if err == nil && waited != len(pending) {
 		err = fmt.Errorf("the progress hook returned %d of %d pending results", waited, len(pending))
 	}
@@ -277,10 +278,6 @@ func (t *ClientTrainer) Results() []*Result {
 	t.results = nil
 	return results
 }
-
-// Untouched returns the paths of the last payload's tensors that are nested deeper
-// than Nesting. They were sent in the receipt, which is copied to every client.
-func (t *ClientTrainer) Untouched() []string { return t.untouched }
 
 // Stop asks the worker functions of the running Process to end early. It does not
 // affect the next Process. Any goroutine may call it.

@@ -215,7 +215,7 @@ func TestTooDeep(t *testing.T) {
 	ct, _ := newTrainer(t, "pickle", "write", 1)
 	ct.Nesting = 3 // payload, layers, body and the layer itself: its tensors are at depth 4
 	u := process(t, ct, newPayload(5), 2)[0]
-	equal(t, ct.Untouched(), []string{"Layers.body[0].Weight", "Layers.body[0].Bias"})
+	equal(t, ct.Untouched, []string{"Layers.body[0].Weight", "Layers.body[0].Bias"})
 	equal(t, floats(u.Delta["w"]), []float32{15, 18, 21, 24}) // the payload's numbers times 3
 }
 

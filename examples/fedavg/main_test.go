@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -21,9 +20,7 @@ func TestMain(m *testing.M) {
 func losses(t *testing.T, args ...string) (all []float64) {
 	t.Helper()
 	var out strings.Builder
-	if err := run(t.Context(), args, &out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, run(t.Context(), args, &out))
 	for line := range strings.Lines(out.String()) {
 		var round int
 		var loss float64
@@ -51,9 +48,7 @@ func TestLossGoesDown(t *testing.T) {
 		if first == nil {
 			first = got
 		}
-		if !slices.Equal(got, first) {
-			t.Errorf("%s: losses are %v, others have %v", transport, got, first)
-		}
+		equal(t, got, first)
 	}
 }
 
@@ -68,9 +63,8 @@ func TestWrongFlags(t *testing.T) {
 
 // TestDeadline: clients that would train forever send their model at the deadline.
 func TestDeadline(t *testing.T) {
-	if got := losses(t, "--clients", "2", "--rounds", "2", "--epochs", "1000000000", "--deadline", "500ms"); len(got) != 2 {
-		t.Errorf("losses are %v, want 2", got)
-	}
+	got := losses(t, "--clients", "2", "--rounds", "2", "--epochs", "1000000000", "--deadline", "500ms")
+	equal(t, len(got), 2)
 }
 
 // TestInterrupt: an interrupt in the middle of a round ends the program and all workers.
@@ -95,9 +89,7 @@ func TestInterrupt(t *testing.T) {
 func children(t *testing.T) (all string) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, path := range tasks {
 		text, _ := os.ReadFile(path) // empty if the thread has ended
 		all += string(text)

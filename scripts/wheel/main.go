@@ -9,14 +9,12 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -143,7 +141,6 @@ func write(name, version, binary string) error {
 
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		h := &zip.FileHeader{Name: path, Method: zip.Deflate, Modified: time.Unix(seconds, 0).UTC()}
 		h.SetMode(0o644)

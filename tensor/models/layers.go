@@ -13,35 +13,31 @@ func (d *dict) add(dtype tensor.DType, name string, shape ...int) {
 	*d = append(*d, tensor.Spec{Name: name, DType: dtype, Shape: shape})
 }
 
-// conv adds the weight of a convolution with square kernels.
-func (d *dict) conv(name string, in, out, kernel int) {
-	d.add(tensor.F32, name+".weight", out, in, kernel, kernel)
+// layer adds a weight of that shape and a bias.
+func (d *dict) layer(name string, bias int, weight ...int) {
+	d.add(tensor.F32, name+".weight", weight...)
+	d.add(tensor.F32, name+".bias", bias)
 }
 
-func (d *dict) convBias(name string, in, out, kernel int) {
-	d.conv(name, in, out, kernel)
-	d.add(tensor.F32, name+".bias", out)
-}
+// conv adds a convolution with square kernels.
+func (d *dict) conv(name string, in, out, kernel int) { d.layer(name, out, out, in, kernel, kernel) }
 
-func (d *dict) linear(name string, in, out int) {
-	d.add(tensor.F32, name+".weight", out, in)
-	d.add(tensor.F32, name+".bias", out)
-}
+func (d *dict) linear(name string, in, out int) { d.layer(name, out, out, in) }
 
 // batchNorm adds the two parameters, two running statistics and counter of a batch
 // normalisation.
 func (d *dict) batchNorm(name string, n int) {
-	for _, part := range []string{"weight", "bias", "running_mean", "running_var"} {
-		d.add(tensor.F32, name+"."+part, n)
-	}
+	d.layer(name, n, n)
+	d.add(tensor.F32, name+".running_mean", n)
+	d.add(tensor.F32, name+".running_var", n)
 	d.add(tensor.I64, name+".num_batches_tracked")
 }
 
 // cnn is the network of PyTorch's tutorial "Training a Classifier".
 func cnn() []tensor.Spec {
 	var d dict
-	d.convBias("conv1", 3, 6, 5)
-	d.convBias("conv2", 6, 16, 5)
+	d.conv("conv1", 3, 6, 5)
+	d.conv("conv2", 6, 16, 5)
 	d.linear("fc1", 16*5*5, 120)
 	d.linear("fc2", 120, 84)
 	d.linear("fc3", 84, 10)
@@ -53,7 +49,7 @@ func cnn() []tensor.Spec {
 func histology() []tensor.Spec {
 	var d dict
 	for i, c := range [][2]int{{3, 16}, {16, 32}, {32, 64}, {64, 128}, {160, 256}, {256, 512}, {672, 256}, {256, 512}} {
-		d.convBias(fmt.Sprintf("conv%d", i+1), c[0], c[1], 3)
+		d.conv(fmt.Sprintf("conv%d", i+1), c[0], c[1], 3)
 	}
 	d.linear("fc1", 95904, 128)
 	d.linear("fc2", 128, 8)
@@ -66,7 +62,7 @@ func histology() []tensor.Spec {
 func resnet(bottleneck bool, stages ...int) []tensor.Spec {
 	var d dict
 	convNorm := func(prefix, conv, norm string, in, out, kernel int) {
-		d.conv(prefix+conv, in, out, kernel)
+		d.add(tensor.F32, prefix+conv+".weight", out, in, kernel, kernel)
 		d.batchNorm(prefix+norm, out)
 	}
 	convNorm("", "conv1", "bn1", 3, 64, 7)
@@ -104,26 +100,19 @@ func resnet(bottleneck bool, stages ...int) []tensor.Spec {
 func gpt2(blocks, width int) []tensor.Spec {
 	const vocabulary, positions = 50257, 1024
 	var d dict
-	parameters := func(name string, in, out int) { // the library stores these transposed
-		d.add(tensor.F32, name+".weight", in, out)
-		d.add(tensor.F32, name+".bias", out)
-	}
-	norm := func(name string) {
-		d.add(tensor.F32, name+".weight", width)
-		d.add(tensor.F32, name+".bias", width)
-	}
 	d.add(tensor.F32, "transformer.wte.weight", vocabulary, width)
 	d.add(tensor.F32, "transformer.wpe.weight", positions, width)
 	for b := range blocks {
 		prefix := fmt.Sprintf("transformer.h.%d.", b)
-		norm(prefix + "ln_1")
-		parameters(prefix+"attn.c_attn", width, 3*width)
-		parameters(prefix+"attn.c_proj", width, width)
-		norm(prefix + "ln_2")
-		parameters(prefix+"mlp.c_fc", width, 4*width)
-		parameters(prefix+"mlp.c_proj", 4*width, width)
+		d.layer(prefix+"ln_1", width, width)
+		// The library stores the weights below transposed.
+		d.layer(prefix+"attn.c_attn", 3*width, width, 3*width)
+		d.layer(prefix+"attn.c_proj", width, width, width)
+		d.layer(prefix+"ln_2", width, width)
+		d.layer(prefix+"mlp.c_fc", 4*width, width, 4*width)
+		d.layer(prefix+"mlp.c_proj", width, 4*width, width)
 	}
-	norm("transformer.ln_f")
+	d.layer("transformer.ln_f", width, width)
 	d.add(tensor.F32, "lm_head.weight", vocabulary, width)
 	return d
 }
@@ -171,9 +160,10 @@ func moeLora() []tensor.Spec {
 			d.adapter(layer, "self_attn."+name+"_proj", rank, hidden, hidden)
 		}
 		for e := range experts {
-			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.gate_proj", e), rank, hidden, inner)
-			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.up_proj", e), rank, hidden, inner)
-			d.adapter(layer, fmt.Sprintf("mlp.experts.%d.down_proj", e), rank, inner, hidden)
+			expert := fmt.Sprintf("mlp.experts.%d.", e)
+			d.adapter(layer, expert+"gate_proj", rank, hidden, inner)
+			d.adapter(layer, expert+"up_proj", rank, hidden, inner)
+			d.adapter(layer, expert+"down_proj", rank, inner, hidden)
 		}
 	}
 	return d

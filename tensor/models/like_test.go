@@ -48,10 +48,8 @@ func TestLike(t *testing.T) {
 		{"like:vlm-batch:1MiB/1", "like:vlm-batch:1MiB/1"},
 		{"like:uniform:1MiB/4:1KiB/9", "like:uniform:1MiB/4:1KiB/9"},
 		{"like:uniform:4/3:4KiB/1", "like:uniform:4B/3:4KiB/1"}, // its middle tensor is empty
-		{"like:lora:8/100", "like:lora:8B/100"},
 		{"like:gpt2:0/5", "like:gpt2:0B/5"},
 		{"like:gpt2:4GB/1", "like:gpt2:3906250KiB/1"},
-		{"like:cnn:8EiB/1", `size "8EiB"`},
 		{"like:cnn:8000000000GB/1", "like:cnn:7629394531250MiB/1"},
 		{"like:cnn:9223372036854775807/1", "overflows"},
 		{"like:uniform:8GiB/1:1KiB/50000", "like:uniform:8GiB/1:1KiB/50000"},
@@ -59,13 +57,9 @@ func TestLike(t *testing.T) {
 		{"like:uniform:0/3:1KiB/2", "uniform:0B/3 has no bytes"},
 		{"like:cnn", "such as like:resnet50:50MB/160"},
 		{"like:cnn:50MB", "must be like:MODEL:SIZE/COUNT"},
-		{"like::50MB/2", `unknown model ""`},
 		{"like:cmn:50MB/2", "did you mean cnn?"},
-		{"like:cnn:-4/2", `size "-4"`},
 		{"like:cnn:4/0", "from 1 to 1000000"},
-		{"like:cnn:4/1000001", "from 1 to 1000000"},
 		{"like:like:cnn:4KiB/2:4KiB/3", "MODEL cannot be another like: model"},
-		{"like:no/such.safetensors:4KiB/3", "no such file"},
 		{"like:no/such.safetensors", "must be like:MODEL:SIZE/COUNT"},
 	} {
 		m, err := Parse(test.text)

@@ -69,13 +69,21 @@ const (
 // reads only the header; the layout has the tensors in the order of their data.
 func Parse(text string) (*Model, error) {
 	if strings.HasSuffix(text, fileSuffix) && !strings.HasPrefix(text, likePrefix) {
-		return open(text)
+		f, specs, err := open(text)
+		if err != nil {
+			return nil, fmt.Errorf("model: %w", err)
+		}
+		m, err := generated(text, specs)
+		if err == nil {
+			m.file = f
+		}
+		return m, err
 	}
 	if sizes, ok := strings.CutPrefix(text, uniformPrefix); ok {
 		return uniform(sizes)
 	}
-	if of, ok := strings.CutPrefix(text, likePrefix); ok {
-		return like(of)
+	if model, ok := strings.CutPrefix(text, likePrefix); ok {
+		return like(model)
 	}
 	for _, n := range named {
 		if n.name == text {
@@ -126,7 +134,10 @@ func (m *Model) Init(p *tensor.Package, seed uint64) error {
 		return fmt.Errorf("model %q: the package must have the model's layout", m.Name)
 	}
 	if m.file != nil {
-		return m.file.read(p)
+		if err := m.file.read(p); err != nil {
+			return fmt.Errorf("model: %w", err)
+		}
+		return nil
 	}
 	tensor.Fill(p, seed)
 	return nil

@@ -127,7 +127,6 @@ func TestExpand(t *testing.T) {
 		{"../a..b/x.safetensors", "../a..b/x.safetensors"},
 		{"uniform:1KiB/20", "uniform:1KiB/20"},
 		{"uniform:1KiB..1MiB:x32/20", "uniform:1KiB/20 uniform:32KiB/20 uniform:1MiB/20"},
-		{"uniform:1MiB..3MiB:+1MiB/1", "uniform:1MiB/1 uniform:2MiB/1 uniform:3MiB/1"},
 		{"uniform:1KiB..4KiB:x1.7/3", "uniform:1KiB/3 uniform:1740B/3 uniform:2956B/3"},
 		{"uniform:1KiB..4KiB:x2", "such as uniform:64MiB/20"},
 		{"uniform:1KiB..4KiB:x2/x", "from 1 to"},
@@ -160,20 +159,15 @@ func TestParseErrorsSayWhatToWrite(t *testing.T) {
 		{"", "must be one of cnn, histology, resnet18"},
 		{"resnet", "did you mean resnet18, resnet50 or resnet101?"},
 		{"alexnet", "uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT, PATH.safetensors"},
-		{"resnet19", "did you mean resnet18?"},
 		{"histolgy", "did you mean histology?"},
 		{"GPT2-Large", "did you mean gpt2-large?"},
 		{"uniform:64MiB", "such as uniform:64MiB/20"},
 		{"uniform:/3", `size ""`},
 		{"uniform:64Mib/3", `size "64Mib"`},
 		{"uniform:6/3", "multiple of 4"},
-		{"uniform:-4/3", `size "-4"`},
 		{"uniform:4/0", "from 1 to"},
-		{"uniform:4/1e3", "from 1 to"},
 		{"uniform:4/10000000", "from 1 to"},
-		{"uniform:4/3/2", "from 1 to"},
 		{"no/such.safetensors", "no/such.safetensors: no such file"},
-		{t.TempDir() + "/../" + "x.safetensors", "no such file"},
 	}
 	for _, test := range tests {
 		check.Fails(t, check.Err(Parse(test.text)), test.want, test.text)

@@ -62,40 +62,32 @@ type file struct {
 	data    int64 // offset of the data in the file
 }
 
-// open reads the header of the safetensors file at path.
-func open(path string) (*Model, error) {
+// open reads the header of the safetensors file at path, and returns its tensors.
+func open(path string) (*file, []tensor.Spec, error) {
 	if err := legible.Check(path); err != nil { // the path names cells in results
-		return nil, fmt.Errorf("model: path %q: %w", path, err)
+		return nil, nil, fmt.Errorf("path %q: %w", path, err)
 	}
 	// Stat before Open, because opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+		return nil, nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("model: read %s: not a regular file", path)
+		return nil, nil, fmt.Errorf("read %s: not a regular file", path)
 	}
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+		return nil, nil, err
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+		return nil, nil, err
 	}
 	specs, data, err := readHeader(in, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("model: read %s: %w", path, err)
-	}
-	m, err := generated(path, specs)
-	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	absolute, err := filepath.Abs(path) // the working directory may change before read
-	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
-	}
-	m.file = &file{path: absolute, size: info.Size(), changed: info.ModTime(), data: data}
-	return m, nil
+	return &file{path: absolute, size: info.Size(), changed: info.ModTime(), data: data}, specs, err
 }
 
 // readHeader returns the tensors of a safetensors file of the given size, in the order of
@@ -225,26 +217,26 @@ func parseEntry(name string, value jsontext.Value) (entry, error) {
 func (f *file) read(p *tensor.Package) error {
 	in, err := os.Open(f.path)
 	if err != nil {
-		return fmt.Errorf("model: %w", err)
+		return err
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return fmt.Errorf("model: %w", err)
+		return err
 	}
 	if info.Size() != f.size || !info.ModTime().Equal(f.changed) {
-		return fmt.Errorf("model: read %s: the file has changed since its header was read", f.path)
+		return fmt.Errorf("read %s: the file has changed since its header was read", f.path)
 	}
 	at := f.data
 	for i := range p.Len() {
 		view, spec := p.View(i), p.Layout().Spec(i)
 		if _, err := in.ReadAt(view, at); err != nil {
-			return fmt.Errorf("model: read %s: tensor %q: %w", f.path, spec.Name, err)
+			return fmt.Errorf("read %s: tensor %q: %w", f.path, spec.Name, err)
 		}
 		at += int64(len(view))
 		if spec.DType == tensor.Bool {
 			if j := slices.IndexFunc(view, func(b byte) bool { return b > 1 }); j >= 0 {
-				return fmt.Errorf("model: read %s: tensor %q: bool %d must be 0 or 1, not %d", f.path, spec.Name, j, view[j])
+				return fmt.Errorf("read %s: tensor %q: bool %d must be 0 or 1, not %d", f.path, spec.Name, j, view[j])
 			}
 		}
 	}

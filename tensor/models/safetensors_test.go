@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"ipcbench/internal/test/check"
@@ -46,16 +45,7 @@ func mixed(t testing.TB) *tensor.Package {
 	return p
 }
 
-// TestSafetensorsRoundTrip: names, types, shapes, order and data of a written file are read unchanged.
-func TestSafetensorsRoundTrip(t *testing.T) {
-	p := mixed(t)
-	m := mustParse(t, write(t, fileOf(t, p)))
-	check.Same(t, cmp.Diff(p.Layout().Specs(), m.Layout.Specs()))
-	q := tensor.Alloc(m.Layout)
-	check.Must(t, m.Init(q, 99))
-	check.That(t, q.Hash() == p.Hash(), "other data came back")
-}
-
+// TestSafetensorsRoundTripOfAnyLayout: names, types, shapes and order of a written file are read unchanged.
 func TestSafetensorsRoundTripOfAnyLayout(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var specs []tensor.Spec
@@ -224,12 +214,16 @@ func TestSafetensorsThatChanges(t *testing.T) {
 	}
 }
 
+// TestSafetensorsWithARelativePath: a file is read although the directory has changed, with data of every type.
 func TestSafetensorsWithARelativePath(t *testing.T) {
-	path := write(t, fileOf(t, mixed(t)))
+	p := mixed(t)
+	path := write(t, fileOf(t, p))
 	t.Chdir(filepath.Dir(path))
 	m := mustParse(t, filepath.Base(path))
 	t.Chdir(t.TempDir())
-	check.OK(t, m.Init(tensor.Alloc(m.Layout), 0))
+	q := tensor.Alloc(m.Layout)
+	check.Must(t, m.Init(q, 0))
+	check.Equal(t, q.Hash(), p.Hash())
 }
 
 // TestSafetensorsAreReadInPlace: data is read directly into the package, so a model is never in memory twice.

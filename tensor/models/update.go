@@ -2,11 +2,8 @@ package models
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	"ipcbench/tensor"
 )
 
 // Names that only Update reads, and the ranks of adapters.
@@ -25,8 +22,11 @@ func Update(text string, m *Model) (*Model, error) {
 		return m, nil
 	}
 	u, err := (*Model)(nil), error(nil)
-	if of, rank, ranked := strings.Cut(text, ":"); of == loraUpdate {
-		u, err = adapters(m, rank, ranked)
+	if family, rank, ranked := strings.Cut(text, ":"); family == loraUpdate {
+		if !ranked {
+			rank = strconv.Itoa(defaultRank)
+		}
+		u, err = adapters(m, rank)
 	} else {
 		u, err = Parse(text)
 	}
@@ -49,25 +49,23 @@ func Updates() []Info {
 // (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021): for each
 // matrix of floats in m, two thin ones of the same type, whose product is added to it.
 // They have the peft library's names. Convolutions, vectors and counters are not adapted.
-func adapters(m *Model, rank string, ranked bool) (*Model, error) {
-	name, r := loraUpdate, defaultRank
-	if ranked {
-		var err error
-		if r, err = strconv.Atoi(rank); err != nil || r < 1 || r > maxRank {
-			return nil, fmt.Errorf("update %q: the rank must be 1 to %d, not %q", loraUpdate+":"+rank, maxRank, rank)
-		}
-		if r != defaultRank {
-			name += ":" + strconv.Itoa(r)
-		}
+func adapters(m *Model, rank string) (*Model, error) {
+	name := loraUpdate
+	r, err := strconv.Atoi(rank)
+	if err != nil || r < 1 || r > maxRank {
+		return nil, fmt.Errorf("update %q: the rank must be 1 to %d, not %q", loraUpdate+":"+rank, maxRank, rank)
+	}
+	if r != defaultRank {
+		name += ":" + strconv.Itoa(r)
 	}
 	var d dict
 	for _, s := range m.Layout.Specs() {
-		if len(s.Shape) != 2 || !slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s.DType) {
+		if len(s.Shape) != 2 || !s.DType.Float() {
 			continue
 		}
-		of := strings.TrimSuffix(s.Name, ".weight")
-		d.add(s.DType, of+".lora_A.weight", r, s.Shape[1])
-		d.add(s.DType, of+".lora_B.weight", s.Shape[0], r)
+		layer := strings.TrimSuffix(s.Name, ".weight")
+		d.add(s.DType, layer+".lora_A.weight", r, s.Shape[1])
+		d.add(s.DType, layer+".lora_B.weight", s.Shape[0], r)
 	}
 	if d == nil {
 		return nil, fmt.Errorf("update %q: model %s has no matrix of floats to adapt", name, m.Name)

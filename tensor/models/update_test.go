@@ -22,7 +22,6 @@ func TestUpdates(t *testing.T) {
 		{"cnn", "lora", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
 		{"cnn", "lora:8", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
 		{"cnn", "lora:16", "lora:16", 6, 4 * 16 * (120 + 400 + 84 + 120 + 10 + 84)},
-		{"cnn", "lora:1", "lora:1", 6, 4 * 1 * (120 + 400 + 84 + 120 + 10 + 84)},
 		{"gpt2", "lora", "lora", 102, 4 * 8 * (12*(768+2304+768+768+768+3072+3072+768) + 2*(50257+768) + 1024 + 768)},
 		{"lora", "lora:4", "lora:4", 896, 2 * 4 * 32 * (7*(8+8) + 2*(4096+4096) + 2*(4096+1024) + 3*(4096+14336))},
 	} {
@@ -50,13 +49,9 @@ func TestBadUpdates(t *testing.T) {
 		{"cnn", "lorra", "did you mean lora?"},
 		{"cnn", "lora:", `the rank must be 1 to 4096, not ""`},
 		{"cnn", "lora:0", `the rank must be 1 to 4096, not "0"`},
-		{"cnn", "lora:-8", `not "-8"`},
 		{"cnn", "lora:4097", `not "4097"`},
 		{"cnn", "lora:8:8", `not "8:8"`},
-		{"cnn", "lora:99999999999999999999", "the rank must be"},
 		{"uniform:64KiB/1", "lora", "model uniform:64KiB/1 has no matrix of floats to adapt"},
-		{"cnn", "uniform:64KiB", "must be uniform:SIZE/COUNT"},
-		{"cnn", "none.safetensors", "no such file"},
 	} {
 		check.Fails(t, check.Err(Update(c.text, mustParse(t, c.model))), c.want, c.text, "of", c.model)
 	}

@@ -1,7 +1,7 @@
-// Package skip skips tests for one of three reasons. A long test does not run in a short
-// run. If a tool is missing, the test is skipped, but fails if CI is set, because tools can
-// be installed. The kernel may refuse an operation. `make check` counts the tests skipped
-// for the last two reasons.
+// Package skip skips tests for one of four reasons. A long test does not run in a short run, and
+// a test of make soak in no other one. If a tool is missing, the test is skipped, but fails if CI
+// is set, because tools can be installed. The kernel may refuse an operation. `make check` counts
+// the tests skipped for the last two reasons.
 package skip
 
 import (
@@ -15,6 +15,14 @@ func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("long: make check-long runs it")
+	}
+}
+
+// Soak skips t unless IPCBENCH_TEST_SOAK is set. `make soak` sets it.
+func Soak(t testing.TB) {
+	t.Helper()
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
 	}
 }
 
