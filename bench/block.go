@@ -13,97 +13,77 @@ import (
 
 // block runs one block of c, and keeps it if a round was timed.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
-	run := r.blockHere
-	if c.program != nil {
-		run = r.blockThere
-	}
-	var pings []int64
-	b, err := r.next(ctx, c, func(ctx context.Context, b *result.Block) (err error) {
-		if c.program != nil {
-			b.Layout = b.Index % c.program.Layouts()
-		}
-		pings, err = run(ctx, quit, c, b)
-		return err
-	})
-	if err != nil {
+	s := &session.Run{Slow: r.slow(c)}
+	if err := r.next(ctx, quit, c, s, r.label(c)); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	if c.result.Program != result.Base { // rpc-empty describes this build only
-		r.keepPings(c.Spec, pings)
+		r.keepPings(c.Spec, s.Pings)
 	}
-	if len(b.Round) == 0 {
-		return nil
+	if s.Software != nil { // a block that ended early has no report of its software
+		c.result.Software = s.Software
 	}
-	c.spent += charge(&b)
-	thin(&b, c.Clients, c.Workers)
-	c.result.Blocks = append(c.result.Blocks, b)
+	if len(s.Block.Round) > 0 {
+		c.spent += charge(s.Block)
+		thin(s.Block, c.Clients, c.Workers)
+		c.result.Blocks = append(c.result.Blocks, *s.Block)
+	}
 	return nil
 }
 
-// blockHere runs one block of c with this process as its server. It returns the times of
-// empty calls, in ns.
-func (r *run) blockHere(ctx, quit context.Context, c *cell, b *result.Block) (pings []int64, err error) {
-	s := &session.Run{Slow: r.slow(c), Block: b}
-	err = r.serve(ctx, quit, c, s, r.label(c))
-	if s.Software != nil { // a block that failed early has no report of its software
-		c.result.Software = s.Software
+// next runs s as the next block of c, on the link of c, and compares its models with the reference
+// chain. what names the block in progress reports.
+func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what string) (err error) {
+	b := &result.Block{
+		Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), Profiled: s.Profiling != nil,
 	}
-	return s.Pings, err
+	s.Spec, s.Plan, s.Chain, s.Block = c.Spec, r.Plan, c.chain, b
+	s.OnRound = func() { r.progress(what) }
+	s.OnRound()
+	b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) error {
+		measure := r.here.Run
+		if c.program != nil {
+			measure = func(ctx, quit context.Context, s *session.Run) error { return r.blockThere(ctx, quit, c, s) }
+		}
+		if err := measure(ctx, quit, s); err != nil {
+			return err
+		}
+		return r.compare(ctx, c, s)
+	})
+	if err != nil {
+		return fmt.Errorf("block %d: %w", b.Index, err)
+	}
+	r.done++
+	return nil
 }
 
-// blockThere runs one block of c in a process of its program. It compares the answer with the
-// reference chain, and returns the times of empty calls, in ns.
-func (r *run) blockThere(ctx, quit context.Context, c *cell, b *result.Block) (pings []int64, err error) {
-	order := program.Block{Spec: c.Spec, Plan: r.Plan, Layout: b.Layout, Dir: r.Python.Dir, Slow: r.slow(c), Slowest: c.slowest}
+// blockThere runs a block of c in a process of its program, and fills in s with the answer.
+func (r *run) blockThere(ctx, quit context.Context, c *cell, s *session.Run) error {
+	b := s.Block
+	b.Layout = b.Index % c.program.Layouts()
+	order := program.Block{
+		Spec: c.Spec, Plan: r.Plan, Layout: b.Layout, Dir: r.Python.Dir, Slow: s.Slow, Slowest: c.slowest,
+	}
 	if c.canary == canarySlow && c.result.IsPeer() {
 		order.Burn = r.Canary
 	}
-	r.progress(r.label(c))
 	debug.FreeOSMemory() // so that garbage of the reference chain is not collected during the block
 	start := time.Now()
 	a, err := c.program.Block(ctx, quit, order)
 	c.slowest = max(c.slowest, time.Since(start))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if a.Software != nil { // it may have loaded more software since the first order
 		r.result.ProgramOf(&c.result).Software = a.Software
 	}
 	got := *a.Block
 	got.Index, got.Layout, got.Position, got.At, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, 0
-	*b = got
-	if len(b.Round) == 0 {
-		return nil, nil
+	*b, s.Pings, s.Hashes, s.Running = got, a.Pings, a.Hashes, a.Running
+	if a.Unproved != "" && len(b.Round) > 0 { // there are no hashes to compare
+		s.Chain, c.result.Unproved = nil, cmp.Or(c.result.Unproved, a.Unproved)
 	}
-	if a.Unproved != "" { // there are no hashes to compare
-		c.result.Unproved = cmp.Or(c.result.Unproved, a.Unproved)
-		return a.Pings, nil
-	}
-	s := &session.Run{Spec: c.Spec, Plan: r.Plan, Chain: c.chain, Block: b, Hashes: a.Hashes, Running: a.Running}
-	return a.Pings, r.compare(ctx, c, s)
-}
-
-// serve runs s as a block of c with this process as its server. what names the block in
-// progress reports.
-func (r *run) serve(ctx, quit context.Context, c *cell, s *session.Run, what string) error {
-	s.Spec, s.Plan, s.Chain = c.Spec, c.Spec.Planned(r.Plan), c.chain
-	s.Block.SpanCost = session.SpanCost()
-	s.OnRound = func() { r.progress(what) }
-	r.progress(what)
-	if err := r.here.Run(ctx, quit, s); err != nil {
-		return err
-	}
-	return r.compare(ctx, c, s)
-}
-
-// next has run measure the next block of c, on the link of c.
-func (r *run) next(ctx context.Context, c *cell, run func(ctx context.Context, b *result.Block) error) (b result.Block, err error) {
-	b = result.Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
-	if b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) error { return run(ctx, &b) }); err != nil {
-		return b, fmt.Errorf("block %d: %w", b.Index, err)
-	}
-	r.done++
-	return b, nil
+	return nil
 }
 
 // leastCharge is the least time that a block is charged for. Starting and ending a
@@ -122,7 +102,7 @@ func (r *run) compare(ctx context.Context, c *cell, s *session.Run) error {
 	s.OnChain = func(int) { r.progress(what) }
 	start := time.Now()
 	err := s.Compare(ctx)
-	if err == nil && c.result.Coding == nil && c.chain != nil {
+	if err == nil && s.Block.Proof.Hashed > 0 && c.result.Coding == nil {
 		c.result.Coding, err = c.chain.Coding(ctx, c.Spec)
 	}
 	r.pace.apart += time.Since(start)

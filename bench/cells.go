@@ -51,7 +51,7 @@ func (r *run) chainOf(s session.Spec) *session.Chain {
 	if s.Train != "" {
 		return nil
 	}
-	i := slices.IndexFunc(r.chains, func(ch *session.Chain) bool { return ch.Key() == s.Key() })
+	i := slices.IndexFunc(r.chains, func(ch *session.Chain) bool { return ch.Spec.Key() == s.Key() })
 	if i < 0 {
 		i = len(r.chains)
 		r.chains = append(r.chains, session.NewChain(s, r.Plan.Seed))

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"ipcbench/bench/result"
-	"ipcbench/bench/session"
 	"ipcbench/bench/stat"
 	"slices"
 	"time"
@@ -35,7 +34,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 		r.steps = append(r.steps, &step{run: func() error {
 			r.progress("floor work " + ch.Spec.Moved().Label())
-			return ch.Measure(ctx, session.OfBlock(r.Plan).WarmTime)
+			return ch.Measure(ctx, ch.Spec.BlockPlan(r.Plan).WarmTime)
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)

@@ -18,62 +18,43 @@ func (r *run) enlist(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.addCells(program.Fitting(specs, refused), p); err != nil {
+		specs = slices.DeleteFunc(specs, func(s session.Spec) bool { return refused[s.String()] != "" })
+		if err := r.addCells(specs, p); err != nil {
 			return err
 		}
 	}
 	if len(r.Builds) > 0 {
 		return nil
 	}
-	refused, err := r.askPeers(ctx)
-	if err != nil {
-		return err
-	}
+	answers := map[*program.Program]map[string]string{nil: nil} // the cells that each peer refuses, and why
+	var known []session.Spec
 	var unfit error
-	for i, s := range r.Cells {
-		if refused[i] != "" {
-			u := &session.Unfit{Spec: s, Err: errors.New(refused[i])}
+	for _, s := range r.Cells {
+		p := program.Of(s)
+		if _, asked := answers[p]; !asked {
+			specs := slices.DeleteFunc(slices.Clone(r.Cells), func(s session.Spec) bool { return program.Of(s) != p })
+			var err error
+			if answers[p], err = r.ask(ctx, p, specs); err != nil {
+				return err
+			}
+		}
+		if why := answers[p][s.String()]; why != "" {
+			u := &session.Unfit{Spec: s, Err: errors.New(why)}
 			unfit = errors.Join(unfit, u)
 			r.result.Skipped = append(r.result.Skipped, u.Skipped())
+			continue
 		}
+		known = append(known, s)
 	}
-	known := program.Fitting(r.Cells, refused)
 	if len(known) == 0 {
 		return unfit
 	}
 	return r.addCells(withControls(known, r.Control), nil)
 }
 
-// askPeers asks each peer which of its cells it can run. It returns the reason for each refused cell
-// of the run; empty for others.
-func (r *run) askPeers(ctx context.Context) ([]string, error) {
-	refused, asked := make([]string, len(r.Cells)), map[*program.Program]bool{}
-	for _, s := range r.Cells {
-		p := program.Of(s)
-		if p == nil || asked[p] {
-			continue
-		}
-		asked[p] = true
-		var at []int // indices of its cells
-		var specs []session.Spec
-		for i, s := range r.Cells {
-			if program.Of(s) == p {
-				at, specs = append(at, i), append(specs, s)
-			}
-		}
-		why, err := r.ask(ctx, p, specs)
-		if err != nil {
-			return nil, err
-		}
-		for k, i := range at {
-			refused[i] = why[k]
-		}
-	}
-	return refused, nil
-}
-
-// ask asks a program which of the cells it can run, and adds it to the result.
-func (r *run) ask(ctx context.Context, p *program.Program, specs []session.Spec) (refused []string, err error) {
+// ask asks a program which of the cells it can run, and adds it to the result. It returns the
+// reasons for the refused ones, by cell.
+func (r *run) ask(ctx context.Context, p *program.Program, specs []session.Spec) (map[string]string, error) {
 	under := program.Conditions{Environment: r.result.Environment, Dir: r.Python.Dir, RoundLimit: r.Plan.RoundLimit}
 	if slices.ContainsFunc(specs, func(s session.Spec) bool { return s.Variant.String() == r.Plan.Baseline }) {
 		under.Canary = r.Canary

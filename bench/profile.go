@@ -92,18 +92,25 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
 	for p.Blocks < mostProfiled && (p.Blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
-		b, report, err := r.profileBlock(ctx, quit, c, kinds)
-		if err != nil {
-			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
+		s := &session.Run{Profiling: &trainer.Profiling{
+			Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds,
+		}}
+		what := "profile " + strings.Join(kinds, ", ")
+		if err := r.next(ctx, quit, c, s, r.label(c)+", "+what); err != nil {
+			return fmt.Errorf("%s: %s: %w", c, what, err)
 		}
+		b := s.Block
 		if len(b.Round) == 0 {
 			return nil
 		}
-		c.result.Blocks = append(c.result.Blocks, b)
+		if !slices.ContainsFunc(c.result.Blocks, func(b result.Block) bool { return b.Timeline != nil }) {
+			b.Timeline = s.Timeline() // the cell's only one
+		}
+		c.result.Blocks = append(c.result.Blocks, *b)
 		p.Blocks, p.Rounds = p.Blocks+1, p.Rounds+len(b.Round)
 		spent += b.RoundTime()
-		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
-		for i, w := range report.Processes {
+		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.Report.Server.Profiles})
+		for i, w := range s.Report.Processes {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 		if slices.Contains(kinds, capture.Trace) {
@@ -111,31 +118,13 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		}
 	}
 	for _, kind := range kinds {
-		of := p
-		of.Kind = kind
-		if err := r.writeProfile(c, &of, parts); err != nil {
+		p.Kind, p.Files, p.Summary = kind, nil, nil
+		if err := r.writeProfile(c, &p, parts); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
-		c.result.Profiles = append(c.result.Profiles, of)
+		c.result.Profiles = append(c.result.Profiles, p)
 	}
 	return nil
-}
-
-// profileBlock runs one profiled block of c. The first of a cell gets a timeline.
-func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (result.Block, trainer.Report, error) {
-	s := &session.Run{Profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
-	b, err := r.next(ctx, c, func(ctx context.Context, b *result.Block) error {
-		b.Profiled, s.Block = true, b
-		return r.serve(ctx, quit, c, s, r.label(c)+", profile "+strings.Join(kinds, ", "))
-	})
-	if err != nil {
-		return b, trainer.Report{}, err
-	}
-	if !slices.ContainsFunc(c.result.Blocks, func(b result.Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
-		b.Timeline = s.Timeline()
-		b.DropTwoClocks()
-	}
-	return b, s.Report, nil
 }
 
 func (r *run) writeProfile(c *cell, p *result.Profile, parts []profile.Part) error {
@@ -184,9 +173,9 @@ var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 // cell.
 func (r *run) profileName(c *cell) string {
 	clean := func(text string) string { return notInNames.ReplaceAllString(text, "-") }
-	own := clean(c.result.ID())
-	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == own }) {
-		return fmt.Sprintf("%s.%d", own, i) // an earlier cell's name differs in replaced characters only
+	name, i := clean(c.result.ID()), slices.Index(r.cells, c)
+	if slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == name }) {
+		return fmt.Sprintf("%s.%d", name, i) // an earlier cell's name differs in replaced characters only
 	}
-	return own
+	return name
 }

@@ -51,57 +51,59 @@ func ParseAnswer(text []byte) (*Answer, error) {
 	if err == nil && a.Error != "" {
 		return nil, fmt.Errorf("%.1000s", a.Error)
 	}
-	if err = cmp.Or(err, result.Check(a), result.Cell{Software: a.Software}.ValidateHead()); err != nil {
+	if err = cmp.Or(err, result.Check(a), result.CheckSoftware(a.Software)); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	return a, nil
 }
 
-// A Question describes the order that an answer with a block must match.
-type Question struct {
-	Block            *Block
-	Clients, Tensors int  // numbers of clients, and of tensors of the model
-	Workers          int  // number of worker processes; used only for peers
-	Peer             bool // the program is a peer, not a build of ipcbench
-	Ended            bool // the program was asked to end early
-}
-
-// Check returns an error if the answer's block cannot result from q's order. If q.Ended, it
-// accepts any block without timed rounds.
-func (a *Answer) Check(q Question) error {
-	b := a.Block
+// Check returns an error if the answer's block cannot result from the order. peer is set for a peer
+// instead of a build. If the program was asked to end early, Check accepts a block without timed
+// rounds.
+func (a *Answer) Check(o Order, peer, ended bool) error {
+	b, clients := a.Block, len(o.Works[0].Clients)
 	switch {
 	case b == nil:
 		return errors.New("the answer holds no block")
-	case len(b.Round) == 0 && q.Ended:
+	case len(b.Round) == 0 && ended:
 		return nil
 	case len(b.Round) == 0:
 		return errors.New("block.round_ns: no round was timed")
 	}
-	if err := b.Validate(q.Clients); err != nil {
+	if err := b.Validate(clients); err != nil {
 		return result.At("block", err)
 	}
 	if !b.OneClock() || b.Profiled || b.Timeline != nil {
 		return errors.New("block: must not have profiles, or processes with other_clock")
 	}
-	if n, want := len(b.RTT), len(b.Round)*q.Clients; n != want { // all clients: this build thins them out later
+	if n, want := len(b.RTT), len(b.Round)*clients; n != want { // all clients: this build thins them out later
 		return fmt.Errorf("block.rtt_ns: %d samples: must be %d", n, want)
 	}
-	if m := max(q.Block.Rounds, MostTimed); len(b.Round) > m {
+	if m := max(o.Block.Rounds, MostTimed); len(b.Round) > m {
 		return fmt.Errorf("block.round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
 	}
-	if err := a.proves(q); err != nil || !q.Peer {
+	if err := a.proves(o, peer); err != nil || !peer {
 		return err
 	}
-	return result.At("block", possible(b, q, a.Unproved == ""))
+	cell, err := o.Cell(0)
+	if err != nil {
+		return err
+	}
+	if n := len(b.Processes); n != cell.Workers {
+		return result.Errorf("block.processes", "%d: must be %d", n, cell.Workers)
+	}
+	if n := b.Proof.Rounds; n < 2 && a.Unproved == "" {
+		return result.Errorf("block.proof.rounds", "%d: must be at least 2, for the second round and the last", n)
+	}
+	return result.At("block", possible(b, clients))
 }
 
 // proves checks that the answer has a hash for each round, or is from a peer and unproved.
-func (a *Answer) proves(q Question) error {
-	b := a.Block
+func (a *Answer) proves(o Order, peer bool) error {
+	b, clients, tensors := a.Block, len(o.Works[0].Clients), len(o.Works[0].Down)
 	if a.Unproved != "" {
 		switch {
-		case !q.Peer:
+		case !peer:
 			return errors.New("unproved: must be absent, because only a peer may omit hashes")
 		case len(a.Hashes)+len(a.Running) > 0 || b.Proof != (result.Proof{}):
 			return errors.New("unproved: must be absent, because there are hashes or proved rounds")
@@ -110,12 +112,15 @@ func (a *Answer) proves(q Question) error {
 	}
 	// In addition to the timed rounds, there are the first round, warm-up rounds and proved
 	// rounds: two, and at most one before each timed round.
-	if b.Proof.Rounds > 2+len(b.Round) || b.Proof.Updates != b.Proof.Rounds*q.Clients {
-		return fmt.Errorf("block.proof: %d updates in %d rounds: must be one per round for each of %d clients, and rounds at most %d", b.Proof.Updates, b.Proof.Rounds, q.Clients, 2+len(b.Round))
+	proof, most := b.Proof, 2+len(b.Round)
+	if proof.Rounds > most || proof.Updates != proof.Rounds*clients {
+		return fmt.Errorf("block.proof: %d updates in %d rounds: must be one per round for each of %d clients, and rounds at most %d",
+			proof.Updates, proof.Rounds, clients, most)
 	}
-	least := 1 + len(b.Round) + b.Proof.Rounds
-	if most := least + max(q.Block.Warmup, MostWarm); len(a.Hashes) < least || len(a.Hashes) > most {
-		return fmt.Errorf("hashes: %d entries: must be %d to %d for %d timed rounds and %d proved ones", len(a.Hashes), least, most, len(b.Round), b.Proof.Rounds)
+	least := 1 + len(b.Round) + proof.Rounds
+	if most := least + max(o.Block.Warmup, MostWarm); len(a.Hashes) < least || len(a.Hashes) > most {
+		return fmt.Errorf("hashes: %d entries: must be %d to %d for %d timed rounds and %d proved ones",
+			len(a.Hashes), least, most, len(b.Round), proof.Rounds)
 	}
 	if len(a.Running) == 0 {
 		return nil
@@ -123,43 +128,36 @@ func (a *Answer) proves(q Question) error {
 	if len(a.Running) != len(a.Hashes) {
 		return fmt.Errorf("running: %d entries: must be %d, as many as hashes", len(a.Running), len(a.Hashes))
 	}
-	for n, of := range a.Running {
-		if len(of) != q.Tensors {
-			return fmt.Errorf("running[%d]: %d entries: must be %d, one per tensor", n, len(of), q.Tensors)
+	for n, hashes := range a.Running {
+		if len(hashes) != tensors {
+			return fmt.Errorf("running[%d]: %d entries: must be %d, one per tensor", n, len(hashes), tensors)
 		}
-		if q.Tensors == 0 {
-			continue
-		}
-		if last := of[len(of)-1]; last != a.Hashes[n] {
-			return fmt.Errorf("running[%d]: the last is %016x: must be the hash of the model, %016x", n, uint64(last), uint64(a.Hashes[n]))
+		if tensors > 0 && hashes[tensors-1] != a.Hashes[n] {
+			return fmt.Errorf("running[%d]: the last is %016x: must be the hash of the model, %016x",
+				n, uint64(hashes[tensors-1]), uint64(a.Hashes[n]))
 		}
 	}
 	return nil
 }
 
-// possible returns an error for a block that no correct program can measure. For example, a
-// training longer than its round trip would rank first, with a negative transfer time.
-func possible(b *result.Block, q Question, proved bool) error {
-	if n := len(b.Processes); n != q.Workers {
-		return result.Errorf("processes", "%d: must be %d", n, q.Workers)
-	}
-	if n := b.Proof.Rounds; n < 2 && proved {
-		return result.Errorf("proof.rounds", "%d: must be at least 2, for the second round and the last", n)
-	}
+// possible returns an error for times that no correct program can measure. For example, a training
+// longer than its round trip would rank first, with a negative transfer time.
+func possible(b *result.Block, clients int) error {
 	for i, rtt := range b.RTT {
 		for _, t := range []struct {
 			name        string
 			took, least int64
-			of          string
+			whole       string
 			most        int64
 		}{
-			{"rtt_ns", rtt, 1, "round_ns", b.Round[i/q.Clients]},
+			{"rtt_ns", rtt, 1, "round_ns", b.Round[i/clients]},
 			{"train_ns", b.Train[i], 1, "rtt_ns", rtt - 1},
 			{"down_ns", b.Down[i], 0, "rtt_ns", rtt},
 			{"up_ns", b.Up[i], b.Train[i], "rtt_ns", rtt},
 		} {
 			if t.took < t.least || t.took > t.most {
-				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: must be %d to %d, as part of %s", t.took, t.least, t.most, t.of)
+				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: must be %d to %d, as part of %s",
+					t.took, t.least, t.most, t.whole)
 			}
 		}
 	}

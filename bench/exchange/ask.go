@@ -42,11 +42,13 @@ func First(ctx context.Context, p Process, o Order, patience time.Duration) (*An
 	case err != nil:
 		return nil, err
 	case a.Rules != Rules:
-		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: "+
+			"their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
 	case a.Environment == nil && !p.Alone:
 		return nil, errors.New("its answer does not identify the build")
 	case len(o.Cells) > 0 && len(a.Refused) != len(o.Cells):
-		return nil, fmt.Errorf("%s: its answer: refused: %d entries: must be %d, one per cell", p, len(a.Refused), len(o.Cells))
+		return nil, fmt.Errorf("%s: its answer: refused: %d entries: must be %d, one per cell",
+			p, len(a.Refused), len(o.Cells))
 	}
 	return a, nil
 }
@@ -113,27 +115,31 @@ func Ask(ctx, quit context.Context, program Process, o Order, slowest time.Durat
 		defer end()
 	}
 	stderr := &reexec.Excerpt{Most: 1 << 10}
-	c := reexec.Command{Path: program.Path, Args: program.Args, Env: program.Env, Dir: program.Dir, Keep: program.Alone, Stderr: stderr}
+	c := reexec.Command{
+		Path: program.Path, Args: program.Args, Env: program.Env, Dir: program.Dir, Keep: program.Alone, Stderr: stderr,
+	}
 	p, err := reexec.Ask(ctx, quit, c, append(text, '\n'), o.largest())
 	if err != nil {
 		return nil, err
 	}
-	said, err := p.Answer()
+	output, err := p.Answer()
+	output = bytes.TrimSpace(output)
 	var a *Answer
 	switch {
 	case errors.Is(err, errLate):
-		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), program.Late)
+		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s",
+			o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), program.Late)
 	case err != nil && ctx.Err() == nil:
 		err = fmt.Errorf("%w%s", err, program.FailureHint)
-	case err == nil && len(bytes.TrimSpace(said)) == 0:
+	case err == nil && len(output) == 0:
 		err = fmt.Errorf("its answer: empty%s", program.FailureHint)
 	case err == nil:
-		a, err = ParseAnswer(bytes.TrimSpace(said))
+		a, err = ParseAnswer(output)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", program, err)
-		if said := stderr.String(); said != "" {
-			err = fmt.Errorf("%w\n%s", err, said)
+		if text := stderr.String(); text != "" {
+			err = fmt.Errorf("%w\n%s", err, text)
 		}
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
+	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
 
@@ -30,7 +31,8 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1}) != nil {
+		o := exchange.Order{Works: []exchange.Work{{Clients: trainer.Roster(1)}}, Block: &exchange.Block{}}
+		if a.Check(o, false, false) != nil {
 			return
 		}
 		r := result.Result{Schema: result.Schema, Plan: result.Plan{Blocks: 1}, Cells: []result.Cell{{

@@ -31,8 +31,8 @@ type Conditions struct {
 // An Answer is a program's answer to [Program.Ask].
 type Answer struct {
 	Entry   result.Program
-	Refused []string // the reason for each refused cell; empty for a cell that it can run
-	Burns   bool     // the peer slows itself down as Conditions.Canary asks
+	Refused map[string]string // reasons for the refused cells, by [session.Spec.String]
+	Burns   bool              // the peer slows itself down as Conditions.Canary asks
 }
 
 // Ask asks a program which of the cells it can run. The executables of a build must be layouts of
@@ -45,7 +45,7 @@ func (p *Program) Ask(ctx context.Context, specs []session.Spec, under Condition
 }
 
 func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machine.Environment) (Answer, error) {
-	answer := Answer{Entry: result.Program{Name: p.name}, Refused: make([]string, len(specs))}
+	answer := Answer{Entry: result.Program{Name: p.name}}
 	var err error
 	if answer.Entry.Layouts, err = p.layouts(); err != nil {
 		return answer, err
@@ -62,7 +62,7 @@ func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machi
 				err = sameBuild(*a.Environment, first, p.fileName(0))
 			}
 		} else if a, err = exchange.First(ctx, process, firstOrder(specs), buildAnswers); err == nil {
-			first, answer.Refused, err = *a.Environment, a.Refused, comparable(specs, a.Refused)
+			first, answer.Refused, err = *a.Environment, reasons(specs, a.Refused), comparable(specs, a.Refused)
 			first.Link = here.Link // both builds run on the same links
 			answer.Entry.Environment = &first
 		}
@@ -73,21 +73,22 @@ func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machi
 	return answer, nil
 }
 
-// Fitting returns the specs that are not refused.
-func Fitting(specs []session.Spec, refused []string) (fit []session.Spec) {
+// reasons returns the reasons for which cells are refused, by cell.
+func reasons(specs []session.Spec, refused []string) map[string]string {
+	all := map[string]string{}
 	for i, s := range specs {
-		if refused[i] == "" {
-			fit = append(fit, s)
-		}
+		all[s.String()] = refused[i]
 	}
-	return fit
+	return all
 }
 
 // comparable returns an error if only controls are left, because a control alone can be compared
 // with no other cell.
 func comparable(specs []session.Spec, refused []string) error {
-	if slices.ContainsFunc(Fitting(specs, refused), func(s session.Spec) bool { return !s.Inside() }) {
-		return nil
+	for i, s := range specs {
+		if refused[i] == "" && !s.Inside() {
+			return nil
+		}
 	}
 	if why := cmp.Or(refused...); why != "" {
 		return &BuildError{fmt.Errorf("it can run none of these cells: %s", why)}
@@ -126,7 +127,7 @@ func (p *Program) askPeer(ctx context.Context, specs []session.Spec, under Condi
 	case err != nil:
 		return Answer{}, err
 	}
-	answer := Answer{Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: a.Refused}
+	answer := Answer{Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: reasons(specs, a.Refused)}
 	if under.Canary > 0 {
 		if a, err = exchange.First(ctx, slowed(process, under.Canary), firstOrder(specs), limit); err != nil {
 			return answer, fmt.Errorf("--canary: %s with %s: %w", p.name, CanaryVariable, err)
@@ -174,10 +175,7 @@ func (p *Program) Block(ctx, quit context.Context, b Block) (*exchange.Answer, e
 	if err != nil {
 		return nil, err
 	}
-	question := exchange.Question{
-		Block: o.Block, Clients: b.Spec.Clients, Tensors: b.Spec.Model.Layout.Len(), Workers: b.Spec.Workers, Peer: !p.IsBuild(), Ended: quit.Err() != nil,
-	}
-	if err := a.Check(question); err != nil {
+	if err := a.Check(o, !p.IsBuild(), quit.Err() != nil); err != nil {
 		return nil, fmt.Errorf("%s: its answer: %w", process, err)
 	}
 	return a, nil

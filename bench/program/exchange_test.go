@@ -43,7 +43,7 @@ func TestExchangeGolden(t *testing.T) {
 		"%d bytes of payload, clients %+v", l.Payload(), who)
 
 	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
-	check.Must(t, a.Check(exchange.Question{Block: o.Block, Clients: 2}))
+	check.Must(t, a.Check(*o, false, false))
 	check.That(t, len(a.Hashes) == 5 && a.Hashes[1] == 0xfedcba9876543210, "hashes %x", a.Hashes)
 	every(t, reflect.ValueOf(*a), "answer")
 }
@@ -193,11 +193,12 @@ func TestHostileOrder(t *testing.T) {
 
 // TestHostileAnswer: an answer that no block of the order can have is rejected.
 func TestHostileAnswer(t *testing.T) {
-	refused := func(want, text string, q exchange.Question) {
+	refused := func(want, text, order string, peer bool) {
 		t.Helper()
+		o, _ := golden(t, order, exchange.ParseOrder)
 		a, err := exchange.ParseAnswer([]byte(text))
 		if err == nil {
-			err = a.Check(q)
+			err = a.Check(*o, peer, false)
 		}
 		check.Fails(t, err, want)
 		check.That(t, len(err.Error()) <= 1000, "an error of %d bytes", len(err.Error()))
@@ -230,7 +231,7 @@ func TestHostileAnswer(t *testing.T) {
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 		{`"rules":2`, `"rules":2,"error":"` + strings.Repeat("x", 5000) + `"`, strings.Repeat("x", 1000)},
 	} {
-		refused(tt.want, change(t, "answer.json", tt.from, tt.to), exchange.Question{Block: &exchange.Block{Rounds: 3, Warmup: 2}, Clients: 2})
+		refused(tt.want, change(t, "answer.json", tt.from, tt.to), "order.json", false)
 	}
 	for _, tt := range []struct{ from, to, want string }{ // answers of a peer
 		{`"version":2`, `"version":1`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
@@ -251,20 +252,20 @@ func TestHostileAnswer(t *testing.T) {
 		{`["a3018cf49ce8e68e","95547bf04a4a8cfe"],`, ``, "running: 4 entries: must be 5"},
 		{`"running"`, `"unproved":"no hash","running"`, "unproved: must be absent, because there are hashes"},
 	} {
-		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to),
-			exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Tensors: 2, Workers: 1, Peer: true})
+		refused(tt.want, change(t, "peer-answer.json", tt.from, tt.to), "peer-order.json", true)
 	}
 }
 
 // TestNoTensors: the answer of a peer is accepted for a model without tensors, which has no hash after a tensor.
 func TestNoTensors(t *testing.T) {
 	a, _ := golden(t, "peer-answer.json", exchange.ParseAnswer)
-	q := exchange.Question{Block: &exchange.Block{Rounds: 2}, Clients: 2, Workers: 1, Peer: true}
-	check.Fails(t, a.Check(q), "running[0]: 2 entries: must be 0")
+	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
+	o.Works[0].Down = nil
+	check.Fails(t, a.Check(*o, true, false), "running[0]: 2 entries: must be 0")
 	for n := range a.Running {
 		a.Running[n] = nil
 	}
-	check.OK(t, a.Check(q))
+	check.OK(t, a.Check(*o, true, false))
 }
 
 // TestLongBlock: an answer with more timed rounds than exchange.MostTimed is rejected, because each round makes the
@@ -279,6 +280,6 @@ func TestLongBlock(t *testing.T) {
 			(*s)[i] = 1
 		}
 	}
-	err := a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1})
+	err := a.Check(exchange.Order{Works: []exchange.Work{{Clients: trainer.Roster(1)}}, Block: &exchange.Block{}}, false, false)
 	check.Fails(t, err, fmt.Sprintf("%d timed rounds: a block has at most %d", exchange.MostTimed+1, exchange.MostTimed))
 }

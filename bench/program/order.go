@@ -47,7 +47,7 @@ func orderCell(s session.Spec, work int) exchange.Cell {
 // blockOrder returns the order for one block of the cell. slow is a canary's extra CPU
 // time per training.
 func blockOrder(s session.Spec, p result.Plan, slow time.Duration) exchange.Order {
-	p = session.OfBlock(s.Planned(p))
+	p = s.BlockPlan(p)
 	o := exchange.Order{Works: []exchange.Work{orderWork(s)}, Block: &exchange.Block{
 		Seed: p.Seed, Rounds: p.Rounds, Least: p.Least, Time: p.Time, Warmup: p.Warmup, WarmTime: p.WarmTime, Verify: p.Verify,
 		Spans: p.Samples, RoundLimit: p.RoundLimit, Pin: p.Pin, Slow: slow,

@@ -129,10 +129,10 @@ func blockOfRow(t *testing.T, p *Program, dir string, s session.Spec, plan resul
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := blockOrder(s, plan, 0)
 	a := check.Value(exchange.Ask(t.Context(), t.Context(), process, o, 0))(t)
-	err := a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
+	err := a.Check(o, true, false)
 	block, hashes, running := *a.Block, a.Hashes, a.Running
 	check.Need(t, err == nil && (running != nil || p.find == nil), "%v %v", running, err)
-	check.Equal(t, len(block.Round), max(plan.Rounds, session.OfBlock(plan).Least), "rounds")
+	check.Equal(t, len(block.Round), max(plan.Rounds, s.BlockPlan(plan).Least), "rounds")
 	check.That(t, block.Proof.Rounds >= 2 && a.Software["python"] != "", "%+v; %v", block.Proof, a.Software)
 	for i := range block.RTT {
 		check.That(t, block.Down[i] > 0 && block.RTT[i] > block.Train[i] && block.Down[i]+block.Up[i] == block.RTT[i],

@@ -58,7 +58,7 @@ func carryOut(quit context.Context, o *exchange.Order, a *exchange.Answer, h tra
 	}
 	now, cancel := session.Bounded(quit, session.Grace)
 	defer cancel()
-	a.Block = &result.Block{SpanCost: session.SpanCost()}
+	a.Block = new(result.Block)
 	r := &session.Run{Spec: spec, Plan: plan, Slow: o.Block.Slow, Roster: o.Works[0].Clients, Block: a.Block}
 	if err := here.Run(now, quit, r); err != nil {
 		return err

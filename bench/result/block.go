@@ -101,9 +101,6 @@ func (b *Block) DropTwoClocks() {
 	for _, p := range []phase.Phase{phase.Receive, phase.Wait} { // their spans may begin before their round
 		delete(b.Phases, p.String())
 	}
-	if b.Timeline != nil {
-		b.Timeline.dropWorkers()
-	}
 }
 
 // TLS describes the handshakes of worker processes before the first round of a session.

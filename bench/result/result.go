@@ -308,25 +308,6 @@ type Timeline struct {
 	End []int64 `json:"end_ns" check:"signed"`
 }
 
-// Cut removes all spans except the first n.
-func (t *Timeline) Cut(n int) {
-	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
-	t.Start, t.End = t.Start[:n], t.End[:n]
-}
-
-// dropWorkers keeps only the spans of the server, the first process.
-func (t *Timeline) dropWorkers() {
-	n := 0
-	for i, process := range t.Process {
-		if process == 0 {
-			t.Process[n], t.Lane[n], t.Client[n], t.Phase[n], t.Start[n], t.End[n] = 0, t.Lane[i], t.Client[i], t.Phase[i], t.Start[i], t.End[i]
-			n++
-		}
-	}
-	t.Cut(n)
-	t.Processes = t.Processes[:min(1, len(t.Processes))]
-}
-
 // Model names and sizes the model and the update of a cell.
 type Model struct {
 	Name    string `json:"model" check:"name"`                                                   // name of the model, in the syntax of `--model`

@@ -204,7 +204,7 @@ func (s *Run) addPhases(samples []phase.Sample, w window) {
 func (s *Run) clients(samples []phase.Sample) error {
 	type span struct {
 		client int
-		of     phase.Phase
+		phase  phase.Phase
 	}
 	spans := map[span]phase.Sample{}
 	for _, sample := range samples {
@@ -212,8 +212,9 @@ func (s *Run) clients(samples []phase.Sample) error {
 	}
 	b := s.Block
 	for id := range s.Roster { // a client's id is its index in the roster
-		of := func(p phase.Phase) phase.Sample { return spans[span{id, p}] }
-		dispatch, receive, reserve, train, collect := of(phase.Dispatch), of(phase.Receive), of(phase.ReserveUpdate), of(phase.Train), of(phase.Collect)
+		last := func(p phase.Phase) phase.Sample { return spans[span{id, p}] }
+		dispatch, receive, collect := last(phase.Dispatch), last(phase.Receive), last(phase.Collect)
+		reserve, train := last(phase.ReserveUpdate), last(phase.Train)
 		if slices.Contains([]int64{dispatch.Start, receive.End, reserve.Start, train.End, collect.End}, 0) {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}
@@ -228,10 +229,10 @@ func (s *Run) clients(samples []phase.Sample) error {
 	return nil
 }
 
-// SpanCost measures the time that recording one span takes in this process, in
+// spanCost measures the time that recording one span takes in this process, in
 // nanoseconds. It is the median of a few batches, one of which may be interrupted. The
 // harness's own share of a round is its number of spans times this.
-func SpanCost() int64 {
+func spanCost() int64 {
 	const batches, n = 9, 300
 	rec := phase.NewRecorder(batches * n)
 	var costs []int64
@@ -270,7 +271,7 @@ func FileSystem(v transports.Variant) string {
 	return name
 }
 
-// Seconds converts durations from nanoseconds.
+// Seconds returns durations in seconds, from nanoseconds.
 func Seconds(ns []int64) []float64 {
 	s := make([]float64, len(ns))
 	for i, n := range ns {
@@ -286,22 +287,31 @@ const (
 	timelineSpans  = 6000
 )
 
-// Timeline returns the spans of all processes in the first timed rounds, except sums.
+// Timeline returns the spans of all processes in the first timed rounds, except sums; only those of
+// the server if a process reads another clock.
 func (s *Run) Timeline() *result.Timeline {
-	r, windows := s.Report, s.windows
+	windows := s.windows
 	t := &result.Timeline{Processes: []string{phase.ServerProcess}}
-	all := [][]phase.Sample{r.Server.Samples}
-	for i, w := range r.Processes {
-		t.Processes = append(t.Processes, trainer.ProcessName(i))
-		all = append(all, w.Samples)
+	all := [][]phase.Sample{s.Report.Server.Samples}
+	if s.Block.OneClock() {
+		for i, w := range s.Report.Processes {
+			t.Processes = append(t.Processes, trainer.ProcessName(i))
+			all = append(all, w.Samples)
+		}
 	}
 	for i, w := range windows[:min(timelineRounds, len(windows))] {
-		size := len(t.Start)
+		rounds, spans := make([][]phase.Sample, len(all)), len(t.Start)
 		for process, samples := range all {
-			for _, sample := range byRound(samples, windows[i:i+1])[0] {
-				if sample.Summed {
-					continue // a sum has no start and end
-				}
+			rounds[process] = slices.DeleteFunc(byRound(samples, windows[i:i+1])[0], func(sample phase.Sample) bool {
+				return sample.Summed // a sum has no start and end
+			})
+			spans += len(rounds[process])
+		}
+		if i > 0 && spans > timelineSpans {
+			break
+		}
+		for process, samples := range rounds {
+			for _, sample := range samples {
 				start, end := clip(sample, w)
 				t.Process = append(t.Process, process)
 				t.Lane = append(t.Lane, int(sample.Lane))
@@ -310,10 +320,6 @@ func (s *Run) Timeline() *result.Timeline {
 				t.Start = append(t.Start, start-windows[0].start)
 				t.End = append(t.End, end-windows[0].start)
 			}
-		}
-		if i > 0 && len(t.Start) > timelineSpans {
-			t.Cut(size)
-			break
 		}
 		t.Rounds = append(t.Rounds, w.round)
 		t.RoundStart = append(t.RoundStart, w.start-windows[0].start)

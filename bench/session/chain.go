@@ -19,17 +19,13 @@ import (
 type Chain struct {
 	Spec   Spec        // one of these cells
 	Work   [][]float64 // durations of rounds in seconds, by block of the floor work
-	key    Key
 	seed   uint64
 	hashes []uint64
 	coding *result.Coding // cached result of observe
 }
 
 // NewChain returns the chain of all cells with the key of s, for data of that seed.
-func NewChain(s Spec, seed uint64) *Chain { return &Chain{Spec: s, key: s.Key(), seed: seed} }
-
-// Key identifies the computation of the chain.
-func (c *Chain) Key() Key { return c.key }
+func NewChain(s Spec, seed uint64) *Chain { return &Chain{Spec: s, seed: seed} }
 
 // workRounds is the number of rounds measured in each block of the floor work.
 const workRounds = 5
@@ -52,7 +48,7 @@ func (c *Chain) extend(ctx context.Context, rounds int, warm time.Duration, each
 
 // Coded reports whether the chain includes a lossy codec, whose time is not part of the
 // floor work.
-func (c *Chain) Coded() bool { return c.key.codec != "" }
+func (c *Chain) Coded() bool { return c.Spec.Variant.Codec().Lossy() }
 
 // reference returns a new reference computation with the first model, before its first
 // round.
@@ -60,7 +56,7 @@ func (c *Chain) reference() (*trainer.Reference, error) {
 	r := trainer.NewReference(c.Spec.Model.Layout, c.Spec.Update().Layout, c.seed)
 	r.Fold = c.Spec.fold()
 	if c.Coded() {
-		r.Through(c.Spec.Variant.Codec(), c.key.alone)
+		r.Through(c.Spec.Variant.Codec(), c.Spec.Respawns())
 	}
 	return r, c.Spec.init(r.Model, c.seed)
 }

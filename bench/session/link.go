@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"ipcbench/bench/floors"
-	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/transports"
 	"slices"
@@ -53,21 +52,10 @@ func (s Spec) overLink() time.Duration {
 // differ, and the first two rounds are enough warm-up.
 const slowRound = 500 * time.Millisecond
 
-// Planned returns the plan for blocks of s, adapted to its link.
-func (s Spec) Planned(p result.Plan) result.Plan {
-	over := s.overLink()
-	if over > slowRound {
-		p.Least, p.Warmup = 1, 0
-	}
-	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
-		p.RoundLimit = time.Minute + 10*over
-	}
-	return p
-}
-
 // Within reports whether f limits the tensors of s: they travel over such a connection.
 // away means that workers are on another host, where no memory is shared.
 func (s Spec) Within(f floors.Floor, away bool) bool {
 	settings := s.Variant.Settings
-	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
+	tls := settings["tls"] != "" && settings["tls"] != "off"
+	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (tls || !f.TLS)
 }

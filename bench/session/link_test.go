@@ -15,10 +15,12 @@ func TestSlowLink(t *testing.T) {
 	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
 	each := slow.overLink() // 66.6 MB in each direction
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
-	p := slow.Planned(plan)
+	p := slow.BlockPlan(plan)
 	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
+	usual := plan
+	usual.Blocks, usual.Time = 1, plan.Time/time.Duration(plan.Blocks)
 	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
-		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).Planned(plan), plan, rate)
+		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).BlockPlan(plan), usual, rate)
 	}
 	over := linkedSpec(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
 	check.That(t, over > each && over < 2*each,

@@ -17,8 +17,16 @@ const (
 	VerifyAll    = "all"    // proves every second round
 )
 
-// OfBlock returns the plan of one block of a cell with plan p.
-func OfBlock(p result.Plan) result.Plan {
+// BlockPlan returns the plan of one block of s, by the plan of the whole cell and adapted to the
+// link. The plan of a block is its own.
+func (s Spec) BlockPlan(p result.Plan) result.Plan {
+	over := s.overLink()
+	if over > slowRound {
+		p.Least, p.Warmup = 1, 0
+	}
+	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
+		p.RoundLimit = time.Minute + 10*over
+	}
 	if p.Rounds > 0 {
 		p.Rounds, p.Least, p.Time, p.WarmTime = (p.Rounds+p.Blocks-1)/p.Blocks, 0, 0, 0
 	} else {
@@ -39,18 +47,20 @@ const samplesPerJob = 16
 // one.
 const longest = 30 * 24 * time.Hour
 
-// CheckPlan checks the parts of a plan that users can set. Its errors name the flag.
+// CheckPlan returns an error for the first setting of a plan that a user got wrong. It names the flag.
 func CheckPlan(p result.Plan) error {
 	if err := result.CheckFlags(p); err != nil {
 		return err
 	}
 	switch {
 	case p.ServerCPUs > 0 && p.ServerCPUs >= runtime.NumCPU():
-		return fmt.Errorf("--server-cpus must be less than %d, the number of processors, not %d", runtime.NumCPU(), p.ServerCPUs)
+		return fmt.Errorf("--server-cpus must be less than %d, the number of processors, not %d",
+			runtime.NumCPU(), p.ServerCPUs)
 	case p.Time <= 0 || p.Time > longest:
 		return fmt.Errorf("--time must be positive and at most %v, not %v", longest, p.Time)
 	case p.RoundLimit != 0 && (p.RoundLimit < trainer.LeastRoundLimit || p.RoundLimit > longest):
-		return fmt.Errorf("--round-limit must be from %v to %v, or 0, not %v", trainer.LeastRoundLimit, longest, p.RoundLimit)
+		return fmt.Errorf("--round-limit must be from %v to %v, or 0, not %v",
+			trainer.LeastRoundLimit, longest, p.RoundLimit)
 	case p.Verify != VerifySample && p.Verify != VerifyAll:
 		return fmt.Errorf("--verify must be sample or all, not %q", p.Verify)
 	}
@@ -76,8 +86,8 @@ const (
 // against six cannot among more than 23.
 func DefaultPlan(mode string) (result.Plan, error) {
 	p := result.Plan{
-		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
-		Verify: VerifySample, Samples: 1 << 17,
+		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond,
+		Time: 6 * time.Second, Precision: 0.05, Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
 	case Quick:

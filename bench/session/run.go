@@ -29,8 +29,8 @@ const proofEvery = 8
 // exported fields of the first group; [Run.Do] fills those of the second.
 type Run struct {
 	Spec      Spec
-	Plan      result.Plan        // of the whole cell; [OfBlock] is the block's share
-	Chain     *Chain             // nil if another build, which ordered the block, compares its hashes, or for a user's worker function: see proveSent
+	Plan      result.Plan        // of the whole cell; [Run.Do] replaces it by [Spec.BlockPlan]
+	Chain     *Chain             // nil if this process compares no hashes: for another build, or a user's worker function
 	Slow      time.Duration      // extra CPU time per training, in a canary
 	Listening Listening          // where and how the server listens over TCP
 	Hosts     []Host             // host of each worker process; nil without agents
@@ -87,6 +87,8 @@ func (s *Run) Do(ctx, quit context.Context, l trainer.Launcher) error {
 // start starts server and workers and writes the first model. With --respawn, workers
 // start later.
 func (s *Run) start(ctx context.Context, l trainer.Launcher) error {
+	s.Plan = s.Spec.BlockPlan(s.Plan)
+	s.Block.SpanCost = spanCost()
 	fn, config, err := s.function()
 	if err != nil {
 		return err
@@ -167,7 +169,6 @@ func (s *Run) finish(err error) error {
 
 func (s *Run) rounds(ctx, quit context.Context) error {
 	system, systemErr := usage.ReadSystem()
-	plan := OfBlock(s.Plan)
 	first, err := s.runIn(ctx, trainer.Cold, 0, nil) // its usage is reported separately
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (s *Run) rounds(ctx, quit context.Context) error {
 	// rather than some rounds. Rounds of cnn get faster for about 40 ms; rounds of a 66
 	// MB model do not after the first two.
 	warm := first.took() + second.took()
-	for n := 0; quit.Err() == nil && (n < plan.Warmup || warm < plan.WarmTime && n < exchange.MostWarm); n++ {
+	for n := 0; quit.Err() == nil && (n < s.Plan.Warmup || warm < s.Plan.WarmTime && n < exchange.MostWarm); n++ {
 		round++
 		w, err := s.runIn(ctx, trainer.Outside, round, nil)
 		if err != nil {
@@ -191,7 +192,7 @@ func (s *Run) rounds(ctx, quit context.Context) error {
 		warm += w.took()
 	}
 	var spent time.Duration
-	for quit.Err() == nil && !s.enough(plan, spent) {
+	for quit.Err() == nil && !s.enough(spent) {
 		round++
 		if s.proves(round) {
 			if _, err := s.proved(ctx, round); err != nil {
@@ -231,8 +232,8 @@ func (s *Run) proves(round int) bool {
 
 // enough reports whether the block has all timed rounds that it needs, or as many as its
 // recorders can hold.
-func (s *Run) enough(plan result.Plan, spent time.Duration) bool {
-	n := len(s.windows)
+func (s *Run) enough(spent time.Duration) bool {
+	n, plan := len(s.windows), s.Plan
 	switch {
 	case n > 0 && s.session != nil && s.session.Full(): // the recorders may be too full for another round
 		return true
@@ -319,14 +320,13 @@ func (s *Run) proved(ctx context.Context, n int) (window, error) {
 	return w, err
 }
 
-// Compare compares the models of all rounds with the reference chain, extending it if
-// needed. It skips a block that was interrupted before its first timed round, and a
-// user's worker function.
+// Compare compares the models of all rounds with the reference chain, if there is one, extending
+// it if needed. It skips a block that was interrupted before its first timed round.
 func (s *Run) Compare(ctx context.Context) error {
-	if len(s.Block.Round) == 0 || s.Spec.Train != "" {
+	if len(s.Block.Round) == 0 || s.Chain == nil {
 		return nil
 	}
-	if err := s.Chain.extend(ctx, len(s.Hashes), OfBlock(s.Plan).WarmTime, s.OnChain); err != nil {
+	if err := s.Chain.extend(ctx, len(s.Hashes), s.Spec.BlockPlan(s.Plan).WarmTime, s.OnChain); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
 	if err := s.Chain.compare(ctx, s.Hashes, s.Running, s.Spec.Variant); err != nil {
