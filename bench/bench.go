@@ -22,17 +22,24 @@ import (
 
 // Options select what Run measures, and how.
 type Options struct {
-	Cells     []session.Spec
-	Skipped   []result.Skipped // cells the user asked for that cannot run; copied to the result
-	Plan      result.Plan
-	Control   transports.Variant // the transport within one process; each cell is compared with a cell of this variant
-	Python    place.Python       // interpreter and directory for workers in Python and reference rows
-	Fleet     *agent.Fleet       // agents whose hosts run the workers; nil means this host
-	Agents    int                // number of agents that will join; without Fleet, a run can only be checked and described
-	Place     place.Rule         // distribution of worker processes over the hosts
-	EndAtOnce bool               // end the current round as soon as ctx is done: set it if the launcher (mpirun, srun) kills soon after its signal
-	Builds    []*program.Program // two builds whose blocks alternate, see [program.Builds]; empty means this process runs the blocks
-	Canary    float64            // share by which a copy of one cell is slowed down; 0 means no canary
+	Cells   []session.Spec
+	Skipped []result.Skipped // cells the user asked for that cannot run; copied to the result
+	Plan    result.Plan
+	Control transports.Variant // the transport within one process; each cell is compared with a cell of this variant
+	Python  place.Python       // interpreter and directory for workers in Python and reference rows
+	Fleet   *agent.Fleet       // agents whose hosts run the workers; nil means this host
+	Agents  int                // number of agents that will join; without Fleet, a run can only be checked and described
+	Place   place.Rule         // distribution of worker processes over the hosts
+
+	// EndAtOnce ends the current round as soon as ctx is done. It must be set if the launcher
+	// (mpirun, srun) kills soon after its signal.
+	EndAtOnce bool
+
+	// Builds are two builds whose blocks alternate, see [program.Builds]. If there are none, this
+	// process runs the blocks.
+	Builds []*program.Program
+
+	Canary    float64 // share by which a copy of one cell is slowed down; 0 means no canary
 	Host      trainer.Host
 	Command   []string          // command line, for the result
 	Questions []result.Question // that the cells answer, for the result
@@ -105,12 +112,12 @@ type run struct {
 	cells     []*cell
 	chains    []*session.Chain
 	floors    []*result.Floor
-	tried     map[*result.Floor]map[string][][]float64 // samples by condition and block, for floors measured under several conditions
-	burns     bool                                     // the baseline, a peer, slows itself down on request
-	done      int                                      // number of blocks that have run
-	cycle     int                                      // index of the current cycle, from 0
-	steps     []*step                                  // blocks and floors that cycles run
-	profiling []*step                                  // run after all cycles
+	tried     map[condition][][]float64 // samples by block
+	burns     bool                      // the baseline, a peer, slows itself down on request
+	done      int                       // number of blocks that have run
+	cycle     int                       // index of the current cycle, from 0
+	steps     []*step                   // blocks and floors that cycles run
+	profiling []*step                   // run after all cycles
 	pace      pace
 	nextSave  time.Time // earliest time of the next save
 }
@@ -119,18 +126,21 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	if err := cmp.Or(session.CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
 		return nil, err
 	}
-	// Each run gets a new order, so that effects of one block on the next average out
-	// over repeated runs. The seed fits into a float64 exactly, because many JSON readers
-	// have only floats.
 	if len(o.Builds) > 0 {
 		o.Plan.Baseline = result.Base
 	}
+	// Each run gets a new order, so that effects of one block on the next average out
+	// over repeated runs. The seed fits into a float64 exactly, because many JSON readers
+	// have only floats.
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
-		order:  rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
-		tried:  map[*result.Floor]map[string][][]float64{},
-		result: &result.Result{Schema: result.Schema, Command: o.Command, Questions: o.Questions, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
+		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
+		tried: map[condition][][]float64{},
+		result: &result.Result{
+			Schema: result.Schema, Command: o.Command, Questions: o.Questions, Plan: o.Plan, Environment: machine.Read(),
+			Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail),
+		},
 	}
 	r.result.Started = r.started.UTC()
 	var err error

@@ -99,7 +99,7 @@ func charge(b *result.Block) time.Duration {
 // the chain does not count as time of the block.
 func (r *run) compare(ctx context.Context, c *cell, s *session.Run) error {
 	what := fmt.Sprintf("reference chain of %s, clients=%d", c.result.Model.Label(), c.Clients)
-	s.OnChain = func(int) { r.progress(what) }
+	s.OnRound = func() { r.progress(what) }
 	start := time.Now()
 	err := s.Compare(ctx)
 	if err == nil && s.Block.Proof.Hashed > 0 && c.result.Coding == nil {

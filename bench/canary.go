@@ -61,26 +61,21 @@ func (r *run) slow(c *cell) time.Duration {
 		return 0
 	}
 	inTurn := (c.Clients + c.Workers - 1) / c.Workers
-	return time.Duration(r.Canary * stat.Median(stat.Medians(c.copyOf.rounds())) / float64(inTurn) * float64(time.Second))
+	share := r.Canary / float64(inTurn)
+	return time.Duration(share * stat.Median(stat.Medians(c.copyOf.rounds())) * float64(time.Second))
 }
 
 // canaries returns the canary of the result. It is nil if the run has none, or ended
 // before both copies had a block.
 func (r *run) canaries() *result.Canary {
-	canary := result.Canary{Slowdown: r.Canary}
+	copies := map[canaryKind]result.Cell{}
 	for _, c := range r.cells {
-		if len(c.result.Blocks) == 0 {
-			continue
-		}
-		switch c.canary {
-		case canarySame:
-			canary.Same = c.sofar()
-		case canarySlow:
-			canary.Slow = c.sofar()
+		if c.canary != "" && len(c.result.Blocks) > 0 {
+			copies[c.canary] = c.sofar()
 		}
 	}
-	if len(canary.Same.Blocks) == 0 || len(canary.Slow.Blocks) == 0 {
+	if len(copies) < 2 {
 		return nil
 	}
-	return &canary
+	return &result.Canary{Slowdown: r.Canary, Same: copies[canarySame], Slow: copies[canarySlow]}
 }

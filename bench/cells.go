@@ -37,7 +37,8 @@ func (r *run) addCells(specs []session.Spec, build *program.Program) error {
 		if c.result.IsPeer() {
 			c.result.Launcher = "peer"
 		}
-		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.program == c.program && d.result.ID() == c.result.ID() }) {
+		twin := func(d *cell) bool { return d.program == c.program && d.result.ID() == c.result.ID() }
+		if slices.ContainsFunc(r.cells, twin) {
 			return fmt.Errorf("duplicate cell %s", s)
 		}
 		r.cells = append(r.cells, c)
@@ -54,7 +55,7 @@ func (r *run) chainOf(s session.Spec) *session.Chain {
 	i := slices.IndexFunc(r.chains, func(ch *session.Chain) bool { return ch.Spec.Key() == s.Key() })
 	if i < 0 {
 		i = len(r.chains)
-		r.chains = append(r.chains, session.NewChain(s, r.Plan.Seed))
+		r.chains = append(r.chains, session.NewChain(s, r.Plan))
 	}
 	return r.chains[i]
 }
@@ -64,9 +65,7 @@ func (r *run) chainOf(s session.Spec) *session.Chain {
 func withControls(cells []session.Spec, inproc transports.Variant) []session.Spec {
 	have := map[string]bool{}
 	for _, s := range cells {
-		if s.Variant.String() == inproc.String() {
-			have[s.Control(inproc).String()] = true
-		}
+		have[s.String()] = true
 	}
 	var all []session.Spec
 	for _, s := range cells {

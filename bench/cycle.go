@@ -34,11 +34,13 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 		r.steps = append(r.steps, &step{run: func() error {
 			r.progress("floor work " + ch.Spec.Moved().Label())
-			return ch.Measure(ctx, ch.Spec.BlockPlan(r.Plan).WarmTime)
+			return ch.Measure(ctx)
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)
-	r.pace.alike = !slices.ContainsFunc(r.cells, func(c *cell) bool { return c.Workers != r.cells[0].Workers || c.Clients != r.cells[0].Clients })
+	r.pace.alike = !slices.ContainsFunc(r.cells, func(c *cell) bool {
+		return c.Workers != r.cells[0].Workers || c.Clients != r.cells[0].Clients
+	})
 }
 
 func (r *run) floorStep(ctx context.Context, f *result.Floor) *step {

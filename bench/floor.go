@@ -22,35 +22,40 @@ func (r *run) keepPings(s session.Spec, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
-	variant := s.Variant.String()
-	i := slices.IndexFunc(r.floors, func(f *result.Floor) bool {
-		return f.Variant == variant && f.Link == s.Link && f.Language == s.Language
+	r.keep(result.Floor{
+		Name: rpcEmpty, Unit: "s", Help: "an empty call on a worker's own connection, while the session is otherwise idle",
+		Variant: s.Variant.String(), Setup: result.Setup{Link: s.Link, Language: s.Language},
+	}, session.Seconds(ns))
+}
+
+// keep adds a block of samples to the floor that equals f, which it adds if the run has none.
+func (r *run) keep(f result.Floor, samples []float64) {
+	i := slices.IndexFunc(r.floors, func(g *result.Floor) bool {
+		return g.Name == f.Name && g.Variant == f.Variant && g.Setup == f.Setup && g.Bytes == f.Bytes
 	})
 	if i < 0 {
 		i = len(r.floors)
-		r.floors = append(r.floors, &result.Floor{
-			Name: rpcEmpty, Unit: "s", Variant: variant, Setup: result.Setup{Link: s.Link, Language: s.Language}, Help: "an empty call on a worker's own connection, while the session is otherwise idle",
-		})
+		r.floors = append(r.floors, &f)
 	}
-	r.floors[i].Blocks = append(r.floors[i].Blocks, session.Seconds(ns))
+	r.floors[i].Blocks = append(r.floors[i].Blocks, samples)
 }
 
 // planFloors creates the floors of the machine, of its networks and, for each workload,
 // of a wake-up after its training time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
-		own := result.Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}
+		floor := result.Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}
 		switch {
 		case f.TCP:
 			r.planNetworkFloor(f)
 		case f.Name != "futex":
-			r.floors = append(r.floors, &own)
+			r.floors = append(r.floors, &floor)
 		default:
 			seen := map[result.Workload]bool{}
 			for _, c := range r.cells {
 				if w := c.result.Workload(); !seen[w] {
 					seen[w] = true
-					r.floors = append(r.floors, w.Floor(own))
+					r.floors = append(r.floors, w.Floor(floor))
 				}
 			}
 		}
@@ -73,9 +78,9 @@ func (r *run) floor(ctx context.Context, f *result.Floor) error {
 			p.Rest = time.Second
 		}
 	}
-	p.Bytes = f.Bytes
-	r.progress(strings.TrimSpace("floor " + f.Name + " " + f.Host))
-	p.CPUs = r.here.Apart()
+	name := strings.TrimSpace(f.Name + " " + f.Host)
+	r.progress("floor " + name)
+	p.Bytes, p.CPUs = f.Bytes, r.here.Apart()
 	if f.Model != "" {
 		if f.Gap == 0 {
 			f.Gap = min(r.trainTime(f), int64(floors.MaxGap))
@@ -90,8 +95,8 @@ func (r *run) floor(ctx context.Context, f *result.Floor) error {
 	}
 	series, err := floors.Measure(ctx, f.Name, p)
 	if unfit := (floors.Unfit{}); errors.As(err, &unfit) {
-		name := strings.TrimSpace(f.Name + " " + f.Host)
-		if !slices.ContainsFunc(r.result.Skipped, func(s result.Skipped) bool { return s.Floor == name }) { // else in an earlier cycle
+		known := func(s result.Skipped) bool { return s.Floor == name } // by an earlier cycle
+		if !slices.ContainsFunc(r.result.Skipped, known) {
 			r.result.Skipped = append(r.result.Skipped, result.Skipped{Floor: name, Why: unfit.Error()})
 		}
 		return nil
@@ -110,28 +115,29 @@ func (r *run) keepIdle(f *result.Floor, series []floors.Series) []floors.Series 
 		if !f.Link.Impaired() || !strings.HasSuffix(s.Variant, floors.Rested) {
 			return false
 		}
-		name := f.Name + "-idle"
-		i := slices.IndexFunc(r.floors, func(g *result.Floor) bool { return g.Name == name && g.Link == f.Link && g.Bytes == f.Bytes })
-		if i < 0 {
-			i = len(r.floors)
-			r.floors = append(r.floors, &result.Floor{Name: name, Unit: f.Unit, Help: "like " + f.Name + ", over a connection that was idle for a second", Setup: f.Setup, Bytes: f.Bytes})
-		}
-		r.floors[i].Blocks = append(r.floors[i].Blocks, s.Samples)
+		r.keep(result.Floor{
+			Name: f.Name + "-idle", Help: "like " + f.Name + ", over a connection that was idle for a second",
+			Unit: f.Unit, Setup: f.Setup, Bytes: f.Bytes,
+		}, s.Samples)
 		return true
 	})
+}
+
+// A condition is one of several under which a floor is measured.
+type condition struct {
+	floor *result.Floor
+	name  string
 }
 
 // keepSeries adds a block to f. If a floor was measured under several conditions, the one
 // with the best median over all blocks is the limit.
 func (r *run) keepSeries(f *result.Floor, series []floors.Series) {
-	if r.tried[f] == nil {
-		r.tried[f] = map[string][][]float64{}
-	}
-	tried, best := r.tried[f], 0.0
+	best := 0.0
 	for _, s := range series {
-		tried[s.Variant] = append(tried[s.Variant], s.Samples)
-		if m := stat.Of(tried[s.Variant]).Center; m > best {
-			best, f.Blocks = m, tried[s.Variant]
+		key := condition{f, s.Variant}
+		r.tried[key] = append(r.tried[key], s.Samples)
+		if m := stat.Of(r.tried[key]).Center; m > best {
+			best, f.Blocks = m, r.tried[key]
 			if len(series) > 1 || strings.HasSuffix(s.Variant, floors.Cached) {
 				f.Condition = s.Variant
 			}

@@ -30,31 +30,31 @@ var (
 )
 
 // Needs returns what a run of these cells needs of its machine, by the same numbers as
-// [Spec.Check]. Cells that cannot run on any machine are ignored.
+// [session.Spec.Check]. Cells that cannot run on any machine are ignored.
 func Needs(cells []session.Spec) doctor.Needs {
 	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: session.Links(cells)}
 	for _, s := range cells {
-		own, err := s.Variant.Needs(s.Options())
+		needs, err := s.Variant.Needs(s.Options())
 		if err != nil || s.Variant.Footprint(s.Options()) == math.MaxInt64 {
 			continue
 		}
 		cell := s.String()
 		n.Memory.Raise(s.Memory(), cell)
-		if own.Dir != "" {
-			most := n.Files[own.Dir]
-			most.Raise(own.Bytes, cell)
-			n.Files[own.Dir] = most
+		if needs.Dir != "" {
+			most := n.Files[needs.Dir]
+			most.Raise(needs.Bytes, cell)
+			n.Files[needs.Dir] = most
 		}
-		n.Mappings.Raise(own.Mappings, cell)
+		n.Mappings.Raise(needs.Mappings, cell)
 		n.Workers.Raise(int64(s.Workers), cell)
 		n.Spins = n.Spins || s.Variant.Traits().Spins
 		if s.Inside() {
 			continue
 		}
 		lanes, processes := int64(s.Workers), int64(s.Processes())
-		n.Descriptors.Raise(max(own.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
+		n.Descriptors.Raise(max(needs.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
 		n.Threads.Raise(threadsOfServer+threadsOfLane*lanes+threadsOfWorker*processes, cell)
-		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its tensors travel through its sockets
+		if needs.Dir == "" && s.Variant.Settings["network"] != "" { // its tensors travel through its sockets
 			n.Socket = endpoint.SocketBuffer
 		}
 	}

@@ -38,22 +38,20 @@ func environment(rates []link.Rate) (*machine.Link, error) {
 	if len(rates) == 0 {
 		return nil, nil
 	}
-	l := &machine.Link{Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc, Bursts: map[string]int64{}}
+	l := &machine.Link{
+		Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc, Bursts: map[string]int64{},
+	}
 	for _, r := range rates {
-		if !r.Impaired() {
-			if r.Shaped() {
-				l.Bursts[r.String()] = r.Burst()
+		switch {
+		case r.Impaired() && link.Inside(): // else a plan is printed, and nothing measured
+			d, err := link.Probe(r)
+			if err != nil {
+				return nil, err
 			}
-			continue
+			l.Delays = append(l.Delays, d)
+		case !r.Impaired() && r.Shaped():
+			l.Bursts[r.String()] = r.Burst()
 		}
-		if !link.Inside() {
-			continue // a plan is printed, and nothing measured
-		}
-		d, err := link.Probe(r)
-		if err != nil {
-			return nil, err
-		}
-		l.Delays = append(l.Delays, d)
 	}
 	return l, nil
 }
@@ -81,7 +79,9 @@ func (r *run) addNetworkFloor(f floors.Floor, on link.Rate, host string, bytes i
 	if r.planned(f.Name, on, host, bytes) {
 		return
 	}
-	r.floors = append(r.floors, &result.Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Setup: result.Setup{Link: on}, Host: host, Bytes: bytes})
+	r.floors = append(r.floors, &result.Floor{
+		Name: f.Name, Unit: f.Unit, Help: f.Help, Setup: result.Setup{Link: on}, Host: host, Bytes: bytes,
+	})
 }
 
 // planWire adds floors of links for the wire bytes that cells have sent, if these differ
@@ -91,8 +91,8 @@ func (r *run) planWire() []*result.Floor {
 	before := len(r.floors)
 	for _, f := range floors.All() {
 		for _, c := range r.cells {
-			own, sent := min(c.LargestWay(), floors.MaxBytes), min(c.wireBytes(), floors.MaxBytes)
-			if c.Linked() && c.Within(f, false) && sent > 0 && r.planned(f.Name, c.Link, "", own) {
+			payload, sent := min(c.LargestWay(), floors.MaxBytes), min(c.wireBytes(), floors.MaxBytes)
+			if c.Linked() && c.Within(f, false) && sent > 0 && r.planned(f.Name, c.Link, "", payload) {
 				r.addNetworkFloor(f, c.Link, "", sent)
 			}
 		}
@@ -106,7 +106,8 @@ const sameSize = 1.05
 // planned reports whether a floor of that name, link, host and about that size exists.
 func (r *run) planned(name string, on link.Rate, host string, bytes int64) bool {
 	return slices.ContainsFunc(r.floors, func(f *result.Floor) bool {
-		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(sameSize))
+		return f.Name == name && f.Link == on && f.Host == host &&
+			(f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(sameSize))
 	})
 }
 

@@ -12,7 +12,6 @@ type Outline struct {
 	Cells   []OutlineCell
 	Skipped []result.Skipped // cells that cannot run, with the reason
 	Floors  []string         // names of floors, measured in the first cycles and later in every fourth
-	Blocks  int              // minimum number, of all cells together
 	Memory  int64            // bytes needed by the largest cell
 	Limit   int64            // bytes that may be used; 0 if unknown
 	Source  string           // source of the limit
@@ -21,7 +20,6 @@ type Outline struct {
 // An OutlineCell is a cell of an [Outline].
 type OutlineCell struct {
 	Name   string
-	Blocks int    // minimum number
 	Memory int64  // bytes, of server and workers together
 	Hosts  string // hosts with their number of processes, in a run with agents: h1:2,h2:2
 }
@@ -36,11 +34,8 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	out := Outline{Skipped: r.result.Skipped}
 	out.Limit, out.Source = machine.MemoryLimit()
 	for _, c := range r.cells {
-		cell := OutlineCell{
-			Name: c.String(), Blocks: r.Plan.Blocks, Memory: c.Memory(), Hosts: r.here.Hosts.Describe(c.Spec),
-		}
+		cell := OutlineCell{c.String(), c.Memory(), r.here.Hosts.Describe(c.Spec)}
 		out.Cells = append(out.Cells, cell)
-		out.Blocks += cell.Blocks
 		out.Memory = max(out.Memory, cell.Memory)
 	}
 	for _, f := range r.floors {

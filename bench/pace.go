@@ -105,9 +105,9 @@ func (r *run) ahead(c *cell) int {
 	case r.Plan.Rounds > 0:
 		return max(0, r.cycle+1-had)
 	}
-	peers := r.peers(c)
-	unspent := r.unspent(peers)
-	spent := time.Duration(len(peers))*r.Plan.Time - unspent
+	alike := r.alike(c)
+	unspent := r.unspent(alike)
+	spent := time.Duration(len(alike))*r.Plan.Time - unspent
 	return max(int(max(0, unspent)*time.Duration(had)/spent), r.cycle+1-had)
 }
 

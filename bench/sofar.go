@@ -55,7 +55,7 @@ func (r *run) sofar(partial string) *result.Result {
 }
 
 func (c *cell) sofar() result.Cell {
-	so := c.result
-	so.Stopped = cmp.Or(so.Stopped, "interrupted")
-	return so
+	copied := c.result
+	copied.Stopped = cmp.Or(copied.Stopped, "interrupted")
+	return copied
 }

@@ -13,30 +13,31 @@ func (r *run) finished(c *cell) bool {
 	if c.result.Stopped != "" {
 		return true
 	}
-	peers := r.peers(c)
-	for _, d := range peers {
-		if d.result.Stopped == "" && r.enough(d, peers) == "" {
+	alike := r.alike(c)
+	for _, d := range alike {
+		if d.result.Stopped == "" && r.enough(d, alike) == "" {
 			return false
 		}
 	}
-	c.result.Stopped = r.enough(c, peers)
+	c.result.Stopped = r.enough(c, alike)
 	return true
 }
 
-// peers returns the cells with the same workload, workers and clients as c, including c.
-func (r *run) peers(c *cell) []*cell {
+// alike returns the cells with the same workload, workers and clients as c, including c.
+func (r *run) alike(c *cell) []*cell {
 	var all []*cell
 	for _, d := range r.cells {
-		if d.result.Workload() == c.result.Workload() && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
+		a, b := &d.result, &c.result
+		if a.Workload() == b.Workload() && a.Workers == b.Workers && a.Clients == b.Clients {
 			all = append(all, d)
 		}
 	}
 	return all
 }
 
-// enough returns the reason why c may stop, or "" if it needs more blocks. Its peers
+// enough returns the reason why c may stop, or "" if it needs more blocks. Cells alike
 // share one time budget, of which cells with slow rounds use more.
-func (r *run) enough(c *cell, peers []*cell) string {
+func (r *run) enough(c *cell, alike []*cell) string {
 	n := len(c.result.Blocks)
 	switch {
 	case n < r.Plan.Blocks:
@@ -50,16 +51,16 @@ func (r *run) enough(c *cell, peers []*cell) string {
 		return "blocks"
 	case r.precise(c):
 		return "precision"
-	case r.unspent(peers) <= 0:
+	case r.unspent(alike) <= 0:
 		return "time"
 	}
 	return ""
 }
 
 // unspent returns the remaining part of the time that the cells share.
-func (r *run) unspent(peers []*cell) time.Duration {
-	left := time.Duration(len(peers)) * r.Plan.Time
-	for _, d := range peers {
+func (r *run) unspent(alike []*cell) time.Duration {
+	left := time.Duration(len(alike)) * r.Plan.Time
+	for _, d := range alike {
 		left -= d.spent
 	}
 	return left

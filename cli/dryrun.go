@@ -50,14 +50,14 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 		if c.Hosts != "" {
 			on = ", on " + c.Hosts
 		}
-		fmt.Fprintf(out, "  %-*s  %d%s blocks, %s%s\n", width, c.Name, c.Blocks, orMore, megabytes(c.Memory), on)
+		fmt.Fprintf(out, "  %-*s  %d%s blocks, %s%s\n", width, c.Name, o.Plan.Blocks, orMore, megabytes(c.Memory), on)
 	}
 	for _, s := range plan.Skipped {
 		fmt.Fprintf(out, "  %s  skipped: %s\n", s.ID(), s.Why)
 	}
 	fmt.Fprintf(out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
 	fmt.Fprintf(out, "a cell ends %s\n", ends(o.Plan))
-	fmt.Fprintf(out, "%d cells, %d%s blocks\n", len(plan.Cells), plan.Blocks, orMore)
+	fmt.Fprintf(out, "%d cells, %d%s blocks\n", len(plan.Cells), len(plan.Cells)*o.Plan.Blocks, orMore)
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
 	if plan.Limit > 0 {
 		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))

@@ -15,11 +15,11 @@ import (
 // ServerHost is the name of the server's host in runs with agents.
 const ServerHost = "server"
 
-// A Rule distributes a cell's worker processes over the hosts of a
-// fleet.
+// A Rule distributes a cell's worker processes over the hosts of a fleet. By the zero Rule, hosts
+// other than the server's take turns.
 type Rule struct {
 	Server bool // use the server's host too, as the first one
-	Fill   bool // put as many processes on a host as it has processors, then go on to the next; else hosts take turns
+	Fill   bool // put as many processes on a host as it has processors, then go on to the next
 }
 
 func (p Rule) String() string {
@@ -90,7 +90,8 @@ func NewHosts(rule Rule, fleet *agent.Fleet, agents int) (*Hosts, error) {
 		if fleet != nil {
 			host.agent = fleet.Agents()[i]
 			self := host.agent.Self()
-			host.name, host.processors, host.memory, host.source = host.agent.Name(), self.Environment.Processors(), self.Memory, self.MemorySource
+			host.name, host.processors = host.agent.Name(), self.Environment.Processors()
+			host.memory, host.source = self.Memory, self.MemorySource
 			host.otherClock = !self.Clock.Same(machine.OwnClock())
 		}
 		if host.name == ServerHost {
@@ -145,12 +146,12 @@ func (h *Hosts) used(s session.Spec) (hosts []workerHost) {
 // At returns the hosts of s with their numbers of processes, and the rule that placed
 // them. Both are empty without agents, and for the control.
 func (h *Hosts) At(s session.Spec) (on, place string) {
-	if h == nil || s.Inside() {
-		return "", ""
-	}
 	var texts []string
 	for _, host := range h.used(s) {
 		texts = append(texts, fmt.Sprintf("%s:%d", host.name, host.processes))
+	}
+	if texts == nil {
+		return "", ""
 	}
 	return strings.Join(texts, ","), h.rule.String()
 }
@@ -200,7 +201,8 @@ func (h *Hosts) checkReach(s session.Spec) error {
 	what, try := "shares memory", "measure it without agents"
 	for _, setting := range v.Subject.Settings() {
 		if setting.Kind == driver.Path {
-			what, try = "has its files in a directory that hosts do not share", fmt.Sprintf("set %s= to a directory that they share", setting.Name)
+			what = "has its files in a directory that hosts do not share"
+			try = fmt.Sprintf("set %s= to a directory that they share", setting.Name)
 		}
 	}
 	if v.Settings["network"] == "unix" {
@@ -225,7 +227,8 @@ func (h *Hosts) checkMemory(s session.Spec) error {
 	}
 	for _, host := range hosts {
 		if need := need[host.name]; host.memory > 0 && need > host.memory {
-			return fmt.Errorf("needs about %s of memory on %s, but %s has %s: choose a smaller model, fewer workers, more hosts or --depth 1",
+			return fmt.Errorf("needs about %s of memory on %s, but %s has %s: "+
+				"choose a smaller model, fewer workers, more hosts or --depth 1",
 				session.Megabytes(need), host.name, host.source, session.Megabytes(host.memory))
 		}
 	}

@@ -56,12 +56,16 @@ func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machi
 			continue
 		}
 		process, _ := p.process(i, "")
-		var a *exchange.Answer
+		asked := specs
 		if i > 0 {
-			if a, err = exchange.First(ctx, process, firstOrder(nil), buildAnswers); err == nil {
-				err = sameBuild(*a.Environment, first, p.fileName(0))
-			}
-		} else if a, err = exchange.First(ctx, process, firstOrder(specs), buildAnswers); err == nil {
+			asked = nil // one layout is enough
+		}
+		a, err := exchange.First(ctx, process, firstOrder(asked), buildAnswers)
+		switch {
+		case err != nil:
+		case i > 0:
+			err = sameBuild(*a.Environment, first, p.fileName(0))
+		default:
 			first, answer.Refused, err = *a.Environment, reasons(specs, a.Refused), comparable(specs, a.Refused)
 			first.Link = here.Link // both builds run on the same links
 			answer.Entry.Environment = &first

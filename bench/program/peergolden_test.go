@@ -38,7 +38,7 @@ func TestPeerGolden(t *testing.T) {
 	check.That(t, len(a.Refused) == 1 && a.Rules == exchange.Rules, "%+v", a)
 	a, _ = golden(t, "peer-answer.json", exchange.ParseAnswer)
 	check.Must(t, a.Check(*o, true, false))
-	run := &session.Run{Spec: s, Plan: plan, Chain: session.NewChain(s, plan.Seed), Block: a.Block, Hashes: a.Hashes, Running: a.Running}
+	run := &session.Run{Spec: s, Plan: plan, Chain: session.NewChain(s, plan), Block: a.Block, Hashes: a.Hashes, Running: a.Running}
 	check.OK(t, run.Compare(t.Context()))
 	a.Running[3][0]++
 	a.Hashes[3]++

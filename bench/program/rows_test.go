@@ -138,7 +138,7 @@ func blockOfRow(t *testing.T, p *Program, dir string, s session.Spec, plan resul
 		check.That(t, block.Down[i] > 0 && block.RTT[i] > block.Train[i] && block.Down[i]+block.Up[i] == block.RTT[i],
 			"client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
 	}
-	run := &session.Run{Spec: s, Plan: plan, Chain: session.NewChain(s, plan.Seed), Block: &block, Hashes: hashes, Running: running}
+	run := &session.Run{Spec: s, Plan: plan, Chain: session.NewChain(s, plan), Block: &block, Hashes: hashes, Running: running}
 	check.OK(t, run.Compare(t.Context()))
 	return block
 }

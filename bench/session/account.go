@@ -43,7 +43,8 @@ func (s *Run) account(r trainer.Report) error {
 		}
 		p, cold := process(w), w.Usage[trainer.Cold]
 		p.Host, p.OtherClock = host.Name, host.OtherClock
-		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil { // it may come from another host, and result files must stay readable
+		// It may come from another host, and result files must stay readable.
+		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil {
 			name := trainer.ProcessName(i)
 			if host.Name != "" {
 				name += " on " + host.Name
@@ -97,7 +98,8 @@ func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 		}
 		for _, p := range phase.Phases() {
 			if got[p] != want[p] {
-				return fmt.Errorf("round %d has %d spans of %s, but round %d has %d: work was done twice, or a span ended too late to be counted",
+				return fmt.Errorf("round %d has %d spans of %s, but round %d has %d: "+
+					"work was done twice, or a span ended too late to be counted",
 					windows[i].round, got[p], p, windows[0].round, want[p])
 			}
 		}
@@ -118,8 +120,8 @@ func (s *Run) wire() error {
 	counts := s.Block.Counts()
 	moved, sent, received := counts[phase.BodyBytes], counts[phase.WireSent], counts[phase.WireReceived]
 	if received < moved || sent < moved && FileSystem(s.Spec.Variant) == "" {
-		return fmt.Errorf("%d bytes of tensors moved, but only %d were counted as sent and %d as received: the transport counts too late",
-			moved, sent, received)
+		return fmt.Errorf("%d bytes of tensors moved, but only %d were counted as sent and %d as received: "+
+			"the transport counts too late", moved, sent, received)
 	}
 	return nil
 }
@@ -220,8 +222,10 @@ func (s *Run) clients(samples []phase.Sample) error {
 		}
 		b.Train = append(b.Train, train.End-train.Start)
 		b.RTT = append(b.RTT, collect.End-dispatch.Start)
-		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) { // cloned virtual machines have the same boot ID, but different clocks
-			return fmt.Errorf("client %d: data arrived before it was sent: its host's clock is not the server's, although both have the same boot ID", id)
+		// Cloned virtual machines have the same boot ID, but different clocks.
+		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) {
+			return fmt.Errorf("client %d: data arrived before it was sent: its host's clock is not the server's, "+
+				"although both have the same boot ID", id)
 		}
 		b.Down = append(b.Down, receive.End-dispatch.Start)
 		b.Up = append(b.Up, collect.End-reserve.Start)
@@ -290,28 +294,28 @@ const (
 // Timeline returns the spans of all processes in the first timed rounds, except sums; only those of
 // the server if a process reads another clock.
 func (s *Run) Timeline() *result.Timeline {
-	windows := s.windows
+	windows := s.windows[:min(timelineRounds, len(s.windows))]
 	t := &result.Timeline{Processes: []string{phase.ServerProcess}}
-	all := [][]phase.Sample{s.Report.Server.Samples}
+	spans := [][][]phase.Sample{byRound(s.Report.Server.Samples, windows)} // by process and round
 	if s.Block.OneClock() {
 		for i, w := range s.Report.Processes {
 			t.Processes = append(t.Processes, trainer.ProcessName(i))
-			all = append(all, w.Samples)
+			spans = append(spans, byRound(w.Samples, windows))
 		}
 	}
-	for i, w := range windows[:min(timelineRounds, len(windows))] {
-		rounds, spans := make([][]phase.Sample, len(all)), len(t.Start)
-		for process, samples := range all {
-			rounds[process] = slices.DeleteFunc(byRound(samples, windows[i:i+1])[0], func(sample phase.Sample) bool {
-				return sample.Summed // a sum has no start and end
-			})
-			spans += len(rounds[process])
+	for i, w := range windows {
+		n := len(t.Start)
+		for _, rounds := range spans {
+			n += len(rounds[i])
 		}
-		if i > 0 && spans > timelineSpans {
+		if i > 0 && n > timelineSpans {
 			break
 		}
-		for process, samples := range rounds {
-			for _, sample := range samples {
+		for process, rounds := range spans {
+			for _, sample := range rounds[i] {
+				if sample.Summed {
+					continue // a sum has no start and end
+				}
 				start, end := clip(sample, w)
 				t.Process = append(t.Process, process)
 				t.Lane = append(t.Lane, int(sample.Lane))

@@ -19,28 +19,28 @@ import (
 type Chain struct {
 	Spec   Spec        // one of these cells
 	Work   [][]float64 // durations of rounds in seconds, by block of the floor work
-	seed   uint64
+	plan   result.Plan // of a block
 	hashes []uint64
 	coding *result.Coding // cached result of observe
 }
 
-// NewChain returns the chain of all cells with the key of s, for data of that seed.
-func NewChain(s Spec, seed uint64) *Chain { return &Chain{Spec: s, seed: seed} }
+// NewChain returns the chain of all cells with the key of s, for a run with that plan.
+func NewChain(s Spec, p result.Plan) *Chain { return &Chain{Spec: s, plan: s.BlockPlan(p)} }
 
 // workRounds is the number of rounds measured in each block of the floor work.
 const workRounds = 5
 
-// extend makes the chain at least rounds long and, if each is not nil, calls it after
+// extend makes the chain at least rounds long and, if onRound is not nil, calls it after
 // every round. It also measures the floor work. Blocks are compared with the chain after
 // they have run, so no worker waits for it.
-func (c *Chain) extend(ctx context.Context, rounds int, warm time.Duration, each func(round int)) error {
+func (c *Chain) extend(ctx context.Context, rounds int, onRound func()) error {
 	if len(c.hashes) >= rounds {
 		return nil
 	}
 	rounds += rounds / 8 // the next block may have somewhat more rounds
-	return c.run(ctx, warm, func(round, _ int) bool {
-		if each != nil {
-			each(round)
+	return c.run(ctx, func(round, _ int) bool {
+		if onRound != nil {
+			onRound()
 		}
 		return round+1 < rounds
 	})
@@ -53,12 +53,12 @@ func (c *Chain) Coded() bool { return c.Spec.Variant.Codec().Lossy() }
 // reference returns a new reference computation with the first model, before its first
 // round.
 func (c *Chain) reference() (*trainer.Reference, error) {
-	r := trainer.NewReference(c.Spec.Model.Layout, c.Spec.Update().Layout, c.seed)
+	r := trainer.NewReference(c.Spec.Model.Layout, c.Spec.Update().Layout, c.plan.Seed)
 	r.Fold = c.Spec.fold()
 	if c.Coded() {
 		r.Through(c.Spec.Variant.Codec(), c.Spec.Respawns())
 	}
-	return r, c.Spec.init(r.Model, c.seed)
+	return r, c.Spec.init(r.Model, c.plan.Seed)
 }
 
 // compare returns an error for the first hash that differs from the chain, which must be
@@ -78,7 +78,8 @@ func (c *Chain) compare(ctx context.Context, hashes []exchange.Hash, running [][
 			}
 			where += tensor
 		}
-		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", where, uint64(got), want, v)
+		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
+			where, uint64(got), want, v)
 	}
 	return nil
 }
@@ -105,14 +106,14 @@ func (c *Chain) wrong(ctx context.Context, round int, running []exchange.Hash) (
 }
 
 // Measure adds a block of workRounds rounds to the floor work.
-func (c *Chain) Measure(ctx context.Context, warm time.Duration) error {
-	return c.run(ctx, warm, func(_, samples int) bool { return samples < workRounds })
+func (c *Chain) Measure(ctx context.Context) error {
+	return c.run(ctx, func(_, samples int) bool { return samples < workRounds })
 }
 
 // run does rounds from the first one until more returns false, and appends new hashes to
 // the chain. After the warm-up, durations of rounds count for the floor work, unless a
 // lossy codec is included.
-func (c *Chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
+func (c *Chain) run(ctx context.Context, more func(round, samples int) bool) error {
 	r, err := c.reference()
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (c *Chain) run(ctx context.Context, warm time.Duration, more func(round, sa
 			return err
 		}
 		took := time.Duration(phase.Now() - start)
-		if round > 0 && spent >= warm && len(samples) < exchange.MostTimed && !c.Coded() {
+		if round > 0 && spent >= c.plan.WarmTime && len(samples) < exchange.MostTimed && !c.Coded() {
 			samples = append(samples, took.Seconds())
 		}
 		spent += took

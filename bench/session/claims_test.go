@@ -24,7 +24,7 @@ func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*Run, trainer.L
 	if !s.Inside() {
 		launcher = trainer.NewProcesses()
 	}
-	return &Run{Spec: s, Plan: plan, Chain: NewChain(s, plan.Seed), Block: &result.Block{}}, launcher
+	return &Run{Spec: s, Plan: plan, Chain: NewChain(s, plan), Block: &result.Block{}}, launcher
 }
 
 // TestClaims: each transport copies a byte as often as its package comment says, and 90 % of the profile samples in

@@ -86,8 +86,9 @@ func (b bundle) checkViews(p *tensor.Package) error {
 		return err
 	}
 	for i, v := range views {
-		if own := p.View(i); len(v) != len(own) || len(v) > 0 && &v[0] != &own[0] {
-			return fmt.Errorf("tensor %d (%s) is a copy: it must be a view of the update that arrived", i, p.Layout().Spec(i).Name)
+		if arrived := p.View(i); len(v) != len(arrived) || len(v) > 0 && &v[0] != &arrived[0] {
+			return fmt.Errorf("tensor %d (%s) is a copy: it must be a view of the update that arrived",
+				i, p.Layout().Spec(i).Name)
 		}
 	}
 	return nil

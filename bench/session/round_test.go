@@ -55,7 +55,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	b.StopTimer()
 	check.Must(b, s.enter(ctx, trainer.Outside, n))
 	outside := s.session.Recorder().Outside()
-	check.Must(b, chain.extend(ctx, n, 0, nil))
+	check.Must(b, chain.extend(ctx, n, nil))
 	check.Equal(b, s.model.Hash(), chain.hashes[n-1], "hashes of the last model and of the reference chain's")
 	outside.End()
 	s.windows = s.windows[2:]

@@ -36,8 +36,7 @@ type Run struct {
 	Hosts     []Host             // host of each worker process; nil without agents
 	Roster    []trainer.Client   // nil means the standard clients
 	Profiling *trainer.Profiling // nil unless the block is profiled
-	OnRound   func()             // called after each round; may be nil
-	OnChain   func(round int)    // called after each round of extending the reference chain; may be nil
+	OnRound   func()             // called after each round, and each that extends the chain; may be nil
 
 	Block    *result.Block     // made by the caller
 	Hashes   []exchange.Hash   // hash of the model after each round
@@ -326,7 +325,7 @@ func (s *Run) Compare(ctx context.Context) error {
 	if len(s.Block.Round) == 0 || s.Chain == nil {
 		return nil
 	}
-	if err := s.Chain.extend(ctx, len(s.Hashes), s.Spec.BlockPlan(s.Plan).WarmTime, s.OnChain); err != nil {
+	if err := s.Chain.extend(ctx, len(s.Hashes), s.OnRound); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
 	if err := s.Chain.compare(ctx, s.Hashes, s.Running, s.Spec.Variant); err != nil {
