@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"ipcbench/bench/program"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"runtime/debug"
@@ -40,12 +39,13 @@ func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what stri
 	s.Spec, s.Plan, s.Chain, s.Block = c.Spec, r.Plan, c.chain, b
 	s.OnRound = func() { r.progress(what) }
 	s.OnRound()
-	b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) error {
-		measure := r.here.Run
+	b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) (err error) {
 		if c.program != nil {
-			measure = func(ctx, quit context.Context, s *session.Run) error { return r.blockThere(ctx, quit, c, s) }
+			err = r.blockThere(ctx, quit, c, s)
+		} else {
+			err = r.here.Run(ctx, quit, s)
 		}
-		if err := measure(ctx, quit, s); err != nil {
+		if err != nil {
 			return err
 		}
 		return r.compare(ctx, c, s)
@@ -57,19 +57,15 @@ func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what stri
 	return nil
 }
 
-// blockThere runs a block of c in a process of its program, and fills in s with the answer.
+// blockThere runs s, a block of c, in a process of its program.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, s *session.Run) error {
-	b := s.Block
-	b.Layout = b.Index % c.program.Layouts()
-	order := program.Block{
-		Spec: c.Spec, Plan: r.Plan, Layout: b.Layout, Dir: r.Python.Dir, Slow: s.Slow, Slowest: c.slowest,
-	}
+	burn := 0.0
 	if c.canary == canarySlow && c.result.IsPeer() {
-		order.Burn = r.Canary
+		burn = r.Canary
 	}
 	debug.FreeOSMemory() // so that garbage of the reference chain is not collected during the block
 	start := time.Now()
-	a, err := c.program.Block(ctx, quit, order)
+	a, err := c.program.Block(ctx, quit, s, r.Python.Dir, burn, c.slowest)
 	c.slowest = max(c.slowest, time.Since(start))
 	if err != nil {
 		return err
@@ -77,10 +73,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, s *session.Run) err
 	if a.Software != nil { // it may have loaded more software since the first order
 		r.result.ProgramOf(&c.result).Software = a.Software
 	}
-	got := *a.Block
-	got.Index, got.Layout, got.Position, got.At, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, 0
-	*b, s.Pings, s.Hashes, s.Running = got, a.Pings, a.Hashes, a.Running
-	if a.Unproved != "" && len(b.Round) > 0 { // there are no hashes to compare
+	if a.Unproved != "" && len(s.Block.Round) > 0 { // there are no hashes to compare
 		s.Chain, c.result.Unproved = nil, cmp.Or(c.result.Unproved, a.Unproved)
 	}
 	return nil

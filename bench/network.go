@@ -29,7 +29,8 @@ func onLink(ctx context.Context, s session.Spec, run func(ctx context.Context) e
 		return nil, failed // whichever error followed
 	}
 	n, countErr := link.Counts()
-	return &result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits, Lost: n.Lost, CPU: n.CPU}, errors.Join(err, countErr)
+	count := result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits, Lost: n.Lost, CPU: n.CPU}
+	return &count, errors.Join(err, countErr)
 }
 
 // environment describes the run's links for the result; nil if it has none. It measures how

@@ -12,7 +12,10 @@ type Progress struct {
 	Done, Plan int    // blocks that have ended, and blocks planned so far
 	Elapsed    time.Duration
 	Left       time.Duration // time that the rest of the run will need; 0 if unknown, as in the first cycle
-	More       bool          // all planned blocks have ended, and cells that are not precise get more; Left is then an upper bound
+
+	// More is set once all planned blocks have ended, if cells that are not precise get more. Left
+	// is then an upper bound.
+	More bool
 }
 
 // pace holds what progress reports say about a run. Its times are means of steps that have run,

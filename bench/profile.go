@@ -152,8 +152,8 @@ func (r *run) writeProfile(c *cell, p *result.Profile, parts []profile.Part) err
 		labels[d.Key] = d.Of(c.result.Setup)
 	}
 	merged, err := profile.Merge(profile.Meta{
-		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Label(), Workers: c.Workers, Clients: c.Clients, Labels: labels,
-		Blocks: p.Blocks, Rounds: p.Rounds, Delivered: c.result.Payload() * int64(p.Rounds),
+		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Label(), Workers: c.Workers, Clients: c.Clients,
+		Labels: labels, Blocks: p.Blocks, Rounds: p.Rounds, Delivered: c.result.Payload() * int64(p.Rounds),
 	}, parts)
 	if err != nil {
 		return err

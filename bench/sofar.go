@@ -17,7 +17,8 @@ func (r *run) save() {
 		return
 	}
 	r.progress("saving the result so far")
-	_ = r.Save(r.sofar("saved during the run, which did not finish")) // Run's caller saves again at the end, and reports an error then
+	// Run's caller saves again at the end, and reports an error then.
+	_ = r.Save(r.sofar("saved during the run, which did not finish"))
 	r.nextSave = time.Now().Add(time.Duration(float64(time.Since(start)) / savingShare))
 }
 

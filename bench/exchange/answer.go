@@ -114,7 +114,8 @@ func (a *Answer) proves(o Order, peer bool) error {
 	// rounds: two, and at most one before each timed round.
 	proof, most := b.Proof, 2+len(b.Round)
 	if proof.Rounds > most || proof.Updates != proof.Rounds*clients {
-		return fmt.Errorf("block.proof: %d updates in %d rounds: must be one per round for each of %d clients, and rounds at most %d",
+		return fmt.Errorf("block.proof: %d updates in %d rounds: must be one per round for each of %d clients, "+
+			"and rounds at most %d",
 			proof.Updates, proof.Rounds, clients, most)
 	}
 	least := 1 + len(b.Round) + proof.Rounds
@@ -134,7 +135,7 @@ func (a *Answer) proves(o Order, peer bool) error {
 		}
 		if tensors > 0 && hashes[tensors-1] != a.Hashes[n] {
 			return fmt.Errorf("running[%d]: the last is %016x: must be the hash of the model, %016x",
-				n, uint64(hashes[tensors-1]), uint64(a.Hashes[n]))
+				n, hashes[tensors-1], a.Hashes[n])
 		}
 	}
 	return nil

@@ -149,7 +149,10 @@ func Ask(ctx, quit context.Context, program Process, o Order, slowest time.Durat
 // Serve reads one order from in, calls carryOut to fill in the answer, and writes it to out. The
 // answer contains any error of carryOut or of decoding the order. quit is done when ctx is done
 // or in ends.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, carryOut func(quit context.Context, o *Order, a *Answer) error) error {
+func Serve(
+	ctx context.Context, in io.Reader, out io.Writer,
+	carryOut func(quit context.Context, o *Order, a *Answer) error,
+) error {
 	d := jsontext.NewDecoder(io.LimitReader(in, largestOf))
 	text, err := d.ReadValue()
 	if err != nil {

@@ -163,7 +163,8 @@ func decode(text []byte, v any) error {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(text, &head) == nil && head.Version != Version {
-		return fmt.Errorf("version: %d: must be %d: run the builds separately, or change the peer to follow docs/reference/peer.md", head.Version, Version)
+		return fmt.Errorf("version: %d: must be %d: run the builds separately, or change the peer to follow "+
+			"docs/reference/peer.md", head.Version, Version)
 	}
 	switch {
 	case len(text) == 0:

@@ -193,8 +193,8 @@ func (h *Hosts) Check(s session.Spec) error {
 // checkReach returns an error if workers of s are on a host that its transport cannot
 // reach.
 func (h *Hosts) checkReach(s session.Spec) error {
-	away := slices.DeleteFunc(h.used(s), func(s workerHost) bool { return s.name == ServerHost })
-	if len(away) == 0 || s.Variant.Traits().Reach == driver.Network {
+	away := h.Ends(s)[0]
+	if away == "" || s.Variant.Traits().Reach == driver.Network {
 		return nil
 	}
 	v := s.Variant
@@ -208,7 +208,7 @@ func (h *Hosts) checkReach(s session.Spec) error {
 	if v.Settings["network"] == "unix" {
 		what, try = "uses Unix sockets", "remove network=unix"
 	}
-	return fmt.Errorf("%s, but lanes on %s are on another host: %s", what, away[0].name, try)
+	return fmt.Errorf("%s, but lanes on %s are on another host: %s", what, away, try)
 }
 
 // checkMemory returns an error if a host has less memory than the processes of s need

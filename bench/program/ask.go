@@ -131,7 +131,9 @@ func (p *Program) askPeer(ctx context.Context, specs []session.Spec, under Condi
 	case err != nil:
 		return Answer{}, err
 	}
-	answer := Answer{Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: reasons(specs, a.Refused)}
+	answer := Answer{
+		Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: reasons(specs, a.Refused),
+	}
 	if under.Canary > 0 {
 		if a, err = exchange.First(ctx, slowed(process, under.Canary), firstOrder(specs), limit); err != nil {
 			return answer, fmt.Errorf("--canary: %s with %s: %w", p.name, CanaryVariable, err)
@@ -150,29 +152,24 @@ func slowed(p exchange.Process, share float64) exchange.Process {
 	return p
 }
 
-// A Block asks for one block of a cell.
-type Block struct {
-	Spec    session.Spec
-	Plan    result.Plan   // of the whole cell
-	Layout  int           // of a build
-	Dir     string        // as in [Conditions]
-	Slow    time.Duration // extra CPU time per training by a build, for a canary
-	Burn    float64       // share of a round that a peer burns, for a canary; zero means none
-	Slowest time.Duration // duration of the slowest earlier block of the cell
-}
-
-// Block has a process of the program measure a block, and returns its checked answer. The block has
-// no rounds if quit was done early.
-func (p *Program) Block(ctx, quit context.Context, b Block) (*exchange.Answer, error) {
-	process, err := p.process(b.Layout, b.Dir)
+// Block has a process of the program measure a block, and returns its checked answer. It fills in s
+// like [session.Run.Do], but without rounds if quit was done early. dir is that of [Conditions], burn
+// the share of a round that a peer burns for a canary, and slowest the duration of the slowest
+// earlier block of the cell; zero means none.
+func (p *Program) Block(
+	ctx, quit context.Context, s *session.Run, dir string, burn float64, slowest time.Duration,
+) (*exchange.Answer, error) {
+	b := s.Block
+	b.Layout = b.Index % max(1, len(p.files))
+	process, err := p.process(b.Layout, dir)
 	if err != nil {
 		return nil, err
 	}
-	if b.Burn > 0 {
-		process = slowed(process, b.Burn)
+	if burn > 0 {
+		process = slowed(process, burn)
 	}
-	o := blockOrder(b.Spec, b.Plan, b.Slow)
-	a, err := exchange.Ask(ctx, quit, process, o, b.Slowest)
+	o := blockOrder(s.Spec, s.Plan, s.Slow)
+	a, err := exchange.Ask(ctx, quit, process, o, slowest)
 	if err != nil && !p.IsBuild() && quit.Err() != nil { // the peer may not support ending early
 		return nil, context.Cause(quit)
 	}
@@ -182,5 +179,8 @@ func (p *Program) Block(ctx, quit context.Context, b Block) (*exchange.Answer, e
 	if err := a.Check(o, !p.IsBuild(), quit.Err() != nil); err != nil {
 		return nil, fmt.Errorf("%s: its answer: %w", process, err)
 	}
+	got := *a.Block
+	got.Index, got.Layout, got.Position, got.At, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, 0
+	*b, s.Pings, s.Hashes, s.Running = got, a.Pings, a.Hashes, a.Running
 	return a, nil
 }

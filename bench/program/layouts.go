@@ -17,14 +17,16 @@ func (p *Program) layouts() ([]result.Layout, error) {
 	var all []result.Layout
 	for i, file := range p.files {
 		if file == "" && (p.name == result.Base || i > 0) {
-			return nil, &BuildError{fmt.Errorf("%s: an entry of the list is empty: it must be files, separated by commas", p.flag)}
+			err := fmt.Errorf("%s: an entry of the list is empty: it must be files, separated by commas", p.flag)
+			return nil, &BuildError{err}
 		}
 		sum, err := digest(cmp.Or(file, reexec.Self))
 		if err != nil {
 			return nil, &BuildError{fmt.Errorf("%s: %w", p.flag, err)}
 		}
 		if j := slices.IndexFunc(all, func(l result.Layout) bool { return l.SHA256 == sum }); j >= 0 {
-			return nil, &BuildError{fmt.Errorf("%s %s: the same bytes as %s: name another layout of the same commit", p.flag, file, p.fileName(j))}
+			return nil, &BuildError{fmt.Errorf("%s %s: the same bytes as %s: name another layout of the same commit",
+				p.flag, file, p.fileName(j))}
 		}
 		all = append(all, result.Layout{File: filepath.Base(cmp.Or(file, os.Args[0])), SHA256: sum})
 	}

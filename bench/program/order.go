@@ -41,7 +41,9 @@ func orderWork(s session.Spec) exchange.Work {
 
 // orderCell describes the cell for an order, whose work it is at that index.
 func orderCell(s session.Spec, work int) exchange.Cell {
-	return exchange.Cell{Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup}
+	return exchange.Cell{
+		Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup,
+	}
 }
 
 // blockOrder returns the order for one block of the cell. slow is a canary's extra CPU
@@ -49,8 +51,8 @@ func orderCell(s session.Spec, work int) exchange.Cell {
 func blockOrder(s session.Spec, p result.Plan, slow time.Duration) exchange.Order {
 	p = s.BlockPlan(p)
 	o := exchange.Order{Works: []exchange.Work{orderWork(s)}, Block: &exchange.Block{
-		Seed: p.Seed, Rounds: p.Rounds, Least: p.Least, Time: p.Time, Warmup: p.Warmup, WarmTime: p.WarmTime, Verify: p.Verify,
-		Spans: p.Samples, RoundLimit: p.RoundLimit, Pin: p.Pin, Slow: slow,
+		Seed: p.Seed, Rounds: p.Rounds, Least: p.Least, Time: p.Time, Warmup: p.Warmup, WarmTime: p.WarmTime,
+		Verify: p.Verify, Spans: p.Samples, RoundLimit: p.RoundLimit, Pin: p.Pin, Slow: slow,
 	}}
 	o.Add(orderCell(s, 0))
 	return o
@@ -77,8 +79,8 @@ func specOf(o *exchange.Order, i int, all []driver.Transport) (s session.Spec, e
 func planOf(b *exchange.Block) (result.Plan, error) {
 	p := result.Plan{
 		Rules: exchange.Rules, Blocks: 1, Precision: 1,
-		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify,
-		Samples: b.Spans, RoundLimit: b.RoundLimit, Pin: b.Pin,
+		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime,
+		Verify: b.Verify, Samples: b.Spans, RoundLimit: b.RoundLimit, Pin: b.Pin,
 	}
 	if p.Rounds > 0 && p.Time == 0 {
 		p.Time = 1 // must be positive, but is not used with Rounds

@@ -86,7 +86,7 @@ func NewPeer(name, command string) (*Program, error) {
 		return nil, fmt.Errorf("%s: no command: must be NAME='COMMAND'", name)
 	}
 	path, err := exec.LookPath(words[0])
-	if err == nil || errors.Is(err, exec.ErrDot) { // found in the current directory, which a shell with this PATH would run
+	if err == nil || errors.Is(err, exec.ErrDot) { // a shell with this PATH would run it from the current directory
 		words[0], err = filepath.Abs(path)
 	}
 	if err != nil {
@@ -98,9 +98,10 @@ func NewPeer(name, command string) (*Program, error) {
 // NewRow returns a reference row as a peer. It searches for the row's interpreter at the
 // first use.
 func NewRow(row python.Row) *Program {
-	return &Program{name: row.Name, command: "python/peers/" + row.File, row: row, find: sync.OnceValues(func() (python.Interpreter, error) {
+	find := sync.OnceValues(func() (python.Interpreter, error) {
 		return python.Find(context.Background(), "", row.Modules...)
-	})}
+	})
+	return &Program{name: row.Name, command: "python/peers/" + row.File, row: row, find: find}
 }
 
 // Help describes a reference row.
@@ -176,9 +177,6 @@ const peerHint = "if it needs longer, raise --round-limit; if it waits for the e
 
 // IsBuild reports whether p is a build of ipcbench, instead of a peer.
 func (p *Program) IsBuild() bool { return p.files != nil }
-
-// Layouts returns the number of layouts of a build; 1 for a peer.
-func (p *Program) Layouts() int { return max(1, len(p.files)) }
 
 // process returns the process that carries out an order: of a build's layout, or of a peer.
 // Reference rows start in dir, to which [python.Unpack] has written them.

@@ -18,16 +18,16 @@ type Untried struct {
 	Why      string  `json:"why" check:"name"`                     // in words
 }
 
-// Pairs returns two results of two programs to test a gate on: in same, base and head are alike; in
-// slow, head is slower. It is an error if r has no canary.
-func (r *Result) Pairs() (same, slow *Result, err error) {
+// Pairs returns two results of two programs to test a gate on: in unchanged, base and head are
+// alike; in slow, head is slower. It is an error if r has no canary.
+func (r *Result) Pairs() (unchanged, slow *Result, err error) {
 	if r.Canary == nil {
 		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or was interrupted")
 	}
-	if same, err = r.pair(r.Canary.Same); err == nil {
+	if unchanged, err = r.pair(r.Canary.Same); err == nil {
 		slow, err = r.pair(r.Canary.Slow)
 	}
-	return same, slow, err
+	return unchanged, slow, err
 }
 
 // pair returns a result with a copy, as the head, and the cell that it copies, as the base.
@@ -42,15 +42,12 @@ func (r *Result) pair(head Cell) (*Result, error) {
 		base.Variant += " (original)"
 		pair.Plan.Baseline = base.Variant
 	} else {
-		pair.Plan.Baseline, pair.Programs = Base, nil
-		for _, name := range []string{Base, Head} { // one program ran both copies
-			program := Program{Name: name}
-			if ran := r.ProgramOf(&head); ran != nil {
-				program.Layouts = ran.Layouts
-			}
-			pair.Programs = append(pair.Programs, program)
+		var layouts []Layout
+		if ran := r.ProgramOf(&head); ran != nil { // it ran both copies
+			layouts = ran.Layouts
 		}
-		base.Program, head.Program = Base, Head
+		pair.Plan.Baseline, base.Program, head.Program = Base, Base, Head
+		pair.Programs = []Program{{Name: Base, Layouts: layouts}, {Name: Head, Layouts: layouts}}
 	}
 	pair.Cells = []Cell{base, head}
 	return &pair, nil

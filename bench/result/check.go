@@ -19,10 +19,8 @@ func (r *Result) Validate() error {
 	if len(r.Cells) == 0 && r.Partial == "" {
 		return errors.New("cells: must not be empty")
 	}
-	for i, c := range r.Cells {
-		if err := r.validate(c); err != nil {
-			return At(index("cells", i), err)
-		}
+	if err := each("cells", r.Cells, r.validate); err != nil {
+		return err
 	}
 	err := unique("cells", r.Cells, func(c Cell) string { return strings.TrimSpace(c.Build() + " " + c.ID()) })
 	if err != nil || r.Canary == nil {
@@ -39,17 +37,22 @@ func (r *Result) ValidateHead() error {
 	if err := Check(r); err != nil {
 		return err
 	}
-	for i, f := range r.Floors {
-		if err := f.validate(); err != nil {
-			return At(index("floors", i), err)
+	return cmp.Or(
+		each("floors", r.Floors, Floor.validate),
+		each("programs", r.Programs, Program.validate),
+		unique("hosts", r.Hosts, func(h Host) string { return h.Name }),
+		unique("programs", r.Programs, func(p Program) string { return p.Name }),
+	)
+}
+
+// each returns the first error of check, with the place of the entry.
+func each[T any](place string, all []T, check func(T) error) error {
+	for i, x := range all {
+		if err := check(x); err != nil {
+			return At(index(place, i), err)
 		}
 	}
-	for i, p := range r.Programs {
-		if err := p.validate(); err != nil {
-			return At(index("programs", i), err)
-		}
-	}
-	return cmp.Or(unique("hosts", r.Hosts, func(h Host) string { return h.Name }), unique("programs", r.Programs, func(p Program) string { return p.Name }))
+	return nil
 }
 
 // unique returns an error for an entry with the name of an earlier one.
@@ -97,29 +100,26 @@ func (r *Result) validate(c Cell) error {
 	if program != nil {
 		layouts = max(layouts, len(program.Layouts))
 	}
-	for i, b := range c.Blocks {
-		if err := b.Validate(c.Clients); err != nil {
-			return At(index("blocks", i), err)
-		}
+	err := each("blocks", c.Blocks, func(b Block) error {
 		if b.Layout >= layouts {
-			return Errorf(index("blocks", i)+".layout", "%d: must be less than %d, the number of layouts of its program", b.Layout, layouts)
+			return Errorf("layout", "%d: must be less than %d, the number of layouts of its program", b.Layout, layouts)
 		}
+		return b.Validate(c.Clients)
+	})
+	if err != nil {
+		return err
 	}
-	for i, p := range c.Profiles {
-		place := index("profiles", i)
-		if len(p.Files) == 0 {
-			return Errorf(place+".files", "must not be empty")
+	return each("profiles", c.Profiles, func(p Profile) error {
+		switch i := slices.IndexFunc(p.Files, func(f string) bool { return !filepath.IsLocal(f) }); {
+		case len(p.Files) == 0:
+			return Errorf("files", "must not be empty")
+		case i >= 0:
+			return Errorf(index("files", i), "%q: must be a path inside the folder of the result", p.Files[i])
+		case p.First > len(c.Blocks)-p.Blocks:
+			return Errorf("first_block", "%d: the cell has only %d blocks, and %d are profiled", p.First, len(c.Blocks), p.Blocks)
 		}
-		for j, f := range p.Files {
-			if !filepath.IsLocal(f) {
-				return Errorf(index(place+".files", j), "%q: must be a path inside the folder of the result", f)
-			}
-		}
-		if p.First > len(c.Blocks)-p.Blocks {
-			return Errorf(place+".first_block", "%d: the cell has only %d blocks, and %d are profiled", p.First, len(c.Blocks), p.Blocks)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // MaxSoftware is the maximum number of versions of software.
@@ -160,18 +160,22 @@ func (b Block) Validate(clients int) error {
 	if rounds == 0 {
 		return Errorf("round_ns", "no samples")
 	}
-	for _, of := range []struct {
+	for _, times := range []struct {
 		place string
 		n     int
-		apart bool // the times begin in one process and end in another
-	}{{"train_ns", len(b.Train), false}, {"rtt_ns", len(b.RTT), false}, {"down_ns", len(b.Down), true}, {"up_ns", len(b.Up), true}} {
-		switch all := rounds * clients; {
-		case of.apart && !b.OneClock():
-			if of.n > 0 {
-				return Errorf(of.place, "%d samples: must be absent, because a process has other_clock", of.n)
+		apart bool // they begin in one process and end in another
+	}{
+		{"train_ns", len(b.Train), false}, {"rtt_ns", len(b.RTT), false},
+		{"down_ns", len(b.Down), true}, {"up_ns", len(b.Up), true},
+	} {
+		switch n, all := times.n, rounds*clients; {
+		case times.apart && !b.OneClock():
+			if n > 0 {
+				return Errorf(times.place, "%d samples: must be absent, because a process has other_clock", n)
 			}
-		case of.n != all && (of.n != len(b.Train) || !isThinned(of.n, rounds, clients)):
-			return Errorf(of.place, "%d samples: must be %d for %d rounds of %d clients, or fewer if only every k-th client is kept", of.n, all, rounds, clients)
+		case n != all && (n != len(b.Train) || !isThinned(n, rounds, clients)):
+			return Errorf(times.place, "%d samples: must be %d for %d rounds of %d clients, "+
+				"or fewer if only every k-th client is kept", n, all, rounds, clients)
 		}
 	}
 	for name := range b.Phases {
@@ -202,7 +206,8 @@ func (t *Timeline) validate() error {
 		place     string
 		got, want int
 	}{
-		{"process", len(t.Process), n}, {"lane", len(t.Lane), n}, {"client", len(t.Client), n}, {"phase", len(t.Phase), n}, {"end_ns", len(t.End), n},
+		{"process", len(t.Process), n}, {"lane", len(t.Lane), n}, {"client", len(t.Client), n},
+		{"phase", len(t.Phase), n}, {"end_ns", len(t.End), n},
 		{"round_start_ns", len(t.RoundStart), len(t.Rounds)}, {"round_end_ns", len(t.RoundEnd), len(t.Rounds)},
 	} {
 		if c.got != c.want {

@@ -97,7 +97,8 @@ func (z *zipped) Read(b []byte) (int, error) {
 	n, err := z.z.Read(b)
 	if z.n += int64(n); z.n > mostBomb {
 		if read, err := z.file.Seek(0, io.SeekCurrent); err == nil && z.n > mostShrunk*read {
-			return 0, fmt.Errorf("larger than %d bytes, and compressed to less than 1/%d: not an ipcbench result", mostBomb, mostShrunk)
+			return 0, fmt.Errorf("larger than %d bytes, and compressed to less than 1/%d: not an ipcbench result",
+				mostBomb, mostShrunk)
 		}
 	}
 	return n, zipError(err)
@@ -132,7 +133,8 @@ func decode(text io.Reader) (*Result, error) {
 		}
 		return r, r.Validate()
 	case r.Schema != 0 && r.Schema != Schema: // report the version, not the other schema's unknown keys
-		return nil, fmt.Errorf("schema: version %d: this ipcbench reads only version %d: measure again, or use the ipcbench that wrote it", r.Schema, Schema)
+		return nil, fmt.Errorf("schema: version %d: this ipcbench reads only version %d: "+
+			"measure again, or use the ipcbench that wrote it", r.Schema, Schema)
 	case r.Schema == 0 && (err == nil || errors.Is(err, json.ErrUnknownName)):
 		return nil, errors.New("schema: missing: not an ipcbench result")
 	case err != nil:

@@ -52,7 +52,9 @@ func DescribeJSONError(err error) error {
 	case wrong.Err != nil && wrong.JSONKind != '0':
 		return At(place, wrong.Err)
 	}
-	kind := map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "string", '0': "number", '{': "object", '[': "array"}[wrong.JSONKind]
+	kind := map[jsontext.Kind]string{
+		'n': "null", 't': "true", 'f': "false", '"': "string", '0': "number", '{': "object", '[': "array",
+	}[wrong.JSONKind]
 	if wrong.JSONValue != nil { // for example, a number that is too large
 		kind = fmt.Sprintf("%s %.40s", kind, Printable(string(wrong.JSONValue)))
 	}

@@ -94,8 +94,10 @@ func (s Skipped) ID() string {
 
 // Cell returns the cell without blocks.
 func (s Skipped) Cell() Cell {
-	return Cell{Transport: s.Transport, Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
-		PerProcess: s.PerProcess, Setup: s.Setup}
+	return Cell{
+		Transport: s.Transport, Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up},
+		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Setup: s.Setup,
+	}
 }
 
 // A Plan holds every setting of a run, defaults included.

@@ -78,7 +78,9 @@ var Dims = []Dim{
 	{"language", "go", "workers in Python", "workers in Go", 0, func(s *Setup) any { return &s.Language }},
 	{"train", "ours", "training by %s", "", Ranks, func(s *Setup) any { return &s.Train }},
 	{"train-ms", "0", "%s ms of training", "", Ranks | Binds, func(s *Setup) any { return &s.TrainMS }},
-	{"respawn", "off", "fresh workers for each round", "workers that stay", Ranks, func(s *Setup) any { return &s.Respawn }},
+	{"respawn", "off", "fresh workers for each round", "workers that stay", Ranks, func(s *Setup) any {
+		return &s.Respawn
+	}},
 	{"nested", "off", "nested values", "flat values", Ranks | Binds, func(s *Setup) any { return &s.Nested }},
 }
 

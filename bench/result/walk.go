@@ -47,20 +47,20 @@ func index(place string, i int) string { return place + "[" + strconv.Itoa(i) + 
 
 // walk calls leaf for each text, number and list of numbers in v, with its struct field. For
 // each key of a map, the field is nameField. It returns the first error, with its place.
-func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructField, v reflect.Value) error) error {
+func walk(v reflect.Value, field reflect.StructField, leaf func(reflect.StructField, reflect.Value) error) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil
 		}
-		return walk(v.Elem(), of, leaf)
+		return walk(v.Elem(), field, leaf)
 	case reflect.Struct:
 		if v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()) { // UnmarshalText has checked it
 			return nil
 		}
 		for i := range v.NumField() {
-			of := v.Type().Field(i)
-			if err := At(keyOf(of), walk(v.Field(i), of, leaf)); err != nil {
+			field := v.Type().Field(i)
+			if err := At(keyOf(field), walk(v.Field(i), field, leaf)); err != nil {
 				return err
 			}
 		}
@@ -69,10 +69,10 @@ func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructFi
 		switch v.Type().Elem().Kind() {
 		case reflect.String, reflect.Struct, reflect.Pointer, reflect.Slice:
 		default:
-			return leaf(of, v) // one call for millions of numbers
+			return leaf(field, v) // one call for millions of numbers
 		}
 		for i := range v.Len() {
-			if err := At(index("", i), walk(v.Index(i), of, leaf)); err != nil {
+			if err := At(index("", i), walk(v.Index(i), field, leaf)); err != nil {
 				return err
 			}
 		}
@@ -82,21 +82,21 @@ func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructFi
 			if err := leaf(nameField, it.Key()); err != nil {
 				return err
 			}
-			if err := At(Printable(it.Key().String()), walk(it.Value(), of, leaf)); err != nil {
+			if err := At(Printable(it.Key().String()), walk(it.Value(), field, leaf)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return leaf(of, v)
+	return leaf(field, v)
 }
 
 // nameField stands for the field of a value that must be a name.
 var nameField = reflect.StructField{Tag: `check:"name"`}
 
 // keyOf returns the JSON key of a field, or "" if the field is embedded.
-func keyOf(of reflect.StructField) string {
-	key, _, _ := strings.Cut(of.Tag.Get("json"), ",")
+func keyOf(field reflect.StructField) string {
+	key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return key
 }
 
@@ -127,42 +127,43 @@ func Check(v any) error {
 // its tag check. The error names the flag in its tag flag. Fields without one are skipped.
 func CheckFlags(v any) error {
 	s := reflect.ValueOf(v)
-	for _, of := range reflect.VisibleFields(s.Type()) {
-		flag, ok := of.Tag.Lookup("flag")
-		low, high, ranged := rangeOf(of)
+	for _, field := range reflect.VisibleFields(s.Type()) {
+		flag, ok := field.Tag.Lookup("flag")
+		low, high, ranged := rangeOf(field)
 		if !ok || !ranged {
 			continue
 		}
-		switch x := s.FieldByIndex(of.Index).Convert(reflect.TypeFor[float64]()).Float(); {
+		number := s.FieldByIndex(field.Index)
+		switch x := number.Convert(reflect.TypeFor[float64]()).Float(); {
 		case !(x >= low):
-			return fmt.Errorf("%s must be at least %v, not %v", flag, low, s.FieldByIndex(of.Index))
+			return fmt.Errorf("%s must be at least %v, not %v", flag, low, number)
 		case x > high:
-			return fmt.Errorf("%s must be at most %v, not %v", flag, int64(high), s.FieldByIndex(of.Index))
+			return fmt.Errorf("%s must be at most %v, not %v", flag, int64(high), number)
 		}
 	}
 	return nil
 }
 
 // rangeOf returns the range in the tag check of a field. ok is false if there is none.
-func rangeOf(of reflect.StructField) (low, high float64, ok bool) {
-	from, to, ok := strings.Cut(of.Tag.Get("check"), "..")
+func rangeOf(field reflect.StructField) (low, high float64, ok bool) {
+	from, to, ok := strings.Cut(field.Tag.Get("check"), "..")
 	if !ok {
 		return 0, 0, false
 	}
 	low, err := strconv.ParseFloat(from, 64)
 	high, err2 := strconv.ParseFloat(to, 64)
 	if err != nil || err2 != nil {
-		panic("result: invalid range in the tag of " + of.Name)
+		panic("result: invalid range in the tag of " + field.Name)
 	}
 	return low, high, true
 }
 
-func checkLeaf(of reflect.StructField, v reflect.Value) error {
+func checkLeaf(field reflect.StructField, v reflect.Value) error {
 	switch {
 	case v.Kind() == reflect.String:
-		return checkString(of, v.String())
+		return checkString(field, v.String())
 	case v.CanFloat():
-		low, high, ok := rangeOf(of)
+		low, high, ok := rangeOf(field)
 		if !ok {
 			high = math.MaxFloat64
 		}
@@ -171,7 +172,7 @@ func checkLeaf(of reflect.StructField, v reflect.Value) error {
 		}
 		return nil
 	}
-	low, high := wholeRange(of)
+	low, high := wholeRange(field)
 	if numbers, ok := v.Interface().([]int64); ok {
 		for i, n := range numbers {
 			if n < low || n > high {
@@ -184,15 +185,15 @@ func checkLeaf(of reflect.StructField, v reflect.Value) error {
 	return nil
 }
 
-func wholeRange(of reflect.StructField) (low, high int64) {
-	if from, to, ok := rangeOf(of); ok {
+func wholeRange(field reflect.StructField) (low, high int64) {
+	if from, to, ok := rangeOf(field); ok {
 		return int64(from), int64(to)
 	}
 	high = maxCount
-	if strings.HasSuffix(keyOf(of), "_ns") {
+	if strings.HasSuffix(keyOf(field), "_ns") {
 		high = maxDuration
 	}
-	switch of.Tag.Get("check") {
+	switch field.Tag.Get("check") {
 	case "positive":
 		low = 1
 	case "signed":
@@ -206,8 +207,8 @@ func wholeRange(of reflect.StructField) (low, high int64) {
 // maxName is the maximum length of a name, in bytes.
 const maxName = 4096
 
-func checkString(of reflect.StructField, text string) error {
-	switch tag := of.Tag.Get("check"); {
+func checkString(field reflect.StructField, text string) error {
+	switch tag := field.Tag.Get("check"); {
 	case tag == "name" && text == "":
 		return errors.New("empty")
 	case tag == "name" && len(text) > maxName:

@@ -64,7 +64,9 @@ func (c *Chain) reference() (*trainer.Reference, error) {
 // compare returns an error for the first hash that differs from the chain, which must be
 // long enough. If running has the hashes after each tensor, by round, the error names the
 // first wrong tensor.
-func (c *Chain) compare(ctx context.Context, hashes []exchange.Hash, running [][]exchange.Hash, v transports.Variant) error {
+func (c *Chain) compare(
+	ctx context.Context, hashes []exchange.Hash, running [][]exchange.Hash, v transports.Variant,
+) error {
 	for n, got := range hashes {
 		want := c.hashes[n]
 		if uint64(got) == want {
@@ -79,7 +81,7 @@ func (c *Chain) compare(ctx context.Context, hashes []exchange.Hash, running [][
 			where += tensor
 		}
 		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
-			where, uint64(got), want, v)
+			where, got, want, v)
 	}
 	return nil
 }

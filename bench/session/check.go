@@ -20,7 +20,8 @@ func (s Spec) Check() error {
 	}
 	need := s.Memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return &Unfit{s, fmt.Errorf("needs about %s of memory, but %s has %s: choose a smaller model, fewer workers or --depth 1",
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, but %s has %s: "+
+			"choose a smaller model, fewer workers or --depth 1",
 			Megabytes(need), source, Megabytes(have))}
 	}
 	return nil
@@ -36,7 +37,8 @@ func (s Spec) CheckData() error {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
-		return &Unfit{s, fmt.Errorf("codec %s sends differences from the previous model, which a worker without a client in every round does not have: choose --workers %d or --clients %d",
+		return &Unfit{s, fmt.Errorf("codec %s sends differences from the previous model, which a worker without a client "+
+			"in every round does not have: choose --workers %d or --clients %d",
 			c, s.Clients, s.Workers)}
 	}
 	if err := s.Variant.Check(s.Options()); err != nil {
@@ -51,7 +53,9 @@ func (s Spec) Validate() error {
 	if err := result.CheckFlags(c); err != nil {
 		return err
 	}
-	for _, named := range []struct{ flag, name string }{{"--model", c.Model.Name}, {"--up", s.Update().Name}, {"--transport", c.Variant}} {
+	for _, named := range []struct{ flag, name string }{
+		{"--model", c.Model.Name}, {"--up", s.Update().Name}, {"--transport", c.Variant},
+	} {
 		if err := result.CheckName(named.name); err != nil {
 			return fmt.Errorf("%s: %w: choose another name or path", named.flag, err)
 		}
@@ -110,7 +114,8 @@ func (s Spec) checkLanguage() error {
 	case s.Variant.Settings["tls"] != "" && s.Variant.Settings["tls"] != "off":
 		return errors.New("--language python: workers in Python do not support TLS: choose tls=off")
 	case s.Model.Layout.Var() || s.Update().Layout.Var():
-		return errors.New("--language python: workers in Python do not support tensors of varying length: choose another model")
+		return errors.New("--language python: workers in Python do not support tensors of varying length: " +
+			"choose another model")
 	case s.Change != (tensor.Change{}):
 		return errors.New("--language python: workers in Python change all elements: leave --change out")
 	}

@@ -31,7 +31,8 @@ func Networked(v transports.Variant) bool {
 // checkLink returns an error if s has a link, but does not send its tensors over TCP.
 func (s Spec) checkLink() error {
 	if s.Linked() && (!Networked(s.Variant) || s.Variant.Settings["network"] != "tcp") {
-		return fmt.Errorf("--link %v: %s sends no tensors over TCP: set network=tcp, without shared memory", s.Link, s.Variant)
+		return fmt.Errorf("--link %v: %s sends no tensors over TCP: set network=tcp, without shared memory",
+			s.Link, s.Variant)
 	}
 	return nil
 }

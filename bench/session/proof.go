@@ -59,10 +59,12 @@ func (s *Run) proveSent(ctx context.Context, n int, see prover) prover {
 			return err
 		}
 		if want := uint64(s.Hashes[n-1]); sent.Model != want {
-			return fmt.Errorf("downlink: the hash of the model is %016x at the worker, but %016x at the server: %s delivered wrong data", sent.Model, want, s.Spec.Variant)
+			return fmt.Errorf("downlink: the hash of the model is %016x at the worker, but %016x at the server: "+
+				"%s delivered wrong data", sent.Model, want, s.Spec.Variant)
 		}
 		if got := update.Hash(); got != sent.Update {
-			return fmt.Errorf("uplink: the hash of the update is %016x at the server, but %016x at the worker: %s delivered wrong data", got, sent.Update, s.Spec.Variant)
+			return fmt.Errorf("uplink: the hash of the update is %016x at the server, but %016x at the worker: "+
+				"%s delivered wrong data", got, sent.Update, s.Spec.Variant)
 		}
 		if see == nil {
 			return nil

@@ -80,7 +80,8 @@ func (s *Run) Do(ctx, quit context.Context, l trainer.Launcher) error {
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
-	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit) })) // models and updates may be mapped files, whose loss is a fault
+	// Models and updates may be mapped files, whose loss is a fault.
+	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit) }))
 }
 
 // start starts server and workers and writes the first model. With --respawn, workers

@@ -85,7 +85,7 @@ func (u *Unfit) Unwrap() error { return u.Err }
 func (u *Unfit) Skipped() result.Skipped {
 	c := u.Spec.Cell()
 	return result.Skipped{
-		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
-		PerProcess: c.PerProcess, Depth: c.Depth, Setup: c.Setup, Why: u.Err.Error(),
+		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up,
+		Workers: c.Workers, Clients: c.Clients, PerProcess: c.PerProcess, Depth: c.Depth, Setup: c.Setup, Why: u.Err.Error(),
 	}
 }

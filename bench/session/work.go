@@ -45,7 +45,8 @@ func stock(config []byte) (trainer.Train, error) {
 // train does the work of [stock] for one job. update and model are the job's tensors,
 // possibly scattered.
 func (c stockConfig) train(call *trainer.Job, update, model *tensor.Package) error {
-	if err := tensor.Train(update, model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
+	key := tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}
+	if err := tensor.Train(update, model, key); err != nil {
 		return err
 	}
 	return burn(time.Duration(c.TrainMS)*time.Millisecond+c.Burn, call.Stopped)

@@ -35,7 +35,8 @@ func ValuesOf(m *models.Model, name string) (string, error) {
 		return Uniform, nil
 	case InFile:
 		if m.File() == "" {
-			return "", fmt.Errorf("file: model %s does not come from a file: choose uniform or normal, or a .safetensors file as the model", m.Name)
+			return "", fmt.Errorf("file: model %s does not come from a file: "+
+				"choose uniform or normal, or a .safetensors file as the model", m.Name)
 		}
 		return "", nil
 	}
