@@ -93,7 +93,7 @@ func (r *run) all(ctx context.Context) (*result.Result, error) {
 	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		partial = fmt.Sprintf("%v after %d of %d blocks", context.Cause(ctx), r.done, r.pace.plan)
+		partial = fmt.Sprintf("%v after %d of %d blocks", context.Cause(ctx), r.done, r.pace.Plan)
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // an interrupted block is not a failure
 		}

@@ -21,29 +21,25 @@ type Progress struct {
 // pace holds what progress reports say about a run. Its times are means of steps that have run,
 // so it has none in the first cycle.
 type pace struct {
-	began      time.Time     // start of the current step
-	cost       time.Duration // mean duration of the current step
-	rest       time.Duration // time that all other steps will need
-	done, plan int
-	more       bool
-	alike      bool          // all cells have the same workers and clients
-	apart      time.Duration // total time spent on reference chains
+	Progress               // at the start of the current step
+	began    time.Time     // start of the current step
+	cost     time.Duration // mean duration of the current step
+	alike    bool          // all cells have the same workers and clients
+	apart    time.Duration // total time spent on reference chains
 }
 
 // begin updates the pace when a step begins, so that progress reports between rounds
 // are cheap.
 func (p *pace) begin(r *run, s *step) {
-	p.began, p.done, p.plan = time.Now(), 0, 0
-	left, more := r.left()
-	p.cost, p.more = s.mean(), more
-	p.rest = left - p.cost
+	p.began, p.cost, p.Progress = time.Now(), s.mean(), Progress{}
+	p.Left, p.More = r.left()
 	for _, c := range r.cells {
 		had := len(c.result.Blocks)
-		p.done += had
+		p.Done += had
 		if c.result.Stopped == "" {
 			had = max(had, r.Plan.Blocks, r.cycle+1)
 		}
-		p.plan += had
+		p.Plan += had
 	}
 }
 
@@ -51,12 +47,13 @@ func (r *run) progress(what string) {
 	if r.Progress == nil {
 		return
 	}
-	p := &r.pace
-	s := Progress{What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started), More: p.more}
-	if r.cycle > 0 {
-		s.Left = max(time.Second, p.rest+max(0, p.cost-time.Since(p.began)))
+	p := r.pace.Progress
+	p.What, p.Elapsed = what, time.Since(r.started)
+	p.Left = max(time.Second, p.Left-min(r.pace.cost, time.Since(r.pace.began)))
+	if r.cycle == 0 {
+		p.Left = 0 // most steps have no mean yet
 	}
-	r.Progress(s)
+	r.Progress(p)
 }
 
 // label returns the name of c for progress reports, without workers and clients that all

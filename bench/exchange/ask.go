@@ -78,8 +78,8 @@ const (
 	slowestMore  = 2 * time.Minute
 )
 
-// otherRounds is the number of rounds that a block may have besides those that warm up and those
-// that are timed: the cold one, and proved ones.
+// otherRounds is the number of cold and proved rounds that a block may have, in addition to warm-up
+// and timed rounds.
 const otherRounds = 4
 
 // Limit returns how long a program may take for the block. slowest is the duration of the slowest

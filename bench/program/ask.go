@@ -20,7 +20,7 @@ const (
 	peerAnswers  = 30 * time.Second
 )
 
-// Conditions are those of a run in which programs take part.
+// Conditions are the settings of a run that its programs must know.
 type Conditions struct {
 	Environment machine.Environment // of this program
 	Dir         string              // directory to which [python.Unpack] has written
@@ -28,8 +28,8 @@ type Conditions struct {
 	Canary      float64             // share of a round that the peer must be able to burn; zero means none
 }
 
-// An Answer is a program's answer to [Program.Ask].
-type Answer struct {
+// An Offer says what a program can do in a run: it is the answer to [Program.Ask].
+type Offer struct {
 	Entry   result.Program
 	Refused map[string]string // reasons for the refused cells, by [session.Spec.String]
 	Burns   bool              // the peer slows itself down as Conditions.Canary asks
@@ -37,18 +37,18 @@ type Answer struct {
 
 // Ask asks a program which of the cells it can run. The executables of a build must be layouts of
 // one build, and it is an error if it can run controls only.
-func (p *Program) Ask(ctx context.Context, specs []session.Spec, under Conditions) (Answer, error) {
+func (p *Program) Ask(ctx context.Context, specs []session.Spec, under Conditions) (Offer, error) {
 	if p.IsBuild() {
 		return p.askBuild(ctx, specs, under.Environment)
 	}
 	return p.askPeer(ctx, specs, under)
 }
 
-func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machine.Environment) (Answer, error) {
-	answer := Answer{Entry: result.Program{Name: p.name}}
+func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machine.Environment) (Offer, error) {
+	offer := Offer{Entry: result.Program{Name: p.name}}
 	var err error
-	if answer.Entry.Layouts, err = p.layouts(); err != nil {
-		return answer, err
+	if offer.Entry.Layouts, err = p.layouts(); err != nil {
+		return offer, err
 	}
 	first := here
 	for i, file := range p.files {
@@ -66,15 +66,15 @@ func (p *Program) askBuild(ctx context.Context, specs []session.Spec, here machi
 		case i > 0:
 			err = sameBuild(*a.Environment, first, p.fileName(0))
 		default:
-			first, answer.Refused, err = *a.Environment, reasons(specs, a.Refused), comparable(specs, a.Refused)
+			first, offer.Refused, err = *a.Environment, reasons(specs, a.Refused), comparable(specs, a.Refused)
 			first.Link = here.Link // both builds run on the same links
-			answer.Entry.Environment = &first
+			offer.Entry.Environment = &first
 		}
 		if err != nil {
-			return answer, fmt.Errorf("%s %s: %w", p.flag, p.fileName(i), err)
+			return offer, fmt.Errorf("%s %s: %w", p.flag, p.fileName(i), err)
 		}
 	}
-	return answer, nil
+	return offer, nil
 }
 
 // reasons returns the reasons for which cells are refused, by cell.
@@ -118,29 +118,29 @@ func sameBuild(e, first machine.Environment, name string) error {
 	return nil
 }
 
-func (p *Program) askPeer(ctx context.Context, specs []session.Spec, under Conditions) (Answer, error) {
+func (p *Program) askPeer(ctx context.Context, specs []session.Spec, under Conditions) (Offer, error) {
 	process, err := p.process(0, under.Dir)
 	if err != nil {
-		return Answer{}, err
+		return Offer{}, err
 	}
 	limit := max(under.RoundLimit, peerAnswers)
 	a, err := exchange.First(ctx, process, firstOrder(specs), limit)
 	switch {
 	case err != nil && p.find == nil:
-		return Answer{}, fmt.Errorf("--peer %s: %w", p.name, err)
+		return Offer{}, fmt.Errorf("--peer %s: %w", p.name, err)
 	case err != nil:
-		return Answer{}, err
+		return Offer{}, err
 	}
-	answer := Answer{
+	offer := Offer{
 		Entry: result.Program{Name: p.name, Command: p.command, Software: a.Software}, Refused: reasons(specs, a.Refused),
 	}
 	if under.Canary > 0 {
 		if a, err = exchange.First(ctx, slowed(process, under.Canary), firstOrder(specs), limit); err != nil {
-			return answer, fmt.Errorf("--canary: %s with %s: %w", p.name, CanaryVariable, err)
+			return offer, fmt.Errorf("--canary: %s with %s: %w", p.name, CanaryVariable, err)
 		}
-		answer.Burns = a.Canary == under.Canary
+		offer.Burns = a.Canary == under.Canary
 	}
-	return answer, nil
+	return offer, nil
 }
 
 // CanaryVariable asks a peer to burn a share of its last round's time in every round.
@@ -153,7 +153,7 @@ func slowed(p exchange.Process, share float64) exchange.Process {
 }
 
 // Block has a process of the program measure a block, and returns its checked answer. It fills in s
-// like [session.Run.Do], but without rounds if quit was done early. dir is that of [Conditions], burn
+// like [session.Run.Do], but without rounds if quit was done early. dir is [Conditions].Dir, burn
 // the share of a round that a peer burns for a canary, and slowest the duration of the slowest
 // earlier block of the cell; zero means none.
 func (p *Program) Block(

@@ -291,8 +291,8 @@ const (
 	timelineSpans  = 6000
 )
 
-// Timeline returns the spans of all processes in the first timed rounds, except sums; only those of
-// the server if a process reads another clock.
+// Timeline returns the spans of the first timed rounds, except sums: of all processes or, if one of
+// them reads another clock, of the server alone. It may be called after [Run.Do].
 func (s *Run) Timeline() *result.Timeline {
 	windows := s.windows[:min(timelineRounds, len(s.windows))]
 	t := &result.Timeline{Processes: []string{phase.ServerProcess}}

@@ -33,7 +33,7 @@ func (s Spec) CheckData() error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage()); err != nil {
+	if err := s.checkWorkers(); err != nil {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
@@ -81,39 +81,38 @@ func (s Spec) isPeer() bool {
 	return !ok
 }
 
-// checkPeer returns an error if no peer supports what s asks for.
-func (s Spec) checkPeer() error {
-	switch c := s.Variant.Codec(); {
-	case !s.isPeer():
-		return nil
-	case c != nil:
-		return fmt.Errorf("codec %s: a peer can only have its own codecs: leave --codec out", c)
-	case s.PerProcess != 1:
-		return errors.New("a peer has one worker per process: --lanes-per-process must be 1")
-	}
-	return nil
-}
-
 // InPython is the language of workers in Python, as opposed to Go.
 const InPython = result.InPython
 
-// checkLanguage returns an error if workers in Python do not support s.
-func (s Spec) checkLanguage() error {
-	if s.Language == "" {
-		return nil
-	}
-	name := s.Variant.Subject.Name()
+// checkWorkers returns an error if s asks its workers for something that a peer, Python or Go values
+// do not support.
+func (s Spec) checkWorkers() error {
+	peer, inPython := s.isPeer(), s.Language != ""
+	name, c := s.Variant.Subject.Name(), s.Variant.Codec()
+	varies := s.Model.Layout.Var() || s.Update().Layout.Var()
 	_, err := python.ForWorkers(name)
-	switch c := s.Variant.Codec(); {
+	switch tls := s.Variant.Settings["tls"]; {
+	case peer && c != nil:
+		return fmt.Errorf("codec %s: a peer can only have its own codecs: leave --codec out", c)
+	case peer && s.PerProcess != 1:
+		return errors.New("a peer has one worker per process: --lanes-per-process must be 1")
+	case s.Nested && peer:
+		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", name)
+	case s.Nested && inPython:
+		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
+	case s.Nested && varies:
+		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
+	case !inPython:
+		return nil
 	case err != nil:
 		return fmt.Errorf("--language python: %w", err)
 	case c != nil:
 		return fmt.Errorf("--language python: codec %s: workers in Python support no codecs: leave --codec out", c)
 	case s.PerProcess != 1:
 		return errors.New("--language python: a process has one worker: --lanes-per-process must be 1")
-	case s.Variant.Settings["tls"] != "" && s.Variant.Settings["tls"] != "off":
+	case tls != "" && tls != "off":
 		return errors.New("--language python: workers in Python do not support TLS: choose tls=off")
-	case s.Model.Layout.Var() || s.Update().Layout.Var():
+	case varies:
 		return errors.New("--language python: workers in Python do not support tensors of varying length: " +
 			"choose another model")
 	case s.Change != (tensor.Change{}):
@@ -125,21 +124,6 @@ func (s Spec) checkLanguage() error {
 // HasPython reports whether any cell has workers in Python.
 func HasPython(cells []Spec) bool {
 	return slices.ContainsFunc(cells, func(s Spec) bool { return s.Language == InPython })
-}
-
-// checkNested returns an error if s has Nested and cannot use Go values.
-func (s Spec) checkNested() error {
-	switch {
-	case !s.Nested:
-		return nil
-	case s.isPeer():
-		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", s.Variant.Subject.Name())
-	case s.Language != "":
-		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
-	case s.Model.Layout.Var() || s.Update().Layout.Var():
-		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
-	}
-	return nil
 }
 
 // Low estimates of memory without tensors; the server of pickle had 38 to 58 MB resident.

@@ -14,14 +14,14 @@ import (
 // updates are Go values with nested tensors.
 const nestedFunc = "nested"
 
-// A bundle is such a value. It imitates a project's package of a model or an update:
+// A nestedValue is such a value. It imitates a project's package of a model or an update:
 // metadata, and tensors four levels down.
-type bundle struct {
+type nestedValue struct {
 	About  about
 	Groups map[string]group // by [groupName], in order
 }
 
-// about is the metadata of a bundle.
+// about is the metadata of a nested value.
 type about struct{ ID, Samples, Round, Client int }
 
 type group struct{ Layers []layer }
@@ -31,25 +31,25 @@ type layer struct {
 	Weights *receipt.Tensor
 }
 
-// groupLayers is the largest number of layers in a group of a bundle.
+// groupLayers is the largest number of layers in a group of a nested value.
 const groupLayers = 16
 
-// Metadata of all bundles.
+// Metadata of all nested values.
 const (
-	bundleID      = 5
-	bundleSamples = 999
-	everyClient   = -1 // client of a bundle with the model
+	valueID      = 5
+	valueSamples = 999
+	everyClient  = -1 // client of a nested value with the model
 )
 
-func aboutOf(round, client int) about { return about{bundleID, bundleSamples, round, client} }
+func aboutOf(round, client int) about { return about{valueID, valueSamples, round, client} }
 
 // groupName returns the name of the group whose first layer has that index.
 func groupName(first int) string { return fmt.Sprintf("group%06d", first) }
 
-// bundled returns a bundle with the tensors of layout l. view returns the memory of
+// newNestedValue returns a nested value with the tensors of layout l. view returns the memory of
 // tensor i.
-func bundled(l *tensor.Layout, about about, view func(i int) []byte) bundle {
-	b := bundle{About: about, Groups: map[string]group{}}
+func newNestedValue(l *tensor.Layout, about about, view func(i int) []byte) nestedValue {
+	b := nestedValue{About: about, Groups: map[string]group{}}
 	for from := 0; from < l.Len(); from += groupLayers {
 		var g group
 		for i := from; i < min(from+groupLayers, l.Len()); i++ {
@@ -61,8 +61,8 @@ func bundled(l *tensor.Layout, about about, view func(i int) []byte) bundle {
 	return b
 }
 
-// views returns the memory of the bundle's tensors, which must be n.
-func (b bundle) views(n int) ([][]byte, error) {
+// views returns the memory of the nested value's tensors, which must be n.
+func (b nestedValue) views(n int) ([][]byte, error) {
 	all := make([][]byte, 0, n)
 	for from := 0; from < n; from += groupLayers {
 		for _, l := range b.Groups[groupName(from)].Layers {
@@ -78,9 +78,9 @@ func (b bundle) views(n int) ([][]byte, error) {
 	return all, nil
 }
 
-// checkViews returns an error if a tensor of the bundle is a copy, instead of being p's
+// checkViews returns an error if a tensor of the nested value is a copy, instead of being p's
 // memory.
-func (b bundle) checkViews(p *tensor.Package) error {
+func (b nestedValue) checkViews(p *tensor.Package) error {
 	views, err := b.views(p.Len())
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func newNestedConfig(c stockConfig, l *tensor.Layout) ([]byte, error) {
 		size = max(size, tensor.Align*i+l.Bytes(i))
 	}
 	mem := make([]byte, size)
-	update := bundled(l, about{}, func(i int) []byte { return mem[tensor.Align*i:][:l.Bytes(i)] })
+	update := newNestedValue(l, about{}, func(i int) []byte { return mem[tensor.Align*i:][:l.Bytes(i)] })
 	values, _, err := trainer.PrepareValues(update, receipt.DefaultDepth)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func nested(config []byte) (trainer.Train, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	var job *trainer.Job // current job of this function's lane
-	train, err := trainer.Values(func(j *trainer.ValueJob[bundle, bundle]) error {
+	train, err := trainer.Values(func(j *trainer.ValueJob[nestedValue, nestedValue]) error {
 		if want := aboutOf(j.Round, everyClient); j.Payload.About != want {
 			return fmt.Errorf("payload: its metadata must be %+v, not %+v", want, j.Payload.About)
 		}
@@ -141,13 +141,13 @@ func nested(config []byte) (trainer.Train, error) {
 	return func(j *trainer.Job) error { job = j; return train(j) }, err
 }
 
-// detach builds a bundle of the model to be published, and detaches its tensors. The rest
-// of the bundle becomes the model's receipt.
+// detach builds a nested value of the model to be published, and detaches its tensors. The rest
+// of the nested value becomes the model's receipt.
 func (s *Run) detach(round int, model *tensor.Package) error {
 	if !s.Spec.Nested {
 		return nil
 	}
-	payload := bundled(model.Layout(), aboutOf(round, everyClient), model.View)
+	payload := newNestedValue(model.Layout(), aboutOf(round, everyClient), model.View)
 	defer s.session.Recorder().Begin(phase.Detach, phase.OfRound(round)).End()
 	d, err := receipt.Detach(payload, receipt.DefaultDepth)
 	if err == nil {
@@ -159,12 +159,12 @@ func (s *Run) detach(round int, model *tensor.Package) error {
 	return nil
 }
 
-// reconstructed returns a prover that rebuilds each update's bundle and checks its
+// reconstructed returns a prover that rebuilds each update's nested value and checks its
 // metadata. If see is not nil, it also checks that the tensors are not copies, and calls
 // see.
 func (s *Run) reconstructed(round int, see prover) prover {
 	return func(c trainer.Client, p *tensor.Package) error {
-		var update bundle
+		var update nestedValue
 		span := s.session.Recorder().Begin(phase.Reconstruct, phase.ID{Lane: -1, Round: round, Client: c.ID})
 		err := receipt.Attach(p.Receipt, p, &update)
 		span.End()

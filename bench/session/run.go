@@ -25,8 +25,8 @@ const emptyCalls = 100
 // proofEvery is the interval between proved rounds: every eighth round is proved.
 const proofEvery = 8
 
-// A Run measures one block of a cell, with this process as its server. Its caller sets the
-// exported fields of the first group; [Run.Do] fills those of the second.
+// A Run measures one block of a cell. Its caller sets the exported fields of the first group, and
+// [Run.Do], with this process as the server, fills in the second. A run may be done once.
 type Run struct {
 	Spec      Spec
 	Plan      result.Plan        // of the whole cell; [Run.Do] replaces it by [Spec.BlockPlan]

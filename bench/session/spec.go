@@ -9,7 +9,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Spec specifies a cell to be measured.
+// A Spec specifies a cell to be measured. Copies share its models, which nothing changes.
 type Spec struct {
 	Variant    transports.Variant
 	Model      *models.Model
