@@ -65,24 +65,16 @@ func (r *run) cycles(ctx, quit context.Context) error {
 			}
 		}
 		if r.cycle == 0 {
-			if err := r.measureWire(ctx, quit); err != nil {
-				return err
+			for _, f := range r.planWire() {
+				s := r.floorStep(ctx, f)
+				r.steps = append(r.steps, s)
+				if err := r.do(quit, s); err != nil {
+					return err
+				}
 			}
 		}
 		r.save()
 	}
-}
-
-// measureWire adds the floors that [run.planWire] returns, and measures them once.
-func (r *run) measureWire(ctx, quit context.Context) error {
-	for _, f := range r.planWire() {
-		s := r.floorStep(ctx, f)
-		r.steps = append(r.steps, s)
-		if err := r.do(quit, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // when returns the position of a step in the first cycle: 1 if it needs an earlier block,
@@ -104,7 +96,11 @@ func (r *run) due() []*step {
 	}
 	if len(due) > 0 && floorsDue(r.cycle) {
 		for _, s := range r.steps {
-			if s.cell == nil && (s.floor == nil || r.hostDue(s.floor)) {
+			if s.cell != nil {
+				continue
+			}
+			// Hosts may take turns.
+			if f := s.floor; f == nil || f.Host == "" || r.here.Hosts.Due(f.Host, floorsIn(r.cycle)) {
 				due = append(due, s)
 			}
 		}

@@ -155,9 +155,3 @@ func (r *run) trainTime(f *result.Floor) int64 {
 	}
 	return 0
 }
-
-// hostDue reports whether the current cycle, if it measures floors, measures f: hosts may
-// take turns.
-func (r *run) hostDue(f *result.Floor) bool {
-	return f.Host == "" || r.here.Hosts.Due(f.Host, floorsIn(r.cycle))
-}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"ipcbench/bench/result"
-	"ipcbench/internal/machine"
 	"slices"
 )
 
@@ -13,8 +12,6 @@ type Outline struct {
 	Skipped []result.Skipped // cells that cannot run, with the reason
 	Floors  []string         // names of floors, measured in the first cycles and later in every fourth
 	Memory  int64            // bytes needed by the largest cell
-	Limit   int64            // bytes that may be used; 0 if unknown
-	Source  string           // source of the limit
 }
 
 // An OutlineCell is a cell of an [Outline].
@@ -32,7 +29,6 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		return nil, err
 	}
 	out := Outline{Skipped: r.result.Skipped}
-	out.Limit, out.Source = machine.MemoryLimit()
 	for _, c := range r.cells {
 		cell := OutlineCell{c.String(), c.Memory(), r.here.Hosts.Describe(c.Spec)}
 		out.Cells = append(out.Cells, cell)

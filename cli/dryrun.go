@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
+	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 )
 
@@ -59,8 +60,8 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 	fmt.Fprintf(out, "a cell ends %s\n", ends(o.Plan))
 	fmt.Fprintf(out, "%d cells, %d%s blocks\n", len(plan.Cells), len(plan.Cells)*o.Plan.Blocks, orMore)
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
-	if plan.Limit > 0 {
-		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))
+	if limit, source := machine.MemoryLimit(); limit > 0 {
+		memory += fmt.Sprintf("; %s has %s", source, megabytes(limit))
 	}
 	fmt.Fprintln(out, memory)
 }

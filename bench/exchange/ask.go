@@ -17,16 +17,13 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A Process carries out one order: a build of ipcbench, or a peer.
+// A Process carries out one order: a build of ipcbench or, if its command has Keep, a peer, whose
+// processes must end with it.
 type Process struct {
+	reexec.Command
 	Name        string // name in errors
-	Path        string // path of the executable; empty means this one
-	Args        []string
-	Dir         string // working directory; empty means this process's
-	Env         []string
 	FailureHint string // appended to errors: a likely cause
 	Late        string // appended to errors about a timeout: a remedy
-	Alone       bool   // a peer: its processes must end with it
 }
 
 func (p Process) String() string { return p.Name }
@@ -44,7 +41,7 @@ func First(ctx context.Context, p Process, o Order, patience time.Duration) (*An
 	case a.Rules != Rules:
 		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: "+
 			"their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
-	case a.Environment == nil && !p.Alone:
+	case a.Environment == nil && !p.Keep:
 		return nil, errors.New("its answer does not identify the build")
 	case len(o.Cells) > 0 && len(a.Refused) != len(o.Cells):
 		return nil, fmt.Errorf("%s: its answer: refused: %d entries: must be %d, one per cell",
@@ -115,10 +112,8 @@ func Ask(ctx, quit context.Context, program Process, o Order, slowest time.Durat
 		defer end()
 	}
 	stderr := &reexec.Excerpt{Most: 1 << 10}
-	c := reexec.Command{
-		Path: program.Path, Args: program.Args, Env: program.Env, Dir: program.Dir, Keep: program.Alone, Stderr: stderr,
-	}
-	p, err := reexec.Ask(ctx, quit, c, append(text, '\n'), o.largest())
+	program.Stderr = stderr
+	p, err := reexec.Ask(ctx, quit, program.Command, append(text, '\n'), o.largest())
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,15 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/phase/usage"
+	"ipcbench/python"
 	"ipcbench/trainer"
 )
+
+// Python locates the interpreter and the files of workers in Python and reference rows.
+type Python struct {
+	Interpreter python.Interpreter // for workers; reference rows find their own
+	Dir         string             // directory to which [python.Unpack] has written
+}
 
 // Here runs sessions with this process as their server.
 type Here struct {
@@ -39,7 +46,11 @@ func (h *Here) Launcher(s session.Spec, cpus ...[]int) trainer.Launcher {
 	case h.Hosts != nil:
 		return h.Hosts.launcher(s)
 	case s.Language == session.InPython:
-		return h.Python.launcher(s.Train != "", cpus...)
+		start := trainer.NewCommand
+		if s.Train != "" {
+			start = trainer.NewKept // a user's function may start processes of its own
+		}
+		return start(session.InPython, h.Python.Interpreter.Path, []string{python.Worker(h.Python.Dir)}, cpus...)
 	}
 	return trainer.NewProcesses(cpus...)
 }

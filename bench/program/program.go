@@ -16,6 +16,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/reexec"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 	"math"
@@ -172,9 +173,6 @@ func HasRows(cells []session.Spec) bool {
 	return slices.ContainsFunc(cells, func(s session.Spec) bool { return Of(s) != nil && Of(s).find != nil })
 }
 
-// peerHint suggests why a peer does not answer.
-const peerHint = "if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line"
-
 // IsBuild reports whether p is a build of ipcbench, instead of a peer.
 func (p *Program) IsBuild() bool { return p.files != nil }
 
@@ -188,12 +186,16 @@ func (p *Program) process(layout int, dir string) (exchange.Process, error) {
 			path = "./" + file
 		}
 		return exchange.Process{
-			Name: cmp.Or(file, os.Args[0]) + " " + BlockCommand, Path: path, Args: []string{BlockCommand},
+			Command:     reexec.Command{Path: path, Args: []string{BlockCommand}},
+			Name:        cmp.Or(file, os.Args[0]) + " " + BlockCommand,
 			FailureHint: ": is it a build of ipcbench that can run single blocks?",
 			Late:        ": if it was stopped, continue it (kill -CONT); else raise --round-limit",
 		}, nil
 	}
-	peer := exchange.Process{Name: p.command, Late: ": " + peerHint, Alone: true}
+	peer := exchange.Process{
+		Command: reexec.Command{Keep: true}, Name: p.command,
+		Late: ": if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line",
+	}
 	if p.find == nil {
 		peer.Path, peer.Args = p.words[0], p.words[1:]
 		peer.Env = []string{"_IPCBENCH_VERSION=" + machine.Version()} // an installed ipcbench_worker compares it

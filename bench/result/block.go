@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"ipcbench/phase"
 	"ipcbench/phase/usage"
 )
 
@@ -89,18 +88,6 @@ type Block struct {
 // OneClock reports whether all processes of the block read the server's clock.
 func (b *Block) OneClock() bool {
 	return !slices.ContainsFunc(b.Processes, func(p Process) bool { return p.OtherClock })
-}
-
-// DropTwoClocks removes all values that compare the clocks of two processes, unless
-// [Block.OneClock].
-func (b *Block) DropTwoClocks() {
-	if b.OneClock() {
-		return
-	}
-	b.Down, b.Up, b.Unattributed = nil, nil, 0
-	for _, p := range []phase.Phase{phase.Receive, phase.Wait} { // their spans may begin before their round
-		delete(b.Phases, p.String())
-	}
 }
 
 // TLS describes the handshakes of worker processes before the first round of a session.

@@ -60,7 +60,12 @@ func (s *Run) account(r trainer.Report) error {
 	if lost > 0 {
 		return fmt.Errorf("the recorders had no room for %d spans: use fewer clients or a model with fewer tensors", lost)
 	}
-	rounds := byRound(samples, s.windows)
+	return s.accountRounds(byRound(samples, s.windows))
+}
+
+// accountRounds fills the block with the times of the timed rounds, from the samples of each.
+func (s *Run) accountRounds(rounds [][]phase.Sample) error {
+	b := s.Block
 	err := sameSpans(rounds, s.windows, uneven(b.Counts()) || s.Spec.Variant.Codec() != nil || !b.OneClock())
 	if err != nil {
 		return err
@@ -75,7 +80,11 @@ func (s *Run) account(r trainer.Report) error {
 			return fmt.Errorf("round %d: %w", w.round, err)
 		}
 	}
-	b.DropTwoClocks()
+	if !b.OneClock() { // values that compare the clocks of two processes mean nothing
+		b.Unattributed = 0
+		delete(b.Phases, phase.Receive.String()) // spans of Receive and Wait may begin before their round
+		delete(b.Phases, phase.Wait.String())
+	}
 	return s.wire()
 }
 
@@ -222,8 +231,11 @@ func (s *Run) clients(samples []phase.Sample) error {
 		}
 		b.Train = append(b.Train, train.End-train.Start)
 		b.RTT = append(b.RTT, collect.End-dispatch.Start)
+		if !b.OneClock() {
+			continue
+		}
 		// Cloned virtual machines have the same boot ID, but different clocks.
-		if b.OneClock() && (receive.End < dispatch.Start || collect.End < train.End) {
+		if receive.End < dispatch.Start || collect.End < train.End {
 			return fmt.Errorf("client %d: data arrived before it was sent: its host's clock is not the server's, "+
 				"although both have the same boot ID", id)
 		}

@@ -8,7 +8,6 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"math"
 	"time"
 )
@@ -59,31 +58,6 @@ func (c *Chain) reference() (*trainer.Reference, error) {
 		r.Through(c.Spec.Variant.Codec(), c.Spec.Respawns())
 	}
 	return r, c.Spec.init(r.Model, c.plan.Seed)
-}
-
-// compare returns an error for the first hash that differs from the chain, which must be
-// long enough. If running has the hashes after each tensor, by round, the error names the
-// first wrong tensor.
-func (c *Chain) compare(
-	ctx context.Context, hashes []exchange.Hash, running [][]exchange.Hash, v transports.Variant,
-) error {
-	for n, got := range hashes {
-		want := c.hashes[n]
-		if uint64(got) == want {
-			continue
-		}
-		where := fmt.Sprintf("round %d", n)
-		if running != nil {
-			tensor, err := c.wrong(ctx, n, running[n])
-			if err != nil {
-				return err
-			}
-			where += tensor
-		}
-		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
-			where, got, want, v)
-	}
-	return nil
 }
 
 // wrong repeats the rounds up to round, and names the first tensor of its model after

@@ -321,7 +321,8 @@ func (s *Run) proved(ctx context.Context, n int) (window, error) {
 }
 
 // Compare compares the models of all rounds with the reference chain, if there is one, extending
-// it if needed. It skips a block that was interrupted before its first timed round.
+// it if needed. It returns an error for the first wrong model, and names the first wrong tensor if
+// Running has hashes. It skips a block that was interrupted before its first timed round.
 func (s *Run) Compare(ctx context.Context) error {
 	if len(s.Block.Round) == 0 || s.Chain == nil {
 		return nil
@@ -329,8 +330,21 @@ func (s *Run) Compare(ctx context.Context) error {
 	if err := s.Chain.extend(ctx, len(s.Hashes), s.OnRound); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
-	if err := s.Chain.compare(ctx, s.Hashes, s.Running, s.Spec.Variant); err != nil {
-		return err
+	for n, got := range s.Hashes {
+		want := s.Chain.hashes[n]
+		if uint64(got) == want {
+			continue
+		}
+		where := fmt.Sprintf("round %d", n)
+		if s.Running != nil {
+			tensor, err := s.Chain.wrong(ctx, n, s.Running[n])
+			if err != nil {
+				return err
+			}
+			where += tensor
+		}
+		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
+			where, got, want, s.Spec.Variant)
 	}
 	s.Block.Proof.Hashed = len(s.Hashes)
 	return nil
