@@ -29,7 +29,7 @@ func ExampleRun() {
 		Variant: must(transports.Parse("inproc", host.Transports)), Model: must(models.Parse("cnn")),
 		Workers: 2, Clients: 3, PerProcess: 2, Depth: 1,
 	}
-	run := session.Run{Spec: cell, Plan: plan, Chain: session.NewChain(cell, plan.Seed), Block: new(result.Block)}
+	run := session.Run{Spec: cell, Plan: plan, Chain: session.NewChain(cell, plan), Block: new(result.Block)}
 	if err := run.Do(ctx, ctx, trainer.NewGoroutines(host)); err != nil {
 		log.Fatal(err)
 	}
