@@ -94,15 +94,13 @@ func (r *run) due() []*step {
 			due = append(due, s)
 		}
 	}
-	if len(due) > 0 && floorsDue(r.cycle) {
-		for _, s := range r.steps {
-			if s.cell != nil {
-				continue
-			}
-			// Hosts may take turns.
-			if f := s.floor; f == nil || f.Host == "" || r.here.Hosts.Due(f.Host, floorsIn(r.cycle)) {
-				due = append(due, s)
-			}
+	if len(due) == 0 || !floorsDue(r.cycle) {
+		return due
+	}
+	for _, s := range r.steps {
+		f := s.floor // hosts may take turns
+		if s.cell == nil && (f == nil || f.Host == "" || r.here.Hosts.Due(f.Host, floorsIn(r.cycle))) {
+			due = append(due, s)
 		}
 	}
 	return due

@@ -31,10 +31,7 @@ func (f *cellFlags) userPeers(taken []driver.Subject) (all []driver.Subject, err
 	return all, nil
 }
 
-func isPeer(c session.Spec) bool {
-	_, peer := c.Variant.Subject.(*program.Program)
-	return peer
-}
+func isPeer(c session.Spec) bool { return program.Of(c) != nil }
 
 // comparesPeers checks --baseline: it is a peer, and there is another one to compare with it.
 func comparesPeers(name string, cells []session.Spec) error {

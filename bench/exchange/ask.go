@@ -158,7 +158,7 @@ func Serve(
 	defer cancel(nil)
 	go func() { // ends with the process
 		_, _ = io.Copy(io.Discard, in)
-		cancel(errEarly)
+		cancel(errors.New("asked to end early"))
 	}()
 	a := &Answer{Version: Version, Rules: Rules}
 	o, err := ParseOrder(text)

@@ -152,9 +152,6 @@ func ParseOrder(text []byte) (*Order, error) {
 	return o, nil
 }
 
-// errEarly is the cause of a block's early end, after stdin has ended.
-var errEarly = errors.New("asked to end early")
-
 // decode decodes an order or an answer, without checking values. For another version, it
 // reports only the version.
 func decode(text []byte, v any) error {
