@@ -56,7 +56,6 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	check.Must(t, os.Symlink(exe, again))
-	silent := script(t, `read order; echo '{"version": 2, "rules": 3}'`)
 	says := func(environment string) string {
 		return script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
 	}
@@ -73,8 +72,6 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 		"none":                {[]string{exe}, []string{"./none"}, "--layouts: open ./none: no such file"},
 		"a folder":            {[]string{t.TempDir()}, nil, "not a regular file"},
 		"no build":            {[]string{exe}, []string{"/bin/true"}, "--layouts /bin/true: "},
-		"says nothing":        {[]string{exe}, []string{silent}, "--layouts " + silent + ": its answer does not identify the build"},
-		"other rules":         {[]string{exe}, []string{like(`"rules":3`, `"rules":2`)}, "by version 2 of the rules"},
 		"another version":     {[]string{exe}, []string{other}, "--layouts " + other + ": Go version: go1, but this program has go1."},
 		"another commit":      {[]string{nothing, says(`"commit": "abc"`)}, nil, ": commit: abc, but " + nothing + " has none"},
 		"changes":             {[]string{nothing, says(`"dirty": true`)}, nil, ": changes since the commit: true, but " + nothing + " has false"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
@@ -13,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.MainWith(m, roles, append(presets(), New(), Local())...)
+	drivertest.MainWith(m, reexec.Roles{"apart": workApart}, append(presets(), New(), Local())...)
 }
 
 func TestHTTP(t *testing.T) { drivertest.Run(t, New) }

@@ -175,7 +175,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 		}
 		return err
 	})
-	check.That(t, errors.Is(err, slab.ErrStale), "submit: got %v, want a stale handle", err)
+	check.Is(t, err, slab.ErrStale, "submit")
 	check.Must(t, r.Workers[0].Close())
 	check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), "the worker reports: the model changed while it was in use: tensor 0")
 }
@@ -377,7 +377,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 	waiting.Do(t, "shutdown", func() { check.Must(t, r.Server.Shutdown(t.Context())) })
 	check.Must(t, r.Server.Shutdown(t.Context()))
 	_, err := os.Stat(dir)
-	check.That(t, errors.Is(err, os.ErrNotExist), "%s is left: %v", dir, err)
+	check.Is(t, err, os.ErrNotExist, dir, "is left")
 }
 
 // TestShutdownWaits: A16: a shutdown returns when no request is being served any more.

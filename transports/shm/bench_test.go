@@ -24,7 +24,7 @@ func BenchmarkHandOff(b *testing.B) {
 		})
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			s := listen(b, name, options()) // the options of the worker process
-			spawnWorker(b, s, false)
+			spawn(b, s.Remote())
 			for b.Loop() {
 				check.Must(b, s.Server.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
 				p := check.Value(s.Server.Collect(b.Context(), 0))(b)

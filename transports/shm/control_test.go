@@ -38,7 +38,7 @@ func TestMailbox(t *testing.T) {
 		check.Must(t, o.end())
 		for range 2 {
 			_, err := i.fetch(t.Context())
-			check.That(t, errors.Is(err, errOver), "got %v, want %v", err, errOver)
+			check.Is(t, err, errOver)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestMailboxWaitEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting.Later(t, time.Millisecond, func() { cancel(cause) })
 		_, err := i.fetch(ctx)
-		check.That(t, errors.Is(err, cause), "got %v, want %v", err, cause)
+		check.Is(t, err, cause)
 		waiting.Later(t, time.Millisecond, i.abandon)
 		_, err = i.fetch(t.Context())
 		isGone(t, "fetch", err)
@@ -85,7 +85,7 @@ func TestMailboxRefusesNonsense(t *testing.T) {
 		o.length.Store(c.length)
 		o.sequence.Store(c.sequence)
 		_, err := i.fetch(t.Context())
-		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
+		check.Is(t, err, c.want, name)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestMessages(t *testing.T) {
 		for cut := range n + 2 {
 			if cut != n {
 				err := c.got.parse(b[:cut])
-				check.That(t, errors.Is(err, errMessage), "%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+				check.Is(t, err, errMessage, cut, "of", n, "bytes")
 			}
 		}
 		*c.receipt = make([]byte, len(b)-n+len("receipt")+1)

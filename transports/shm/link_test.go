@@ -158,7 +158,7 @@ func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		before, named := proc.Descriptors(os.Getpid()), segments(t)
 		_, err := transports.Listen(t.Context(), parse(t, name), endpoint.New("/does/not/exist"), options())
-		check.That(t, errors.Is(err, os.ErrNotExist), "got %v, want that there is no directory", err)
+		check.Is(t, err, os.ErrNotExist)
 		after := proc.Descriptors(os.Getpid())
 		check.That(t, after <= before, "%d descriptors before, %d after", before, after)
 		check.Equal(t, segments(t), named, "names")
@@ -197,21 +197,21 @@ func TestHostileDescriptors(t *testing.T) {
 		p := &incoming{o: o, arrived: make(chan []*os.File, 1)}
 		h := check.Value(p.issue())(t)
 		err := p.take(c.packet, c.files)
-		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
+		check.Is(t, err, c.want, name)
 		if c.want == nil {
 			_, err := p.lend(t.Context(), h, nil)
 			check.That(t, errors.Is(err, slab.ErrSize) || errors.Is(err, slab.ErrSeals), "%s: got %v, want a refusal", name, err)
 			check.OK(t, p.take(packet(1, 0), files(1)))
 			for first, want := range []error{errSequence, errLength} { // two are missing, from 1 on
 				err := p.take(packet(1, uint32(first)), files(2+first))
-				check.That(t, errors.Is(err, want), "from %d on: got %v, want %v", first, err, want)
+				check.Is(t, err, want, "from", first, "on")
 			}
 			check.OK(t, p.take(packet(1, 1), files(2)))
 			err = p.take(packet(1, 0), files(3))
-			check.That(t, errors.Is(err, errSequence), "a second set: got %v, want %v", err, errSequence)
+			check.Is(t, err, errSequence, "a second set")
 		}
 		check.Must(t, p.close())
 		_, err = p.await(expired, nil)
-		check.That(t, errors.Is(err, context.Canceled), "descriptors that nobody sent: got %v", err)
+		check.Is(t, err, context.Canceled, "descriptors that nobody sent")
 	}
 }

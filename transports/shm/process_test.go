@@ -1,9 +1,6 @@
 package shm
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,72 +17,12 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
-	"ipcbench/transports/endpoint"
 )
 
-// given is a child's input: its variant, and its server's address and secret, or its own
-// directory if it serves.
-type given struct {
-	Variant, Addr, Secret string
-	Scribbles             bool // whether a worker writes into the model
-}
-
-func (g *given) read(question []byte) (v transports.Variant, err error) {
-	if err = json.Unmarshal(question, g); err == nil {
-		v, err = transports.Parse(g.Variant, []driver.Transport{Slab(), PerTensor()})
-	}
-	return v, err
-}
-
-// work is the role of a worker.
-func work(question []byte) (any, error) {
-	var g given
-	v, err := g.read(question)
-	if err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	w, err := drivertest.Dial(ctx, v, endpoint.At(g.Addr, g.Secret), 0, options())
-	if err != nil {
-		return nil, err
-	}
-	return nil, drivertest.Serve(ctx, w.Worker, func(j driver.Job, model, update *tensor.Package) error {
-		if g.Scribbles {
-			model.View(0)[0]++
-		}
-		return drivertest.Stock(j, model, update)
-	})
-}
-
-// serve is the role of a server. It prints its address and secret.
-func serve(question []byte) (any, error) {
-	var g given
-	v, err := g.read(question)
-	if err != nil {
-		return nil, err
-	}
-	e, o := endpoint.New(g.Addr), options()
-	o.Settings = v.Settings
-	if _, err := transports.Listen(context.Background(), v, e, o); err != nil {
-		return nil, err
-	}
-	err = json.NewEncoder(os.Stdout).Encode(given{Addr: e.Addr(), Secret: e.Secret()})
-	if err == nil {
-		waiting.Forever()
-	}
-	return nil, err
-}
-
-func spawn(t testing.TB, role string, g given) *drivertest.Child {
+// spawn starts a worker process for lane 0.
+func spawn(t testing.TB, r drivertest.Remote) *drivertest.Child {
 	t.Helper()
-	return check.Value(drivertest.Spawn(t, role, g, nil))(t)
-}
-
-// spawnWorker starts a worker process for lane 0. If scribbles is set, it writes into the
-// model.
-func spawnWorker(t testing.TB, s *drivertest.Session, scribbles bool) *drivertest.Child {
-	t.Helper()
-	return spawn(t, "work", given{s.Variant.String(), s.Endpoint.Addr(), s.Endpoint.Secret(), scribbles})
+	return check.Value(drivertest.Spawn(t, "work", r, nil))(t)
 }
 
 // options returns the options of most tests in this package.
@@ -156,7 +93,7 @@ func segments(t testing.TB) (n int) {
 
 func isGone(t testing.TB, what string, err error) {
 	t.Helper()
-	check.That(t, errors.Is(err, errGone), "%s: got %v, want %v", what, err, errGone)
+	check.Is(t, err, errGone, what)
 }
 
 // TestWorkerKilled: two processes exchange updates, each proved byte by byte, until the
@@ -172,7 +109,7 @@ func TestWorkerKilled(t *testing.T) {
 		before := segments(t)
 		for range kills {
 			s := listen(t, name, options())
-			c := spawnWorker(t, s, false)
+			c := spawn(t, s.Remote())
 			for i := range updates {
 				if i%10 == 9 {
 					s.Publish(uint64(i))
@@ -192,47 +129,15 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// TestServerKilled: a worker notices that its server was killed. The leftovers are listed,
-// do not disturb a new session, and can be removed (A23, A28).
-func TestServerKilled(t *testing.T) {
-	each(t, func(t *testing.T, name string) {
-		c := spawn(t, "serve", given{Variant: name, Addr: private(t)})
-		var at given
-		check.Must(t, json.Unmarshal([]byte(c.Line(t)), &at))
-		w := check.Value(drivertest.Dial(t.Context(), parse(t, name), endpoint.At(at.Addr, at.Secret), 0, options()))(t)
-		told := make(chan error, 1)
-		go func() {
-			_, _, err := w.Receive(context.Background())
-			told <- err
-		}()
-		c.Kill()
-		isGone(t, "receive", waiting.Receive(t, "the end of the server", told))
-		check.Must(t, w.Close())
-
-		s := open(t, name, options())
-		left := check.Value(scratch.Leftovers(scratch.SharedMemory))(t)
-		mine, want := 0, 0 // memfds leave no files
-		if strings.HasPrefix(name, "shm-tensor") {
-			want = 1
-		}
-		for _, l := range left {
-			if strings.Contains(l.Owner, fmt.Sprintf("pid %d,", c.PID())) {
-				mine++
-				check.Must(t, l.Remove())
-			}
-		}
-		check.Equal(t, mine, want, "leftovers of the killed server")
-		s.Exchange(0, driver.Job{}).Release()
-	})
-}
-
 // TestModelIsReadOnly: a worker function that writes into the model faults, and the model
 // is unchanged.
 func TestModelIsReadOnly(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor"} {
 		s := listen(t, name, options())
 		before := s.Model.Hash()
-		c := spawnWorker(t, s, true)
+		r := s.Remote()
+		r.Scribbles = true
+		c := spawn(t, r)
 		isGone(t, name, s.Carry(0, driver.Job{}))
 		<-c.Exited()
 		check.That(t, c.Err() != nil && strings.Contains(c.Stderr.String(), "fault"), "%s: the worker says %q, want a fault", name, c.Stderr)

@@ -161,7 +161,7 @@ func TestPythonFaults(t *testing.T) {
 		t.Parallel()
 		s, _ := pythons(t, launcher, "shm-slab", "hang")
 		err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing)
-		check.That(t, errors.Is(err, context.DeadlineExceeded), "got error %v, want the end of the context", err)
+		check.Is(t, err, context.DeadlineExceeded)
 		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than the time until a kill
 	})
 }

@@ -3,7 +3,6 @@ package shm
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/zeebo/xxh3"
@@ -60,10 +59,10 @@ func TestSegmentHeaderRefused(t *testing.T) {
 		if err == nil {
 			err = h.check(s, l.Bytes(0))
 		}
-		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
+		check.Is(t, err, c.want, name)
 	}
 	_, err := dataOf(make([]byte, segmentSize(l, 0)-1), l, 0)
-	check.That(t, errors.Is(err, errTruncated), "short segment: got %v, want %v", err, errTruncated)
+	check.Is(t, err, errTruncated, "short segment")
 }
 
 func FuzzSegment(f *testing.F) {

@@ -3,7 +3,6 @@ package shm
 import (
 	"testing"
 
-	"ipcbench/internal/reexec"
 	"ipcbench/internal/test/skip"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
@@ -14,7 +13,7 @@ func TestMain(m *testing.M) {
 	for _, p := range presets {
 		all = append(all, p)
 	}
-	drivertest.MainWith(m, reexec.Roles{"work": work, "serve": serve}, all...)
+	drivertest.Main(m, all...)
 }
 
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }

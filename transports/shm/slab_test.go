@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -163,7 +162,7 @@ func TestHostileHandles(t *testing.T) {
 		c.change(&h)
 		for _, places := range []*slab.Packages{w.models, w.updates} {
 			_, err := places.At(h)
-			check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", c.name, err, c.want)
+			check.Is(t, err, c.want, c.name)
 		}
 		check.Must(t, s.Server.Dispatch(t.Context(), 0, driver.Job{}))
 		check.Must(t, drivertest.Turn(t.Context(), s.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error {
@@ -171,7 +170,7 @@ func TestHostileHandles(t *testing.T) {
 			return nil
 		}))
 		_, err := s.Server.Collect(t.Context(), 0)
-		check.That(t, errors.Is(err, slab.ErrOther), "%s: collect: got %v, want %v", c.name, err, slab.ErrOther)
+		check.Is(t, err, slab.ErrOther, c.name, "collect")
 	}
 }
 

@@ -99,23 +99,6 @@ func testLent(t *testing.T, tr driver.Transport) {
 	out[0].Release()
 }
 
-// testModelUnchanged: workers do not change the model, and the server can read it until the
-// next Publish.
-func testModelUnchanged(t *testing.T, tr driver.Transport) {
-	s := open(t, tr, small(t), 2)
-	for round := range 5 {
-		m := s.Publish(uint64(round))
-		before := m.Hash()
-		for lane := range 2 {
-			p := s.Exchange(lane, driver.Job{Round: round, Client: lane})
-			check.Must(t, tensor.Prove(p, m, tensor.Key{Seed: seed, Round: round, Client: lane}))
-			p.Release()
-		}
-		after := m.Hash()
-		check.That(t, after == before, "round %d: the model changed: hash %016x, want %016x", round, after, before)
-	}
-}
-
 // testCancel: every wait ends with its context, even for a lane that no worker has joined.
 func testCancel(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
@@ -159,7 +142,7 @@ func waits(t *testing.T, what string, f func() error, want error) {
 	t.Helper()
 	waiting.Do(t, what, func() {
 		err := f()
-		check.That(t, errors.Is(err, want), "%s: got error %v, want %v", what, err, want)
+		check.Is(t, err, want, what)
 	})
 }
 

@@ -30,7 +30,11 @@ func Main(m *testing.M, all ...driver.Transport) { MainWith(m, nil, all...) }
 
 // MainWith is Main for a package whose tests start other roles too; see [Spawn].
 func MainWith(m *testing.M, others reexec.Roles, all ...driver.Transport) {
-	roles := reexec.Roles{reexec.Worker: host(all...).Work}
+	roles := reexec.Roles{
+		reexec.Worker: host(all...).Work,
+		"work":        func(question []byte) (any, error) { return Work(question, all...) },
+		"lead":        func(question []byte) (any, error) { return lead(question, all...) },
+	}
 	maps.Copy(roles, others)
 	reexec.Main(roles)
 	Exit(m)
@@ -70,7 +74,6 @@ var (
 		{"receipts", testReceipts},
 		{"lent", testLent},
 		{"clone", testClone},
-		{"model", testModelUnchanged},
 		{"unlike", testUnlike},
 		{"lengths", testLengths},
 		{"two models", testTwoModels},
@@ -79,6 +82,7 @@ var (
 		{"function", testFunction},
 		{"wrong", testWrong},
 		{"flat", testFlat},
+		{"server killed", testServerKilled},
 	}
 	connecting = []testCase{
 		{"tls", testTLS},
