@@ -15,6 +15,7 @@ import (
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/session"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/mutate"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
@@ -127,36 +128,48 @@ func TestOrderOfWorkloads(t *testing.T) {
 }
 
 // change returns a compacted golden file with its single occurrence of from replaced.
-func change(t *testing.T, name, from, to string) string {
+func change(t *testing.T, name, from, to string) []byte {
 	t.Helper()
 	text := check.Value(os.ReadFile(filepath.Join("../testdata", name)))(t)
 	var b bytes.Buffer
 	check.Must(t, json.Compact(&b, text))
 	n := strings.Count(b.String(), from)
 	check.Need(t, n == 1, "%s holds %q %d times", name, from, n)
-	return strings.Replace(b.String(), from, to, 1)
+	return []byte(strings.Replace(b.String(), from, to, 1))
+}
+
+// key returns the last key of a place.
+func key(place string) string {
+	return strings.TrimRight(place[strings.LastIndex(place, ".")+1:], "[0123456789]")
 }
 
 // TestHostileOrder: an order that this build does not fully understand is refused, and the error names the offending
 // part.
 func TestHostileOrder(t *testing.T) {
+	read := func(text []byte) error {
+		o, err := exchange.ParseOrder(text)
+		if err == nil {
+			if _, err = specOf(o, 0, all.Transports()); err == nil {
+				_, err = planOf(o.Block)
+			}
+		}
+		return err
+	}
+	_, valid := golden(t, "order.json", exchange.ParseOrder)
+	mutate.JSON(t, valid, `^block.seed 9|^cells\[0\] `, func(place string, text []byte) {
+		check.Fails(t, read(text), key(place), place)
+	})
 	for _, tt := range []struct{ from, to, want string }{
 		{`"version":2`, `"version":1`, "version: 1: must be 2"},
 		{`"version":2,"works":[`, `"version":3,"works":7,"x":[`, "version: 3: must be 2"},
-		{`"respawn":true`, `"respawn":true,"teleport":1`, `unknown field "teleport"`},
-		{`"model":"two"`, `"model":"two","mood":1`, `works[0]: unknown field "mood"`},
 		{`"work":0`, `"work":1`, "work: 1: must be an index of the order's 1 works"},
-		{`"work":0`, `"work":-1`, "work: -1: must be an index of the order's 1 works"},
 		{`"variant":"pickle"`, `"variant":"pigeon"`, "unknown transport"},
 		{`"respawn":true`, `"change":"0%"`, `change: "0%" must be a share`},
 		{`"respawn":true`, `"values":"zeros"`, `values: "zeros": must be uniform or normal`},
 		{`"respawn":true`, `"scenario":"war"`, `scenario: "war": must be sync`},
 		{`"dtype":"f32"`, `"dtype":"f33"`, "down[0].dtype: tensor: unknown dtype"},
-		{`"shape":[3,4]`, `"shape":[3,-4]`, "negative dimension"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387904,4]`, "overflow"},
-		{`"shape":[3,4]`, `"shape":[1e400]`, "must be int, not JSON number 1e400"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387]`, "model_bytes: "},
-		{`"model":"two"`, `"model":"\u001b[2J"`, "contains unprintable characters"},
 		{`"model":"two"`, `"model":"two","file":"none.safetensors"`, "no such file"},
 		{`"model":"two"`, `"model":"two","file":"cnn"`, "its tensors differ from the order's"},
 		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "--up: empty"},
@@ -164,44 +177,36 @@ func TestHostileOrder(t *testing.T) {
 		{`"clients":[`, `"update":"big","up":[{"name":"weight","dtype":"f32","shape":[4611686018427387]}],"clients":[`, "up_bytes: "},
 		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[-12]}],"clients":[`, "up: tensor: \"weight\": negative dimension"},
 		{`"id":1`, `"id":0`, "clients[1].id: 0"},
-		{`"weight":2.5`, `"weight":-1`, "clients[1].weight: -1"},
 		{`"weight":2.5`, `"weight":0`, "clients[1].weight: 0"},
 		{`"weight":2.5`, `"weight":1e300`, "clients[1].weight: 1e+300"},
-		{`"weight":2.5`, `"weight":NaN`, "invalid character"},
 		{`"workers":1`, `"workers":0`, "--workers must be at least 1, not 0"},
-		{`"workers":1`, `"workers":9223372036854775807`, "workers: 9223372036854775807: must be from 0 to"},
-		{`"depth":2`, `"depth":-2`, "depth: -2: must be from 0 to"},
-		{`"rounds":3`, `"rounds":-3`, "block.rounds: -3: must be from 0 to"},
 		{`"rounds":3`, `"rounds":0`, "--time must be positive"},
-		{`"warm_ns":50000000`, `"warm_ns":-1`, "warm_ns: -1"},
 		{`"round_limit_ns":0`, `"round_limit_ns":0,"slow_ns":-1`, "slow_ns: -1"},
 		{`"round_limit_ns":0`, `"round_limit_ns":0,"slow_ns":9223372036854775807`, "slow_ns: 9223372036854775807"},
 		{`"spans":131072`, `"spans":0`, "room for spans must be at least 1, not 0"},
 		{`"verify":"sample"`, `"verify":"none"`, `--verify must be sample or all, not "none"`},
 		{`"round_limit_ns":0`, `"round_limit_ns":1`, "--round-limit must be from 100ms"},
 	} {
-		text := change(t, "order.json", tt.from, tt.to)
-		o, err := exchange.ParseOrder([]byte(text))
-		if err == nil {
-			if _, err = specOf(o, 0, all.Transports()); err == nil {
-				_, err = planOf(o.Block)
-			}
-		}
-		check.Fails(t, err, tt.want, tt.to)
+		check.Fails(t, read(change(t, "order.json", tt.from, tt.to)), tt.want, tt.to)
 	}
 }
 
 // TestHostileAnswer: an answer that no block of the order can have is rejected.
 func TestHostileAnswer(t *testing.T) {
-	refused := func(want, text, order string, peer bool) {
+	refused := func(want string, text []byte, order string, peer bool) {
 		t.Helper()
 		o, _ := golden(t, order, exchange.ParseOrder)
-		a, err := exchange.ParseAnswer([]byte(text))
+		a, err := exchange.ParseAnswer(text)
 		if err == nil {
 			err = a.Check(*o, peer, false)
 		}
 		check.Fails(t, err, want)
-		check.That(t, len(err.Error()) <= 1000, "an error of %d bytes", len(err.Error()))
+		check.That(t, err == nil || len(err.Error()) <= 1000, "an error of %d bytes", len(fmt.Sprint(err)))
+	}
+	for _, prefix := range []string{"", "peer-"} {
+		_, valid := golden(t, prefix+"answer.json", exchange.ParseAnswer)
+		const allowed = `(limit|cpus\[\d\]|counts.*) (-1|9)|(environment.*|host|cipher|refused\[0\]) "` // texts are made printable
+		mutate.JSON(t, valid, allowed, func(place string, text []byte) { refused(key(place), text, prefix+"order.json", prefix != "") })
 	}
 	for _, tt := range []struct{ from, to, want string }{
 		{`"version":2,"rules"`, `"version":1,"rules"`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
@@ -210,33 +215,22 @@ func TestHostileAnswer(t *testing.T) {
 		{`"fedcba9876543210"`, `"0fedcba9876543210"`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `"+edcba9876543210"`, "must be 16 hex digits"},
 		{`"fedcba9876543210"`, `""`, "must be 16 hex digits"},
-		{`"fedcba9876543210"`, `16`, "hashes[1]: "},
 		{`,"fedcba9876543210"`, ``, "hashes: 4 entries: must be 5 to 1005"},
 		{`"fedcba9876543210"`, strings.Repeat(`"fedcba9876543210",`, 1001) + `"fedcba9876543210"`, "hashes: 1006 entries"},
 		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":2,"updates":5,`, "5 updates in 2 rounds"},
 		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":5,"updates":10,`, "rounds at most 4"},
-		{`"proof":{"rounds":2,"updates":4,`, `"proof":{"rounds":9223372036854775807,"updates":0,`, "proof"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "round_ns[1]: -5: must be from 1 to"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "train_ns: 4 samples: must be 6"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,NaN]`, "invalid character"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "must be from 1 to 2592000000000000"},
 		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: must be 4"},
 		{`"encode"`, `"teleport"`, "no such phase"},
 		{`"spans":`, `"profiled":true,"spans":`, "profiles"},
-		{`"spans":`, `"other_clock":true,"spans":`, `block: unknown field "other_clock"`},
-		{`"handshakes":6`, `"handshakes":-6`, "tls.handshakes: -6"},
-		{`"handshake_ns":1700000`, `"handshake_ns":-1`, "tls.handshake_ns: -1"},
 		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":""`, "tls.cipher: empty"},
-		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "its answer: pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 		{`"rules":2`, `"rules":2,"error":"` + strings.Repeat("x", 5000) + `"`, strings.Repeat("x", 1000)},
 	} {
 		refused(tt.want, change(t, "answer.json", tt.from, tt.to), "order.json", false)
 	}
 	for _, tt := range []struct{ from, to, want string }{ // answers of a peer
-		{`"version":2`, `"version":1`, "version: 1: must be 2: run the builds separately, or change the peer to follow docs/reference/peer.md"},
 		{`c53a30b862b2f914"]}`, `c53a30b862b2f914"]}{}`, "the text: not JSON at byte"},
-		{`"train_ns":[20000,`, `"train_ns":[[1],`, "block.train_ns[0]: must be int64, not JSON array"},
 		{`"rtt_ns":[180000,`, `"rtt_ns":[`, "block.rtt_ns: 3 samples: must be 4 for 2 rounds of 2 clients"},
 		{`"rtt_ns":[180000,`, `"rtt_ns":[0,`, "block.rtt_ns[0]: 0: must be 1 to "},
 		{`"rtt_ns":[180000,`, `"rtt_ns":[400001,`, "block.rtt_ns[0]: 400001: must be 1 to 400000, as part of round_ns"},

@@ -2,8 +2,6 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"ipcbench/internal/legible"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/mutate"
 	"ipcbench/phase/usage"
 )
 
@@ -124,7 +123,6 @@ func TestBadFile(t *testing.T) {
 		{"a list", "[1]", "begins with '[' instead of {"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns"},
-		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: must be float64, not JSON number 1e999"},
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: must be int64, not JSON string"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0].blocks[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
@@ -136,7 +134,6 @@ func TestBadFile(t *testing.T) {
 		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": must be s or B/s`},
 		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: must be 2 for 2 rounds of 1 clients"},
 		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: must be from 1 to 2592000000000000"},
-		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: must be from 0 to 2592000000000000"},
 		{"no cipher", replace("TLS_AES_128_GCM_SHA256", ""), "cells[0].blocks[0].tls.cipher: empty"},
 		{"a place to listen", replace(`"arch": ""`, `"arch": "", "listen": "0.0.0.0"`), `environment.listen: "0.0.0.0": must be off loopback or off loopback, insecure`},
 		{"values", replace(`"model": "cnn"`, `"values": "file", "model": "cnn"`), `cells[0].values: "file": must be uniform or normal`},
@@ -209,62 +206,17 @@ func full() *Result {
 	return r
 }
 
-// anyNumber matches the paths of fields that may hold any number.
-var anyNumber = regexp.MustCompile(`seed$|\.counts\.|timeline\.(client|lane|start_ns)\[|coding\.error_up\.`)
-
-// visit calls try with the path of every value in a tree of JSON, and the path of its parent.
-func visit(path string, v any, set func(any), try func(path, in, key string, v any, set func(any))) {
-	switch of := v.(type) {
-	case map[string]any:
-		for key, v := range of {
-			in := strings.TrimPrefix(path+"."+key, ".")
-			visit(in, v, func(x any) { of[key] = x }, try)
-			try(in, path, key, v, func(x any) { of[key] = x })
-		}
-	case []any:
-		for i, v := range of {
-			in := index(path, i)
-			visit(in, v, func(x any) { of[i] = x }, try)
-			try(in, path, "", v, func(x any) { of[i] = x })
-		}
-	}
-}
+// anyNumber matches numbers in fields that may hold any number.
+const anyNumber = `(seed|\.counts\..*|timeline\.(client|lane|start_ns)\[.*|coding\.error_up\..*) (-1|9\d+)$`
 
 // TestEveryField: a field is rejected by name if it has the wrong kind, is beyond its limits, or holds text that a
 // terminal, a page or a log would interpret. A duplicate key and a hostile key are rejected too.
 func TestEveryField(t *testing.T) {
 	check.Must(t, full().Validate())
-	var tree map[string]any
-	check.Must(t, json.Unmarshal([]byte(text(t, full())), &tree))
-	delete(tree, "schema") // schema comes first in the file, then the other keys in alphabetical order
-	kinds := map[reflect.Kind][]string{
-		reflect.String: {"7", `"\u001b]0;owned\u0007"`, `"a\n::error::owned"`, `"a\u0000"`,
-			"\"a\u009b2J\"", "\"a\u202eb\"", "\"a\u200bb\"", "\"a\xff\"", `"` + strings.Repeat("x", maxText+1) + `"`},
-		reflect.Float64: {`"x"`, "NaN", "1e999", "-1", "9000000000000000000"},
-		reflect.Bool:    {`"x"`},
-		reflect.Map:     {`"x"`, "[]"},
-		reflect.Slice:   {`"x"`, "{}"},
-	}
-	visit("", tree, nil, func(path, in, key string, v any, set func(any)) {
-		set("@")
-		whole := check.Value(json.Marshal(tree))(t)
-		set(v)
-		refused := func(bad, place string) {
-			_, err := decodeAll([]byte(`{"schema":5,` + strings.Replace(string(whole[1:]), `"@"`, bad, 1)))
-			oneLine(t, err, place)
-		}
-		bad := kinds[reflect.ValueOf(v).Kind()]
-		if anyNumber.MatchString(path) {
-			bad = bad[:3]
-		}
-		for _, bad := range bad {
-			refused(bad, path)
-		}
-		if key != "" {
-			value := check.Value(json.Marshal(v))(t)
-			refused(fmt.Sprintf("%s,%q:%s", value, key, value), path+": duplicate key")
-			refused(string(value)+`,"\u001b[2J":1`, in)
-		}
+	const schema = `{"schema":5,` // which comes first in the file, then the other keys in alphabetical order
+	valid := regexp.MustCompile(`"schema": \d+,`).ReplaceAllString(text(t, full()), "")
+	mutate.JSON(t, []byte(valid), anyNumber, func(place string, text []byte) {
+		oneLine(t, check.Err(decodeAll(append([]byte(schema), text[1:]...))), place)
 	})
 }
 
