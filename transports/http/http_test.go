@@ -14,47 +14,25 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.MainWith(m, reexec.Roles{"apart": workApart}, append(presets(), New(), Local())...)
+	drivertest.MainWith(m, reexec.Roles{"apart": workApart}, append(presets, New(), Local())...)
 }
 
 func TestHTTP(t *testing.T) { drivertest.Run(t, New) }
 
 func TestHTTPShm(t *testing.T) { drivertest.RunSibling(t, Local) }
 
-// A preset is a transport with other defaults, because the suite runs with defaults.
-type preset struct {
-	transport
-	name     string
-	defaults map[string]string
-}
-
-func (p preset) Name() string { return p.name }
-
-func (p preset) Settings() []driver.Setting {
-	all := p.transport.Settings()
-	for i, s := range all {
-		if v, ok := p.defaults[s.Name]; ok {
-			all[i].Default = v
-		}
-	}
-	return all
-}
-
-func presets() []driver.Transport {
-	plain, local := New().(transport), Local().(transport)
-	return []driver.Transport{
-		preset{plain, "http-json", map[string]string{"body": "json", "conn": "per-request", "batch": "3"}},
-		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB", "drain": "on"}},
-		preset{local, "http-shm-off", map[string]string{"shm": "off"}},
-		preset{local, "http-shm-small", map[string]string{"pool": "64KiB", "network": "tcp"}},
-		preset{local, "http-shm-clone", map[string]string{"copy": "out", "missing": "50"}},
-	}
+var presets = []driver.Transport{
+	drivertest.Preset(New(), "http-json", driver.Settings{"body": "json", "conn": "per-request", "batch": "3"}),
+	drivertest.Preset(New(), "http-tcp", driver.Settings{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB", "drain": "on"}),
+	drivertest.Preset(Local(), "http-shm-off", driver.Settings{"shm": "off"}),
+	drivertest.Preset(Local(), "http-shm-small", driver.Settings{"pool": "64KiB", "network": "tcp"}),
+	drivertest.Preset(Local(), "http-shm-clone", driver.Settings{"copy": "out", "missing": "50"}),
 }
 
 // TestPresets: the suite passes with settings other than the defaults. That takes long.
 func TestPresets(t *testing.T) {
 	skip.Long(t)
-	for _, p := range presets() {
+	for _, p := range presets {
 		t.Run(p.Name(), func(t *testing.T) { drivertest.Run(t, func() driver.Transport { return p }) })
 	}
 }

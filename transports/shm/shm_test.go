@@ -9,11 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	all := []driver.Transport{Slab(), PerTensor()}
-	for _, p := range presets {
-		all = append(all, p)
-	}
-	drivertest.Main(m, all...)
+	drivertest.Main(m, append(presets, Slab(), PerTensor())...)
 }
 
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }
@@ -24,7 +20,7 @@ func TestSettings(t *testing.T) {
 	skip.Long(t)
 	for _, p := range presets {
 		t.Run(p.Name(), func(t *testing.T) {
-			if raceDetector && p.value != "fd" { // the others differ in mapped memory only
+			if raceDetector && p.Name() != "shm-tensor,pass=fd" { // the others differ in mapped memory only
 				t.Skip("nothing that the race detector could see")
 			}
 			drivertest.Run(t, func() driver.Transport { return p })
@@ -32,24 +28,10 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-var presets = []preset{
-	{Slab(), "wait", "spin"}, {Slab(), "copy", "in"}, {Slab(), "copy", "out"}, {PerTensor(), "reuse", "on"}, {PerTensor(), "pass", "fd"},
-}
-
-// preset is a transport with another default and its own name.
-type preset struct {
-	driver.Transport
-	name, value string
-}
-
-func (p preset) Name() string { return p.Transport.Name() + "," + p.name + "=" + p.value }
-
-func (p preset) Settings() []driver.Setting {
-	all := p.Transport.Settings()
-	for i := range all {
-		if all[i].Name == p.name {
-			all[i].Default = p.value
-		}
-	}
-	return all
+var presets = []driver.Transport{
+	drivertest.Preset(Slab(), "shm-slab,wait=spin", driver.Settings{"wait": "spin"}),
+	drivertest.Preset(Slab(), "shm-slab,copy=in", driver.Settings{"copy": "in"}),
+	drivertest.Preset(Slab(), "shm-slab,copy=out", driver.Settings{"copy": "out"}),
+	drivertest.Preset(PerTensor(), "shm-tensor,reuse=on", driver.Settings{"reuse": "on"}),
+	drivertest.Preset(PerTensor(), "shm-tensor,pass=fd", driver.Settings{"pass": "fd"}),
 }

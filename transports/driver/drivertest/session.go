@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -315,4 +316,26 @@ func Vectors(t testing.TB, d tensor.DType, elems ...int) *tensor.Layout {
 func Parse(t testing.TB, text string, all ...driver.Transport) transports.Variant {
 	t.Helper()
 	return check.Value(transports.Parse(text, all))(t)
+}
+
+// Preset returns a transport with its own name and other defaults, because the suite runs
+// with defaults.
+func Preset(tr driver.Transport, name string, defaults driver.Settings) driver.Transport {
+	return preset{tr, name, defaults}
+}
+
+type preset struct {
+	driver.Transport
+	name     string
+	defaults driver.Settings
+}
+
+func (p preset) Name() string { return p.name }
+
+func (p preset) Settings() []driver.Setting {
+	all := p.Transport.Settings()
+	for i, s := range all {
+		all[i].Default = cmp.Or(p.defaults[s.Name], s.Default)
+	}
+	return all
 }
