@@ -51,6 +51,8 @@ var layers = map[string][]string{
 	"internal/test/check":          {},
 	"internal/test/child":          {"internal/test/check", "internal/test/waiting"},
 	"internal/test/proc":           {"internal/test/check"},
+	"internal/test/mutate":         {"internal/test/check"},
+	"internal/test/reply":          {"internal/test/check"},
 	"internal/test/gotest":         {},
 	"internal/test/waiting":        {},
 	"internal/crash":               {},

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-func linkedSpec(t *testing.T, text string) session.Spec {
+func specOf(t *testing.T, text string) session.Spec {
 	t.Helper()
 	return benchtest.Specs[session.Spec](t, all.Transports(), text)[0]
 }
@@ -29,7 +29,7 @@ func TestLinkFloors(t *testing.T) {
 		"http:network=tcp:tls=on uniform:1MiB/4 link=100Mbit", "grpc-stream:network=tcp uniform:1MiB/4 link=100Mbit", // the same bytes
 		"http:network=tcp uniform:4MiB/4 link=100Mbit", "http:network=tcp uniform:1MiB/4 link=1Gbit", "shm-slab uniform:1MiB/4",
 	} {
-		r.cells = append(r.cells, &cell{Spec: linkedSpec(t, text)})
+		r.cells = append(r.cells, &cell{Spec: specOf(t, text)})
 	}
 	for _, f := range floors.All() {
 		if f.TCP || f.TLS {
@@ -72,7 +72,7 @@ func TestNetworkFloors(t *testing.T) {
 	} {
 		r := &run{here: &place.Here{}}
 		for _, v := range strings.Split(variants, ",") {
-			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v+" uniform:1MiB/4")})
+			r.cells = append(r.cells, &cell{Spec: specOf(t, v+" uniform:1MiB/4")})
 		}
 		r.planFloors()
 		got := ""
@@ -112,7 +112,7 @@ func TestIdleStream(t *testing.T) {
 
 // TestOffLink: outside of its link, a cell fails.
 func TestOffLink(t *testing.T) {
-	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
+	s := specOf(t, "http:network=tcp cnn link=100Mbit")
 	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
 	check.That(t, err != nil, "a block was run outside of its link")
 }

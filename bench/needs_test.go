@@ -16,7 +16,7 @@ import (
 // them, and for each resource the largest cell is named.
 func TestNeeds(t *testing.T) {
 	spec := func(variant string, workers int) session.Spec {
-		return benchtest.Specs[session.Spec](t, all.Transports(), fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))[0]
+		return specOf(t, fmt.Sprintf("%s uniform:1MiB/4 workers=%d clients=%d", variant, workers, workers))
 	}
 	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // 3 lanes: 2 models and 2 updates per lane in shared memory; 2 models and 1 update per lane in files
 	for _, tt := range []struct {
@@ -64,7 +64,7 @@ func TestNeeds(t *testing.T) {
 // only in that work.
 func TestControls(t *testing.T) {
 	ts := all.Transports()
-	inproc := benchtest.Specs[session.Spec](t, ts, "inproc cnn")[0].Variant
+	inproc := specOf(t, "inproc cnn").Variant
 	const size = " workers=1 clients=1"
 	cells := benchtest.Specs[session.Spec](t, ts, "pickle cnn", "http cnn respawn", "pickle cnn nested", "pickle cnn train-ms=1", "shm-slab cnn train-ms=1", "pickle cnn up=lora")
 	check.Equal(t, fmt.Sprint(withControls(cells, inproc)), fmt.Sprint([]string{

@@ -24,5 +24,5 @@ func ExampleProgram_Ask() {
 	cell := session.Spec{Variant: transports.Variant{Subject: peer}, Model: model, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}
 	answer, err := peer.Ask(context.Background(), []session.Spec{cell}, program.Conditions{})
 	fmt.Println(cell, answer.Refused, err)
-	// Output: mine gpt2 workers=1 clients=1 [too large] <nil>
+	// Output: mine gpt2 workers=1 clients=1 map[mine gpt2 workers=1 clients=1:too large] <nil>
 }

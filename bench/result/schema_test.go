@@ -1,4 +1,4 @@
-package result
+package result_test
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
@@ -42,7 +43,7 @@ type tables struct {
 
 // parse reads the comments of the types in the Go files that match the patterns.
 func (w *tables) parse(patterns ...string) {
-	var of string
+	var typeName string
 	var doc *ast.CommentGroup
 	put := func(name string, c *ast.CommentGroup) {
 		w.comments[name] = strings.Join(strings.Fields(strings.Split(c.Text(), "\n\n")[0]), " ")
@@ -54,10 +55,10 @@ func (w *tables) parse(patterns ...string) {
 		case *ast.GenDecl:
 			doc = n.Doc
 		case *ast.TypeSpec:
-			of = n.Name.Name
-			put(of, doc)
+			typeName = n.Name.Name
+			put(typeName, doc)
 		case *ast.Field:
-			put(of+"."+cmp.Or(strings.Trim(fmt.Sprint(n.Names), "[]"), types.ExprString(n.Type)), cmp.Or(n.Doc, n.Comment))
+			put(typeName+"."+cmp.Or(strings.Trim(fmt.Sprint(n.Names), "[]"), types.ExprString(n.Type)), cmp.Or(n.Doc, n.Comment))
 		}
 		return true
 	}
@@ -128,11 +129,11 @@ func kindOf(t reflect.Type) (string, reflect.Type) {
 // comment of its field. -update writes them.
 func TestSchemaPage(t *testing.T) {
 	page := readPage(t)
-	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d[;.].*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, Schema))
+	keys := regexp.MustCompile(fmt.Sprintf(`(?s)(This is schema %d[;.].*<!-- keys: begin[^\n]*\n).*(<!-- keys: end -->)`, result.Schema))
 	w := tables{comments: map[string]string{}}
 	w.parse("*.go", "../../internal/machine/*.go", "../../phase/usage/*.go")
 	w.WriteString("\n| key | kind | unit | meaning |\n| --- | --- | --- | --- |\n")
-	w.table(reflect.TypeFor[Result]())
+	w.table(reflect.TypeFor[result.Result]())
 	bare := regexp.MustCompile(`.*\|  \|\n`).FindAllString(w.String(), -1)
 	check.Need(t, bare == nil && keys.MatchString(page), "docs/reference/result.md lacks %v, or these a comment: %q", keys, bare)
 	linked := regexp.MustCompile(`docs/reference/(\w+\.md)(#\w+)?`).ReplaceAllString(w.String(), "[$1]($1$2)")
@@ -165,7 +166,7 @@ func TestSchemaExamples(t *testing.T) {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	dir := t.TempDir()
-	check.Must(t, os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "../testdata/result.json.gz"), 0o600))
+	check.Must(t, check.Value(result.ReadFile("../testdata/result.json.gz"))(t).WriteFile(filepath.Join(dir, "result.json")))
 	for _, e := range examples {
 		cmd := exec.Command("sh", "-c", e[1])
 		cmd.Dir = dir

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
-	"ipcbench/transports/all"
 )
 
 // TestUnequalRounds: a timed round with other numbers of spans than the first one is an error, except for spans of
@@ -79,7 +77,7 @@ func TestWireBelowPayload(t *testing.T) {
 		{"shm-slab", 0, 100, 100, false},
 	} {
 		counts := map[string]int64{phase.BodyBytes: tt.moved, phase.WireSent: tt.sent, phase.WireReceived: tt.arrived}
-		s := &Run{Spec: benchtest.Specs[Spec](t, all.Transports(), tt.variant+" cnn")[0], Block: &result.Block{Server: result.Process{Counts: counts}}}
+		s := &Run{Spec: specOf(t, tt.variant+" cnn"), Block: &result.Block{Server: result.Process{Counts: counts}}}
 		err := s.wire()
 		check.That(t, (err != nil) == tt.fails, "%s: %v", tt.variant, err)
 	}
@@ -104,7 +102,7 @@ func TestSummedSpans(t *testing.T) {
 // TestAbsurdTotals: impossible usage or counts of a process fail the block at once, with an error that names the
 // process and host. Otherwise the result could not be written.
 func TestAbsurdTotals(t *testing.T) {
-	s := &Run{Spec: benchtest.Specs[Spec](t, all.Transports(), "http cnn")[0], Block: &result.Block{}, Hosts: []Host{{Name: "h1"}}}
+	s := &Run{Spec: specOf(t, "http cnn"), Block: &result.Block{}, Hosts: []Host{{Name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
 		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
@@ -119,7 +117,7 @@ func TestAbsurdTotals(t *testing.T) {
 // TestOtherClock: intervals that begin on one host's clock and end on another's are not measured. Everything else is,
 // and counts in the round that a span names (guard 22).
 func TestOtherClock(t *testing.T) {
-	cell := benchtest.Specs[Spec](t, all.Transports(), "http cnn")[0]
+	cell := specOf(t, "http cnn")
 	account := func(otherClock bool, ahead int64) (*result.Block, error) {
 		span := func(p phase.Phase, lane, round int, start, end int64) phase.Sample {
 			return phase.Timed(p, phase.ID{Lane: lane, Round: round, Client: lane}, start, end)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/profile"
@@ -13,14 +12,13 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/trainer"
-	"ipcbench/transports/all"
 )
 
 // blockOf returns a block of s that has not run yet, and the launcher of its workers.
-func blockOf(t testing.TB, h trainer.Host, s Spec, mode string) (*Run, trainer.Launcher) {
+func blockOf(t testing.TB, s Spec, mode string) (*Run, trainer.Launcher) {
 	t.Helper()
 	plan := check.Value(DefaultPlan(mode))(t)
-	launcher := trainer.NewGoroutines(h)
+	launcher := trainer.NewGoroutines(host)
 	if !s.Inside() {
 		launcher = trainer.NewProcesses()
 	}
@@ -34,7 +32,6 @@ func TestClaims(t *testing.T) {
 	if machine.Read().Race {
 		t.Skip("many sessions")
 	}
-	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	var parts []profile.Part
 	for _, tt := range []struct {
 		variant      string
@@ -55,7 +52,7 @@ func TestClaims(t *testing.T) {
 		{"http-shm", 0, 0},
 		{"http-shm:copy=out", 1, 0},
 	} {
-		s, launcher := blockOf(t, h, benchtest.Specs[Spec](t, h.Transports, tt.variant+" uniform:4MiB/10")[0], Quick)
+		s, launcher := blockOf(t, specOf(t, tt.variant+" uniform:4MiB/10"), Quick)
 		s.Plan.Rounds, s.Plan.Blocks = 20, 1 // copies per round are the same in every block; the profile still gets over a hundred samples in transport code
 		s.Profiling = &trainer.Profiling{Transport: tt.variant, Model: "uniform:4MiB/10", Kinds: []string{capture.CPU}}
 		check.Must(t, s.Do(t.Context(), t.Context(), launcher))

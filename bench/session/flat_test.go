@@ -4,18 +4,14 @@ import (
 	"runtime"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/internal/test/check"
-	"ipcbench/trainer"
-	"ipcbench/transports/all"
 )
 
 // TestRoundsAreFlat: the server's heap is no larger after 300 rounds of a session than after 100, with workers in its
 // process and in other processes (A19, O24).
 func TestRoundsAreFlat(t *testing.T) {
-	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, text := range []string{"inproc cnn workers=2 clients=4", "pickle cnn workers=2 clients=4"} {
-		s, launcher := blockOf(t, h, benchtest.Specs[Spec](t, h.Transports, text)[0], Default)
+		s, launcher := blockOf(t, specOf(t, text), Default)
 		s.Plan.Samples = 1 // further spans are only counted
 		check.Must(t, s.start(t.Context(), launcher))
 		before := uint64(0)

@@ -49,7 +49,7 @@ func TestLimits(t *testing.T) {
 	} {
 		try := func(n int) (run, read error) {
 			p := check.Value(DefaultPlan(Quick))(t)
-			s := benchtest.Specs[Spec](t, all.Transports(), "pickle cnn")[0]
+			s := specOf(t, "pickle cnn")
 			tt.set(&p, &s, n)
 			if run = CheckPlan(p); run == nil {
 				run = s.Validate()

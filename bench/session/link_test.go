@@ -1,9 +1,7 @@
 package session
 
 import (
-	"ipcbench/bench/benchtest"
 	"ipcbench/internal/test/check"
-	"ipcbench/transports/all"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +10,7 @@ import (
 // TestSlowLink: if rounds take seconds on a link, few are run, and each may take its time.
 func TestSlowLink(t *testing.T) {
 	plan := check.Value(DefaultPlan(Default))(t)
-	slow := linkedSpec(t, "http:network=tcp histology link=100Mbit")
+	slow := specOf(t, "http:network=tcp histology link=100Mbit")
 	each := slow.overLink() // 66.6 MB in each direction
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
 	p := slow.BlockPlan(plan)
@@ -20,29 +18,24 @@ func TestSlowLink(t *testing.T) {
 	usual := plan
 	usual.Blocks, usual.Time = 1, plan.Time/time.Duration(plan.Blocks)
 	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {
-		check.Equal(t, linkedSpec(t, "http:network=tcp histology"+rate).BlockPlan(plan), usual, rate)
+		check.Equal(t, specOf(t, "http:network=tcp histology"+rate).BlockPlan(plan), usual, rate)
 	}
-	over := linkedSpec(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
+	over := specOf(t, "http:network=tcp histology workers=2 clients=2 link=100Mbit").overLink()
 	check.That(t, over > each && over < 2*each,
 		"two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
-}
-
-func linkedSpec(t *testing.T, text string) Spec {
-	t.Helper()
-	return benchtest.Specs[Spec](t, all.Transports(), text)[0]
 }
 
 // TestCheckLink: a cell without a network cannot be on a link, and the control is on none. Outside of its link, a cell
 // fails.
 func TestCheckLink(t *testing.T) {
 	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
-		s := linkedSpec(t, variant+" cnn link=100Mbit")
+		s := specOf(t, variant+" cnn link=100Mbit")
 		err := s.Check()
 		check.That(t, (err == nil) == good && (good || strings.Contains(err.Error(), "--link 100Mbit")), "%s: got %v", variant, err)
 		id := s.String()
 		check.That(t, strings.HasSuffix(id, " link=100Mbit"), "its name is %s", id)
 	}
-	s := linkedSpec(t, "http:network=tcp cnn link=100Mbit")
+	s := specOf(t, "http:network=tcp cnn link=100Mbit")
 	c := s.Control(s.Variant)
 	check.That(t, !c.Linked(), "the control is on %v", c.Link)
 }

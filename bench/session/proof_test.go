@@ -21,7 +21,7 @@ func TestPromise(t *testing.T) {
 		p := cells[1].Variant.Codec()
 		s := Run{Spec: cells[0], fold: cells[0].fold(), config: trainer.Config{
 			Variant: cells[1].Variant, Down: l, Up: l, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Func: stockFunc, FuncConfig: []byte("{}"),
-			Launcher: trainer.NewGoroutines(trainer.Host{Transports: all.Transports(), Funcs: Funcs()}), Samples: 100, Window: trainer.Outside,
+			Launcher: trainer.NewGoroutines(host), Samples: 100, Window: trainer.Outside,
 		}}
 		s.session = check.Value(trainer.Open(t.Context(), s.config))(t)
 		t.Cleanup(func() { _, _ = s.session.Close() })

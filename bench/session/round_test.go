@@ -7,33 +7,30 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/test/check"
 	"ipcbench/trainer"
-	"ipcbench/transports/all"
 )
 
 // BenchmarkRound measures one round of the same session that ipcbench run measures. Processes are real, and the last
 // model is compared with the reference chain. Its names are key=value, so that benchstat -col /transport works.
 func BenchmarkRound(b *testing.B) {
-	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	for _, t := range host.Transports {
 		for _, model := range []string{"cnn", "histology"} {
 			for _, size := range []string{"workers=1 clients=1", "workers=2 clients=4"} {
 				b.Run("transport="+t.Name()+"/model="+model+"/"+strings.ReplaceAll(size, " ", "/"), func(b *testing.B) {
-					benchmarkRound(b, host, benchtest.Specs[Spec](b, host.Transports, t.Name()+" "+model+" "+size)[0])
+					benchmarkRound(b, specOf(b, t.Name()+" "+model+" "+size))
 				})
 			}
 		}
 	}
 }
 
-func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
-	s, launcher := blockOf(b, host, cell, Default)
+func benchmarkRound(b *testing.B, cell Spec) {
+	s, launcher := blockOf(b, cell, Default)
 	s.Profiling = benchProfiling(cell)
 	ctx, chain := b.Context(), s.Chain
 	check.Must(b, s.start(ctx, launcher))

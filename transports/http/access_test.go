@@ -31,7 +31,7 @@ func TestSecret(t *testing.T) {
 			"another scheme": strings.Replace(r.secret(), "Bearer", "Basic", 1),
 		} {
 			a := r.say(request + shown + "\r\n")
-			a.want(t, 401, "the request must have the header field Authorization", pattern, "with", what)
+			a.Want(401, "the request must have the header field Authorization", pattern, "with", what)
 			check.That(t, a.Close, "%s with %s: the connection goes on", pattern, what)
 		}
 	}
@@ -53,13 +53,13 @@ func TestOtherConnections(t *testing.T) {
 		table := tableOf(t, r.Options.Up)
 		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", store.FieldTable, strconv.Itoa(len(table))}
 		for _, body := range []string{table + "12345678", strings.Repeat("\xff", len(table)+8)} {
-			r.ask("POST", "/v1/results/0", body, head...).want(t, 409, "another connection", variant)
+			r.ask("POST", "/v1/results/0", body, head...).Want(409, "another connection", variant)
 		}
 		for fields, code := range map[string]int{
 			"": 400, "Job-Round: 3": 400, "Job-Round: 3\nJob-Client: 5": 409,
 		} {
 			r.try("POST /v1/results/0\nCache-Bytes: 0\nCache-Tensors: 0\nContent-Type: application/json\nContent-Length: 1000000\n"+fields).
-				want(t, code, "", variant, "JSON", fields)
+				Want(code, "", variant, "JSON", fields)
 		}
 		_, err := drivertest.Dial(t.Context(), r.Variant, r.At(0), 0, r.Options)
 		check.Fails(t, err, r.Variant.Subject.Name()+": lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane already has a worker")

@@ -27,7 +27,7 @@ func TestSenders(t *testing.T) {
 		raw := check.Value(net.DialTimeout("tcp", strings.TrimPrefix(r.Endpoint.Addr(), "tcp:"), waiting.Limit))(t)
 		defer raw.Close()
 		waiting.Conn(t, raw)
-		tell(t, tls.Client(raw, config), r.admitted(request)+sender+"\r\n").want(t, code, "", what, sender)
+		tell(t, tls.Client(raw, config), r.admitted(request)+sender+"\r\n").Want(code, "", what, sender)
 	}
 	for pattern, request := range r.requests("1") {
 		for _, sender := range []string{"", "Sender: \r\n", "Sender: lane-0\r\n", "Sender: lane-9\r\n", "Sender: lane-01\r\n", "Sender: 1\r\n", "Sender: lane-0\r\nSender: lane-1\r\n"} {

@@ -46,7 +46,7 @@ func FuzzServer(f *testing.F) {
 		check.That(t, !bytes.Contains(got, []byte(" 500 ")), "internal error: %s", got)
 		in := *r.Session
 		in.T = t
-		(&rig{&in, r.server, r.client}).ask("GET", "/v1/ping", "").want(t, 204, "", "ping")
+		(&rig{&in, r.server, r.client}).ask("GET", "/v1/ping", "").Want(204, "", "ping")
 	})
 }
 

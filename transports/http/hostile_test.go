@@ -101,7 +101,7 @@ func TestBadRequests(t *testing.T) {
 		{"handle without a job", handle + strings.Repeat("0", 56), 409},
 		{"JSON without fields", result + "Content-Type: application/json\n\n{}", 400},
 	} {
-		r.try(c.request).want(t, c.code, "", c.name)
+		r.try(c.request).Want(c.code, "", c.name)
 	}
 	got := r.server.store.Stats()
 	check.That(t, got.Tensors == 0 && got.Bytes == 0, "the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
@@ -135,10 +135,10 @@ func TestLostWorkers(t *testing.T) {
 		r.Publish(1)
 		check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 		conn := r.conn()
-		tell(t, conn, r.admitted(joining(l))).want(t, 200, "", c.name)
-		tell(t, conn, r.admitted("GET /v1/jobs/0")).want(t, 200, "", c.name)
+		tell(t, conn, r.admitted(joining(l))).Want(200, "", c.name)
+		tell(t, conn, r.admitted("GET /v1/jobs/0")).Want(200, "", c.name)
 		if c.code > 0 {
-			tell(t, conn, r.admitted(c.request)).want(t, c.code, c.says, c.name)
+			tell(t, conn, r.admitted(c.request)).Want(c.code, c.says, c.name)
 		} else if c.request != "" {
 			fmt.Fprint(conn, r.admitted(c.request))
 		}

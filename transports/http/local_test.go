@@ -116,9 +116,9 @@ func TestFallbacks(t *testing.T) {
 			r.counted(nil, counts{phase.Calls + "batch": n + 1})
 		}
 		a := r.put("kb", strings.Repeat("x", 1024))
-		inSlab := strings.Contains(a.text, `"pool"`) && strings.Contains(a.text, `"handle"`)
-		check.That(t, inSlab == (c.up == 0) && strings.Contains(a.text, `"fallback":"`+c.reason) != inSlab, "%s: put: got %s", c.variant, a.text)
-		r.ask("GET", "/v1/tensors/kb", "").want(t, 200, strings.Repeat("x", 1024), c.variant)
+		inSlab := strings.Contains(a.Text, `"pool"`) && strings.Contains(a.Text, `"handle"`)
+		check.That(t, inSlab == (c.up == 0) && strings.Contains(a.Text, `"fallback":"`+c.reason) != inSlab, "%s: put: got %s", c.variant, a.Text)
+		r.ask("GET", "/v1/tensors/kb", "").Want(200, strings.Repeat("x", 1024), c.variant)
 		check.That(t, c.reason != store.Off || r.server.memory.dir == nil && mapped() <= before, "shared memory is off, and segments are mapped")
 	}
 	// One model and a half and one update fit. So half of the second of two live models is

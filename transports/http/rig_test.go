@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/reply"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -85,40 +86,15 @@ func counted(t testing.TB, who string, got, want counts) {
 	}
 }
 
-// A reply is an answer with its body.
-type reply struct {
-	*http.Response
-	text string
-}
-
-func replyOf(t testing.TB, a *http.Response, err error) reply {
-	t.Helper()
-	check.Must(t, err)
-	defer a.Body.Close()
-	text, _ := io.ReadAll(a.Body) // a server that refuses a request may cut off its answer
-	return reply{a, string(text)}
-}
-
-// want checks the status code and a part of the body.
-func (a reply) want(t testing.TB, code int, text string, context ...any) {
-	t.Helper()
-	check.That(t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %q", context, a.StatusCode, a.text, code, text)
-}
-
 // ask makes one request. head lists the names and values of header fields in turn.
-func (r *rig) ask(method, path, body string, head ...string) reply {
+func (r *rig) ask(method, path, body string, head ...string) reply.Reply {
 	r.T.Helper()
-	q := check.Value(http.NewRequestWithContext(r.T.Context(), method, "http://ipcbench"+path, strings.NewReader(body)))(r.T)
-	q.Header.Set("Authorization", r.Endpoint.Authorization())
-	for pair := range slices.Chunk(head, 2) {
-		q.Header.Set(pair[0], pair[1])
-	}
-	a, err := r.client.Do(q)
-	return replyOf(r.T, a, err)
+	head = append(head, "Authorization", r.Endpoint.Authorization())
+	return reply.To(r.T.Context(), r.T, r.client, method, "http://ipcbench"+path, body, head...)
 }
 
 // put stores a tensor of bytes.
-func (r *rig) put(id, data string) reply {
+func (r *rig) put(id, data string) reply.Reply {
 	r.T.Helper()
 	return r.ask("PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, strconv.Itoa(len(data)))
 }
@@ -133,15 +109,15 @@ func (r *rig) conn() net.Conn {
 }
 
 // tell sends a request unchanged on c. The server may answer before it has read all of it.
-func tell(t testing.TB, c net.Conn, request string) reply {
+func tell(t testing.TB, c net.Conn, request string) reply.Reply {
 	t.Helper()
 	go io.WriteString(c, request) // ends with the connection
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
-	return replyOf(t, a, err)
+	return reply.Of(t, a, err)
 }
 
 // say is tell on a new connection.
-func (r *rig) say(request string) reply {
+func (r *rig) say(request string) reply.Reply {
 	r.T.Helper()
 	c := r.conn()
 	defer c.Close()
@@ -149,7 +125,7 @@ func (r *rig) say(request string) reply {
 }
 
 // try is say with a request in the short form of admitted.
-func (r *rig) try(lines string) reply {
+func (r *rig) try(lines string) reply.Reply {
 	r.T.Helper()
 	return r.say(r.admitted(lines))
 }

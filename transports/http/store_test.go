@@ -39,10 +39,10 @@ func TestWrongRequestsAreExplained(t *testing.T) {
 		a := r.ask(q.method, q.path, `{"shard_ids": ["t"]}`, "Content-Type", q.kind)
 		var p exchange.Problem
 		if q.code >= 400 {
-			check.Must(t, json.Unmarshal([]byte(a.text), &p))
+			check.Must(t, json.Unmarshal([]byte(a.Text), &p))
 		}
 		check.That(t, a.StatusCode == q.code && a.Header.Get("Content-Type") == exchange.TypeJSON && strings.Contains(p.Error, q.want),
-			"%+v: got %s %s", q, a.Status, a.text)
+			"%+v: got %s %s", q, a.Status, a.Text)
 		check.That(t, (q.code == 405) == (a.Header.Get("Allow") != ""), "%+v: got Allow: %s", q, a.Header.Get("Allow"))
 	}
 }
@@ -65,7 +65,7 @@ func TestBatches(t *testing.T) {
 func (r *rig) caches() (sum store.CacheStats) {
 	r.T.Helper()
 	var a statsAnswer
-	check.Must(r.T, json.Unmarshal([]byte(r.ask("GET", "/v1/stats", "").text), &a))
+	check.Must(r.T, json.Unmarshal([]byte(r.ask("GET", "/v1/stats", "").Text), &a))
 	for _, c := range a.Caches {
 		sum.Tensors, sum.Bytes = sum.Tensors+c.Tensors, sum.Bytes+c.Bytes
 	}
@@ -85,7 +85,7 @@ func TestCache(t *testing.T) {
 	r.Publish(2)
 	_, err := r.server.Reserve() // and so retires the previous model
 	check.Must(t, err)
-	r.ask("GET", "/v1/tensors/"+name+".0", "").want(t, 404, "", "the old model")
+	r.ask("GET", "/v1/tensors/"+name+".0", "").Want(404, "", "the old model")
 
 	got, before := tensor.Alloc(r.Options.Down), r.caches()
 	w.client.ID.Client = 7
@@ -132,7 +132,7 @@ func TestDrain(t *testing.T) {
 			}
 			holds(clients)
 		}
-		r.ask("POST", "/v1/drain", "").want(t, 204, "")
+		r.ask("POST", "/v1/drain", "").Want(204, "")
 		r.Publish(5)
 		want = store.CacheStats{}
 		turns(r, 5)
@@ -144,7 +144,7 @@ func TestDrain(t *testing.T) {
 	r.Publish(1)
 	turns(r, 0)
 	check.Equal(t, r.caches().Tensors, lanes*tensors, "of each lane's model")
-	r.ask("POST", "/v1/drain", "").want(t, 204, "")
+	r.ask("POST", "/v1/drain", "").Want(204, "")
 	turns(r, 0)
 	check.Equal(t, r.caches(), store.CacheStats{}, "after the drain")
 }
@@ -161,10 +161,10 @@ func TestStrangersGetDecoded(t *testing.T) {
 			r.Exchange(0, driver.Job{Round: n}).Release()
 			names = append(names, "/v1/tensors/"+r.model()+".")
 			a := r.ask("GET", names[n]+"0", "")
-			a.want(t, 200, string(m.View(0)), variant)
+			a.Want(200, string(m.View(0)), variant)
 			check.Equal(t, a.Header.Get(store.FieldDType)+" "+a.Header.Get(store.FieldShape), "f32 70,3", variant)
-			r.ask("GET", names[n]+"1", "").want(t, 200, string(m.View(1)), variant)
+			r.ask("GET", names[n]+"1", "").Want(200, string(m.View(1)), variant)
 		}
-		r.ask("GET", names[0]+"0", "").want(t, 404, "", variant)
+		r.ask("GET", names[0]+"0", "").Want(404, "", variant)
 	}
 }

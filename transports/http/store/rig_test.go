@@ -3,16 +3,14 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/reply"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -79,43 +77,22 @@ func (r *rig) dial() net.Conn {
 	return c
 }
 
-// A reply is an answer with its body.
-type reply struct {
-	*http.Response
-	t    testing.TB
-	text string
-}
-
-// want checks the status code and a part of the body.
-func (a reply) want(code int, text string, context ...any) reply {
-	a.t.Helper()
-	check.That(a.t, a.StatusCode == code && strings.Contains(a.text, text), "%v: got %d %.300q, want %d and %.300q", context, a.StatusCode, a.text, code, text)
-	return a
+// ask makes one request. head lists the names and values of header fields in turn.
+func (r *rig) ask(method, path, body string, head ...string) reply.Reply {
+	r.t.Helper()
+	return reply.To(r.t.Context(), r.t, r.at.Client(), method, r.at.URL+"/v1/"+path, body, head...)
 }
 
 // is checks the data type and shape in the header of an answer.
-func (a reply) is(spec string, context ...any) {
-	a.t.Helper()
-	check.Equal(a.t, a.Header.Get(FieldDType)+" "+a.Header.Get(FieldShape), spec, context...)
-}
-
-// ask makes one request. head lists the names and values of header fields in turn.
-func (r *rig) ask(method, path, body string, head ...string) reply {
+func (r *rig) is(a reply.Reply, spec string, context ...any) {
 	r.t.Helper()
-	q := check.Value(http.NewRequestWithContext(r.t.Context(), method, r.at.URL+"/v1/"+path, strings.NewReader(body)))(r.t)
-	for pair := range slices.Chunk(head, 2) {
-		q.Header.Set(pair[0], pair[1])
-	}
-	a := check.Value(r.at.Client().Do(q))(r.t)
-	defer a.Body.Close()
-	text := check.Value(io.ReadAll(a.Body))(r.t)
-	return reply{a, r.t, string(text)}
+	check.Equal(r.t, a.Header.Get(FieldDType)+" "+a.Header.Get(FieldShape), spec, context...)
 }
 
-func (r *rig) get(id string) reply { r.t.Helper(); return r.ask("GET", "tensors/"+id, "") }
+func (r *rig) get(id string) reply.Reply { r.t.Helper(); return r.ask("GET", "tensors/"+id, "") }
 
 // store asks for a tensor to be stored.
-func (r *rig) store(id, dtype, shape, data string) reply {
+func (r *rig) store(id, dtype, shape, data string) reply.Reply {
 	r.t.Helper()
 	return r.ask("PUT", "tensors/"+id, data, FieldDType, dtype, FieldShape, shape)
 }
@@ -123,7 +100,7 @@ func (r *rig) store(id, dtype, shape, data string) reply {
 // put stores a tensor of bytes and returns its location.
 func (r *rig) put(id, data string) (a putAnswer) {
 	r.t.Helper()
-	check.Must(r.t, json.Unmarshal([]byte(r.store(id, "u8", fmt.Sprint(len(data)), data).want(201, "").text), &a))
+	check.Must(r.t, json.Unmarshal([]byte(r.store(id, "u8", fmt.Sprint(len(data)), data).Want(201, "").Text), &a))
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/reply"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
@@ -30,52 +31,52 @@ func TestStore(t *testing.T) {
 				r.put(fmt.Sprint("t", i), data+fmt.Sprint(i))
 			}
 			a := r.get("t3")
-			a.is("u8 1001")
-			check.That(t, a.StatusCode == 200 && a.text == data+"3", "get: got %s and %d bytes", a.Status, len(a.text))
-			r.get("t9").want(404, "no such tensor")
+			r.is(a, "u8 1001")
+			check.That(t, a.StatusCode == 200 && a.Text == data+"3", "get: got %s and %d bytes", a.Status, len(a.Text))
+			r.get("t9").Want(404, "no such tensor")
 
-			r.store("t3", "f32", "", "\x01\x02\x03\x04").want(200, `"id":"t3"`, "replace")
+			r.store("t3", "f32", "", "\x01\x02\x03\x04").Want(200, `"id":"t3"`, "replace")
 			a = r.get("t3")
-			a.is("f32 ")
-			check.Equal(t, a.text, "\x01\x02\x03\x04", "what was replaced")
+			r.is(a, "f32 ")
+			check.Equal(t, a.Text, "\x01\x02\x03\x04", "what was replaced")
 
 			// A32: the answer has the order of the request; missing tensors are named in
 			// order.
-			a = r.ask("POST", "batch", "t4\nt0\nt4\n").want(200, "")
+			a = r.ask("POST", "batch", "t4\nt0\nt4\n").Want(200, "")
 			table := check.Value(strconv.Atoi(a.Header.Get(FieldTable)))(t)
-			check.That(t, a.Header.Get(FieldCount) == "3" && a.text[table:] == data+"4"+data+"0"+data+"4", "batch: got %v and %d bytes", a.Header, len(a.text))
-			r.ask("POST", "batch", "x9\nt0\nx1\n").want(400, `"missing":["x9","x1"]`)
-			r.ask("POST", "batch", "").want(200, "")
-			r.ask("POST", "batch", `{"shard_ids":["t3"]}`, "Content-Type", exchange.TypeJSON).want(200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
+			check.That(t, a.Header.Get(FieldCount) == "3" && a.Text[table:] == data+"4"+data+"0"+data+"4", "batch: got %v and %d bytes", a.Header, len(a.Text))
+			r.ask("POST", "batch", "x9\nt0\nx1\n").Want(400, `"missing":["x9","x1"]`)
+			r.ask("POST", "batch", "").Want(200, "")
+			r.ask("POST", "batch", `{"shard_ids":["t3"]}`, "Content-Type", exchange.TypeJSON).Want(200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
 
-			r.ask("DELETE", "tensors/t0", "").want(204, "")
-			r.ask("DELETE", "tensors/t0", "").want(404, "")
+			r.ask("DELETE", "tensors/t0", "").Want(204, "")
+			r.ask("DELETE", "tensors/t0", "").Want(404, "")
 			r.holds(4, 3007)
-			r.ask("POST", "clear", "t0\nt1\nt2\nt2\nzz\n").want(200, `{"cleared_count":2}`)
-			r.get("t1").want(404, "")
-			r.ask("POST", "clear", `{"shard_ids":["t4","t3"]}`, "Content-Type", exchange.TypeJSON).want(200, `{"cleared_count":2}`)
+			r.ask("POST", "clear", "t0\nt1\nt2\nt2\nzz\n").Want(200, `{"cleared_count":2}`)
+			r.get("t1").Want(404, "")
+			r.ask("POST", "clear", `{"shard_ids":["t4","t3"]}`, "Content-Type", exchange.TypeJSON).Want(200, `{"cleared_count":2}`)
 			r.holds(0, 0)
 
 			// The model can be read from the store, but belongs to the session.
 			m := r.publish(3)
 			id := r.name() + ".0"
-			r.get(id).want(200, string(m.View(0)))
+			r.get(id).Want(200, string(m.View(0)))
 			const refusal = "belong to the session"
-			r.ask("DELETE", "tensors/"+id, "").want(409, refusal)
+			r.ask("DELETE", "tensors/"+id, "").Want(409, refusal)
 			r.put("kept", data)
-			r.ask("POST", "clear", "kept\n"+id).want(409, refusal)
-			r.get("kept").want(200, data)
+			r.ask("POST", "clear", "kept\n"+id).Want(409, refusal)
+			r.get("kept").Want(200, data)
 			for _, tail := range []string{".1", ".00", ".-0", ".", ".0.0", ".4294967296", ".99999999999999999999"} {
-				r.get(r.name()+tail).want(404, "", tail)
+				r.get(r.name()+tail).Want(404, "", tail)
 			}
 			// No tensor can be stored under a name of a past or later model. Even if one
 			// were, it would not be served as the model's.
 			for _, tail := range []string{"1.0", "1.7", "0.0", "2.0", "2.1", "x", ""} {
-				r.store(prefix+tail, "u8", "10", data[:10]).want(409, refusal, tail)
+				r.store(prefix+tail, "u8", "10", data[:10]).Want(409, refusal, tail)
 			}
 			r.s.add(prefix+"2.0", &stored{meta: Meta{DType: "u8", Shape: []int{10}, Size: 10}, data: []byte(data[:10])})
 			m = r.publish(4)
-			r.get(prefix+"2.0").want(200, string(m.View(0)))
+			r.get(prefix+"2.0").Want(200, string(m.View(0)))
 		})
 	}
 }
@@ -87,16 +88,16 @@ func TestSpellings(t *testing.T) {
 	r := start(t, "slab")
 	for _, d := range tensor.DTypes() {
 		for _, name := range []string{d.String(), strings.ToUpper(d.String())} {
-			a := r.store(name, name, "3", strings.Repeat("x", 3*d.Size())).want(201, `"dtype":"`+d.String()+`"`)
-			check.That(t, strings.Contains(a.text, `"pool"`), "%s: got %s, want it in the slab", name, a.text)
-			r.get(name).is(d.String()+" 3", name)
-			r.store("x", name, "4", strings.Repeat("x", 3*d.Size())).want(400, "", "another shape of", name)
+			a := r.store(name, name, "3", strings.Repeat("x", 3*d.Size())).Want(201, `"dtype":"`+d.String()+`"`)
+			check.That(t, strings.Contains(a.Text, `"pool"`), "%s: got %s, want it in the slab", name, a.Text)
+			r.is(r.get(name), d.String()+" 3", name)
+			r.store("x", name, "4", strings.Repeat("x", 3*d.Size())).Want(400, "", "another shape of", name)
 		}
 	}
 	for _, name := range []string{"c64", "f8", "qint4"} {
-		a := r.store(name, name, "1,1", "12345678").want(201, `"fallback":"dtype"`)
-		check.That(t, !strings.Contains(a.text, `"pool"`), "%s: got %s, want it on the heap", name, a.text)
-		r.get(name).want(200, "12345678").is(name + " 1,1")
+		a := r.store(name, name, "1,1", "12345678").Want(201, `"fallback":"dtype"`)
+		check.That(t, !strings.Contains(a.Text, `"pool"`), "%s: got %s, want it on the heap", name, a.Text)
+		r.is(r.get(name).Want(200, "12345678"), name+" 1,1")
 	}
 }
 
@@ -105,7 +106,7 @@ func TestSpellings(t *testing.T) {
 func TestStoredSlabFails(t *testing.T) {
 	r := start(t, "slab")
 	check.Must(t, os.WriteFile(r.o.Slab, nil, 0o600)) // a file in the place of the slab
-	check.Fails(t, errors.New(r.store("t", "u8", "1", "x").want(500, "slab of stored tensors").text), "exists")
+	check.Fails(t, errors.New(r.store("t", "u8", "1", "x").Want(500, "slab of stored tensors").Text), "exists")
 	r.holds(0, 0)
 	check.Must(t, os.Remove(r.o.Slab))
 	check.That(t, r.put("t", "x").Pool != nil, "it is not in the slab")
@@ -143,7 +144,7 @@ func TestRepeatedIDs(t *testing.T) {
 			exchange.TypeText: strings.Repeat("t\n", n),
 			exchange.TypeJSON: `{"shard_ids":["t"` + strings.Repeat(`,"t"`, n-1) + `]}`,
 		} {
-			r.ask("POST", "batch", ids, "Content-Type", kind).want(code, "", kind, n)
+			r.ask("POST", "batch", ids, "Content-Type", kind).Want(code, "", kind, n)
 		}
 	}
 }
@@ -154,13 +155,13 @@ func TestInternalErrors(t *testing.T) {
 	r := start(t, "slab")
 	r.put("t", "tensor")
 	check.Must(t, r.s.pool.Close())
-	for _, a := range []reply{r.get("t"), r.ask("POST", "batch", "t"), r.store("u", "u8", "1", "x")} {
-		a.want(500, "pool is closed")
+	for _, a := range []reply.Reply{r.get("t"), r.ask("POST", "batch", "t"), r.store("u", "u8", "1", "x")} {
+		a.Want(500, "pool is closed")
 	}
 	r.s.put["broken"] = nil // a handler that panics
-	r.get("broken").want(500, "nil pointer")
+	r.get("broken").Want(500, "nil pointer")
 	delete(r.s.put, "broken")
-	r.get("zz").want(404, "")
+	r.get("zz").Want(404, "")
 }
 
 // TestVisibleWhenComplete: A14, A27: a tensor cannot be read before all its bytes are
@@ -175,14 +176,14 @@ func TestVisibleWhenComplete(t *testing.T) {
 		fmt.Fprintf(failed, head, "failed")
 		waiting.Until(t, "both halves", func() bool { return r.s.Stats().Bytes == 21 })
 		check.Must(t, failed.Close())
-		r.get("slow").want(404, "", kind)
-		r.get("other").want(200, "other", kind)
+		r.get("slow").Want(404, "", kind)
+		r.get("other").Want(200, "other", kind)
 		fmt.Fprint(slow, "half")
 		a := check.Value(http.ReadResponse(bufio.NewReader(slow), nil))(t)
 		check.Equal(t, a.StatusCode, 201, kind)
-		r.get("slow").want(200, "halfhalf", kind)
+		r.get("slow").Want(200, "halfhalf", kind)
 		waiting.Until(t, kind+": 13 bytes in the store, without the failed write's", func() bool { return r.s.Stats().Bytes == 13 })
-		r.get("failed").want(404, "", kind)
+		r.get("failed").Want(404, "", kind)
 	}
 }
 
@@ -228,12 +229,12 @@ func TestDecoded(t *testing.T) {
 	asked := func(p *tensor.Package, name string) {
 		for i, want := range []string{"f32 5,3", "i64 ", "bf16 4,2"} {
 			a := r.get(fmt.Sprint(name, ".", i))
-			a.is(want)
-			check.Equal(t, a.text, string(p.Plain.View(i)), "tensor", i)
+			r.is(a, want)
+			check.Equal(t, a.Text, string(p.Plain.View(i)), "tensor", i)
 		}
-		a := r.ask("POST", "batch", name+".0\n"+name+".2\n").want(200, "")
+		a := r.ask("POST", "batch", name+".0\n"+name+".2\n").Want(200, "")
 		want := string(p.View(0)) + string(p.View(2))
-		check.That(t, strings.HasSuffix(a.text, want) && len(a.text) <= len(want)+150, "batch: got %d bytes, want the %d that travel", len(a.text), len(want))
+		check.That(t, strings.HasSuffix(a.Text, want) && len(a.Text) <= len(want)+150, "batch: got %d bytes, want the %d that travel", len(a.Text), len(want))
 	}
 	first, one := publish(1)
 	second, two := publish(2)
@@ -241,8 +242,8 @@ func TestDecoded(t *testing.T) {
 	asked(second, two)
 	r.s.Retire(first)
 	asked(second, two)
-	r.get(one+".0").want(404, "")
-	r.ask("POST", "batch", one+".0").want(400, "")
+	r.get(one+".0").Want(404, "")
+	r.ask("POST", "batch", one+".0").Want(400, "")
 }
 
 // TestStoreIsBounded: a store that is full, in bytes or in tensors, refuses more tensors
@@ -252,8 +253,8 @@ func TestStoreIsBounded(t *testing.T) {
 	third := strings.Repeat("x", 25<<20)
 	r.put("a", third)
 	r.put("b", third)
-	r.store("c", "u8", fmt.Sprint(len(third)), third).want(http.StatusInsufficientStorage, "")
-	r.ask("DELETE", "tensors/a", "").want(204, "")
+	r.store("c", "u8", fmt.Sprint(len(third)), third).Want(http.StatusInsufficientStorage, "")
+	r.ask("DELETE", "tensors/a", "").Want(204, "")
 	r.put("c", third)
 	for range MaxIDs - 2 {
 		check.Must(t, r.s.reserve(0))
@@ -279,7 +280,7 @@ func TestStoredMetadata(t *testing.T) {
 	check.That(t, bytes.Equal(view, data), "other bytes in the slab")
 	found, err := r.s.find([]byte("t")) // as a request that is being answered does
 	check.Must(t, err)
-	r.ask("DELETE", "tensors/t", "").want(204, "")
+	r.ask("DELETE", "tensors/t", "").Want(204, "")
 	for i := range 10 {
 		r.put(fmt.Sprint("u", i), strings.Repeat("x", 5000))
 	}
