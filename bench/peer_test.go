@@ -241,11 +241,7 @@ func TestNewPeer(t *testing.T) {
 		"sh \x1b[2J":     "contains unprintable characters",
 		`./none`:         "no such file",
 	} {
-		if _, err := program.NewPeer("mine", command); want != "" {
-			check.Fails(t, err, want, command)
-		} else {
-			check.OK(t, err, command)
-		}
+		check.Ends(t, check.Err(program.NewPeer("mine", command)), want, command)
 	}
 	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne", "base", "head"} {
 		_, err := program.NewPeer(name, "sh")

@@ -156,11 +156,7 @@ func TestUnfit(t *testing.T) {
 		if s.Model.Name != "cnn" {
 			s.Model = &models.Model{Name: "mine", Layout: rows}
 		}
-		if err := s.Check(); want != "" {
-			check.Fails(t, err, want, text)
-		} else {
-			check.OK(t, err, text)
-		}
+		check.Ends(t, s.Check(), want, text)
 	}
 }
 

@@ -2,10 +2,8 @@ package session
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"ipcbench/bench/result"
@@ -40,7 +38,7 @@ func TestUnequalRounds(t *testing.T) {
 		{"none", "round 6 has 0 spans of dispatch", nil, false},
 	} {
 		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows, tt.retried)
-		check.That(t, (err == nil) == (tt.want == "") && strings.Contains(fmt.Sprint(err), tt.want), "%s: got %v, want %q", tt.name, err, tt.want)
+		check.Ends(t, err, tt.want, tt.name)
 	}
 }
 

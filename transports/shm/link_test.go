@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
-	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -78,7 +77,7 @@ func TestHostileServer(t *testing.T) {
 		e := endpoint.New(private(t))
 		e.Variant = v.String()
 		lanes := check.Value(e.ListenLanes(t.Context(), network, o.Session()))(t)
-		before := proc.Descriptors(os.Getpid())
+		noMore := descriptors(t)
 		served := make(chan error, 1)
 		go func() {
 			conn, err := lanes.Conn(t.Context(), 0)
@@ -89,8 +88,7 @@ func TestHostileServer(t *testing.T) {
 		}()
 		check.Fails(t, check.Err(drivertest.Dial(t.Context(), v, e, 0, o)), c.want, name)
 		check.Must(t, <-served)
-		after := proc.Descriptors(os.Getpid())
-		check.That(t, after <= before, "%s: %d descriptors before, %d after", name, before, after)
+		noMore(name)
 		check.Must(t, lanes.Dismiss())
 	}
 }
@@ -156,11 +154,10 @@ func saysWhy(t *testing.T, what string, err error, why string) {
 // names.
 func TestListenCleansUp(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
-		before, named := proc.Descriptors(os.Getpid()), segments(t)
+		noMore, named := descriptors(t), segments(t)
 		_, err := transports.Listen(t.Context(), parse(t, name), endpoint.New("/does/not/exist"), options())
 		check.Is(t, err, os.ErrNotExist)
-		after := proc.Descriptors(os.Getpid())
-		check.That(t, after <= before, "%d descriptors before, %d after", before, after)
+		noMore()
 		check.Equal(t, segments(t), named, "names")
 	})
 }

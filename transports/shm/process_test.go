@@ -12,6 +12,7 @@ import (
 
 	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -72,6 +73,16 @@ var variants = []string{
 func each(t *testing.T, f func(t *testing.T, name string)) {
 	for _, name := range variants {
 		t.Run(name, func(t *testing.T) { f(t, name) })
+	}
+}
+
+// descriptors returns a check that this process has no more descriptors than now.
+func descriptors(t *testing.T) (noMore func(context ...any)) {
+	before := proc.Descriptors(os.Getpid())
+	return func(context ...any) {
+		t.Helper()
+		after := proc.Descriptors(os.Getpid())
+		check.That(t, after <= before, "%v: %d descriptors before, %d after", context, before, after)
 	}
 }
 

@@ -31,35 +31,47 @@ func TestSegmentHeader(t *testing.T) {
 func TestSegmentHeaderRefused(t *testing.T) {
 	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
 	l := drivertest.Layout(t, s)
-	resum := func(b []byte) { binary.LittleEndian.PutUint64(b[48:], xxh3.Hash(b[:48])) }
-	for name, c := range map[string]struct {
-		change func(b []byte) []byte
-		want   error
-	}{
-		"good":         {func(b []byte) []byte { return b }, nil},
-		"empty":        {func(b []byte) []byte { return nil }, errTruncated},
-		"cut":          {func(b []byte) []byte { return b[:55] }, errTruncated},
-		"magic":        {func(b []byte) []byte { b[0]++; return b }, errMagic},
-		"version":      {func(b []byte) []byte { b[6]++; return b }, errVersion},
-		"dtype":        {func(b []byte) []byte { b[8]++; return b }, errChecksum},
-		"other dtype":  {func(b []byte) []byte { b[8]++; resum(b); return b }, errSpec},
-		"no dtype":     {func(b []byte) []byte { b[8] = 200; resum(b); return b }, errSpec},
-		"rank":         {func(b []byte) []byte { b[9] = 255; return b }, errTruncated},
-		"less rank":    {func(b []byte) []byte { b[9] = 1; return b }, errChecksum},
-		"length":       {func(b []byte) []byte { b[16]++; resum(b); return b }, errSpec},
-		"huge length":  {func(b []byte) []byte { b[23] = 0xff; resum(b); return b }, errSpec},
-		"offset":       {func(b []byte) []byte { b[24]++; resum(b); return b }, errSpec},
-		"shape":        {func(b []byte) []byte { b[32]++; resum(b); return b }, errSpec},
-		"huge shape":   {func(b []byte) []byte { b[39] = 0xff; resum(b); return b }, errSpec},
-		"bad checksum": {func(b []byte) []byte { b[48]++; return b }, errChecksum},
-	} {
+	header := func() []byte {
 		b := make([]byte, dataAt(2))
 		putHeader(b, s, l.Bytes(0))
-		h, err := decodeHeader(c.change(b))
+		return b
+	}
+	read := func(b []byte) error {
+		h, err := decodeHeader(b)
 		if err == nil {
 			err = h.check(s, l.Bytes(0))
 		}
-		check.Is(t, err, c.want, name)
+		return err
+	}
+	for name, c := range map[string]struct {
+		at    int
+		flip  byte // bits of the byte at at
+		resum bool // whether the checksum is right
+		want  error
+	}{
+		"good":         {},
+		"magic":        {0, 1, false, errMagic},
+		"version":      {6, 3, false, errVersion},
+		"dtype":        {8, 1, false, errChecksum},
+		"other dtype":  {8, 1, true, errSpec},
+		"no dtype":     {8, 200, true, errSpec},
+		"rank":         {9, 2 ^ 255, false, errTruncated},
+		"less rank":    {9, 2 ^ 1, false, errChecksum},
+		"length":       {16, 1, true, errSpec},
+		"huge length":  {23, 0xff, true, errSpec},
+		"offset":       {24, 1, true, errSpec},
+		"shape":        {32, 1, true, errSpec},
+		"huge shape":   {39, 0xff, true, errSpec},
+		"bad checksum": {48, 1, false, errChecksum},
+	} {
+		b := header()
+		if b[c.at] ^= c.flip; c.resum {
+			binary.LittleEndian.PutUint64(b[48:], xxh3.Hash(b[:48]))
+		}
+		check.Is(t, read(b), c.want, name)
+	}
+	for _, size := range []int{0, 55} {
+		check.Is(t, read(header()[:size]), errTruncated, size, "bytes")
 	}
 	_, err := dataOf(make([]byte, segmentSize(l, 0)-1), l, 0)
 	check.Is(t, err, errTruncated, "short segment")
