@@ -16,14 +16,6 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-func unzipped(t testing.TB, path string) []byte {
-	t.Helper()
-	f := check.Value(os.Open(path))(t)
-	defer f.Close()
-	z := check.Value(gzip.NewReader(f))(t)
-	return check.Value(io.ReadAll(z))(t)
-}
-
 func zippedText(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -165,7 +165,7 @@ func testServerKilled(t *testing.T, tr driver.Transport) {
 			check.Equal(t, model.Hash(), want.Hash(), "the model after the death of its server")
 			return Stock(j, model, update)
 		})
-		if err == nil { // shared memory accepts an update that nobody collects
+		if err == nil { // shared memory accepts an update, which is never collected
 			_, _, err = w.Receive(t.Context())
 		}
 		check.That(t, ignoreEOF(err) != nil && err != nil, "the worker got %v, want that its server has gone", err)

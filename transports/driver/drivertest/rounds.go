@@ -22,6 +22,15 @@ func funcs() map[string]trainer.Func {
 	plain := func(f trainer.Train) trainer.Func {
 		return func([]byte) (trainer.Train, error) { return f, nil }
 	}
+	// A function of third fails in client 3 of round 1.
+	third := func(fails func(c *trainer.Job)) trainer.Func {
+		return plain(func(c *trainer.Job) error {
+			if c.Round == 1 && c.Client == 3 {
+				fails(c)
+			}
+			return train(c)
+		})
+	}
 	return map[string]trainer.Func{
 		"train": plain(train),
 		// The first client of a round is the last one to finish.
@@ -44,27 +53,16 @@ func funcs() map[string]trainer.Func {
 			}
 			return err
 		}),
-		"stop": plain(func(c *trainer.Job) error {
-			if c.Round == 1 && c.Client == 3 {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-				select {} // the kernel may stop another thread first
-			}
-			return train(c)
+		"stop": third(func(*trainer.Job) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			select {} // the kernel may stop another thread first
 		}),
-		"kill": plain(func(c *trainer.Job) error {
-			if c.Round == 1 && c.Client == 3 {
-				c.Update.View(0)[0]++ // in the middle of writing
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				select {}
-			}
-			return train(c)
+		"kill": third(func(c *trainer.Job) {
+			c.Update.View(0)[0]++ // in the middle of writing
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
 		}),
-		"exit": plain(func(c *trainer.Job) error {
-			if c.Round == 1 && c.Client == 3 {
-				os.Exit(0)
-			}
-			return train(c)
-		}),
+		"exit": third(func(*trainer.Job) { os.Exit(0) }),
 	}
 }
 
