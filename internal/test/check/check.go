@@ -83,6 +83,17 @@ func Fails(t TB, err error, text string, context ...any) {
 	}
 }
 
+// Ends fails the test unless err is an error whose text contains text or, if text is empty,
+// err is nil.
+func Ends(t TB, err error, text string, context ...any) {
+	t.Helper()
+	if text == "" {
+		OK(t, err, context...)
+	} else {
+		Fails(t, err, text, context...)
+	}
+}
+
 // Is fails the test unless err is target, or wraps it.
 func Is(t TB, err, target error, context ...any) {
 	if !errors.Is(err, target) {
