@@ -109,8 +109,8 @@ func Work(question []byte, all ...driver.Transport) (any, error) {
 	return w.Rec.Counts(), err
 }
 
-// lead is the role of a server. It publishes a model, dispatches one job, and prints its
-// address and secret.
+// lead is the role of a server. It publishes a model, prints its address and secret, and
+// dispatches one job.
 func lead(question []byte, all ...driver.Transport) (any, error) {
 	var r Remote
 	v, o, err := r.read(question, all)
@@ -130,10 +130,10 @@ func lead(question []byte, all ...driver.Transport) (any, error) {
 	if _, err := s.Publish(ctx, 0, m); err != nil {
 		return nil, err
 	}
+	fmt.Println(e.Addr(), e.Secret()) // first, because some transports dispatch to a connected worker only
 	if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
 		return nil, err
 	}
-	fmt.Println(e.Addr(), e.Secret())
 	waiting.Forever() // never collects
 	return nil, nil
 }
