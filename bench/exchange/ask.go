@@ -2,12 +2,10 @@ package exchange
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -65,31 +63,6 @@ func (o Order) largest() int {
 	rounds := 2*timed + 3 + int64(max(o.Block.Warmup, MostWarm))
 	w := o.Works[0]
 	return int(min(largestOf, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
-}
-
-// A block without a RoundLimit has firstLimit if it is the first of its cell. Later blocks have
-// slowestTimes the duration of the slowest one, and slowestMore.
-const (
-	firstLimit   = 15 * time.Minute
-	slowestTimes = 10
-	slowestMore  = 2 * time.Minute
-)
-
-// otherRounds is the number of cold and proved rounds that a block may have, in addition to warm-up
-// and timed rounds.
-const otherRounds = 4
-
-// Limit returns how long a program may take for the block. slowest is the duration of the slowest
-// earlier block of its cell; zero means that there is none.
-func (b *Block) Limit(slowest time.Duration) time.Duration {
-	switch {
-	case b.RoundLimit > 0:
-		rounds := time.Duration(cmp.Or(b.Rounds, MostTimed) + b.Warmup + otherRounds)
-		return min(b.RoundLimit, math.MaxInt64/rounds) * rounds
-	case slowest == 0:
-		return firstLimit
-	}
-	return slowestTimes*slowest + slowestMore
 }
 
 // errLate is the cause for killing a process that takes too long.
