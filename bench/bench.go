@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
 	"ipcbench/bench/place"
 	"ipcbench/bench/program"
 	"ipcbench/bench/result"
@@ -15,9 +19,6 @@ import (
 	"ipcbench/internal/profile/capture"
 	"ipcbench/trainer"
 	"ipcbench/transports"
-	"math/rand/v2"
-	"strings"
-	"time"
 )
 
 // Options select what Run measures, and how.

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"ipcbench/bench/result"
-	"ipcbench/bench/session"
 	"runtime/debug"
 	"time"
+
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
 )
 
 // block runs one block of c, and keeps it if a round was timed.

@@ -1,10 +1,11 @@
 package bench
 
 import (
+	"time"
+
 	"ipcbench/bench/program"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"time"
 )
 
 // A canary tests whether a gate works. It is two copies of a cell, measured in turn with

@@ -3,12 +3,13 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"time"
+
 	"ipcbench/bench/program"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/transports"
-	"slices"
-	"time"
 )
 
 type cell struct {

@@ -2,10 +2,11 @@ package bench
 
 import (
 	"context"
-	"ipcbench/bench/result"
-	"ipcbench/bench/stat"
 	"slices"
 	"time"
+
+	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
 )
 
 // A step is one part of a cycle: a block of a cell, or a measurement of a floor. Taking a

@@ -3,9 +3,10 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
+
 	"ipcbench/bench/program"
 	"ipcbench/bench/session"
-	"slices"
 )
 
 // enlist adds all cells. With two builds, each runs all cells and controls that it can run. Else

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"context"
-	"ipcbench/bench/result"
 	"slices"
+
+	"ipcbench/bench/result"
 )
 
 // RunWithFloors is Run with only the named floors and rpc-empty, because the other floors take time of their own.

@@ -3,14 +3,15 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
+
 	"ipcbench/bench/floors"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
-	"slices"
-	"strings"
-	"time"
 )
 
 // rpcEmpty is the name of the floor that the sessions of cells measure themselves.

@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strings"
+	"testing"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/floors"
 	"ipcbench/bench/place"
@@ -12,8 +15,6 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/phase"
 	"ipcbench/transports/all"
-	"strings"
-	"testing"
 )
 
 func specOf(t *testing.T, text string) session.Spec {

@@ -1,12 +1,13 @@
 package bench
 
 import (
+	"math"
+
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/doctor"
 	"ipcbench/trainer"
 	"ipcbench/transports/endpoint"
-	"math"
 )
 
 // Needs of any session, measured in /proc/PID/fd and /proc/PID/task of servers and

@@ -3,14 +3,15 @@ package bench
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
+
 	"ipcbench/bench/floors"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/phase"
-	"math"
-	"slices"
 )
 
 // onLink runs a block of s on its link, and returns the link's counters; nil if s has

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"context"
-	"ipcbench/bench/result"
 	"slices"
+
+	"ipcbench/bench/result"
 )
 
 // An Outline describes a run before it starts.

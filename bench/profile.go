@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/profile"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/phase"
 	"ipcbench/trainer"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
-	"time"
 )
 
 // Profiling selects the profiles that a run takes after all cells are measured.

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"cmp"
-	"ipcbench/bench/result"
 	"time"
+
+	"ipcbench/bench/result"
 )
 
 // savingShare is the largest share of the run's time that saving may use.

@@ -1,8 +1,9 @@
 package bench
 
 import (
-	"ipcbench/bench/stat"
 	"time"
+
+	"ipcbench/bench/stat"
 )
 
 // finished reports whether c needs no more blocks, and records the reason. Cells that do

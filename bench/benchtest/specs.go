@@ -1,31 +1,20 @@
 package benchtest
 
 import (
+	"strconv"
+	"strings"
+	"testing"
+
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
-	"strconv"
-	"strings"
-	"testing"
 )
 
-// spec is session.Spec, which imports this package in its tests, or another type with its fields.
-type spec interface {
-	~struct {
-		Variant    transports.Variant
-		Model, Up  *models.Model
-		Workers    int
-		Clients    int
-		PerProcess int
-		Depth      int
-		result.Setup
-	}
-}
-
-type plainSpec struct {
+// A plainSpec has the fields of session.Spec, whose package imports this one in its tests.
+type plainSpec = struct {
 	Variant    transports.Variant
 	Model, Up  *models.Model
 	Workers    int
@@ -38,7 +27,7 @@ type plainSpec struct {
 // Specs returns cells over some transports or programs. Each text is a variant, a model, and settings as in cells' names,
 // such as "pickle cnn clients=2 nested=on". The default is one worker and one client. Cells with the same model share
 // it.
-func Specs[S spec, K driver.Subject](t testing.TB, subjects []K, texts ...string) (all []S) {
+func Specs[S ~plainSpec, K driver.Subject](t testing.TB, subjects []K, texts ...string) (all []S) {
 	t.Helper()
 	known := map[string]*models.Model{}
 	shared := func(text string, m *models.Model, err error) *models.Model {

@@ -6,18 +6,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"ipcbench/bench/floors"
-	"ipcbench/bench/result"
-	"ipcbench/bench/session"
-	"ipcbench/internal/agent"
-	"ipcbench/internal/machine"
-	"ipcbench/internal/scratch"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"ipcbench/bench/floors"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 )
 
 // checkFolder returns an error if s needs a shared folder, and one of its hosts has other

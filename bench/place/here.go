@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/link"

@@ -3,13 +3,14 @@ package place
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+
 	"ipcbench/bench/session"
 	"ipcbench/internal/agent"
 	"ipcbench/internal/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
-	"slices"
-	"strings"
 )
 
 // ServerHost is the name of the server's host in runs with agents.

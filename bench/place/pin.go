@@ -3,10 +3,11 @@ package place
 import (
 	"errors"
 	"fmt"
-	"ipcbench/bench/result"
-	"ipcbench/phase/usage"
 	"runtime"
 	"slices"
+
+	"ipcbench/bench/result"
+	"ipcbench/phase/usage"
 )
 
 // A placement assigns processors to the processes of a session.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/machine"
-	"slices"
-	"strconv"
-	"time"
 )
 
 // Time limits for a program's first answer. A peer may have to import much before it answers; a

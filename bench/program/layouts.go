@@ -5,11 +5,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"ipcbench/bench/result"
-	"ipcbench/internal/reexec"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"ipcbench/bench/result"
+	"ipcbench/internal/reexec"
 )
 
 // layouts hashes all executables of a build. No two may be identical.

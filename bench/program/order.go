@@ -1,14 +1,15 @@
 package program
 
 import (
+	"slices"
+	"time"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
-	"slices"
-	"time"
 )
 
 // firstOrder returns the order that asks a program which of the cells it can run.

@@ -12,13 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"ipcbench/bench/exchange"
-	"ipcbench/bench/result"
-	"ipcbench/bench/session"
-	"ipcbench/internal/machine"
-	"ipcbench/internal/reexec"
-	"ipcbench/python"
-	"ipcbench/transports/driver"
 	"math"
 	"os"
 	"os/exec"
@@ -28,6 +21,14 @@ import (
 	"sync"
 
 	"github.com/kballard/go-shellquote"
+
+	"ipcbench/bench/exchange"
+	"ipcbench/bench/result"
+	"ipcbench/bench/session"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/reexec"
+	"ipcbench/python"
+	"ipcbench/transports/driver"
 )
 
 // A Program runs whole blocks, server and workers, in processes of its own: a build of ipcbench, a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/place"
 	"ipcbench/bench/result"

@@ -3,15 +3,16 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"slices"
+	"time"
+
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/phase"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
-	"os"
-	"slices"
-	"time"
 )
 
 // account fills the block with the usage, counters and times that the processes recorded

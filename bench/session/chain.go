@@ -3,13 +3,14 @@ package session
 import (
 	"context"
 	"fmt"
+	"math"
+	"time"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"math"
-	"time"
 )
 
 // A Chain is the reference of all cells that compute the same: the model's hash after

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
-	"slices"
 )
 
 // Check returns an error if the cell is invalid. It returns an [Unfit] if its transport

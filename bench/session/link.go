@@ -2,11 +2,12 @@ package session
 
 import (
 	"fmt"
+	"slices"
+	"time"
+
 	"ipcbench/bench/floors"
 	"ipcbench/internal/link"
 	"ipcbench/transports"
-	"slices"
-	"time"
 )
 
 // Linked reports whether the cell has a link.

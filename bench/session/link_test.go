@@ -1,10 +1,11 @@
 package session
 
 import (
-	"ipcbench/internal/test/check"
 	"strings"
 	"testing"
 	"time"
+
+	"ipcbench/internal/test/check"
 )
 
 // TestSlowLink: if rounds take seconds on a link, few are run, and each may take its time.

@@ -1,12 +1,13 @@
 package session
 
 import (
+	"net/netip"
+
 	"ipcbench/bench/result"
 	"ipcbench/identity"
 	"ipcbench/internal/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports/endpoint"
-	"net/netip"
 )
 
 // Listening says where and how servers listen over TCP.

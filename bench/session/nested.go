@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
 	"ipcbench/phase"
 	"ipcbench/receipt"
 	"ipcbench/tensor"

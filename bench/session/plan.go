@@ -3,12 +3,13 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"runtime"
+	"time"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/trainer"
-	"runtime"
-	"time"
 )
 
 // Values of Plan.Verify.

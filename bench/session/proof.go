@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 )

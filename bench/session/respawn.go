@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"

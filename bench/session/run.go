@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -13,9 +17,6 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"runtime"
-	"runtime/debug"
-	"time"
 )
 
 // emptyCalls is the number of empty calls measured per block, if the transport makes

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+
 	"ipcbench/bench/result"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"

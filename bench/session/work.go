@@ -3,12 +3,13 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"ipcbench/tensor"
-	"ipcbench/trainer"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
 )
 
 // stockFunc is the name of the standard worker function.

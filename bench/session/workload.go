@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+
 	"ipcbench/bench/result"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"

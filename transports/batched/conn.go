@@ -2,12 +2,13 @@ package batched
 
 import (
 	"context"
-	"ipcbench/transports/endpoint"
 	"net"
 	"sync"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"ipcbench/transports/endpoint"
 )
 
 // A conn is the server's end of a connection, with the lane that uses it.

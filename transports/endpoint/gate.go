@@ -67,7 +67,7 @@ func (g *Gate) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		g.failed.Store(&err)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // an error such as too many open files may pass
 	}
 }
 
