@@ -131,12 +131,12 @@ func newCoded(p *codec.Pipeline, l *tensor.Layout) *coded {
 	return c
 }
 
-// tally counts a packed package: bytes unpacked and packed, tensors sent plain, and
+// packCounts counts a packed package: bytes unpacked and packed, tensors sent plain, and
 // tensors unchanged from the base.
-type tally struct{ payload, wire, plain, unchanged int }
+type packCounts struct{ payload, wire, plain, unchanged int }
 
-// tally returns the tally of p, the last package, whose header has this many bytes.
-func (c *coded) tally(p *tensor.Package, header int) (t tally) {
+// counts returns the counts of p, the last package, whose header has this many bytes.
+func (c *coded) counts(p *tensor.Package, header int) (t packCounts) {
 	t.wire = p.Payload() + header
 	for _, of := range c.header.tensors {
 		t.payload += of.bytes
@@ -153,7 +153,7 @@ func (c *coded) tally(p *tensor.Package, header int) (t tally) {
 // pack packs cur, a package of this model version, into dst, with receipt. base, if not
 // nil, is the model of version from, which the receiver has. dst.Receipt is valid until
 // the next pack.
-func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, from int64) (tally, error) {
+func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, from int64) (packCounts, error) {
 	if base == nil {
 		from = -1
 	}
@@ -167,7 +167,7 @@ func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, fr
 			err = dst.SetRows(i, n)
 		}
 		if err != nil {
-			return tally{}, err
+			return packCounts{}, err
 		}
 		t.mode = mode
 	}
@@ -175,26 +175,26 @@ func (c *coded) pack(dst, base, cur *tensor.Package, receipt []byte, version, fr
 	header := len(c.bytes)
 	c.bytes = append(c.bytes, receipt...)
 	dst.Receipt = c.bytes
-	return c.tally(dst, header), nil
+	return c.counts(dst, header), nil
 }
 
 // unpack checks src, a packed package from the other end, and unpacks it into dst, with
 // its receipt. Its model version must be want or, if want is -1, later than held. base,
 // which may be dst, is the model of version held. After an error, dst may be changed.
-func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (tally, error) {
+func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (packCounts, error) {
 	receipt, err := c.header.read(src.Receipt, c.name, c.layout)
 	h := &c.header
 	switch {
 	case err != nil:
-		return tally{}, fmt.Errorf("unpack: %w", err)
+		return packCounts{}, fmt.Errorf("unpack: %w", err)
 	case want >= 0 && h.version != want:
-		return tally{}, fmt.Errorf("unpack: the model version must be %d, not %d", want, h.version)
+		return packCounts{}, fmt.Errorf("unpack: the model version must be %d, not %d", want, h.version)
 	case want < 0 && h.version <= held:
-		return tally{}, fmt.Errorf("unpack: the model version must be above %d, which the lane holds, not %d", held, h.version)
+		return packCounts{}, fmt.Errorf("unpack: the model version must be above %d, which the lane holds, not %d", held, h.version)
 	case h.base >= 0 && base == nil:
-		return tally{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds no model", h.base)
+		return packCounts{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds no model", h.base)
 	case h.base >= 0 && h.base != held:
-		return tally{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds version %d", h.base, held)
+		return packCounts{}, fmt.Errorf("unpack: its base is model version %d, but the lane holds version %d", h.base, held)
 	case h.base < 0:
 		base = nil
 	}
@@ -202,15 +202,15 @@ func (c *coded) unpack(dst, base, src *tensor.Package, want, held int64) (tally,
 		from := c.base(i, base, t.rows)
 		if c.specs[i].Var {
 			if err := dst.SetRows(i, t.rows); err != nil {
-				return tally{}, fmt.Errorf("unpack: %w", err)
+				return packCounts{}, fmt.Errorf("unpack: %w", err)
 			}
 		}
 		if err := c.coder.Unpack(t.mode, dst.View(i), from, src.View(i), c.spec(i, t.rows)); err != nil {
-			return tally{}, fmt.Errorf("unpack: %w", err)
+			return packCounts{}, fmt.Errorf("unpack: %w", err)
 		}
 	}
 	dst.Receipt = append(dst.Receipt[:0], receipt...)
-	return c.tally(src, len(src.Receipt)-len(receipt)), nil
+	return c.counts(src, len(src.Receipt)-len(receipt)), nil
 }
 
 // applyLoss overwrites cur, which was packed last, into src, with the values that its

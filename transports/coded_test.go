@@ -188,7 +188,7 @@ func TestForged(t *testing.T) {
 				t.Errorf("%s: got error %v, want %s%s", name, err, c.want, rest)
 			}
 			if name == "a large index" && !up {
-				c.meddle(r.server.origin.delta.Package) // changed back, because all lanes share this memory
+				c.meddle(r.server.coded.delta.Package) // changed back, because all lanes share this memory
 			}
 			var again error
 			if up {
@@ -205,7 +205,7 @@ func TestForged(t *testing.T) {
 // TestNoModel: a job without a model is an error on a lane that holds none.
 func TestNoModel(t *testing.T) {
 	l := floats(t)
-	r := newReplica(mustParse(t, "sparse"), driver.Options{Down: l, Up: l})
+	r := newCodedWorker(mustParse(t, "sparse"), driver.Options{Down: l, Up: l})
 	_, err := r.receive(nil, phase.ID{})
 	check.That(t, err == errModelMissing, "got error %v, want %v", err, errModelMissing)
 }
@@ -390,7 +390,7 @@ func TestNothingWithout(t *testing.T) {
 		check.That(t, &m.View(0)[0] == &model.View(0)[0], "the worker's model is not the server's memory")
 		copied(m, u)
 	}, ignored))
-	check.That(t, r.server.origin == nil && r.lanes[0].replica == nil, "something is kept for a codec")
+	check.That(t, r.server.coded == nil && r.lanes[0].coded == nil, "something is kept for a codec")
 	for name, n := range r.rec.Counts() {
 		check.That(t, !strings.HasPrefix(name, "codec"), "%s = %d is counted", name, n)
 	}

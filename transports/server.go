@@ -35,7 +35,7 @@ var (
 type Server struct {
 	variant Variant
 	driver  driver.Server
-	origin  *origin // nil without a codec
+	coded   *codedServer // nil without a codec
 	o       driver.Options
 	out     tensor.Ledger // counts updates that Collect has lent
 	arrived arrivals
@@ -68,8 +68,8 @@ func Listen(ctx context.Context, v Variant, e *endpoint.Endpoint, o driver.Optio
 	e.Variant = v.String()
 	packed := v.driverOptions(s.o)
 	if p := v.Codec(); p != nil {
-		s.origin = newOrigin(p, s.o)
-		packed.Out = &s.origin.out
+		s.coded = newCodedServer(p, s.o)
+		packed.Out = &s.coded.out
 	}
 	t, err := v.transport()
 	if err != nil {
@@ -78,8 +78,8 @@ func Listen(ctx context.Context, v Variant, e *endpoint.Endpoint, o driver.Optio
 	if s.driver, err = t.Listen(ctx, e, packed); err != nil {
 		return nil, fmt.Errorf("%s: listen: %w", v.Subject.Name(), err)
 	}
-	if s.origin != nil {
-		s.origin.driver = s.driver
+	if s.coded != nil {
+		s.coded.driver = s.driver
 	}
 	return s, nil
 }
@@ -95,8 +95,8 @@ func (s *Server) Reserve(round int) (*tensor.Package, error) {
 		refused = errReserved
 	}
 	reserve := s.driver.Reserve
-	if s.origin != nil {
-		reserve = s.origin.reserve
+	if s.coded != nil {
+		reserve = s.coded.reserve
 	}
 	var p *tensor.Package
 	err := s.run("reserve", phase.Reserve, phase.OfRound(round), refused, &s.err, func() (err error) {
@@ -124,8 +124,8 @@ func (s *Server) Publish(ctx context.Context, round int, p *tensor.Package) (*te
 		refused = s.publishable(p)
 	}
 	publish := s.driver.Publish
-	if s.origin != nil {
-		publish = s.origin.publish
+	if s.coded != nil {
+		publish = s.coded.publish
 	}
 	err := s.run("publish", phase.Publish, phase.OfRound(round), refused, &s.err, func() error { return publish(ctx, p) })
 	if err != nil {
@@ -160,8 +160,8 @@ func (s *Server) publishable(p *tensor.Package) error {
 func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 	return s.call("dispatch", phase.Dispatch, lane, &j, func(l *serverLane, model *tensor.Package) error {
 		l.job, l.out = j, true
-		if s.origin != nil {
-			return s.origin.dispatch(ctx, lane, j)
+		if s.coded != nil {
+			return s.coded.dispatch(ctx, lane, j)
 		}
 		return s.driver.Dispatch(ctx, lane, model, j)
 	})
@@ -177,8 +177,8 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 				update.Release()
 			}
 		}
-		if err == nil && s.origin != nil {
-			update, err = s.origin.collect(update, l.job.ID(lane))
+		if err == nil && s.coded != nil {
+			update, err = s.coded.collect(update, l.job.ID(lane))
 		}
 		if err == nil {
 			p, l.out = update, false

@@ -25,7 +25,7 @@ var (
 type Worker struct {
 	variant Variant
 	driver  driver.Worker
-	replica *replica // nil without a codec
+	coded   *codedWorker // nil without a codec
 	lane    int
 	rec     *phase.Recorder
 	arrived arrivals
@@ -47,7 +47,7 @@ func Dial(ctx context.Context, v Variant, e *endpoint.Endpoint, lane int, o driv
 	}
 	w := &Worker{variant: v, lane: lane, rec: o.Rec, arrived: newArrivals(o.Rec)}
 	if p := v.Codec(); p != nil {
-		w.replica = newReplica(p, o)
+		w.coded = newCodedWorker(p, o)
 	}
 	t, err := v.transport()
 	if err != nil {
@@ -97,8 +97,8 @@ func (w *Worker) unpacked(p *tensor.Package, d driver.Delivered) (*tensor.Packag
 		}
 	}
 	switch {
-	case w.replica != nil:
-		return w.replica.receive(p, w.job.ID(w.lane))
+	case w.coded != nil:
+		return w.coded.receive(p, w.job.ID(w.lane))
 	case p == nil:
 		return nil, errModelMissing
 	}
@@ -117,8 +117,8 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 		err = errors.New("the update is reserved already")
 	default:
 		span := w.rec.Begin(phase.ReserveUpdate, w.job.ID(w.lane))
-		if w.replica != nil {
-			w.update = w.replica.update
+		if w.coded != nil {
+			w.update = w.coded.update
 		} else {
 			w.update, err = w.driver.Reserve()
 		}
@@ -157,12 +157,12 @@ func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 
 // submit passes p, packed if there is a codec, to the driver.
 func (w *Worker) submit(ctx context.Context, p *tensor.Package) error {
-	if w.replica == nil {
+	if w.coded == nil {
 		return w.driver.Submit(ctx, p)
 	}
 	to, err := w.driver.Reserve()
 	if err == nil {
-		err = w.replica.send(to, w.job.ID(w.lane))
+		err = w.coded.send(to, w.job.ID(w.lane))
 	}
 	if err != nil {
 		return err

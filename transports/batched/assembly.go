@@ -25,7 +25,7 @@ type assembly struct {
 }
 
 // take copies all tensors of m into place and releases m. Errors are refusals.
-func (a *assembly) take(m *incoming, t *tally) error {
+func (a *assembly) take(m *incoming, t *stopwatch) error {
 	defer t.begin(phase.Decode).end()
 	a.begun = true
 	for _, nt := range m.tensors {

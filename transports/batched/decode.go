@@ -46,7 +46,7 @@ func (m *incoming) release() {
 }
 
 // receive receives the next message of stream.
-func (m *incoming) receive(stream interface{ RecvMsg(any) error }, t *tally) error {
+func (m *incoming) receive(stream interface{ RecvMsg(any) error }, t *stopwatch) error {
 	defer t.begin(phase.Read).end()
 	return m.verdict(stream.RecvMsg(m))
 }

@@ -23,7 +23,7 @@ func (w *worker) fetch(ctx context.Context) (driver.Delivered, error) {
 	w.client, w.version = w.job.Client, w.task.ModelVersion
 	cached := w.held()
 	w.hits.Add(cached.Tensors)
-	w.tally = newTally(w.o.Rec)
+	w.watch = newStopwatch(w.o.Rec)
 	defer w.record()
 	var err error
 	for run := range w.runs(w.missing()) {
@@ -91,7 +91,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error
 	defer w.in.release()
 	if !w.t.stream {
 		a := w.assembly(run)
-		lap := w.tally.begin(phase.Read)
+		lap := w.watch.begin(phase.Read)
 		err := cc.Invoke(ctx, w.t.method, w.ask(run), &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit))
 		lap.end()
 		if err = w.place(a, w.in.verdict(err)); err != nil {
@@ -109,7 +109,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error
 		return err
 	}
 	for {
-		err := w.in.receive(stream, &w.tally)
+		err := w.in.receive(stream, &w.watch)
 		if errors.Is(err, io.EOF) {
 			return a.finish()
 		}
@@ -135,7 +135,7 @@ func (w *worker) place(a *assembly, err error) error {
 		}
 	}
 	count, moved := a.count, a.moved
-	err = a.take(&w.in, &w.tally)
+	err = a.take(&w.in, &w.watch)
 	for k := count; k < a.count; k++ {
 		w.local[a.order[k]] = true
 	}

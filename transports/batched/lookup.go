@@ -8,19 +8,19 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// A lookup is a valid request for tensors. It is in service until its seat ends.
+// A lookup is a valid request for tensors. It is in service until its slot ends.
 type lookup struct {
 	s     *server
 	lane  *lane
 	task  task
-	tally tally
-	seat  seat
+	watch stopwatch
+	slot  slotUse
 	order []int  // indices of the requested tensors
 	plain []bool // see chunker
 }
 
 // find checks a request, waits for a slot and looks up the tensors. The caller must end
-// the seat and record the lookup.
+// the slot and record the lookup.
 func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*lookup, error) {
 	l, err := s.admit(ctx, req.Header)
 	if err != nil {
@@ -35,18 +35,18 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	case req.Client != int64(t.Client):
 		return nil, refuse(wrongTask, "the task of %s is for client %d, not client %d", l.reply.Receiver, t.Client, req.Client)
 	}
-	f := &lookup{s: s, lane: l, task: t, tally: newTally(s.o.Rec), seat: seat{s: s.slots}}
-	if err = f.seat.take(ctx, &f.tally); err == nil {
+	f := &lookup{s: s, lane: l, task: t, watch: newStopwatch(s.o.Rec), slot: slotUse{s: s.slots}}
+	if err = f.slot.take(ctx, &f.watch); err == nil {
 		if err = f.look(req.Specs); err == nil {
 			return f, nil
 		}
-		f.seat.end()
+		f.slot.end()
 	}
 	f.record()
 	return nil, err
 }
 
-func (f *lookup) record() { f.tally.record(f.task.ID(f.lane.index)) }
+func (f *lookup) record() { f.watch.record(f.task.ID(f.lane.index)) }
 
 // look sets f.order and f.plain to the tensors that specs name, or returns a refusal.
 func (f *lookup) look(specs []*pb.TensorSpec) error {
@@ -88,7 +88,7 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 func (f *lookup) whole(method string) (any, error) {
 	defer f.record()
 	if len(f.order) > 1 { // encoding one tensor by reference is faster than timing it
-		defer f.tally.begin(phase.Encode).end()
+		defer f.watch.begin(phase.Encode).end()
 	}
 	if method == pb.Federation_GetAggregatedTensor_FullMethodName && len(f.order) != 1 {
 		return nil, refuse(unknownTensor, "a request must name one tensor, not %d", len(f.order))

@@ -16,10 +16,10 @@ import (
 func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	m := &incoming{catalog: s.up, cfg: &s.cfg}
 	defer m.release()
-	seat := seat{s: s.slots}
-	defer seat.end()
-	tally := newTally(s.o.Rec)
-	err = m.receive(stream, &tally)
+	slot := slotUse{s: s.slots}
+	defer slot.end()
+	watch := newStopwatch(s.o.Rec)
+	err = m.receive(stream, &watch)
 	if errors.Is(err, io.EOF) {
 		return refuse(emptyStream, "results must not be a stream without a message")
 	}
@@ -52,8 +52,8 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 		}
 	}()
 	in := assembly{sequence: s.up.whole(), round: r.Round, into: into, takes: takes(s.takes.Load())}
-	err = s.takeAll(stream, m, &in, &seat, &tally)
-	tally.record(t.ID(l.index))
+	err = s.takeAll(stream, m, &in, &slot, &watch)
+	watch.record(t.ID(l.index))
 	if err != nil {
 		return err
 	}
@@ -92,17 +92,17 @@ func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 }
 
 // takeAll copies the tensors of m and of all later messages of the stream into place.
-func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, seat *seat, tally *tally) error {
+func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, slot *slotUse, watch *stopwatch) error {
 	for {
-		if err := seat.take(stream.Context(), tally); err != nil {
+		if err := slot.take(stream.Context(), watch); err != nil {
 			return err
 		}
-		err := in.take(m, tally)
-		seat.rest()
+		err := in.take(m, watch)
+		slot.rest()
 		if err != nil {
 			return err
 		}
-		if err = m.receive(stream, tally); errors.Is(err, io.EOF) {
+		if err = m.receive(stream, watch); errors.Is(err, io.EOF) {
 			return in.finish()
 		}
 		if err != nil {

@@ -106,7 +106,7 @@ func FuzzAssembly(f *testing.F) {
 			return
 		}
 		a := assembly{sequence: up.whole(), round: 1, into: tensor.Alloc(l), takes: takes}
-		err := a.take(in, &tally{})
+		err := a.take(in, &stopwatch{})
 		sum := 0
 		for k := range a.count {
 			sum += len(a.into.View(k))

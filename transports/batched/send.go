@@ -47,13 +47,13 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		TaskId: w.task.Id, Round: w.task.Round, Client: w.task.Client,
 		Report: uint32(n), Reports: uint32(w.cfg.reports), Receipt: w.update.Receipt,
 	}
-	w.tally = newTally(w.o.Rec)
+	w.watch = newStopwatch(w.o.Rec)
 	defer w.record()
 	for header := w.header; err == nil && (header != nil || !c.done()); header, results = nil, nil {
-		lap := w.tally.begin(phase.Encode)
+		lap := w.watch.begin(phase.Encode)
 		m := c.next(header, results)
 		lap.end()
-		lap = w.tally.begin(phase.Send)
+		lap = w.watch.begin(phase.Send)
 		err = stream.SendMsg(m)
 		lap.end()
 	}
@@ -71,7 +71,7 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		return err
 	}
 	resp := &pb.SendLocalTaskResultsResponse{}
-	lap := w.tally.begin(phase.Wait)
+	lap := w.watch.begin(phase.Wait)
 	err = stream.RecvMsg(resp)
 	lap.end()
 	if err != nil {

@@ -135,7 +135,7 @@ func (method whole) get(s *server, ctx context.Context, req *pb.GetAggregatedTen
 	if err != nil {
 		return nil, err
 	}
-	defer f.seat.end()
+	defer f.slot.end()
 	return f.whole(string(method))
 }
 
@@ -150,19 +150,19 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 		return err
 	}
 	defer f.record()
-	defer f.seat.end()
+	defer f.slot.end()
 	c := f.chunker(s.cfg.chunk)
 	for header := f.lane.reply; header != nil || !c.done(); header = nil {
 		if header == nil {
-			if err := f.seat.take(ctx, &f.tally); err != nil {
+			if err := f.slot.take(ctx, &f.watch); err != nil {
 				return err
 			}
 		}
-		lap := f.tally.begin(phase.Encode)
+		lap := f.watch.begin(phase.Encode)
 		m := c.next(header, nil)
 		lap.end()
-		f.seat.rest()
-		lap = f.tally.begin(phase.Send)
+		f.slot.rest()
+		lap = f.watch.begin(phase.Send)
 		err = stream.SendMsg(m)
 		lap.end()
 		if err != nil {

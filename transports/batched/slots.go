@@ -34,14 +34,14 @@ func newSlots(n int, whole bool, lanes int, rec *phase.Recorder) *slots {
 	return s
 }
 
-// A seat is the use of the slots by one request.
-type seat struct {
+// A slotUse is the use of the slots by one request.
+type slotUse struct {
 	s  *slots
 	in bool // the request has a slot
 }
 
 // take waits for a slot, unless the request has one. A wait is timed in t.
-func (u *seat) take(ctx context.Context, t *tally) error {
+func (u *slotUse) take(ctx context.Context, t *stopwatch) error {
 	if u.in {
 		return nil
 	}
@@ -61,14 +61,14 @@ func (u *seat) take(ctx context.Context, t *tally) error {
 }
 
 // rest frees the slot, unless whole is set. The request then waits for the network.
-func (u *seat) rest() {
+func (u *slotUse) rest() {
 	if !u.s.whole {
 		u.end()
 	}
 }
 
 // end frees the slot, if the request has one.
-func (u *seat) end() {
+func (u *slotUse) end() {
 	if !u.in {
 		return
 	}
@@ -79,7 +79,7 @@ func (u *seat) end() {
 	}
 }
 
-func (s *slots) claim(ctx context.Context, t *tally) error {
+func (s *slots) claim(ctx context.Context, t *stopwatch) error {
 	if s.free == nil {
 		return nil
 	}

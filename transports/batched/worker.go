@@ -43,7 +43,7 @@ type worker struct {
 	specs   []*pb.TensorSpec               // of all tensors
 	request pb.GetAggregatedTensorsRequest // reused
 	in      incoming                       // reused
-	tally   tally                          // of the current fetch or send
+	watch   stopwatch                      // of the current fetch or send
 
 	// Contents of the model's memory: local tensors are this client's of this version.
 	client  int
@@ -156,7 +156,7 @@ func (w *worker) getTask(ctx context.Context) error {
 	return nil
 }
 
-func (w *worker) record() { w.tally.record(w.job.ID(w.lane)) }
+func (w *worker) record() { w.watch.record(w.job.ID(w.lane)) }
 
 // Reserve implements driver.Worker.
 func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }

@@ -16,7 +16,7 @@
 //
 // Downlink: Publish puts the model into the store (server.go, memory.go), and Dispatch puts
 // a job into the lane's mailbox (lane.go). The mailbox answers the request that is parked
-// there (seat.go). The worker looks for tensors in the slab (shared.go), and the store's
+// there (holder.go). The worker looks for tensors in the slab (shared.go), and the store's
 // fetcher requests the others with POST /v1/batch (store/fetch.go, store/serve.go). Uplink:
 // readRaw and readJSON (results.go) decode the bodies that uploadRaw and uploadJSON
 // (worker.go) send, into memory of the lane. Package exchange implements requests and

@@ -16,7 +16,7 @@ import (
 )
 
 // A lane is the server's end of one worker: a mailbox, memory for updates, and the
-// worker's seat.
+// lane's worker.
 type lane struct {
 	n    int
 	o    driver.Options
@@ -24,7 +24,7 @@ type lane struct {
 	slab *laneSlab // nil without shared memory
 
 	mu     sync.Mutex
-	seat   seat             // guarded by mu
+	holder holder           // guarded by mu
 	err    error            // guarded by mu: why the lane can no longer be used, or nil
 	out    *order           // guarded by mu: the dispatched job, until its update begins to arrive; else nil
 	bank   *driver.HeapBank // guarded by mu: heap memory for updates; nil until it is needed
@@ -104,7 +104,7 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 	switch {
 	case l.slab == nil:
 		o.reason = store.Off
-	case !l.seat.local:
+	case !l.holder.local:
 		o.reason = store.Remote
 	default:
 		err := l.issue()
@@ -143,7 +143,7 @@ func (l *lane) begin(c *endpoint.Conn, u upload) (p *tensor.Package, reason stri
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch o := l.out; {
-	case !l.seat.has(c):
+	case !l.holder.has(c):
 		return nil, "", errStranger
 	case o == nil || o.id != u.ID:
 		return nil, "", errNoJob
@@ -151,7 +151,7 @@ func (l *lane) begin(c *endpoint.Conn, u upload) (p *tensor.Package, reason stri
 		p = o.place
 	case !u.shared:
 		p, err = l.lend()
-	case !l.seat.local || l.issued == (slab.Handle{}):
+	case !l.holder.local || l.issued == (slab.Handle{}):
 		err = errNoProof
 	case u.handle != l.issued:
 		err = fmt.Errorf("update %+v, but the job has %+v: %w", u.handle, l.issued, slab.ErrOther)

@@ -151,14 +151,14 @@ func (s *server) follow(c net.Conn, is http.ConnState) {
 	case http.StateNew:
 		s.serving.Add(1)
 	case http.StateClosed:
-		s.seat(c.(*endpoint.Conn), nil)
+		s.assign(c.(*endpoint.Conn), nil)
 		s.serving.Done()
 	}
 }
 
-// seat records l as the lane whose worker has the connection c, or that no worker has it
+// assign records l as the lane whose worker has the connection c, or that no worker has it
 // if l is nil. The lane recorded before loses its worker.
-func (s *server) seat(c *endpoint.Conn, l *lane) {
+func (s *server) assign(c *endpoint.Conn, l *lane) {
 	s.mu.Lock()
 	before := s.seated[c]
 	if delete(s.seated, c); l != nil {
@@ -266,7 +266,7 @@ func (s *server) explain(n int, err error) error {
 	l := s.lanes[n]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil || l.seat.taken {
+	if err == nil || l.holder.taken {
 		return err
 	}
 	return s.listener.Explain(err)

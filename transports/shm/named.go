@@ -29,8 +29,8 @@ type modelServer struct {
 	*server
 	names  names
 	reuse  bool
-	serial uint64 // serial of the latest bundle
-	models *driver.Pair[*bundle]
+	serial uint64 // serial of the latest segment set
+	models *driver.Pair[*segmentSet]
 }
 
 func (s *modelServer) make(root string) error {
@@ -48,22 +48,22 @@ func (s *modelServer) make(root string) error {
 }
 
 // renew returns memory for the next model: new segments, unless old ones are reused.
-func (s *modelServer) renew(old *bundle) (*tensor.Package, *bundle, error) {
+func (s *modelServer) renew(old *segmentSet) (*tensor.Package, *segmentSet, error) {
 	if old != nil && s.reuse {
 		return old.pkg, old, nil
 	}
 	return s.replace(old, s.o.Down, s.names.model)
 }
 
-// replace closes old, if there is one, and makes a bundle of new segments at these paths.
+// replace closes old, if there is one, and makes a segment set of new segments at these paths.
 func (s *modelServer) replace(
-	old *bundle, l *tensor.Layout, path func(serial uint64, i int) string,
-) (*tensor.Package, *bundle, error) {
+	old *segmentSet, l *tensor.Layout, path func(serial uint64, i int) string,
+) (*tensor.Package, *segmentSet, error) {
 	if err := old.close(); err != nil {
 		return nil, nil, err
 	}
 	s.serial++
-	b, err := makeBundle(l, s.serial, func(i int) (*slab.Memory, error) {
+	b, err := makeSegmentSet(l, s.serial, func(i int) (*slab.Memory, error) {
 		return slab.CreateFile(path(s.serial, i), segmentSize(l, i), slab.Untouched)
 	})
 	if err != nil {
@@ -93,12 +93,12 @@ func (s *modelServer) order(p *tensor.Package, j driver.Job, update slab.Handle)
 type modelWorker struct {
 	*worker
 	names  names
-	models bundleCache
+	models segmentCache
 }
 
 func newModelWorker(w *worker, dir string) *modelWorker {
 	m := &modelWorker{worker: w, names: names{dir}}
-	m.models = newBundleCache(w, w.o.Down, 2, slab.ReadOnly, m.names.model) // with reuse=on, both models stay mapped
+	m.models = newSegmentCache(w, w.o.Down, 2, slab.ReadOnly, m.names.model) // with reuse=on, both models stay mapped
 	return m
 }
 
@@ -112,11 +112,11 @@ func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package,
 type (
 	namedServer struct {
 		*modelServer
-		updates []*driver.Bank[*bundle] // by lane
+		updates []*driver.Bank[*segmentSet] // by lane
 	}
 	namedWorker struct {
 		*modelWorker
-		updates bundleCache
+		updates segmentCache
 		reuse   bool
 	}
 )
@@ -124,13 +124,13 @@ type (
 func (s *namedServer) make() error {
 	for n := range s.o.Lanes {
 		path := func(serial uint64, i int) string { return s.names.update(n, serial, i) }
-		updates, err := driver.BankOf(s.o.Depth, s.o.Out, func(old *bundle) (*tensor.Package, *bundle, error) {
+		updates, err := driver.BankOf(s.o.Depth, s.o.Out, func(old *segmentSet) (*tensor.Package, *segmentSet, error) {
 			p, b, err := s.replace(old, s.o.Up, path)
 			if err == nil {
 				err = b.protect() // the server never writes updates
 			}
 			return p, b, err
-		}, (*bundle).close)
+		}, (*segmentSet).close)
 		s.own(updates.Close)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (s *namedServer) Dispatch(_ context.Context, n int, model *tensor.Package, 
 
 func newNamedWorker(models *modelWorker) *namedWorker {
 	w := &namedWorker{modelWorker: models, reuse: models.o.Settings.On("reuse")}
-	w.updates = newBundleCache(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, func(serial uint64, i int) string {
+	w.updates = newSegmentCache(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, func(serial uint64, i int) string {
 		return w.names.update(w.n, serial, i)
 	})
 	return w
@@ -184,23 +184,23 @@ func (s *namedServer) Collect(ctx context.Context, n int) (*tensor.Package, driv
 	return collected(r, p, err)
 }
 
-// A bundleCache keeps the models or updates that a worker has mapped, at most limit, by serial.
-type bundleCache struct {
+// A segmentCache keeps the models or updates that a worker has mapped, at most limit, by serial.
+type segmentCache struct {
 	layout *tensor.Layout
 	limit  int
 	access slab.Access
 	path   func(serial uint64, i int) string
-	mapped map[uint64]*bundle
+	mapped map[uint64]*segmentSet
 }
 
-func newBundleCache(w *worker, l *tensor.Layout, limit int, a slab.Access, path func(serial uint64, i int) string) bundleCache {
-	s := bundleCache{layout: l, limit: limit, access: a, path: path, mapped: map[uint64]*bundle{}}
+func newSegmentCache(w *worker, l *tensor.Layout, limit int, a slab.Access, path func(serial uint64, i int) string) segmentCache {
+	s := segmentCache{layout: l, limit: limit, access: a, path: path, mapped: map[uint64]*segmentSet{}}
 	w.own(s.close)
 	return s
 }
 
 // at returns the package with handle h, and maps it if it is not mapped yet.
-func (s bundleCache) at(h slab.Handle) (*tensor.Package, error) {
+func (s segmentCache) at(h slab.Handle) (*tensor.Package, error) {
 	if h.Length != uint64(s.layout.Size()) || h.Offset != 0 {
 		return nil, fmt.Errorf("handle must be to %d bytes at 0, not %d at %d: %w", s.layout.Size(), h.Length, h.Offset, slab.ErrLength)
 	}
@@ -210,7 +210,7 @@ func (s bundleCache) at(h slab.Handle) (*tensor.Package, error) {
 	if len(s.mapped) >= s.limit {
 		return nil, fmt.Errorf("handle to package %d: %w", h.Generation, slab.ErrUnknown)
 	}
-	b, err := takeBundle(s.layout, h.Generation, func(i int) (*slab.Memory, error) {
+	b, err := takeSegmentSet(s.layout, h.Generation, func(i int) (*slab.Memory, error) {
 		return slab.OpenFile(s.path(h.Generation, i), segmentSize(s.layout, i), s.access, slab.Untouched)
 	})
 	if err != nil {
@@ -220,7 +220,7 @@ func (s bundleCache) at(h slab.Handle) (*tensor.Package, error) {
 	return b.pkg, nil
 }
 
-func (s bundleCache) close() (err error) {
+func (s segmentCache) close() (err error) {
 	for _, b := range s.mapped {
 		err = errors.Join(err, b.close())
 	}

@@ -32,7 +32,7 @@ type (
 	}
 	passingWorker struct {
 		*modelWorker
-		update *bundle // update of the current job
+		update *segmentSet // update of the current job
 	}
 )
 
@@ -84,7 +84,7 @@ func newPassingWorker(models *modelWorker) *passingWorker {
 }
 
 func (w *passingWorker) Reserve() (_ *tensor.Package, err error) {
-	w.update, err = makeBundle(w.o.Up, w.order.update.Generation, func(i int) (*slab.Memory, error) {
+	w.update, err = makeSegmentSet(w.o.Up, w.order.update.Generation, func(i int) (*slab.Memory, error) {
 		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.ReadWrite, slab.Untouched)
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 		}
 	}
 	defer closeAll(files) // Open has already closed those that it mapped
-	b, err := takeBundle(in.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
+	b, err := takeSegmentSet(in.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
 		return slab.Open(files[i], segmentSize(in.o.Up, i), slab.ReadOnly, slab.Untouched)
 	})
 	if err != nil {

@@ -134,18 +134,18 @@ func dataOf(mem []byte, l *tensor.Layout, i int) ([]byte, error) {
 	return mem[at:], nil
 }
 
-// A bundle is a package with each tensor in a segment of its own.
-type bundle struct {
+// A segmentSet is a package with each tensor in a segment of its own.
+type segmentSet struct {
 	serial   uint64 // unique in the session; with pass=fd, an update's is unique in its lane
 	segments []*slab.Memory
 	pkg      *tensor.Package
 }
 
-// newBundle makes a bundle. For each tensor, open returns the segment and use its data.
-// After an error, newBundle closes the segments.
-func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error),
-	use func(m *slab.Memory, i int) ([]byte, error)) (*bundle, error) {
-	b := &bundle{serial: serial, segments: make([]*slab.Memory, 0, l.Len())}
+// newSegmentSet makes a segment set. For each tensor, open returns the segment and use its data.
+// After an error, newSegmentSet closes the segments.
+func newSegmentSet(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error),
+	use func(m *slab.Memory, i int) ([]byte, error)) (*segmentSet, error) {
+	b := &segmentSet{serial: serial, segments: make([]*slab.Memory, 0, l.Len())}
 	data := make([][]byte, l.Len())
 	for i := range data {
 		m, err := open(i)
@@ -161,22 +161,22 @@ func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, 
 	return b, nil
 }
 
-// makeBundle makes a bundle of new segments, and writes headers.
-func makeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
-	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) {
+// makeSegmentSet makes a segment set of new segments, and writes headers.
+func makeSegmentSet(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*segmentSet, error) {
+	return newSegmentSet(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) {
 		putHeader(m.Bytes(), l.Spec(i), l.Bytes(i))
 		at := m.Len() - l.Bytes(i)
 		return m.Bytes()[at:], nil
 	})
 }
 
-// takeBundle makes a bundle of another process's segments, and checks headers.
-func takeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
-	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m.Bytes(), l, i) })
+// takeSegmentSet makes a segment set of another process's segments, and checks headers.
+func takeSegmentSet(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*segmentSet, error) {
+	return newSegmentSet(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m.Bytes(), l, i) })
 }
 
-// protect makes the bundle read-only in this process.
-func (b *bundle) protect() error {
+// protect makes the segment set read-only in this process.
+func (b *segmentSet) protect() error {
 	for _, m := range b.segments {
 		if err := m.Protect(); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (b *bundle) protect() error {
 }
 
 // close unmaps the segments, and removes their files if this process made them.
-func (b *bundle) close() error {
+func (b *segmentSet) close() error {
 	if b == nil {
 		return nil
 	}
@@ -198,6 +198,6 @@ func (b *bundle) close() error {
 	return err
 }
 
-func (b *bundle) handle() slab.Handle {
+func (b *segmentSet) handle() slab.Handle {
 	return slab.Handle{Length: uint64(b.pkg.Layout().Size()), Generation: b.serial}
 }

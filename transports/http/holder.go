@@ -19,8 +19,8 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// A seat is the state of the worker that has a lane.
-type seat struct {
+// A holder is the state of the worker that has a lane.
+type holder struct {
 	taken     bool           // a worker has the lane
 	conn      *endpoint.Conn // its connection; nil with conn=per-request
 	challenge []byte         // to be written to the lane's slab as a proof; nil if the worker cannot be local
@@ -39,7 +39,7 @@ var (
 
 // has reports whether c may be the connection of the lane's worker. Any connection may
 // be if the worker keeps none.
-func (s *seat) has(c *endpoint.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
+func (s *holder) has(c *endpoint.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
 
 // admits returns an error if q does not show the secret or, with mutual TLS, does not
 // name one of its certificate's lanes: O4, O21.
@@ -111,7 +111,7 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 		return l.answer(x, err)
 	}
 	if c != nil {
-		s.seat(c, l)
+		s.assign(c, l)
 	}
 	a.Models = s.memory.models.ref
 	return x.ReplyJSON(http.StatusOK, a)
@@ -127,10 +127,10 @@ func (l *lane) join(c *endpoint.Conn) (a joinAnswer, err error) {
 	switch {
 	case l.err != nil:
 		return a, l.err
-	case l.seat.taken:
+	case l.holder.taken:
 		return a, errTaken
 	}
-	next := seat{taken: true, conn: c, left: make(chan struct{})}
+	next := holder{taken: true, conn: c, left: make(chan struct{})}
 	if l.slab != nil && c != nil && l.writable() {
 		next.challenge = make([]byte, challengeSize)
 		rand.Read(next.challenge) // never fails
@@ -139,7 +139,7 @@ func (l *lane) join(c *endpoint.Conn) (a joinAnswer, err error) {
 		}
 		a.Updates, a.Offset, a.Challenge = l.slab.ref, l.issued.Offset, hex.EncodeToString(next.challenge)
 	}
-	l.seat = next
+	l.holder = next
 	return a, nil
 }
 
@@ -163,7 +163,7 @@ func (s *server) prove(x *exchange.Exchange, l *lane) error {
 func (l *lane) prove(c *endpoint.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &l.seat
+	s := &l.holder
 	switch {
 	case !s.taken || s.conn != c:
 		return errStranger
@@ -193,7 +193,7 @@ func (s *server) leave(x *exchange.Exchange, l *lane) error {
 func (l *lane) leave(c *endpoint.Conn, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.seat.has(c) {
+	if !l.holder.has(c) {
 		return errStranger
 	}
 	if _, out := l.mail.Order(); out {
@@ -208,7 +208,7 @@ func (l *lane) leave(c *endpoint.Conn, cause error) error {
 func (l *lane) lost(c *endpoint.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.seat.has(c) {
+	if l.holder.has(c) {
 		l.fail(l.mail.Explain(errors.New("the worker's connection was lost")))
 		l.vacate()
 	}
@@ -216,15 +216,15 @@ func (l *lane) lost(c *endpoint.Conn) {
 
 // vacate wakes callers of awaitLeave. l.mu must be held.
 func (l *lane) vacate() {
-	close(l.seat.left)
-	l.seat = seat{}
+	close(l.holder.left)
+	l.holder = holder{}
 }
 
 // jobs parks a worker's request until there is a job.
 func (s *server) jobs(x *exchange.Exchange, l *lane) error {
 	c := connOf(x.Request)
 	l.mu.Lock()
-	mine := l.seat.has(c)
+	mine := l.holder.has(c)
 	l.mu.Unlock()
 	if !mine {
 		return l.answer(x, errStranger)
@@ -246,7 +246,7 @@ func (s *server) jobs(x *exchange.Exchange, l *lane) error {
 // awaitLeave waits until the lane has no worker, or ctx is done.
 func (l *lane) awaitLeave(ctx context.Context) error {
 	l.mu.Lock()
-	taken, left := l.seat.taken, l.seat.left
+	taken, left := l.holder.taken, l.holder.left
 	l.mu.Unlock()
 	if !taken {
 		return nil

@@ -2,10 +2,10 @@ package batched
 
 import "ipcbench/phase"
 
-// A tally times up to three phases between which a loop over a model's messages
+// A stopwatch times up to three phases between which a loop over a model's messages
 // alternates. As there can be thousands of messages, it records a single sample per
 // phase, the sum of all its laps.
-type tally struct {
+type stopwatch struct {
 	rec   *phase.Recorder
 	start int64
 	spent [3]struct {
@@ -16,22 +16,22 @@ type tally struct {
 	}
 }
 
-func newTally(rec *phase.Recorder) tally {
+func newStopwatch(rec *phase.Recorder) stopwatch {
 	if rec == nil {
-		return tally{}
+		return stopwatch{}
 	}
-	return tally{rec: rec, start: phase.Now()}
+	return stopwatch{rec: rec, start: phase.Now()}
 }
 
 // A lap is one stay in a phase.
 type lap struct {
-	t     *tally
+	t     *stopwatch
 	phase phase.Phase
 	start int64
 	mark  phase.Span
 }
 
-func (t *tally) begin(p phase.Phase) lap {
+func (t *stopwatch) begin(p phase.Phase) lap {
 	if t.rec == nil {
 		return lap{}
 	}
@@ -55,11 +55,11 @@ func (l lap) end() {
 			return
 		}
 	}
-	panic("batched: a tally has more than three phases")
+	panic("batched: a stopwatch has more than three phases")
 }
 
 // record adds the samples to the recorder, as samples of id.
-func (t *tally) record(id phase.ID) {
+func (t *stopwatch) record(id phase.ID) {
 	for _, part := range t.spent {
 		switch {
 		case part.laps == 1: // a single lap is an ordinary span

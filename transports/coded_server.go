@@ -10,57 +10,58 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// An origin is the server's state for a codec: the models and updates that its user sees,
+// A codedServer is the server's state for a codec: the models and updates that its user sees,
 // and the versions that its lanes hold. The previous model is the base of the delta, and
 // is not overwritten until the delta is made.
-type origin struct {
+type codedServer struct {
 	codec  *codec.Pipeline
 	driver driver.Server
 	rec    *phase.Recorder
 	based  bool          // updates are packed with the model as base
 	out    tensor.Ledger // counts packed updates that the driver lends; each is released once unpacked
 	models *driver.HeapPair
-	lanes  []originLane
+	lanes  []codedLane
 	counts codecCounts
 
 	mu      sync.Mutex // guards the fields below, because lanes are dispatched concurrently
 	down    *coded
 	version int64           // of the current model; -1 before the first
 	model   *tensor.Package // current model
-	delta   parcel          // current model, packed with the previous one as base if it uses one
-	full    parcel          // current model packed without a base; made when a lane first needs it
+	delta   packedModel     // current model, packed with the previous one as base if it uses one
+	full    packedModel     // current model packed without a base; made when a lane first needs it
 	next    *tensor.Package // package reserved from the driver, or nil
 }
 
-// A parcel is a packed model and its tally.
-type parcel struct {
+// A packedModel is a packed model and what was counted while packing it.
+type packedModel struct {
 	*tensor.Package // nil if not made
-	tally
+	packCounts
 }
 
-// originLane is the server's state for a lane, guarded by the serverLane's lock.
-type originLane struct {
+// codedLane is the server's state for a lane, guarded by the serverLane's lock.
+type codedLane struct {
 	up      *coded
 	updates *driver.HeapBank
 	holds   int64 // model version that the worker has, from its last collected job; -1 for none
 	given   int64 // model version of the job that is out
 }
 
-func newOrigin(p *codec.Pipeline, o driver.Options) *origin {
-	s := &origin{
-		codec: p, rec: o.Rec, based: p.Base() && o.Up == o.Down, models: driver.NewPair(o.Down), lanes: make([]originLane, o.Lanes),
+func newCodedServer(p *codec.Pipeline, o driver.Options) *codedServer {
+	s := &codedServer{
+		codec: p, rec: o.Rec, based: p.Base() && o.Up == o.Down,
+		models: driver.NewPair(o.Down), lanes: make([]codedLane, o.Lanes),
 		counts: newCodecCounts(o.Rec), down: newCoded(p, o.Down), version: -1,
 	}
 	for n := range s.lanes {
-		s.lanes[n] = originLane{up: newCoded(p, o.Up), updates: driver.NewBank(o.Up, o.Depth, o.Out), holds: -1}
+		s.lanes[n] = codedLane{up: newCoded(p, o.Up), updates: driver.NewBank(o.Up, o.Depth, o.Out), holds: -1}
 	}
 	return s
 }
 
 // reserve returns the package to write the next model into. It holds the
 // previous model, which the driver may still serve in decoded form (Package.Plain). So
-// reserve first makes the driver unpublish that model, by reserving the next parcel.
-func (s *origin) reserve() (*tensor.Package, error) {
+// reserve first makes the driver unpublish that model, by reserving the next package.
+func (s *codedServer) reserve() (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.room(); err != nil {
@@ -69,9 +70,9 @@ func (s *origin) reserve() (*tensor.Package, error) {
 	return s.models.Reserve()
 }
 
-// room reserves a package from the driver for the next parcel, unless it has one. s.mu is
+// room reserves a package from the driver for the next package, unless it has one. s.mu is
 // held.
-func (s *origin) room() (err error) {
+func (s *codedServer) room() (err error) {
 	if s.next == nil {
 		s.next, err = s.driver.Reserve()
 	}
@@ -80,29 +81,31 @@ func (s *origin) room() (err error) {
 
 // publish packs p, which reserve returned, and publishes the result. If the codec is
 // lossy, it changes p to the values that lanes will train.
-func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
+func (s *codedServer) publish(ctx context.Context, p *tensor.Package) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	base := s.model
 	if !s.codec.Base() {
 		base = nil
 	}
-	made, err := s.send(ctx, phase.OfRound(-1), base, p, p.Receipt, s.version+1)
+	delta, err := s.send(ctx, phase.OfRound(-1), base, p, p.Receipt, s.version+1)
 	if err != nil {
 		return err
 	}
 	s.models.Publish()
-	s.version, s.model, s.delta, s.full = s.version+1, p, made, parcel{}
+	s.version, s.model, s.delta, s.full = s.version+1, p, delta, packedModel{}
 	if base == nil && s.codec.Base() {
-		s.delta, s.full = parcel{}, made
+		s.delta, s.full = packedModel{}, delta
 	}
 	return nil
 }
 
 // send packs model, with base unless that is nil, and publishes the result. s.mu is held.
-func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Package, receipt []byte, version int64) (parcel, error) {
+func (s *codedServer) send(
+	ctx context.Context, id phase.ID, base, model *tensor.Package, receipt []byte, version int64,
+) (packedModel, error) {
 	if err := s.room(); err != nil {
-		return parcel{}, err
+		return packedModel{}, err
 	}
 	to := s.next
 	s.next = nil
@@ -113,25 +116,25 @@ func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Pack
 	}
 	span.End()
 	if err != nil {
-		return parcel{}, err
+		return packedModel{}, err
 	}
 	s.down.label(to, model == s.model)
 	to.Plain = model
-	return parcel{to, t}, s.driver.Publish(ctx, to)
+	return packedModel{to, t}, s.driver.Publish(ctx, to)
 }
 
-// dispatch sends a job to lane n, with the parcel that its worker needs.
-func (s *origin) dispatch(ctx context.Context, n int, j driver.Job) error {
-	p, err := s.parcel(ctx, &s.lanes[n], j.ID(n))
+// dispatch sends a job to lane n, with the package that its worker needs.
+func (s *codedServer) dispatch(ctx context.Context, n int, j driver.Job) error {
+	p, err := s.packageFor(ctx, &s.lanes[n], j.ID(n))
 	if err != nil {
 		return err
 	}
 	return s.driver.Dispatch(ctx, n, p, j)
 }
 
-// parcel returns the package that the worker of l needs to get the current model: nil if it
+// packageFor returns the package that the worker of l needs to get the current model: nil if it
 // has the model, the delta if it has the delta's base, otherwise the full model.
-func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tensor.Package, error) {
+func (s *codedServer) packageFor(ctx context.Context, l *codedLane, id phase.ID) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.given = s.version
@@ -140,8 +143,8 @@ func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tenso
 		s.counts.same.Add(1)
 		return nil, nil
 	case s.delta.Package != nil && (!s.codec.Base() || l.holds == s.version-1):
-		s.counts.down.add(s.delta.tally)
-		s.counts.tensors(s.delta.tally)
+		s.counts.down.add(s.delta.packCounts)
+		s.counts.tensors(s.delta.packCounts)
 		return s.delta.Package, nil
 	}
 	if s.full.Package == nil {
@@ -160,8 +163,8 @@ func (s *origin) parcel(ctx context.Context, l *originLane, id phase.ID) (*tenso
 }
 
 // collect unpacks from, the update of the job that id names, and releases it to the driver.
-// The update returned is lent, from the origin's own memory.
-func (s *origin) collect(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
+// The update returned is lent, from memory of s.
+func (s *codedServer) collect(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
 	defer from.Release()
 	l := &s.lanes[id.Lane]
 	p, err := l.updates.Lend()
@@ -199,24 +202,25 @@ func newCodecCounts(rec *phase.Recorder) codecCounts {
 	return codecCounts{
 		down:  traffic{rec.Counter(phase.CodecDownPayload), rec.Counter(phase.CodecDownWire)},
 		up:    traffic{rec.Counter(phase.CodecUpPayload), rec.Counter(phase.CodecUpWire)},
-		first: rec.Counter(phase.CodecFull + "first"), missed: rec.Counter(phase.CodecFull + "missed"), full: rec.Counter(phase.CodecFullBytes),
-		same: rec.Counter(phase.CodecSame), plain: rec.Counter(phase.CodecPlain), unchanged: rec.Counter(phase.CodecUnchanged),
+		first: rec.Counter(phase.CodecFull + "first"), missed: rec.Counter(phase.CodecFull + "missed"),
+		full: rec.Counter(phase.CodecFullBytes), same: rec.Counter(phase.CodecSame),
+		plain: rec.Counter(phase.CodecPlain), unchanged: rec.Counter(phase.CodecUnchanged),
 	}
 }
 
-func (c *traffic) add(t tally) {
+func (c *traffic) add(t packCounts) {
 	c.payload.Add(t.payload)
 	c.wire.Add(t.wire)
 }
 
-func (c *codecCounts) tensors(t tally) {
+func (c *codecCounts) tensors(t packCounts) {
 	c.plain.Add(t.plain)
 	c.unchanged.Add(t.unchanged)
 }
 
-// A replica is a worker's state for a codec: the model, which deltas patch in place, and
+// A codedWorker is a worker's state for a codec: the model, which deltas patch in place, and
 // the update that its user writes.
-type replica struct {
+type codedWorker struct {
 	codec         *codec.Pipeline
 	rec           *phase.Recorder
 	based         bool // updates are packed with the model as base
@@ -225,8 +229,8 @@ type replica struct {
 	version       int64 // of model; -1 before the first, and after a failed patch
 }
 
-func newReplica(p *codec.Pipeline, o driver.Options) *replica {
-	return &replica{
+func newCodedWorker(p *codec.Pipeline, o driver.Options) *codedWorker {
+	return &codedWorker{
 		codec: p, rec: o.Rec, based: p.Base() && o.Up == o.Down, down: newCoded(p, o.Down), up: newCoded(p, o.Up),
 		model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up), version: -1,
 	}
@@ -234,7 +238,7 @@ func newReplica(p *codec.Pipeline, o driver.Options) *replica {
 
 // receive returns the model of a job that came with package from, which is nil if the
 // worker has the model already.
-func (r *replica) receive(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
+func (r *codedWorker) receive(from *tensor.Package, id phase.ID) (*tensor.Package, error) {
 	if from == nil {
 		if r.version < 0 {
 			return nil, errModelMissing
@@ -251,7 +255,7 @@ func (r *replica) receive(from *tensor.Package, id phase.ID) (*tensor.Package, e
 }
 
 // send packs the update into p.
-func (r *replica) send(p *tensor.Package, id phase.ID) error {
+func (r *codedWorker) send(p *tensor.Package, id phase.ID) error {
 	var base *tensor.Package
 	if r.based {
 		base = r.model
