@@ -4,8 +4,7 @@ import "ipcbench/bench/result"
 
 // Limits for the client times that a result keeps: at most keptARound per round, and
 // about keptABlock per block, as long as about keptAtAll per round remain. More add
-// little precision, even to the 99th percentile, and a file with 2,000 clients would be
-// 30 times as large.
+// little precision, and a file with 2,000 clients would be 30 times as large.
 const (
 	keptARound = 64
 	keptABlock = 320
@@ -16,7 +15,7 @@ const (
 // the number of workers, so that no worker is left out if they take clients in turn.
 func stride(rounds, clients, workers int) int {
 	k := max(1, (clients+keptARound-1)/keptARound, min((rounds*clients+keptABlock-1)/keptABlock, clients/keptAtAll))
-	for workers > 0 && k > 1 && gcd(k, workers) > 1 { // downwards, because a p99 needs 299 times per block
+	for workers > 0 && k > 1 && gcd(k, workers) > 1 { // downwards, so that not fewer are kept
 		k--
 	}
 	return k

@@ -41,7 +41,7 @@ func (a *app) compareCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is slower by more than `SHARE`, such as 5%")
 	fs.Lookup("fail-above").DefValue = "" // hides 0%: without the flag there is no gate
-	fs.BoolVar(&f.Separate, "allow-separate", false, "let the gate judge two separate runs")
+	fs.BoolVar(&f.Separate, "allow-separate", false, "accept two runs that were not measured in turn")
 	fs.StringSliceVar(&f.Metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, except percentiles: see ipcbench list metrics")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
 	offer(fs, "metric", metricWords)

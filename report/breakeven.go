@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -92,7 +92,8 @@ func (b *BreakEven) compute() {
 		return
 	}
 	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // wire bytes per round
-	b.Saved, b.Added = travels(b.against)-travels(b.cell), b.cell.More("round", b.against)
+	x := b.of("round")
+	b.Saved, b.Added = travels(b.against)-travels(b.cell), x.More
 	b.At = b.Added.Map(func(s float64) float64 {
 		if s <= 0 {
 			return math.Inf(1)
@@ -104,7 +105,7 @@ func (b *BreakEven) compute() {
 		b.At = stat.None()
 	case b.Saved <= 0:
 		b.Pays, b.At = Never, stat.None()
-	case !b.Added.Sure(): // too few blocks to say
+	case x.Forbids != nil: // such as too few blocks
 	case b.Added.High <= 0:
 		b.Pays = AnyLink
 	case b.At.High < leastRate:
@@ -256,7 +257,7 @@ func halfAndTwice(b *BreakEven) string {
 		value := a.Of(b.cell)
 		switch {
 		case a.Name == "transport":
-			value = strings.Replace(b.cell.Uncoded(), ":network=tcp", "", 1)
+			value = b.cell.Without("network", "codec")
 		case a.Name == "codec":
 			value = metrics.NoCodec + "," + value
 		case a.Name == "link":
@@ -297,8 +298,8 @@ func payLines(paths [][]*metrics.Cell) (lines []string) {
 }
 
 // impairedLines returns a sentence for each transport on each link with a delay or loss: whether
-// its codecs are faster there than none, as the Mann-Whitney test (Holm-corrected) shows. Such
-// links have no break-even, because a delay does not depend on the rate.
+// its codecs are faster there than none. Such links have no break-even, because a delay does not
+// depend on the rate.
 func impairedLines(r *metrics.Result) (lines []string) {
 	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Link.Impaired() })
 	for _, same := range alike(cells, (*metrics.Cell).Group, (*metrics.Cell).Uncoded) {
@@ -307,20 +308,12 @@ func impairedLines(r *metrics.Result) (lines []string) {
 		if plain == nil || len(coded) == 0 {
 			continue
 		}
-		ps := stat.Holm(each(coded, func(c *metrics.Cell) float64 { return stat.Test(plain.Medians("round"), c.Medians("round")) }))
-		parts := make([]string, len(coded))
-		for i, c := range coded {
-			ratio, verb, than := c.Ratio("round", plain), " takes ", " times as long"
-			if ratio.Center < 1 {
-				verb, than = " is ", " times as fast"
-			}
-			none, shown := " is not shown to be faster or slower", verb+doc.Bounded("1", aboveOne(ratio))+than
-			if ps[i] > 1-stat.Confidence {
-				shown = none
-			}
-			parts[i] = c.Codec() + judged(ratio, " has too few blocks", none, shown)
+		pairs := each(coded, func(c *metrics.Cell) pair { return pair{c.Codec(), c, plain} })
+		var parts []string
+		for i, j := range judged("of these codecs", pairs) {
+			parts = append(parts, "with "+pairs[i].name+" it "+j.Says())
 		}
-		lines = append(lines, groupTitle(plain.Group())+", over "+plainVariant(plain)+", relative to no codec: "+doc.List(parts)+".")
+		lines = append(lines, groupTitle(plain.Group())+", over "+plainVariant(plain)+", a round relative to no codec: "+doc.List(parts)+".")
 	}
 	return lines
 }
@@ -332,7 +325,7 @@ func linkSection(groups [][]*metrics.Cell) doc.Section {
 	round := column("±-round")
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
-		v, _ := metrics.Decide(cells)
+		v, _ := contrast.Decide(cells)
 		best := fewNames(v.Fastest(), variant)
 		if v.Unclear() || v.Unshown {
 			best = variant(v.Best()) + ", too few blocks"

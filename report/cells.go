@@ -3,13 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -30,7 +30,7 @@ func unexplained(t doc.Table) doc.Table {
 
 // inOrder returns the cells in the order of a table: transports of ipcbench, then peers, then
 // the control. In each part, the fastest is first, and unproved cells are last.
-func inOrder(cells []*metrics.Cell, v metrics.Verdict) []*metrics.Cell {
+func inOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 	others := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return slices.Contains(v.Ranked, c) })
 	unproved := func(c *metrics.Cell) float64 {
 		if c.Unproved == "" {
@@ -52,9 +52,9 @@ const controlNote = "the same round inside one process"
 // control below rules. Transports that may be the fastest are highlighted. Its notes are
 // remarks about the cells.
 func groupTable(cells []*metrics.Cell) doc.Table {
-	v, ok := metrics.Decide(cells)
-	ranks, cpu := column("±"+v.By), column("cpu_per_gb=CPU")
-	bandwidth := column("bandwidth")
+	v, ok := contrast.Decide(cells)
+	ranks, cpu := column("±"+v.By), transportCPU(v.Ranked)
+	bandwidth := column("±bandwidth")
 	bandwidth.Name = ""       // the unit is enough
 	if cells[0].Train != "" { // CPU time would include the user's training
 		cpu = column("±communication%")
@@ -80,9 +80,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 	for k, c := range inOrder(cells, v) {
 		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), ranks.of(c)}}
 		if c.IsControl() {
-			row.Note, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
-			t.Rows = append(t.Rows, row)
-			continue
+			row.Heading, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 		}
 		if c.IsPeer() && !peers {
 			peers, row.Rule, row.Heading = true, k > 0, "peers"
@@ -94,7 +92,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 			row.Note = "without " + c.Lacks() + ", which its project needs: not ranked"
 		}
 		ratio, moved := doc.Cell{}, bandwidth.of(c)
-		if ok && c.Of(v.By).Known() && c.Unproved == "" {
+		if ok && c.Of(v.By).Known() && c.Unproved == "" && !c.IsControl() {
 			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)
 		}
 		if c.HandsOver() && !c.Budgeted() {
@@ -111,6 +109,25 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// transportCPU is the column of the CPU time of transports without training, or with it if some ranked
+// cell cannot be compared with its control.
+func transportCPU(ranked []*metrics.Cell) field {
+	whole, less := column("cpu_per_gb=total CPU"), column("cpu_transport=CPU")
+	if slices.ContainsFunc(ranked, func(c *metrics.Cell) bool { return !c.Of("cpu_transport").Known() }) {
+		return whole
+	}
+	less.Help += ". The row of " + metrics.Control + " has its own; ≈ 0: its interval includes 0"
+	return field{less.Column, func(c *metrics.Cell) doc.Cell {
+		switch i := c.Of("cpu_transport"); {
+		case c.IsControl():
+			return whole.of(c)
+		case i.Confidence > 0 && !i.Excludes(0):
+			return doc.Words("≈ 0")
+		}
+		return less.of(c)
+	}}
 }
 
 // startsDiffer reports whether a transport makes so much before the first round that starting
@@ -147,7 +164,8 @@ func cellTables(r *metrics.Result) doc.Section {
 		t.Notes = yardstickText(metrics.YardstickOf(cells))
 		var late []string
 		for _, c := range cells {
-			if texts := textsOf(c, c.Marks()); len(texts) > 0 {
+			if marks := contrast.Marks(c); len(marks) > 0 {
+				texts := each(marks, func(m contrast.Mark) string { return m.Text })
 				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
 			if x := c.Marks().OutOfTime; x > 0 {
@@ -162,17 +180,10 @@ func cellTables(r *metrics.Result) doc.Section {
 	return s
 }
 
-// textsOf returns the marks m of a cell in words.
-func textsOf(c *metrics.Cell, m metrics.Marks) []string {
-	texts := markTexts(c, m)
-	return slices.DeleteFunc(texts[:], func(text string) bool { return text == "" })
-}
-
 // details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) []string {
-	found := c.Marks()
-	all := textsOf(c, found)
-	if x := found.OutOfTime; x > 0 {
+	all := each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
+	if x := c.Marks().OutOfTime; x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
 	return all
@@ -188,56 +199,6 @@ func effort(cells []*metrics.Cell) string {
 		between(slices.Min(rounds), slices.Max(rounds), "round") + " per cell"
 }
 
-// Kinds of marks. A mark is a warning about the numbers of a cell.
-const (
-	astray = iota
-	bimodal
-	drifted
-	scattered
-	interrupted
-	notProved
-)
-
-// markHelp describes each kind of mark, as the beginning of a sentence.
-var markHelp = [...]string{
-	astray:      "Some tensors did not use the transport's own mechanism",
-	bimodal:     "Rounds fall into two groups",
-	drifted:     "Rounds became slower or faster",
-	scattered:   "Over a tenth of the rounds are far from the median",
-	interrupted: "The measurement was interrupted",
-	notProved:   "The data was not proved",
-}
-
-// markTexts returns a text for each kind of mark that m has; the texts of other kinds are
-// empty.
-func markTexts(c *metrics.Cell, m metrics.Marks) (texts [len(markHelp)]string) {
-	if m.OtherWay {
-		texts[astray] = "only " + doc.Percent(m.Attested) + " of the tensors used the transport's own mechanism"
-		sep := ": "
-		for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
-			texts[astray] += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
-			sep = ", "
-		}
-	}
-	if m.Modes != nil {
-		a, b := m.Modes[0], m.Modes[1]
-		texts[bimodal] = fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
-			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
-	}
-	switch {
-	case m.Drift.Across != 0:
-		texts[drifted] = "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
-	case m.Drift.Within != 0:
-		texts[drifted] = "rounds changed by " + doc.Signed(m.Drift.Within) + " % within a block"
-	}
-	if m.Outliers != 0 {
-		texts[scattered] = fmt.Sprintf("%d of %s far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
-	}
-	texts[interrupted] = unless(!m.Interrupted, "the measurement was interrupted")
-	texts[notProved] = unless(c.Proved() || c.Unproved != "", "the data was not proved") // the name of an unproved peer says so
-	return texts
-}
-
 // mostRemarks is the largest number of sentences below a table of the first screen.
 const mostRemarks = 3
 
@@ -245,11 +206,13 @@ const mostRemarks = 3
 // it.
 func remarks(cells []*metrics.Cell) []string {
 	var all []string
-	for kind, help := range markHelp {
-		if kind == interrupted { // a finding says so of the whole run
+	for kind, help := range contrast.KindHelp {
+		if kind == contrast.Interrupted { // a finding says so of the whole run
 			continue
 		}
-		marked := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return markTexts(c, c.Marks())[kind] == "" })
+		marked := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool {
+			return !slices.ContainsFunc(contrast.Marks(c), func(m contrast.Mark) bool { return m.Kind == kind })
+		})
 		if len(marked) > 0 {
 			all = append(all, help+": "+doc.List(each(marked, variant))+".")
 		}

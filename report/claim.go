@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,22 +10,20 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
-// A claim is one metric of a cell, or its ratio to the same metric of another cell. All
+// A claim is one metric of a cell, or its contrast with the same metric of another cell. All
 // intervals are 95 % confidence intervals.
 type claim struct {
-	name   string // METRIC or METRIC/METRIC2
-	metric metrics.Metric
-	whole  *metrics.Metric // the metric is a share of this one; nil if it is no share
-	own    side
-	other  *side // nil for a claim about one cell; then the fields below are unset
-
-	ratio      stat.Interval // own ÷ other
-	shown      bool          // the Mann-Whitney test shows a difference, as in [metrics.Decide], and the interval of the ratio agrees
-	detectable float64       // a ratio above 1 that these blocks would have shown, no smaller than the bounds of the ratio allow
+	name    string // METRIC or METRIC/METRIC2
+	metric  metrics.Metric
+	whole   *metrics.Metric // the metric is a share of this one; nil if it is no share
+	subject side
+	against *side // nil for a claim about one cell; then judged is unset
+	judged  contrast.Judged
 }
 
 // A side is the part of a claim that is about one cell.
@@ -59,81 +58,129 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	return left.Cells[0], nil
 }
 
-// newClaim returns a claim about a metric of the one cell of choices, or about a share if name
-// is METRIC/METRIC2. For the second cell, choices in against replace those with the same key.
-// It returns an error if a cell has no 95 % interval, is not proved or was interrupted.
-func newClaim(r *metrics.Result, name string, choices, against []string) (c claim, err error) {
-	part, whole, isShare := strings.Cut(name, "/")
-	c.name = name
+// newClaim reads METRIC[/METRIC2] CHOICE… [against CHOICE…]. The choices must leave one cell. For
+// the second cell, choices after against replace the ones with the same key. It returns an error if a
+// cell has no 95 % interval, or if something forbids to show the difference. The claim is judged as
+// the only one of its family.
+func newClaim(r *metrics.Result, text string) (c claim, err error) {
+	words := strings.Fields(text)
+	choices, against := words, []string(nil)
+	at := slices.Index(words, "against")
+	if at >= 0 {
+		choices, against = words[:at], words[at+1:]
+	}
+	if len(choices) < 2 || at >= 0 && len(against) == 0 {
+		return c, errors.New("must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
+	}
+	c.name, choices = choices[0], choices[1:]
+	part, whole, isShare := strings.Cut(c.name, "/")
 	if c.metric, err = claimable(part); err != nil {
 		return c, err
 	}
 	if isShare {
-		of, err := claimable(whole)
-		switch {
-		case err != nil:
+		if c.whole, err = c.shareOf(whole, against); err != nil {
 			return c, err
-		case !c.metric.Sampled() || !of.Sampled():
-			return c, fmt.Errorf("%s: both metrics of a share must be measured per block", name)
-		case strings.TrimSuffix(c.metric.Unit, "/round") != strings.TrimSuffix(of.Unit, "/round"):
-			return c, fmt.Errorf("%s: both metrics of a share must have one unit: %s is in %s, %s in %s", name, part, c.metric.Unit, whole, of.Unit)
-		case len(against) > 0:
-			return c, fmt.Errorf("%s: a share is about one cell, so it cannot have against", name)
 		}
-		c.whole = &of
 	}
-	if c.own, err = c.of(r, choices); err != nil || len(against) == 0 {
+	if c.subject, err = c.side(r, choices); err == nil && len(against) > 0 {
+		err = c.compare(r, choices, against)
+	}
+	if err != nil {
 		return c, err
 	}
-	return c, c.compare(r, choices, against)
+	for _, f := range Findings(r) { // a contradictory result supports no claim
+		if f.Severity == Error && (f.Measured == nil || slices.Contains(c.cells(), f.Measured)) {
+			return c, errors.New(FindingLine(f))
+		}
+	}
+	return c, nil
 }
 
-// of returns the side of the one cell of choices.
-func (c *claim) of(r *metrics.Result, choices []string) (made side, err error) {
-	if made.cell, err = pick(r, choices); err != nil {
-		return made, err
+// shareOf returns the metric of which the claim's is a share.
+func (c *claim) shareOf(name string, against []string) (*metrics.Metric, error) {
+	whole, err := claimable(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.metric.Sampled() || !whole.Sampled():
+		return nil, fmt.Errorf("%s: both metrics of a share must be measured per block", c.name)
+	case strings.TrimSuffix(c.metric.Unit, "/round") != strings.TrimSuffix(whole.Unit, "/round"):
+		return nil, fmt.Errorf("%s: both metrics of a share must have one unit: %s is in %s, %s in %s",
+			c.name, c.metric.Name, c.metric.Unit, name, whole.Unit)
+	case len(against) > 0:
+		return nil, fmt.Errorf("%s: a share is about one cell, so it cannot have against", c.name)
 	}
-	made.value = made.cell.Of(c.metric.Name)
+	return &whole, nil
+}
+
+func (c *claim) cells() []*metrics.Cell {
+	if c.against == nil {
+		return []*metrics.Cell{c.subject.cell}
+	}
+	return []*metrics.Cell{c.subject.cell, c.against.cell}
+}
+
+// side returns the side of the one cell of choices.
+func (c *claim) side(r *metrics.Result, choices []string) (s side, err error) {
+	if s.cell, err = pick(r, choices); err != nil {
+		return s, err
+	}
+	s.value = s.cell.Of(c.metric.Name)
 	if c.metric.Sampled() {
-		blocks := made.cell.Samples(c.metric.Name)
+		blocks := s.cell.Samples(c.metric.Name)
 		if c.whole != nil {
-			blocks = shares(blocks, made.cell.Samples(c.whole.Name))
+			blocks = shares(blocks, s.cell.Samples(c.whole.Name))
 		}
 		medians := stat.Medians(blocks)
-		made.value, made.even = stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts often are
+		s.value = stat.Of(blocks)
+		s.even = len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts often are
 	}
-	if c.whole != nil && made.value.High > 1 {
-		return made, fmt.Errorf("%s of %s is above 1: %s is a sum over workers or requests, not a part of %s",
-			c.name, made.cell.Name(), c.metric.Name, c.whole.Name)
+	if c.whole != nil && s.value.High > 1 {
+		return s, fmt.Errorf("%s of %s is above 1: %s is a sum over workers or requests, not a part of %s",
+			c.name, s.cell.Name(), c.metric.Name, c.whole.Name)
 	}
-	return made, checkSupport(made.cell, c.name, made.value)
+	return s, supports(s.cell, c.name, s.value)
 }
 
-// compare adds the second cell and its ratio to the first.
+// supports returns an error if the estimate of a metric of c cannot support a claim.
+func supports(c *metrics.Cell, metric string, estimate stat.Interval) error {
+	switch reasons := contrast.Unusable(c); {
+	case reasons != nil:
+		return errors.New(doc.List(reasons))
+	case !estimate.Known():
+		return fmt.Errorf("%s has no %s", c.Name(), metric)
+	case estimate.Sure():
+		return nil
+	case len(c.Timed()) >= stat.Blocks && estimate.Confidence == 0:
+		return fmt.Errorf("%s has no interval", metric)
+	}
+	return fmt.Errorf("too few blocks for a 95 %% interval of %s: must be at least %d, not %d (%s)",
+		metric, stat.Blocks, estimate.Blocks, c.Name())
+}
+
+// compare adds the second cell.
 func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	if !c.metric.Sampled() {
 		return fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round", c.name)
 	}
-	all := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
+	kept := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
 		return metrics.Filters(against, key)
 	})
-	other, err := c.of(r, append(all, against...))
+	other, err := c.side(r, append(kept, against...))
 	switch {
 	case err != nil:
 		return fmt.Errorf("against: %w", err)
-	case other.cell == c.own.cell:
+	case other.cell == c.subject.cell:
 		return errors.New("against: must choose another cell")
 	}
-	c.other, c.ratio = &other, c.own.cell.Ratio(c.name, other.cell)
-	if !c.ratio.Known() {
+	c.against, c.judged = &other, contrast.Alone("of this sentence", contrast.New(c.name, c.subject.cell, other.cell))
+	switch {
+	case !c.judged.Ratio.Known():
 		return fmt.Errorf("%s is not above 0 in every block, so there is no ratio: make a claim about each cell alone", c.name)
+	case c.judged.Forbids != nil:
+		return errors.New(doc.List(c.judged.Forbids))
 	}
-	const alpha = 1 - stat.Confidence
-	a, b := c.own.cell.Medians(c.name), other.cell.Medians(c.name)
-	c.shown = stat.Test(a, b) <= alpha && (notOne(aboveOne(c.ratio)) || c.own.even && other.even && c.ratio.Excludes(1))
-	// Most blocks of counts are equal, so the test alone would detect tiny ratios.
-	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low)
 	return nil
 }
 
@@ -143,27 +190,6 @@ func claimable(name string) (metrics.Metric, error) {
 		return m, fmt.Errorf("unknown metric %q: see ipcbench list metrics", name)
 	}
 	return m, nil
-}
-
-// checkSupport returns an error if the estimate i of a metric of c cannot support a claim.
-func checkSupport(c *metrics.Cell, metric string, i stat.Interval) error {
-	switch {
-	case c.Unproved != "":
-		return fmt.Errorf("%s is not proved: %s", c.Name(), c.Unproved)
-	case c.Lacks() != "":
-		return fmt.Errorf("%s lacks %s, which its project needs", c.Name(), c.Lacks())
-	case !c.Proved():
-		return fmt.Errorf("%s is not proved", c.Name())
-	case c.Stopped == "interrupted":
-		return fmt.Errorf("%s was interrupted", c.Name())
-	case !i.Known():
-		return fmt.Errorf("%s has no %s", c.Name(), metric)
-	case i.Sure():
-		return nil
-	case len(c.Timed()) >= stat.Blocks && i.Confidence == 0:
-		return fmt.Errorf("%s has no interval", metric)
-	}
-	return fmt.Errorf("too few blocks for a 95 %% interval of %s: must be at least %d, not %d (%s)", metric, stat.Blocks, i.Blocks, c.Name())
 }
 
 // shares returns parts as shares of wholes, by block: the mean of the one over the mean of the
@@ -194,16 +220,36 @@ func mean(xs []float64) float64 {
 // claimView is the name of a view that only markers can ask for.
 const claimView = "claim"
 
-// claimsSection returns a sentence for each of several claims, which are separated by ";".
+// claimsSection returns a sentence for each of several claims, which are separated by ";" and one
+// family, unless a question of the result asks them.
 func claimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
-	for one := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
-		of, err := claimSection(r, strings.Fields(one))
+	var claims []*claim
+	for text := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
+		c, err := newClaim(r, text)
 		if err != nil {
 			return s, err
 		}
-		s.Lead = appendNew(s.Lead, of.Lead)
+		claims = append(claims, &c)
+	}
+	judge("of these sentences", claims)
+	for _, c := range claims {
+		if c.against != nil {
+			if asked := askedOf(r, c.judged.Contrast); asked != nil {
+				c.judged = *asked
+			}
+		}
+		s.Lead = appendNew(s.Lead, c.paragraphs(r))
 	}
 	return s, nil
+}
+
+// judge makes the contrasts of claims one family.
+func judge(place string, claims []*claim) {
+	compared := slices.DeleteFunc(slices.Clone(claims), func(c *claim) bool { return c.against == nil })
+	family := each(compared, func(c *claim) contrast.Contrast { return c.judged.Contrast })
+	for i, j := range contrast.Judge(place, contrast.Alpha, family) {
+		compared[i].judged = j
+	}
 }
 
 // appendNew appends the paragraphs that are not in all, such as a remark about the cell of two claims.
@@ -211,108 +257,169 @@ func appendNew(all, more []doc.Paragraph) []doc.Paragraph {
 	return append(all, slices.DeleteFunc(more, func(p doc.Paragraph) bool { return slices.Contains(all, p) })...)
 }
 
-// claimSection returns one sentence about a result, which can be quoted as it is. words are
-// METRIC[/METRIC2] CHOICE… [against CHOICE…]. It returns an error if a finding says that the
-// numbers cannot be used.
-func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
-	at := slices.Index(words, "against")
-	choices, against := words, []string(nil)
-	if at >= 0 {
-		choices, against = words[:at], words[at+1:]
+// paragraphs returns one sentence, which can be quoted as it is, and remarks about its cells.
+func (c *claim) paragraphs(r *metrics.Result) []doc.Paragraph {
+	all := []doc.Paragraph{{Text: c.sentence(r), Tone: doc.Strong}}
+	marks := c.judged.Marks
+	if c.against == nil {
+		marks = contrast.Marks(c.subject.cell)
 	}
-	if len(choices) < 2 || at >= 0 && len(against) == 0 {
-		return doc.Section{}, errors.New("must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
+	remark := func(cell *metrics.Cell, text string) {
+		all = append(all, doc.Say(strings.Join(inWords([]*metrics.Cell{cell}), ", ")+": "+text+".")...)
 	}
-	c, err := newClaim(r, choices[0], choices[1:], against)
-	if err != nil {
-		return doc.Section{}, err
-	}
-	cells := []*metrics.Cell{c.own.cell}
-	if c.other != nil {
-		cells = append(cells, c.other.cell)
-	}
-	for _, f := range Findings(r) { // a contradictory result supports no claim
-		if f.Severity == Error && (f.Measured == nil || slices.Contains(cells, f.Measured)) {
-			return doc.Section{}, errors.New(FindingLine(f))
+	for _, m := range marks {
+		if m.Kind != contrast.Scattered && m.Kind != contrast.FewRounds { // a median tolerates outliers, and the sentence has the rounds
+			remark(m.Cell, m.Text)
 		}
 	}
-	s := doc.Section{Lead: []doc.Paragraph{{Text: c.sentence(), Tone: doc.Strong}}}
-	for _, of := range cells {
-		found := of.Marks()
-		found.Outliers = 0 // a median tolerates them, and its interval shows them
-		for _, text := range textsOf(of, found) {
-			s.Lead = append(s.Lead, doc.Say(strings.Join(inWords([]*metrics.Cell{of}), ", ")+": "+text+".")...)
+	for _, f := range Findings(r) {
+		if f.Rule == codecNeverPays && slices.Contains(c.cells(), f.Measured) {
+			remark(f.Measured, f.Text)
 		}
 	}
-	return s, nil
+	return all
 }
 
-// sentence returns the claim in words. If it compares two cells, the first one is the faster,
-// or has the higher number, so that the ratio is at least 1.
-func (c *claim) sentence() string {
-	const kind = "95 % interval "
-	verb, noun := nounOf(c.metric)
-	unit, own := strings.TrimSuffix(c.metric.Unit, "/round"), c.own
-	if strings.HasPrefix(noun, "the share of ") {
-		unit = "%"
+// sentence returns the claim in words.
+func (c *claim) sentence(r *metrics.Result) string {
+	if c.against == nil {
+		return c.aboutOne()
 	}
-	if c.other == nil {
-		share := ""
-		if c.whole != nil {
-			_, whole := nounOf(*c.whole)
-			unit, share = "%", " of "+whole
+	verb, noun := c.metric.Noun()
+	x, larger, smaller := c.judged, c.subject, *c.against
+	if x.Ratio.Center < 1 {
+		x, larger, smaller = x.Inverse(), smaller, larger
+	}
+	naming := namingOf(c.cells())
+	name := func(s side) string { return strings.Join(phrases(naming.apart, s.cell), " and ") }
+	with, per, than := "With ", "", "with "
+	if c.metric.Name == "round" && (naming.apart == nil || naming.apart[0].Name == "transport") {
+		with, noun, per, than = "", "", " per round", ""
+		name = func(s side) string { return strings.Join(phrases(naming.apart, s.cell), " with ") } // shm-slab with workers in Python
+	}
+	subject := func(s side) string { return with + name(s) + unless(noun == "", ", "+noun) }
+	behind := described("", naming.common, larger.cell) + ", " + blocksText(c.cells()) + codecText(c.cells())
+	amounts := func(first, second side) string {
+		return ": " + first.amount(c.unit(), "") + per + " instead of " + second.amount(c.unit(), "") + behind
+	}
+	text := ""
+	switch {
+	case x.Equal && larger.value.Center == smaller.value.Center:
+		return subject(larger) + " " + equals[verb] + " " + than + name(smaller) + ": " + larger.amount(c.unit(), "") + behind + "."
+	case !x.Shown && x.Doubt() == "":
+		first, second := c.subject, *c.against
+		return "Not shown: with " + name(first) + " instead of " + name(second) + ", " + cmp.Or(noun, "a round") + " " +
+			contrast.Range(c.metric, c.judged.Ratio) + " (95 % interval)" + amounts(first, second) + elsewhere(r, x) + "."
+	case verb == "takes" && x.Ratio.Center >= contrast.InPercent:
+		text = subject(smaller) + " is " + doc.Quantity("1", x.Ratio.Center) + " times as fast as " + than + name(larger) +
+			unless(x.Equal, contrast.Interval("1", x.Ratio)) + amounts(smaller, larger)
+	default:
+		as := " than "
+		if x.Ratio.Center >= contrast.InPercent {
+			as = " as "
 		}
-		return fmt.Sprintf("With %s, %s %s %s%s%s, %s.", own.cell.Uncoded(), noun, verb, own.amount(unit, kind), share,
-			described("", namingOf([]*metrics.Cell{own.cell}, "transport").common, own.cell), doc.Plural(own.value.Blocks, "block"))
+		ratio := x.Ratio
+		if x.Equal {
+			ratio.Confidence = 0
+		}
+		text = subject(larger) + " " + contrast.Effect(c.metric, ratio) + as + than + name(smaller) + amounts(larger, smaller)
 	}
-	other, ratio := *c.other, c.ratio
-	if (verb == "takes") == (ratio.Center > 1) { // the faster one, or the higher number, is first
-		own, other = other, own
+	if doubt := x.Doubt(); doubt != "" {
+		text = strings.ToUpper(doubt[:1]) + doubt[1:] + ": " + strings.Replace(text, "With ", "with ", 1)
 	}
-	ratio = aboveOne(ratio)
-	of := namingOf([]*metrics.Cell{own.cell, other.cell})
-	behind := described("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
-	if a, b := own.value.Blocks, other.value.Blocks; a != b {
-		behind = described("", of.common, own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
-	}
-	exact, and, per := own.even && other.even, " and ", ""
-	if c.metric.Name == "round" && (of.apart == nil || of.apart[0].Name == "transport") {
-		and, per = " with ", " per round" // shm-slab with workers in Python
-	}
-	text, than := strings.Join(phrases(of.apart, own.cell), and), " "+strings.Join(phrases(of.apart, other.cell), and)
-	if per == "" {
-		text, than = "With "+text+", "+noun, " with"+than
-	}
-	if exact && own.value.Center == other.value.Center {
-		return text + " " + verbs[verb].same + than + ": " + own.amount(unit, "") + behind + "."
-	}
-	text += " " + fmt.Sprintf(verbs[verb].times, doc.Quantity("1", ratio.Center)) + than
-	if !exact {
-		text += fmt.Sprintf(" (%s%s to %s)", kind, doc.Quantity("1", ratio.Low), doc.Quantity("1", ratio.High))
-	}
-	text += ": " + own.amount(unit, "") + per + " instead of " + other.amount(unit, "") + behind
-	if c.shown {
-		return text + "."
-	}
-	return "Not shown: " + strings.Replace(text, "With ", "with ", 1) + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
+	return text + elsewhere(r, x) + "."
 }
 
-// aboveOne returns a ratio or its inverse, as sentences have it.
-func aboveOne(ratio stat.Interval) stat.Interval {
-	if ratio.Center < 1 {
-		return ratio.Map(func(x float64) float64 { return 1 / x })
+// aboutOne returns a claim about one cell in words. A share of a step has the training time in
+// its subject, because it depends on that.
+func (c *claim) aboutOne() string {
+	verb, noun := c.metric.Noun()
+	unit, share, trained := c.unit(), "", ""
+	cell := c.subject.cell
+	if c.whole != nil {
+		_, whole := c.whole.Noun()
+		unit, share = "%", " of "+whole
 	}
-	return ratio
+	except := []string{"transport"}
+	if c.ofTime() && cell.Of("train").Known() {
+		except = append(except, "train-ms")
+		trained = " and " + doc.Quantity("s", cell.Of("train").Center) + " of training"
+	}
+	return fmt.Sprintf("With %s%s, %s %s %s%s%s, %s.", cell.Uncoded(), trained, noun, verb, c.subject.amount(unit, "95 % interval "), share,
+		described("", namingOf(c.cells(), except...).common, cell), blocksText(c.cells())+codecText(c.cells()))
+}
+
+// ofTime reports whether the claim is a share of a time that includes training.
+func (c *claim) ofTime() bool {
+	if c.whole != nil {
+		return strings.HasPrefix(c.whole.Unit, "s")
+	}
+	return c.metric.Name == "moving_share" || c.metric.Name == "communication"
+}
+
+// unit returns the unit of the claim's amounts. Bytes of a model that is named in powers of 1024
+// are in these, too.
+func (c *claim) unit() string {
+	if _, noun := c.metric.Noun(); strings.HasPrefix(noun, "the share of ") {
+		return "%"
+	}
+	unit := strings.TrimSuffix(c.metric.Unit, "/round")
+	if unit == "B" {
+		return bytesUnit(c.subject.cell.Model)
+	}
+	return unit
+}
+
+// equals are the predicates for equal numbers, by the verb of a metric.
+var equals = map[string]string{"takes": "takes as long as", "is": "is the same as", "are": "are the same as"}
+
+// blocksText returns the numbers of blocks, and of rounds in each.
+func blocksText(cells []*metrics.Cell) string {
+	text, suffix := doc.Plural(len(cells[0].Timed()), "block"), ""
+	if len(cells) > 1 {
+		suffix = " each"
+		if a, b := len(cells[0].Timed()), len(cells[1].Timed()); a != b {
+			text = fmt.Sprintf("%d and %d blocks", a, b)
+		}
+	}
+	least, most := cells[0].RoundsPerBlock()
+	for _, c := range cells[1:] {
+		low, high := c.RoundsPerBlock()
+		least, most = min(least, low), max(most, high)
+	}
+	return text + " of " + between(least, most, "round") + suffix
+}
+
+// codecText says what a reader must know of cells with a codec: what it loses, and that its values
+// are generated, not trained.
+func codecText(cells []*metrics.Cell) (text string) {
+	for _, c := range cells {
+		if lost := max(known(c.Of("error_down_rms")), known(c.Of("error_up_rms"))); lost > 0 {
+			text += ", " + c.Codec() + " loses " + doc.Quantity("%", lost) + " (RMS)"
+		}
+	}
+	if slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return c.Encoded() && c.Train == "" }) {
+		text += ", values generated, not trained"
+	}
+	return text
+}
+
+// known returns the center of an estimate, or 0 without one.
+func known(i stat.Interval) float64 {
+	if !i.Known() {
+		return 0
+	}
+	return i.Center
 }
 
 // amount writes an estimate, with kind before its bounds. A value that is the same in all
 // blocks has no bounds.
-func (c side) amount(unit, kind string) string {
-	switch x := c.value.Center; {
-	case c.even && x == 0:
+func (s side) amount(unit, kind string) string {
+	switch x := s.value.Center; {
+	case s.even && x == 0:
 		return "exactly 0"
-	case !c.even:
-		return strings.Replace(doc.Bounded(unit, c.value), "(", "("+kind, 1)
+	case !s.even:
+		return strings.Replace(doc.Bounded(unit, s.value), "(", "("+kind, 1)
 	case unit == "1" && x == math.Round(x):
 		return "exactly " + strconv.FormatFloat(x, 'f', -1, 64)
 	default:
@@ -379,64 +486,4 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 func inProcesses(c *metrics.Cell) string {
 	n := (c.Workers + c.PerProcess - 1) / c.PerProcess
 	return fmt.Sprintf(" in %d process", n) + unless(n == 1, "es")
-}
-
-// verbs are the predicates of comparisons, by the verb of nounOf: with a ratio for %s, and for
-// equal numbers.
-var verbs = map[string]struct{ times, same string }{
-	"takes": {"is %s times as fast as", "takes as long as"},
-	"is":    {"is %s times as high as", "is the same as"},
-	"are":   {"are %s times as many as", "are the same as"},
-}
-
-// nounOf returns a metric as a noun in a sentence, and the verb between it and an amount. If
-// the metric is per round, the noun says so, and the unit need not.
-func nounOf(m metrics.Metric) (verb, text string) {
-	if known := map[string]string{
-		"round": "takes a round", "cold_round": "takes the first round of a session", "spawn": "takes starting the workers",
-		"transfer": "takes a client's transfer", "rtt": "takes a client's round trip", "train": "takes a client's training",
-		"reconstruct": "takes reassembling a client's update", "restart": "is the share of a round in which its workers start and end",
-		"down": "takes a client's downlink", "uplink": "takes a client's uplink", "up": "takes a client's training and uplink",
-		"cpu_per_round": "is the CPU time per round", "cpu_server": "is the server's CPU time per round",
-		"cpu_per_gb": "is the CPU time of delivered data", "rpcs": "are requests per round",
-		"rpcs_tensors": "are requests per round that carry tensors", "connections": "are connections opened per round",
-		"connecting":      "takes waiting for connections in a round, added up over workers,",
-		"handshaking":     "takes waiting for handshakes in a round, added up over workers,",
-		"in_service":      "is the mean number of requests in service",
-		"in_service_most": "is the highest number of requests in service at once",
-		"queued_share":    "is the share of requests that wait for a thread of the server",
-		"phase.queue":     "takes waiting for threads of the server in a round, added up over requests,",
-		"queue_wait":      "takes waiting for a processor in a round, added up over threads,",
-		"attested":        "is the share of tensors that used the transport's own mechanism",
-		"cache_growth":    "is the growth of the workers' caches per round",
-		"communication":   "is the share of a client's round trip that is not training", "overhead": "is the overhead per round",
-		"peak_rss": "is the peak memory of all processes", "peak_rss_server": "is the server's peak memory",
-		"peak_rss_workers": "is the largest worker's peak memory",
-		"queued":           "takes one client's waiting for threads of the server", "cold_work": "takes a cold round without starting the workers",
-		"speedup_round": "is the speed-up of a round", "speedup_transfer": "is the speed-up of a client's transfer",
-		"moving_share": "is the share of a round that moving tensors takes",
-		"start_ratio":  "is the ratio of starting the workers to a cold round",
-	}[m.Name]; known != "" {
-		verb, text, _ = strings.Cut(known, " ")
-		return verb, text
-	}
-	if of, p, ok := strings.Cut(m.Name, "_p9"); ok {
-		_, text = nounOf(metrics.Metric{Name: of})
-		return "is", "the 9" + p + "th percentile of " + text
-	}
-	verb, text = "is", strings.ReplaceAll(m.Name, "_", " ")
-	if strings.HasSuffix(m.Name, "s") {
-		verb = "are"
-	}
-	unit, perRound := strings.CutSuffix(m.Unit, "/round")
-	if perRound {
-		text += " per round"
-	}
-	if unit == "s" {
-		verb = "takes"
-	}
-	if phase, ok := strings.CutPrefix(text, "phase."); ok {
-		text = "phase " + phase + ", added up over all processes,"
-	}
-	return verb, text
 }

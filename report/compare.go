@@ -13,6 +13,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -69,15 +70,9 @@ type Difference struct {
 
 // A Row compares one metric of one cell.
 type Row struct {
-	Cell        *metrics.Cell // the cell of the head
-	Metric      metrics.Metric
-	Base, Head  stat.Interval
-	Ratio       stat.Interval // head ÷ base
-	P           float64       // of the Mann-Whitney test, corrected by Holm for the number of rows
-	Significant bool          // P is at most Alpha
-	Detectable  float64       // smallest ratio that these blocks would have shown; infinite if none
-
-	blocks [2][]float64 // medians of blocks, of base and of head
+	contrast.Judged // of the head's cell against the base's, in the family of all rows
+	Base, Head      stat.Interval
+	Detectable      float64 // smallest ratio that these blocks would have shown; infinite if none
 }
 
 // Worse returns the factor by which the head is worse: above 1 if it is.
@@ -89,12 +84,12 @@ func (r Row) Worse() float64 {
 }
 
 // worseBy reports whether the head is shown to be worse by more than a share.
-func (r Row) worseBy(share float64) bool { return r.Significant && r.Worse() > 1+share }
+func (r Row) worseBy(share float64) bool { return r.Shown && r.Worse() > 1+share }
 
 // verdict returns "worse", "better" or "none shown".
 func (r Row) verdict() string {
 	switch {
-	case !r.Significant:
+	case !r.Shown:
 		return "none shown"
 	case r.worseBy(0):
 		return "worse"
@@ -315,9 +310,12 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 		}
 		for _, m := range wanted {
 			// Without a ratio, one of the cells lacks the metric, or counts zero.
-			if ratio := h.Ratio(m.Name, b); ratio.Known() {
-				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
-					blocks: [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}})
+			x := contrast.New(m.Name, h, b)
+			if c.separate {
+				x = x.Apart()
+			}
+			if x.Ratio.Known() {
+				c.Rows = append(c.Rows, Row{contrast.Judged{Contrast: x}, b.Of(m.Name), h.Of(m.Name), math.Inf(1)})
 			}
 		}
 	}
@@ -334,12 +332,9 @@ func (c *Comparison) facts(of *metrics.Cell) []fact {
 
 // judge tests all rows together and sets the verdict.
 func (c *Comparison) judge() {
-	ps := each(c.Rows, func(r Row) float64 { return stat.Test(r.blocks[0], r.blocks[1]) })
-	for i, p := range stat.Holm(ps) {
-		r := &c.Rows[i]
-		r.P, r.Significant = p, p <= c.Alpha
-		// Holm's method tests the smallest p at this level.
-		r.Detectable = stat.Detectable(r.blocks[0], r.blocks[1], c.Alpha/float64(len(ps)))
+	family := each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
+	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
+		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
 	}
 	v := &c.Verdict
 	v.Worse, v.Better = len(c.Worse()), len(c.Better())
@@ -364,7 +359,7 @@ func (c *Comparison) shown(verdict string) []Row {
 
 // neededBlocks returns the number of blocks of each build that can show a change in this many
 // rows.
-func (c *Comparison) neededBlocks() int { return stat.Needed(c.Alpha / float64(len(c.Rows))) }
+func (c *Comparison) neededBlocks() int { return c.Rows[0].Needed() }
 
 // detectable returns the median of Detectable over all rows: infinite if half of them could
 // show nothing. There must be a row.

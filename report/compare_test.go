@@ -97,19 +97,18 @@ func TestCompare(t *testing.T) {
 	head := benchtest.Result(eight("inproc", 5), eight("a", 24), eight("b", 30.03), eight("c", 20), benchtest.Cell("new", m, 2, 4, benchtest.Eight(30)...))
 	head.Environment.Kernel, head.Environment.Commit, head.Environment.Dirty = "6.2.0", "fedcba9876543210", true
 	head.Plan.Warmup = base.Plan.Warmup + 1
-	c := compare(t, base, head, CompareOptions{})
+	c := compare(t, base, head, CompareOptions{Separate: true})
 	check.Need(t, len(c.Rows) == 4, "got %d rows, want the 4 cells that both have", len(c.Rows))
 	a, b := c.Rows[1], c.Rows[2]
-	check.That(t, nearly(a.Ratio.Center, 1.2, 1e-9) && a.Significant && a.Ratio.Low >= 1.17 && a.Ratio.High <= 1.23 && a.Worse() == a.Ratio.Center,
+	check.That(t, nearly(a.Ratio.Center, 1.2, 1e-9) && a.Shown && a.Ratio.Low >= 1.17 && a.Ratio.High <= 1.23 && a.Worse() == a.Ratio.Center,
 		"a: got %+v, want 1.2 with bounds near it", a)
 	check.That(t, nearly(a.P, 4*2./12870, 1e-6), "a: got p %v", a.P) // all 8 blocks of one come before all of the other, times 4 rows
-	check.That(t, !b.Significant && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
+	check.That(t, !b.Shown && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
 		"b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
 	check.Equal(t, fmt.Sprint(c.OnlyBase, c.OnlyHead), "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]")
 	for _, format := range []string{"text", "md", "csv", "json"} { // TestComparisonPage tests html
 		doctest.Golden(t, "compare."+format, write(t, c, format))
 	}
-	c = compare(t, base, head, CompareOptions{Separate: true})
 	decided := check.Value(c.Gate(0.05))(t)
 	c.Decision = &decided
 	for _, format := range []string{"text", "md", "csv", "json"} {
@@ -117,6 +116,10 @@ func TestCompare(t *testing.T) {
 		check.Must(t, WriteComparison(&b, format, c, ComparisonOptions{Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}))
 		doctest.Golden(t, "gate."+format, b.String())
 	}
+	c = compare(t, base, head, CompareOptions{})
+	check.Equal(t, c.Verdict.Text, "No difference is shown in 4 cells: the two were not measured in turn. "+
+		"Measure them with run --against, or accept it with --allow-separate.")
+	holds(t, write(t, c, "text"), "not shown, +19 to +21")
 }
 
 // TestCompareSetup: rows of cells that differ in their link name it, in every format and in
@@ -143,8 +146,8 @@ func TestCompareSetup(t *testing.T) {
 func TestCompareMetrics(t *testing.T) {
 	base := benchtest.Result(eight("a", 20))
 	head := edited(benchtest.Result(eight("a", 20)), func(b *result.Block) { b.Server.Usage.User *= 2 })
-	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
-	check.That(t, len(c.Rows) == 2 && !c.Rows[0].Significant && c.Rows[1].Significant && c.Rows[1].Metric.Name == "cpu_per_gb",
+	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}, Separate: true})
+	check.That(t, len(c.Rows) == 2 && !c.Rows[0].Shown && c.Rows[1].Shown && c.Rows[1].Metric.Name == "cpu_per_gb",
 		"got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	holds(t, write(t, c, "text"), "Of 2 comparisons: 1 worse", "cpu_per_gb, cnn", "base, s/GB")
 	for _, name := range []string{"bandwidth", "nonsense"} {
@@ -164,7 +167,7 @@ func TestNoDifference(t *testing.T) {
 		{same, same, "No difference shown in 1 cell; a change of 1.6 % would have shown in half of them."},
 		{same, benchtest.Result(eight("b", 10)), "Nothing can be compared: base and head have no cell in common."},
 	} {
-		c := compare(t, tt.base, tt.head, CompareOptions{})
+		c := compare(t, tt.base, tt.head, CompareOptions{Separate: true})
 		check.That(t, strings.HasPrefix(comparisonSentence(c), tt.want), "got %q, want %q", comparisonSentence(c), tt.want)
 		for _, format := range ComparisonFormats() {
 			write(t, c, format)
@@ -252,7 +255,7 @@ func TestBaselineOfRows(t *testing.T) {
 		benchtest.Peer(r, &r.Cells[i], "row.py", nil)
 	}
 	c := compare(t, r, nil, CompareOptions{})
-	check.That(t, len(c.Rows) == 1 && c.Rows[0].Cell.Variant == "row:chunk=1MiB" && c.Rows[0].Significant, "got %+v", c.Rows)
+	check.That(t, len(c.Rows) == 1 && c.Rows[0].Cell.Variant == "row:chunk=1MiB" && c.Rows[0].Shown, "got %+v", c.Rows)
 	check.Equal(t, c.Base.Build+", "+c.Head.Build, "row (row.py), row:chunk=1MiB (row.py)")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -97,7 +98,7 @@ func changeSection(c *Comparison) doc.Section {
 	rows := slices.Concat(c.Worse(), c.Better())
 	changed := len(rows)
 	for _, r := range c.Rows {
-		if !r.Significant {
+		if !r.Shown {
 			rows = append(rows, r)
 		}
 	}
@@ -113,13 +114,14 @@ func changeSection(c *Comparison) doc.Section {
 			{Name: "head", Unit: unit}, {Name: "change, %", Help: changeHelp(c)},
 			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}}}
 		for _, r := range same {
-			change, tone := r.verdict(), map[string]doc.Tone{"worse": doc.Bad, "better": doc.Good}[r.verdict()]
-			if r.Significant {
-				change = signedChange(r.Ratio)
+			change, tone := signedChange(r.Ratio), map[string]doc.Tone{"worse": doc.Bad, "better": doc.Good}[r.verdict()]
+			if !r.Shown {
+				change = "not shown, " + doc.Signed(r.Ratio.Low-1) + " to " + doc.Signed(r.Ratio.High-1)
 			}
 			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(described(r.Cell.Label(), of.apart, r.Cell)),
 				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), finite(r.Detectable - 1)}})
 		}
+		t.Notes = markNotes(each(same, func(r Row) contrast.Judged { return r.Judged }))
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -139,7 +141,8 @@ func changeTable(unit string) doc.Table {
 		doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
 		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
 		doc.Column{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
-		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"})
+		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
+		testColumns[len(testColumns)-1])
 	return t
 }
 
@@ -156,7 +159,7 @@ func (c *Comparison) tables() (all []doc.Table) {
 			t.Add(append(axisCells(axes("program"), r.Cell),
 				doc.Words(r.Metric.Name), doc.Words(described(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
 				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
-				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)
+				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), testCells(&r.Judged)[len(testColumns)-1])...)
 		}
 		all = append(all, t)
 	}
@@ -206,9 +209,9 @@ func (n naming) title(r Row) string {
 // signedChange writes a ratio as a change in a column of percent.
 func signedChange(i stat.Interval) string { return strings.Replace(doc.Change(i), " %", "", 1) }
 
-// finite returns a table cell with x, or an empty one if x is infinite.
+// finite returns a table cell with x, or an empty one if it is infinite or unknown.
 func finite(x float64) doc.Cell {
-	if math.IsInf(x, 1) {
+	if math.IsInf(x, 1) || math.IsNaN(x) {
 		return doc.Cell{}
 	}
 	return doc.Number(x)
@@ -292,6 +295,9 @@ func comparisonSentence(c *Comparison) string {
 	case len(parts) == 0 && math.IsInf(c.detectable(), 1):
 		return fmt.Sprintf("No difference shown, but there are too few blocks to show one: comparing %s needs %s of each.",
 			doc.Plural(n, what), doc.Plural(c.neededBlocks(), "block"))
+	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Forbids == nil }):
+		return fmt.Sprintf("No difference is shown in %s: %s.%s", doc.Plural(n, what), doc.List(c.Rows[0].Forbids),
+			unless(c.Interleaved || c.separate, " Measure them with run --against, or accept it with --allow-separate."))
 	case len(parts) == 0:
 		return fmt.Sprintf("No difference shown in %s; a change of %s would have shown in half of them.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
 	case c.Verdict.NotShown > 0:

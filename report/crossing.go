@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
 )
 
 // A crossing is the point of a sweep where two transports swap ranks. One is shown to be
 // faster on one side of it. On the other side, the other one is, or the sweep ends.
 //
-// Its interval is the set of values at which neither is shown to be faster: there, the
-// interval of the ratio of the rounds contains 1. It inverts a test that is made at each
+// Whether one is shown at a step is judged in the family of the steps of both. The interval is the
+// set of values where the interval of the ratio of the rounds contains 1. It inverts a test that is made at each
 // value, as Fieller's theorem does for a ratio of means ("Some problems in interval
 // estimation", 1954). Between two steps, the ratio and its bounds are lines in the logarithms
 // of ratio and value. That is exact if both rounds are powers of the value. It is close if a
@@ -25,44 +26,45 @@ type crossing struct {
 
 // A meeting is a step at which two transports were measured.
 type meeting struct {
-	step       int
-	x          float64    // logarithm of the quantity
-	ratio      [3]float64 // logarithms of low, center and high: above 0 if the first transport is faster
-	confidence float64
-	blocks     int
+	contrast.Judged // of the second transport against the first
+	step            int
+	x               float64    // logarithm of the quantity
+	ratio           [3]float64 // logarithms of low, center and high: above 0 if the first transport is faster
 }
 
 // winner returns 1 if the first transport is shown to be faster, -1 if the second is, and 0 if
 // neither is.
 func (m meeting) winner() int {
 	switch {
-	case m.ratio[0] > 0:
+	case !m.Shown:
+		return 0
+	case m.ratio[1] > 0:
 		return 1
-	case m.ratio[2] < 0:
-		return -1
 	}
-	return 0
+	return -1
 }
 
 // unknown replaces the logarithm of a bound that is not known. No ratio of transports is as
 // large.
 const unknown = 1e3
 
-func (s *sweep) meetings(a, b *line) []meeting {
-	var all []meeting
+// meetings returns the steps at which both transports were measured. They are one family.
+func (s *sweep) meetings(a, b *line) (all []meeting) {
+	var family []contrast.Contrast
 	for i, x := range s.At {
 		if a.Cells[i] == nil || b.Cells[i] == nil {
 			continue
 		}
-		r := b.Cells[i].Ratio(s.By, a.Cells[i])
-		if !r.Known() {
-			continue
+		if c := contrast.New(s.By, b.Cells[i], a.Cells[i]); c.Ratio.Known() {
+			m := meeting{step: i, x: math.Log(x), ratio: [3]float64{-unknown, math.Log(c.Ratio.Center), unknown}}
+			if c.Ratio.Confidence > 0 {
+				m.ratio[0], m.ratio[2] = math.Log(c.Ratio.Low), math.Log(c.Ratio.High)
+			}
+			all, family = append(all, m), append(family, c)
 		}
-		m := meeting{i, math.Log(x), [3]float64{-unknown, math.Log(r.Center), unknown}, r.Confidence, r.Blocks}
-		if r.Confidence > 0 {
-			m.ratio[0], m.ratio[2] = math.Log(r.Low), math.Log(r.High)
-		}
-		all = append(all, m)
+	}
+	for i, j := range contrast.Judge("of this pair", contrast.Alpha, family) {
+		all[i].Judged = j
 	}
 	return all
 }
@@ -99,7 +101,7 @@ func crossed(met []meeting, from, to int) (stat.Interval, bool) {
 	first, end := max(from, 0), min(to, len(met)-1)
 	var middle []float64
 	for k := first; k <= end; k++ {
-		i.Confidence, i.Blocks = min(i.Confidence, met[k].confidence), min(i.Blocks, met[k].blocks)
+		i.Confidence, i.Blocks = min(i.Confidence, met[k].Ratio.Confidence), min(i.Blocks, met[k].Ratio.Blocks)
 		if k > first && (met[k-1].ratio[1] > 0) != (met[k].ratio[1] > 0) {
 			middle = append(middle, zero(met[k-1], met[k], 1))
 		}

@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
 )
 
@@ -27,11 +28,11 @@ func TestVerdict(t *testing.T) {
 		{"two", []result.Cell{six("pickle", 30), six("shm-slab", 10)},
 			"shm-slab is the fastest, 10.0 ms per round. The next, pickle, takes 20.0 ms (19.5 to 20.5) longer."},
 		{"too close", []result.Cell{six("a", 10), six("b", 10.05), six("c", 20)},
-			"a and b are too close to call, at 10.0 ms per round. The next, c, takes 10.0 ms (9.70 to 10.3) longer."},
+			"a and b are too close to call, at 10.0 ms per round: a round with b is from 1.5 % shorter to 2.5 % longer. The next, c, takes 10.0 ms (9.70 to 10.3) longer."},
 		{"one block is far off", []result.Cell{cnn("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
 			"a has the lowest median, 10.0 ms per round, but there are too few blocks (6) to tell it from b and c (use --blocks 12)."},
 		{"all too close", []result.Cell{six("a", 10), six("b", 10.01)},
-			"a and b are too close to call, at 10.0 ms per round."},
+			"a and b are too close to call, at 10.0 ms per round: a round with b is from 1.9 % shorter to 2.1 % longer."},
 		{"three blocks", []result.Cell{cnn("a", 9, 10, 11), cnn("b", 19, 20, 21)},
 			"a has the lowest median, 10.0 ms per round, but there are too few blocks (3) to show that it is the fastest (use --blocks 6). The next, b, takes 10.0 ms (8.00 to 12.0) longer."},
 		{"one block", []result.Cell{cnn("a", 9), cnn("b", 19)},
@@ -39,13 +40,13 @@ func TestVerdict(t *testing.T) {
 		{"many too close", []result.Cell{
 			six("a", 10), six("b", 10), six("c", 10),
 			six("d", 10), six("e", 10), six("f", 10)},
-			"a, b, c, d and 2 more are too close to call, at 10.0 ms per round."},
+			"a, b, c, d and 2 more are too close to call, at 10.0 ms per round: a round with the others is from 2.0 % shorter to 2.0 % longer."},
 		{"alone", []result.Cell{six("inproc", 5), six("pickle", 30)},
 			"pickle takes 30.0 ms per round; there is nothing to compare it with."},
 	} {
 		r := benchtest.Result(tt.cells...)
 		wantLines(t, shown(t, r), tt.want)
-		wantLines(t, shown(t, r, "verdict"), groupTitle(metrics.New(r).Verdicts()[0].Group)+": "+tt.want)
+		wantLines(t, shown(t, r, "verdict"), groupTitle(contrast.Verdicts(metrics.New(r))[0].Group)+": "+tt.want)
 	}
 }
 
@@ -115,7 +116,7 @@ func TestSummary(t *testing.T) {
 	}
 	const all = "Of 3 comparisons: a is the fastest in 1 and no transport is shown to be the fastest in 2."
 	for want, cells := range map[string][]result.Cell{all: cells(""), "base: " + all + "\nhead: " + all: append(cells("base"), cells("head")...), "": cells("")[4:]} {
-		check.Equal(t, strings.Join(summaries(metrics.New(benchtest.Result(cells...)).Verdicts()), "\n"), want)
+		check.Equal(t, strings.Join(summaries(contrast.Verdicts(metrics.New(benchtest.Result(cells...)))), "\n"), want)
 	}
 }
 

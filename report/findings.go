@@ -36,6 +36,8 @@ const (
 	OneMachine    = "one_machine"    // hosts are one machine
 	UnequalHosts  = "unequal_hosts"  // hosts with lanes differ
 	OtherTraining = "other_training" // training took another time than the control's
+
+	codecNeverPays = "codec_never_pays"
 )
 
 // A Finding is a contradiction in a result, or a reason to doubt it.
@@ -90,7 +92,6 @@ const (
 	recorderShare = 0.01   // share of a round that recording may take
 	recorderTime  = 5e-6   // seconds per round that recording may always take, because shares of short rounds mean little
 	densitySlack  = 0.002  // largest error of the share of changed elements
-	quietTime     = 0.5    // seconds of processor time, the least that the kernel's 10 ms ticks can measure
 )
 
 // Findings applies all rules to the result. Findings about the whole result come first. The
@@ -337,17 +338,9 @@ func recorderCost(c *metrics.Cell) *Finding {
 
 // stolenTime warns if other virtual machines on the same hardware took processor time.
 func stolenTime(c *metrics.Cell) *Finding {
-	var shares []float64
-	for _, b := range c.Timed() {
-		if b.System == nil {
-			continue
-		}
-		if all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds(); all >= quietTime {
-			shares = append(shares, b.System.Steal.Seconds()/all)
-		}
-	}
-	share := value("share", "%", stat.Median(shares))
-	return warnIf(share.Center > doctor.StolenShare, "stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
+	share := Value{"share", "%", c.Of("stolen")}
+	return warnIf(share.Center > doctor.StolenShare, "stolen_time",
+		fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
 }
 
 // otherDensity warns if the share of changed elements is not the share of --change. The
@@ -392,12 +385,12 @@ func droppedPackets(c *metrics.Cell) *Finding {
 
 // neverPays warns about a codec that costs time on any link.
 func neverPays(b *BreakEven) *Finding {
-	saved := value("saved", "B", b.Saved)
+	saved := value("saved", bytesUnit(b.cell.Model), b.Saved)
 	text := fmt.Sprintf("the codec saves %s per round but takes longer than a link of 1 Mbit/s needs to send them: it never pays", saved)
 	if b.Saved <= 0 {
 		text = "the codec makes nothing smaller, so it never pays"
 	}
-	return warnIf(b.Pays == Never, "codec_never_pays", text, saved)
+	return warnIf(b.Pays == Never, codecNeverPays, text, saved)
 }
 
 // FindingLine writes a finding on one line that is safe for a terminal.

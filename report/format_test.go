@@ -58,9 +58,9 @@ func TestBenchstat(t *testing.T) {
 // TestFewBlocks: if intervals have less than 95 % confidence, or do not exist, the screen
 // says so and how to get them.
 func TestFewBlocks(t *testing.T) {
-	wantLines(t, shown(t, benchtest.Result(cnn("a", 9, 10, 11))), "transport round, ms (75 % sure) × best CPU, s/GB",
+	wantLines(t, shown(t, benchtest.Result(cnn("a", 9, 10, 11))), "transport round, ms (75 % sure) × best total CPU, s/GB",
 		"±: confidence interval over the blocks (fresh processes) of this run, which are too few for 95 %: use --blocks 6.")
-	wantLines(t, shown(t, benchtest.Result(cnn("a", 9))), "transport round, ms (no interval) × best CPU, s/GB",
+	wantLines(t, shown(t, benchtest.Result(cnn("a", 9))), "transport round, ms (no interval) × best total CPU, s/GB",
 		"There is no ±: one block (a session of fresh processes) does not show how much blocks vary. Use --blocks 6 for 95 % confidence.")
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -53,7 +54,7 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	case to.IsPeer():
 		return !p.again && strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
 	}
-	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, tunnelled(to, to.Variant)) && (to.OverTCP() || !p.tcp)
+	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, to.Without("network", "tls")) && (to.OverTCP() || !p.tcp)
 }
 
 // gainsOf returns the replacements that were measured, in all groups. The name of a pair is
@@ -126,17 +127,16 @@ func instead(p pair) string {
 // gainSentence compares the transport of one project with its replacements in one group.
 func gainSentence(all []pair) string {
 	var parts []string
-	for i, p := range all {
-		times, text, with, took := p.ratio("round"), "it", instead(p), doc.Quantity("s", p.against.Of("round").Center)
+	for i, j := range judged("of this project", all) {
+		p := all[i]
 		cpu := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("cpu_per_round").Center) }
+		text, took := "with "+instead(p)+" it ", doc.Quantity("s", p.against.Of("round").Center)
 		if i == 0 {
-			text, with = "a round of "+p.cell.Model.Label(), with+" as with "+p.cell.Variant
+			text = "a round of " + p.cell.Model.Label() + " with " + instead(p) + " instead of " + p.cell.Variant + " "
 			took += " instead of " + doc.Quantity("s", p.cell.Of("round").Center)
 		}
 		took += ", and " + cpu(p.against) + unless(i > 0, " instead of "+cpu(p.cell)) + " of CPU time"
-		fast := doc.Bounded("1", times) + " times as fast with " + with
-		parts = append(parts, text+judged(times, " seems to be "+fast+cannotShow(times),
-			" is not shown to be faster or slower, "+fast, " is "+fast)+": "+took)
+		parts = append(parts, text+j.Inverse().Says()+": "+took)
 	}
 	return all[0].name + ": " + strings.Join(parts, "; ") + "."
 }
@@ -147,12 +147,22 @@ func gainTable(all []pair, title string) doc.Table {
 		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
 		{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"},
 		now[1].Column, then[1].Column, now[2].Column, then[2].Column,
-		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults"},
-	})}
+		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults. Absent if a side hands tensors over"},
+	}, testColumns)}
+	tested := map[pair]*contrast.Judged{}
+	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.name }) {
+		for i, j := range judged("of this project", project) {
+			tested[project[i]] = &j
+		}
+	}
 	for _, p := range all {
+		transfer := doc.Cell{}
+		if !p.cell.HandsOver() && !p.against.HandsOver() {
+			transfer = doc.Estimate(p.ratio("transfer"))
+		}
 		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(instead(p))}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
 			now[0].of(p.cell), then[0].of(p.against), doc.Estimate(p.ratio("round")),
-			now[1].of(p.cell), then[1].of(p.against), now[2].of(p.cell), then[2].of(p.against), doc.Estimate(p.ratio("transfer"))})...)
+			now[1].of(p.cell), then[1].of(p.against), now[2].of(p.cell), then[2].of(p.against), transfer}, testCells(tested[p]))...)
 	}
 	return t
 }

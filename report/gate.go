@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 )
 
@@ -45,7 +46,12 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	}
 	for _, r := range c.Worse() {
 		if r.worseBy(failAbove) {
-			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), pText(r.P)))
+			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s%s", rowName(r), doc.Change(r.Ratio), pText(r.P), markText(r)))
+		}
+	}
+	for _, r := range c.Rows {
+		if r.Forbids != nil && r.Sure() {
+			g.limits = append(g.limits, "could not judge "+rowName(r)+": "+doc.List(r.Forbids))
 		}
 	}
 	for _, f := range c.Findings {
@@ -53,7 +59,7 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 			g.Outcome, g.failures = Contradicts, append(g.failures, FindingLine(f))
 		}
 	}
-	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Significant })
+	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Shown })
 	if len(blind) > 0 {
 		g.limits = append(g.limits, fmt.Sprintf("could not detect a change of %s in %d of %d rows: %s",
 			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(clip(each(blind, rowName), 5), "; ")))
@@ -74,12 +80,18 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	return g, nil
 }
 
+// markText appends the marks of a row to a failure.
+func markText(r Row) string {
+	notes := strings.Join(markNotes([]contrast.Judged{r.Judged}), " ")
+	return unless(notes == "", " ("+strings.TrimSuffix(notes, ".")+")")
+}
+
 // without judges by the smallest changes that would have shown, because the canary was not tried. A
 // gate that could have missed the canary's slowdown cannot pass.
 func (g *Gate) without(canary *result.Untried, rows []Row) {
 	g.limits = append(g.limits, "was not tried on a slow copy: "+canary.Why)
 	for _, r := range rows {
-		if seen := r.Detectable - 1; seen > canary.Slowdown && !r.Significant && g.Outcome == Passed {
+		if seen := r.Detectable - 1; seen > canary.Slowdown && !r.Shown && g.Outcome == Passed {
 			g.Outcome = Undecided
 			g.failures = append(g.failures, fmt.Sprintf("%s: only changes above %s would show: use more --blocks, a longer --time or a quieter machine", rowName(r), doc.Percent(seen)))
 		}

@@ -9,6 +9,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
 )
 
@@ -37,12 +38,12 @@ func TestYardstick(t *testing.T) {
 			r := benchtest.Fleet()
 			tt.edit(r)
 			a := metrics.New(r)
-			for i, v := range a.Verdicts() {
+			for i, v := range contrast.Verdicts(a) {
 				check.That(t, v.By == []string{"round", tt.four}[i] && (v.Off != nil) == (v.By == "transfer"), "%d workers are ranked by %s", v.Group.Workers, v.By)
 			}
-			v := a.Verdicts()[1]
+			v := contrast.Verdicts(a)[1]
 			check.Equal(t, v.Best().Transport, "http")
-			check.Equal(t, v.Cost(v.Worst()).More, v.Worst().More(v.By, v.Best()), "costs more")
+			check.Equal(t, v.Cost(v.Worst()).More, contrast.New(v.By, v.Worst(), v.Best()).More, "costs more")
 			check.That(t, v.Off == nil || v.Off.Control == nil || v.Off.Transport == "http" && v.Own == v.Off.Of("train") && v.Control == v.Off.Control.Of("train"),
 				"the training of %v is furthest from the control's, %v and %v", v.Off, v.Own, v.Control)
 			var known []string

@@ -85,7 +85,7 @@ func TestWaitMode(t *testing.T) {
 	block, spin := six("shm-slab", 10), six("shm-slab", 9)
 	spin.Variant, spin.Settings, block.Settings = "shm-slab:wait=spin", map[string]string{"wait": "spin"}, map[string]string{"wait": "block"}
 	r := edited(benchtest.Result(block, spin), func(b *result.Block) { b.Server.Usage.User *= 4 })
-	wantLines(t, shown(t, r), "transport round, ms × best CPU, s/GB", "shm-slab:wait=spin 9.00 ± 0.18 1.00 "+strings.Repeat("█", 36)+" 68.0", "shm-slab 10.0 ± 0.2 1.11 "+strings.Repeat("█", 40)+" 30.2")
+	wantLines(t, shown(t, r), "transport round, ms × best total CPU, s/GB", "shm-slab:wait=spin 9.00 ± 0.18 1.00 "+strings.Repeat("█", 36)+" 68.0", "shm-slab 10.0 ± 0.2 1.11 "+strings.Repeat("█", 40)+" 30.2")
 	csv := format(t, "csv", r)
 	check.That(t, hasLine(csv, "metrics shm-slab, cpu_per_gb") && hasLine(csv, "metrics shm-slab:wait=spin cpu_per_gb"), "CSV does not tell the modes apart")
 }
@@ -107,7 +107,7 @@ func TestMarks(t *testing.T) {
 	r.Cells = append(r.Cells, cnn("slow", 8, 12, 9, 11, 10, 10), cnn("stopped", 10, 10, 10))
 	r.Cells[6].Stopped = "interrupted"
 	remarks := map[string]string{"http-shm": "Some tensors did not use the transport's own mechanism", "modes": "Rounds fall into two groups", "slow": "More",
-		"within": "Rounds became slower or faster", "across": "Rounds became slower or faster", "far": "Over a tenth of the rounds are far from the median"}
+		"within": "Rounds drifted", "across": "Rounds drifted", "far": "Over a tenth of the rounds are far from the median"}
 	for _, c := range r.Cells[:6] {
 		holds(t, shown(t, benchtest.Result(c)), "\n"+remarks[c.Variant]+": ")
 	}

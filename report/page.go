@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -58,7 +59,7 @@ func request(r *metrics.Result) doc.Document {
 func inSight(r *metrics.Result) *metrics.Result {
 	var cells []*metrics.Cell
 	for _, of := range bySize(r, -1) {
-		v, _ := metrics.Decide(of)
+		v, _ := contrast.Decide(of)
 		cells = append(cells, inOrder(of, v)...)
 	}
 	return r.With(cells)

@@ -18,6 +18,7 @@ import (
 	"ipcbench/internal/test/browser"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
 )
@@ -220,7 +221,7 @@ func TestPaper(t *testing.T) {
 func groupsOf(r *result.Result) [][]*metrics.Cell {
 	var all [][]*metrics.Cell
 	for _, cells := range bySize(metrics.New(r), -1) {
-		v, _ := metrics.Decide(cells)
+		v, _ := contrast.Decide(cells)
 		all = append(all, inOrder(cells, v))
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -36,7 +37,7 @@ func perTensor(r *metrics.Result) doc.Section {
 	for _, cells := range ofCounts(r) {
 		few, many := cells[0], cells[len(cells)-1]
 		slope := func(metric string, less stat.Interval) doc.Cell {
-			i := many.More(metric, few)
+			i := contrast.New(metric, many, few).More
 			i.Center, i.Low, i.High = i.Center-less.Center, i.Low-less.High, i.High-less.Low
 			if !i.Excludes(0) {
 				return doc.Cell{}
@@ -45,7 +46,7 @@ func perTensor(r *metrics.Result) doc.Section {
 		}
 		control := stat.Interval{}
 		if few.Control != nil && many.Control != nil {
-			control = many.Control.More("round", few.Control)
+			control = contrast.New("round", many.Control, few.Control).More
 		}
 		size, _, _ := strings.Cut(few.Model.Name, "/")
 		t.Add(doc.Words(variant(few)), doc.Words(size), doc.Words(between(few.Model.Tensors, many.Model.Tensors, "tensor")), slope("round", control), slope("transfer", stat.Interval{}))

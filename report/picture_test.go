@@ -116,8 +116,8 @@ func TestPlots(t *testing.T) {
 	shown := map[bool]int{}
 	made := changePlots(c.naming(), c.Rows)
 	for i, row := range c.Rows {
-		shown[row.Significant]++
-		k := map[bool]int{true: 0, false: 1}[row.Significant]
+		shown[row.Shown]++
+		k := map[bool]int{true: 0, false: 1}[row.Shown]
 		check.That(t, made[0].Series[0].Points[i].Value == row.Base && made[0].Series[1].Points[i].Value == row.Head &&
 			slices.ContainsFunc(made[1].Series[k].Points, func(p doc.Point) bool { return p.Value.Center == row.Ratio.Center-1 }), "%s: %+v, want %+v", row.Cell.Name(), made, row)
 	}

@@ -155,7 +155,7 @@ func changePlots(of naming, rows []Row) []doc.Plot {
 				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
 			}
 			i := 1
-			if r.Significant {
+			if r.Shown {
 				i = 0
 			}
 			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + pText(r.P)})

@@ -10,6 +10,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
 	"ipcbench/tensor"
 )
@@ -61,7 +62,7 @@ func TestPythonYardstick(t *testing.T) {
 		"in Go":           {longer("shm-slab"), ""},
 	} {
 		r := python(tt.edit)
-		v := r.Verdicts()[0]
+		v := contrast.Verdicts(r)[0]
 		by, off := "round", ""
 		if v.Off != nil {
 			by, off = "transfer", v.Off.Label()
@@ -80,7 +81,7 @@ func TestPythonYardstick(t *testing.T) {
 // Unproved cells do not, however fast they are.
 func TestPythonVerdict(t *testing.T) {
 	const ours = "shm-slab,shm-slab (python),http-shm (python),http,http (python),grpc-stream,grpc-stream (python),"
-	v := python(func(*result.Cell) {}).Verdicts()[0]
+	v := contrast.Verdicts(python(func(*result.Cell) {}))[0]
 	check.Equal(t, labels(v.Ranked), ours+"py-torch-queue,py-grpc,py-http-json")
 	among, ok := v.Among(result.InPython)
 	check.That(t, ok && labels(among.Ranked) == "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" && among.By == v.By && among.Shown(),
@@ -131,7 +132,7 @@ func TestTrain(t *testing.T) {
 	for _, c := range r.Cells {
 		check.That(t, c.Train == "" || c.Control == nil && c.Group().Train == "m:f", "%s has the control %v", c.Name(), c.Control)
 	}
-	v := r.Verdicts()[1]
+	v := contrast.Verdicts(r)[1]
 	check.That(t, v.Group.Train == "m:f" && v.By == "transfer" && v.Off != nil && labels(v.Ranked[:1]) == "shm-slab (python)", "ranked by %s: %s", v.By, labels(v.Ranked))
 	alone := benchtest.Python()
 	alone.Cells = slices.DeleteFunc(alone.Cells, func(c result.Cell) bool { return c.Language == "" })
@@ -257,7 +258,7 @@ func TestControlBesideOthers(t *testing.T) {
 func TestPythonView(t *testing.T) {
 	r := benchtest.Python()
 	shows(t, r, "python.text", [][]string{nil, {"gain"}, {"verdict", "findings", "workers", "environment"}}, map[string][]string{
-		"csv": {"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab round_ratio 1 2.3", "gain transfer_ratio 1 257.",
+		"csv": {"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab round_ratio 1 2.3", "gain grpc-stream transfer_ratio 1 5.71",
 			"metrics py-grpc peer python/peers/py_grpc.py", "metrics mine cnn unproved its", "metrics mine cnn round s"},
 		"json": {`"shm-slab (python)"`, `"language":"python"`, `"numpy=1.24.2"`, `"peer":"python/peers/py_grpc.py"`, `"unproved":"its answer has no hash of round 3"`,
 			`"project":"AReaL of 2025"`, `"now":"py-http-json"`, `"instead":"http-shm"`},
@@ -265,8 +266,8 @@ func TestPythonView(t *testing.T) {
 		"md":       {"\n| *peers* ", "\n| mine (unproved) ", "\nmine (unproved): not proved: its answer has no hash of round 3\n", "**shm-slab (python)**"},
 		"html":     {`<tbody class="heading">`, "mine (unproved)"},
 	})
-	for _, never := range []string{"ranking mine", "metrics mine overhead", "metrics mine bandwidth"} {
-		check.That(t, !hasLine(format(t, "csv", r), never), "what is not proved has a %s", never)
+	for _, never := range []string{"ranking mine", "metrics mine overhead", "metrics mine bandwidth", "gain shm-slab transfer_ratio"} {
+		check.That(t, !hasLine(format(t, "csv", r), never), "what is not proved, or a hand-off, has a %s", never)
 	}
 }
 
@@ -280,17 +281,17 @@ func TestPeerIsBest(t *testing.T) {
 func TestGainSentences(t *testing.T) {
 	all := benchtest.Python().Cells
 	for want, edit := range map[string]func(c *result.Cell){
-		"is 3.22 (3.16 to 3.29) times as fast with grpc-stream as with py-grpc: 149 ms instead of 480 ms, and 223 ms instead of 719 ms of CPU time.": func(*result.Cell) {},
-		"is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast with grpc-stream as with py-grpc: 149 ms instead of 149 ms, and 223 ms instead of 223 ms of CPU time.": func(c *result.Cell) {
+		"is 3.22 times as fast (95 % interval 3.16 to 3.29): 149 ms instead of 480 ms, and 223 ms instead of 719 ms of CPU time.": func(*result.Cell) {},
+		"is from 2.0 % shorter to 2.0 % longer (no difference shown): 149 ms instead of 149 ms, and 223 ms instead of 223 ms of CPU time.": func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Blocks = all[slices.IndexFunc(all, func(of result.Cell) bool {
 					return of.Language != "" && of.Transport == "grpc-stream" && of.Model == c.Model
 				})].Blocks
 			}
 		},
-		"seems to be 3.22 (3.19 to 3.25) times as fast with grpc-stream as with py-grpc, but there are too few blocks (2) to show it (use --blocks 6): 147 ms instead of 472 ms, and 220 ms instead of 708 ms of CPU time.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
+		"is 3.22 times as fast (67 % interval 3.19 to 3.25) (too few blocks: use --blocks 6): 147 ms instead of 472 ms, and 220 ms instead of 708 ms of CPU time.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round of histology "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round of histology with grpc-stream instead of py-grpc "+want)
 	}
 	holds(t, shown(t, everyCell(benchtest.Python(), func(c *result.Cell) {
 		switch {
@@ -299,6 +300,6 @@ func TestGainSentences(t *testing.T) {
 		case c.Variant == "http-shm":
 			c.Respawn, c.Model.Name = true, strings.Replace(c.Model.Name, "cnn", arealBatch, 1)
 		}
-	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 is 25.0 (24.5 to 25.5) times as fast with http-shm and fresh workers for each round as with py-areal: ", areal)
+	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 with http-shm and fresh workers for each round instead of py-areal is 25.0 times as fast (95 % interval 24.5 to 25.5): ", areal)
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -31,7 +32,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 			continue
 		}
 		s := groupSection(links[0][0].Group(), groupTable(links[0]))
-		if v, ok := metrics.Decide(links[0]); ok {
+		if v, ok := contrast.Decide(links[0]); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}
 		d.Sections = append(d.Sections, s)
@@ -43,7 +44,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 	d.Sections = append(append(d.Sections, sweepSections(swept)...), answers(r))
 	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), delayLines(r), paysOnScreen(r), tlsOnScreen(r))...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
-	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
+	end.Tail = append(end.Tail, doc.Say(summaries(contrast.Verdicts(r))...)...)
 	var more []string
 	for _, v := range Views() {
 		if v.hint != nil && v.hint(r) {
@@ -65,7 +66,7 @@ func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
 		if inSweep(links[0][0].Group()) {
 			continue
 		}
-		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool { _, ok := metrics.Decide(cells); return !ok })
+		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool { _, ok := contrast.Decide(cells); return !ok })
 		if len(decided) == 0 {
 			decided = links[:1]
 		}

@@ -2,12 +2,14 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -133,7 +135,7 @@ func (s *sweep) Envelope() []*stretch {
 	var all []*stretch
 	last := &stretch{} // without transports
 	for i := range s.At {
-		v, ok := metrics.DecideBy(s.cells(i), s.Yardstick)
+		v, ok := contrast.DecideBy(s.cells(i), s.Yardstick)
 		if !ok {
 			continue
 		}
@@ -219,22 +221,43 @@ func sweeps(r *metrics.Result) doc.Section {
 }
 
 // fasterSince says from which step on the fastest transport of the last step is shown to be faster
-// than each other one, by the interval of each pair's ratio.
+// than each other one. The steps of all of them are one family.
 func fasterSince(s *sweep) string {
 	stretches := s.Envelope()
 	if len(stretches) == 0 {
 		return ""
 	}
 	fastest := stretches[len(stretches)-1].Best[0]
-	slower := make([][]string, len(s.At)) // by the first step of all that follow
+	var others []*line
+	var steps [][]int
+	var family []contrast.Contrast
 	for _, l := range s.Lines {
-		met := s.meetings(fastest, l)
+		if l == fastest || !l.Ranked() {
+			continue
+		}
+		var at []int
+		for _, m := range s.meetings(fastest, l) {
+			at, family = append(at, m.step), append(family, m.Contrast)
+		}
+		others, steps = append(others, l), append(steps, at)
+	}
+	all := contrast.Judge("of these", contrast.Alpha, family)
+	if len(all) == 0 {
+		return ""
+	}
+	if j := all[0]; !slices.ContainsFunc(all, func(j contrast.Judged) bool { return !j.Blind() }) {
+		return fmt.Sprintf("%s: too few blocks to show from which step on one transport is faster, %s: use --blocks %d.", sweepTitle(s), j.Family(), j.Needed())
+	}
+	slower := make([][]string, len(s.At)) // by the first step of all that follow
+	for i, l := range others {
+		met := all[:len(steps[i])]
+		all = all[len(steps[i]):]
 		first := len(met)
-		for l != fastest && l.Ranked() && first > 0 && met[first-1].winner() == 1 {
+		for first > 0 && met[first-1].Shown && met[first-1].More.Center > 0 {
 			first--
 		}
 		if first < len(met) {
-			slower[met[first].step] = append(slower[met[first].step], l.Variant)
+			slower[steps[i][first]] = append(slower[steps[i][first]], l.Variant)
 		}
 	}
 	var parts []string
@@ -254,7 +277,7 @@ func fasterSince(s *sweep) string {
 func sweepTitle(s *sweep) string {
 	m := s.Group.Model
 	of := map[string]string{
-		"model": size(m.Bytes), "up": m.Up, "workers": doc.Plural(s.Group.Workers, "worker"), "clients": doc.Plural(s.Group.Clients, "client"),
+		"model": sizeOf(m, m.Bytes), "up": m.Up, "workers": doc.Plural(s.Group.Workers, "worker"), "clients": doc.Plural(s.Group.Clients, "client"),
 	}
 	of[s.Over.axis] = steps(s, 0, len(s.At)-1)
 	if s.Over.axis == "up" {

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/metrics"
@@ -92,7 +93,8 @@ func TestPowers(t *testing.T) {
 		half := rapid.Float64Range(0.001, 0.02).Draw(t, "half")
 		for i, x := range sizes {
 			y := rise * math.Log(x/at)
-			met[i] = meeting{step: i, x: math.Log(x), ratio: [3]float64{y - half, y, y + half}, confidence: 0.99 - float64(i)/1e3, blocks: 20 - i}
+			met[i] = meeting{step: i, x: math.Log(x), ratio: [3]float64{y - half, y, y + half}}
+			met[i].Ratio, met[i].Shown = stat.Interval{Confidence: 0.99 - float64(i)/1e3, Blocks: 20 - i}, math.Abs(y) > half
 		}
 		var from, to = -1, len(sizes)
 		for i, m := range met {
@@ -109,7 +111,7 @@ func TestPowers(t *testing.T) {
 		check.That(t, nearly(off(got.Center), 0, 1e-9) && (from < 0 || nearly(off(got.Low), -half/rise, 1e-9)) && (to == len(met) || nearly(off(got.High), half/rise, 1e-9)),
 			"got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
 		worst := met[min(to, len(met)-1)]
-		check.That(t, got.Confidence == worst.confidence && got.Blocks == worst.blocks, "sure to %v by %d blocks", got.Confidence, got.Blocks)
+		check.That(t, got.Confidence == worst.Ratio.Confidence && got.Blocks == worst.Ratio.Blocks, "sure to %v by %d blocks", got.Confidence, got.Blocks)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ipcbench/internal/link"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -21,12 +22,12 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 	order := func(c *metrics.Cell) float64 {
 		return oneIf(c.TLS() != metrics.NoTLS) + oneIf(c.TLS() == metrics.MutualTLS)
 	}
-	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, (*metrics.Cell).WithoutTLS) {
+	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, func(c *metrics.Cell) string { return c.Without("tls") }) {
 		slices.SortStableFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(order(a), order(b)) })
 		var t tunnel
 		var plain *metrics.Cell
 		for _, c := range cells {
-			t = append(t, pair{tunnelled(c, variant(c)), c, plain})
+			t = append(t, pair{qualified(plainVariant(c, "network", "tls"), c), c, plain})
 			if c.TLS() == metrics.NoTLS {
 				plain = c
 			}
@@ -67,11 +68,6 @@ func tlsPrices(r *metrics.Result) doc.Section {
 	return s
 }
 
-// tunnelled returns a name of a cell without its network and TLS, which are shown elsewhere.
-func tunnelled(c *metrics.Cell, name string) string {
-	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(name)
-}
-
 // withTLS begins a sentence with the TLS of a cell.
 func withTLS(p pair) string {
 	if p.cell.TLS() == metrics.MutualTLS {
@@ -91,16 +87,18 @@ func tlsTable(all []pair, title string) doc.Table {
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
 		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
-	})}
+	}, testColumns)}
+	paired := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.against == nil })
+	family := judged("of this table", paired)
 	for _, p := range all {
-		c, against := p.cell, ""
-		if p.against != nil {
-			against = p.against.Variant
+		c, against, j := p.cell, "", (*contrast.Judged)(nil)
+		if i := slices.Index(paired, p); i >= 0 {
+			against, j = p.against.Variant, &family[i]
 		}
 		more := p.ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
 		table.Add(slices.Concat([]doc.Cell{doc.Words(p.name), doc.Words(c.TLS())}, axisCells(of, c), []doc.Cell{doc.Words(c.Variant), doc.Words(against),
 			round.of(c), doc.Estimate(p.ratio("round")), cpu.of(c), doc.Estimate(p.ratio("cpu_per_gb")), doc.Estimate(more), handshake.of(c),
-			words(c.Ciphers())})...)
+			words(c.Ciphers())}, testCells(j))...)
 	}
 	return table
 }
@@ -131,7 +129,7 @@ func inTheClear(r *metrics.Result) []string {
 	var missing []string
 	for _, t := range tunnelsOf(r) {
 		c := t.most().cell
-		name := strings.Replace(plainVariant(c), ":tls="+c.TLS(), "", 1) + ":tls=off"
+		name := plainVariant(c, "tls") + ":tls=off"
 		if t.most().against == nil && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
@@ -159,20 +157,17 @@ func tlsLines(r *metrics.Result, most int) (lines []string) {
 		return nil
 	}
 	groups, largest := byGroup(all)
-	of := ""
+	model := ""
 	if len(groups) > 1 {
-		of = " (" + groupTitle(largest[0].cell.Group()) + ")"
+		model = " (" + groupTitle(largest[0].cell.Group()) + ")"
 	}
-	for _, same := range metrics.GroupBy(largest, withTLS) {
+	for _, kind := range metrics.GroupBy(largest, withTLS) {
 		var parts []string
-		long := " times as long over "
-		for _, p := range same[:min(len(same), most)] {
-			ratio := p.ratio("round")
-			parts = append(parts, doc.Bounded("1", ratio)+long+variant(p.against)+judged(ratio, " (too few blocks)", " (no difference shown)", ""))
-			long = " over "
+		for i, j := range judged("of these transports", kind)[:min(len(kind), most)] {
+			parts = append(parts, j.Says()+" over "+variant(kind[i].against))
 		}
-		line := withTLS(same[0]) + " a round takes " + doc.List(parts) + of + "."
-		if left := len(same) - most; left > 0 {
+		line := withTLS(kind[0]) + " a round " + doc.List(parts) + model + "."
+		if left := len(kind) - most; left > 0 {
 			line += " " + doc.Plural(left, "more transport") + ": --view tls"
 		}
 		lines = append(lines, line)

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
-
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -17,7 +17,7 @@ import (
 // verdictSentence returns a verdict in words: which transport to use, how sure that is, and
 // the cost of other choices. It names the rate of a link, and the metric that ranks if it is
 // not round.
-func verdictSentence(v metrics.Verdict) string {
+func verdictSentence(v contrast.Verdict) string {
 	text := choice(v)
 	if rate, ok := Rate(v.Group.Link); ok {
 		text = "At " + rateText(rate) + ", " + text
@@ -43,7 +43,7 @@ func yardstickText(y metrics.Yardstick) []string {
 }
 
 // first returns which transport to use, and how sure that is.
-func first(v metrics.Verdict) string {
+func first(v contrast.Verdict) string {
 	best := v.Best()
 	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" per "+v.By, len(best.Timed())
 	switch {
@@ -53,12 +53,42 @@ func first(v metrics.Verdict) string {
 		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s.",
 			variant(best), round, blocks, fewNames(v.Tied, variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
 	case v.TooClose():
-		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + "."
+		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + remains(v) + "."
 	case v.Unshown:
-		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to show that it is the fastest%s.",
-			variant(best), round, blocks, useBlocks(best, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1)))))
+		return fmt.Sprintf("%s has the lowest median, %s, but %s.", variant(best), round, unshown(v))
 	}
 	return fmt.Sprintf("%s is the fastest, %s.", variant(best), round)
+}
+
+// remains returns the times that are possible with the transports that are tied with the fastest.
+func remains(v contrast.Verdict) string {
+	rest, others := v.Rest(), "the others"
+	if !rest.Known() {
+		return ""
+	}
+	if len(v.Tied) == 1 {
+		others = variant(v.Tied[0])
+	}
+	m, _ := metrics.MetricNamed(v.By)
+	text := fmt.Sprintf(": a %s with %s %s%s", v.By, others, contrast.Range(m, rest),
+		unless(rest.Sure(), " ("+doc.Percent(rest.Confidence)+" interval)"))
+	for _, j := range v.Against {
+		if doubt := j.Doubt(); doubt != "" && slices.Contains(v.Tied, j.Cell) {
+			return text + ", " + doubt
+		}
+	}
+	return text
+}
+
+// unshown returns why the cell with the lowest median is not shown to be the fastest.
+func unshown(v contrast.Verdict) string {
+	for _, j := range v.Against {
+		if !j.Shown && j.Forbids != nil && j.Sure() {
+			return "it is not shown to be the fastest, because " + doc.List(j.Forbids)
+		}
+	}
+	return fmt.Sprintf("there are too few blocks (%d) to show that it is the fastest%s",
+		len(v.Best().Timed()), useBlocks(v.Best(), max(stat.Blocks, v.Against[0].Needed())))
 }
 
 // useBlocks returns how to get more blocks of c, unless an early end is why they are few.
@@ -67,7 +97,7 @@ func useBlocks(c *metrics.Cell, n int) string {
 }
 
 // choice returns which transport to use, how sure that is, and the cost of other choices.
-func choice(v metrics.Verdict) string {
+func choice(v contrast.Verdict) string {
 	text := first(v)
 	slower := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *metrics.Cell) bool { return slices.Contains(v.Fastest(), c) })
 	if len(slower) == 0 {
@@ -98,8 +128,8 @@ func verdicts(r *metrics.Result) doc.Section { return verdictSection(r, mostSent
 // verdictSection has a sentence for each verdict, or a table if there are more than most.
 func verdictSection(r *metrics.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
-	all := r.Verdicts()
-	slices.SortStableFunc(all, func(a, b metrics.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
+	all := contrast.Verdicts(r)
+	slices.SortStableFunc(all, func(a, b contrast.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
 	s.Lead = doc.Say(summaries(all)...)
 	s.Tables = []doc.Table{verdictTable(all), rankingTable(all)}
 	if len(all) > most {
@@ -116,12 +146,13 @@ func verdictSection(r *metrics.Result, most int) doc.Section {
 			title = strings.Replace(title, " workers,", " workers"+inProcesses(v.Best())+",", 1)
 		}
 		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + verdictSentence(v), Tone: doc.Strong})
+		s.Lead = append(s.Lead, doc.Say(slices.Concat(markNotes(v.Against), asked(r, v))...)...)
 	}
 	return s
 }
 
 // outcome returns how sure the best is, as the key outcome has it.
-func outcome(v metrics.Verdict) string {
+func outcome(v contrast.Verdict) string {
 	switch {
 	case len(v.Ranked) == 1:
 		return "nothing to compare with"
@@ -134,7 +165,7 @@ func outcome(v metrics.Verdict) string {
 }
 
 // verdictTable has a row for each verdict.
-func verdictTable(all []metrics.Verdict) doc.Table {
+func verdictTable(all []contrast.Verdict) doc.Table {
 	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
 		{Name: "best"}, column("±round").Column,
@@ -170,18 +201,23 @@ func verdictTable(all []metrics.Verdict) doc.Table {
 
 // rankingTable has a row for each transport of each verdict: its rank, and how much more it
 // takes than the best.
-func rankingTable(all []metrics.Verdict) doc.Table {
+func rankingTable(all []contrast.Verdict) doc.Table {
 	t := keyed("ranking", "a cell of a verdict, with its rank", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
 		doc.Column{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
-		doc.Column{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"})
+		doc.Column{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},
+		doc.Column{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"})
+	t.Columns = append(t.Columns, testColumns...)
 	for _, v := range all {
 		for k, c := range v.Ranked {
-			cost := v.Cost(c)
-			row := append(axisCells(axes(), c), doc.Number(float64(k+1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
+			cost, transfer, ratio, j := v.Cost(c), doc.Cell{}, doc.Cell{}, (*contrast.Judged)(nil)
 			if v.Off != nil {
-				row = append(row, doc.Estimate(cost.More))
+				transfer = doc.Estimate(cost.More)
 			}
-			t.Add(row...)
+			if k > 0 {
+				j = &v.Against[k-1]
+				ratio = doc.Estimate(j.Ratio)
+			}
+			t.Add(slices.Concat(axisCells(axes(), c), []doc.Cell{doc.Number(float64(k + 1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU), transfer, ratio}, testCells(j))...)
 		}
 	}
 	return t
@@ -189,10 +225,10 @@ func rankingTable(all []metrics.Verdict) doc.Table {
 
 // summaries returns one sentence for each build about all of its verdicts, if there are at
 // least three.
-func summaries(all []metrics.Verdict) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return len(v.Ranked) < 2 })
+func summaries(all []contrast.Verdict) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
-	for _, of := range metrics.GroupBy(all, func(v metrics.Verdict) string { return v.Group.Program }) {
+	for _, of := range metrics.GroupBy(all, func(v contrast.Verdict) string { return v.Group.Program }) {
 		if build := of[0].Group.Program; len(of) >= 3 {
 			texts = append(texts, unless(build == "", build+": ")+summary(of))
 		}
@@ -201,11 +237,11 @@ func summaries(all []metrics.Verdict) []string {
 }
 
 // summary counts the verdicts that each transport wins. Only a shown verdict is a win.
-func summary(all []metrics.Verdict) string {
-	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Shown() })
-	won := metrics.GroupBy(wins, func(v metrics.Verdict) string { return variant(v.Best()) })
-	slices.SortStableFunc(won, func(a, b []metrics.Verdict) int { return len(b) - len(a) })
-	parts := each(won, func(of []metrics.Verdict) string {
+func summary(all []contrast.Verdict) string {
+	wins := slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return !v.Shown() })
+	won := metrics.GroupBy(wins, func(v contrast.Verdict) string { return variant(v.Best()) })
+	slices.SortStableFunc(won, func(a, b []contrast.Verdict) int { return len(b) - len(a) })
+	parts := each(won, func(of []contrast.Verdict) string {
 		return fmt.Sprintf("%s is the fastest in %d", variant(of[0].Best()), len(of))
 	})
 	if open := len(all) - len(wins); open > 0 {

@@ -2,10 +2,10 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -17,13 +17,46 @@ type pair struct {
 	against *metrics.Cell // nil if there is none
 }
 
-// ratio returns the ratio of a sampled metric of the cell to that metric of the other one. It
-// is not Known if there is no other cell.
+// of compares a sampled metric of the cell with that of the other one. There must be one.
+func (p pair) of(metric string) contrast.Contrast { return contrast.New(metric, p.cell, p.against) }
+
+// ratio returns the ratio of the contrast; it is not Known if there is no other cell.
 func (p pair) ratio(metric string) stat.Interval {
 	if p.against == nil {
 		return stat.None()
 	}
-	return p.cell.Ratio(metric, p.against)
+	return p.of(metric).Ratio
+}
+
+// judged tests the rounds of pairs as one family.
+func judged(place string, pairs []pair) []contrast.Judged {
+	return contrast.Judge(place, contrast.Alpha, each(pairs, func(p pair) contrast.Contrast { return p.of("round") }))
+}
+
+// markNotes writes the marks of contrasts, each once with the cells that have it.
+func markNotes(all []contrast.Judged) []string {
+	marks := slices.Concat(each(all, func(j contrast.Judged) []contrast.Mark { return j.Marks })...)
+	return each(metrics.GroupBy(marks, func(m contrast.Mark) string { return m.Text }), func(alike []contrast.Mark) string {
+		names := metrics.GroupBy(alike, func(m contrast.Mark) string { return variant(m.Cell) })
+		return fewNames(names, func(cell []contrast.Mark) string { return variant(cell[0].Cell) }) + ": " + alike[0].Text + "."
+	})
+}
+
+// testColumns are the columns for programs of a contrast that was tested.
+var testColumns = []doc.Column{
+	{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected by Holm's method for the family"},
+	{Name: "shown", For: doc.Programs, Help: "yes or no; absent if nothing was tested"},
+	{Name: "family", For: doc.Programs, Help: "what was tested together"},
+	{Name: "marks", For: doc.Programs, List: true, Help: "what a reader must know beside the difference"},
+}
+
+// testCells are the cells of testColumns; empty without a contrast.
+func testCells(j *contrast.Judged) []doc.Cell {
+	if j == nil {
+		return make([]doc.Cell, len(testColumns))
+	}
+	marks := each(j.Marks, func(m contrast.Mark) string { return variant(m.Cell) + ": " + m.Text })
+	return []doc.Cell{finite(j.P), doc.Words(map[bool]string{true: "yes", false: "no"}[j.Shown]), doc.Words(j.Family()), words(append(slices.Compact(marks), j.Forbids...))}
 }
 
 // alike groups the cells whose rounds are known. Cells of a group did the same according to
@@ -50,28 +83,6 @@ func byGroup(all []pair) (groups [][]pair, largest []pair) {
 	groups = metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
 	payload := func(of []pair) int64 { return of[0].cell.Model.Payload() }
 	return groups, slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(payload(a), payload(b)) })
-}
-
-// judged returns the text for a ratio: unshown if there are too few blocks, same if it shows
-// no difference, or shown.
-func judged(ratio stat.Interval, unshown, same, shown string) string {
-	switch {
-	case !ratio.Sure():
-		return unshown
-	case !notOne(ratio):
-		return same
-	}
-	return shown
-}
-
-// notOne reports whether a ratio shows a difference: neither bound is 1, also as it is printed.
-func notOne(ratio stat.Interval) bool {
-	return ratio.Excludes(1) && doc.Quantity("1", ratio.Low) != "1.00" && doc.Quantity("1", ratio.High) != "1.00"
-}
-
-// cannotShow ends a statement for which there are too few blocks.
-func cannotShow(ratio stat.Interval) string {
-	return fmt.Sprintf(", but there are too few blocks (%d) to show it (use --blocks %d)", ratio.Blocks, stat.Blocks)
 }
 
 func strong(texts ...string) []doc.Paragraph {

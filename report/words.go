@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
 	"ipcbench/report/doc"
@@ -13,9 +14,9 @@ import (
 
 // groupTitle names the settings that the cells of a group have in common.
 func groupTitle(g metrics.Group) string {
-	t := fmt.Sprintf("%s, %s in %s", g.Model.Name, size(g.Model.Bytes), doc.Plural(g.Model.Tensors, "tensor"))
+	t := fmt.Sprintf("%s, %s in %s", g.Model.Name, sizeOf(g.Model, g.Model.Bytes), doc.Plural(g.Model.Tensors, "tensor"))
 	if g.Model.Up != "" {
-		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, size(g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
+		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, sizeOf(g.Model, g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
 	}
 	return strings.Join(append([]string{t, load(g)}, g.Headings()...), ", ")
 }
@@ -29,22 +30,25 @@ func rateText(bits float64) string {
 	return number + " " + unit
 }
 
-// plainVariant names the transport of a cell without its codec, and without settings that its
-// link or workers on other hosts imply.
-func plainVariant(c *metrics.Cell) string {
-	if c.Remote() {
-		return strings.NewReplacer(":network=tcp", "", ":tls="+metrics.MutualTLS, "").Replace(c.Uncoded())
+// plainVariant names the transport of a cell without its codec, without settings that its link
+// or workers on other hosts imply, and without the hidden settings.
+func plainVariant(c *metrics.Cell, hidden ...string) string {
+	hidden = append(hidden, "codec")
+	if c.Remote() || c.Link != (link.Rate{}) {
+		hidden = append(hidden, "network")
 	}
-	if c.Link != (link.Rate{}) {
-		return strings.Replace(c.Uncoded(), ":network=tcp", "", 1)
+	if c.Remote() && c.TLS() == metrics.MutualTLS {
+		hidden = append(hidden, "tls")
 	}
-	return c.Uncoded()
+	return c.Without(hidden...)
 }
 
 // variant names a cell for readers: its transport, its codec, the language of its workers, and
 // that it is unproved.
-func variant(c *metrics.Cell) string {
-	name := plainVariant(c)
+func variant(c *metrics.Cell) string { return qualified(plainVariant(c), c) }
+
+// qualified adds the words of [variant] to a name of the cell's transport.
+func qualified(name string, c *metrics.Cell) string {
 	if c.Encoded() {
 		name += " with " + c.Codec()
 	}
@@ -57,6 +61,17 @@ func load(g metrics.Group) string {
 }
 
 func size(n int64) string { return doc.Quantity("B", float64(n)) }
+
+// sizeOf writes bytes beside the name of a model.
+func sizeOf(m result.Model, n int64) string { return doc.Quantity(bytesUnit(m), float64(n)) }
+
+// bytesUnit returns the unit for bytes beside the name of a model, which may be in powers of 1024.
+func bytesUnit(m result.Model) string {
+	if strings.Contains(m.Label(), "iB") {
+		return "iB"
+	}
+	return "B"
+}
 
 // between writes a range of numbers with its noun.
 func between(least, most int, noun string) string {

@@ -27,7 +27,7 @@ func Shift(a, b []float64) Interval {
 	i.Low, i.High = i.Center, i.Center
 	cut, p := critical(len(a), len(b), 1-Confidence)
 	if cut < 0 {
-		cut, p = 0, least(len(a), len(b))
+		cut, p = 0, Least(len(a), len(b))
 	}
 	if p >= 1 {
 		return i // one block each: both orders are equally likely
@@ -84,15 +84,15 @@ func arrangements(n, m int) float64 {
 	return ways
 }
 
-// least returns the smallest possible p of n against m blocks. Two orders have it: all
+// Least returns the smallest possible p of n against m blocks. Two orders have it: all
 // blocks of one cell before all blocks of the other.
-func least(n, m int) float64 { return min(1, 2/arrangements(n, m)) }
+func Least(n, m int) float64 { return min(1, 2/arrangements(n, m)) }
 
 // Needed returns the minimum number of blocks per cell with which a difference
 // between two cells can reach level alpha. With fewer, even the largest cannot.
 func Needed(alpha float64) int {
 	n := 1
-	for n < exact && least(n, n) > alpha {
+	for n < exact && Least(n, n) > alpha {
 		n++
 	}
 	return n

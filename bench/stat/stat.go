@@ -29,8 +29,9 @@
 // # Tests for warnings
 //
 //   - [Outliers]: the modified z-score (Iglewicz and Hoaglin 1993).
-//   - [Modes]: Ashman's D after Otsu's split.
-//   - [Drift]: Kendall's test, within blocks in its seasonal form (Hirsch 1982).
+//   - [Modes]: Ashman's D after Otsu's split, on the line and on the logarithm.
+//   - [Drift]: within blocks, Kendall's test in its seasonal form (Hirsch 1982); across
+//     blocks, a permutation test of the slope.
 //   - [Test] and [Holm]: the Mann-Whitney U test for a difference between cells, with
 //     Holm's correction for the number of pairs compared.
 //
@@ -65,13 +66,14 @@ func MAD(xs []float64) float64 {
 	return m
 }
 
-// Percentile returns the p-th percentile, 0 < p <= 100, and reports whether xs has
-// enough samples for it: so many that one is beyond the true percentile with a
+// Percentile returns the p-th percentile, 0 < p <= 100, and reports whether n independent
+// samples are enough for it: so many that one is beyond the true percentile with a
 // probability of [Confidence]. That needs 29 samples for p90, 299 for p99 and 2995
-// for p99.9 (Wilks 1941). The p99 of 62 samples would be just their maximum.
-func Percentile(xs []float64, p float64) (float64, bool) {
+// for p99.9 (Wilks 1941). The p99 of 62 samples would be just their maximum. If samples of xs
+// depend on each other, n is less than their number.
+func Percentile(xs []float64, p float64, n int) (float64, bool) {
 	v, err := stats.Percentile(xs, p)
-	beyond := 1 - math.Pow(p/100, float64(len(xs)))
+	beyond := 1 - math.Pow(p/100, float64(n))
 	return v, err == nil && beyond >= Confidence
 }
 

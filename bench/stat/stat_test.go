@@ -55,18 +55,18 @@ func TestPercentile(t *testing.T) {
 		{upTo(1000), 99.9, 999.001},
 		{[]float64{3, 1, 2}, 100, 3},
 	} {
-		got, _ := Percentile(tt.xs, tt.p)
+		got, _ := Percentile(tt.xs, tt.p, 1)
 		check.That(t, near(got, tt.want), "p%v of %d: got %v, want %v", tt.p, len(tt.xs), got, tt.want)
 	}
 	for p, n := range map[float64]int{90: 29, 95: 59, 99: 299, 99.9: 2995} { // Wilks
-		_, ok := Percentile(upTo(n), p)
+		_, ok := Percentile(upTo(3000), p, n)
 		check.That(t, ok, "p%v is not supported by %d samples", p, n)
-		_, ok = Percentile(upTo(n-1), p)
+		_, ok = Percentile(upTo(3000), p, n-1)
 		check.That(t, !ok, "p%v is supported by %d samples", p, n-1)
 	}
-	_, ok := Percentile(upTo(62), 99)
+	_, ok := Percentile(upTo(62), 99, 62)
 	check.That(t, !ok, "p99 out of 62 samples")
-	_, ok = Percentile(nil, 90)
+	_, ok = Percentile(nil, 90, 29)
 	check.That(t, !ok, "a percentile of nothing")
 }
 
@@ -142,7 +142,7 @@ func TestCritical(t *testing.T) {
 		check.That(t, got < 0 || p > 0 && p <= tt.alpha, "%d against %d at %v: got p %v", tt.n, tt.m, tt.alpha, p)
 	}
 	for n, want := range []float64{1: 1, 2: 1. / 3, 3: 0.1, 4: 2. / 70, 5: 2. / 252, 6: 2. / 924} {
-		check.That(t, n == 0 || near(least(n, n), want), "least p of %d against %d: got %v, want %v", n, n, least(n, n), want)
+		check.That(t, n == 0 || near(Least(n, n), want), "least p of %d against %d: got %v, want %v", n, n, Least(n, n), want)
 	}
 }
 

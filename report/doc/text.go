@@ -221,11 +221,11 @@ func (g *grid) lines() (rows [][]string) {
 }
 
 // grid lays out a table in columns. Bars, headers, and words that may be broken get lines of room
-// columns, or what they need at least.
+// columns, or what they need at least; headers get more, because a narrow bar is better than a high header.
 func (t *textWriter) grid(s sheet, room int) *grid {
 	g := &grid{cells: make([][]string, 1+len(s.rows)), heights: make([]int, 1+len(s.rows)), wide: -between}
 	for _, col := range s.columns {
-		texts := []string{broken(col.header, max(room, col.width, widest(words(col.header))))}
+		texts := []string{broken(col.header, max(room+min(room, leastBar), col.width, widest(words(col.header))))}
 		bars := []string{""}
 		for r, e := range col.cells {
 			text := col.aligned(r)

@@ -19,7 +19,7 @@ func (c *Cell) Codec() string { return cmp.Or(c.Settings["codec"], NoCodec) }
 func (c *Cell) Encoded() bool { return c.Codec() != NoCodec }
 
 // Uncoded returns the cell's variant without its codec.
-func (c *Cell) Uncoded() string { return c.without("codec") }
+func (c *Cell) Uncoded() string { return c.Without("codec") }
 
 // A direction is the one of models, down, or the one of updates, up.
 type direction struct {

@@ -42,7 +42,9 @@ func moved(p *result.Process) float64 {
 // costs returns the metrics of the resources that server and workers used in the timed rounds.
 func costs() []Metric {
 	return []Metric{
-		{"cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, server and workers together", sum(cpu)},
+		{"cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, server and workers together, training included", sum(cpu)},
+		{"cpu_transport", "s/GB", Lower, "CPU time per GB of delivered payload, less that of " + Control + ", which trains and averages the " +
+			"same; known if overhead is", beyond("cpu_per_gb")},
 		{"cpu_user_per_gb", "s/GB", Lower, "the part of cpu_per_gb outside the kernel", sum(user)},
 		{"cpu_system_per_gb", "s/GB", Lower, "the part of cpu_per_gb in the kernel", sum(system)},
 		{"cpu_per_round", "s/round", Lower, "CPU time per round, server and workers together", sum(cpu)},
@@ -172,7 +174,21 @@ func facts() []Metric {
 				busy := float64(b.System.Busy + b.System.Steal)
 				return busy / (busy + float64(b.System.Idle)) // NaN if there is neither
 			})},
+		{"stolen", "1", Lower, "share of the processors' time that other virtual machines on the same hardware took while a block ran; absent if " +
+			"the block was too short for the kernel to count it", number(stolen)},
 	}
+}
+
+// quietTime is the least processor time, in seconds, that the kernel's ticks of 10 ms can measure.
+const quietTime = 0.5
+
+// stolen returns the share of the processors' time that other virtual machines took.
+func stolen(_ *Cell, b *result.Block) float64 {
+	if b.System == nil {
+		return math.NaN()
+	}
+	all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds()
+	return knownIf(all >= quietTime, b.System.Steal.Seconds()/all)
 }
 
 // coldRound returns the duration of a block's first round, in seconds, with the TLS handshakes

@@ -74,7 +74,7 @@ func times() []Metric {
 		{"round", "s", Lower, "a whole round of all clients: from publishing the model until the next one, the average of all updates, " +
 			"is complete", durations(roundTimes)},
 		{"overhead", "s", Lower, "round − the round of " + Control + ", which does the same work inside one process: the cost of the " +
-			"transport itself. Transports are ranked by it", derived(overhead)},
+			"transport itself. Transports are ranked by it", beyond("round")},
 		{"transfer", "s", Lower, "one client's round trip without its training", untrained(rtt)},
 		{"rtt", "s", Lower, "one client's round trip, training included: from the start of Dispatch to the end of Collect", durations(rtt)},
 		{"down", "s", Lower, "the way of the model to one client: from the start of Dispatch until the worker has the model",
@@ -135,7 +135,7 @@ func (c *Cell) speedup(metric string) stat.Interval {
 			if base == c || c.Unproved != "" {
 				break
 			}
-			return base.Ratio(metric, c)
+			return base.ratio(metric, c)
 		}
 	}
 	return stat.None()
@@ -146,25 +146,27 @@ func movingShare(c *Cell) stat.Interval {
 	if !c.Of("overhead").Known() {
 		return stat.None()
 	}
-	return c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x })
+	return c.Control.ratio("round", c).Map(func(x float64) float64 { return 1 - x })
 }
 
 // Budgeted reports whether the server had only a part of the processors, which the control does
 // not imitate.
 func (c *Cell) Budgeted() bool { return c.result.Plan.ServerCPUs > 0 }
 
-// overhead is the cell's median round − its control's, with an interval. It is unknown if
-// their training times differ, because rounds then differ for that reason too.
-func overhead(c *Cell) stat.Interval {
-	if c.Control == nil || c.Control == c || c.Unproved != "" || c.Budgeted() {
-		return stat.None()
+// beyond is the cell's median of a sampled metric − its control's, with an interval. It is unknown if
+// their training times differ, because the cells then differ for that reason too.
+func beyond(metric string) derived {
+	return func(c *Cell) stat.Interval {
+		if c.Control == nil || c.Control == c || c.Unproved != "" || c.Budgeted() {
+			return stat.None()
+		}
+		if _, ok := c.TrainsLike(); !ok {
+			return stat.None()
+		}
+		i := c.more(metric, c.Control)
+		i.N = c.Rounds()
+		return i
 	}
-	if _, ok := c.TrainsLike(); !ok {
-		return stat.None()
-	}
-	i := c.More("round", c.Control)
-	i.N = c.Rounds()
-	return i
 }
 
 // Alone reports whether the cell has 1 client on 1 worker: nothing overlaps, so bytes ÷ time
@@ -181,11 +183,9 @@ func bandwidth(c *Cell) stat.Interval {
 	return o.Map(func(s float64) float64 { return float64(c.Payload()) / s })
 }
 
-// percentileRounds is the least number of timed rounds of a block for a percentile: one slow
-// round delays all of its clients.
-const percentileRounds = 3
-
-// percentiles returns the metrics for percentiles of times and for the spread of rounds.
+// percentiles returns the metrics for percentiles of times and for the spread of rounds. The clients
+// of a round depend on each other, because one slow round delays all of them. So a percentile of
+// clients needs as many rounds as a percentile of rounds does.
 func percentiles() (all []Metric) {
 	pooled := func(metric string, of func(xs []float64) float64) derived {
 		return func(c *Cell) stat.Interval {
@@ -197,12 +197,12 @@ func percentiles() (all []Metric) {
 		metric string
 		p      float64
 	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
-		help := "%gth percentile (R-7) of %s in a block, which must have enough samples of at least %d rounds; it needs %d such blocks"
-		all = append(all, Metric{fmt.Sprintf("%s_p%g", of.metric, of.p), "s", Lower, fmt.Sprintf(help, of.p, of.metric, percentileRounds, stat.Blocks),
+		help := "%gth percentile (R-7) of %s in a block, which must have enough rounds for it; it needs %d such blocks"
+		all = append(all, Metric{fmt.Sprintf("%s_p%g", of.metric, of.p), "s", Lower, fmt.Sprintf(help, of.p, of.metric, stat.Blocks),
 			derived(func(c *Cell) stat.Interval {
 				var blocks [][]float64
 				for i, xs := range c.Samples(of.metric) {
-					if x, ok := stat.Percentile(xs, of.p); ok && len(c.timed[i].Round) >= percentileRounds {
+					if x, ok := stat.Percentile(xs, of.p, len(c.timed[i].Round)); ok {
 						blocks = append(blocks, []float64{x})
 					}
 				}

@@ -41,6 +41,7 @@ func TestMetrics(t *testing.T) {
 		"goodput":           200e6 / 20e-3,
 		"cpu_per_round":     30e-3, // server and worker (guard 9): 40 ms and 20 ms in two rounds
 		"cpu_per_gb":        60e-3 / 0.4,
+		"cpu_transport":     30e-3 / 0.4, // the control needs half
 		"cpu_user_per_gb":   45e-3 / 0.4,
 		"cpu_system_per_gb": 15e-3 / 0.4,
 		"minor_faults":      20 / 0.4,
@@ -69,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	i := c.Of("round")
 	check.That(t, i.N == 12 && i.Blocks == 6 && i.Low == 19.6e-3 && i.High == 20.4e-3, "got round %+v, want 12 samples in 6 blocks from 19.6 to 20.4 ms", i)
 	unknown(t, c, "round_p90", "round_p99", "copied_bytes") // 12 samples support no percentile (guard 12)
-	unknown(t, New(r).Cells[0], "overhead", "bandwidth")
+	unknown(t, New(r).Cells[0], "overhead", "bandwidth", "cpu_transport")
 }
 
 func unknown(t *testing.T, c *Cell, names ...string) {
@@ -119,8 +120,22 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// TestPercentiles: a percentile is the median over six blocks or more, each with enough samples of
-// three rounds or more (guard 12).
+// TestWithout: a variant loses settings by name, in any place, and a transport is not a setting.
+func TestWithout(t *testing.T) {
+	for text, want := range map[string]string{
+		"http:network=tcp:tls=on:conn=kept:codec=delta+topk=1%": "http:conn=kept",
+		"http:tls=mutual":  "http",
+		"http:tls-like=on": "http:tls-like=on",
+		"tls:network=tcp":  "tls",
+		"pickle":           "pickle",
+	} {
+		c := Cell{Cell: &result.Cell{Variant: text}}
+		check.Equal(t, c.Without("network", "tls", "codec"), want, text)
+	}
+}
+
+// TestPercentiles: a percentile is the median over six blocks or more, each with enough
+// rounds, however many clients they have (guard 12).
 func TestPercentiles(t *testing.T) {
 	of := func(blocks, rounds, clients int) *Cell {
 		cell := benchtest.Rounds(func(block, k int) float64 { return float64(block + k + 1) })
@@ -142,7 +157,7 @@ func TestPercentiles(t *testing.T) {
 	for _, test := range []struct {
 		blocks, rounds, clients int
 		want                    bool
-	}{{5, 300, 1, false}, {6, 298, 1, false}, {6, 300, 1, true}, {6, 2, 150, false}, {6, 1, 2000, false}, {6, 3, 100, true}} {
+	}{{5, 300, 1, false}, {6, 298, 1, false}, {6, 300, 1, true}, {6, 298, 2, false}, {6, 3, 2000, false}, {6, 299, 2, true}} {
 		check.Equal(t, of(test.blocks, test.rounds, test.clients).Of("down_p99").Known(), test.want, test)
 	}
 }

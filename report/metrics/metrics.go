@@ -140,9 +140,14 @@ func (c *Cell) paired() Group {
 	return Group{Program: c.Build(), Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
 }
 
-// without returns the cell's variant without a setting.
-func (c *Cell) without(setting string) string {
-	return strings.Replace(c.Variant, ":"+setting+"="+c.Settings[setting], "", 1)
+// Without returns the cell's variant without these settings. Each part of a variant's text after
+// its name is a setting, because no value contains a colon.
+func (c *Cell) Without(settings ...string) string {
+	parts := slices.DeleteFunc(strings.Split(c.Variant, ":"), func(part string) bool {
+		key, _, isSetting := strings.Cut(part, "=")
+		return isSetting && slices.Contains(settings, key)
+	})
+	return strings.Join(parts, ":")
 }
 
 // OverTCP reports whether the cell's tensors are sent over TCP.
@@ -150,9 +155,6 @@ func (c *Cell) OverTCP() bool { return c.Link != link.Rate{} || c.Settings["netw
 
 // TLS returns how the cell's connections are encrypted: off, on or mutual.
 func (c *Cell) TLS() string { return cmp.Or(c.Settings["tls"], NoTLS) }
-
-// WithoutTLS returns the cell's variant without its setting tls.
-func (c *Cell) WithoutTLS() string { return c.without("tls") }
 
 // Ciphers returns the cipher suites of the cell's connections.
 func (c *Cell) Ciphers() []string {
@@ -295,12 +297,34 @@ func (r *Result) metric(name string) Metric {
 	return m
 }
 
-// More returns the difference of a sampled metric, c − other, in the metric's unit.
-func (c *Cell) More(name string, other *Cell) stat.Interval {
+// SameRun reports whether one run measured both cells, and so took turns with them.
+func (c *Cell) SameRun(other *Cell) bool { return c.result.Result == other.result.Result }
+
+// Extended reports whether the cell has more blocks than its run planned. A plan with a precision
+// leaves their number open.
+func (c *Cell) Extended() bool {
+	plan := c.result.Plan
+	return plan.Precision == 0 && plan.Blocks > 0 && len(c.timed) > plan.Blocks
+}
+
+// RoundsPerBlock returns the smallest and the largest number of timed rounds in a block.
+func (c *Cell) RoundsPerBlock() (least, most int) {
+	for i, b := range c.timed {
+		if n := len(b.Round); i == 0 {
+			least, most = n, n
+		} else {
+			least, most = min(least, n), max(most, n)
+		}
+	}
+	return least, most
+}
+
+// more returns the difference of a sampled metric, c − other, in the metric's unit.
+func (c *Cell) more(name string, other *Cell) stat.Interval {
 	return stat.Shift(other.Medians(name), c.Medians(name))
 }
 
-// Ratio returns the ratio of a sampled metric, c ÷ other.
-func (c *Cell) Ratio(name string, other *Cell) stat.Interval {
+// ratio returns the ratio of a sampled metric, c ÷ other.
+func (c *Cell) ratio(name string, other *Cell) stat.Interval {
 	return stat.Ratio(other.Medians(name), c.Medians(name))
 }

@@ -1,0 +1,94 @@
+package contrast
+
+import (
+	"fmt"
+	"math"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/doc"
+)
+
+// Alpha is the probability of any false difference that a family accepts, unless the user chose
+// another one.
+const Alpha = 1 - stat.Confidence
+
+// A Judged contrast has been tested together with the others of its family.
+type Judged struct {
+	Contrast
+	Place string  // names the family, after its size: "of this ranking"
+	Among int     // number of contrasts that were tested together; 0 if this one was not tested
+	P     float64 // corrected by Holm's method for the family
+	Level float64 // at which Holm's method tests the smallest p of the family
+	Shown bool    // a difference is shown: in the family, by the interval, and nothing forbids it
+}
+
+// Judge tests contrasts as one family: the probability that any of them is falsely shown is at
+// most alpha (Holm 1979). Those with equal values are stated, and neither tested nor counted.
+func Judge(place string, alpha float64, family []Contrast) []Judged {
+	ps := make([]float64, len(family))
+	among := 0
+	for i, x := range family {
+		ps[i] = x.P
+		if x.Equal {
+			ps[i] = math.NaN()
+		} else if x.Known() {
+			among++
+		}
+	}
+	judged := make([]Judged, len(family))
+	for i, p := range stat.Holm(ps) {
+		x := family[i]
+		j := Judged{Contrast: x, Place: place, Among: among, P: p, Level: alpha / float64(max(among, 1))}
+		switch j.Shown = p <= alpha && x.Excludes(); {
+		case x.Equal:
+			j.Among, j.Shown = 0, x.More.Center != 0
+		}
+		j.Shown = j.Shown && x.Forbids == nil
+		judged[i] = j
+	}
+	return judged
+}
+
+// Alone judges a contrast that is the only one of its family.
+func Alone(place string, x Contrast) Judged { return Judge(place, Alpha, []Contrast{x})[0] }
+
+// Inverse returns the contrast with its cells exchanged.
+func (j Judged) Inverse() Judged {
+	j.Contrast = j.Contrast.Inverse()
+	return j
+}
+
+// Blind reports whether so few blocks can show no difference in a family of that size.
+func (j Judged) Blind() bool {
+	return j.Among > 0 && stat.Least(len(j.Cell.Medians(j.Metric.Name)), len(j.Against.Medians(j.Metric.Name))) > j.Level
+}
+
+// Needed returns the number of blocks of each cell that can show a difference in the family.
+func (j Judged) Needed() int { return stat.Needed(j.Level) }
+
+// WouldShow returns the smallest ratio above 1 that the family would show in four of five
+// repetitions; it is infinite if it can show none.
+func (j Judged) WouldShow() float64 {
+	return stat.Detectable(j.Cell.Medians(j.Metric.Name), j.Against.Medians(j.Metric.Name), j.Level)
+}
+
+// Family names the family with its size: "among the 3 of its question".
+func (j Judged) Family() string {
+	if j.Among == 1 {
+		return "where it is the only one " + j.Place
+	}
+	return fmt.Sprintf("among the %d %s", j.Among, j.Place)
+}
+
+// Doubt says why a difference is not shown although its 95 % interval has one; else it is empty.
+func (j Judged) Doubt() string {
+	switch {
+	case j.Shown || !j.Excludes() || !j.Sure():
+		return ""
+	case len(j.Forbids) > 0:
+		return "not shown, because " + doc.List(j.Forbids)
+	case j.Blind():
+		return fmt.Sprintf("not shown %s, for which there are too few blocks (use --blocks %d)", j.Family(), j.Needed())
+	}
+	return "not shown " + j.Family()
+}

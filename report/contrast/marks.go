@@ -1,0 +1,96 @@
+package contrast
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
+)
+
+// Kinds of marks.
+const (
+	Astray = iota
+	Bimodal
+	Drifted
+	Scattered
+	Interrupted
+	NotProved
+	FewRounds
+	Stolen
+)
+
+// KindHelp describes the kinds of marks that a cell has by itself, as the beginning of a sentence.
+var KindHelp = [...]string{
+	Astray:      "Some tensors did not use the transport's own mechanism",
+	Bimodal:     "Rounds fall into two groups",
+	Drifted:     "Rounds drifted",
+	Scattered:   "Over a tenth of the rounds are far from the median",
+	Interrupted: "The measurement was interrupted",
+	NotProved:   "The data was not proved",
+}
+
+// A Mark is a remark about a cell that a reader must know beside its numbers.
+type Mark struct {
+	Cell *metrics.Cell
+	Kind int
+	Text string // without the cell's name
+}
+
+// Marks returns the marks of a cell by itself.
+func Marks(c *metrics.Cell) (all []Mark) {
+	m := c.Marks()
+	add := func(kind int, holds bool, text string) {
+		if holds {
+			all = append(all, Mark{c, kind, text})
+		}
+	}
+	reasons, sep := "", ": "
+	for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
+		reasons += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
+		sep = ", "
+	}
+	add(Astray, m.OtherWay, "only "+doc.Percent(m.Attested)+" of the tensors used the transport's own mechanism"+reasons)
+	if m.Modes != nil {
+		a, b := m.Modes[0], m.Modes[1]
+		add(Bimodal, true, fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
+			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share)))
+	}
+	if m.Drift.Across != 0 {
+		add(Drifted, true, "rounds changed by "+doc.Signed(m.Drift.Across)+" % from the first to the last block")
+	} else {
+		add(Drifted, m.Drift.Within != 0, "rounds changed by "+doc.Signed(m.Drift.Within)+" % within a block")
+	}
+	add(Scattered, m.Outliers != 0, fmt.Sprintf("%d of %s far from the median", m.Outliers, doc.Plural(c.Rounds(), "round")))
+	add(Interrupted, m.Interrupted, "the measurement was interrupted")
+	add(NotProved, !c.Proved() && c.Unproved == "", "the data was not proved") // the name of an unproved peer says so
+	return all
+}
+
+const (
+	fewRounds   = 4    // rounds of a block, fewer of which are marked: one slow round moves their median
+	stolenApart = 0.01 // share of the processors' time by which two cells may differ
+)
+
+// marks returns what a reader must know beside the contrast of two cells. Outliers are left out,
+// because a median tolerates them, and what forbids it is no mark.
+func marks(x Contrast) (all []Mark) {
+	for _, c := range []*metrics.Cell{x.Cell, x.Against} {
+		all = append(all, slices.DeleteFunc(Marks(c), func(m Mark) bool { return m.Kind >= Scattered })...)
+		if least, _ := c.RoundsPerBlock(); least < fewRounds {
+			all = append(all, Mark{c, FewRounds, "only " + doc.Plural(least, "round") + " in a block"})
+		}
+	}
+	c, other := x.Cell.Of("stolen").Center, x.Against.Of("stolen").Center
+	if math.Abs(c-other) > stolenApart {
+		most, share := x.Cell, c
+		if other > c {
+			most, share = x.Against, other
+		}
+		text := fmt.Sprintf("other virtual machines took %s of the processors' time, but %s beside it", doc.Percent(share), doc.Percent(min(c, other)))
+		all = append(all, Mark{most, Stolen, text})
+	}
+	return all
+}
