@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/report"
+	"ipcbench/report/answer"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -76,15 +77,15 @@ func (a *app) report(o printing, paths []string) error {
 }
 
 // plausible returns an error if the result contradicts itself.
-func plausible(r *result.Result) error { return contradictions(report.Findings(metrics.New(r))) }
+func plausible(r *result.Result) error { return contradictions(answer.Findings(metrics.New(r))) }
 
 // contradictions returns an error for findings that are errors: this is a bug in ipcbench, and
 // its numbers cannot be trusted.
-func contradictions(all []report.Finding) error {
+func contradictions(all []answer.Finding) error {
 	var errs error
 	for _, f := range all {
-		if f.Severity == report.Error {
-			errs = errors.Join(errs, errors.New(report.FindingLine(f)))
+		if f.Severity == answer.Error {
+			errs = errors.Join(errs, errors.New(answer.FindingLine(f)))
 		}
 	}
 	if errs != nil {

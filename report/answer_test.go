@@ -17,6 +17,7 @@ import (
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 const answerPage = "../docs/reference/answer.md"
@@ -32,15 +33,15 @@ func answerTables() string {
 	d := programTables()
 	d.Sections = append(d.Sections, doc.Section{Tables: []doc.Table{differenceTable(new(Comparison))}})
 	for _, s := range d.Sections {
-		for _, table := range s.Tables {
-			fmt.Fprintf(&b, "| **%s** |  | a row is %s |\n", table.Key, table.Help)
+		for _, shown := range s.Tables {
+			fmt.Fprintf(&b, "| **%s** |  | a row is %s |\n", shown.Key, shown.Help)
 			metric := false
-			for _, col := range table.Columns {
+			for _, col := range shown.Columns {
 				name := gocmp.Or(col.Key, strings.ReplaceAll(col.Name, " ", "_"))
 				_, isMetric := metrics.MetricNamed(name)
 				switch {
-				case col.For == doc.People || slices.Contains(axisNames(axes()), name):
-				case table.Key == "metrics" && isMetric:
+				case col.For == doc.People || slices.Contains(table.AxisNames(table.Axes()), name):
+				case shown.Key == "metrics" && isMetric:
 					metric = true
 				default:
 					fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Replace(col.Unit, "%", "1", 1), col.Help)

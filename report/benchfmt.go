@@ -14,6 +14,7 @@ import (
 	"ipcbench/bench/stat"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // A benchUnit is a metric and the name of its unit in benchfmt.
@@ -58,7 +59,7 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 			name = "commit of program=" + build + ": "
 		}
 		built := cells[0].Environment()
-		comments = append(comments, name+fullCommit(built.Commit, built.Dirty)+", "+built.Go)
+		comments = append(comments, name+table.FullCommit(built.Commit, built.Dirty)+", "+built.Go)
 	}
 	for _, c := range comments {
 		if _, err := fmt.Fprintf(w, "# %s\n", doc.Visible(c)); err != nil {

@@ -12,8 +12,10 @@ import (
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/answer"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 	"ipcbench/tensor"
 )
 
@@ -39,28 +41,28 @@ func TestBreakEven(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ratio        float64
 		plain, coded []float64
-		pays         Pays
+		pays         table.Pays
 		at, low      float64
 		high         float64
 	}{
 		// 100 MB saved; the bounds are the sixth of 36 differences from either end.
-		"50 ms more":      {0.5, six(100), six(150), Below, 800e6 / 50e-3, 800e6 / (151.5e-3 - 99e-3), 800e6 / (148.5e-3 - 101e-3)},
-		"a little more":   {0.5, wide, six(101.5), Below, 800e6 / 1e-3, 800e6 / 9.47e-3, math.Inf(1)},
-		"perhaps no more": {0.5, wide, six(100), Below, math.Inf(1), 800e6 / 8e-3, math.Inf(1)},
-		"faster":          {0.5, six(150), six(100), AnyLink, math.Inf(1), math.Inf(1), math.Inf(1)},
-		"nothing saved":   {1.0001, six(100), six(150), Never, 0, 0, 0},
-		"not worth it":    {0.9999, six(100), six(1000), Never, 160e3 / 0.9, 0, 0},
+		"50 ms more":      {0.5, six(100), six(150), table.Below, 800e6 / 50e-3, 800e6 / (151.5e-3 - 99e-3), 800e6 / (148.5e-3 - 101e-3)},
+		"a little more":   {0.5, wide, six(101.5), table.Below, 800e6 / 1e-3, 800e6 / 9.47e-3, math.Inf(1)},
+		"perhaps no more": {0.5, wide, six(100), table.Below, math.Inf(1), 800e6 / 8e-3, math.Inf(1)},
+		"faster":          {0.5, six(150), six(100), table.AnyLink, math.Inf(1), math.Inf(1), math.Inf(1)},
+		"nothing saved":   {1.0001, six(100), six(150), table.Never, 0, 0, 0},
+		"not worth it":    {0.9999, six(100), six(1000), table.Never, 160e3 / 0.9, 0, 0},
 		"one block":       {0.5, []float64{100}, []float64{150}, "", 16e9, 16e9, 16e9},
 		"one, faster":     {0.5, []float64{150}, []float64{100}, "", math.Inf(1), 0, 0},
 		"three, faster":   {0.5, []float64{150, 151, 152}, []float64{100, 101, 102}, "", math.Inf(1), 0, 0},
 		"three, costly":   {0.9999, []float64{100, 101, 102}, []float64{1000, 1001, 1002}, "", 0, 0, 0},
-		"nothing, once":   {1.0001, []float64{100}, []float64{150}, Never, 0, 0, 0},
+		"nothing, once":   {1.0001, []float64{100}, []float64{150}, table.Never, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
-			check.Need(t, len(p) == 1 && len(breakEvensOf(p...)) == 1, "%d paths", len(p))
-			b := breakEvensOf(p...)[0]
-			same := func(got, want float64) bool { return got == want || want != 0 && nearly(got/want, 1, 1e-3) }
+			p := table.PathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
+			check.Need(t, len(p) == 1 && len(table.BreakEvensOf(p...)) == 1, "%d paths", len(p))
+			b := table.BreakEvensOf(p...)[0]
+			same := func(got, want float64) bool { return got == want || want != 0 && check.Nearly(got/want, 1, 1e-3) }
 			check.That(t, b.Pays == tt.pays && (tt.at == 0 || same(b.At.Center, tt.at)) && (tt.low == 0 || same(b.At.Low, tt.low) && same(b.At.High, tt.high)), "pays %q, %+v", b.Pays, b.At)
 		})
 	}
@@ -102,7 +104,7 @@ func TestImpairedLinks(t *testing.T) {
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Link.Delay() == 0 })
 	view = shown(t, r, "break-even")
 	holds(t, view, "(too few blocks: use --blocks 6)")
-	check.That(t, !strings.Contains(view, noLink), "measured over TCP:\n%s", view)
+	check.That(t, !strings.Contains(view, table.NoLink), "measured over TCP:\n%s", view)
 }
 
 // TestNoBreakEven: there is no break-even if clients overlap, over Unix sockets, or if the
@@ -120,7 +122,7 @@ func TestNoBreakEven(t *testing.T) {
 	} {
 		r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 		edit(&r.Cells[0], &r.Cells[1])
-		for _, b := range breakEvensOf(pathsOf(metrics.New(r), true)...) {
+		for _, b := range table.BreakEvensOf(table.PathsOf(metrics.New(r), true)...) {
 			check.That(t, name != "Unix" && b.Pays == "" && !b.At.Known(), "%s: pays %q, %+v", name, b.Pays, b.At)
 		}
 	}
@@ -128,7 +130,7 @@ func TestNoBreakEven(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	for text, want := range map[string]float64{"100Mbit": 100e6, "1Gbit": 1e9, "2500kbit": 2.5e6, "none": 0, "unshaped": 0, "1Gbit/10ms": 0} {
-		got, ok := Rate(benchtest.Text[link.Rate](text))
+		got, ok := table.Rate(benchtest.Text[link.Rate](text))
 		check.That(t, ok == (want > 0) && (!ok || got == want), "%q: %v, %v", text, got, ok)
 	}
 }
@@ -210,9 +212,7 @@ func hasLine(text, words string) bool {
 func TestOneCopy(t *testing.T) {
 	r := benchtest.Result(six("http", 10))
 	r.Floors = []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{1e9}}}}
-	c := metrics.New(r).Cells[0]
-	got := moveOnce(metrics.FloorCopy, "one copy", "").of(c).Value.Center
-	check.Equal(t, got, float64(c.Model.Bytes)/1e9)
+	wantLines(t, shown(t, r, "spans"), "http 5.00 100 248") // µs for 248 kB at 1 GB/s
 }
 
 // TestFloorsOfWork: floors of work that differs in its change are distinguished.
@@ -315,9 +315,9 @@ func TestCodecFindings(t *testing.T) {
 			})
 			tt.edit(cells{r, of["http none"], of["http sparse"]})
 			all := ""
-			for _, f := range Findings(metrics.New(r)) {
+			for _, f := range answer.Findings(metrics.New(r)) {
 				if f.Rule != "no_control" {
-					all += FindingLine(f) + "\n"
+					all += answer.FindingLine(f) + "\n"
 				}
 			}
 			check.That(t, strings.Contains(all, tt.want) && (tt.want != "" || all == ""), "got  %s\nwant %s", all, tt.want)

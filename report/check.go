@@ -13,8 +13,10 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/report/answer"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // Tables in Markdown files are rendered from results, between markers:
@@ -111,6 +113,7 @@ func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift)
 // marked matches a code block, in which markers are only examples; two markers with the table
 // between them; or a marker without its counterpart.
 var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~~" +
+
 	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
 	"|(" + beginMark + "|" + endMark + "))")
 
@@ -152,7 +155,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if !filepath.IsLocal(file) {
 		return "", fmt.Errorf("marker %q: the result must be in the same folder or below", spec)
 	}
-	if err := CheckViews(words[1:2]); words[1] != claimView && words[1] != machineView && (err != nil || words[1] == "all") {
+	if err := CheckViews(words[1:2]); words[1] != answer.ClaimView && words[1] != table.MachineView && (err != nil || words[1] == "all") {
 		return "", cmp.Or(err, fmt.Errorf("marker %q: must name one view", spec))
 	}
 	var err error
@@ -168,10 +171,10 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	}
 	v := metrics.New(r)
 	var s doc.Section
-	if words[1] == claimView {
-		s, err = claimsSection(v, words[2:])
-	} else if words[1] == machineView {
-		s.Lead = doc.Say(heading(v))
+	if words[1] == answer.ClaimView {
+		s, err = answer.ClaimsSection(v, words[2:])
+	} else if words[1] == table.MachineView {
+		s.Lead = doc.Say(table.Heading(v))
 	} else if err = v.Narrow(words[2:]); err == nil {
 		s = view(v, words[1])
 	}

@@ -11,6 +11,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // claims returns a result whose claims can be checked by hand.
@@ -200,7 +201,7 @@ func TestProcesses(t *testing.T) {
 	slow.PerProcess = 250
 	r := benchtest.Result(slow, benchtest.Cell("http", benchtest.Models["cnn"], 2000, 2000, benchtest.Six(12)...))
 	c := metrics.New(r).Cells[0]
-	check.That(t, slices.Contains(phrases(axes(), c), "2000 workers in 8 processes"), "%q", phrases(axes(), c))
+	check.That(t, slices.Contains(table.Phrases(table.Axes(), c), "2000 workers in 8 processes"), "%q", table.Phrases(table.Axes(), c))
 	text := shown(t, r)
 	holds(t, text, "\nThe workers are in 8 processes.")
 	holds(t, shown(t, r, "verdict"), "cnn, 248 kB in 10 tensors, 2000 workers in 8 processes, 2000 clients: ")

@@ -13,9 +13,11 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // CompareOptions choose the metrics of a comparison and the certainty of its verdicts.
@@ -42,9 +44,9 @@ type Comparison struct {
 	OnlyBase []string `json:"only_base"`      // cells that the head lacks
 	OnlyHead []string `json:"only_head"`      // cells that the base lacks
 
-	Differences []Difference `json:"-"` // other than the build; they may explain any change
-	Rows        []Row        `json:"-"` // metrics of cells that both have
-	Findings    []Finding    `json:"-"` // about base or head
+	Differences []Difference     `json:"-"` // other than the build; they may explain any change
+	Rows        []Row            `json:"-"` // metrics of cells that both have
+	Findings    []answer.Finding `json:"-"` // about base or head
 
 	unproved []string // cells whose data, or whose base's data, was not proved
 	separate bool
@@ -113,7 +115,7 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		c.runs(base, head)
 	}
 	for _, r := range slices.Compact([]*metrics.Result{before.run, after.run}) {
-		c.Findings, c.canary = append(c.Findings, Findings(r)...), c.canary || r.Canary != nil
+		c.Findings, c.canary = append(c.Findings, answer.Findings(r)...), c.canary || r.Canary != nil
 		c.untried = cmp.Or(c.untried, r.Untried)
 	}
 	wanted, err := sampledMetrics(o.Metrics)
@@ -175,7 +177,7 @@ func whole(r *metrics.Result) half {
 // programs names the builds and the peers of the cells.
 func programs(cells []*metrics.Cell) string {
 	name := func(c *metrics.Cell) string { return cmp.Or(c.Build(), c.Variant+" ("+c.Command()+")") }
-	return doc.List(each(metrics.GroupBy(cells, name), func(alike []*metrics.Cell) string { return name(alike[0]) }))
+	return doc.List(table.Each(metrics.GroupBy(cells, name), func(alike []*metrics.Cell) string { return name(alike[0]) }))
 }
 
 func source(e machine.Environment) Source {
@@ -232,7 +234,7 @@ func (c *Comparison) environments(base, head machine.Environment, of string) {
 // The server's host is skipped, because its environment is compared already.
 func (c *Comparison) runs(base, head *result.Result) {
 	name := func(h result.Host) string { return h.Name }
-	c.note("hosts", strings.Join(each(base.Hosts, name), " "), strings.Join(each(head.Hosts, name), " "))
+	c.note("hosts", strings.Join(table.Each(base.Hosts, name), " "), strings.Join(table.Each(head.Hosts, name), " "))
 	for _, x := range base.Hosts {
 		i := slices.IndexFunc(head.Hosts, func(y result.Host) bool { return y.Name == x.Name })
 		if i < 0 || x.Server {
@@ -332,7 +334,7 @@ func (c *Comparison) facts(of *metrics.Cell) []fact {
 
 // judge tests all rows together and sets the verdict.
 func (c *Comparison) judge() {
-	family := each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
+	family := table.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
 	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
 		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
 	}
@@ -364,7 +366,7 @@ func (c *Comparison) neededBlocks() int { return c.Rows[0].Needed() }
 // detectable returns the median of Detectable over all rows: infinite if half of them could
 // show nothing. There must be a row.
 func (c *Comparison) detectable() float64 {
-	all := each(c.Rows, func(r Row) float64 { return r.Detectable })
+	all := table.Each(c.Rows, func(r Row) float64 { return r.Detectable })
 	slices.Sort(all)
 	return all[len(all)/2]
 }

@@ -100,9 +100,9 @@ func TestCompare(t *testing.T) {
 	c := compare(t, base, head, CompareOptions{Separate: true})
 	check.Need(t, len(c.Rows) == 4, "got %d rows, want the 4 cells that both have", len(c.Rows))
 	a, b := c.Rows[1], c.Rows[2]
-	check.That(t, nearly(a.Ratio.Center, 1.2, 1e-9) && a.Shown && a.Ratio.Low >= 1.17 && a.Ratio.High <= 1.23 && a.Worse() == a.Ratio.Center,
+	check.That(t, check.Nearly(a.Ratio.Center, 1.2, 1e-9) && a.Shown && a.Ratio.Low >= 1.17 && a.Ratio.High <= 1.23 && a.Worse() == a.Ratio.Center,
 		"a: got %+v, want 1.2 with bounds near it", a)
-	check.That(t, nearly(a.P, 4*2./12870, 1e-6), "a: got p %v", a.P) // all 8 blocks of one come before all of the other, times 4 rows
+	check.That(t, check.Nearly(a.P, 4*2./12870, 1e-6), "a: got p %v", a.P) // all 8 blocks of one come before all of the other, times 4 rows
 	check.That(t, !b.Shown && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
 		"b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
 	check.Equal(t, fmt.Sprint(c.OnlyBase, c.OnlyHead), "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]")
@@ -274,7 +274,7 @@ func TestBuilds(t *testing.T) {
 	}
 	wantLines(t, shown(t, apart, "change"), "Nothing can be compared: base and head have no cell in common.")
 	o := metrics.New(both).Cells[4].Of("overhead")
-	check.That(t, nearly(o.Center, 15.015e-3, 1e-9), "got overhead %v", o.Center)
+	check.That(t, check.Nearly(o.Center, 15.015e-3, 1e-9), "got overhead %v", o.Center)
 }
 
 // TestCanary: a gate that fails the unchanged copy is broken, and so is one that passes the

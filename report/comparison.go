@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // ComparisonFormats returns the names of the formats of WriteComparison.
@@ -39,7 +41,7 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 		d.Title, d.Terms = "ipcbench: what changed", terms()
 		return d.HTML(w)
 	case "csv":
-		return c.data().CSV(w, axisNames(axes("program"))...)
+		return c.data().CSV(w, table.AxisNames(table.Axes("program"))...)
 	case "json":
 		head := struct {
 			Answer int    `json:"answer"` // answerVersion
@@ -70,7 +72,7 @@ func (c *Comparison) document() doc.Document {
 }
 
 func (c *Comparison) data() doc.Document {
-	return doc.Document{Sections: []doc.Section{{Tables: append(c.tables(), differenceTable(c), findingTable(c.Findings))}}}
+	return doc.Document{Sections: []doc.Section{{Tables: append(c.tables(), differenceTable(c), answer.FindingTable(c.Findings))}}}
 }
 
 // changes is the view change, which compares the two builds of an interleaved result.
@@ -110,7 +112,7 @@ func changeSection(c *Comparison) doc.Section {
 	}
 	for _, same := range byMetric(rows) {
 		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.title(same[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit},
+		t := doc.Table{Caption: rowTitle(of, same[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit},
 			{Name: "head", Unit: unit}, {Name: "change, %", Help: changeHelp(c)},
 			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}}}
 		for _, r := range same {
@@ -118,10 +120,10 @@ func changeSection(c *Comparison) doc.Section {
 			if !r.Shown {
 				change = "not shown, " + doc.Signed(r.Ratio.Low-1) + " to " + doc.Signed(r.Ratio.High-1)
 			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(described(r.Cell.Label(), of.apart, r.Cell)),
-				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), finite(r.Detectable - 1)}})
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(table.Described(r.Cell.Label(), of.Apart, r.Cell)),
+				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), table.Finite(r.Detectable - 1)}})
 		}
-		t.Notes = markNotes(each(same, func(r Row) contrast.Judged { return r.Judged }))
+		t.Notes = table.MarkNotes(table.Each(same, func(r Row) contrast.Judged { return r.Judged }))
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -129,9 +131,9 @@ func changeSection(c *Comparison) doc.Section {
 
 // changeTable returns the table of a metric in this unit, without rows.
 func changeTable(unit string) doc.Table {
-	keys := axes("program")
+	keys := table.Axes("program")
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
-	t.Columns = append(axisColumns(keys),
+	t.Columns = append(table.AxisColumns(keys),
 		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
 		doc.Column{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
 		doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
@@ -142,7 +144,7 @@ func changeTable(unit string) doc.Table {
 		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
 		doc.Column{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
 		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
-		testColumns[len(testColumns)-1])
+		table.TestColumns[len(table.TestColumns)-1])
 	return t
 }
 
@@ -150,16 +152,16 @@ func changeTable(unit string) doc.Table {
 func (c *Comparison) tables() (all []doc.Table) {
 	for _, same := range byMetric(c.Rows) {
 		of, t := c.naming(), changeTable(same[0].Metric.Unit)
-		t.Caption = of.title(same[0])
+		t.Caption = rowTitle(of, same[0])
 		for _, r := range same {
 			gate := ""
 			if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 				gate = "failed"
 			}
-			t.Add(append(axisCells(axes("program"), r.Cell),
-				doc.Words(r.Metric.Name), doc.Words(described(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
+			t.Add(append(table.AxisCells(table.Axes("program"), r.Cell),
+				doc.Words(r.Metric.Name), doc.Words(table.Described(r.Cell.Label(), of.Apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
 				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
-				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), testCells(&r.Judged)[len(testColumns)-1])...)
+				doc.Words(table.PText(r.P)), doc.Number(r.P), table.Finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), table.TestCells(&r.Judged)[len(table.TestColumns)-1])...)
 		}
 		all = append(all, t)
 	}
@@ -174,7 +176,7 @@ func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "another difference between base and head, which may explain a change", Caption: "Differences in addition to the build", Columns: []doc.Column{
 		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs, List: true}}}
 	for _, d := range c.Differences {
-		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))), words(d.Cells))
+		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(table.Clip(d.Cells, 3))), table.ListCell(d.Cells))
 	}
 	return t
 }
@@ -183,39 +185,31 @@ func differenceTable(c *Comparison) doc.Table {
 // only one of the two has.
 func detailSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "details", Title: "All cells, and other differences", Folded: true}
-	s.Tables = append(filled(nil, differenceTable(c)), c.tables()...)
+	s.Tables = append(table.Filled(nil, differenceTable(c)), c.tables()...)
 	for i, cells := range [][]string{c.OnlyBase, c.OnlyHead} {
 		if len(cells) > 0 {
-			s.Lead = append(s.Lead, doc.Say("Only in "+[]string{"base", "head"}[i]+": "+doc.List(clip(cells, 20))+".")...)
+			s.Lead = append(s.Lead, doc.Say("Only in "+[]string{"base", "head"}[i]+": "+doc.List(table.Clip(cells, 20))+".")...)
 		}
 	}
 	return s
 }
 
 // naming compares the cells of all rows.
-func (c *Comparison) naming() naming {
-	return namingOf(each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), labelAxes...)
+func (c *Comparison) naming() table.Naming {
+	return table.NamingOf(table.Each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), table.LabelAxes...)
 }
 
 // title names the metric of r and the settings that all rows have in common.
-func (n naming) title(r Row) string {
+func rowTitle(n table.Naming, r Row) string {
 	what := r.Metric.Name
 	if what == "round" {
 		what = "Median round"
 	}
-	return described(what, n.common, r.Cell)
+	return table.Described(what, n.Common, r.Cell)
 }
 
 // signedChange writes a ratio as a change in a column of percent.
 func signedChange(i stat.Interval) string { return strings.Replace(doc.Change(i), " %", "", 1) }
-
-// finite returns a table cell with x, or an empty one if it is infinite or unknown.
-func finite(x float64) doc.Cell {
-	if math.IsInf(x, 1) || math.IsNaN(x) {
-		return doc.Cell{}
-	}
-	return doc.Number(x)
-}
 
 // changeHelp explains the column of changes and the confidence of its bounds.
 func changeHelp(c *Comparison) string {
@@ -239,18 +233,18 @@ func warnings(c *Comparison) []string {
 		all = append(all, "Base and head were not measured in turn, so anything else that changed on the machine can look like a change of the build.")
 	}
 	if len(c.Differences) > 0 {
-		texts := each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
-		all = append(all, "These also differ and may explain a change: "+doc.List(clip(texts, 4))+".")
+		texts := table.Each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
+		all = append(all, "These also differ and may explain a change: "+doc.List(table.Clip(texts, 4))+".")
 	}
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
-		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
+		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(table.Clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
-	same := grouped(c.Findings, doc.Bad)
-	return append(all, clip(each(same, func(p doc.Paragraph) string { return p.Text }), 6)...)
+	same := answer.Grouped(c.Findings, doc.Bad)
+	return append(all, table.Clip(table.Each(same, func(p doc.Paragraph) string { return p.Text }), 6)...)
 }
 
 func rowName(r Row) string {
-	n := described(r.Cell.Label(), namingOf([]*metrics.Cell{r.Cell}, labelAxes...).common, r.Cell)
+	n := table.Described(r.Cell.Label(), table.NamingOf([]*metrics.Cell{r.Cell}, table.LabelAxes...).Common, r.Cell)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
 	}
@@ -297,7 +291,7 @@ func comparisonSentence(c *Comparison) string {
 			doc.Plural(n, what), doc.Plural(c.neededBlocks(), "block"))
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Forbids == nil }):
 		return fmt.Sprintf("No difference is shown in %s: %s.%s", doc.Plural(n, what), doc.List(c.Rows[0].Forbids),
-			unless(c.Interleaved || c.separate, " Measure them with run --against, or accept it with --allow-separate."))
+			table.Unless(c.Interleaved || c.separate, " Measure them with run --against, or accept it with --allow-separate."))
 	case len(parts) == 0:
 		return fmt.Sprintf("No difference shown in %s; a change of %s would have shown in half of them.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
 	case c.Verdict.NotShown > 0:
@@ -306,26 +300,31 @@ func comparisonSentence(c *Comparison) string {
 	return fmt.Sprintf("Of %s: %s.", doc.Plural(n, what), strings.Join(parts, "; "))
 }
 
-// each returns of(x) for each item x.
-func each[T, U any](items []T, of func(T) U) (all []U) {
-	for _, x := range items {
-		all = append(all, of(x))
+// changePlots shows, for each metric of rows, base and head side by side, and their
+// difference.
+func changePlots(of table.Naming, rows []Row) []doc.Plot {
+	var made []doc.Plot
+	for _, same := range byMetric(rows) {
+		m := same[0].Metric
+		both := doc.Plot{Caption: rowTitle(of, same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
+			Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
+		change := doc.Plot{Caption: table.Described("Change of "+m.Name, of.Common, same[0].Cell), Kind: doc.Dots, Rule: new(0.0),
+			Value: doc.Axis{Name: "head relative to base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		var values []float64
+		for _, r := range same {
+			name := table.Described(r.Cell.Variant, of.Apart, r.Cell)
+			values = append(values, r.Base.Center, r.Head.Center)
+			for i, x := range []stat.Interval{r.Base, r.Head} {
+				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
+			}
+			i := 1
+			if r.Shown {
+				i = 0
+			}
+			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + table.PText(r.P)})
+		}
+		both.Value.Log = table.Logarithmic(values)
+		made = append(made, both, change)
 	}
-	return all
-}
-
-// clip returns the first most items, and the number of the others.
-func clip(items []string, most int) []string {
-	if len(items) <= most {
-		return items
-	}
-	return append(slices.Clone(items[:most]), fmt.Sprintf("%d more", len(items)-most))
-}
-
-// pText writes a probability.
-func pText(p float64) string {
-	if p < 0.001 {
-		return "< 0.001"
-	}
-	return fmt.Sprintf("%.3f", p)
+	return made
 }

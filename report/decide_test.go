@@ -11,8 +11,10 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // TestVerdict: a verdict names the best and the runner-up, or "too close to call", and the
@@ -46,7 +48,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		r := benchtest.Result(tt.cells...)
 		wantLines(t, shown(t, r), tt.want)
-		wantLines(t, shown(t, r, "verdict"), groupTitle(contrast.Verdicts(metrics.New(r))[0].Group)+": "+tt.want)
+		wantLines(t, shown(t, r, "verdict"), table.GroupTitle(contrast.Verdicts(metrics.New(r))[0].Group)+": "+tt.want)
 	}
 }
 
@@ -72,7 +74,7 @@ func TestBuildColumn(t *testing.T) {
 // shows what other choices cost in time and CPU time.
 func TestVerdictTable(t *testing.T) {
 	var cells []result.Cell
-	for clients := range mostSentences + 1 {
+	for clients := range 9 {
 		for _, c := range []result.Cell{six("a", 10), six("b", 20), idle(six("c", 40), 8)} {
 			cells = append(cells, withClients(c, clients+1))
 		}
@@ -116,7 +118,7 @@ func TestSummary(t *testing.T) {
 	}
 	const all = "Of 3 comparisons: a is the fastest in 1 and no transport is shown to be the fastest in 2."
 	for want, cells := range map[string][]result.Cell{all: cells(""), "base: " + all + "\nhead: " + all: append(cells("base"), cells("head")...), "": cells("")[4:]} {
-		check.Equal(t, strings.Join(summaries(contrast.Verdicts(metrics.New(benchtest.Result(cells...)))), "\n"), want)
+		check.Equal(t, strings.Join(answer.Summaries(contrast.Verdicts(metrics.New(benchtest.Result(cells...)))), "\n"), want)
 	}
 }
 

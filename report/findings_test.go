@@ -9,6 +9,7 @@ import (
 	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/answer"
 	"ipcbench/report/metrics"
 )
 
@@ -25,10 +26,10 @@ func edited(r *result.Result, edit func(b *result.Block)) *result.Result {
 // reports contain them.
 func found(t *testing.T, r *result.Result, want ...string) {
 	t.Helper()
-	got := Findings(metrics.New(r))
+	got := answer.Findings(metrics.New(r))
 	check.Need(t, len(got) == len(want), "got %v, want %q", got, want)
 	for i, f := range got {
-		check.That(t, strings.HasPrefix(FindingLine(f), want[i]), "got  %s\nwant %s…", FindingLine(f), want[i])
+		check.That(t, strings.HasPrefix(answer.FindingLine(f), want[i]), "got  %s\nwant %s…", answer.FindingLine(f), want[i])
 		for _, name := range []string{"text", "md"} {
 			document := strings.NewReplacer("&gt;", ">", `\_`, "_").Replace(strings.Join(strings.Fields(format(t, name, r)), " "))
 			holds(t, document, f.Text)
@@ -132,9 +133,9 @@ func TestSharedLayouts(t *testing.T) {
 	} {
 		both.Programs[0].Layouts, both.Programs[1].Layouts = layouts[0], layouts[1]
 		got := ""
-		for _, f := range Findings(metrics.New(both)) {
+		for _, f := range answer.Findings(metrics.New(both)) {
 			if f.Rule == "shared_layouts" {
-				got += FindingLine(f)
+				got += answer.FindingLine(f)
 			}
 		}
 		check.That(t, strings.HasPrefix(got, want) && (want != "" || got == ""), "got %q, want %q", got, want)
@@ -152,8 +153,8 @@ func TestInsecure(t *testing.T) {
 	for listen, want := range map[string]string{"": "", machine.OffLoopback: "", machine.Insecure: " http:network=tcp unencrypted http:network=tcp:tls=on unproven"} {
 		r.Environment.Listen = listen
 		got := ""
-		for _, f := range Findings(metrics.New(r)) {
-			if f.Rule == Unencrypted || f.Rule == Unproven {
+		for _, f := range answer.Findings(metrics.New(r)) {
+			if f.Rule == answer.Unencrypted || f.Rule == answer.Unproven {
 				got += " " + f.Measured.Variant + " " + f.Rule
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // Options apply to the formats for people. Formats for programs ignore them.
@@ -54,7 +55,7 @@ func writeText(w io.Writer, r *result.Result, o Options) error {
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
 	}
-	again := cmp.Or(o.Call, "ipcbench") + " report " + quoted(o.File) + " "
+	again := cmp.Or(o.Call, "ipcbench") + " report " + table.Quoted(o.File) + " "
 	if o.File == "" {
 		again = ""
 	}
@@ -74,7 +75,7 @@ func writeHTML(w io.Writer, r *result.Result, o Options) error {
 }
 
 func viewed(r *metrics.Result, names []string) doc.Document {
-	return doc.Document{Lead: doc.Say(heading(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
+	return doc.Document{Lead: doc.Say(table.Heading(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
 }
 
 // writeResult writes the result file in the current schema.

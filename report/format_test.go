@@ -16,6 +16,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/answer"
 	"ipcbench/report/metrics"
 )
 
@@ -146,7 +147,7 @@ func FuzzReport(f *testing.F) {
 		for _, name := range []string{"text", "md", "html", "csv", "json", "benchfmt"} {
 			format(t, name, r)
 		}
-		Findings(metrics.New(r))
+		answer.Findings(metrics.New(r))
 		for _, head := range []*result.Result{r, nil} {
 			c, err := Compare(r, head, CompareOptions{Separate: true})
 			if err != nil {

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
+	"ipcbench/report/table"
 )
 
 // Outcomes of a gate, each with its own exit code.
@@ -46,7 +48,7 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	}
 	for _, r := range c.Worse() {
 		if r.worseBy(failAbove) {
-			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s%s", rowName(r), doc.Change(r.Ratio), pText(r.P), markText(r)))
+			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s%s", rowName(r), doc.Change(r.Ratio), table.PText(r.P), markText(r)))
 		}
 	}
 	for _, r := range c.Rows {
@@ -55,14 +57,14 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 		}
 	}
 	for _, f := range c.Findings {
-		if f.Severity == Error {
-			g.Outcome, g.failures = Contradicts, append(g.failures, FindingLine(f))
+		if f.Severity == answer.Error {
+			g.Outcome, g.failures = Contradicts, append(g.failures, answer.FindingLine(f))
 		}
 	}
 	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Shown })
 	if len(blind) > 0 {
 		g.limits = append(g.limits, fmt.Sprintf("could not detect a change of %s in %d of %d rows: %s",
-			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(clip(each(blind, rowName), 5), "; ")))
+			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(table.Clip(table.Each(blind, rowName), 5), "; ")))
 	}
 	for _, id := range c.OnlyBase {
 		g.limits = append(g.limits, "could not judge "+id+", which only base has")
@@ -82,8 +84,8 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 
 // markText appends the marks of a row to a failure.
 func markText(r Row) string {
-	notes := strings.Join(markNotes([]contrast.Judged{r.Judged}), " ")
-	return unless(notes == "", " ("+strings.TrimSuffix(notes, ".")+")")
+	notes := strings.Join(table.MarkNotes([]contrast.Judged{r.Judged}), " ")
+	return table.Unless(notes == "", " ("+strings.TrimSuffix(notes, ".")+")")
 }
 
 // without judges by the smallest changes that would have shown, because the canary was not tried. A
@@ -101,7 +103,7 @@ func (g *Gate) without(canary *result.Untried, rows []Row) {
 // list sets the fields that follow from the outcome and its reasons.
 func (g *Gate) list() {
 	g.Failed = g.Outcome == Slower || g.Outcome == Contradicts
-	g.Reasons = append([]string{}, each(slices.Concat(g.failures, g.limits), doc.Visible)...)
+	g.Reasons = append([]string{}, table.Each(slices.Concat(g.failures, g.limits), doc.Visible)...)
 }
 
 // Test adds the test with a canary. A gate that does not work is a contradiction. One that
@@ -128,7 +130,7 @@ func (c *Comparison) judgeable() error {
 	case c.rules[0] != c.rules[1]:
 		return fmt.Errorf("base and head were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
 	case len(c.Rows) == 0 && len(c.unproved) > 0:
-		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(each(c.unproved, doc.Visible)))}
+		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(table.Each(c.unproved, doc.Visible)))}
 	case len(c.Rows) == 0:
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):
@@ -171,7 +173,7 @@ func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) 
 	case err != nil:
 		return t, err
 	case g.Outcome == Slower && d.Rows[0].P > byChance:
-		t.Blind = fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine", doc.Change(d.Rows[0].Ratio), pText(d.Rows[0].P))
+		t.Blind = fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine", doc.Change(d.Rows[0].Ratio), table.PText(d.Rows[0].P))
 		return t, nil
 	case g.Failed:
 		t.Broken = fmt.Errorf("the gate is broken: it failed an unchanged copy of a cell: %s", d.because(g))
@@ -213,7 +215,7 @@ func (c *Comparison) because(g Gate) string {
 // paragraphs returns the decision of the gate, its reasons, and the changes that it could not
 // detect.
 func (g Gate) paragraphs() []doc.Paragraph {
-	p, why := doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": ", Tone: doc.Bad}, strings.Join(clip(g.failures, 5), "; ")+"."
+	p, why := doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": ", Tone: doc.Bad}, strings.Join(table.Clip(g.failures, 5), "; ")+"."
 	switch g.Outcome {
 	case Passed:
 		p.Text, p.Tone = p.Text+"passed. No cell is shown to be worse by more.", doc.Good
@@ -226,7 +228,7 @@ func (g Gate) paragraphs() []doc.Paragraph {
 		p.Text += fmt.Sprintf(" The gate works: it passed a copy of %s and failed one that was slowed down by %s.", g.Trial.Cell, doc.Percent(g.Trial.Slowdown))
 	}
 	all := []doc.Paragraph{p}
-	for _, limit := range clip(g.limits, 5) {
+	for _, limit := range table.Clip(g.limits, 5) {
 		all = append(all, doc.Say("The gate "+limit+".")...)
 	}
 	return all

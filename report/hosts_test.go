@@ -9,8 +9,10 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // TestYardstick: across hosts, overhead and bandwidth are known only if training takes as
@@ -92,14 +94,14 @@ func TestYardstickOfSweep(t *testing.T) {
 			r.Cells = append(r.Cells, withClients(c, clients+1))
 		}
 	}
-	s := sweepsOf(metrics.New(r))[0]
+	s := table.SweepsOf(metrics.New(r))[0]
 	check.That(t, s.By == "round" && s.Envelope()[0].Best[0].Cells[0].Transport == "grpc-stream", "ranked by %s", s.By)
 	for _, b := range r.Cells[len(r.Cells)-1].Blocks {
 		for k := range b.Train {
 			b.Train[k] *= 2
 		}
 	}
-	s = sweepsOf(metrics.New(r))[0]
+	s = table.SweepsOf(metrics.New(r))[0]
 	check.Equal(t, s.By, "transfer", "ranked by")
 	of := s.Envelope()[0]
 	next := of.Next.Cells[0].Of("transfer").Center / of.Best[0].Cells[0].Of("transfer").Center
@@ -110,15 +112,15 @@ func TestYardstickOfSweep(t *testing.T) {
 // for differences. The server's host has none, and its listening address is not a
 // difference.
 func TestFleet(t *testing.T) {
-	check.That(t, fleetOf(metrics.New(benchtest.Pair(1, 1))) == nil, "a fleet of one host")
+	check.That(t, table.FleetOf(metrics.New(benchtest.Pair(1, 1))) == nil, "a fleet of one host")
 	r := benchtest.Fleet()
 	r.Hosts[1].Environment.Listen = "off loopback"
 	r.Hosts[0].Environment.CPUs, r.Hosts[2].Environment.Governor = 64, ""
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	r.Cells[5].PerProcess, r.Cells[5].Workers = 3, 10 // of four processes with 3, 3, 3 and 1 lane
-	got := fleetFindings(metrics.New(r))
-	check.That(t, len(got) == 1 && got[0].Rule == OneMachine && strings.HasPrefix(got[0].Text, "h1, h2 are one machine, so "), "findings: %+v", got)
-	f := fleetOf(metrics.New(r))
+	got := slices.DeleteFunc(slices.Clone(answer.Findings(metrics.New(r))), func(f answer.Finding) bool { return f.Rule != answer.OneMachine && f.Rule != answer.UnequalHosts })
+	check.That(t, len(got) == 1 && got[0].Rule == answer.OneMachine && strings.HasPrefix(got[0].Text, "h1, h2 are one machine, so "), "findings: %+v", got)
+	f := table.FleetOf(metrics.New(r))
 	check.That(t, f[1].Lanes == [2]int{1, 6} && f[2].Lanes == [2]int{0, 4}, "lanes %v and %v", f[1].Lanes, f[2].Lanes)
 }
 
@@ -137,7 +139,7 @@ func TestFleetFloors(t *testing.T) {
 		c := at(host)
 		share := float64(c.Payload()) / c.Of("transfer").Center / want
 		name, i := c.Bound()
-		check.That(t, name == "tls-stream" && nearly(i.Center, share, share*0.03), "on %s: %v of %s, want %v", host, i.Center, name, share)
+		check.That(t, name == "tls-stream" && check.Nearly(i.Center, share, share*0.03), "on %s: %v of %s, want %v", host, i.Center, name, share)
 	}
 	f := metrics.New(r).Cells[5].Floor("tls-stream")
 	check.That(t, f != nil && f.Host == "h1", "on two hosts: %+v", f)
@@ -207,7 +209,7 @@ func TestFleetLine(t *testing.T) {
 	} {
 		r := benchtest.Fleet()
 		edit(r)
-		check.Equal(t, fleetLines(metrics.New(r)), []string{want})
+		check.Equal(t, answer.FleetLines(metrics.New(r)), []string{want})
 	}
 }
 

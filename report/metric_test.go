@@ -75,7 +75,7 @@ func TestAnswer(t *testing.T) {
 		"\nfindings 0: partial <nil> the run ended early (interrupted): cells and blocks are missing\nfindings 1: not_measured storage cnn workers=1 clients=1 the disk is full\n"+
 			"findings 2: files_in_memory pickle cnn workers=1 clients=1 its files are on tmpfs, so no disk was measured; set dir=DIR to a directory on a disk\n")
 	more := rowsOf(t, r, "ranking")[2]["round_more"].(map[string]any)
-	check.That(t, nearly(more["median"].(float64), 0.02, 1e-9) && more["unit"] == "s" && more["blocks"] == 6.0, "pickle costs %v more", more)
+	check.That(t, check.Nearly(more["median"].(float64), 0.02, 1e-9) && more["unit"] == "s" && more["blocks"] == 6.0, "pickle costs %v more", more)
 	check.Equal(t, rowsOf(t, r, "metrics")[1]["round"], any(map[string]any{"unit": "s", "median": 0.03, "low": 0.0294, "high": 0.0306, "confidence": 0.96875, "blocks": 6.0, "n": 12.0}))
 }
 

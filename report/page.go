@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // mostOpen is the largest number of comparisons that a pull request or a page shows unfolded.
@@ -16,10 +18,10 @@ const mostOpen = 4
 // tables, the largest model first, and the machine. All else is folded.
 func request(r *metrics.Result) doc.Document {
 	r = inSight(r)
-	d := doc.Document{Lead: errorLines(r)}
-	swept, inSweep := sweptOf(r)
-	for i, of := range swept[:min(len(swept), mostSweeps)] {
-		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Folded: i >= mostOpen})
+	d := doc.Document{Lead: answer.ErrorLines(r)}
+	swept, inSweep := table.SweptOf(r)
+	for i, of := range swept[:min(len(swept), table.MostSweeps)] {
+		d.Sections = append(d.Sections, doc.Section{Title: table.SweepTitle(of), Lead: table.EnvelopeLines(of), Folded: i >= mostOpen})
 	}
 	var closed []doc.Section
 	for _, v := range Views() {
@@ -28,7 +30,7 @@ func request(r *metrics.Result) doc.Document {
 			if !slices.ContainsFunc(r.Groups(), func(cells []*metrics.Cell) bool { return !inSweep(cells[0].Group()) }) {
 				s.Tables = nil // the sweeps say the same
 			}
-			s.Lead = slices.Concat(s.Lead, doc.Say(fleetLines(r)...), otherLines(r, 20))
+			s.Lead = slices.Concat(s.Lead, doc.Say(answer.FleetLines(r)...), answer.OtherLines(r, 20))
 		}
 		switch v.request {
 		case open:
@@ -40,14 +42,14 @@ func request(r *metrics.Result) doc.Document {
 	}
 	var explained doc.Section
 	for i, cells := range r.Groups() {
-		g, t := cells[0].Group(), groupTable(cells)
+		g, t := cells[0].Group(), table.GroupTable(cells)
 		explained.Tables = append(explained.Tables, t)
-		s := groupSection(g, t)
+		s := table.GroupSection(g, t)
 		s.Folded = i >= mostOpen || inSweep(g)
 		d.Sections = append(d.Sections, s)
 	}
-	d.Sections = append(d.Sections, doc.Section{Tail: append(legend(r), doc.Say(heading(r))...)})
-	d.Sections = append(d.Sections, doc.Section{Title: "Columns", Folded: true, Lead: each(explained.Help(), func(t doc.Term) doc.Paragraph {
+	d.Sections = append(d.Sections, doc.Section{Tail: append(table.Legend(r), doc.Say(table.Heading(r))...)})
+	d.Sections = append(d.Sections, doc.Section{Title: "Columns", Folded: true, Lead: table.Each(explained.Help(), func(t doc.Term) doc.Paragraph {
 		return doc.Paragraph{Text: t.Word + ": " + t.Means}
 	})})
 	d.Sections = append(d.Sections, closed...)
@@ -60,7 +62,7 @@ func inSight(r *metrics.Result) *metrics.Result {
 	var cells []*metrics.Cell
 	for _, of := range bySize(r, -1) {
 		v, _ := contrast.Decide(of)
-		cells = append(cells, inOrder(of, v)...)
+		cells = append(cells, table.InOrder(of, v)...)
 	}
 	return r.With(cells)
 }
@@ -71,14 +73,14 @@ func inSight(r *metrics.Result) *metrics.Result {
 func page(r *metrics.Result, names []string) doc.Document {
 	sorted := inSight(r)
 	label := func(c *metrics.Cell) string { return c.Model.Label() }
-	models := each(metrics.GroupBy(sorted.Cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
+	models := table.Each(metrics.GroupBy(sorted.Cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
 	title := doc.List(models)
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
 	return doc.Document{
 		Terms: terms(), Title: "ipcbench: " + title,
-		Lead:     append(errorLines(r), doc.Say(append([]string{heading(r)}, fleetLines(r)...)...)...),
+		Lead:     append(answer.ErrorLines(r), doc.Say(append([]string{table.Heading(r)}, answer.FleetLines(r)...)...)...),
 		Sections: chosen(names, func(v View) []doc.Section { return v.pictured(sorted) }),
 	}
 }
@@ -114,11 +116,11 @@ func briefVerdicts(r *metrics.Result, s doc.Section) doc.Section {
 	if len(r.Groups()) <= mostOpen {
 		return s
 	}
-	brief := verdictSection(r, 0)
+	brief := answer.VerdictSection(r, 0)
 	s.Lead, s.Tables = brief.Lead, brief.Tables
-	if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps is the shortest summary
-		lines := envelopeLines(swept[0])
-		s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
+	if swept := table.SweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps is the shortest summary
+		lines := table.EnvelopeLines(swept[0])
+		s.Lead = slices.Concat([]doc.Paragraph{{Text: table.SweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), table.MostStretches)], s.Lead)
 	}
 	return s
 }
@@ -132,5 +134,5 @@ func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
 }
 
 func terms() []doc.Term {
-	return each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
+	return table.Each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
 }

@@ -21,6 +21,7 @@ import (
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 var picture = flag.Bool("picture", false, "make the picture of a page that README shows anew")
@@ -127,20 +128,20 @@ func TestPage(t *testing.T) {
 						blocks += len(c.Timed())
 					}
 				}
-				title := groupTitle(cells[0].Group())
+				title := table.GroupTitle(cells[0].Group())
 				for _, want := range []string{title, "Distribution of rounds, " + title, "Rounds in the course of the run, " + title} {
 					_, ok := captions[want]
 					check.That(t, ok || known == 0, "no figure %s", want)
 				}
 				check.That(t, captions["Rounds in the course of the run, "+title] >= blocks, "%d blocks have fewer samples", blocks)
 			}
-			swept := sweepsOf(a)
+			swept := table.SweepsOf(a)
 			for _, sweep := range swept {
-				_, ok := captions[sweepTitle(sweep)]
-				check.That(t, ok, "no figure %s", sweepTitle(sweep))
+				_, ok := captions[table.SweepTitle(sweep)]
+				check.That(t, ok, "no figure %s", table.SweepTitle(sweep))
 			}
 			if len(swept) > 0 && len(a.Groups()) > mostOpen {
-				holds(t, browser.Eval[string](p, `document.querySelector("section").innerText`), envelopeLines(swept[0])[0].Text)
+				holds(t, browser.Eval[string](p, `document.querySelector("section").innerText`), table.EnvelopeLines(swept[0])[0].Text)
 			}
 			if c, err := Compare(r, nil, CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
@@ -222,7 +223,7 @@ func groupsOf(r *result.Result) [][]*metrics.Cell {
 	var all [][]*metrics.Cell
 	for _, cells := range bySize(metrics.New(r), -1) {
 		v, _ := contrast.Decide(cells)
-		all = append(all, inOrder(cells, v))
+		all = append(all, table.InOrder(cells, v))
 	}
 	return all
 }

@@ -1,14 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
@@ -17,66 +14,8 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
-
-// TestTrip: the parts add up to the average of the middle half of the round trips, however
-// long the slowest ones take. There is no stack if the parts are longer than the whole.
-func TestTrip(t *testing.T) {
-	r := benchtest.Pair(1, 1)
-	for i := range r.Cells[1].Blocks {
-		b := &r.Cells[1].Blocks[i]
-		b.RTT[0] += benchtest.MS // between down and up
-	}
-	b := &r.Cells[1].Blocks[0]
-	b.RTT[1], b.Down[1] = b.RTT[1]*1000, b.Down[1]*1000
-	trip, ok := tripOf(metrics.New(r).Cells[1])
-	var lengths []int64
-	for _, b := range r.Cells[1].Blocks {
-		lengths = append(lengths, b.RTT...)
-	}
-	slices.Sort(lengths)
-	whole := 0.0
-	for _, ns := range lengths[3:9] {
-		whole += float64(ns) / 6e9
-	}
-	check.That(t, ok && nearly(trip[0]+trip[1]+trip[2]+trip[3], whole, 1e-12) && trip[2] == 0.01 && trip[1] > 0, "got %+v, %v: want %v", trip, ok, whole)
-	for _, r := range []*result.Result{
-		edited(r, func(b *result.Block) { b.Down[0] *= 9 }), // parts that are too long
-		benchtest.Result(r.Cells[0], cnn("pickle")),
-	} {
-		trip, ok := tripOf(metrics.New(r).Cells[1])
-		check.That(t, !ok, "got %+v", trip)
-	}
-}
-
-func TestDistribution(t *testing.T) {
-	c := metrics.New(benchtest.Result(benchtest.Rounds(func(block, round int) float64 { return float64(120 - block - 6*round) }))).Cells[0]
-	all := distribution(c, 7)
-	check.That(t, len(all) == 7 && all[0].At == 0.001 && all[0].Value.Center == 1.0/120 && all[6].At == 0.12 && all[6].Value.Center == 1, "got %v", all)
-	check.That(t, slices.IsSortedFunc(all, func(a, b doc.Point) int { return cmp.Compare(a.At, b.At) }), "not in order: %v", all)
-	check.Equal(t, len(distribution(c, 1000)), 120, "steps of 120 rounds")
-}
-
-// TestCourse: blocks are in order of time, and the fastest and the slowest round of each
-// are kept.
-func TestCourse(t *testing.T) {
-	r := benchtest.Result(benchtest.Rounds(func(block, round int) float64 {
-		if of := map[int]float64{7: 1, 11: 99}[round]; of > 0 {
-			return of
-		}
-		return float64(10 + block)
-	}))
-	blocks := r.Cells[0].Blocks
-	for i := range blocks {
-		blocks[i].At = time.Duration(len(blocks)-1-i) * time.Second
-	}
-	all, turns := course(metrics.New(r).Cells[0], 5, true), course(metrics.New(r).Cells[0], 5, false)
-	check.Equal(t, len(all), 6, "blocks")
-	for i, s := range all {
-		check.That(t, s.At == float64(i) && s.Value.Center == float64(15-i)/1e3 && turns[i].At == float64(i+1), "turn %d: %+v", i, s)
-		check.That(t, len(s.Samples) <= 5 && slices.Min(s.Samples) == 0.001 && slices.Max(s.Samples) == 0.099, "turn %d has the rounds %v", i, s.Samples)
-	}
-}
 
 // twoGroups has three transports with two numbers of clients, ranked differently in each. A
 // round has the parts of benchtest.Cell: 30 % down, 50 % train and 15 % uplink.
@@ -91,25 +30,23 @@ func twoGroups() *result.Result {
 	return r
 }
 
-func nearly(a, b, by float64) bool { return math.Abs(a-b) <= by }
-
 // TestPlots: each picture has the analysis's numbers for its cells.
 func TestPlots(t *testing.T) {
 	r := metrics.New(twoGroups())
 	groups := r.Groups()
-	for k, p := range tripPlots(r, groups) {
+	for k, p := range table.TripPlots(r, groups) {
 		for i, c := range groups[k] {
 			for _, s := range p.Series {
 				want := map[string]float64{"down": 0.3, "train": 0.5, "uplink": 0.15}[s.Name] * c.Of("round").Center / float64(c.Clients)
 				of := s.Points[i]
-				check.That(t, of.Name == c.Variant && nearly(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
+				check.That(t, of.Name == c.Variant && check.Nearly(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
 			}
 		}
 	}
-	for i, of := range spreadPlots(r, groups)[0].Series {
+	for i, of := range table.SpreadPlots(r, groups)[0].Series {
 		round := groups[0][i].Of("round").Center
 		first, last := of.Points[0], of.Points[len(of.Points)-1]
-		check.That(t, nearly(first.At, 0.9*round, 1e-9) && nearly(first.Value.Center, 1.0/12, 1e-9) && nearly(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
+		check.That(t, check.Nearly(first.At, 0.9*round, 1e-9) && check.Nearly(first.Value.Center, 1.0/12, 1e-9) && check.Nearly(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
 			"distribution of %s from %+v to %+v", of.Name, first, last)
 	}
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
@@ -160,14 +97,14 @@ func TestPlaces(t *testing.T) {
 		for i, c := range cells {
 			round := c.Of("round").Map(func(s float64) float64 { return s * 1e3 })
 			by := 0.01 * cells[len(cells)-2].Of("round").Center * 1e3
-			check.That(t, nearly(dots[i][0], round.Center, by) && nearly(intervals[i][0], round.Low, by) && nearly(intervals[i][1], round.High, by),
+			check.That(t, check.Nearly(dots[i][0], round.Center, by) && check.Nearly(intervals[i][0], round.Low, by) && check.Nearly(intervals[i][1], round.High, by),
 				"%s stands at %v, %v: want %v", c.Name(), dots[i], intervals[i], round)
-			trip, _ := tripOf(c)
+			trip, _ := table.TripOf(c)
 			from := 0.0
 			for s, part := range trip {
 				to := from + part*1e3
 				bar := bars[4*i+s]
-				check.That(t, part == 0 || nearly(bar[0], from, by) && nearly(bar[1], to, by), "part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
+				check.That(t, part == 0 || check.Nearly(bar[0], from, by) && check.Nearly(bar[1], to, by), "part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)
 				from = to
 			}
 		}

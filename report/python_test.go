@@ -10,8 +10,10 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/phase/usage"
+	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 	"ipcbench/tensor"
 )
 
@@ -107,9 +109,9 @@ func TestPythonVerdict(t *testing.T) {
 			r.Cells = append(r.Cells, c)
 		}
 	}
-	s := sweepsOf(metrics.New(r))[0]
-	check.That(t, s.Over.name == "clients" && len(s.Lines) == 4 && s.Lines[2].Variant == "grpc-stream (python)" && !s.Lines[3].Ranked(),
-		"a sweep over %s of %v", s.Over.name, s.Lines)
+	s := table.SweepsOf(metrics.New(r))[0]
+	check.That(t, s.Over.Name == "clients" && len(s.Lines) == 4 && s.Lines[2].Variant == "grpc-stream (python)" && !s.Lines[3].Ranked(),
+		"a sweep over %s of %v", s.Over.Name, s.Lines)
 	for _, of := range s.Envelope() {
 		check.That(t, of.Best[0].Variant == "shm-slab" && (of.Next == nil || of.Next.Ranked()), "best is %s, next %v", of.Best[0].Variant, of.Next)
 	}
@@ -183,10 +185,10 @@ func TestGains(t *testing.T) {
 		"a namesake": {func(c *result.Cell) { c.Program = "" }, ""},
 	} {
 		var all []string
-		for _, g := range gainsOf(python(tt.edit)) {
-			times := g.ratio("round")
-			all = append(all, g.name+" "+g.against.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
-			check.That(t, times.Sure() && times.Low < times.Center && times.High > times.Center, "%s: %s: %v", name, g.against.Label(), times)
+		for _, g := range table.GainsOf(python(tt.edit)) {
+			times := g.Ratio("round")
+			all = append(all, g.Name+" "+g.Against.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
+			check.That(t, times.Sure() && times.Low < times.Center && times.High > times.Center, "%s: %s: %v", name, g.Against.Label(), times)
 		}
 		check.Equal(t, strings.Join(all, ", "), tt.want, name)
 	}
@@ -194,7 +196,7 @@ func TestGains(t *testing.T) {
 	for i := range lacking.Programs {
 		lacking.Programs[i].Software = map[string]string{"lacks": "orjson"}
 	}
-	check.Equal(t, len(gainsOf(lacking)), 0, "gains of rows that lack a part of their project")
+	check.Equal(t, len(table.GainsOf(lacking)), 0, "gains of rows that lack a part of their project")
 }
 
 // TestPythonFloors: workers in Python are bounded by the time of an empty call in Python.
@@ -236,7 +238,7 @@ func TestNotCounted(t *testing.T) {
 // control, that casts no doubt on the control.
 func TestControlBesideOthers(t *testing.T) {
 	doubts := ""
-	for _, f := range Findings(python(func(c *result.Cell) {
+	for _, f := range answer.Findings(python(func(c *result.Cell) {
 		trains(c, 30)
 		for _, b := range c.Blocks {
 			for k := range b.Round {
@@ -296,10 +298,10 @@ func TestGainSentences(t *testing.T) {
 	holds(t, shown(t, everyCell(benchtest.Python(), func(c *result.Cell) {
 		switch {
 		case c.Variant == "py-http-json":
-			c.Variant, c.Model.Name = "py-areal", strings.Replace(c.Model.Name, "cnn", arealBatch, 1)
+			c.Variant, c.Model.Name = "py-areal", strings.Replace(c.Model.Name, "cnn", "uniform:32MiB/16", 1)
 		case c.Variant == "http-shm":
-			c.Respawn, c.Model.Name = true, strings.Replace(c.Model.Name, "cnn", arealBatch, 1)
+			c.Respawn, c.Model.Name = true, strings.Replace(c.Model.Name, "cnn", "uniform:32MiB/16", 1)
 		}
-	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 with http-shm and fresh workers for each round instead of py-areal is 25.0 times as fast (95 % interval 24.5 to 25.5): ", areal)
+	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 with http-shm and fresh workers for each round instead of py-areal is 25.0 times as fast (95 % interval 24.5 to 25.5): ", "The process that made a tensor keeps it")
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
 }

@@ -8,6 +8,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // WriteSpread writes, as text or md, how much the medians of the same cells differ between
@@ -25,7 +26,7 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 	for _, first := range cells[0] {
 		same := []*metrics.Cell{first}
 		for _, others := range cells[1:] {
-			if c := find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Program == first.Program }); c != nil {
+			if c := table.Find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Program == first.Program }); c != nil {
 				same = append(same, c)
 			}
 		}
@@ -39,7 +40,7 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 			for _, other := range same {
 				if other != c && round.Confidence > 0 {
 					pairs++
-					outside += int(oneIf(round.Excludes(other.Of("round").Center)))
+					outside += int(table.OneIf(round.Excludes(other.Of("round").Center)))
 				}
 			}
 		}

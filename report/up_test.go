@@ -9,6 +9,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // TestUnlike: cells of one model whose updates differ have their own tables, controls and
@@ -40,7 +41,7 @@ func TestUnlike(t *testing.T) {
 				"%s: %s is %v, want %v", v.Cells[i].ID(), name, got, x)
 		}
 	}
-	check.That(t, len(v.Groups()) == 2 && len(sweepsOf(v)) == 0, "%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
+	check.That(t, len(v.Groups()) == 2 && len(table.SweepsOf(v)) == 0, "%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
 	for name, all := range map[string][]string{
 		"text":     {"even, 100 MB in 4 tensors, up lora, 20.0 MB in 2 tensors, 1 worker, 1 client\n", "\neven, 100 MB in 4 tensors, 1 worker, 1 client\n"},
 		"csv":      {",even,model,1,1,", ",even,lora,1,1,", "\nfloors,,,even,lora,", "\nfloors,,,even,,"},

@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	"ipcbench/internal/near"
+	"ipcbench/report/answer"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // A View is a named part of the report of a result. Users choose it by name, and a committed
@@ -35,41 +37,41 @@ func always(*metrics.Result) bool { return true }
 // Views returns all views, in the order of a document.
 func Views() []View {
 	return []View{
-		{"verdict", "which transport to use for each model, and what a slower one costs", verdicts, open, open, nil, briefVerdicts, nil},
-		{"findings", "contradictions in a result, and reasons to doubt it", findings, absent, open, nil, briefFindings, nil},
-		{"answers", "the questions of a run (--questions), with a sentence for each claim", answers, open, open, nil, nil,
+		{"verdict", "which transport to use for each model, and what a slower one costs", answer.Verdicts, open, open, nil, briefVerdicts, nil},
+		{"findings", "contradictions in a result, and reasons to doubt it", answer.FindingSection, absent, open, nil, briefFindings, nil},
+		{"answers", "the questions of a run (--questions), with a sentence for each claim", answer.Answers, open, open, nil, nil,
 			func(r *metrics.Result) bool { return len(r.Questions) > 0 }},
 		{"change", "changes from base to head (run --against)", changes, absent, open, nil, nil, nil},
 		{"hosts", "the hosts of a run with agents: their processes and links", hosts, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return fleetOf(r) != nil }},
-		{"break-even", "the link rate below which each codec pays, and its effect on the data (run --codec)", breakEvens, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(pathsOf(r, true))+len(pathsOf(r, false)) > 0 }},
-		{"tls", "what TLS adds to a round: time, CPU time, bytes and handshakes", tlsPrices, open, open, nil, nil,
+			func(r *metrics.Result) bool { return table.FleetOf(r) != nil }},
+		{"break-even", "the link rate below which each codec pays, and its effect on the data (run --codec)", table.BreakEvens, open, open, nil, nil,
+			func(r *metrics.Result) bool { return len(table.PathsOf(r, true))+len(table.PathsOf(r, false)) > 0 }},
+		{"tls", "what TLS adds to a round: time, CPU time, bytes and handshakes", table.TlsPrices, open, open, nil, nil,
 			func(r *metrics.Result) bool { return len(tlsOnScreen(r)) > 0 }},
-		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain from another transport, with workers in Python", gains, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(gainsOf(r)) > 0 }},
-		{"crossover", "where transports swap ranks as a size or a number grows", sweeps, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return len(sweepsOf(r)) > 0 }},
-		{"tensors", "what one more tensor costs, over models of equal size", perTensor, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return len(ofCounts(r)) > 0 }},
-		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks", cellTables, absent, open, roundPlots, nil, tablesLeftOut},
-		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline, phases, folded, open, tripPlots, nil, always},
-		{"spread", "how much rounds vary: percentiles and outliers", spreads, absent, open, spreadPlots, nil, nil},
-		{"floors", "limits of this machine without any transport, and how near each cell is to them", floors, folded, open, floorPlots, nil, nil},
-		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables, folded, folded, nil, nil, always},
-		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", profiles, folded, folded, nil, nil,
+		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain from another transport, with workers in Python", table.Gains, open, open, nil, nil,
+			func(r *metrics.Result) bool { return len(table.GainsOf(r)) > 0 }},
+		{"crossover", "where transports swap ranks as a size or a number grows", table.Sweeps, folded, open, nil, nil,
+			func(r *metrics.Result) bool { return len(table.SweepsOf(r)) > 0 }},
+		{"tensors", "what one more tensor costs, over models of equal size", table.PerTensor, folded, open, nil, nil,
+			func(r *metrics.Result) bool { return len(table.OfCounts(r)) > 0 }},
+		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks", table.CellTables, absent, open, table.RoundPlots, nil, tablesLeftOut},
+		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline, table.Phases, folded, open, table.TripPlots, nil, always},
+		{"spread", "how much rounds vary: percentiles and outliers", table.Spreads, absent, open, table.SpreadPlots, nil, nil},
+		{"floors", "limits of this machine without any transport, and how near each cell is to them", table.Floors, folded, open, table.FloorPlots, nil, nil},
+		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", table.CostTables, folded, folded, nil, nil, always},
+		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", table.Profiles, folded, folded, nil, nil,
 			func(r *metrics.Result) bool {
 				return slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return len(c.Profiles) > 0 })
 			}},
-		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries", copyTables, folded, folded, nil, nil, nil},
-		{"workers", "clients per second, and the time to start the workers", workers, folded, folded, nil, nil, nil},
-		{"calls", "the requests of a round, and how long a client and its requests wait", callTable, folded, folded, nil, nil, nil},
-		{"environment", "machine, build and settings", environment, folded, folded, nil, nil, nil},
-		{"spans", "all recorded phases of a round", spans, folded, folded, nil, nil, nil},
+		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries", table.CopyTables, folded, folded, nil, nil, nil},
+		{"workers", "clients per second, and the time to start the workers", table.Workers, folded, folded, nil, nil, nil},
+		{"calls", "the requests of a round, and how long a client and its requests wait", table.CallTable, folded, folded, nil, nil, nil},
+		{"environment", "machine, build and settings", table.Environment, folded, folded, nil, nil, nil},
+		{"spans", "all recorded phases of a round", table.Spans, folded, folded, nil, nil, nil},
 	}
 }
 
-func viewNames() []string { return each(Views(), func(v View) string { return v.Name }) }
+func viewNames() []string { return table.Each(Views(), func(v View) string { return v.Name }) }
 
 // CheckViews returns an error if a name is neither all nor the name of a view.
 func CheckViews(names []string) error {

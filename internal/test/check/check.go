@@ -8,6 +8,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"strings"
@@ -124,3 +125,6 @@ func Allocated(f func()) int {
 
 // Err returns the error of a call and drops its value.
 func Err[T any](_ T, err error) error { return err }
+
+// Nearly reports whether two numbers differ by at most by.
+func Nearly(a, b, by float64) bool { return math.Abs(a-b) <= by }

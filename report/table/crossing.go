@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"math"
@@ -49,7 +49,7 @@ func (m meeting) winner() int {
 const unknown = 1e3
 
 // meetings returns the steps at which both transports were measured. They are one family.
-func (s *sweep) meetings(a, b *line) (all []meeting) {
+func (s *Sweep) meetings(a, b *line) (all []meeting) {
 	var family []contrast.Contrast
 	for i, x := range s.At {
 		if a.Cells[i] == nil || b.Cells[i] == nil {
@@ -71,7 +71,7 @@ func (s *sweep) meetings(a, b *line) (all []meeting) {
 
 // cross returns the crossings of a pair. There may be one between two consecutive meetings
 // with a winner, and between the first or last of them and the sweep's end.
-func (s *sweep) cross(a, b *line) []crossing {
+func (s *Sweep) cross(a, b *line) []crossing {
 	met := s.meetings(a, b)
 	var all []crossing
 	last := -1 // the last meeting with a winner
@@ -129,7 +129,7 @@ func zero(a, b meeting, which int) float64 {
 // round returns the round of a transport, or the metric that ranks instead, at any value of
 // the sweep. Between steps, it is on a line in logarithms. It is 0 outside of the measured
 // steps.
-func (s *sweep) round(l *line, at float64) float64 {
+func (s *Sweep) round(l *line, at float64) float64 {
 	var x, y []float64 // measured values and their rounds
 	for i, c := range l.Cells {
 		if c != nil {

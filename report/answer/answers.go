@@ -1,4 +1,13 @@
-package report
+// Package answer writes what a result says, in sentences. A result enters; questions with their
+// claims, verdicts and findings leave.
+//
+//   - [Answers] has the questions of a run, each with a sentence for each of its claims, which are one
+//     family.
+//   - [ClaimsSection] is the sentences that a Markdown file holds between markers.
+//   - [VerdictSentence] says which transport to use for a group of cells.
+//   - [Findings] applies rules of plausibility. They find contradictions in a result, and reasons to
+//     doubt it.
+package answer
 
 import (
 	"fmt"
@@ -7,6 +16,7 @@ import (
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // A question is one that a run asks (--questions), with its claims judged as one family.
@@ -59,7 +69,7 @@ func elsewhere(r *metrics.Result, j contrast.Judged) string {
 	for _, v := range contrast.Verdicts(r) {
 		for _, ranked := range v.Against {
 			if (ranked.Same(j.Contrast) || ranked.Inverse().Same(j.Contrast)) && ranked.Shown != j.Shown {
-				return "; " + unless(ranked.Shown, "not ") + "shown " + ranked.Family()
+				return "; " + table.Unless(ranked.Shown, "not ") + "shown " + ranked.Family()
 			}
 		}
 	}
@@ -70,16 +80,16 @@ func elsewhere(r *metrics.Result, j contrast.Judged) string {
 func asked(r *metrics.Result, v contrast.Verdict) (lines []string) {
 	for _, ranked := range v.Against {
 		if j := askedOf(r, ranked.Contrast); j != nil && j.Shown != ranked.Shown {
-			lines = append(lines, fmt.Sprintf("That %s takes longer than %s is %sshown %s, but %sshown %s.", variant(ranked.Cell), variant(v.Best()),
-				unless(ranked.Shown, "not "), ranked.Family(), unless(j.Shown, "not "), j.Family()))
+			lines = append(lines, fmt.Sprintf("That %s takes longer than %s is %sshown %s, but %sshown %s.", table.Variant(ranked.Cell), table.Variant(v.Best()),
+				table.Unless(ranked.Shown, "not "), ranked.Family(), table.Unless(j.Shown, "not "), j.Family()))
 		}
 	}
 	return lines
 }
 
-// answers is the view of the questions that a run asks: each question, with a sentence for each of
+// Answers is the view of the questions that a run asks: each question, with a sentence for each of
 // its claims.
-func answers(r *metrics.Result) (s doc.Section) {
+func Answers(r *metrics.Result) (s doc.Section) {
 	families, contrasts := 0, 0
 	for _, q := range questionsOf(r) {
 		lines, among := doc.Say(q.Name+": "+q.Text), 0

@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -48,21 +48,21 @@ type BreakEven struct {
 	At    stat.Interval // bit/s; infinite if the codec may add no time
 }
 
-// pathsOf returns the cells of each transport and work that was measured with codecs, on all
+// PathsOf returns the cells of each transport and work that was measured with codecs, on all
 // links and on none. It returns cells over TCP, or all others. The others are on no link and
 // have no break-even.
-func pathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
+func PathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
 	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP || c.Link.Impaired() })
 	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
 	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
 // workTitle names the work of a path, without its link.
-func workTitle(path []*metrics.Cell) string { return groupTitle(path[0].Work()) }
+func workTitle(path []*metrics.Cell) string { return GroupTitle(path[0].Work()) }
 
 // on returns the cell of a codec on a link, or nil.
 func on(path []*metrics.Cell, codec string, l link.Rate) *metrics.Cell {
-	return find(path, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
+	return Find(path, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
 }
 
 // cheapest returns the cell of a codec whose bytes cost least: on a link without a rate, or else
@@ -71,8 +71,8 @@ func cheapest(path []*metrics.Cell, codec string) *metrics.Cell {
 	return cmp.Or(on(path, codec, link.Unshaped), on(path, codec, link.Rate{}))
 }
 
-// breakEvensOf returns the break-evens of all codecs of paths, including unknown ones.
-func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
+// BreakEvensOf returns the break-evens of all codecs of paths, including unknown ones.
+func BreakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
 	for _, path := range paths {
 		for _, cells := range metrics.GroupBy(path, (*metrics.Cell).Codec) {
 			if c := cmp.Or(cheapest(path, cells[0].Codec()), cells[0]); c.Encoded() {
@@ -88,12 +88,12 @@ func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
 // compute finds the break-even. It stays unknown if no cell without a codec was measured, or
 // on a link with a rate. It also needs one worker and one client, and workers that stay.
 func (b *BreakEven) compute() {
-	if b.against == nil || b.cell.Link.Shaped() || !b.cell.Alone() || b.cell.Respawn {
+	if b.Against == nil || b.Cell.Link.Shaped() || !b.Cell.Alone() || b.Cell.Respawn {
 		return
 	}
 	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // wire bytes per round
 	x := b.of("round")
-	b.Saved, b.Added = travels(b.against)-travels(b.cell), x.More
+	b.Saved, b.Added = travels(b.Against)-travels(b.Cell), x.More
 	b.At = b.Added.Map(func(s float64) float64 {
 		if s <= 0 {
 			return math.Inf(1)
@@ -118,20 +118,20 @@ func (b *BreakEven) compute() {
 // unsure reports whether there are too few blocks to say where the codec pays.
 func (b *BreakEven) unsure() bool { return b.Pays == "" && b.At.Known() }
 
-// breakEvens is the view break-even: the link rate below which each codec pays, and tables of
+// BreakEvens is the view break-even: the link rate below which each codec pays, and tables of
 // codecs.
-func breakEvens(r *metrics.Result) doc.Section {
-	paths := pathsOf(r, true)
-	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink), Lead: strong(impairedLines(r)...)}
+func BreakEvens(r *metrics.Result) doc.Section {
+	paths := PathsOf(r, true)
+	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(NoLink), Lead: strong(impairedLines(r)...)}
 	if s.Lead != nil { // it was measured over TCP
 		s.Tail = nil
 	}
-	all := breakEvensOf(paths...)
+	all := BreakEvensOf(paths...)
 	for _, path := range slices.Concat(metrics.GroupBy(paths, workTitle)...) {
 		s.Tables = append(s.Tables, pathTables(path)...)
 	}
-	for _, same := range metrics.GroupBy(slices.Concat(pathsOf(r, false)...), (*metrics.Cell).Group) {
-		s.Tables = append(s.Tables, codecTables(groupTitle(same[0].Group())+", not over TCP", "transport", variant, same)...)
+	for _, same := range metrics.GroupBy(slices.Concat(PathsOf(r, false)...), (*metrics.Cell).Group) {
+		s.Tables = append(s.Tables, codecTables(GroupTitle(same[0].Group())+", not over TCP", "transport", Variant, same)...)
 	}
 	if len(s.Tables) == 0 && s.Lead == nil {
 		return doc.Section{}
@@ -139,20 +139,20 @@ func breakEvens(r *metrics.Result) doc.Section {
 	if len(all) > 0 {
 		s.Tail = breakEvenNotes(all)
 	}
-	s.Tables = append(s.Tables, breakEvenTable(all))
+	s.Tables = append(s.Tables, BreakEvenTable(all))
 	return s
 }
 
-// breakEvenTable has a row for each codec over each transport, for programs. Its columns saved
+// BreakEvenTable has a row for each codec over each transport, for programs. Its columns saved
 // and added are per round.
-func breakEvenTable(all []*BreakEven) doc.Table {
-	t := keyed("break_even", "a codec with a transport, and the link rates at which it saves time", axes(),
+func BreakEvenTable(all []*BreakEven) doc.Table {
+	t := Keyed("break_even", "a codec with a transport, and the link rates at which it saves time", Axes(),
 		doc.Column{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
 		doc.Column{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
 		doc.Column{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, doc.Column{Name: "added", Unit: "s", Help: "time that the codec adds to a round"})
 	for _, b := range all {
-		row := append(axisCells(axes(), b.cell), doc.Words(string(b.Pays)), doc.Estimate(b.At))
-		if b.against != nil {
+		row := append(AxisCells(Axes(), b.Cell), doc.Words(string(b.Pays)), doc.Estimate(b.At))
+		if b.Against != nil {
 			row = append(row, doc.Number(b.Saved), doc.Estimate(b.Added))
 		}
 		t.Add(row...)
@@ -160,8 +160,8 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 	return t
 }
 
-// noLink is the hint for a result in which codecs were measured, but not over TCP.
-const noLink = "Break-evens need TCP, and nothing was measured over it: add --link unshaped --workers 1 --clients 1."
+// NoLink is the hint for a result in which codecs were measured, but not over TCP.
+const NoLink = "Break-evens need TCP, and nothing was measured over it: add --link unshaped --workers 1 --clients 1."
 
 // breakEvenNotes explains how break-evens are computed, and why some are missing.
 func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
@@ -171,11 +171,11 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 		text  string
 	}{
 		{func(b *BreakEven) bool { return b.unsure() }, fmt.Sprintf("Too few blocks: with fewer than %d, it is not known where a codec pays.", stat.Blocks)},
-		{func(b *BreakEven) bool { return b.Pays != "" && b.cell.Link == link.Rate{} },
+		{func(b *BreakEven) bool { return b.Pays != "" && b.Cell.Link == link.Rate{} },
 			"The rounds without a rate limit were measured outside of a link, where packets have another size: add --link unshaped."},
-		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have no base, so all models were full versions."},
-		{func(b *BreakEven) bool { return b.against == nil }, "A codec has a break-even only if codec none was measured with it: add none to --codec."},
-		{func(b *BreakEven) bool { return !b.cell.Alone() }, "A break-even needs one worker and one client, because transfers of several overlap on a link."},
+		{func(b *BreakEven) bool { return b.Cell.Respawn }, "Workers that are started for every round have no base, so all models were full versions."},
+		{func(b *BreakEven) bool { return b.Against == nil }, "A codec has a break-even only if codec none was measured with it: add none to --codec."},
+		{func(b *BreakEven) bool { return !b.Cell.Alone() }, "A break-even needs one worker and one client, because transfers of several overlap on a link."},
 	} {
 		if slices.ContainsFunc(all, of.holds) {
 			texts = append(texts, of.text)
@@ -206,10 +206,10 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 		cells = append(cells, c)
 	}
 	pays := map[*metrics.Cell]doc.Cell{}
-	for _, b := range breakEvensOf(path) {
-		cells, pays[b.cell] = append(cells, b.cell), payCell(b)
+	for _, b := range BreakEvensOf(path) {
+		cells, pays[b.Cell] = append(cells, b.Cell), payCell(b)
 		if command := halfAndTwice(b); command != "" {
-			notes = append(notes, "To measure "+b.name+" at half and at twice its break-even: "+command)
+			notes = append(notes, "To measure "+b.Name+" at half and at twice its break-even: "+command)
 		}
 	}
 	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without"},
@@ -235,7 +235,7 @@ func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*me
 	} {
 		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
 		t.Caption = title + part.caption
-		all = filled(all, t)
+		all = Filled(all, t)
 	}
 	return all
 }
@@ -254,10 +254,10 @@ func halfAndTwice(b *BreakEven) string {
 	}
 	command := "ipcbench run --quick"
 	for _, a := range metrics.Axes() {
-		value := a.Of(b.cell)
+		value := a.Of(b.Cell)
 		switch {
 		case a.Name == "transport":
-			value = b.cell.Without("network", "codec")
+			value = b.Cell.Without("network", "codec")
 		case a.Name == "codec":
 			value = metrics.NoCodec + "," + value
 		case a.Name == "link":
@@ -267,27 +267,27 @@ func halfAndTwice(b *BreakEven) string {
 		case value == "on": // --nested is a boolean flag
 			value = "true"
 		}
-		command += " --" + a.Name + "=" + quoted(value)
+		command += " --" + a.Name + "=" + Quoted(value)
 	}
 	return command
 }
 
-// payLines returns a sentence for each path: where its codecs pay, if that is known.
-func payLines(paths [][]*metrics.Cell) (lines []string) {
+// PayLines returns a sentence for each path: where its codecs pay, if that is known.
+func PayLines(paths [][]*metrics.Cell) (lines []string) {
 	for _, path := range paths {
 		var parts []string
-		for _, b := range breakEvensOf(path) {
+		for _, b := range BreakEvensOf(path) {
 			switch {
 			case b.unsure():
-				parts = append(parts, b.name+" has too few blocks to say where it pays")
+				parts = append(parts, b.Name+" has too few blocks to say where it pays")
 			case b.Pays == Below && math.IsInf(b.At.High, 1):
-				parts = append(parts, b.name+" pays below at least "+doc.Quantity("bit/s", b.At.Low))
+				parts = append(parts, b.Name+" pays below at least "+doc.Quantity("bit/s", b.At.Low))
 			case b.Pays == Below:
-				parts = append(parts, b.name+" pays below "+doc.Bounded("bit/s", b.At))
+				parts = append(parts, b.Name+" pays below "+doc.Bounded("bit/s", b.At))
 			case b.Pays == AnyLink:
-				parts = append(parts, b.name+" pays on any link")
+				parts = append(parts, b.Name+" pays on any link")
 			case b.Pays == Never:
-				parts = append(parts, b.name+" never pays")
+				parts = append(parts, b.Name+" never pays")
 			}
 		}
 		if parts != nil {
@@ -308,31 +308,31 @@ func impairedLines(r *metrics.Result) (lines []string) {
 		if plain == nil || len(coded) == 0 {
 			continue
 		}
-		pairs := each(coded, func(c *metrics.Cell) pair { return pair{c.Codec(), c, plain} })
+		pairs := Each(coded, func(c *metrics.Cell) pair { return pair{c.Codec(), c, plain} })
 		var parts []string
 		for i, j := range judged("of these codecs", pairs) {
-			parts = append(parts, "with "+pairs[i].name+" it "+j.Says())
+			parts = append(parts, "with "+pairs[i].Name+" it "+j.Says())
 		}
-		lines = append(lines, groupTitle(plain.Group())+", over "+plainVariant(plain)+", a round relative to no codec: "+doc.List(parts)+".")
+		lines = append(lines, GroupTitle(plain.Group())+", over "+plainVariant(plain)+", a round relative to no codec: "+doc.List(parts)+".")
 	}
 	return lines
 }
 
-// linkSection returns a table of work that was measured on several links, which replaces a
+// LinkSection returns a table of work that was measured on several links, which replaces a
 // table per link on a screen. Each row has the best cell on one link, with and without a
 // codec.
-func linkSection(groups [][]*metrics.Cell) doc.Section {
-	round := column("±-round")
+func LinkSection(groups [][]*metrics.Cell) doc.Section {
+	round := Column("±-round")
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
 		v, _ := contrast.Decide(cells)
-		best := fewNames(v.Fastest(), variant)
+		best := FewNames(v.Fastest(), Variant)
 		if v.Unclear() || v.Unshown {
-			best = variant(v.Best()) + ", too few blocks"
+			best = Variant(v.Best()) + ", too few blocks"
 		}
 		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
-		if plain := find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {
-			row = append(row, doc.Words(variant(plain)), doc.Number(plain.Of(v.By).Center/v.Best().Of(v.By).Center))
+		if plain := Find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {
+			row = append(row, doc.Words(Variant(plain)), doc.Number(plain.Of(v.By).Center/v.Best().Of(v.By).Center))
 		}
 		t.Add(row...)
 	}

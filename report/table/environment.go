@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// delayLines says for each link with a delay what holds its packets, how exact that is, and how
+// DelayLines says for each link with a delay what holds its packets, how exact that is, and how
 // much processor time a mirror took.
-func delayLines(r *metrics.Result) (lines []string) {
+func DelayLines(r *metrics.Result) (lines []string) {
 	if r.Environment.Link == nil {
 		return nil
 	}
@@ -41,11 +41,11 @@ func delayLines(r *metrics.Result) (lines []string) {
 	return lines
 }
 
-// machineView is the name of a view that only markers can ask for.
-const machineView = "machine"
+// MachineView is the name of a view that only markers can ask for.
+const MachineView = "machine"
 
-// heading describes the machine, the day and the build of a result in a line.
-func heading(r *metrics.Result) string {
+// Heading describes the machine, the day and the build of a result in a line.
+func Heading(r *metrics.Result) string {
 	e := r.Environment
 	line := fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go) + pythonText(r)
 	if e.LLC > 0 {
@@ -58,8 +58,8 @@ func heading(r *metrics.Result) string {
 	return line
 }
 
-// environment is the view of the machine, the build and the settings of a result.
-func environment(r *metrics.Result) doc.Section {
+// Environment is the view of the machine, the build and the settings of a result.
+func Environment(r *metrics.Result) doc.Section {
 	e, p := r.Environment, r.Plan
 	t := doc.Table{Key: "about", Help: "a fact about the machine, the build or the settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
@@ -74,16 +74,16 @@ func environment(r *metrics.Result) doc.Section {
 	}
 	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.IsPeer() })
 	for _, same := range metrics.GroupBy(peers, func(c *metrics.Cell) string { return c.Variant }) {
-		add("peer", variant(same[0])+": "+same[0].Command())
+		add("peer", Variant(same[0])+": "+same[0].Command())
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
-			names := each(same, variant)
+			names := Each(same, Variant)
 			slices.Sort(names)
-			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
+			add("software", doc.List(Clip(slices.Compact(names), mostNamed))+": "+text)
 		}
 	}
-	for _, line := range delayLines(r) {
+	for _, line := range DelayLines(r) {
 		add("link", line)
 	}
 	add("build", buildText(e.Commit, e.Dirty))
@@ -158,7 +158,23 @@ func facts(e machine.Environment) string {
 func commandLine(command []string) string {
 	line := lastOf(command[0])
 	for _, word := range command[1:] {
-		line += " " + quoted(word)
+		line += " " + Quoted(word)
 	}
 	return line
+}
+
+// pythonText returns the versions of Python, and of the modules on which its times depend most.
+func pythonText(r *metrics.Result) (text string) {
+	for _, name := range []string{"python", "numpy", "torch", "orjson"} {
+		var all []string
+		for _, c := range r.Cells {
+			if v := c.Versions()[name]; v != "" && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+		if len(all) > 0 {
+			text += ", " + strings.Replace(name, "python", "Python", 1) + " " + strings.Join(all, " and ")
+		}
+	}
+	return text
 }

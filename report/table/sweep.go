@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -14,16 +14,16 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A quantity is the dimension of cells that a sweep varies.
-type quantity struct {
-	name  string // in titles and tables
+// A Quantity is the dimension of cells that a sweep varies.
+type Quantity struct {
+	Name  string // in titles and tables
 	axis  string // the dimension of cells
-	unit  string
+	Unit  string
 	of    func(metrics.Group) float64 // its value in a group; 0 if it cannot be swept
 	clear func(*metrics.Group)        // makes all groups of a sweep equal
 }
 
-var quantities = []*quantity{
+var quantities = []*Quantity{
 	{"size", "model", "iB", func(g metrics.Group) float64 { return uniformBytes(g.Model.Name, g.Model.Bytes) }, func(g *metrics.Group) {
 		g.Model = result.Model{Name: "uniform", Tensors: g.Model.Tensors, Up: g.Model.Up}
 	}},
@@ -44,7 +44,7 @@ func uniformBytes(name string, bytes int64) float64 {
 }
 
 // without returns g without the quantity, which is equal for all groups of a sweep.
-func (q *quantity) without(g metrics.Group) metrics.Group {
+func (q *Quantity) without(g metrics.Group) metrics.Group {
 	q.clear(&g)
 	return g
 }
@@ -52,10 +52,10 @@ func (q *quantity) without(g metrics.Group) metrics.Group {
 // leastSteps is the smallest number of values that make a curve.
 const leastSteps = 3
 
-// A sweep is cells that differ in one quantity only.
-type sweep struct {
+// A Sweep is cells that differ in one quantity only.
+type Sweep struct {
 	metrics.Yardstick
-	Over  *quantity
+	Over  *Quantity
 	Group metrics.Group // of all cells, without the quantity
 	At    []float64     // values of the quantity, ascending: the steps
 	Lines []*line       // in the order of the result
@@ -74,9 +74,9 @@ func (l *line) Ranked() bool {
 	return !slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && !c.Ranked() })
 }
 
-// sweepsOf returns all sweeps of the result, the ones with the most steps first.
-func sweepsOf(r *metrics.Result) []*sweep {
-	var all []*sweep
+// SweepsOf returns all sweeps of the result, the ones with the most steps first.
+func SweepsOf(r *metrics.Result) []*Sweep {
+	var all []*Sweep
 	for _, q := range quantities {
 		cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool {
 			return !(q.of(c.Group()) > 0 && c.Of("round").Center > 0)
@@ -87,14 +87,14 @@ func sweepsOf(r *metrics.Result) []*sweep {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *sweep) int { return len(b.At) - len(a.At) })
+	slices.SortStableFunc(all, func(a, b *Sweep) int { return len(b.At) - len(a.At) })
 	return all
 }
 
 // newSweep returns the sweep of the cells, which may have fewer than leastSteps steps. A value
 // with the control alone is no step.
-func newSweep(q *quantity, cells []*metrics.Cell) *sweep {
-	s := &sweep{Yardstick: metrics.YardstickOf(cells), Over: q, Group: q.without(cells[0].Group())}
+func newSweep(q *Quantity, cells []*metrics.Cell) *Sweep {
+	s := &Sweep{Yardstick: metrics.YardstickOf(cells), Over: q, Group: q.without(cells[0].Group())}
 	for _, c := range cells {
 		if !c.IsControl() {
 			s.At = append(s.At, q.of(c.Group()))
@@ -114,8 +114,8 @@ func newSweep(q *quantity, cells []*metrics.Cell) *sweep {
 	return s
 }
 
-func (s *sweep) cells(step int) []*metrics.Cell {
-	all := each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[step] })
+func (s *Sweep) cells(step int) []*metrics.Cell {
+	all := Each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[step] })
 	return slices.DeleteFunc(all, func(c *metrics.Cell) bool { return c == nil })
 }
 
@@ -131,7 +131,7 @@ type stretch struct {
 
 // Envelope returns the fastest transports along the sweep, in as few stretches as the verdicts
 // of the steps allow.
-func (s *sweep) Envelope() []*stretch {
+func (s *Sweep) Envelope() []*stretch {
 	var all []*stretch
 	last := &stretch{} // without transports
 	for i := range s.At {
@@ -160,7 +160,7 @@ func (s *sweep) Envelope() []*stretch {
 
 // order sorts the best of a stretch and finds the next transport. A line's level is the sum of
 // the logarithms of its times in the stretch.
-func (s *sweep) order(of *stretch) {
+func (s *Sweep) order(of *stretch) {
 	level := func(l *line) (sum float64) {
 		for _, c := range l.Cells[of.From : of.To+1] {
 			sum += math.Log(c.Of(s.By).Center)
@@ -184,7 +184,7 @@ func (s *sweep) order(of *stretch) {
 
 // between returns the crossing of two neighbouring stretches, of their fastest lines if
 // possible, or nil.
-func (s *sweep) between(a, b *stretch) *crossing {
+func (s *Sweep) between(a, b *stretch) *crossing {
 	for _, before := range a.Best {
 		for _, after := range b.Best {
 			for _, c := range s.cross(before, after) {
@@ -197,16 +197,16 @@ func (s *sweep) between(a, b *stretch) *crossing {
 	return nil
 }
 
-// mostSweeps is the largest number of sweeps that a view shows. The format json has all.
-const mostSweeps = 6
+// MostSweeps is the largest number of sweeps that a view shows. The format json has all.
+const MostSweeps = 6
 
-// sweeps is the view crossover: rounds as a function of the quantity, and where transports
+// Sweeps is the view crossover: rounds as a function of the quantity, and where transports
 // swap ranks.
-func sweeps(r *metrics.Result) doc.Section {
+func Sweeps(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Crossings"}
-	for i, of := range sweepsOf(r) {
+	for i, of := range SweepsOf(r) {
 		t := envelope(of)
-		if i >= mostSweeps {
+		if i >= MostSweeps {
 			t.For = doc.Programs
 		} else {
 			s.Plots = append(s.Plots, curves(of))
@@ -214,7 +214,7 @@ func sweeps(r *metrics.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	if left := len(s.Tables) - mostSweeps; left > 0 {
+	if left := len(s.Tables) - MostSweeps; left > 0 {
 		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": ipcbench report --format json has all.")
 	}
 	return s
@@ -222,7 +222,7 @@ func sweeps(r *metrics.Result) doc.Section {
 
 // fasterSince says from which step on the fastest transport of the last step is shown to be faster
 // than each other one. The steps of all of them are one family.
-func fasterSince(s *sweep) string {
+func fasterSince(s *Sweep) string {
 	stretches := s.Envelope()
 	if len(stretches) == 0 {
 		return ""
@@ -246,7 +246,7 @@ func fasterSince(s *sweep) string {
 		return ""
 	}
 	if j := all[0]; !slices.ContainsFunc(all, func(j contrast.Judged) bool { return !j.Blind() }) {
-		return fmt.Sprintf("%s: too few blocks to show from which step on one transport is faster, %s: use --blocks %d.", sweepTitle(s), j.Family(), j.Needed())
+		return fmt.Sprintf("%s: too few blocks to show from which step on one transport is faster, %s: use --blocks %d.", SweepTitle(s), j.Family(), j.Needed())
 	}
 	slower := make([][]string, len(s.At)) // by the first step of all that follow
 	for i, l := range others {
@@ -263,18 +263,18 @@ func fasterSince(s *sweep) string {
 	var parts []string
 	for i, names := range slower {
 		if len(names) > 0 {
-			parts = append(parts, "than "+doc.List(names)+" from "+step(s, i)+" on"+unless(i > 0, ", the smallest measured"))
+			parts = append(parts, "than "+doc.List(names)+" from "+step(s, i)+" on"+Unless(i > 0, ", the smallest measured"))
 		}
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return sweepTitle(s) + ": " + fastest.Variant + " is shown to be faster " + strings.Join(parts, "; ") + "."
+	return SweepTitle(s) + ": " + fastest.Variant + " is shown to be faster " + strings.Join(parts, "; ") + "."
 }
 
-// sweepTitle names the settings that the cells of a sweep have in common, and the range of the
+// SweepTitle names the settings that the cells of a sweep have in common, and the range of the
 // quantity.
-func sweepTitle(s *sweep) string {
+func SweepTitle(s *Sweep) string {
 	m := s.Group.Model
 	of := map[string]string{
 		"model": sizeOf(m, m.Bytes), "up": m.Up, "workers": doc.Plural(s.Group.Workers, "worker"), "clients": doc.Plural(s.Group.Clients, "client"),
@@ -289,25 +289,25 @@ func sweepTitle(s *sweep) string {
 }
 
 // step names a step of a sweep.
-func step(s *sweep, i int) string {
-	if s.Over.unit == "iB" {
+func step(s *Sweep, i int) string {
+	if s.Over.Unit == "iB" {
 		return doc.Quantity("iB", s.At[i])
 	}
 	return strconv.Itoa(int(s.At[i]))
 }
 
-func steps(s *sweep, from, to int) string {
-	if s.Over.unit == "iB" {
+func steps(s *Sweep, from, to int) string {
+	if s.Over.Unit == "iB" {
 		return span(step(s, from), step(s, to))
 	}
-	return between(int(s.At[from]), int(s.At[to]), strings.TrimSuffix(s.Over.name, "s"))
+	return Between(int(s.At[from]), int(s.At[to]), strings.TrimSuffix(s.Over.Name, "s"))
 }
 
 // curves plots the rounds of all transports, with marks where another one becomes the fastest.
-func curves(s *sweep) doc.Plot {
+func curves(s *Sweep) doc.Plot {
 	p := doc.Plot{
-		Caption: sweepTitle(s), Kind: doc.Curves,
-		At: doc.Axis{Name: s.Over.name, Unit: s.Over.unit, Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
+		Caption: SweepTitle(s), Kind: doc.Curves,
+		At: doc.Axis{Name: s.Over.Name, Unit: s.Over.Unit, Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
 		of := doc.Series{Name: l.Variant, Dim: !l.Ranked()}
@@ -335,12 +335,12 @@ func curves(s *sweep) doc.Plot {
 	return p
 }
 
-// crossingTable returns a table of sweeps over q, without rows. by is the metric that ranks.
-func crossingTable(q *quantity, by string) doc.Table {
-	shared := axes("transport", "codec", "language", q.axis)
+// CrossingTable returns a table of sweeps over q, without rows. by is the metric that ranks.
+func CrossingTable(q *Quantity, by string) doc.Table {
+	shared := Axes("transport", "codec", "language", q.axis)
 	return doc.Table{
 		Key: "crossings", Help: "a stretch of a sweep: steps in a row with the same fastest transports",
-		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, axisColumns(shared), []doc.Column{
+		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, AxisColumns(shared), []doc.Column{
 			{Name: "over", For: doc.Programs, Help: "the quantity that varies: size, update size, clients or workers"},
 			{Name: "best", For: doc.People, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
 			{Name: by, For: doc.People, Wrap: true, Help: "the time of the first of the best, at the first and at the last of these steps"},
@@ -351,14 +351,14 @@ func crossingTable(q *quantity, by string) doc.Table {
 			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
 			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the largest of them"},
 			{Name: "overtakes", For: doc.Programs, Help: "the best transport of the steps before"},
-			{Name: "at", For: doc.Programs, Unit: q.unit, Help: "where both take equally long; a bound beyond the end of the sweep is null"},
+			{Name: "at", For: doc.Programs, Unit: q.Unit, Help: "where both take equally long; a bound beyond the end of the sweep is null"},
 		})}
 }
 
 // envelope returns a table of the fastest transports along a sweep.
-func envelope(s *sweep) doc.Table {
-	t, work := crossingTable(s.Over, s.By), axisCells(axes("transport", "codec", "language", s.Over.axis), s.cells(0)[0])
-	t.Caption = sweepTitle(s) + ": the fastest"
+func envelope(s *Sweep) doc.Table {
+	t, work := CrossingTable(s.Over, s.By), AxisCells(Axes("transport", "codec", "language", s.Over.axis), s.cells(0)[0])
+	t.Caption = SweepTitle(s) + ": the fastest"
 	for _, of := range s.Envelope() {
 		next, since := make([]doc.Cell, 4), make([]doc.Cell, 3) // first for people, then for programs
 		if l := of.Next; l != nil {
@@ -368,15 +368,15 @@ func envelope(s *sweep) doc.Table {
 			since = []doc.Cell{doc.Words(crossingText(s, c)), doc.Words(c.Before.Variant), doc.Estimate(c.At)}
 		}
 		t.Add(slices.Concat([]doc.Cell{doc.Words(step(s, of.From)), doc.Words(step(s, of.To))}, work, []doc.Cell{
-			doc.Words(s.Over.name), doc.Words(best(of)), doc.Words(bestRounds(s, of)), next[0], since[0], words(each(of.Best, (*line).name)),
+			doc.Words(s.Over.Name), doc.Words(best(of)), doc.Words(bestRounds(s, of)), next[0], since[0], ListCell(Each(of.Best, (*line).name)),
 		}, next[1:], since[1:])...)
 	}
 	return t
 }
 
-func best(of *stretch) string { return fewNames(of.Best, (*line).name) }
+func best(of *stretch) string { return FewNames(of.Best, (*line).name) }
 
-func bestRounds(s *sweep, of *stretch) string {
+func bestRounds(s *Sweep, of *stretch) string {
 	round := func(step int) string { return doc.Quantity("s", of.Best[0].Cells[step].Of(s.By).Center) }
 	return span(round(of.From), round(of.To))
 }
@@ -386,49 +386,49 @@ func times(of *stretch) string {
 	return span(doc.Quantity("1", of.NextLow), doc.Quantity("1", of.NextHigh)) + " times"
 }
 
-// mostStretches is the largest number of stretches that a screen names.
-const mostStretches = 3
+// MostStretches is the largest number of stretches that a screen names.
+const MostStretches = 3
 
-// envelopeLines returns the envelope in sentences.
-func envelopeLines(s *sweep) []doc.Paragraph {
-	lines := doc.Say(yardstickText(s.Yardstick)...)
+// EnvelopeLines returns the envelope in sentences.
+func EnvelopeLines(s *Sweep) []doc.Paragraph {
+	lines := doc.Say(YardstickText(s.Yardstick)...)
 	all := s.Envelope()
-	for _, of := range all[:min(len(all), mostStretches)] {
+	for _, of := range all[:min(len(all), MostStretches)] {
 		text := steps(s, of.From, of.To) + ": nothing is shown to be faster than " + best(of)
 		if of.Next != nil {
 			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
 		}
 		lines = append(lines, doc.Paragraph{Text: text + "."})
 	}
-	if more := len(all) - mostStretches; more > 0 {
+	if more := len(all) - MostStretches; more > 0 {
 		lines = append(lines, doc.Paragraph{Text: doc.Plural(more, "more change") + ": --view crossover"})
 	}
 	return lines
 }
 
-func sweepTable(s *sweep) doc.Section {
+func SweepTable(s *Sweep) doc.Section {
 	t := unexplained(envelope(s))
 	t.Caption = ""
-	return doc.Section{Title: sweepTitle(s), Lead: doc.Say(yardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
+	return doc.Section{Title: SweepTitle(s), Lead: doc.Say(YardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
 }
 
-// sweptOf returns the sweeps of a result, and a function that reports whether a group is in
+// SweptOf returns the sweeps of a result, and a function that reports whether a group is in
 // one of them.
-func sweptOf(r *metrics.Result) (all []*sweep, swept func(metrics.Group) bool) {
-	all = sweepsOf(r)
+func SweptOf(r *metrics.Result) (all []*Sweep, swept func(metrics.Group) bool) {
+	all = SweepsOf(r)
 	return all, func(g metrics.Group) bool {
-		return slices.ContainsFunc(all, func(s *sweep) bool { return s.Over.of(g) > 0 && s.Over.without(g) == s.Group })
+		return slices.ContainsFunc(all, func(s *Sweep) bool { return s.Over.of(g) > 0 && s.Over.without(g) == s.Group })
 	}
 }
 
 // crossingText returns the value of a crossing. It is a bound if the sweep ends before one of
 // the two is shown to be faster.
-func crossingText(s *sweep, c *crossing) string {
+func crossingText(s *Sweep, c *crossing) string {
 	switch {
 	case math.IsInf(c.At.Low, 0):
-		return doc.Quantity(s.Over.unit, c.At.High) + " or below"
+		return doc.Quantity(s.Over.Unit, c.At.High) + " or below"
 	case math.IsInf(c.At.High, 0):
-		return doc.Quantity(s.Over.unit, c.At.Low) + " or above"
+		return doc.Quantity(s.Over.Unit, c.At.Low) + " or above"
 	}
-	return doc.Bounded(s.Over.unit, c.At)
+	return doc.Bounded(s.Over.Unit, c.At)
 }

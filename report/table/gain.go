@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"math"
@@ -57,9 +57,9 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, to.Without("network", "tls")) && (to.OverTCP() || !p.tcp)
 }
 
-// gainsOf returns the replacements that were measured, in all groups. The name of a pair is
+// GainsOf returns the replacements that were measured, in all groups. The name of a pair is
 // the project, and against is the replacement. Unproved reference rows are left out.
-func gainsOf(r *metrics.Result) []pair {
+func GainsOf(r *metrics.Result) []pair {
 	var all []pair
 	for _, p := range projects {
 		for _, from := range r.Cells {
@@ -67,7 +67,7 @@ func gainsOf(r *metrics.Result) []pair {
 				continue
 			}
 			for _, to := range r.Cells {
-				if of := (pair{p.name, from, to}); p.fits(from, to) && of.ratio("round").Known() {
+				if of := (pair{p.name, from, to}); p.fits(from, to) && of.Ratio("round").Known() {
 					all = append(all, of)
 				}
 			}
@@ -76,10 +76,10 @@ func gainsOf(r *metrics.Result) []pair {
 	return all
 }
 
-// gains is the view gain: a sentence for each project about the largest model, and a table for
+// Gains is the view gain: a sentence for each project about the largest model, and a table for
 // each group.
-func gains(r *metrics.Result) doc.Section {
-	all := gainsOf(r)
+func Gains(r *metrics.Result) doc.Section {
+	all := GainsOf(r)
 	if len(all) == 0 {
 		return doc.Section{}
 	}
@@ -91,12 +91,12 @@ func gains(r *metrics.Result) doc.Section {
 	for _, p := range projects {
 		if of := p.chosen(groups); len(of) > 0 {
 			s.Lead = append(s.Lead, strong(gainSentence(of))...)
-			s.Lead = append(s.Lead, doc.Say(unless(p.besides == said, p.besides))...)
+			s.Lead = append(s.Lead, doc.Say(Unless(p.besides == said, p.besides))...)
 			said = p.besides
 		}
 	}
 	for _, of := range groups {
-		s.Tables = append(s.Tables, gainTable(of, groupTitle(of[0].cell.Group())))
+		s.Tables = append(s.Tables, GainTable(of, GroupTitle(of[0].Cell.Group())))
 	}
 	return s
 }
@@ -110,8 +110,8 @@ func (p project) chosen(groups [][]pair) (of []pair) {
 		return m.Payload()
 	}
 	for _, g := range groups {
-		g = slices.DeleteFunc(slices.Clone(g), func(o pair) bool { return o.name != p.name })
-		if len(g) > 0 && (of == nil || payload(g[0].cell.Model) > payload(of[0].cell.Model)) {
+		g = slices.DeleteFunc(slices.Clone(g), func(o pair) bool { return o.Name != p.name })
+		if len(g) > 0 && (of == nil || payload(g[0].Cell.Model) > payload(of[0].Cell.Model)) {
 			of = g
 		}
 	}
@@ -120,8 +120,8 @@ func (p project) chosen(groups [][]pair) (of []pair) {
 
 // instead names the replacement of a pair.
 func instead(p pair) string {
-	name := plainVariant(p.against) + unless(p.against.TLS() == metrics.NoTLS, " and workers in Go")
-	return name + unless(!p.against.Respawn, " and fresh workers for each round")
+	name := plainVariant(p.Against) + Unless(p.Against.TLS() == metrics.NoTLS, " and workers in Go")
+	return name + Unless(!p.Against.Respawn, " and fresh workers for each round")
 }
 
 // gainSentence compares the transport of one project with its replacements in one group.
@@ -130,39 +130,39 @@ func gainSentence(all []pair) string {
 	for i, j := range judged("of this project", all) {
 		p := all[i]
 		cpu := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("cpu_per_round").Center) }
-		text, took := "with "+instead(p)+" it ", doc.Quantity("s", p.against.Of("round").Center)
+		text, took := "with "+instead(p)+" it ", doc.Quantity("s", p.Against.Of("round").Center)
 		if i == 0 {
-			text = "a round of " + p.cell.Model.Label() + " with " + instead(p) + " instead of " + p.cell.Variant + " "
-			took += " instead of " + doc.Quantity("s", p.cell.Of("round").Center)
+			text = "a round of " + p.Cell.Model.Label() + " with " + instead(p) + " instead of " + p.Cell.Variant + " "
+			took += " instead of " + doc.Quantity("s", p.Cell.Of("round").Center)
 		}
-		took += ", and " + cpu(p.against) + unless(i > 0, " instead of "+cpu(p.cell)) + " of CPU time"
+		took += ", and " + cpu(p.Against) + Unless(i > 0, " instead of "+cpu(p.Cell)) + " of CPU time"
 		parts = append(parts, text+j.Inverse().Says()+": "+took)
 	}
-	return all[0].name + ": " + strings.Join(parts, "; ") + "."
+	return all[0].Name + ": " + strings.Join(parts, "; ") + "."
 }
 
-func gainTable(all []pair, title string) doc.Table {
-	of, now, then := groupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
+func GainTable(all []pair, title string) doc.Table {
+	of, now, then := GroupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
 	t := doc.Table{Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
+		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, AxisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
 		{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"},
 		now[1].Column, then[1].Column, now[2].Column, then[2].Column,
 		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults. Absent if a side hands tensors over"},
-	}, testColumns)}
+	}, TestColumns)}
 	tested := map[pair]*contrast.Judged{}
-	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.name }) {
+	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.Name }) {
 		for i, j := range judged("of this project", project) {
 			tested[project[i]] = &j
 		}
 	}
 	for _, p := range all {
 		transfer := doc.Cell{}
-		if !p.cell.HandsOver() && !p.against.HandsOver() {
-			transfer = doc.Estimate(p.ratio("transfer"))
+		if !p.Cell.HandsOver() && !p.Against.HandsOver() {
+			transfer = doc.Estimate(p.Ratio("transfer"))
 		}
-		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(instead(p))}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
-			now[0].of(p.cell), then[0].of(p.against), doc.Estimate(p.ratio("round")),
-			now[1].of(p.cell), then[1].of(p.against), now[2].of(p.cell), then[2].of(p.against), transfer}, testCells(tested[p]))...)
+		t.Add(slices.Concat([]doc.Cell{doc.Words(Variant(p.Cell)), doc.Words(instead(p))}, AxisCells(of, p.Against), []doc.Cell{doc.Words(p.Name),
+			now[0].of(p.Cell), then[0].of(p.Against), doc.Estimate(p.Ratio("round")),
+			now[1].of(p.Cell), then[1].of(p.Against), now[2].of(p.Cell), then[2].of(p.Against), transfer}, TestCells(tested[p]))...)
 	}
 	return t
 }

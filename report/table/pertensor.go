@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// ofCounts returns the cells that differ in the number of tensors alone, those with the fewest
+// OfCounts returns the cells that differ in the number of tensors alone, those with the fewest
 // tensors first: models of one family and size, such as uniform:4MiB/20 and uniform:4MiB/1000.
-func ofCounts(r *metrics.Result) [][]*metrics.Cell {
+func OfCounts(r *metrics.Result) [][]*metrics.Cell {
 	type key struct {
 		group   metrics.Group
 		variant string
@@ -30,11 +30,11 @@ func ofCounts(r *metrics.Result) [][]*metrics.Cell {
 	return all
 }
 
-// perTensor is the view tensors: what one more tensor costs, from the fewest to the most.
-func perTensor(r *metrics.Result) doc.Section {
+// PerTensor is the view tensors: what one more tensor costs, from the fewest to the most.
+func PerTensor(r *metrics.Result) doc.Section {
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "tensors"}, {Name: "per tensor", Unit: "s", Help: "overhead with the most tensors minus " +
 		"overhead with the fewest, ÷ the difference of their numbers; absent if it may be zero"}, {Name: "of it transfer", Unit: "s", Help: "the same of a client's round trip without its training"}}}
-	for _, cells := range ofCounts(r) {
+	for _, cells := range OfCounts(r) {
 		few, many := cells[0], cells[len(cells)-1]
 		slope := func(metric string, less stat.Interval) doc.Cell {
 			i := contrast.New(metric, many, few).More
@@ -49,7 +49,7 @@ func perTensor(r *metrics.Result) doc.Section {
 			control = contrast.New("round", many.Control, few.Control).More
 		}
 		size, _, _ := strings.Cut(few.Model.Name, "/")
-		t.Add(doc.Words(variant(few)), doc.Words(size), doc.Words(between(few.Model.Tensors, many.Model.Tensors, "tensor")), slope("round", control), slope("transfer", stat.Interval{}))
+		t.Add(doc.Words(Variant(few)), doc.Words(size), doc.Words(Between(few.Model.Tensors, many.Model.Tensors, "tensor")), slope("round", control), slope("transfer", stat.Interval{}))
 	}
 	if len(t.Rows) == 0 {
 		return doc.Section{}

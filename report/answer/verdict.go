@@ -1,4 +1,4 @@
-package report
+package answer
 
 import (
 	"cmp"
@@ -12,34 +12,21 @@ import (
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
-// verdictSentence returns a verdict in words: which transport to use, how sure that is, and
+// VerdictSentence returns a verdict in words: which transport to use, how sure that is, and
 // the cost of other choices. It names the rate of a link, and the metric that ranks if it is
 // not round.
-func verdictSentence(v contrast.Verdict) string {
+func VerdictSentence(v contrast.Verdict) string {
 	text := choice(v)
-	if rate, ok := Rate(v.Group.Link); ok {
-		text = "At " + rateText(rate) + ", " + text
+	if rate, ok := table.Rate(v.Group.Link); ok {
+		text = "At " + table.RateText(rate) + ", " + text
 	}
 	if among, ok := v.Among(result.InPython); ok {
 		text += " With workers in Python, " + first(among)
 	}
-	return strings.Join(append([]string{text}, yardstickText(v.Yardstick)...), " ")
-}
-
-// yardstickText explains why round is not the metric that ranks. It returns nothing if it is.
-func yardstickText(y metrics.Yardstick) []string {
-	switch {
-	case y.Off == nil:
-		return nil
-	case y.Off.Train != "":
-		return []string{"Ranked by " + y.By + " (a client's round trip without its training), because --train runs have no control."}
-	case !y.Control.Known():
-		return []string{"Ranked by " + y.By + ", because no " + metrics.Control + " cell did the same work."}
-	}
-	return []string{fmt.Sprintf("Ranked by %s (a client's round trip without its training), because training took %s with %s but %s with %s, so overhead is unknown.",
-		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)}
+	return strings.Join(append([]string{text}, table.YardstickText(v.Yardstick)...), " ")
 }
 
 // first returns which transport to use, and how sure that is.
@@ -48,16 +35,16 @@ func first(v contrast.Verdict) string {
 	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" per "+v.By, len(best.Timed())
 	switch {
 	case len(v.Ranked) == 1:
-		return variant(best) + " takes " + round + "; there is nothing to compare it with."
+		return table.Variant(best) + " takes " + round + "; there is nothing to compare it with."
 	case v.Unclear():
 		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s.",
-			variant(best), round, blocks, fewNames(v.Tied, variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
+			table.Variant(best), round, blocks, table.FewNames(v.Tied, table.Variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
 	case v.TooClose():
-		return fewNames(v.Fastest(), variant) + " are too close to call, at " + round + remains(v) + "."
+		return table.FewNames(v.Fastest(), table.Variant) + " are too close to call, at " + round + remains(v) + "."
 	case v.Unshown:
-		return fmt.Sprintf("%s has the lowest median, %s, but %s.", variant(best), round, unshown(v))
+		return fmt.Sprintf("%s has the lowest median, %s, but %s.", table.Variant(best), round, unshown(v))
 	}
-	return fmt.Sprintf("%s is the fastest, %s.", variant(best), round)
+	return fmt.Sprintf("%s is the fastest, %s.", table.Variant(best), round)
 }
 
 // remains returns the times that are possible with the transports that are tied with the fastest.
@@ -67,11 +54,11 @@ func remains(v contrast.Verdict) string {
 		return ""
 	}
 	if len(v.Tied) == 1 {
-		others = variant(v.Tied[0])
+		others = table.Variant(v.Tied[0])
 	}
 	m, _ := metrics.MetricNamed(v.By)
 	text := fmt.Sprintf(": a %s with %s %s%s", v.By, others, contrast.Range(m, rest),
-		unless(rest.Sure(), " ("+doc.Percent(rest.Confidence)+" interval)"))
+		table.Unless(rest.Sure(), " ("+doc.Percent(rest.Confidence)+" interval)"))
 	for _, j := range v.Against {
 		if doubt := j.Doubt(); doubt != "" && slices.Contains(v.Tied, j.Cell) {
 			return text + ", " + doubt
@@ -93,7 +80,7 @@ func unshown(v contrast.Verdict) string {
 
 // useBlocks returns how to get more blocks of c, unless an early end is why they are few.
 func useBlocks(c *metrics.Cell, n int) string {
-	return unless(c.Marks().Interrupted, fmt.Sprintf(" (use --blocks %d)", n))
+	return table.Unless(c.Marks().Interrupted, fmt.Sprintf(" (use --blocks %d)", n))
 }
 
 // choice returns which transport to use, how sure that is, and the cost of other choices.
@@ -104,49 +91,41 @@ func choice(v contrast.Verdict) string {
 		return text
 	}
 	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) }
-	text += fmt.Sprintf(" The next, %s, takes %s longer", variant(slower[0]), cost(slower[0]))
+	text += fmt.Sprintf(" The next, %s, takes %s longer", table.Variant(slower[0]), cost(slower[0]))
 	if worst := slower[len(slower)-1]; worst != slower[0] && worst == v.Worst() {
-		text += fmt.Sprintf("; the slowest, %s, %s", variant(worst), cost(worst))
+		text += fmt.Sprintf("; the slowest, %s, %s", table.Variant(worst), cost(worst))
 	}
 	return text + "."
-}
-
-// mostNamed is the largest number of transports that a verdict names as equally fast.
-const mostNamed = 4
-
-// fewNames lists the names of at most mostNamed cells or lines: a, b and 2 more.
-func fewNames[T any](of []T, name func(T) string) string {
-	return doc.List(clip(each(of, name), mostNamed))
 }
 
 // mostSentences is the largest number of verdicts that are written as sentences. If there are
 // more, only the table is shown.
 const mostSentences = 8
 
-func verdicts(r *metrics.Result) doc.Section { return verdictSection(r, mostSentences) }
+func Verdicts(r *metrics.Result) doc.Section { return VerdictSection(r, mostSentences) }
 
-// verdictSection has a sentence for each verdict, or a table if there are more than most.
-func verdictSection(r *metrics.Result, most int) doc.Section {
+// VerdictSection has a sentence for each verdict, or a table if there are more than most.
+func VerdictSection(r *metrics.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
 	all := contrast.Verdicts(r)
 	slices.SortStableFunc(all, func(a, b contrast.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
-	s.Lead = doc.Say(summaries(all)...)
-	s.Tables = []doc.Table{verdictTable(all), rankingTable(all)}
+	s.Lead = doc.Say(Summaries(all)...)
+	s.Tables = []doc.Table{VerdictTable(all), RankingTable(all)}
 	if len(all) > most {
 		return s
 	}
 	s.Tables[0].For = doc.Programs
 	for _, v := range all {
 		g := v.Group
-		if _, ok := Rate(g.Link); ok { // the sentence names the rate
+		if _, ok := table.Rate(g.Link); ok { // the sentence names the rate
 			g.Link = link.Rate{}
 		}
-		title := groupTitle(g)
+		title := table.GroupTitle(g)
 		if v.Best().PerProcess > 1 {
-			title = strings.Replace(title, " workers,", " workers"+inProcesses(v.Best())+",", 1)
+			title = strings.Replace(title, " workers,", " workers"+table.InProcesses(v.Best())+",", 1)
 		}
-		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + verdictSentence(v), Tone: doc.Strong})
-		s.Lead = append(s.Lead, doc.Say(slices.Concat(markNotes(v.Against), asked(r, v))...)...)
+		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + VerdictSentence(v), Tone: doc.Strong})
+		s.Lead = append(s.Lead, doc.Say(slices.Concat(table.MarkNotes(v.Against), asked(r, v))...)...)
 	}
 	return s
 }
@@ -164,11 +143,11 @@ func outcome(v contrast.Verdict) string {
 	return "shown"
 }
 
-// verdictTable has a row for each verdict.
-func verdictTable(all []contrast.Verdict) doc.Table {
-	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
-	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
-		{Name: "best"}, column("±round").Column,
+// VerdictTable has a row for each verdict.
+func VerdictTable(all []contrast.Verdict) doc.Table {
+	of, people := table.GroupAxes(), []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
+	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, table.AxisColumns(of), []doc.Column{
+		{Name: "best"}, table.Column("±round").Column,
 		{Name: "ranked by", Help: "the metric that is compared instead of rounds, if training took another time than with " + metrics.Control},
 		{Name: "next"}, {Name: "longer by", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
@@ -183,30 +162,30 @@ func verdictTable(all []contrast.Verdict) doc.Table {
 	}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
-		name := variant(best) + unless(!v.TooClose(), ", too close to call") + unless(v.TooClose() || !v.Unshown, ", too few blocks")
+		name := table.Variant(best) + table.Unless(!v.TooClose(), ", too close to call") + table.Unless(v.TooClose() || !v.Unshown, ", too few blocks")
 		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Program), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(unless(v.Off == nil, v.By))})
+			doc.Words(strings.Join(g.Headings(), ", "))}, table.AxisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(table.Unless(v.Off == nil, v.By))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
 				continue
 			}
 			cost := v.Cost(v.Ranked[k])
-			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
+			row = append(row, doc.Words(table.Variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
 		}
-		t.Add(append(row, words(each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(verdictSentence(v)))...)
+		t.Add(append(row, table.ListCell(table.Each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(VerdictSentence(v)))...)
 	}
 	return t
 }
 
-// rankingTable has a row for each transport of each verdict: its rank, and how much more it
+// RankingTable has a row for each transport of each verdict: its rank, and how much more it
 // takes than the best.
-func rankingTable(all []contrast.Verdict) doc.Table {
-	t := keyed("ranking", "a cell of a verdict, with its rank", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
+func RankingTable(all []contrast.Verdict) doc.Table {
+	t := table.Keyed("ranking", "a cell of a verdict, with its rank", table.Axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
 		doc.Column{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
 		doc.Column{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},
 		doc.Column{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"})
-	t.Columns = append(t.Columns, testColumns...)
+	t.Columns = append(t.Columns, table.TestColumns...)
 	for _, v := range all {
 		for k, c := range v.Ranked {
 			cost, transfer, ratio, j := v.Cost(c), doc.Cell{}, doc.Cell{}, (*contrast.Judged)(nil)
@@ -217,20 +196,20 @@ func rankingTable(all []contrast.Verdict) doc.Table {
 				j = &v.Against[k-1]
 				ratio = doc.Estimate(j.Ratio)
 			}
-			t.Add(slices.Concat(axisCells(axes(), c), []doc.Cell{doc.Number(float64(k + 1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU), transfer, ratio}, testCells(j))...)
+			t.Add(slices.Concat(table.AxisCells(table.Axes(), c), []doc.Cell{doc.Number(float64(k + 1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU), transfer, ratio}, table.TestCells(j))...)
 		}
 	}
 	return t
 }
 
-// summaries returns one sentence for each build about all of its verdicts, if there are at
+// Summaries returns one sentence for each build about all of its verdicts, if there are at
 // least three.
-func summaries(all []contrast.Verdict) []string {
+func Summaries(all []contrast.Verdict) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
 	for _, of := range metrics.GroupBy(all, func(v contrast.Verdict) string { return v.Group.Program }) {
 		if build := of[0].Group.Program; len(of) >= 3 {
-			texts = append(texts, unless(build == "", build+": ")+summary(of))
+			texts = append(texts, table.Unless(build == "", build+": ")+summary(of))
 		}
 	}
 	return texts
@@ -239,10 +218,10 @@ func summaries(all []contrast.Verdict) []string {
 // summary counts the verdicts that each transport wins. Only a shown verdict is a win.
 func summary(all []contrast.Verdict) string {
 	wins := slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return !v.Shown() })
-	won := metrics.GroupBy(wins, func(v contrast.Verdict) string { return variant(v.Best()) })
+	won := metrics.GroupBy(wins, func(v contrast.Verdict) string { return table.Variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []contrast.Verdict) int { return len(b) - len(a) })
-	parts := each(won, func(of []contrast.Verdict) string {
-		return fmt.Sprintf("%s is the fastest in %d", variant(of[0].Best()), len(of))
+	parts := table.Each(won, func(of []contrast.Verdict) string {
+		return fmt.Sprintf("%s is the fastest in %d", table.Variant(of[0].Best()), len(of))
 	})
 	if open := len(all) - len(wins); open > 0 {
 		parts = append(parts, fmt.Sprintf("no transport is shown to be the fastest in %d", open))

@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 // wide is the ratio of values above which an axis is logarithmic.
 const wide = 10
 
-// logarithmic reports whether the values need a logarithmic axis.
-func logarithmic(values []float64) bool {
+// Logarithmic reports whether the values need a logarithmic axis.
+func Logarithmic(values []float64) bool {
 	return len(values) > 1 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > wide
 }
 
@@ -23,33 +23,33 @@ func logarithmic(values []float64) bool {
 // transport. row names a row.
 func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *metrics.Cell) string) doc.Plot {
 	m, _ := metrics.MetricNamed(metric)
-	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
+	p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
 	var values []float64
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.Ranked(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
+			p.Series = append(p.Series, doc.Series{Name: Variant(c), Dim: !c.Ranked(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
 		}
 	}
-	p.Value.Log = logarithmic(values)
+	p.Value.Log = Logarithmic(values)
 	return p
 }
 
-func roundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
+func RoundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, variant))
+		all = Drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, Variant))
 	}
 	return all
 }
 
-// floorPlots shows how near the cells of each group are to the floors that bound them.
-func floorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
+// FloorPlots shows how near the cells of each group are to the floors that bound them.
+func FloorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
+		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return Variant(c) + ", " + name })
 		p.Rule, p.Value.Name = new(1.0), "× floor"
-		all = drawn(all, p)
+		all = Drawn(all, p)
 	}
 	if len(all) > 0 {
 		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. If the floor is a bandwidth (streams), left of the line is slower. If it is a time, right of the line is slower.")
@@ -57,28 +57,28 @@ func floorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	return all
 }
 
-func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
+func Drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
 	if !slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 }) {
 		return all
 	}
 	return append(all, p)
 }
 
-func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
+func TripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
+		p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
 		for _, part := range tripParts {
 			p.Series = append(p.Series, doc.Series{Name: part})
 		}
 		for _, c := range cells {
-			if trip, ok := tripOf(c); ok {
+			if trip, ok := TripOf(c); ok {
 				for k, x := range trip {
-					p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
+					p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: Variant(c), Value: stat.Interval{Center: x}})
 				}
 			}
 		}
-		all = drawn(all, p)
+		all = Drawn(all, p)
 	}
 	if len(all) > 0 {
 		all[len(all)-1].Notes = []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. Tables hold medians, which need not add up. " +
@@ -96,8 +96,8 @@ const (
 	samplesOfBlock            = 24
 )
 
-// spreadPlots shows the distribution of rounds, and the rounds in the course of the run.
-func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
+// SpreadPlots shows the distribution of rounds, and the rounds in the course of the run.
+func SpreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	blocks := 0
 	for _, c := range r.Cells {
 		blocks += len(c.Timed())
@@ -113,55 +113,26 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	}
 	var all []doc.Plot
 	for _, cells := range groups {
-		title := groupTitle(cells[0].Group())
+		title := GroupTitle(cells[0].Group())
 		parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
 		times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 		var rounds []float64
 		for _, c := range cells {
-			of := doc.Series{Name: variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
+			of := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
 			if len(of.Points) == 0 {
 				continue
 			}
-			rounds = append(rounds, each(of.Points, func(p doc.Point) float64 { return p.At })...)
+			rounds = append(rounds, Each(of.Points, func(p doc.Point) float64 { return p.At })...)
 			parts.Series = append(parts.Series, of)
 			of.Points = course(c, samples, timed)
 			times.Series = append(times.Series, of)
 		}
-		parts.At.Log = logarithmic(rounds)
-		all = drawn(drawn(all, parts), times)
+		parts.At.Log = Logarithmic(rounds)
+		all = Drawn(Drawn(all, parts), times)
 	}
 	if len(all) > 0 {
 		all[len(all)-1].Notes = []string{fmt.Sprintf("The curve of a distribution has at most %d steps. A line joins the medians of blocks. Small dots are rounds, at most %d per block: "+
 			"the fastest, the slowest, and others at even distances. Each panel has its own scale.", shares, samples)}
 	}
 	return all
-}
-
-// changePlots shows, for each metric of rows, base and head side by side, and their
-// difference.
-func changePlots(of naming, rows []Row) []doc.Plot {
-	var made []doc.Plot
-	for _, same := range byMetric(rows) {
-		m := same[0].Metric
-		both := doc.Plot{Caption: of.title(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
-			Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: described("Change of "+m.Name, of.common, same[0].Cell), Kind: doc.Dots, Rule: new(0.0),
-			Value: doc.Axis{Name: "head relative to base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
-		var values []float64
-		for _, r := range same {
-			name := described(r.Cell.Variant, of.apart, r.Cell)
-			values = append(values, r.Base.Center, r.Head.Center)
-			for i, x := range []stat.Interval{r.Base, r.Head} {
-				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
-			}
-			i := 1
-			if r.Shown {
-				i = 0
-			}
-			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + pText(r.P)})
-		}
-		both.Value.Log = logarithmic(values)
-		made = append(made, both, change)
-	}
-	return made
 }

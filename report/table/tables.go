@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -8,38 +8,37 @@ import (
 	"strconv"
 	"strings"
 
-	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
-// phases is the view of the parts of a client's round trip, with the speed-up relative to the
+// Phases is the view of the parts of a client's round trip, with the speed-up relative to the
 // default of a process pool.
-func phases(r *metrics.Result) doc.Section {
+func Phases(r *metrics.Result) doc.Section {
 	return perGroup(r, "Where a client's round trip goes", `±overhead | ±moving_share%=of the round | ±transfer | ±down | ±train | ±uplink |
 		±communication% | ±copy_decode=copy and decode | ±reconstruct |
 		±speedup_transfer=speed-up of the transfer | ±speedup_round=speed-up of the round`)
 }
 
-func spreads(r *metrics.Result) doc.Section {
+func Spreads(r *metrics.Result) doc.Section {
 	return perGroup(r, "How rounds spread", `±round | round_mad=distance from the median | round_p90=p90 | round_p99=p99 |
 		round_p99.9=p99.9 | rtt_p99=round trip, p99 | !round_outliers=outliers`)
 }
 
-// costTables is the view of costs other than time, and of the cold first round. Some costs are
+// CostTables is the view of costs other than time, and of the cold first round. Some costs are
 // per delivered GB, so that models can be compared.
-func costTables(r *metrics.Result) doc.Section {
+func CostTables(r *metrics.Result) doc.Section {
 	return perGroup(r, "Costs", `goodput | cpu_user_per_gb=CPU, user | cpu_system_per_gb=CPU, system | minor_faults=page faults |
 		voluntary_switches=switches | queue_wait=waiting for a processor | wire_ratio=on the wire, × payload |
 		cache_growth=caches grew by | cache_hits=found in caches | allocs=objects allocated | alloc_bytes=allocated | gc_time=garbage collection |
 		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±spawn | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
 }
 
-// spans is the view of all phases of a round, beside the time that this machine takes to copy
+// Spans is the view of all phases of a round, beside the time that this machine takes to copy
 // the model or to write it to new memory.
-func spans(r *metrics.Result) doc.Section {
+func Spans(r *metrics.Result) doc.Section {
 	spec := ""
 	for _, p := range phase.Phases() {
 		spec += "-phase." + p.String() + "=" + p.String() + " | "
@@ -63,57 +62,9 @@ func moveOnce(floor, name, what string) field {
 	}}
 }
 
-// floors is the view of the limits of the machine, and how near the cells are to them.
-func floors(r *metrics.Result) doc.Section {
-	if len(r.Floors) == 0 {
-		return doc.Section{}
-	}
-	s := doc.Section{Title: "Floors", Lead: doc.Say("Limits of this machine without any transport, measured between blocks.")}
-	helped := map[string]bool{}
-	type kind struct{ unit, name string } // floors of models have a table for each name
-	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) kind { return kind{f.Unit, unless(f.Model == "", f.Name)} }) {
-		unit := same[0].Unit
-		value := doc.Column{Name: cmp.Or(map[string]string{"B/s": "bandwidth"}[unit], "time"), Unit: unit}
-		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, value}}
-		for _, f := range same {
-			t.Add(doc.Words(f.Name), doc.Words(floorSubject(f)), doc.Estimate(stat.Of(f.Blocks)))
-			if f.Help != "" && !helped[f.Name] {
-				helped[f.Name] = true
-				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
-			}
-		}
-		s.Tables = append(s.Tables, floorTable(unit, same), t)
-	}
-	bound := field{doc.Column{Name: "floor"}, func(c *metrics.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
-	s.Tables = append(s.Tables, groupTables(r, "", bound, column("±floor_ratio=× floor"))...)
-	return s
-}
-
-// unless returns text, or an empty string if out is true.
-func unless(out bool, text string) string {
-	if out {
-		return ""
-	}
-	return text
-}
-
-// floorSubject names the model, the transport, the host and the conditions of a floor.
-func floorSubject(f result.Floor) string {
-	whose := slices.Concat([]string{f.Variant, unless(f.Model == "", result.Model{Name: f.Model, Up: f.Up}.Label())}, f.Headings(),
-		[]string{unless(f.Host == "", "to "+f.Host)})
-	what := []string{
-		unless(f.Bytes <= 0, doc.Quantity("B", float64(f.Bytes))), unless(f.Clients <= 0, doc.Plural(f.Clients, "client")),
-		unless(f.Gap <= 0, "after "+doc.Quantity("s", float64(f.Gap)/1e9)+" of work"), f.Condition,
-	}
-	if strings.Join(whose, "") == "" {
-		whose = []string{"this machine"}
-	}
-	return strings.Join(slices.DeleteFunc(append(whose, what...), func(part string) bool { return part == "" }), ", ")
-}
-
-// callTable is the view of requests, for transports that make any: their number per round,
+// CallTable is the view of requests, for transports that make any: their number per round,
 // waiting times, and the cost at the server.
-func callTable(r *metrics.Result) doc.Section {
+func CallTable(r *metrics.Result) doc.Section {
 	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Of("rpcs").Known() })
 	return oneTable("Requests", calling, append(columns(`rpcs=requests | !connections | !connecting | !handshakes | !handshaking | !retries |
 		±down | down_p99=down, p99 | ±in_service | in_service_most=in service, most | ±queued_share%=requests queued | queued |
@@ -133,15 +84,15 @@ var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: t
 		perRound := strconv.FormatFloat(math.Round(100*n/float64(c.Rounds()))/100, 'f', -1, 64)
 		kinds = append(kinds, perRound+" "+method+" ("+doc.Percent(n/float64(total))+")")
 	}
-	return words(kinds)
+	return ListCell(kinds)
 }}
 
-// workers is the view of clients per second, and of the time to start the workers.
-func workers(r *metrics.Result) doc.Section {
+// Workers is the view of clients per second, and of the time to start the workers.
+func Workers(r *metrics.Result) doc.Section {
 	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
 	fields := columns(`±-client_rate=clients per second | ±spawn=starting the workers | ±import=of it importing | ±cold_work=cold round |
 		±start_ratio=start ÷ cold round | ±restart%=starting and ending, of the round`)
-	fields[3].Help = column("cold_round").Help
+	fields[3].Help = Column("cold_round").Help
 	fields[4].Help = "if the whole interval is above 1, a session that is started for every round spends most of its time on starting " +
 		"the workers"
 	s := oneTable("Workers", started, fields...)
@@ -149,7 +100,7 @@ func workers(r *metrics.Result) doc.Section {
 	var most []string
 	for _, c := range fresh {
 		if r := c.Of("restart"); r.Sure() && r.Low > 0.5 {
-			most = append(most, variant(c)+" ("+groupTitle(c.Group())+")")
+			most = append(most, Variant(c)+" ("+GroupTitle(c.Group())+")")
 		}
 	}
 	say := "If each round has fresh workers, the cold round is the round without starting them. "

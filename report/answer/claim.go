@@ -1,4 +1,4 @@
-package report
+package answer
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // A claim is one metric of a cell, or its contrast with the same metric of another cell. All
@@ -52,7 +53,7 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 		left.Cells = usual
 	}
 	if n := len(left.Cells); n != 1 {
-		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)
+		names := table.Clip(table.Each(left.Cells, (*metrics.Cell).Name), 6)
 		return nil, fmt.Errorf("%q: must leave one cell, not %d: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
 	}
 	return left.Cells[0], nil
@@ -217,12 +218,12 @@ func mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// claimView is the name of a view that only markers can ask for.
-const claimView = "claim"
+// ClaimView is the name of a view that only markers can ask for.
+const ClaimView = "claim"
 
-// claimsSection returns a sentence for each of several claims, which are separated by ";" and one
+// ClaimsSection returns a sentence for each of several claims, which are separated by ";" and one
 // family, unless a question of the result asks them.
-func claimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
+func ClaimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
 	var claims []*claim
 	for text := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
 		c, err := newClaim(r, text)
@@ -246,7 +247,7 @@ func claimsSection(r *metrics.Result, words []string) (s doc.Section, err error)
 // judge makes the contrasts of claims one family.
 func judge(place string, claims []*claim) {
 	compared := slices.DeleteFunc(slices.Clone(claims), func(c *claim) bool { return c.against == nil })
-	family := each(compared, func(c *claim) contrast.Contrast { return c.judged.Contrast })
+	family := table.Each(compared, func(c *claim) contrast.Contrast { return c.judged.Contrast })
 	for i, j := range contrast.Judge(place, contrast.Alpha, family) {
 		compared[i].judged = j
 	}
@@ -290,15 +291,15 @@ func (c *claim) sentence(r *metrics.Result) string {
 	if x.Ratio.Center < 1 {
 		x, larger, smaller = x.Inverse(), smaller, larger
 	}
-	naming := namingOf(c.cells())
-	name := func(s side) string { return strings.Join(phrases(naming.apart, s.cell), " and ") }
+	naming := table.NamingOf(c.cells())
+	name := func(s side) string { return strings.Join(table.Phrases(naming.Apart, s.cell), " and ") }
 	with, per, than := "With ", "", "with "
-	if c.metric.Name == "round" && (naming.apart == nil || naming.apart[0].Name == "transport") {
+	if c.metric.Name == "round" && (naming.Apart == nil || naming.Apart[0].Name == "transport") {
 		with, noun, per, than = "", "", " per round", ""
-		name = func(s side) string { return strings.Join(phrases(naming.apart, s.cell), " with ") } // shm-slab with workers in Python
+		name = func(s side) string { return strings.Join(table.Phrases(naming.Apart, s.cell), " with ") } // shm-slab with workers in Python
 	}
-	subject := func(s side) string { return with + name(s) + unless(noun == "", ", "+noun) }
-	behind := described("", naming.common, larger.cell) + ", " + blocksText(c.cells()) + codecText(c.cells())
+	subject := func(s side) string { return with + name(s) + table.Unless(noun == "", ", "+noun) }
+	behind := table.Described("", naming.Common, larger.cell) + ", " + blocksText(c.cells()) + codecText(c.cells())
 	amounts := func(first, second side) string {
 		return ": " + first.amount(c.unit(), "") + per + " instead of " + second.amount(c.unit(), "") + behind
 	}
@@ -312,7 +313,7 @@ func (c *claim) sentence(r *metrics.Result) string {
 			contrast.Range(c.metric, c.judged.Ratio) + " (95 % interval)" + amounts(first, second) + elsewhere(r, x) + "."
 	case verb == "takes" && x.Ratio.Center >= contrast.InPercent:
 		text = subject(smaller) + " is " + doc.Quantity("1", x.Ratio.Center) + " times as fast as " + than + name(larger) +
-			unless(x.Equal, contrast.Interval("1", x.Ratio)) + amounts(smaller, larger)
+			table.Unless(x.Equal, contrast.Interval("1", x.Ratio)) + amounts(smaller, larger)
 	default:
 		as := " than "
 		if x.Ratio.Center >= contrast.InPercent {
@@ -346,7 +347,7 @@ func (c *claim) aboutOne() string {
 		trained = " and " + doc.Quantity("s", cell.Of("train").Center) + " of training"
 	}
 	return fmt.Sprintf("With %s%s, %s %s %s%s%s, %s.", cell.Uncoded(), trained, noun, verb, c.subject.amount(unit, "95 % interval "), share,
-		described("", namingOf(c.cells(), except...).common, cell), blocksText(c.cells())+codecText(c.cells()))
+		table.Described("", table.NamingOf(c.cells(), except...).Common, cell), blocksText(c.cells())+codecText(c.cells()))
 }
 
 // ofTime reports whether the claim is a share of a time that includes training.
@@ -365,7 +366,7 @@ func (c *claim) unit() string {
 	}
 	unit := strings.TrimSuffix(c.metric.Unit, "/round")
 	if unit == "B" {
-		return bytesUnit(c.subject.cell.Model)
+		return table.BytesUnit(c.subject.cell.Model)
 	}
 	return unit
 }
@@ -387,7 +388,7 @@ func blocksText(cells []*metrics.Cell) string {
 		low, high := c.RoundsPerBlock()
 		least, most = min(least, low), max(most, high)
 	}
-	return text + " of " + between(least, most, "round") + suffix
+	return text + " of " + table.Between(least, most, "round") + suffix
 }
 
 // codecText says what a reader must know of cells with a codec: what it loses, and that its values
@@ -425,65 +426,4 @@ func (s side) amount(unit, kind string) string {
 	default:
 		return doc.Quantity(unit, x) + " in every block"
 	}
-}
-
-// A naming has the axes on which cells differ, and the axes on which they have the same value,
-// other than the usual one.
-type naming struct{ apart, common []metrics.Axis }
-
-// labelAxes are the axes that a cell's label names, and the build.
-var labelAxes = []string{"transport", "codec", "language", "program"}
-
-// namingOf compares cells on all axes except some.
-func namingOf(cells []*metrics.Cell, except ...string) (n naming) {
-	for _, a := range axes(except...) {
-		switch kinds := metrics.GroupBy(cells, func(c *metrics.Cell) string { return phrase(a, c) }); {
-		case a.Name == "respawn" && !slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return c.Respawn }): // a peer may differ in it unknown
-		case len(kinds) > 1:
-			n.apart = append(n.apart, a)
-		case len(kinds) == 1 && a.Of(cells[0]) != a.Usual:
-			n.common = append(n.common, a)
-		}
-	}
-	return n
-}
-
-// described returns first and the phrases of a cell on axes, separated by commas.
-func described(first string, of []metrics.Axis, c *metrics.Cell) string {
-	return strings.Join(append([]string{first}, phrases(of, c)...), ", ")
-}
-
-// phrases describe a cell on axes. Axes without a phrase are left out.
-func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
-	for _, a := range of {
-		if text := phrase(a, c); text != "" {
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
-// phrase describes a cell on an axis, for example as "2 workers". It is empty if the axis does
-// not apply to the cell.
-func phrase(a metrics.Axis, c *metrics.Cell) string {
-	switch value := a.Of(c); {
-	case (a.Name == "language" || a.Name == "respawn") && c.IsPeer(): // unknown of a peer
-		return ""
-	case a.Name == "transport":
-		return c.Uncoded()
-	case a.Name == "workers" && c.PerProcess > 1 && !c.IsControl():
-		return value + " workers" + inProcesses(c)
-	case a.Name == "workers" && c.Workers == 1 || a.Name == "clients" && c.Clients == 1:
-		return "1 " + strings.TrimSuffix(a.Name, "s")
-	case a.Else != "" && value == a.Usual:
-		return a.Else
-	default:
-		return strings.Replace(a.Words, "%s", value, 1)
-	}
-}
-
-// inProcesses returns the number of processes that host the workers of c.
-func inProcesses(c *metrics.Cell) string {
-	n := (c.Workers + c.PerProcess - 1) / c.PerProcess
-	return fmt.Sprintf(" in %d process", n) + unless(n == 1, "es")
 }

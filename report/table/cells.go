@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -14,9 +14,9 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// groupSection returns the table of a group below its title, without explanations.
-func groupSection(g metrics.Group, t doc.Table) doc.Section {
-	return doc.Section{Title: groupTitle(g), Tables: []doc.Table{unexplained(t)}}
+// GroupSection returns the table of a group below its title, without explanations.
+func GroupSection(g metrics.Group, t doc.Table) doc.Section {
+	return doc.Section{Title: GroupTitle(g), Tables: []doc.Table{unexplained(t)}}
 }
 
 // unexplained returns t without the explanations of its columns.
@@ -28,9 +28,9 @@ func unexplained(t doc.Table) doc.Table {
 	return t
 }
 
-// inOrder returns the cells in the order of a table: transports of ipcbench, then peers, then
+// InOrder returns the cells in the order of a table: transports of ipcbench, then peers, then
 // the control. In each part, the fastest is first, and unproved cells are last.
-func inOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
+func InOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 	others := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return slices.Contains(v.Ranked, c) })
 	unproved := func(c *metrics.Cell) float64 {
 		if c.Unproved == "" {
@@ -40,7 +40,7 @@ func inOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 	}
 	all := slices.Concat(v.Ranked, others)
 	slices.SortStableFunc(all, func(a, b *metrics.Cell) int {
-		return cmp.Or(cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())), cmp.Compare(oneIf(a.IsPeer()), oneIf(b.IsPeer())),
+		return cmp.Or(cmp.Compare(OneIf(a.IsControl()), OneIf(b.IsControl())), cmp.Compare(OneIf(a.IsPeer()), OneIf(b.IsPeer())),
 			cmp.Compare(unproved(a), unproved(b)))
 	})
 	return all
@@ -48,23 +48,23 @@ func inOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 
 const controlNote = "the same round inside one process"
 
-// groupTable returns the table of a group: the fastest transport first, then peers and the
+// GroupTable returns the table of a group: the fastest transport first, then peers and the
 // control below rules. Transports that may be the fastest are highlighted. Its notes are
 // remarks about the cells.
-func groupTable(cells []*metrics.Cell) doc.Table {
+func GroupTable(cells []*metrics.Cell) doc.Table {
 	v, ok := contrast.Decide(cells)
-	ranks, cpu := column("±"+v.By), transportCPU(v.Ranked)
-	bandwidth := column("±bandwidth")
+	ranks, cpu := Column("±"+v.By), transportCPU(v.Ranked)
+	bandwidth := Column("±bandwidth")
 	bandwidth.Name = ""       // the unit is enough
 	if cells[0].Train != "" { // CPU time would include the user's training
-		cpu = column("±communication%")
+		cpu = Column("±communication%")
 	}
 	if cells[0].Budgeted() {
-		bandwidth, cpu = column("peak_rss_server=memory of the server"), column("±cpu_server=CPU of the server")
+		bandwidth, cpu = Column("peak_rss_server=memory of the server"), Column("±cpu_server=CPU of the server")
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
-	start := column("spawn=start")
+	start := Column("spawn=start")
 	starts := startsDiffer(v.Ranked)
 	if starts {
 		t.Columns = slices.Insert(t.Columns, 3, start.Column)
@@ -74,11 +74,11 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 	}
 	t.Notes = remarks(cells)
 	if i := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.PerProcess > 1 && !c.IsControl() }); i >= 0 {
-		t.Notes = append(t.Notes, "The workers are"+inProcesses(cells[i])+".")
+		t.Notes = append(t.Notes, "The workers are"+InProcesses(cells[i])+".")
 	}
 	peers := false
-	for k, c := range inOrder(cells, v) {
-		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), ranks.of(c)}}
+	for k, c := range InOrder(cells, v) {
+		row := doc.Row{Cells: []doc.Cell{doc.Words(Variant(c)), ranks.of(c)}}
 		if c.IsControl() {
 			row.Heading, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 		}
@@ -114,7 +114,7 @@ func groupTable(cells []*metrics.Cell) doc.Table {
 // transportCPU is the column of the CPU time of transports without training, or with it if some ranked
 // cell cannot be compared with its control.
 func transportCPU(ranked []*metrics.Cell) field {
-	whole, less := column("cpu_per_gb=total CPU"), column("cpu_transport=CPU")
+	whole, less := Column("cpu_per_gb=total CPU"), Column("cpu_transport=CPU")
 	if slices.ContainsFunc(ranked, func(c *metrics.Cell) bool { return !c.Of("cpu_transport").Known() }) {
 		return whole
 	}
@@ -140,9 +140,9 @@ func startsDiffer(ranked []*metrics.Cell) bool {
 	return slices.ContainsFunc(ranked, func(c *metrics.Cell) bool { return c.Of("spawn").Low-least > c.Of("round").Center })
 }
 
-// legend explains the intervals of tables, and rounds with a user's own training or with fresh
+// Legend explains the intervals of tables, and rounds with a user's own training or with fresh
 // workers.
-func legend(r *metrics.Result) []doc.Paragraph {
+func Legend(r *metrics.Result) []doc.Paragraph {
 	lines := doc.Say(confidence(r.Cells))
 	if i := slices.IndexFunc(r.Cells, func(c *metrics.Cell) bool { return c.Train != "" }); i >= 0 {
 		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". Hashes prove what was sent, not what the training computed.")...)
@@ -153,23 +153,23 @@ func legend(r *metrics.Result) []doc.Paragraph {
 	return lines
 }
 
-// cellTables is the view cells: the tables of all groups, with the marks of each cell in
+// CellTables is the view cells: the tables of all groups, with the marks of each cell in
 // words.
-func cellTables(r *metrics.Result) doc.Section {
-	s := doc.Section{Title: "Round trips", Tail: legend(r)}
+func CellTables(r *metrics.Result) doc.Section {
+	s := doc.Section{Title: "Round trips", Tail: Legend(r)}
 	for _, cells := range r.Groups() {
 		g := cells[0].Group()
-		t := groupTable(cells)
-		t.Caption = groupTitle(g) + ": " + effort(cells)
-		t.Notes = yardstickText(metrics.YardstickOf(cells))
+		t := GroupTable(cells)
+		t.Caption = GroupTitle(g) + ": " + effort(cells)
+		t.Notes = YardstickText(metrics.YardstickOf(cells))
 		var late []string
 		for _, c := range cells {
 			if marks := contrast.Marks(c); len(marks) > 0 {
-				texts := each(marks, func(m contrast.Mark) string { return m.Text })
-				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")
+				texts := Each(marks, func(m contrast.Mark) string { return m.Text })
+				t.Notes = append(t.Notes, Variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
 			if x := c.Marks().OutOfTime; x > 0 {
-				late = append(late, variant(c)+" (±"+doc.Percent(x)+")")
+				late = append(late, Variant(c)+" (±"+doc.Percent(x)+")")
 			}
 		}
 		if late != nil {
@@ -182,7 +182,7 @@ func cellTables(r *metrics.Result) doc.Section {
 
 // details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) []string {
-	all := each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
+	all := Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
 	if x := c.Marks().OutOfTime; x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
@@ -195,8 +195,8 @@ func effort(cells []*metrics.Cell) string {
 	for i, c := range cells {
 		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()
 	}
-	return between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
-		between(slices.Min(rounds), slices.Max(rounds), "round") + " per cell"
+	return Between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
+		Between(slices.Min(rounds), slices.Max(rounds), "round") + " per cell"
 }
 
 // mostRemarks is the largest number of sentences below a table of the first screen.
@@ -214,7 +214,7 @@ func remarks(cells []*metrics.Cell) []string {
 			return !slices.ContainsFunc(contrast.Marks(c), func(m contrast.Mark) bool { return m.Kind == kind })
 		})
 		if len(marked) > 0 {
-			all = append(all, help+": "+doc.List(each(marked, variant))+".")
+			all = append(all, help+": "+doc.List(Each(marked, Variant))+".")
 		}
 	}
 	if len(all) > mostRemarks {

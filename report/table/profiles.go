@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// profiles is the view of profiles: CPU time by phase, the heaviest functions, allocations,
+// Profiles is the view of profiles: CPU time by phase, the heaviest functions, allocations,
 // and the cost of profiling.
-func profiles(r *metrics.Result) doc.Section {
+func Profiles(r *metrics.Result) doc.Section {
 	split := columns("-profile_cpu_per_gb=CPU | profile_server%=server | profile_sampled%=sampled | profile_attributed%=attributed")
 	var slowdowns []field
 	for _, k := range capture.Kinds() {
-		slowdowns = append(slowdowns, column("±-slowdown_"+k.Name+"="+k.Name))
+		slowdowns = append(slowdowns, Column("±-slowdown_"+k.Name+"="+k.Name))
 	}
 	s := doc.Section{Title: "Where the CPU time goes", Tables: slices.Concat(
 		groupTables(r, "CPU time by phase, ", append(split, splitPhases)...),
@@ -53,7 +53,7 @@ var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.
 // of.
 func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of func(s *result.Summary) result.Split) (all []doc.Table) {
 	for _, cells := range r.Groups() {
-		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
+		t := doc.Table{Caption: caption + GroupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
 			{Name: "transport"}, {Name: "phase"}, {Name: "function"}, part, {Name: "of all", Unit: "%"}, {Name: "with what it calls", Unit: "%"},
 		}}
 		for _, c := range cells {
@@ -73,7 +73,7 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 				t.Rows[first].Cells[0], t.Rows[first].Cells[1] = doc.Words(c.Label()), doc.Words(split.Name)
 			}
 		}
-		all = filled(all, t)
+		all = Filled(all, t)
 	}
 	return all
 }
@@ -95,8 +95,8 @@ func shortened(names string) string {
 	return strings.Join(parts, " in ")
 }
 
-// copyTables is the view of copies per delivered byte.
-func copyTables(r *metrics.Result) doc.Section {
+// CopyTables is the view of copies per delivered byte.
+func CopyTables(r *metrics.Result) doc.Section {
 	fields := columns("copies=by our code | kernel_copies=by the kernel | memmove_copies=by memmove | !copied_bytes=bytes by our code")
 	ours := fields[0].of
 	fields[0].of = func(c *metrics.Cell) doc.Cell {

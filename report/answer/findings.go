@@ -1,4 +1,4 @@
-package report
+package answer
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // A Severity is the consequence of a finding.
@@ -124,8 +125,8 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 	for _, c := range r.Cells {
 		add(c, ofCell(r, c)...)
 	}
-	for _, b := range breakEvensOf(pathsOf(r, true)...) {
-		add(b.cell, neverPays(b))
+	for _, b := range table.BreakEvensOf(table.PathsOf(r, true)...) {
+		add(b.Cell, neverPays(b))
 	}
 	return all
 }
@@ -384,50 +385,50 @@ func droppedPackets(c *metrics.Cell) *Finding {
 }
 
 // neverPays warns about a codec that costs time on any link.
-func neverPays(b *BreakEven) *Finding {
-	saved := value("saved", bytesUnit(b.cell.Model), b.Saved)
+func neverPays(b *table.BreakEven) *Finding {
+	saved := value("saved", table.BytesUnit(b.Cell.Model), b.Saved)
 	text := fmt.Sprintf("the codec saves %s per round but takes longer than a link of 1 Mbit/s needs to send them: it never pays", saved)
 	if b.Saved <= 0 {
 		text = "the codec makes nothing smaller, so it never pays"
 	}
-	return warnIf(b.Pays == Never, codecNeverPays, text, saved)
+	return warnIf(b.Pays == table.Never, codecNeverPays, text, saved)
 }
 
 // FindingLine writes a finding on one line that is safe for a terminal.
 func FindingLine(f Finding) string { return findingLine(f, f.Cell) }
 
 func findingLine(f Finding, of string) string {
-	return doc.Visible(string(f.Severity) + ": " + unless(of == "", of+": ") + f.Text)
+	return doc.Visible(string(f.Severity) + ": " + table.Unless(of == "", of+": ") + f.Text)
 }
 
-// findings is the view of all findings, errors first.
-func findings(r *metrics.Result) doc.Section {
-	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...), Tables: []doc.Table{findingTable(Findings(r))}}
+// FindingSection is the view of all findings, errors first.
+func FindingSection(r *metrics.Result) doc.Section {
+	return doc.Section{Title: "Findings", Lead: append(ErrorLines(r), OtherLines(r, math.MaxInt)...), Tables: []doc.Table{FindingTable(Findings(r))}}
 }
 
-// errorLines returns the findings that make a result unusable.
-func errorLines(r *metrics.Result) []doc.Paragraph {
-	return findingLines(r, func(f Finding) bool { return f.Severity == Error }, doc.Bad)
+// ErrorLines returns the findings that make a result unusable.
+func ErrorLines(r *metrics.Result) []doc.Paragraph {
+	return FindingLines(r, func(f Finding) bool { return f.Severity == Error }, doc.Bad)
 }
 
-// otherLines returns the first of the other findings, and the number of the rest.
-func otherLines(r *metrics.Result, most int) []doc.Paragraph {
-	lines := findingLines(r, func(f Finding) bool { return f.Severity != Error }, doc.Plain)
+// OtherLines returns the first of the other findings, and the number of the rest.
+func OtherLines(r *metrics.Result, most int) []doc.Paragraph {
+	lines := FindingLines(r, func(f Finding) bool { return f.Severity != Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {
 		lines = append(lines[:most], doc.Paragraph{Text: doc.Plural(left, "more finding") + ": see the view findings."})
 	}
 	return lines
 }
 
-// findingLines returns the wanted findings. The same finding about several cells is one line.
-func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
-	return grouped(slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) }), tone)
+// FindingLines returns the wanted findings. The same finding about several cells is one line.
+func FindingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
+	return Grouped(slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) }), tone)
 }
 
-// grouped returns a line for all findings that say the same of several cells, and one for each that
+// Grouped returns a line for all findings that say the same of several cells, and one for each that
 // is about no cell.
-func grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
-	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, unless(f.about != nil, f.Cell)) }) {
+func Grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
+	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, table.Unless(f.about != nil, f.Cell)) }) {
 		line := findingLine(same[0], cellsInWords(same))
 		lines = append(lines, doc.Paragraph{Text: strings.ToUpper(line[:1]) + line[1:], Tone: tone})
 	}
@@ -440,7 +441,7 @@ func cellsInWords(all []Finding) string {
 	if all[0].about == nil { // a floor, or the whole result
 		return all[0].Cell
 	}
-	words := inWords(each(all, func(f Finding) *metrics.Cell { return f.about }))
+	words := inWords(table.Each(all, func(f Finding) *metrics.Cell { return f.about }))
 	if len(all) > 1 {
 		words = append(words, doc.Plural(len(all), "cell"))
 	}
@@ -448,10 +449,12 @@ func cellsInWords(all []Finding) string {
 }
 
 // inWords returns what cells have in common, of one cell its name: http, cnn, 1 worker, 1 client.
-func inWords(cells []*metrics.Cell) []string { return phrases(namingOf(cells).common, cells[0]) }
+func inWords(cells []*metrics.Cell) []string {
+	return table.Phrases(table.NamingOf(cells).Common, cells[0])
+}
 
-// findingTable has a column for each kind of number in findings.
-func findingTable(all []Finding) doc.Table {
+// FindingTable has a column for each kind of number in findings.
+func FindingTable(all []Finding) doc.Table {
 	t := doc.Table{Key: "findings", Help: "a contradiction in a result, or a reason to doubt it; the other columns are numbers that its rule looks at", For: doc.Programs, More: true, Keys: 3, Columns: []doc.Column{
 		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (a cell that was not measured)"},
 		{Name: "rule"}, {Name: "cell", Help: "the name of the cell; absent if the finding is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}

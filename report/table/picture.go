@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -15,10 +15,10 @@ import (
 // function, and sending the update with reserving its memory.
 var tripParts = [4]string{"down", "between", "train", "uplink"}
 
-// tripOf returns the mean of each part in seconds, over the middle half of all round trips by
+// TripOf returns the mean of each part in seconds, over the middle half of all round trips by
 // their length. Medians would not add up, and outliers would dominate a mean over all trips.
 // ok is false if there are no round trips, or their times are from two clocks.
-func tripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
+func TripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
 	const down, between, train, uplink = 0, 1, 2, 3
 	var trips [][len(tripParts)]int64 // with the whole trip at between
 	for i := range c.Timed() {

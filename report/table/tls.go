@@ -1,4 +1,4 @@
-package report
+package table
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ type tunnel []pair
 func tunnelsOf(r *metrics.Result) []tunnel {
 	var all []tunnel
 	order := func(c *metrics.Cell) float64 {
-		return oneIf(c.TLS() != metrics.NoTLS) + oneIf(c.TLS() == metrics.MutualTLS)
+		return OneIf(c.TLS() != metrics.NoTLS) + OneIf(c.TLS() == metrics.MutualTLS)
 	}
 	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, func(c *metrics.Cell) string { return c.Without("tls") }) {
 		slices.SortStableFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(order(a), order(b)) })
@@ -32,7 +32,7 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 				plain = c
 			}
 		}
-		if c := t.most().cell; c.TLS() != metrics.NoTLS && (plain != nil || !c.Remote()) {
+		if c := t.most().Cell; c.TLS() != metrics.NoTLS && (plain != nil || !c.Remote()) {
 			all = append(all, t)
 		}
 	}
@@ -44,7 +44,7 @@ func (t tunnel) most() pair { return t[len(t)-1] }
 
 // title names the work of a tunnel, and the kind of socket.
 func (t tunnel) title() string {
-	c := t.most().cell
+	c := t.most().Cell
 	over := ", over Unix sockets"
 	if c.OverTCP() {
 		over = ", over TCP"
@@ -52,53 +52,53 @@ func (t tunnel) title() string {
 	if c.Link != (link.Rate{}) { // the group's title names the link
 		over = ""
 	}
-	return groupTitle(c.Group()) + over
+	return GroupTitle(c.Group()) + over
 }
 
-// tlsPrices is the view of the time, CPU time and bytes that TLS adds to a round.
-func tlsPrices(r *metrics.Result) doc.Section {
+// TlsPrices is the view of the time, CPU time and bytes that TLS adds to a round.
+func TlsPrices(r *metrics.Result) doc.Section {
 	tunnels := tunnelsOf(r)
 	if len(tunnels) == 0 {
 		return doc.Section{}
 	}
-	s := doc.Section{Title: "What TLS costs", Lead: strong(tlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
+	s := doc.Section{Title: "What TLS costs", Lead: strong(TlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
 	for _, same := range metrics.GroupBy(tunnels, tunnel.title) {
-		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), same[0].title()))
+		s.Tables = append(s.Tables, TlsTable(slices.Concat(same...), same[0].title()))
 	}
 	return s
 }
 
 // withTLS begins a sentence with the TLS of a cell.
 func withTLS(p pair) string {
-	if p.cell.TLS() == metrics.MutualTLS {
+	if p.Cell.TLS() == metrics.MutualTLS {
 		return "With mutual TLS"
 	}
 	return "With TLS"
 }
 
-// tlsTable has a row for each cell of tunnels: without TLS and with it.
-func tlsTable(all []pair, title string) doc.Table {
-	of, round, cpu, handshake := axes("transport"), column("-round"), column("cpu_per_gb=CPU"), column("handshake")
+// TlsTable has a row for each cell of tunnels: without TLS and with it.
+func TlsTable(all []pair, title string) doc.Table {
+	of, round, cpu, handshake := Axes("transport"), Column("-round"), Column("cpu_per_gb=CPU"), Column("handshake")
 	cpu.Key = "cpu_per_gb"
 	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{
-		{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
+		{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, AxisColumns(of), []doc.Column{
 		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
 		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
 		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
-	}, testColumns)}
-	paired := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.against == nil })
+	}, TestColumns)}
+	paired := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.Against == nil })
 	family := judged("of this table", paired)
 	for _, p := range all {
-		c, against, j := p.cell, "", (*contrast.Judged)(nil)
+		c, against, j := p.Cell, "", (*contrast.Judged)(nil)
 		if i := slices.Index(paired, p); i >= 0 {
-			against, j = p.against.Variant, &family[i]
+			against, j = p.Against.Variant, &family[i]
 		}
-		more := p.ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
-		table.Add(slices.Concat([]doc.Cell{doc.Words(p.name), doc.Words(c.TLS())}, axisCells(of, c), []doc.Cell{doc.Words(c.Variant), doc.Words(against),
-			round.of(c), doc.Estimate(p.ratio("round")), cpu.of(c), doc.Estimate(p.ratio("cpu_per_gb")), doc.Estimate(more), handshake.of(c),
-			words(c.Ciphers())}, testCells(j))...)
+		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
+		table.Add(slices.Concat([]doc.Cell{doc.Words(p.Name), doc.Words(c.TLS())}, AxisCells(of, c), []doc.Cell{doc.Words(c.Variant), doc.Words(against),
+			round.of(c), doc.Estimate(p.Ratio("round")), cpu.of(c), doc.Estimate(p.Ratio("cpu_per_gb")), doc.Estimate(more), handshake.of(c),
+			ListCell(c.Ciphers())}, TestCells(j))...)
 	}
 	return table
 }
@@ -108,11 +108,11 @@ func tlsNotes(r *metrics.Result, tunnels []tunnel) []doc.Paragraph {
 	var texts, ciphers []string
 	var cells []*metrics.Cell
 	for _, t := range tunnels {
-		if n := len(t); n > 1 && t[n-2].cell.TLS() != metrics.NoTLS && texts == nil { // both kinds were measured
+		if n := len(t); n > 1 && t[n-2].Cell.TLS() != metrics.NoTLS && texts == nil { // both kinds were measured
 			texts = []string{"Mutual TLS also checks the workers' certificates, in handshakes only: after that, data is encrypted in the same way."}
 		}
 		for _, p := range t {
-			cells, ciphers = append(cells, p.cell), append(ciphers, p.cell.Ciphers()...)
+			cells, ciphers = append(cells, p.Cell), append(ciphers, p.Cell.Ciphers()...)
 		}
 	}
 	texts = append(texts, confidence(cells))
@@ -120,17 +120,17 @@ func tlsNotes(r *metrics.Result, tunnels []tunnel) []doc.Paragraph {
 		texts = append(texts, "Go encrypts in user space, with "+doc.List(slices.Compact(ciphers))+
 			". Encryption by the kernel (kTLS), which Go does not use, was not measured.")
 	}
-	return doc.Say(append(texts, inTheClear(r)...)...)
+	return doc.Say(append(texts, InTheClear(r)...)...)
 }
 
-// inTheClear returns a hint to measure without TLS, if that is missing. It is empty if that
+// InTheClear returns a hint to measure without TLS, if that is missing. It is empty if that
 // would cross a network without TLS.
-func inTheClear(r *metrics.Result) []string {
+func InTheClear(r *metrics.Result) []string {
 	var missing []string
 	for _, t := range tunnelsOf(r) {
-		c := t.most().cell
+		c := t.most().Cell
 		name := plainVariant(c, "tls") + ":tls=off"
-		if t.most().against == nil && !slices.Contains(missing, name) {
+		if t.most().Against == nil && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -144,12 +144,12 @@ func inTheClear(r *metrics.Result) []string {
 	return []string{"To see what TLS costs, also measure without it: add --transport " + strings.Join(missing, ",") + where + "."}
 }
 
-// tlsLines returns a line or two about the cost of TLS for rounds of the largest model, over
+// TlsLines returns a line or two about the cost of TLS for rounds of the largest model, over
 // at most most transports.
-func tlsLines(r *metrics.Result, most int) (lines []string) {
+func TlsLines(r *metrics.Result, most int) (lines []string) {
 	var all []pair
 	for _, t := range tunnelsOf(r) {
-		if p := t.most(); p.against != nil {
+		if p := t.most(); p.Against != nil {
 			all = append(all, p)
 		}
 	}
@@ -159,12 +159,12 @@ func tlsLines(r *metrics.Result, most int) (lines []string) {
 	groups, largest := byGroup(all)
 	model := ""
 	if len(groups) > 1 {
-		model = " (" + groupTitle(largest[0].cell.Group()) + ")"
+		model = " (" + GroupTitle(largest[0].Cell.Group()) + ")"
 	}
 	for _, kind := range metrics.GroupBy(largest, withTLS) {
 		var parts []string
 		for i, j := range judged("of these transports", kind)[:min(len(kind), most)] {
-			parts = append(parts, j.Says()+" over "+variant(kind[i].against))
+			parts = append(parts, j.Says()+" over "+Variant(kind[i].Against))
 		}
 		line := withTLS(kind[0]) + " a round " + doc.List(parts) + model + "."
 		if left := len(kind) - most; left > 0 {

@@ -1,0 +1,202 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/report/contrast"
+	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
+)
+
+// A field is a column of a table that has a row for each cell, and the function that fills it.
+type field struct {
+	doc.Column
+	of func(c *metrics.Cell) doc.Cell
+}
+
+// columns returns the columns of a spec, such as "±round | cpu_per_gb=CPU | !retries". Its
+// entries are explained at column.
+func columns(spec string) []field { return Each(strings.Split(spec, "|"), Column) }
+
+// Column returns the column of an entry: marks, the name of a metric, then % and =NAME if
+// needed. ± shows the interval. ! leaves out zeros, and so a column without other numbers. -
+// leaves out the explanation, if another column has it. % shows percent, and NAME replaces the
+// metric's name. An unknown metric panics.
+func Column(entry string) field {
+	entry = strings.TrimSpace(entry)
+	name := strings.TrimLeft(entry, "±!-")
+	marks := strings.TrimSuffix(entry, name)
+	name, label, _ := strings.Cut(name, "=")
+	name, percent := strings.CutSuffix(name, "%")
+	m, ok := metrics.MetricNamed(name)
+	if !ok {
+		panic("report: no metric " + name)
+	}
+	shown := doc.Column{
+		Name: cmp.Or(label, strings.ReplaceAll(name, "_", " ")), Unit: m.Unit, Help: m.Help, Middle: !strings.Contains(marks, "±"),
+	}
+	if percent {
+		shown.Unit = "%"
+	}
+	if strings.Contains(marks, "-") {
+		shown.Help = ""
+	}
+	return field{shown, func(c *metrics.Cell) doc.Cell {
+		if i := c.Of(name); i.Center != 0 || !strings.Contains(marks, "!") {
+			return doc.Estimate(i)
+		}
+		return doc.Cell{}
+	}}
+}
+
+// perGroup returns a section with a table for each group, with the columns of a spec.
+func perGroup(r *metrics.Result, title, spec string) doc.Section {
+	return doc.Section{Title: title, Tables: groupTables(r, "", columns(spec)...)}
+}
+
+// groupTables returns a table for each group, with a row for each cell that has a value in
+// some field. Its caption is the parameter caption and the group's title.
+func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.Table) {
+	for _, cells := range r.Groups() {
+		row := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(Variant(c))} }
+		t := cellTable([]doc.Column{{Name: "transport"}}, row, cells, fields...)
+		t.Caption = caption + GroupTitle(cells[0].Group())
+		all = Filled(all, t)
+	}
+	return all
+}
+
+// oneTable returns a section with one table for cells of several groups, or an empty section
+// if there are no cells.
+func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section {
+	if len(cells) == 0 {
+		return doc.Section{}
+	}
+	keys := []doc.Column{
+		{Name: "transport"}, {Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
+	}
+	return doc.Section{Title: title, Tables: []doc.Table{cellTable(keys, func(c *metrics.Cell) []doc.Cell {
+		return []doc.Cell{
+			doc.Words(Variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build()), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
+			doc.Words(strings.Join(c.Group().Headings(), ", ")),
+		}
+	}, cells, fields...)}}
+}
+
+func Filled(all []doc.Table, tables ...doc.Table) []doc.Table {
+	return append(all, slices.DeleteFunc(tables, func(t doc.Table) bool { return len(t.Rows) == 0 })...)
+}
+
+// cellTable returns a table with a row for each cell that has a value in some field. keysOf
+// returns the first columns of a row, as described by keys.
+func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, fields ...field) doc.Table {
+	t := doc.Table{Keys: len(keys), Columns: keys}
+	for _, f := range fields {
+		t.Columns = append(t.Columns, f.Column)
+	}
+	for _, c := range cells {
+		row := keysOf(c)
+		for _, f := range fields {
+			row = append(row, f.of(c))
+		}
+		if slices.ContainsFunc(row[len(keys):], func(cell doc.Cell) bool { return !cell.Empty() }) {
+			t.Add(row...)
+		}
+	}
+	return t
+}
+
+// Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
+func Keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table {
+	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(AxisColumns(of), columns...)}
+}
+
+func AxisColumns(of []metrics.Axis) []doc.Column {
+	return Each(of, func(a metrics.Axis) doc.Column {
+		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "program"}
+	})
+}
+
+func AxisNames(of []metrics.Axis) []string {
+	return Each(of, func(a metrics.Axis) string { return axisName(a.Name) })
+}
+
+// axisName returns the name of an axis for programs. Two axes are renamed, because up and
+// train are also names of metrics.
+func axisName(name string) string {
+	return cmp.Or(map[string]string{"up": "update", "train": "function"}[name], strings.ReplaceAll(name, "-", "_"))
+}
+
+// counted are the axes whose values are numbers for programs, with their units.
+var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
+
+// AxisCells returns the values of a cell on these axes.
+func AxisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
+	for _, a := range of {
+		all = append(all, axisCell(a.Name, a.Of(c)))
+	}
+	return all
+}
+
+// axisCell returns a value of an axis, as a number if the axis counts something.
+func axisCell(name, value string) doc.Cell {
+	if n, err := strconv.Atoi(value); err == nil && counted[name] != "" {
+		return doc.Number(float64(n))
+	}
+	return doc.Words(value)
+}
+
+// ListCell returns a table cell with a list, or an empty one.
+func ListCell(all []string) doc.Cell {
+	if len(all) == 0 {
+		return doc.Cell{}
+	}
+	return doc.Cell{List: all}
+}
+
+// Finite returns a table cell with x, or an empty one if it is infinite or unknown.
+func Finite(x float64) doc.Cell {
+	if math.IsInf(x, 1) || math.IsNaN(x) {
+		return doc.Cell{}
+	}
+	return doc.Number(x)
+}
+
+// PText writes a probability.
+func PText(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+// TestColumns are the columns for programs of a contrast that was tested.
+var TestColumns = []doc.Column{
+	{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected by Holm's method for the family"},
+	{Name: "shown", For: doc.Programs, Help: "yes or no; absent if nothing was tested"},
+	{Name: "family", For: doc.Programs, Help: "what was tested together"},
+	{Name: "marks", For: doc.Programs, List: true, Help: "what a reader must know beside the difference"},
+}
+
+// TestCells are the cells of testColumns; empty without a contrast.
+func TestCells(j *contrast.Judged) []doc.Cell {
+	if j == nil {
+		return make([]doc.Cell, len(TestColumns))
+	}
+	marks := Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
+	return []doc.Cell{Finite(j.P), doc.Words(map[bool]string{true: "yes", false: "no"}[j.Shown]), doc.Words(j.Family()), ListCell(append(slices.Compact(marks), j.Forbids...))}
+}
+
+// MarkNotes writes the marks of contrasts, each once with the cells that have it.
+func MarkNotes(all []contrast.Judged) []string {
+	marks := slices.Concat(Each(all, func(j contrast.Judged) []contrast.Mark { return j.Marks })...)
+	return Each(metrics.GroupBy(marks, func(m contrast.Mark) string { return m.Text }), func(alike []contrast.Mark) string {
+		names := metrics.GroupBy(alike, func(m contrast.Mark) string { return Variant(m.Cell) })
+		return FewNames(names, func(cell []contrast.Mark) string { return Variant(cell[0].Cell) }) + ": " + alike[0].Text + "."
+	})
+}
