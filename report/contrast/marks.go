@@ -89,7 +89,7 @@ func marks(x Contrast) (all []Mark) {
 		if other > c {
 			most, share = x.Against, other
 		}
-		text := fmt.Sprintf("other virtual machines took %s of the processors' time, but %s beside it", doc.Percent(share), doc.Percent(min(c, other)))
+		text := fmt.Sprintf("other virtual machines took %s of the processors' time, and %s with the other", doc.Percent(share), doc.Percent(min(c, other)))
 		all = append(all, Mark{most, Stolen, text})
 	}
 	return all
