@@ -1,7 +1,9 @@
 package stat
 
 import (
+	"cmp"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -225,4 +227,44 @@ func TestHolm(t *testing.T) {
 	}
 	got = Holm([]float64{0.9, 0.8})
 	check.That(t, got[0] == 1 && got[1] == 1, "got %v, want 1 and 1", got)
+}
+
+// TestTies: with ties, p is the share of all orders of the samples whose U is as far from the middle, on one side, times two.
+// It does not depend on which cell is first.
+func TestTies(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		a, b := make([]float64, 2+r.IntN(4)), make([]float64, 2+r.IntN(5))
+		for _, xs := range [][]float64{a, b} {
+			for i := range xs {
+				xs[i] = float64(r.IntN(6))
+			}
+		}
+		all := slices.Concat(a, b)
+		u := func(first func(i int) bool) (u float64) { // how often the first sample is above the other, less how often it is below
+			for i, x := range all {
+				for k, y := range all {
+					if first(i) && !first(k) {
+						u += float64(cmp.Compare(x, y))
+					}
+				}
+			}
+			return u
+		}
+		far, orders, given := 0, 0, u(func(i int) bool { return i < len(a) })
+		for set := range 1 << len(all) {
+			if bits.OnesCount(uint(set)) == len(a) {
+				orders++
+				if x := u(func(i int) bool { return set>>i&1 == 1 }); given < 0 && x <= given || given > 0 && x >= given {
+					far++
+				}
+			}
+		}
+		want := 2 * float64(far) / float64(orders)
+		if given == 0 {
+			want = 1
+		}
+		p := Test(a, b)
+		check.That(t, math.Abs(p-want) < 1e-9 && p == Test(b, a), "%v against %v: p %v, the other way round %v, want %v", a, b, p, Test(b, a), want)
+	}
 }
