@@ -72,9 +72,13 @@ func (j Judged) WouldShow() float64 {
 	return stat.Detectable(j.Cell.Medians(j.Metric.Name), j.Against.Medians(j.Metric.Name), j.Level)
 }
 
-// Family names the family with its size: "among the 3 of its question".
+// Family names the family with its size: "among the 3 of its question". It is empty if the contrast
+// was not tested.
 func (j Judged) Family() string {
-	if j.Among == 1 {
+	switch j.Among {
+	case 0:
+		return ""
+	case 1:
 		return "where it is the only one " + j.Place
 	}
 	return fmt.Sprintf("among the %d %s", j.Among, j.Place)
