@@ -11,6 +11,7 @@ package answer
 
 import (
 	"fmt"
+	"slices"
 
 	"ipcbench/bench/result"
 	"ipcbench/report/contrast"
@@ -19,45 +20,20 @@ import (
 	"ipcbench/report/table"
 )
 
-// A question is one that a run asks (--questions), with its claims judged as one family.
-type question struct {
-	result.Question
-	claims []*claim // nil where errs has why there is none
-	errs   []error
-}
-
-// questionsOf returns the questions of a result.
-func questionsOf(r *metrics.Result) []question {
-	return metrics.Keep(r, "questions", func() (all []question) {
-		for _, q := range r.Questions {
-			asked := question{Question: q}
-			var claims []*claim
-			for _, text := range q.Claims {
-				c, err := newClaim(r, text)
-				asked.claims, asked.errs = append(asked.claims, &c), append(asked.errs, err)
-				if err == nil {
-					claims = append(claims, &c)
-				}
-			}
-			judge("of its question", claims)
-			all = append(all, asked)
-		}
-		return all
+// answersOf returns the claims of each question of a result. Those of a question are one family.
+func answersOf(r *metrics.Result) [][]*claim {
+	return metrics.Keep(r, "answers", func() [][]*claim {
+		return table.Each(r.Questions, func(q result.Question) []*claim { return claimsOf(r, "of its question", q.Claims) })
 	})
 }
 
 // askedOf returns a contrast as the question judges it that asks it, or nil.
 func askedOf(r *metrics.Result, x contrast.Contrast) *contrast.Judged {
-	for _, q := range questionsOf(r) {
-		for i, asked := range q.claims {
-			if q.errs[i] != nil || asked.against == nil {
-				continue
-			}
-			if j := asked.judged; j.Same(x) {
-				return &j
-			} else if j = j.Inverse(); j.Same(x) {
-				return &j
-			}
+	for _, c := range slices.Concat(answersOf(r)...) {
+		if c.Same(x) {
+			judged := c.Judged
+			judged.Contrast = x
+			return &judged
 		}
 	}
 	return nil
@@ -68,8 +44,8 @@ func askedOf(r *metrics.Result, x contrast.Contrast) *contrast.Judged {
 func elsewhere(r *metrics.Result, j contrast.Judged) string {
 	for _, v := range contrast.Verdicts(r) {
 		for _, ranked := range v.Against {
-			if (ranked.Same(j.Contrast) || ranked.Inverse().Same(j.Contrast)) && ranked.Shown != j.Shown {
-				return "; " + table.Unless(ranked.Shown, "not ") + "shown " + ranked.Family()
+			if ranked.Same(j.Contrast) && ranked.Shown != j.Shown {
+				return "; " + ranked.Word()
 			}
 		}
 	}
@@ -80,8 +56,8 @@ func elsewhere(r *metrics.Result, j contrast.Judged) string {
 func asked(r *metrics.Result, v contrast.Verdict) (lines []string) {
 	for _, ranked := range v.Against {
 		if j := askedOf(r, ranked.Contrast); j != nil && j.Shown != ranked.Shown {
-			lines = append(lines, fmt.Sprintf("That %s takes longer than %s is %sshown %s, but %sshown %s.", table.Variant(ranked.Cell), table.Variant(v.Best()),
-				table.Unless(ranked.Shown, "not "), ranked.Family(), table.Unless(j.Shown, "not "), j.Family()))
+			lines = append(lines, fmt.Sprintf("That %s takes longer than %s is %s, but %s.",
+				table.Variant(ranked.Cell), table.Variant(v.Best()), ranked.Word(), j.Word()))
 		}
 	}
 	return lines
@@ -91,14 +67,15 @@ func asked(r *metrics.Result, v contrast.Verdict) (lines []string) {
 // its claims.
 func Answers(r *metrics.Result) (s doc.Section) {
 	families, contrasts := 0, 0
-	for _, q := range questionsOf(r) {
-		lines, among := doc.Say(q.Name+": "+q.Text), 0
-		for i, c := range q.claims {
-			if err := q.errs[i]; err != nil {
-				lines = append(lines, doc.Say("Not answered: "+q.Claims[i]+": "+err.Error()+".")...)
+	for i, claims := range answersOf(r) {
+		q, among := r.Questions[i], 0
+		lines := doc.Say(q.Name + ": " + q.Text)
+		for _, c := range claims {
+			if c.err != nil {
+				lines = append(lines, doc.Say("Not answered: "+c.text+": "+c.err.Error()+".")...)
 				continue
 			}
-			lines, among = appendNew(lines, c.paragraphs(r)), max(among, c.judged.Among)
+			lines, among = appendNew(lines, c.paragraphs(r)), max(among, c.Among)
 		}
 		s.Lead = append(s.Lead, lines...)
 		families, contrasts = families+min(among, 1), contrasts+among
@@ -107,8 +84,9 @@ func Answers(r *metrics.Result) (s doc.Section) {
 		s.Title = "Answers"
 	}
 	if families > 0 {
-		s.Tail = doc.Say(fmt.Sprintf("%s, with %s of two cells. Holm's method keeps the probability of any false difference in a question below 5 %%, "+
-			"so at most %.2g of them would have one by chance, on average.", doc.Plural(families, "question"), doc.Plural(contrasts, "contrast"), float64(families)*contrast.Alpha))
+		s.Tail = doc.Say(fmt.Sprintf("%s, with %s of two cells. Holm's method keeps the probability of any false difference "+
+			"in a question below 5 %%, so at most %.2g of them would have one by chance, on average.",
+			doc.Plural(families, "question"), doc.Plural(contrasts, "contrast"), float64(families)*contrast.Alpha))
 	}
 	return s
 }

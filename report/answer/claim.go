@@ -19,37 +19,45 @@ import (
 // A claim is one metric of a cell, or its contrast with the same metric of another cell. All
 // intervals are 95 % confidence intervals.
 type claim struct {
-	name    string // METRIC or METRIC/METRIC2
-	metric  metrics.Metric
-	whole   *metrics.Metric // the metric is a share of this one; nil if it is no share
-	subject side
-	against *side // nil for a claim about one cell; then judged is unset
-	judged  contrast.Judged
+	text string
+	err  error  // why the claim cannot be made; its contrast is then of no cells
+	name string // METRIC or METRIC/METRIC2
+
+	whole           *metrics.Metric // the metric is a share of this one; nil if it is no share
+	contrast.Judged                 // without Against for a claim about one cell, which is not tested
 }
 
-// A side is the part of a claim that is about one cell.
-type side struct {
-	cell  *metrics.Cell
-	value stat.Interval // the metric or the share
-	even  bool          // the value is the same in all blocks
+// claimsOf reads claims, and judges their contrasts as one family.
+func claimsOf(r *metrics.Result, place string, texts []string) []*claim {
+	untested := contrast.Contrast{P: math.NaN(), More: stat.None()}
+	claims := table.Each(texts, func(text string) *claim {
+		c := &claim{text: text, Judged: contrast.Judged{Contrast: untested}}
+		if c.err = c.read(r, strings.Fields(text)); c.err != nil {
+			c.Contrast = untested
+		}
+		return c
+	})
+	family := table.Each(claims, func(c *claim) contrast.Contrast { return c.Contrast })
+	for i, judged := range contrast.Judge(place, contrast.Alpha, family) {
+		claims[i].Judged = judged
+	}
+	return claims
 }
 
 // pick returns the one cell that passes all filters, as in [metrics.Result.Narrow]. If they leave
 // several, cells with the usual value of every axis without a filter are preferred. It returns an
 // error if none or several are left.
 func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
-	left := *r
-	left.Cells = slices.Clone(r.Cells)
+	left := r.With(slices.Clone(r.Cells))
 	if err := left.Narrow(filters); err != nil {
 		return nil, err
 	}
-	open := slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool {
-		return a.Usual == "" || metrics.Filters(filters, a.Name)
+	usual := slices.DeleteFunc(slices.Clone(left.Cells), func(c *metrics.Cell) bool {
+		return slices.ContainsFunc(metrics.Axes(), func(a metrics.Axis) bool {
+			return a.Usual != "" && a.Of(c) != a.Usual && !metrics.Filters(filters, a.Name)
+		})
 	})
-	unusual := func(c *metrics.Cell) bool {
-		return slices.ContainsFunc(open, func(a metrics.Axis) bool { return a.Of(c) != a.Usual })
-	}
-	if usual := slices.DeleteFunc(slices.Clone(left.Cells), unusual); len(usual) > 0 {
+	if len(usual) > 0 {
 		left.Cells = usual
 	}
 	if n := len(left.Cells); n != 1 {
@@ -59,128 +67,128 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	return left.Cells[0], nil
 }
 
-// newClaim reads METRIC[/METRIC2] CHOICE… [against CHOICE…]. The choices must leave one cell. For
+// read reads METRIC[/METRIC2] CHOICE… [against CHOICE…]. The choices must leave one cell. For
 // the second cell, choices after against replace the ones with the same key. It returns an error if a
-// cell has no 95 % interval, or if something forbids to show the difference. The claim is judged as
-// the only one of its family.
-func newClaim(r *metrics.Result, text string) (c claim, err error) {
-	words := strings.Fields(text)
+// cell has no 95 % interval, or if something forbids to show the difference.
+func (c *claim) read(r *metrics.Result, words []string) (err error) {
 	choices, against := words, []string(nil)
 	at := slices.Index(words, "against")
 	if at >= 0 {
 		choices, against = words[:at], words[at+1:]
 	}
 	if len(choices) < 2 || at >= 0 && len(against) == 0 {
-		return c, errors.New("must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
+		return errors.New("must be claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
 	}
 	c.name, choices = choices[0], choices[1:]
 	part, whole, isShare := strings.Cut(c.name, "/")
-	if c.metric, err = claimable(part); err != nil {
-		return c, err
-	}
-	if isShare {
-		if c.whole, err = c.shareOf(whole, against); err != nil {
-			return c, err
-		}
-	}
-	if c.subject, err = c.side(r, choices); err == nil && len(against) > 0 {
-		err = c.compare(r, choices, against)
+	if c.Metric, err = claimable(part); err == nil && isShare {
+		err = c.shareOf(whole, against)
 	}
 	if err != nil {
-		return c, err
+		return err
+	}
+	if c.Cell, err = c.cell(r, choices); err != nil {
+		return err
+	}
+	c.Marks = contrast.Marks(c.Cell)
+	if len(against) > 0 {
+		if err := c.compare(r, choices, against); err != nil {
+			return err
+		}
 	}
 	for _, f := range Findings(r) { // a contradictory result supports no claim
 		if f.Severity == Error && (f.Measured == nil || slices.Contains(c.cells(), f.Measured)) {
-			return c, errors.New(FindingLine(f))
+			return errors.New(FindingLine(f))
 		}
 	}
-	return c, nil
+	return nil
 }
 
-// shareOf returns the metric of which the claim's is a share.
-func (c *claim) shareOf(name string, against []string) (*metrics.Metric, error) {
+// shareOf makes the claim one about a share of a metric.
+func (c *claim) shareOf(name string, against []string) error {
 	whole, err := claimable(name)
 	switch {
 	case err != nil:
-		return nil, err
-	case !c.metric.Sampled() || !whole.Sampled():
-		return nil, fmt.Errorf("%s: both metrics of a share must be measured per block", c.name)
-	case strings.TrimSuffix(c.metric.Unit, "/round") != strings.TrimSuffix(whole.Unit, "/round"):
-		return nil, fmt.Errorf("%s: both metrics of a share must have one unit: %s is in %s, %s in %s",
-			c.name, c.metric.Name, c.metric.Unit, name, whole.Unit)
+		return err
+	case !c.Metric.Sampled() || !whole.Sampled():
+		return fmt.Errorf("%s: both metrics of a share must be measured per block", c.name)
+	case strings.TrimSuffix(c.Metric.Unit, "/round") != strings.TrimSuffix(whole.Unit, "/round"):
+		return fmt.Errorf("%s: both metrics of a share must have one unit: %s is in %s, %s in %s",
+			c.name, c.Metric.Name, c.Metric.Unit, name, whole.Unit)
 	case len(against) > 0:
-		return nil, fmt.Errorf("%s: a share is about one cell, so it cannot have against", c.name)
+		return fmt.Errorf("%s: a share is about one cell, so it cannot have against", c.name)
 	}
-	return &whole, nil
+	c.whole = &whole
+	return nil
 }
 
 func (c *claim) cells() []*metrics.Cell {
-	if c.against == nil {
-		return []*metrics.Cell{c.subject.cell}
+	if c.Against == nil {
+		return []*metrics.Cell{c.Cell}
 	}
-	return []*metrics.Cell{c.subject.cell, c.against.cell}
+	return []*metrics.Cell{c.Cell, c.Against}
 }
 
-// side returns the side of the one cell of choices.
-func (c *claim) side(r *metrics.Result, choices []string) (s side, err error) {
-	if s.cell, err = pick(r, choices); err != nil {
-		return s, err
+// value returns the metric or the share of a cell, and whether it is the same in all blocks, as
+// counts often are.
+func (c *claim) value(cell *metrics.Cell) (value stat.Interval, even bool) {
+	if !c.Metric.Sampled() {
+		return cell.Of(c.Metric.Name), false
 	}
-	s.value = s.cell.Of(c.metric.Name)
-	if c.metric.Sampled() {
-		blocks := s.cell.Samples(c.metric.Name)
-		if c.whole != nil {
-			blocks = shares(blocks, s.cell.Samples(c.whole.Name))
-		}
-		medians := stat.Medians(blocks)
-		s.value = stat.Of(blocks)
-		s.even = len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts often are
+	blocks := cell.Samples(c.Metric.Name)
+	if c.whole != nil {
+		blocks = shares(blocks, cell.Samples(c.whole.Name))
 	}
-	if c.whole != nil && s.value.High > 1 {
-		return s, fmt.Errorf("%s of %s is above 1: %s is a sum over workers or requests, not a part of %s",
-			c.name, s.cell.Name(), c.metric.Name, c.whole.Name)
-	}
-	return s, supports(s.cell, c.name, s.value)
+	medians := stat.Medians(blocks)
+	return stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians)
 }
 
-// supports returns an error if the estimate of a metric of c cannot support a claim.
-func supports(c *metrics.Cell, metric string, estimate stat.Interval) error {
-	switch reasons := contrast.Unusable(c); {
+// cell returns the one cell of choices. It returns an error if its value cannot support the claim.
+func (c *claim) cell(r *metrics.Result, choices []string) (*metrics.Cell, error) {
+	cell, err := pick(r, choices)
+	if err != nil {
+		return nil, err
+	}
+	value, _ := c.value(cell)
+	switch reasons := contrast.Unusable(cell); {
+	case c.whole != nil && value.High > 1:
+		return nil, fmt.Errorf("%s of %s is above 1: %s is a sum over workers or requests, not a part of %s",
+			c.name, cell.Name(), c.Metric.Name, c.whole.Name)
 	case reasons != nil:
-		return errors.New(doc.List(reasons))
-	case !estimate.Known():
-		return fmt.Errorf("%s has no %s", c.Name(), metric)
-	case estimate.Sure():
-		return nil
-	case len(c.Timed()) >= stat.Blocks && estimate.Confidence == 0:
-		return fmt.Errorf("%s has no interval", metric)
+		return nil, errors.New(doc.List(reasons))
+	case !value.Known():
+		return nil, fmt.Errorf("%s has no %s", cell.Name(), c.name)
+	case value.Sure():
+		return cell, nil
+	case len(cell.Timed()) >= stat.Blocks && value.Confidence == 0:
+		return nil, fmt.Errorf("%s has no interval", c.name)
 	}
-	return fmt.Errorf("too few blocks for a 95 %% interval of %s: must be at least %d, not %d (%s)",
-		metric, stat.Blocks, estimate.Blocks, c.Name())
+	return nil, fmt.Errorf("too few blocks for a 95 %% interval of %s: must be at least %d, not %d (%s)",
+		c.name, stat.Blocks, value.Blocks, cell.Name())
 }
 
 // compare adds the second cell.
 func (c *claim) compare(r *metrics.Result, choices, against []string) error {
-	if !c.metric.Sampled() {
+	if !c.Metric.Sampled() {
 		return fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round", c.name)
 	}
 	kept := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
 		return metrics.Filters(against, key)
 	})
-	other, err := c.side(r, append(kept, against...))
+	other, err := c.cell(r, append(kept, against...))
 	switch {
 	case err != nil:
 		return fmt.Errorf("against: %w", err)
-	case other.cell == c.subject.cell:
+	case other == c.Cell:
 		return errors.New("against: must choose another cell")
 	}
-	c.against, c.judged = &other, contrast.Alone("of this sentence", contrast.New(c.name, c.subject.cell, other.cell))
+	c.Contrast = contrast.New(c.name, c.Cell, other)
 	switch {
-	case !c.judged.Ratio.Known():
+	case !c.Ratio.Known():
 		return fmt.Errorf("%s is not above 0 in every block, so there is no ratio: make a claim about each cell alone", c.name)
-	case c.judged.Forbids != nil:
-		return errors.New(doc.List(c.judged.Forbids))
+	case c.Forbids != nil:
+		return errors.New(doc.List(c.Forbids))
 	}
 	return nil
 }
@@ -224,33 +232,16 @@ const ClaimView = "claim"
 // ClaimsSection returns a sentence for each of several claims, which are separated by ";" and one
 // family, unless a question of the result asks them.
 func ClaimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
-	var claims []*claim
-	for text := range strings.SplitSeq(strings.Join(words, " "), " ; ") {
-		c, err := newClaim(r, text)
-		if err != nil {
-			return s, err
+	for _, c := range claimsOf(r, "of these sentences", strings.Split(strings.Join(words, " "), " ; ")) {
+		if c.err != nil {
+			return s, c.err
 		}
-		claims = append(claims, &c)
-	}
-	judge("of these sentences", claims)
-	for _, c := range claims {
-		if c.against != nil {
-			if asked := askedOf(r, c.judged.Contrast); asked != nil {
-				c.judged = *asked
-			}
+		if judged := askedOf(r, c.Contrast); judged != nil {
+			c.Judged = *judged
 		}
 		s.Lead = appendNew(s.Lead, c.paragraphs(r))
 	}
 	return s, nil
-}
-
-// judge makes the contrasts of claims one family.
-func judge(place string, claims []*claim) {
-	compared := slices.DeleteFunc(slices.Clone(claims), func(c *claim) bool { return c.against == nil })
-	family := table.Each(compared, func(c *claim) contrast.Contrast { return c.judged.Contrast })
-	for i, j := range contrast.Judge(place, contrast.Alpha, family) {
-		compared[i].judged = j
-	}
 }
 
 // appendNew appends the paragraphs that are not in all, such as a remark about the cell of two claims.
@@ -261,14 +252,10 @@ func appendNew(all, more []doc.Paragraph) []doc.Paragraph {
 // paragraphs returns one sentence, which can be quoted as it is, and remarks about its cells.
 func (c *claim) paragraphs(r *metrics.Result) []doc.Paragraph {
 	all := []doc.Paragraph{{Text: c.sentence(r), Tone: doc.Strong}}
-	marks := c.judged.Marks
-	if c.against == nil {
-		marks = contrast.Marks(c.subject.cell)
-	}
 	remark := func(cell *metrics.Cell, text string) {
 		all = append(all, doc.Say(strings.Join(inWords([]*metrics.Cell{cell}), ", ")+": "+text+".")...)
 	}
-	for _, m := range marks {
+	for _, m := range c.Marks {
 		if m.Kind != contrast.Scattered && m.Kind != contrast.FewRounds { // a median tolerates outliers, and the sentence has the rounds
 			remark(m.Cell, m.Text)
 		}
@@ -283,49 +270,45 @@ func (c *claim) paragraphs(r *metrics.Result) []doc.Paragraph {
 
 // sentence returns the claim in words.
 func (c *claim) sentence(r *metrics.Result) string {
-	if c.against == nil {
+	if c.Against == nil {
 		return c.aboutOne()
 	}
-	verb, noun := c.metric.Noun()
-	x, larger, smaller := c.judged, c.subject, *c.against
+	verb, noun := c.Metric.Noun()
+	x := c.Judged
 	if x.Ratio.Center < 1 {
-		x, larger, smaller = x.Inverse(), smaller, larger
+		x = x.Inverse()
+	}
+	if x.Equal {
+		x.Ratio.Confidence = 0
 	}
 	naming := table.NamingOf(c.cells())
-	name := func(s side) string { return strings.Join(table.Phrases(naming.Apart, s.cell), " and ") }
-	with, per, than := "With ", "", "with "
-	if c.metric.Name == "round" && (naming.Apart == nil || naming.Apart[0].Name == "transport") {
-		with, noun, per, than = "", "", " per round", ""
-		name = func(s side) string { return strings.Join(table.Phrases(naming.Apart, s.cell), " with ") } // shm-slab with workers in Python
+	with, per, than, and := "With ", "", "with ", " and "
+	if c.Metric.Name == "round" && (naming.Apart == nil || naming.Apart[0].Name == "transport") {
+		with, noun, per, than, and = "", "", " per round", "", " with " // shm-slab with workers in Python
 	}
-	subject := func(s side) string { return with + name(s) + table.Unless(noun == "", ", "+noun) }
-	behind := table.Described("", naming.Common, larger.cell) + ", " + blocksText(c.cells()) + codecText(c.cells())
-	amounts := func(first, second side) string {
-		return ": " + first.amount(c.unit(), "") + per + " instead of " + second.amount(c.unit(), "") + behind
+	name := func(cell *metrics.Cell) string { return strings.Join(table.Phrases(naming.Apart, cell), and) }
+	subject := func(cell *metrics.Cell) string { return with + name(cell) + table.Unless(noun == "", ", "+noun) }
+	amounts := func(first, second *metrics.Cell) string {
+		return ": " + c.amount(first, "") + per + " instead of " + c.amount(second, "") + c.scope(naming.Common)
 	}
-	text := ""
+	text, doubt := "", x.Doubt()
 	switch {
-	case x.Equal && larger.value.Center == smaller.value.Center:
-		return subject(larger) + " " + equals[verb] + " " + than + name(smaller) + ": " + larger.amount(c.unit(), "") + behind + "."
-	case !x.Shown && x.Doubt() == "":
-		first, second := c.subject, *c.against
-		return "Not shown: with " + name(first) + " instead of " + name(second) + ", " + cmp.Or(noun, "a round") + " " +
-			contrast.Range(c.metric, c.judged.Ratio) + " (95 % interval)" + amounts(first, second) + elsewhere(r, x) + "."
+	case x.Equal && x.More.Center == 0:
+		return subject(x.Cell) + " " + equals[verb] + " " + than + name(x.Against) + ": " + c.amount(x.Cell, "") + c.scope(naming.Common) + "."
+	case !x.Shown && doubt == "":
+		text = "Not shown: with " + name(c.Cell) + " instead of " + name(c.Against) + ", " + cmp.Or(noun, "a round") + " " +
+			contrast.Range(c.Metric, c.Ratio) + " (95 % interval)" + amounts(c.Cell, c.Against)
 	case verb == "takes" && x.Ratio.Center >= contrast.InPercent:
-		text = subject(smaller) + " is " + doc.Quantity("1", x.Ratio.Center) + " times as fast as " + than + name(larger) +
-			table.Unless(x.Equal, contrast.Interval("1", x.Ratio)) + amounts(smaller, larger)
+		text = subject(x.Against) + " is " + doc.Quantity("1", x.Ratio.Center) + " times as fast as " + than + name(x.Cell) +
+			contrast.Interval("1", x.Ratio) + amounts(x.Against, x.Cell)
 	default:
 		as := " than "
 		if x.Ratio.Center >= contrast.InPercent {
 			as = " as "
 		}
-		ratio := x.Ratio
-		if x.Equal {
-			ratio.Confidence = 0
-		}
-		text = subject(larger) + " " + contrast.Effect(c.metric, ratio) + as + than + name(smaller) + amounts(larger, smaller)
+		text = subject(x.Cell) + " " + contrast.Effect(c.Metric, x.Ratio) + as + than + name(x.Against) + amounts(x.Cell, x.Against)
 	}
-	if doubt := x.Doubt(); doubt != "" {
+	if doubt != "" {
 		text = strings.ToUpper(doubt[:1]) + doubt[1:] + ": " + strings.Replace(text, "With ", "with ", 1)
 	}
 	return text + elsewhere(r, x) + "."
@@ -334,20 +317,19 @@ func (c *claim) sentence(r *metrics.Result) string {
 // aboutOne returns a claim about one cell in words. A share of a step has the training time in
 // its subject, because it depends on that.
 func (c *claim) aboutOne() string {
-	verb, noun := c.metric.Noun()
-	unit, share, trained := c.unit(), "", ""
-	cell := c.subject.cell
+	verb, noun := c.Metric.Noun()
+	share, trained := "", ""
 	if c.whole != nil {
 		_, whole := c.whole.Noun()
-		unit, share = "%", " of "+whole
+		share = " of " + whole
 	}
 	except := []string{"transport"}
-	if c.ofTime() && cell.Of("train").Known() {
+	if train := c.Cell.Of("train"); c.ofTime() && train.Known() {
 		except = append(except, "train-ms")
-		trained = " and " + doc.Quantity("s", cell.Of("train").Center) + " of training"
+		trained = " and " + doc.Quantity("s", train.Center) + " of training"
 	}
-	return fmt.Sprintf("With %s%s, %s %s %s%s%s, %s.", cell.Uncoded(), trained, noun, verb, c.subject.amount(unit, "95 % interval "), share,
-		table.Described("", table.NamingOf(c.cells(), except...).Common, cell), blocksText(c.cells())+codecText(c.cells()))
+	return fmt.Sprintf("With %s%s, %s %s %s%s%s.", c.Cell.Uncoded(), trained, noun, verb, c.amount(c.Cell, "95 % interval "), share,
+		c.scope(table.NamingOf(c.cells(), except...).Common))
 }
 
 // ofTime reports whether the claim is a share of a time that includes training.
@@ -355,48 +337,34 @@ func (c *claim) ofTime() bool {
 	if c.whole != nil {
 		return strings.HasPrefix(c.whole.Unit, "s")
 	}
-	return c.metric.Name == "moving_share" || c.metric.Name == "communication"
-}
-
-// unit returns the unit of the claim's amounts. Bytes of a model that is named in powers of 1024
-// are in these, too.
-func (c *claim) unit() string {
-	if _, noun := c.metric.Noun(); strings.HasPrefix(noun, "the share of ") {
-		return "%"
-	}
-	unit := strings.TrimSuffix(c.metric.Unit, "/round")
-	if unit == "B" {
-		return table.BytesUnit(c.subject.cell.Model)
-	}
-	return unit
+	return c.Metric.Name == "moving_share" || c.Metric.Name == "communication"
 }
 
 // equals are the predicates for equal numbers, by the verb of a metric.
 var equals = map[string]string{"takes": "takes as long as", "is": "is the same as", "are": "are the same as"}
 
-// blocksText returns the numbers of blocks, and of rounds in each.
-func blocksText(cells []*metrics.Cell) string {
-	text, suffix := doc.Plural(len(cells[0].Timed()), "block"), ""
-	if len(cells) > 1 {
-		suffix = " each"
-		if a, b := len(cells[0].Timed()), len(cells[1].Timed()); a != b {
-			text = fmt.Sprintf("%d and %d blocks", a, b)
+// scope says what the claim is about, on the axes that its cells have in common: the numbers of
+// blocks, and of rounds in each, and what a reader must know of a codec: what it loses, and that its
+// values are generated, not trained.
+func (c *claim) scope(common []metrics.Axis) string {
+	cells, blocks, each := c.cells(), doc.Plural(len(c.Cell.Timed()), "block"), ""
+	if c.Against != nil {
+		each = " each"
+		if a, b := len(c.Cell.Timed()), len(c.Against.Timed()); a != b {
+			blocks = fmt.Sprintf("%d and %d blocks", a, b)
 		}
 	}
-	least, most := cells[0].RoundsPerBlock()
-	for _, c := range cells[1:] {
-		low, high := c.RoundsPerBlock()
-		least, most = min(least, low), max(most, high)
-	}
-	return text + " of " + table.Between(least, most, "round") + suffix
-}
-
-// codecText says what a reader must know of cells with a codec: what it loses, and that its values
-// are generated, not trained.
-func codecText(cells []*metrics.Cell) (text string) {
-	for _, c := range cells {
-		if lost := max(known(c.Of("error_down_rms")), known(c.Of("error_up_rms"))); lost > 0 {
-			text += ", " + c.Codec() + " loses " + doc.Quantity("%", lost) + " (RMS)"
+	least, most := metrics.RoundsPerBlock(cells...)
+	text := table.Described("", common, c.Cell) + ", " + blocks + " of " + table.Between(least, most, "round") + each
+	for _, cell := range cells {
+		lost := 0.0
+		for _, name := range []string{"error_down_rms", "error_up_rms"} {
+			if rms := cell.Of(name).Center; rms > lost { // not if it is unknown
+				lost = rms
+			}
+		}
+		if lost > 0 {
+			text += ", " + cell.Codec() + " loses " + doc.Quantity("%", lost) + " (RMS)"
 		}
 	}
 	if slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return c.Encoded() && c.Train == "" }) {
@@ -405,22 +373,21 @@ func codecText(cells []*metrics.Cell) (text string) {
 	return text
 }
 
-// known returns the center of an estimate, or 0 without one.
-func known(i stat.Interval) float64 {
-	if !i.Known() {
-		return 0
+// amount writes the value of a cell, with kind before its bounds. A value that is the same in all
+// blocks has no bounds. Bytes of a model that is named in powers of 1024 are in these, too.
+func (c *claim) amount(cell *metrics.Cell, kind string) string {
+	value, even := c.value(cell)
+	unit := strings.TrimSuffix(c.Metric.Unit, "/round")
+	if _, noun := c.Metric.Noun(); c.whole != nil || strings.HasPrefix(noun, "the share of ") {
+		unit = "%"
+	} else if unit == "B" {
+		unit = table.BytesUnit(c.Cell.Model) // one unit for both cells
 	}
-	return i.Center
-}
-
-// amount writes an estimate, with kind before its bounds. A value that is the same in all
-// blocks has no bounds.
-func (s side) amount(unit, kind string) string {
-	switch x := s.value.Center; {
-	case s.even && x == 0:
+	switch x := value.Center; {
+	case even && x == 0:
 		return "exactly 0"
-	case !s.even:
-		return strings.Replace(doc.Bounded(unit, s.value), "(", "("+kind, 1)
+	case !even:
+		return strings.Replace(doc.Bounded(unit, value), "(", "("+kind, 1)
 	case unit == "1" && x == math.Round(x):
 		return "exactly " + strconv.FormatFloat(x, 'f', -1, 64)
 	default:

@@ -57,9 +57,10 @@ func (x Contrast) Excludes() bool {
 // Sure reports whether the interval is one of 95 %.
 func (x Contrast) Sure() bool { return x.More.Sure() }
 
-// Same reports whether two contrasts are about the same cells and the same metric.
+// Same reports whether two contrasts are about the same cells, in any order, and the same metric.
 func (x Contrast) Same(other Contrast) bool {
-	return x.Cell == other.Cell && x.Against == other.Against && x.Metric.Name == other.Metric.Name
+	return x.Metric.Name == other.Metric.Name && (x.Cell == other.Cell && x.Against == other.Against ||
+		x.Cell == other.Against && x.Against == other.Cell)
 }
 
 // Inverse returns the contrast with its cells exchanged.

@@ -39,18 +39,14 @@ func Judge(place string, alpha float64, family []Contrast) []Judged {
 	for i, p := range stat.Holm(ps) {
 		x := family[i]
 		j := Judged{Contrast: x, Place: place, Among: among, P: p, Level: alpha / float64(max(among, 1))}
-		switch j.Shown = p <= alpha && x.Excludes(); {
-		case x.Equal:
-			j.Among, j.Shown = 0, x.More.Center != 0
+		j.Shown = x.Forbids == nil && p <= alpha && x.Excludes()
+		if x.Equal {
+			j.Among, j.Shown = 0, x.Forbids == nil && x.More.Center != 0
 		}
-		j.Shown = j.Shown && x.Forbids == nil
 		judged[i] = j
 	}
 	return judged
 }
-
-// Alone judges a contrast that is the only one of its family.
-func Alone(place string, x Contrast) Judged { return Judge(place, Alpha, []Contrast{x})[0] }
 
 // Inverse returns the contrast with its cells exchanged.
 func (j Judged) Inverse() Judged {
@@ -84,6 +80,14 @@ func (j Judged) Family() string {
 	return fmt.Sprintf("among the %d %s", j.Among, j.Place)
 }
 
+// Word says whether a difference is shown, and in which family.
+func (j Judged) Word() string {
+	if j.Shown {
+		return "shown " + j.Family()
+	}
+	return "not shown " + j.Family()
+}
+
 // Doubt says why a difference is not shown although its 95 % interval has one; else it is empty.
 func (j Judged) Doubt() string {
 	switch {
@@ -92,7 +96,7 @@ func (j Judged) Doubt() string {
 	case len(j.Forbids) > 0:
 		return "not shown, because " + doc.List(j.Forbids)
 	case j.Blind():
-		return fmt.Sprintf("not shown %s, for which there are too few blocks (use --blocks %d)", j.Family(), j.Needed())
+		return fmt.Sprintf("%s, for which there are too few blocks (use --blocks %d)", j.Word(), j.Needed())
 	}
-	return "not shown " + j.Family()
+	return j.Word()
 }

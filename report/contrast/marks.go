@@ -79,7 +79,7 @@ const (
 func marks(x Contrast) (all []Mark) {
 	for _, c := range []*metrics.Cell{x.Cell, x.Against} {
 		all = append(all, slices.DeleteFunc(Marks(c), func(m Mark) bool { return m.Kind >= Scattered })...)
-		if least, _ := c.RoundsPerBlock(); least < fewRounds {
+		if least, _ := metrics.RoundsPerBlock(c); least < fewRounds {
 			all = append(all, Mark{c, FewRounds, "only " + doc.Plural(least, "round") + " in a block"})
 		}
 	}

@@ -13,6 +13,7 @@ package metrics
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -307,16 +308,15 @@ func (c *Cell) Extended() bool {
 	return plan.Precision == 0 && plan.Blocks > 0 && len(c.timed) > plan.Blocks
 }
 
-// RoundsPerBlock returns the smallest and the largest number of timed rounds in a block.
-func (c *Cell) RoundsPerBlock() (least, most int) {
-	for i, b := range c.timed {
-		if n := len(b.Round); i == 0 {
-			least, most = n, n
-		} else {
-			least, most = min(least, n), max(most, n)
+// RoundsPerBlock returns the smallest and the largest number of timed rounds in a block of some cells.
+func RoundsPerBlock(cells ...*Cell) (least, most int) {
+	least = math.MaxInt
+	for _, c := range cells {
+		for _, b := range c.timed {
+			least, most = min(least, len(b.Round)), max(most, len(b.Round))
 		}
 	}
-	return least, most
+	return min(least, most), most // 0 without blocks
 }
 
 // more returns the difference of a sampled metric, c − other, in the metric's unit.
