@@ -80,7 +80,7 @@ func unshown(v contrast.Verdict) string {
 
 // useBlocks returns how to get more blocks of c, unless an early end is why they are few.
 func useBlocks(c *metrics.Cell, n int) string {
-	return table.Unless(c.Marks().Interrupted, fmt.Sprintf(" (use --blocks %d)", n))
+	return table.Unless(c.Interrupted(), fmt.Sprintf(" (use --blocks %d)", n))
 }
 
 // choice returns which transport to use, how sure that is, and the cost of other choices.

@@ -110,7 +110,7 @@ func Unusable(c *metrics.Cell) (all []string) {
 	case !c.Proved():
 		all = append(all, c.Name()+" is not proved")
 	}
-	if c.Marks().Interrupted {
+	if c.Interrupted() {
 		all = append(all, c.Name()+" was interrupted")
 	}
 	if c.Extended() {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"ipcbench/phase"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -41,30 +42,36 @@ type Mark struct {
 
 // Marks returns the marks of a cell by itself.
 func Marks(c *metrics.Cell) (all []Mark) {
-	m := c.Marks()
 	add := func(kind int, holds bool, text string) {
 		if holds {
 			all = append(all, Mark{c, kind, text})
 		}
 	}
-	reasons, sep := "", ": "
-	for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
-		reasons += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
+	attested, reasons, because, sep := c.Of("attested"), c.Tally(phase.Fallback), "", ": "
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		because += fmt.Sprintf("%s%s %d", sep, reason, reasons[reason])
 		sep = ", "
 	}
-	add(Astray, m.OtherWay, "only "+doc.Percent(m.Attested)+" of the tensors used the transport's own mechanism"+reasons)
-	if m.Modes != nil {
-		a, b := m.Modes[0], m.Modes[1]
+	if !attested.Known() {
+		attested.Center = 0
+	}
+	add(Astray, attested.Low < 1 || len(reasons) > 0,
+		"only "+doc.Percent(attested.Center)+" of the tensors used the transport's own mechanism"+because)
+	modes, drift := c.Trends()
+	if modes != nil {
+		low, high := modes[0], modes[1]
 		add(Bimodal, true, fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
-			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share)))
+			doc.Quantity("s", low.Center), doc.Percent(low.Share), doc.Quantity("s", high.Center), doc.Percent(high.Share)))
 	}
-	if m.Drift.Across != 0 {
-		add(Drifted, true, "rounds changed by "+doc.Signed(m.Drift.Across)+" % from the first to the last block")
+	if drift.Across != 0 {
+		add(Drifted, true, "rounds changed by "+doc.Signed(drift.Across)+" % from the first to the last block")
 	} else {
-		add(Drifted, m.Drift.Within != 0, "rounds changed by "+doc.Signed(m.Drift.Within)+" % within a block")
+		add(Drifted, drift.Within != 0, "rounds changed by "+doc.Signed(drift.Within)+" % within a block")
 	}
-	add(Scattered, m.Outliers != 0, fmt.Sprintf("%d of %s far from the median", m.Outliers, doc.Plural(c.Rounds(), "round")))
-	add(Interrupted, m.Interrupted, "the measurement was interrupted")
+	outliers := c.Of("round_outliers")
+	add(Scattered, outliers.Center*10 > float64(outliers.N),
+		fmt.Sprintf("%d of %s far from the median", int(outliers.Center), doc.Plural(c.Rounds(), "round")))
+	add(Interrupted, c.Interrupted(), "the measurement was interrupted")
 	add(NotProved, !c.Proved() && c.Unproved == "", "the data was not proved") // the name of an unproved peer says so
 	return all
 }

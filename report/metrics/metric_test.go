@@ -5,12 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
 	"ipcbench/internal/test/check"
 )
@@ -233,52 +229,6 @@ func TestBound(t *testing.T) {
 		floor, got := New(r).Cells[0].Bound()
 		check.That(t, floor == tt.floor && got.Known() != math.IsNaN(tt.want) && (!got.Known() || math.Abs(got.Center/tt.want-1) <= 1e-3), "%s: got %v of %s, want %v of %s", tt.name, got, floor, tt.want, tt.floor)
 		check.That(t, !got.Known() || got.Sure() && got.Low <= got.Center*0.99 && got.High >= got.Center*1.01, "%s: got %+v, want 95 %% and bounds that hold the spread of both", tt.name, got)
-	}
-}
-
-// TestMarks: effects that one number cannot show are marked (guards 11 and 15).
-func TestMarks(t *testing.T) {
-	cell := func(rounds ...float64) result.Cell {
-		return benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, rounds...)
-	}
-	counted := func(handles, bodies int64, fallbacks map[string]int64) result.Cell {
-		c := benchtest.Count(benchtest.Count(cell(10, 10, 10), "handle.tensors", handles), "body.tensors", bodies)
-		for reason, n := range fallbacks {
-			benchtest.Count(c, "fallback."+reason, n)
-		}
-		return c
-	}
-	rounds := func(of func(block, round int) float64) result.Cell {
-		return benchtest.Rounds(func(b, k int) float64 { return of(b, k) + 0.01*float64((k*7+b*3)%5) })
-	}
-	stopped := cell(10, 10, 10)
-	stopped.Stopped = "interrupted"
-	for _, tt := range []struct {
-		name string
-		cell result.Cell
-		want Marks
-	}{
-		{"no counters", cell(10, 10, 10), Marks{}},
-		{"handles", counted(40, 0, nil), Marks{}},
-		{"bodies", counted(0, 40, nil), Marks{}},
-		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), Marks{OtherWay: true, Attested: 0.75, Reasons: map[string]int64{"full": 18, "dtype": 12}}},
-		{"silent", counted(30, 10, nil), Marks{OtherWay: true, Attested: 0.75, Reasons: map[string]int64{}}},
-		{"never local", counted(0, 40, map[string]int64{"remote": 40}), Marks{OtherWay: true, Reasons: map[string]int64{"remote": 120}}},
-		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), Marks{OtherWay: true, Attested: 0.99999, Reasons: map[string]int64{"full": 3}}},
-		{"interrupted", stopped, Marks{Interrupted: true}},
-		{"quiet", rounds(func(_, _ int) float64 { return 10 }), Marks{}},
-		{"two modes", rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) }), Marks{Modes: []stat.Mode{{Center: 4.02e-3, Share: 0.5}, {Center: 16.02e-3, Share: 0.5}}}},
-		{"drift within", rounds(func(_, k int) float64 { return 10 + 0.2*float64(k) }), Marks{Drift: stat.Trend{Within: 0.319}}},
-		{"drift across", rounds(func(b, _ int) float64 { return 10 + float64(b) }), Marks{Drift: stat.Trend{Across: 0.4}}},
-		{"outliers", rounds(func(_, k int) float64 { return map[bool]float64{true: 50, false: 10}[k%8 == 0] }), Marks{Outliers: 18}},
-		{"wide", cell(8, 12, 9, 11, 10, 10), Marks{OutOfTime: 0.2}},
-	} {
-		got := New(benchtest.Result(tt.cell)).Cells[0].Marks()
-		if tt.want.OutOfTime == 0 {
-			got.OutOfTime = 0
-		}
-		check.Same(t, cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 0.01)), tt.name)
-		check.That(t, !got.OtherWay || got.Attested != 1, "%s: all went astray", tt.name)
 	}
 }
 

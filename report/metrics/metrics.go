@@ -1,11 +1,10 @@
-// Package metrics computes a cell's numbers, with units and intervals, and ranks cells.
-// It has no sentences and no layout, which are in package report.
+// Package metrics computes a cell's numbers, with units and intervals, and says by which of them cells are ranked.
+// It has no sentences and no layout, which are in packages answer and table.
 //
 //   - [New] wraps a [result.Result]. Each statistic is computed once, when it is first
 //     needed.
 //   - [Metrics] lists all quantities that are computed for a cell. Each is one entry, and
 //     its Help is its only definition.
-//   - [Result.Verdicts] ranks the transports that did the same work.
 //
 // All statistics are computed by package stat. Nothing here changes the wrapped result. A
 // [Result] is not safe for concurrent use.
@@ -73,7 +72,7 @@ type Cell struct {
 	timed     []result.Block
 	medians   map[string][]float64
 	intervals map[string]stat.Interval
-	marks     func() Marks // computes them once
+	trends    func() ([]stat.Mode, stat.Trend) // computes them once
 	counted   map[*result.Block]map[string]int64
 }
 
@@ -106,7 +105,7 @@ func New(r *result.Result) *Result {
 			Cell: &r.Cells[i], result: a, timed: r.Cells[i].Timed(),
 			medians: map[string][]float64{}, intervals: map[string]stat.Interval{}, counted: map[*result.Block]map[string]int64{},
 		}
-		c.marks = sync.OnceValue(c.findMarks)
+		c.trends = sync.OnceValues(c.findTrends)
 		a.Cells = append(a.Cells, c)
 		if c.IsControl() {
 			controls[c.paired()] = c

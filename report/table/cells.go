@@ -168,7 +168,7 @@ func CellTables(r *metrics.Result) doc.Section {
 				texts := Each(marks, func(m contrast.Mark) string { return m.Text })
 				t.Notes = append(t.Notes, Variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
-			if x := c.Marks().OutOfTime; x > 0 {
+			if x := c.OutOfTime(); x > 0 {
 				late = append(late, Variant(c)+" (±"+doc.Percent(x)+")")
 			}
 		}
@@ -183,7 +183,7 @@ func CellTables(r *metrics.Result) doc.Section {
 // details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) []string {
 	all := Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
-	if x := c.Marks().OutOfTime; x > 0 {
+	if x := c.OutOfTime(); x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
 	return all

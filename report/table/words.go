@@ -116,7 +116,7 @@ func Quoted(word string) string {
 func confidence(cells []*metrics.Cell) string {
 	least, most, early := 1.0, 0.0, ""
 	for _, c := range cells {
-		if c.Marks().Interrupted {
+		if c.Interrupted() {
 			early = ", as the run ended early."
 		}
 		if i := c.Of("round"); i.Known() {
