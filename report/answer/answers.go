@@ -20,7 +20,7 @@ import (
 	"ipcbench/report/table"
 )
 
-// answersOf returns the claims of each question of a result. Those of a question are one family.
+// answersOf returns the claims of each question of a result. The claims of a question are one family.
 func answersOf(r *metrics.Result) [][]*claim {
 	return metrics.Keep(r, "answers", func() [][]*claim {
 		return table.Each(r.Questions, func(q result.Question) []*claim { return claimsOf(r, "of its question", q.Claims) })
