@@ -38,7 +38,7 @@ func first(v contrast.Verdict) string {
 		return table.Variant(best) + " takes " + round + "; there is nothing to compare it with."
 	case v.Unclear():
 		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s.",
-			table.Variant(best), round, blocks, table.FewNames(v.Tied, table.Variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
+			table.Variant(best), round, blocks, table.FewNames(v.Fastest()[1:], table.Variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
 	case v.TooClose():
 		return table.FewNames(v.Fastest(), table.Variant) + " are too close to call, at " + round + remains(v) + "."
 	case v.Unshown:
@@ -54,13 +54,12 @@ func remains(v contrast.Verdict) string {
 		return ""
 	}
 	if len(v.Tied) == 1 {
-		others = table.Variant(v.Tied[0])
+		others = table.Variant(v.Tied[0].Cell)
 	}
-	m, _ := metrics.MetricNamed(v.By)
-	text := fmt.Sprintf(": a %s with %s %s%s", v.By, others, contrast.Range(m, rest),
+	text := fmt.Sprintf(": a %s with %s %s%s", v.By, others, contrast.Range(v.Tied[0].Metric, rest),
 		table.Unless(rest.Sure(), " ("+doc.Percent(rest.Confidence)+" interval)"))
-	for _, j := range v.Against {
-		if doubt := j.Doubt(); doubt != "" && slices.Contains(v.Tied, j.Cell) {
+	for _, j := range v.Tied {
+		if doubt := j.Doubt(); doubt != "" {
 			return text + ", " + doubt
 		}
 	}
@@ -86,14 +85,13 @@ func useBlocks(c *metrics.Cell, n int) string {
 // choice returns which transport to use, how sure that is, and the cost of other choices.
 func choice(v contrast.Verdict) string {
 	text := first(v)
-	slower := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *metrics.Cell) bool { return slices.Contains(v.Fastest(), c) })
-	if len(slower) == 0 {
+	if v.Slower == nil {
 		return text
 	}
-	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) }
-	text += fmt.Sprintf(" The next, %s, takes %s longer", table.Variant(slower[0]), cost(slower[0]))
-	if worst := slower[len(slower)-1]; worst != slower[0] && worst == v.Worst() {
-		text += fmt.Sprintf("; the slowest, %s, %s", table.Variant(worst), cost(worst))
+	next, worst := v.Slower[0], v.Slower[len(v.Slower)-1]
+	text += fmt.Sprintf(" The next, %s, takes %s longer", table.Variant(next.Cell), doc.Bounded("s", next.More))
+	if worst.Cell != next.Cell && worst.Cell == v.Worst() {
+		text += fmt.Sprintf("; the slowest, %s, %s", table.Variant(worst.Cell), doc.Bounded("s", worst.More))
 	}
 	return text + "."
 }

@@ -14,8 +14,9 @@ type Verdict struct {
 	Group   metrics.Group
 	Ranked  []*metrics.Cell // the cells without the control, fastest first; never empty
 	Against []Judged        // the others of Ranked, each against the first: the family of the ranking
-	Tied    []*metrics.Cell // the others that may be as fast as the first
-	Unshown bool            // intervals show that some others are slower, but there are too few blocks to show it
+	Tied    []Judged        // those of Against that may be as fast as the first
+	Slower  []Judged        // the other ones
+	Unshown bool            // intervals show that some of Slower are slower, but blocks are too few, or something forbids it
 }
 
 // A Cost is the extra time of a cell over the fastest one, in seconds: by the metric of the
@@ -54,12 +55,10 @@ func DecideBy(cells []*metrics.Cell, by metrics.Yardstick) (Verdict, bool) {
 	}
 	v.Against = Judge("of the ranking", Alpha, family)
 	for _, j := range v.Against {
-		switch {
-		case j.Shown:
-		case (j.Blind() || j.Forbids != nil) && j.Excludes():
-			v.Unshown = true
-		default:
-			v.Tied = append(v.Tied, j.Cell)
+		if excluded := j.Excludes() && (j.Blind() || j.Forbids != nil); j.Shown || excluded {
+			v.Slower, v.Unshown = append(v.Slower, j), v.Unshown || !j.Shown
+		} else {
+			v.Tied = append(v.Tied, j)
 		}
 	}
 	return v, true
@@ -93,7 +92,13 @@ func Verdicts(r *metrics.Result) []Verdict {
 func (v Verdict) Best() *metrics.Cell { return v.Ranked[0] }
 
 // Fastest returns the best cell and the cells that are tied with it.
-func (v Verdict) Fastest() []*metrics.Cell { return append([]*metrics.Cell{v.Best()}, v.Tied...) }
+func (v Verdict) Fastest() []*metrics.Cell {
+	all := []*metrics.Cell{v.Best()}
+	for _, j := range v.Tied {
+		all = append(all, j.Cell)
+	}
+	return all
+}
 
 // Worst returns the slowest cell.
 func (v Verdict) Worst() *metrics.Cell { return v.Ranked[len(v.Ranked)-1] }
@@ -107,8 +112,9 @@ const near = 0.1
 // Unclear reports whether a cell is tied with the fastest although its median is more than a
 // tenth larger, or although it has too few blocks for an interval.
 func (v Verdict) Unclear() bool {
-	return slices.ContainsFunc(v.Tied, func(c *metrics.Cell) bool {
-		return c.Of(v.By).Confidence == 0 || c.Of(v.By).Center > (1+near)*v.Best().Of(v.By).Center
+	return slices.ContainsFunc(v.Tied, func(j Judged) bool {
+		median := j.Cell.Of(v.By)
+		return median.Confidence == 0 || median.Center > (1+near)*v.Best().Of(v.By).Center
 	})
 }
 
@@ -119,8 +125,8 @@ func (v Verdict) Shown() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.
 // Rest returns the range of the times of all tied cells as multiples of the fastest one's.
 func (v Verdict) Rest() stat.Interval {
 	rest := stat.None()
-	for _, j := range v.Against {
-		if i := j.Ratio; slices.Contains(v.Tied, j.Cell) && i.Confidence > 0 {
+	for _, j := range v.Tied {
+		if i := j.Ratio; i.Confidence > 0 {
 			if !rest.Known() {
 				rest = i
 			}

@@ -37,7 +37,7 @@ func TestNotProved(t *testing.T) {
 		{"among thirty, where they cannot", among(30, benchtest.Six(20)...), false, true},
 	} {
 		d, _ := contrast.Decide(tt.cells)
-		tied := slices.ContainsFunc(d.Tied, func(c *metrics.Cell) bool { return c.Variant == "next" })
+		tied := slices.ContainsFunc(d.Tied, func(j contrast.Judged) bool { return j.Cell.Variant == "next" })
 		check.That(t, tied == tt.tied && d.Unshown == tt.unproved,
 			"%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unshown, tt.tied, tt.unproved)
 	}
