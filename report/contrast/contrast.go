@@ -63,14 +63,6 @@ func (x Contrast) Same(other Contrast) bool {
 		x.Cell == other.Against && x.Against == other.Cell)
 }
 
-// Inverse returns the contrast with its cells exchanged.
-func (x Contrast) Inverse() Contrast {
-	x.Cell, x.Against = x.Against, x.Cell
-	x.Ratio = x.Ratio.Map(func(ratio float64) float64 { return 1 / ratio })
-	x.More = x.More.Map(func(more float64) float64 { return -more })
-	return x
-}
-
 // notInTurn forbids a contrast of two runs: a drift of the machine would look like a difference.
 const notInTurn = "the two were not measured in turn"
 

@@ -50,7 +50,9 @@ func Judge(place string, alpha float64, family []Contrast) []Judged {
 
 // Inverse returns the contrast with its cells exchanged.
 func (j Judged) Inverse() Judged {
-	j.Contrast = j.Contrast.Inverse()
+	j.Cell, j.Against = j.Against, j.Cell
+	j.Ratio = j.Ratio.Map(func(ratio float64) float64 { return 1 / ratio })
+	j.More = j.More.Map(func(more float64) float64 { return -more })
 	return j
 }
 

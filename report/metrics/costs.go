@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -143,7 +142,7 @@ func facts() []Metric {
 		{"cold_work", "s", Lower, "cold_round; with --respawn, where every round is cold, a round without the start of its workers", number(coldWork)},
 		{"handshake", "s", Lower, "time of the TLS handshakes before the cold round, in the worker process that needed most",
 			number(func(_ *Cell, b *result.Block) float64 {
-				return valueOf(b.TLS, func(t *result.TLS) float64 { return knownIf(t.Time > 0, float64(t.Time)/float64(time.Second)) })
+				return valueOf(b.TLS, func(t *result.TLS) float64 { return knownIf(t.Time > 0, float64(t.Time)/1e9) })
 			})},
 		{"cold_faults", "1", Lower, "page faults in the cold round, server and workers together", number(func(_ *Cell, b *result.Block) float64 {
 			n := b.Cold.Server.MinorFaults + b.Cold.Server.MajorFaults
@@ -198,7 +197,7 @@ func coldRound(c *Cell, b *result.Block) float64 {
 	if b.TLS != nil && !c.Respawn { // with --respawn, a round includes them
 		ns += b.TLS.Time
 	}
-	return knownIf(b.Cold.Round > 0, float64(ns)/float64(time.Second))
+	return knownIf(b.Cold.Round > 0, float64(ns)/1e9)
 }
 
 // coldWork returns the duration of a cold round without the start of its workers. With

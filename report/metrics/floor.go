@@ -100,43 +100,41 @@ func (c *Cell) Bound() (string, stat.Interval) {
 	return name, ratio
 }
 
-// bound returns the name of the floor that may limit c, the metric that it limits, and a
-// function from a sample of the floor to the limit of the metric. The name is empty if no
-// floor limits c.
-func (c *Cell) bound() (name, metric string, limit func(sample float64) float64) {
-	same := func(s float64) float64 { return s }
+// bound returns the name of the floor that may limit c, the metric that it limits, and how often: as a
+// number of its times or, if the floor is a bandwidth, of bytes. The name is empty if no floor limits c.
+func (c *Cell) bound() (name, metric string, times float64) {
 	switch {
 	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0:
 		// The floor has no nested values and no waiting, and several workers would share its work.
-		return FloorWork, "round", same
+		return FloorWork, "round", 1
 	case c.Transport == Control || c.Respawn || c.IsPeer(): // the connections of a peer are unknown
-		return "", "", nil
+		return "", "", 0
 	case c.HandsOver():
 		if c.Floor(FloorCall) != nil {
-			return FloorCall, "transfer", func(s float64) float64 { return 2 * s }
+			return FloorCall, "transfer", 2
 		}
-		return FloorFutex, "transfer", same
+		return FloorFutex, "transfer", 1
 	case c.MovesBytes():
-		return c.Stream(), "transfer", func(bandwidth float64) float64 {
-			down, up := c.Wire()
-			return (down + up) / bandwidth
-		}
+		down, up := c.Wire()
+		return c.Stream(), "transfer", down + up
 	}
-	return "", "", nil
+	return "", "", 0
 }
 
 // floorRatio computes the metric floor_ratio.
 func (c *Cell) floorRatio() stat.Interval {
-	name, metric, limit := c.bound()
+	name, metric, times := c.bound()
 	f := c.Floor(name)
 	if name == "" || f == nil {
 		return stat.None()
 	}
-	limits := stat.Medians(f.Blocks)
-	for i := range limits {
-		limits[i] = limit(limits[i])
+	limits, isShare := stat.Medians(f.Blocks), name == c.Stream()
+	for i, sample := range limits {
+		if limits[i] = sample * times; isShare {
+			limits[i] = times / sample
+		}
 	}
-	if name == c.Stream() { // a share of the bandwidth, not a multiple of the time
+	if isShare { // of the bandwidth, not a multiple of the time
 		return stat.Ratio(c.Medians(metric), limits)
 	}
 	return stat.Ratio(limits, c.Medians(metric))

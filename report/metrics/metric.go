@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -96,7 +95,7 @@ func times() []Metric {
 			rate(func(c *Cell) int64 { return int64(c.Clients) })},
 		{"moving_share", "1", Lower, "overhead ÷ round: the share of a round that is spent moving tensors", derived(movingShare)},
 		{"unattributed", "s", Lower, "time of a round that no recorded span covers", ratio(func(_ *Cell, b *result.Block) float64 {
-			return knownIf(b.OneClock(), float64(b.Unattributed)/float64(time.Second))
+			return knownIf(b.OneClock(), float64(b.Unattributed)/1e9)
 		}, rounds)},
 		{"floor_ratio", "1", "", "distance from a limit of this machine (a floor). " +
 			"Transports that move bytes: payload (with a codec, wire bytes) ÷ one client's transfer, as a share of the bandwidth of " +
@@ -135,7 +134,7 @@ func (c *Cell) speedup(metric string) stat.Interval {
 			if base == c || c.Unproved != "" {
 				break
 			}
-			return base.ratio(metric, c)
+			return stat.Ratio(c.Medians(metric), base.Medians(metric))
 		}
 	}
 	return stat.None()
@@ -146,7 +145,7 @@ func movingShare(c *Cell) stat.Interval {
 	if !c.Of("overhead").Known() {
 		return stat.None()
 	}
-	return c.Control.ratio("round", c).Map(func(x float64) float64 { return 1 - x })
+	return stat.Ratio(c.Medians("round"), c.Control.Medians("round")).Map(func(x float64) float64 { return 1 - x })
 }
 
 // Budgeted reports whether the server had only a part of the processors, which the control does
@@ -163,7 +162,7 @@ func beyond(metric string) derived {
 		if _, ok := c.TrainsLike(); !ok {
 			return stat.None()
 		}
-		i := c.more(metric, c.Control)
+		i := stat.Shift(c.Control.Medians(metric), c.Medians(metric))
 		i.N = c.Rounds()
 		return i
 	}

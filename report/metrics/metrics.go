@@ -317,13 +317,3 @@ func RoundsPerBlock(cells ...*Cell) (least, most int) {
 	}
 	return min(least, most), most // 0 without blocks
 }
-
-// more returns the difference of a sampled metric, c − other, in the metric's unit.
-func (c *Cell) more(name string, other *Cell) stat.Interval {
-	return stat.Shift(other.Medians(name), c.Medians(name))
-}
-
-// ratio returns the ratio of a sampled metric, c ÷ other.
-func (c *Cell) ratio(name string, other *Cell) stat.Interval {
-	return stat.Ratio(other.Medians(name), c.Medians(name))
-}

@@ -3,7 +3,6 @@ package metrics
 import (
 	"math"
 	"strings"
-	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -60,14 +59,14 @@ func each(times func(b *result.Block) []int64, sample func(c *Cell, b *result.Bl
 
 // durations is the series of a block's times, in seconds.
 func durations(of func(b *result.Block) []int64) series {
-	return each(of, func(_ *Cell, _ *result.Block, _ int, ns int64) float64 { return float64(ns) / float64(time.Second) })
+	return each(of, func(_ *Cell, _ *result.Block, _ int, ns int64) float64 { return float64(ns) / 1e9 })
 }
 
 // untrained is the series of times that include a worker function, less the time of that
 // function, in seconds.
 func untrained(of func(b *result.Block) []int64) series {
 	return each(of, func(_ *Cell, b *result.Block, i int, ns int64) float64 {
-		return float64(ns-b.Train[i]) / float64(time.Second)
+		return float64(ns-b.Train[i]) / 1e9
 	})
 }
 
@@ -151,7 +150,7 @@ func spent(phases ...phase.Phase) number {
 			ns, ok := b.Phases[p.String()]
 			sum, recorded = sum+ns, recorded || ok
 		}
-		return knownIf(recorded, float64(sum)/float64(time.Second))
+		return knownIf(recorded, float64(sum)/1e9)
 	}
 }
 
@@ -162,7 +161,7 @@ func counter(name string) number {
 
 // timer is a counter of nanoseconds, in seconds.
 func timer(name string) number {
-	return func(c *Cell, b *result.Block) float64 { return counter(name)(c, b) / float64(time.Second) }
+	return func(c *Cell, b *result.Block) float64 { return counter(name)(c, b) / 1e9 }
 }
 
 // counters is the sum of all counters with a prefix for which wanted accepts the rest of the

@@ -50,12 +50,8 @@ func (c *Cell) Training() (own, control stat.Interval) {
 
 // A Yardstick is the metric used to rank and plot transports that did the same work.
 type Yardstick struct {
-	By string // round, which ranks cells with one control in the order of their overhead; or transfer
-
-	// With transfer: the cell whose training time differs most from its control's, and
-	// both times. Control is not Known if there is no control.
-	Off          *Cell
-	Own, Control stat.Interval
+	By  string // round, which ranks cells with one control in the order of their overhead; or transfer
+	Off *Cell  // with transfer: the cell whose training time differs most from its control's
 }
 
 // YardstickOf returns the metric to rank cells by: round, or transfer if the training time of
@@ -65,8 +61,7 @@ func YardstickOf(cells []*Cell) Yardstick {
 	y, furthest := Yardstick{By: "round"}, 0.0
 	for _, c := range cells {
 		if factor, ok := c.TrainsLike(); !ok && c.Unproved == "" && factor > furthest {
-			y.By, y.Off, furthest = "transfer", c, factor
-			y.Own, y.Control = c.Training()
+			y, furthest = Yardstick{"transfer", c}, factor
 		}
 	}
 	return y

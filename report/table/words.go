@@ -259,14 +259,16 @@ func GroupAxes() []metrics.Axis { return Axes("transport", "codec", "language") 
 
 // YardstickText explains why round is not the metric that ranks. It returns nothing if it is.
 func YardstickText(y metrics.Yardstick) []string {
-	switch {
-	case y.Off == nil:
+	if y.Off == nil {
 		return nil
+	}
+	training, control := y.Off.Training()
+	switch {
 	case y.Off.Train != "":
 		return []string{"Ranked by " + y.By + " (a client's round trip without its training), because --train runs have no control."}
-	case !y.Control.Known():
+	case !control.Known():
 		return []string{"Ranked by " + y.By + ", because no " + metrics.Control + " cell did the same work."}
 	}
 	return []string{fmt.Sprintf("Ranked by %s (a client's round trip without its training), because training took %s with %s but %s with %s, so overhead is unknown.",
-		y.By, doc.Quantity("s", y.Own.Center), Variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)}
+		y.By, doc.Quantity("s", training.Center), Variant(y.Off), doc.Quantity("s", control.Center), metrics.Control)}
 }
