@@ -147,38 +147,55 @@ func ofResult(r *metrics.Result) []*Finding {
 }
 
 func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
-	full, plain := Value{"models", "1/round", c.Of("full_versions")}, []string(nil)
+	overhead, recorder := Value{"overhead", "s", c.Of("overhead")}, c.Of("recorder_share")
+	less := overhead.Map(func(s float64) float64 { return -s })
+	recording, each := Value{"share", "%", recorder}, value("each", "s", recorder.Center*c.Of("round").Center)
+	stolen, full := Value{"share", "%", c.Of("stolen")}, Value{"models", "1/round", c.Of("full_versions")}
+	bare := r.Environment.Listen == machine.Insecure && c.OverTCP() // only --insecure-network allows that
+	coding := result.Coding{}
 	if c.Coding != nil {
-		plain = c.Coding.Plain
+		coding = *c.Coding
+	}
+	unknown := func(e *result.CodingError) bool { return e != nil && (e.Max == nil || e.RMS == nil) }
+	dropped := int64(0)
+	for _, b := range c.Timed() {
+		if b.Link != nil {
+			dropped += b.Link.Dropped
+		}
 	}
 	return []*Finding{
-		unknownError(c), fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c),
-		warnIf(c.Control == nil && c.Train == "", "no_control", "no "+metrics.Control+" cell did the same work, so the overhead is unknown"),
+		warnIf(unknown(coding.ErrorDown) || unknown(coding.ErrorUp), "unknown_error",
+			"the codec's error is not known: elements of a tensor that has only zeros arrived as other numbers"),
+		fasterThanFloor(r, c), shorterThanParts(c),
+		// Leaving the process cannot save time, unless training is done by other means.
+		warnIf(overhead.Excludes(0) && overhead.Center < 0 && !c.Elsewhere(), "faster_than_control",
+			fmt.Sprintf("faster than %s by %s per round, so the control is in doubt", metrics.Control, doc.Bounded("s", less)), overhead),
+		warnIf(c.Control == nil && c.Train == "", "no_control",
+			"no "+metrics.Control+" cell did the same work, so the overhead is unknown"),
 		slowControl(r, c),
 		warnIf(c.Unproved != "", "not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved),
 		warnIf(c.Unproved == "" && !c.Proved(), "not_proved", "its data was not proved"),
-		recorderCost(c), stolenTime(c),
+		warnIf(recording.Center > recorderShare && each.Center > recorderTime, "recorder_cost",
+			fmt.Sprintf("recording spans took %s of its rounds, %s per round", recording, each), recording, each),
+		warnIf(stolen.Center > doctor.StolenShare, "stolen_time",
+			fmt.Sprintf("other virtual machines took %s of the processors' time", stolen), stolen),
 		warnIf(c.FileSystem == "tmpfs" || c.FileSystem == "ramfs", "files_in_memory",
 			"its files are on "+c.FileSystem+", so no disk was measured; set dir=DIR to a directory on a disk"),
-		insecure(r, c),
+		warnIf(bare && c.TLS() == metrics.NoTLS, Unencrypted, "its server listened beyond the loopback interface without TLS "+
+			"(--insecure-network): data on the network could be read and changed"),
+		warnIf(bare && c.TLS() != metrics.NoTLS && c.TLS() != metrics.MutualTLS, Unproven, "its server listened beyond the loopback "+
+			"interface without asking workers for certificates (--insecure-network): any process with the session's secret could join"),
 		// Users of a codec expect neither plain tensors nor full versions. Fresh workers get full versions only.
-		warnIf(len(plain) > 0, "codec_refuses", "the codec cannot encode some tensors, which are sent unchanged: "+strings.Join(plain, ", ")),
+		warnIf(len(coding.Plain) > 0, "codec_refuses",
+			"the codec cannot encode some tensors, which are sent unchanged: "+strings.Join(coding.Plain, ", ")),
 		warnIf(full.Known() && full.High > 0 && !c.Respawn, "full_versions",
-			"timed rounds include "+doc.Quantity("1", full.Center)+" full versions per round, which count in times but not in ratios", full),
-		otherDensity(c), droppedPackets(c), otherTraining(c),
+			fmt.Sprintf("timed rounds include %s full versions per round, which count in times but not in ratios",
+				doc.Quantity("1", full.Center)), full),
+		otherDensity(c),
+		warnIf(dropped > 0, "dropped_packets", fmt.Sprintf("congestion: the link dropped %d packets, which had to be sent again, "+
+			"because its queue was full", dropped), value("packets", "1", float64(dropped))),
+		otherTraining(c),
 	}
-}
-
-// insecure warns about a server that listened beyond the loopback interface without TLS, or
-// without certificates of workers. Only --insecure-network allows that.
-func insecure(r *metrics.Result, c *metrics.Cell) *Finding {
-	bare := r.Environment.Listen == machine.Insecure && c.OverTCP()
-	if bare && c.TLS() == metrics.NoTLS {
-		return warn(Unencrypted, "its server listened beyond the loopback interface without TLS (--insecure-network): "+
-			"data on the network could be read and changed")
-	}
-	return warnIf(bare && c.TLS() != metrics.MutualTLS, Unproven, "its server listened beyond the loopback interface without asking workers for certificates "+
-		"(--insecure-network): any process with the session's secret could join")
 }
 
 // smallSocketBuffer warns about small socket buffers, because a sender waits for its reader.
@@ -285,15 +302,6 @@ func shorterThanParts(c *metrics.Cell) *Finding {
 	return nil
 }
 
-// fasterThanControl warns about a cell that is faster than its control. Leaving the process
-// cannot save time, unless training is done by other means.
-func fasterThanControl(c *metrics.Cell) *Finding {
-	o := c.Of("overhead")
-	less := o.Map(func(s float64) float64 { return -s })
-	return warnIf(o.Excludes(0) && o.Center < 0 && !c.Elsewhere(), "faster_than_control",
-		fmt.Sprintf("faster than %s by %s per round, so the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
-}
-
 // slowControl warns if the control adds much to the work itself, because that time is missing
 // in every overhead. It must be small relative to the round and to the overheads.
 func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
@@ -330,20 +338,6 @@ func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
 	return slices.MinFunc(above, func(a, b *metrics.Cell) int { return cmp.Compare(a.Of("overhead").Center, b.Of("overhead").Center) })
 }
 
-func recorderCost(c *metrics.Cell) *Finding {
-	i := c.Of("recorder_share")
-	share, each := Value{"share", "%", i}, value("each", "s", i.Center*c.Of("round").Center)
-	return warnIf(share.Center > recorderShare && each.Center > recorderTime, "recorder_cost",
-		fmt.Sprintf("recording spans took %s of its rounds, %s per round", share, each), share, each)
-}
-
-// stolenTime warns if other virtual machines on the same hardware took processor time.
-func stolenTime(c *metrics.Cell) *Finding {
-	share := Value{"share", "%", c.Of("stolen")}
-	return warnIf(share.Center > doctor.StolenShare, "stolen_time",
-		fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
-}
-
 // otherDensity warns if the share of changed elements is not the share of --change. The
 // average of several clients changes more elements, because each client chooses its own.
 func otherDensity(c *metrics.Cell) *Finding {
@@ -363,25 +357,6 @@ func otherDensity(c *metrics.Cell) *Finding {
 		}
 	}
 	return nil
-}
-
-// unknownError warns if a codec's error has no number.
-func unknownError(c *metrics.Cell) *Finding {
-	missing := func(e *result.CodingError) bool { return e != nil && (e.Max == nil || e.RMS == nil) }
-	return warnIf(c.Coding != nil && (missing(c.Coding.ErrorDown) || missing(c.Coding.ErrorUp)), "unknown_error",
-		"the codec's error is not known: elements of a tensor that has only zeros arrived as other numbers")
-}
-
-// droppedPackets warns about packets that the link dropped, because they were sent again
-// later.
-func droppedPackets(c *metrics.Cell) *Finding {
-	n := int64(0)
-	for _, b := range c.Timed() {
-		if b.Link != nil {
-			n += b.Link.Dropped
-		}
-	}
-	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("congestion: the link dropped %d packets, which had to be sent again, because its queue was full", n), value("packets", "1", float64(n)))
 }
 
 // neverPays warns about a codec that costs time on any link.

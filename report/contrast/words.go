@@ -27,23 +27,22 @@ const slight = 0.005
 func Effect(m metrics.Metric, ratio stat.Interval) string {
 	verb, _ := m.Noun()
 	words := effects[verb]
-	percent := func(verb, word string, share stat.Interval) string {
-		size := doc.Quantity("%", share.Center)
-		if share.Center < slight {
-			size = "less than 0.5 %"
-		}
-		return verb + " " + size + " " + word + Interval("%", share)
+	if ratio.Center >= InPercent {
+		return verb + " " + doc.Quantity("1", ratio.Center) + " " + words.times + Interval("1", ratio)
 	}
 	inverse := ratio.Map(func(x float64) float64 { return 1 / x })
-	switch {
-	case ratio.Center >= InPercent:
-		return verb + " " + doc.Quantity("1", ratio.Center) + " " + words.times + Interval("1", ratio)
-	case ratio.Center >= 1:
-		return percent(verb, words.more, ratio.Map(func(x float64) float64 { return x - 1 }))
-	case verb == "takes" && inverse.Center >= InPercent:
+	if verb == "takes" && inverse.Center >= InPercent {
 		return "is " + doc.Quantity("1", inverse.Center) + " times as fast" + Interval("1", inverse)
 	}
-	return percent(words.is, words.less, ratio.Map(func(x float64) float64 { return 1 - x }))
+	word, share := words.more, ratio.Map(func(x float64) float64 { return x - 1 })
+	if ratio.Center < 1 {
+		verb, word, share = words.is, words.less, ratio.Map(func(x float64) float64 { return 1 - x })
+	}
+	size := doc.Quantity("%", share.Center)
+	if share.Center < slight {
+		size = "less than 0.5 %"
+	}
+	return verb + " " + size + " " + word + Interval("%", share)
 }
 
 // Range writes what remains possible of a ratio, as a predicate: is from 5.1 % shorter to 6.3 % longer.
