@@ -40,12 +40,12 @@ func askedOf(r *metrics.Result, x contrast.Contrast) *contrast.Judged {
 }
 
 // elsewhere says where a contrast that is judged here is also judged, in a ranking, and shown there
-// but not here or the other way round.
+// but not here or the other way round. It names both families; a sentence that is not shown has named its own.
 func elsewhere(r *metrics.Result, j contrast.Judged) string {
 	for _, v := range contrast.Verdicts(r) {
 		for _, ranked := range v.Against {
 			if ranked.Same(j.Contrast) && ranked.Shown != j.Shown {
-				return "; " + ranked.Word()
+				return "; " + table.Unless(!j.Shown, j.Word()+", but ") + ranked.Word()
 			}
 		}
 	}

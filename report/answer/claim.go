@@ -363,8 +363,9 @@ func (c *claim) scope(common []metrics.Axis) string {
 				lost = rms
 			}
 		}
-		if lost > 0 {
-			text += ", " + cell.Codec() + " loses " + doc.Quantity("%", lost) + " (RMS)"
+		loses := ", " + cell.Codec() + " loses " + doc.Quantity("%", lost) + " (RMS)"
+		if lost > 0 && !strings.Contains(text, loses) { // both cells may lose the same
+			text += loses
 		}
 	}
 	if slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return c.Encoded() && c.Train == "" }) {

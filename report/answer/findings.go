@@ -126,7 +126,12 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 		add(c, ofCell(r, c)...)
 	}
 	for _, b := range table.BreakEvensOf(table.PathsOf(r, true)...) {
-		add(b.Cell, neverPays(b))
+		saved := value("saved", table.BytesUnit(b.Cell.Model), b.Saved)
+		text := fmt.Sprintf("the codec saves %s per round but takes longer than a link of 1 Mbit/s needs to send them: it never pays", saved)
+		if b.Saved <= 0 {
+			text = "the codec makes nothing smaller, so it never pays"
+		}
+		add(b.Cell, warnIf(b.Pays == table.Never, codecNeverPays, text, saved))
 	}
 	return all
 }
@@ -142,8 +147,13 @@ func ofResult(r *metrics.Result) []*Finding {
 	stale := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { // a peak that may be another cell's is not shown
 		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.Server.StalePeak })
 	})
-	return append(all, smallSocketBuffer(r), warnIf(stale, "stale_peak",
-		"the server's peak RSS is not known: each block must reset it, which needs write access to /proc/self/clear_refs"), sharedLayouts(r))
+	// A sender with a small buffer waits for its reader. Most distributions grant less than the transports ask for.
+	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
+	small := granted.Center > 0 && granted.Center < wanted.Center && slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes)
+	return append(all, warnIf(small, "small_socket_buffer", fmt.Sprintf("socket buffers hold %s instead of the %s that transports ask for, "+
+		"which slows transports that use sockets; to change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)),
+		granted, wanted), warnIf(stale, "stale_peak", "the server's peak RSS is not known: each block must reset it, "+
+		"which needs write access to /proc/self/clear_refs"), sharedLayouts(r))
 }
 
 func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
@@ -196,15 +206,6 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 			"because its queue was full", dropped), value("packets", "1", float64(dropped))),
 		otherTraining(c),
 	}
-}
-
-// smallSocketBuffer warns about small socket buffers, because a sender waits for its reader.
-// Most distributions grant less than the transports ask for.
-func smallSocketBuffer(r *metrics.Result) *Finding {
-	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
-	small := granted.Center > 0 && granted.Center < wanted.Center && slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes)
-	return warnIf(small, "small_socket_buffer", fmt.Sprintf("socket buffers hold %s instead of the %s that transports ask for, which slows transports that use sockets; "+
-		"to change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
 }
 
 // sharedLayouts warns about blocks that share a layout of a build. They also share the effects
@@ -357,16 +358,6 @@ func otherDensity(c *metrics.Cell) *Finding {
 		}
 	}
 	return nil
-}
-
-// neverPays warns about a codec that costs time on any link.
-func neverPays(b *table.BreakEven) *Finding {
-	saved := value("saved", table.BytesUnit(b.Cell.Model), b.Saved)
-	text := fmt.Sprintf("the codec saves %s per round but takes longer than a link of 1 Mbit/s needs to send them: it never pays", saved)
-	if b.Saved <= 0 {
-		text = "the codec makes nothing smaller, so it never pays"
-	}
-	return warnIf(b.Pays == table.Never, codecNeverPays, text, saved)
 }
 
 // FindingLine writes a finding on one line that is safe for a terminal.

@@ -3,11 +3,12 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 	"ipcbench/report/table"
-	"slices"
-	"strings"
 )
 
 // fleetFindings warns about hosts that are the same machine, and about differences between
@@ -34,12 +35,11 @@ func fleetFindings(r *metrics.Result) (all []*Finding) {
 // otherTraining warns if training took another time than the control's, because the cost of
 // the transport is unknown then.
 func otherTraining(c *metrics.Cell) *Finding {
-	own, control := c.Training()
-	if _, ok := c.TrainsLike(); ok || !control.Known() || c.Unproved != "" {
-		return nil
-	}
-	training, of := Value{"training", "s", own}, Value{"control", "s", control}
-	return warn(OtherTraining, fmt.Sprintf("training took %s here but %s in %s, so cells are ranked by transfer, and overhead and bandwidth are omitted", training, of, metrics.Control), training, of)
+	training, control := c.Training()
+	_, like := c.TrainsLike()
+	here, there := Value{"training", "s", training}, Value{"control", "s", control}
+	return warnIf(!like && control.Known() && c.Unproved == "", OtherTraining, fmt.Sprintf("training took %s here but %s in %s, "+
+		"so cells are ranked by transfer, and overhead and bandwidth are omitted", here, there, metrics.Control), here, there)
 }
 
 // mostHosts is the largest number of hosts that a line names.
@@ -65,18 +65,13 @@ func FleetLines(r *metrics.Result) []string {
 
 // overText returns the kind of connection to workers on other hosts.
 func overText(r *metrics.Result) string {
-	var with []string
-	for _, c := range r.Cells {
-		if c.Remote() && !slices.Contains(with, c.TLS()) {
-			with = append(with, c.TLS())
-		}
-	}
-	words := map[string]string{metrics.NoTLS: "without TLS", metrics.MutualTLS: "with mutual TLS"}
-	switch len(with) {
+	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Remote() })
+	kinds := metrics.GroupBy(remote, (*metrics.Cell).TLS)
+	switch words := map[string]string{metrics.NoTLS: "without TLS", metrics.MutualTLS: "with mutual TLS"}; len(kinds) {
 	case 0:
 		return ""
 	case 1:
-		return ": over TCP " + cmp.Or(words[with[0]], "with TLS")
+		return ": over TCP " + cmp.Or(words[remote[0].TLS()], "with TLS")
 	}
 	return ": over TCP, some of them with TLS"
 }

@@ -38,7 +38,7 @@ func (m Metric) Noun() (verb, text string) {
 		return "is", "the 9" + p + "th percentile of " + text
 	}
 	verb, text = "is", strings.ReplaceAll(m.Name, "_", " ")
-	if strings.HasSuffix(m.Name, "s") {
+	if strings.HasSuffix(m.Name, "s") && !strings.HasSuffix(m.Name, "ss") { // pss, and peak_rss, are no plurals
 		verb = "are"
 	}
 	unit, perRound := strings.CutSuffix(m.Unit, "/round")
