@@ -392,26 +392,21 @@ func FindingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) [
 }
 
 // Grouped returns a line for all findings that say the same of several cells, and one for each that
-// is about no cell.
+// is about no cell. The line names the cell of one finding, or says what the cells of several have in
+// common and how many they are: cnn, 1 worker, 2 cells.
 func Grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
-	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, table.Unless(f.about != nil, f.Cell)) }) {
-		line := findingLine(same[0], cellsInWords(same))
+	for _, alike := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, table.Unless(f.about != nil, f.Cell)) }) {
+		words := []string{alike[0].Cell}
+		if alike[0].about != nil { // neither a floor nor the whole result
+			words = inWords(table.Each(alike, func(f Finding) *metrics.Cell { return f.about }))
+			if len(alike) > 1 {
+				words = append(words, doc.Plural(len(alike), "cell"))
+			}
+		}
+		line := findingLine(alike[0], strings.Join(words, ", "))
 		lines = append(lines, doc.Paragraph{Text: strings.ToUpper(line[:1]) + line[1:], Tone: tone})
 	}
 	return lines
-}
-
-// cellsInWords names the cell of one finding, or says what the cells of several have in common
-// and how many they are: cnn, 1 worker, 2 cells.
-func cellsInWords(all []Finding) string {
-	if all[0].about == nil { // a floor, or the whole result
-		return all[0].Cell
-	}
-	words := inWords(table.Each(all, func(f Finding) *metrics.Cell { return f.about }))
-	if len(all) > 1 {
-		words = append(words, doc.Plural(len(all), "cell"))
-	}
-	return strings.Join(words, ", ")
 }
 
 // inWords returns what cells have in common, of one cell its name: http, cnn, 1 worker, 1 client.

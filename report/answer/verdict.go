@@ -105,8 +105,9 @@ func Verdicts(r *metrics.Result) doc.Section { return VerdictSection(r, mostSent
 // VerdictSection has a sentence for each verdict, or a table if there are more than most.
 func VerdictSection(r *metrics.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
-	all := contrast.Verdicts(r)
-	slices.SortStableFunc(all, func(a, b contrast.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
+	all := slices.SortedStableFunc(slices.Values(contrast.Verdicts(r)), func(a, b contrast.Verdict) int {
+		return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload())
+	})
 	s.Lead = doc.Say(Summaries(all)...)
 	s.Tables = []doc.Table{VerdictTable(all), RankingTable(all)}
 	if len(all) > most {

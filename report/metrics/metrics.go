@@ -257,8 +257,11 @@ func (c *Cell) Versions() map[string]string {
 func (c *Cell) Of(name string) stat.Interval {
 	i, ok := c.intervals[name]
 	if !ok {
-		m := c.result.metric(name)
-		i = m.source.of(c, m)
+		if compute, is := c.result.metric(name).source.(derived); is {
+			i = compute(c)
+		} else {
+			i = stat.Of(c.Samples(name))
+		}
 		c.intervals[name] = i
 	}
 	return i

@@ -9,10 +9,9 @@ import (
 	"ipcbench/phase"
 )
 
-// A source computes a metric from a number or a series of each block or, if it is derived, from
-// other metrics of the cell.
+// A source has the samples of a metric in a block: a number, or a series. A derived source computes
+// the metric from others instead.
 type source interface {
-	of(c *Cell, m Metric) stat.Interval
 	samples(c *Cell, b *result.Block, unit string) []float64
 }
 
@@ -25,10 +24,6 @@ type series func(c *Cell, b *result.Block) []float64
 
 // A derived source computes a metric from others. It has no samples.
 type derived func(c *Cell) stat.Interval
-
-func (d derived) of(c *Cell, _ Metric) stat.Interval { return d(c) }
-func (number) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
-func (series) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
 
 func (derived) samples(*Cell, *result.Block, string) []float64 {
 	panic("metrics: a derived metric has no samples")
