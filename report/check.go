@@ -176,7 +176,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	} else if words[1] == table.MachineView {
 		s.Lead = doc.Say(table.Heading(v))
 	} else if err = v.Narrow(words[2:]); err == nil {
-		s = view(v, words[1])
+		s = viewNamed(words[1]).section(v)
 	}
 	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)

@@ -20,10 +20,19 @@ func request(r *metrics.Result) doc.Document {
 	r = inSight(r)
 	d := doc.Document{Lead: answer.ErrorLines(r)}
 	swept, inSweep := table.SweptOf(r)
-	for i, of := range swept[:min(len(swept), table.MostSweeps)] {
-		d.Sections = append(d.Sections, doc.Section{Title: table.SweepTitle(of), Lead: table.EnvelopeLines(of), Folded: i >= mostOpen})
+	for i, s := range swept[:min(len(swept), table.MostSweeps)] {
+		d.Sections = append(d.Sections, sweepSection(s))
+		d.Sections[i].Folded = i >= mostOpen
 	}
-	var closed []doc.Section
+	var closed, groups []doc.Section
+	var explained doc.Section
+	for i, cells := range r.Groups() {
+		t := table.GroupTable(cells)
+		explained.Tables = append(explained.Tables, t)
+		s := table.GroupSection(cells[0].Group(), t)
+		s.Folded = i >= mostOpen || inSweep(cells[0].Group())
+		groups = append(groups, s)
+	}
 	for _, v := range Views() {
 		s := v.section(r)
 		if v.Name == "verdict" {
@@ -32,37 +41,34 @@ func request(r *metrics.Result) doc.Document {
 			}
 			s.Lead = slices.Concat(s.Lead, doc.Say(answer.FleetLines(r)...), answer.OtherLines(r, 20))
 		}
-		switch v.request {
+		switch s.Folded = s.Folded || v.request == folded; v.request {
 		case open:
 			d.Sections = append(d.Sections, s)
 		case folded:
-			s.Folded = true
 			closed = append(closed, s)
 		}
 	}
-	var explained doc.Section
-	for i, cells := range r.Groups() {
-		g, t := cells[0].Group(), table.GroupTable(cells)
-		explained.Tables = append(explained.Tables, t)
-		s := table.GroupSection(g, t)
-		s.Folded = i >= mostOpen || inSweep(g)
-		d.Sections = append(d.Sections, s)
+	columns := doc.Section{Title: "Columns", Folded: true}
+	for _, t := range explained.Help() {
+		columns.Lead = append(columns.Lead, doc.Say(t.Word+": "+t.Means)...)
 	}
-	d.Sections = append(d.Sections, doc.Section{Tail: append(table.Legend(r), doc.Say(table.Heading(r))...)})
-	d.Sections = append(d.Sections, doc.Section{Title: "Columns", Folded: true, Lead: table.Each(explained.Help(), func(t doc.Term) doc.Paragraph {
-		return doc.Paragraph{Text: t.Word + ": " + t.Means}
-	})})
-	d.Sections = append(d.Sections, closed...)
+	legend := doc.Section{Tail: append(table.Legend(r), doc.Say(table.Heading(r))...)}
+	d.Sections = slices.Concat(d.Sections, groups, []doc.Section{legend, columns}, closed)
 	return d
+}
+
+// sweepSection describes a sweep in sentences.
+func sweepSection(s *table.Sweep) doc.Section {
+	return doc.Section{Title: table.SweepTitle(s), Lead: table.EnvelopeLines(s)}
 }
 
 // inSight returns a result whose cells are in the order of a page: the largest model first, and
 // of each model the fastest transport.
 func inSight(r *metrics.Result) *metrics.Result {
 	var cells []*metrics.Cell
-	for _, of := range bySize(r, -1) {
-		v, _ := contrast.Decide(of)
-		cells = append(cells, table.InOrder(of, v)...)
+	for _, group := range bySize(r, -1) {
+		v, _ := contrast.Decide(group)
+		cells = append(cells, table.InOrder(group, v)...)
 	}
 	return r.With(cells)
 }
@@ -73,14 +79,14 @@ func inSight(r *metrics.Result) *metrics.Result {
 func page(r *metrics.Result, names []string) doc.Document {
 	sorted := inSight(r)
 	label := func(c *metrics.Cell) string { return c.Model.Label() }
-	models := table.Each(metrics.GroupBy(sorted.Cells, label), func(of []*metrics.Cell) string { return label(of[0]) })
+	models := table.Each(metrics.GroupBy(sorted.Cells, label), func(cells []*metrics.Cell) string { return label(cells[0]) })
 	title := doc.List(models)
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
 	return doc.Document{
 		Terms: terms(), Title: "ipcbench: " + title,
-		Lead:     append(answer.ErrorLines(r), doc.Say(append([]string{table.Heading(r)}, answer.FleetLines(r)...)...)...),
+		Lead:     slices.Concat(answer.ErrorLines(r), doc.Say(table.Heading(r)), doc.Say(answer.FleetLines(r)...)),
 		Sections: chosen(names, func(v View) []doc.Section { return v.pictured(sorted) }),
 	}
 }
@@ -93,44 +99,37 @@ func (v View) pictured(r *metrics.Result) (all []doc.Section) {
 	if v.draw != nil && len(groups) > mostOpen {
 		parts = [][][]*metrics.Cell{groups[:mostOpen], groups[mostOpen:]}
 	}
-	for i, of := range parts {
-		s := v.section(r.With(slices.Concat(of...)))
-		if v.brief != nil {
-			s = v.brief(r, s)
+	for i, part := range parts {
+		s := v.section(r.With(slices.Concat(part...)))
+		switch {
+		case v.Name == "verdict" && len(groups) > mostOpen:
+			s.Lead, s.Tables = briefVerdicts(r)
+		case v.Name == "findings" && len(s.Lead) > mostOpen: // errors are also above all sections
+			s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
 		}
 		s.Folded = s.Folded || v.page == folded
 		if v.draw != nil && !s.Empty() {
-			s.Plots = append(v.draw(r, of), s.Plots...)
+			s.Plots = append(v.draw(r, part), s.Plots...)
 		}
 		if i > 0 && !s.Empty() {
-			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
-			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // these are about all groups
+			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(part), "more comparison")), true
+			s.Lead = nil // the leads, and tables without a caption, are about all groups
+			s.Tables = slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" })
 		}
 		all = append(all, s)
 	}
 	return all
 }
 
-// briefVerdicts replaces many sentences by a table, below the sentences of a sweep.
-func briefVerdicts(r *metrics.Result, s doc.Section) doc.Section {
-	if len(r.Groups()) <= mostOpen {
-		return s
+// briefVerdicts returns a table in the place of many sentences, below the sentences of a sweep.
+func briefVerdicts(r *metrics.Result) ([]doc.Paragraph, []doc.Table) {
+	s := answer.VerdictSection(r, 0)
+	if swept := table.SweepsOf(r); len(swept) > 0 { // as on a screen: the one with the most steps is the shortest summary
+		first := sweepSection(swept[0])
+		lines := first.Lead[:min(len(first.Lead), table.MostStretches)]
+		s.Lead = slices.Concat([]doc.Paragraph{{Text: first.Title, Tone: doc.Strong}}, lines, s.Lead)
 	}
-	brief := answer.VerdictSection(r, 0)
-	s.Lead, s.Tables = brief.Lead, brief.Tables
-	if swept := table.SweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps is the shortest summary
-		lines := table.EnvelopeLines(swept[0])
-		s.Lead = slices.Concat([]doc.Paragraph{{Text: table.SweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), table.MostStretches)], s.Lead)
-	}
-	return s
-}
-
-// briefFindings folds many findings. Errors are also above all sections.
-func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
-	if len(s.Lead) > mostOpen {
-		s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
-	}
-	return s
+	return s.Lead, s.Tables
 }
 
 func terms() []doc.Term {

@@ -27,10 +27,11 @@ const mostPays = 3
 // the result is in no file.
 func screen(r *metrics.Result, again string) doc.Document {
 	d := doc.Document{Lead: answer.ErrorLines(r)}
-	swept, _ := table.SweptOf(r)
-	for _, links := range shownGroups(r) {
+	swept, inSweep := table.SweptOf(r)
+	leftOut := len(swept) > 0 // several groups are in one table
+	for _, links := range shownGroups(r, inSweep) {
 		if len(links) > 1 {
-			d.Sections = append(d.Sections, table.LinkSection(links))
+			d.Sections, leftOut = append(d.Sections, table.LinkSection(links)), true
 			continue
 		}
 		s := table.GroupSection(links[0][0].Group(), table.GroupTable(links[0]))
@@ -39,36 +40,39 @@ func screen(r *metrics.Result, again string) doc.Document {
 		}
 		d.Sections = append(d.Sections, s)
 	}
-	end := doc.Section{}
+	var end doc.Section
 	if len(d.Sections) > 0 || len(swept) == 0 {
 		end.Tail = table.Legend(r)
 	}
-	d.Sections = append(append(d.Sections, sweepSections(swept)...), answer.Answers(r))
-	end.Tail = append(end.Tail, doc.Say(slices.Concat(answer.FleetLines(r), table.DelayLines(r), paysOnScreen(r), tlsOnScreen(r))...)...)
-	end.Tail = append(end.Tail, doubts(r, again)...)
-	end.Tail = append(end.Tail, doc.Say(answer.Summaries(contrast.Verdicts(r))...)...)
-	var more []string
-	for _, v := range Views() {
-		if v.hint != nil && v.hint(r) {
-			more = append(more, v.Name)
-		}
-	}
+	lines := slices.Concat(answer.FleetLines(r), table.DelayLines(r), paysOnScreen(r), tlsOnScreen(r))
+	end.Tail = slices.Concat(end.Tail, doc.Say(lines...), doubts(r, again), doc.Say(answer.Summaries(contrast.Verdicts(r))...))
 	if again != "" {
-		end.Tail = append(end.Tail, doc.Paragraph{Text: "More: " + again + "--view " + strings.Join(more, ",") + " (or all)", Tone: doc.Dim})
+		var more []string
+		for _, v := range Views() {
+			if v.hint && (leftOut || v.Name != "cells") && !v.section(r).Empty() {
+				more = append(more, v.Name)
+			}
+		}
+		text := "More: " + again + "--view " + strings.Join(more, ",") + " (or all)"
+		end.Tail = append(end.Tail, doc.Paragraph{Text: text, Tone: doc.Dim})
 	}
-	d.Sections = append(d.Sections, end)
+	d.Sections = append(append(d.Sections, sweepSections(swept)...), answer.Answers(r), end)
 	return d
 }
 
-// shownGroups returns the groups that a screen has a table for, the smallest first. Groups
-// that differ only in their link are together, if a verdict is possible on several of them.
-func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
-	_, inSweep := table.SweptOf(r)
-	for _, links := range metrics.GroupBy(bySize(r, 1), func(cells []*metrics.Cell) metrics.Group { return cells[0].Work() }) {
+// shownGroups returns the groups outside of sweeps that a screen has a table for, the smallest
+// first. Groups that differ only in their link are together, if a verdict is possible on several
+// of them.
+func shownGroups(r *metrics.Result, inSweep func(metrics.Group) bool) (all [][][]*metrics.Cell) {
+	work := func(cells []*metrics.Cell) metrics.Group { return cells[0].Work() }
+	for _, links := range metrics.GroupBy(bySize(r, 1), work) {
 		if inSweep(links[0][0].Group()) {
 			continue
 		}
-		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool { _, ok := contrast.Decide(cells); return !ok })
+		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool {
+			_, ok := contrast.Decide(cells)
+			return !ok
+		})
 		if len(decided) == 0 {
 			decided = links[:1]
 		}
@@ -77,35 +81,30 @@ func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
 	return all
 }
 
-// tablesLeftOut reports whether a screen shows several groups in one table.
-func tablesLeftOut(r *metrics.Result) bool {
-	return len(table.SweepsOf(r)) > 0 || slices.ContainsFunc(shownGroups(r), func(links [][]*metrics.Cell) bool { return len(links) > 1 })
-}
-
 // sweepSections returns the sweeps for a screen. The one with the most steps is last, as a
 // table.
 func sweepSections(swept []*table.Sweep) (all []doc.Section) {
+	if len(swept) == 0 {
+		return nil
+	}
 	if left := len(swept) - 1 - mostBrief; left > 0 {
 		all = append(all, doc.Section{Lead: doc.Say(doc.Plural(left, "more sweep") + ": --view crossover")})
 	}
-	for i := min(len(swept)-1, mostBrief); i > 0; i-- {
-		all = append(all, doc.Section{Title: table.SweepTitle(swept[i]), Lead: table.EnvelopeLines(swept[i])})
+	for _, s := range slices.Backward(swept[1:min(len(swept), 1+mostBrief)]) {
+		all = append(all, sweepSection(s))
 	}
-	if len(swept) > 0 {
-		all = append(all, table.SweepTable(swept[0]))
-	}
-	return all
+	return append(all, table.SweepTable(swept[0]))
 }
 
 // paysOnScreen returns the break-evens of at most mostPays transports.
-func paysOnScreen(r *metrics.Result) (lines []string) {
+func paysOnScreen(r *metrics.Result) []string {
 	paths := table.PathsOf(r, true)
-	lines = table.PayLines(paths)
+	if len(paths) == 0 && len(table.PathsOf(r, false)) > 0 {
+		return []string{table.NoLink}
+	}
+	lines := table.PayLines(paths)
 	if left := len(lines) - mostPays; left > 0 {
 		lines = append(lines[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
-	}
-	if len(paths) == 0 && len(table.PathsOf(r, false)) > 0 {
-		lines = append(lines, table.NoLink)
 	}
 	return lines
 }
@@ -124,21 +123,20 @@ const mostDoubts = 4
 // doubts returns insecure networks, hosts on one machine and an early end, then skipped cells. Of several
 // other warnings, which are too long for a screen, it returns the number.
 func doubts(r *metrics.Result, again string) []doc.Paragraph {
-	open := func(f answer.Finding) bool {
-		return f.Rule == answer.Unencrypted || f.Rule == answer.Unproven || f.Rule == answer.OneMachine || f.Rule == answer.Partial
-	}
-	lines := answer.FindingLines(r, open, doc.Bad)
-	lines = append(lines, answer.FindingLines(r, func(f answer.Finding) bool { return f.Severity == answer.Skipped }, doc.Plain)...)
-	said := func(f answer.Finding) bool { // the verdict covers all rows in Python
-		return f.Rule == answer.OtherTraining && !f.Measured.Remote()
-	}
-	warnings := answer.FindingLines(r, func(f answer.Finding) bool { return f.Severity == answer.Warning && !open(f) && !said(f) }, doc.Plain)
+	rules := []string{answer.Unencrypted, answer.Unproven, answer.OneMachine, answer.Partial}
+	urgent := func(f answer.Finding) bool { return slices.Contains(rules, f.Rule) }
+	skipped := func(f answer.Finding) bool { return f.Severity == answer.Skipped }
+	lines := append(answer.FindingLines(r, urgent, doc.Bad), answer.FindingLines(r, skipped, doc.Plain)...)
+	warnings := answer.FindingLines(r, func(f answer.Finding) bool {
+		inVerdict := f.Rule == answer.OtherTraining && !f.Measured.Remote() // which covers all rows in Python
+		return f.Severity == answer.Warning && !urgent(f) && !inVerdict
+	}, doc.Plain)
 	if len(warnings) > 1 {
 		warnings = doc.Say(fmt.Sprintf("%d warnings: %s--view findings", len(warnings), again))
 	}
 	if most := mostDoubts - len(warnings); len(lines) > most {
-		left := len(lines) - (most - 1)
-		lines = append(lines[:most-1], doc.Paragraph{Text: doc.Plural(left, "more line") + " of findings: --view findings"})
+		left := doc.Plural(len(lines)-most+1, "more line")
+		lines = append(lines[:most-1], doc.Say(left+" of findings: --view findings")...)
 	}
 	return append(lines, warnings...)
 }

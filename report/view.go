@@ -13,14 +13,11 @@ import (
 // A View is a named part of the report of a result. Users choose it by name, and a committed
 // Markdown file can hold it between markers.
 type View struct {
-	Name string
-	Help string
-	make func(r *metrics.Result) doc.Section
-
+	Name, Help    string
+	make          func(r *metrics.Result) doc.Section
+	hint          bool // the first screen recommends it if the result has something to show
 	request, page place
 	draw          func(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot // its pictures of groups on a page; nil if none
-	brief         func(r *metrics.Result, s doc.Section) doc.Section           // a shorter s for a page; nil shows all of s
-	hint          func(r *metrics.Result) bool                                 // whether the first screen recommends it; nil means never
 }
 
 // A place is how a pull request or a page shows a view.
@@ -32,42 +29,44 @@ const (
 	open
 )
 
-func always(*metrics.Result) bool { return true }
-
 // Views returns all views, in the order of a document.
 func Views() []View {
 	return []View{
-		{"verdict", "which transport to use for each model, and what a slower one costs", answer.Verdicts, open, open, nil, briefVerdicts, nil},
-		{"findings", "contradictions in a result, and reasons to doubt it", answer.FindingSection, absent, open, nil, briefFindings, nil},
-		{"answers", "the questions of a run (--questions), with a sentence for each claim", answer.Answers, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(r.Questions) > 0 }},
-		{"change", "changes from base to head (run --against)", changes, absent, open, nil, nil, nil},
-		{"hosts", "the hosts of a run with agents: their processes and links", hosts, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return table.FleetOf(r) != nil }},
-		{"break-even", "the link rate below which each codec pays, and its effect on the data (run --codec)", table.BreakEvens, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(table.PathsOf(r, true))+len(table.PathsOf(r, false)) > 0 }},
-		{"tls", "what TLS adds to a round: time, CPU time, bytes and handshakes", table.TlsPrices, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(tlsOnScreen(r)) > 0 }},
-		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain from another transport, with workers in Python", table.Gains, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(table.GainsOf(r)) > 0 }},
-		{"crossover", "where transports swap ranks as a size or a number grows", table.Sweeps, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return len(table.SweepsOf(r)) > 0 }},
-		{"tensors", "what one more tensor costs, over models of equal size", table.PerTensor, folded, open, nil, nil,
-			func(r *metrics.Result) bool { return len(table.OfCounts(r)) > 0 }},
-		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks", table.CellTables, absent, open, table.RoundPlots, nil, tablesLeftOut},
-		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline, table.Phases, folded, open, table.TripPlots, nil, always},
-		{"spread", "how much rounds vary: percentiles and outliers", table.Spreads, absent, open, table.SpreadPlots, nil, nil},
-		{"floors", "limits of this machine without any transport, and how near each cell is to them", table.Floors, folded, open, table.FloorPlots, nil, nil},
-		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", table.CostTables, folded, folded, nil, nil, always},
-		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", table.Profiles, folded, folded, nil, nil,
-			func(r *metrics.Result) bool {
-				return slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return len(c.Profiles) > 0 })
-			}},
-		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries", table.CopyTables, folded, folded, nil, nil, nil},
-		{"workers", "clients per second, and the time to start the workers", table.Workers, folded, folded, nil, nil, nil},
-		{"calls", "the requests of a round, and how long a client and its requests wait", table.CallTable, folded, folded, nil, nil, nil},
-		{"environment", "machine, build and settings", table.Environment, folded, folded, nil, nil, nil},
-		{"spans", "all recorded phases of a round", table.Spans, folded, folded, nil, nil, nil},
+		{"verdict", "which transport to use for each model, and what a slower one costs",
+			answer.Verdicts, false, open, open, nil},
+		{"findings", "contradictions in a result, and reasons to doubt it",
+			answer.FindingSection, false, absent, open, nil},
+		{"answers", "the questions of a run (--questions), with a sentence for each claim",
+			answer.Answers, true, open, open, nil},
+		{"change", "changes from base to head (run --against)", changes, false, absent, open, nil},
+		{"hosts", "the hosts of a run with agents: their processes and links", hosts, true, folded, open, nil},
+		{"break-even", "the link rate below which each codec pays, and its effect on the data (run --codec)",
+			table.BreakEvens, true, open, open, nil},
+		{"tls", "what TLS adds to a round: time, CPU time, bytes and handshakes",
+			table.TlsPrices, true, open, open, nil},
+		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain from another transport, with workers in Python",
+			table.Gains, true, open, open, nil},
+		{"crossover", "where transports swap ranks as a size or a number grows", table.Sweeps, true, folded, open, nil},
+		{"tensors", "what one more tensor costs, over models of equal size", table.PerTensor, true, folded, open, nil},
+		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks",
+			table.CellTables, true, absent, open, table.RoundPlots},
+		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline,
+			table.Phases, true, folded, open, table.TripPlots},
+		{"spread", "how much rounds vary: percentiles and outliers",
+			table.Spreads, false, absent, open, table.SpreadPlots},
+		{"floors", "limits of this machine without any transport, and how near each cell is to them",
+			table.Floors, false, folded, open, table.FloorPlots},
+		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round",
+			table.CostTables, true, folded, folded, nil},
+		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)",
+			table.Profiles, true, folded, folded, nil},
+		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries",
+			table.CopyTables, false, folded, folded, nil},
+		{"workers", "clients per second, and the time to start the workers", table.Workers, false, folded, folded, nil},
+		{"calls", "the requests of a round, and how long a client and its requests wait",
+			table.CallTable, false, folded, folded, nil},
+		{"environment", "machine, build and settings", table.Environment, false, folded, folded, nil},
+		{"spans", "all recorded phases of a round", table.Spans, false, folded, folded, nil},
 	}
 }
 
@@ -90,24 +89,24 @@ func (v View) section(r *metrics.Result) doc.Section {
 	return s
 }
 
-// view returns the named view of a result. It panics if there is no such view.
-func view(r *metrics.Result, name string) doc.Section {
-	return Views()[slices.Index(viewNames(), name)].section(r)
-}
+// viewNamed returns the named view. It panics if there is no such view.
+func viewNamed(name string) View { return Views()[slices.Index(viewNames(), name)] }
 
 // chosen returns the sections of the named views, or of all views if names is empty or
 // contains all. A view that was named and is empty says so.
-func chosen(names []string, sections func(v View) []doc.Section) (made []doc.Section) {
-	all := len(names) == 0 || slices.Contains(names, "all")
-	if all {
-		names = viewNames()
+func chosen(names []string, sections func(v View) []doc.Section) (all []doc.Section) {
+	if len(names) == 0 || slices.Contains(names, "all") {
+		for _, v := range Views() {
+			all = append(all, sections(v)...)
+		}
+		return all
 	}
 	for _, name := range names {
-		of := sections(Views()[slices.Index(viewNames(), name)])
-		if !all && !slices.ContainsFunc(of, func(s doc.Section) bool { return !s.Empty() }) {
-			of = []doc.Section{{Name: name, Lead: doc.Say(name + ": this result has nothing to show.")}}
+		parts := sections(viewNamed(name))
+		if !slices.ContainsFunc(parts, func(s doc.Section) bool { return !s.Empty() }) {
+			parts = []doc.Section{{Name: name, Lead: doc.Say(name + ": this result has nothing to show.")}}
 		}
-		made = append(made, of...)
+		all = append(all, parts...)
 	}
-	return made
+	return all
 }
