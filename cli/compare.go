@@ -84,35 +84,23 @@ func (a *app) compare(f compareFlags, files []string) error {
 	return contradictions(c.Findings)
 }
 
-// judge sets the decision of the gate, which it tests with the canaries of the results.
-func (f compareFlags) judge(c *report.Comparison, results [2]*result.Result) error {
-	decision, err := c.Gate(float64(f.failAbove))
+// judge sets the decision of the gate, which tests itself with the canaries of the results.
+func (f compareFlags) judge(c *report.Comparison, results [2]*result.Result) (err error) {
+	for _, r := range results {
+		if r != nil && r.Canary != nil && percent(r.Canary.Slowdown) <= f.failAbove {
+			return usagef("--fail-above must be below the canary's slowdown, %[2]s, not %[1]s", f.failAbove, percent(r.Canary.Slowdown))
+		}
+	}
+	c.Decision, err = c.Gate(float64(f.failAbove))
 	switch {
 	case errors.As(err, new(report.UnjudgedError)):
 		if err = (codeError{fmt.Errorf("gate: cannot judge: %w", err), exitUnjudged}); !c.Interleaved && !f.Separate {
 			err = hinted{err, "compare --allow-separate judges separate runs anyway"}
 		}
-		return err
 	case err != nil:
-		return usagef("gate: %w", err)
+		err = usagef("gate: %w", err)
 	}
-	c.Decision = &decision
-	for _, r := range results {
-		if r == nil || r.Canary == nil {
-			continue
-		}
-		if slow := percent(r.Canary.Slowdown); slow <= f.failAbove {
-			return usagef("--fail-above must be below the canary's slowdown, %[2]s, not %[1]s", f.failAbove, slow)
-		}
-		trial, err := c.Canary(r, float64(f.failAbove))
-		if err != nil {
-			return err
-		}
-		if c.Decision.Test(trial); !trial.Works {
-			break
-		}
-	}
-	return nil
+	return err
 }
 
 // decide prints the result of the gate, and returns an error unless it passed.

@@ -50,9 +50,9 @@ type Comparison struct {
 
 	unproved []string // cells whose data, or whose base's data, was not proved
 	separate bool
-	canary   bool            // a canary was measured, so the gate can be tested
-	untried  *result.Untried // why a canary was not measured; nil if it was or was not asked for
-	rules    [2]int          // versions of the rules for blocks, of base and head
+	canaries []*result.Result // the results with a canary, which tests the gate
+	untried  *result.Untried  // why a canary was not measured; nil if it was or was not asked for
+	rules    [2]int           // versions of the rules for blocks, of base and head
 }
 
 // A Source identifies the base or the head of a comparison.
@@ -115,8 +115,11 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		c.runs(base, head)
 	}
 	for _, r := range slices.Compact([]*metrics.Result{before.run, after.run}) {
-		c.Findings, c.canary = append(c.Findings, answer.Findings(r)...), c.canary || r.Canary != nil
+		c.Findings = append(c.Findings, answer.Findings(r)...)
 		c.untried = cmp.Or(c.untried, r.Untried)
+		if r.Canary != nil {
+			c.canaries = append(c.canaries, r.Result)
+		}
 	}
 	wanted, err := sampledMetrics(o.Metrics)
 	if err != nil {

@@ -109,8 +109,7 @@ func TestCompare(t *testing.T) {
 	for _, format := range []string{"text", "md", "csv", "json"} { // TestComparisonPage tests html
 		doctest.Golden(t, "compare."+format, write(t, c, format))
 	}
-	decided := check.Value(c.Gate(0.05))(t)
-	c.Decision = &decided
+	c.Decision = check.Value(c.Gate(0.05))(t)
 	for _, format := range []string{"text", "md", "csv", "json"} {
 		var b bytes.Buffer
 		check.Must(t, WriteComparison(&b, format, c, ComparisonOptions{Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}))
@@ -175,6 +174,13 @@ func TestNoDifference(t *testing.T) {
 	}
 }
 
+// withCanary adds a canary, with two copies of a cell of head, to an interleaved result.
+func withCanary(r *result.Result, slowdown float64, unchanged, slow result.Cell) *result.Result {
+	unchanged.Program, slow.Program = "head", "head"
+	r.Canary = &result.Canary{Slowdown: slowdown, Same: unchanged, Slow: slow}
+	return r
+}
+
 // TestGate: the gate finds the canary, a slowdown of known size, and passes a build
 // compared with itself (guard 14).
 func TestGate(t *testing.T) {
@@ -192,9 +198,7 @@ func TestGate(t *testing.T) {
 		{"too small to be seen", 1, 0.001, false, "could not detect a change of 0.10 % in 3 of 3 rows: inproc, cnn"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Interleaved(tt.slow)
-			r.Canary = &result.Canary{}
-			c := compare(t, r, nil, CompareOptions{})
+			c := compare(t, withCanary(benchtest.Interleaved(tt.slow), 1, eight("a", 20*tt.slow), eight("a", 40*tt.slow)), nil, CompareOptions{})
 			g, err := c.Gate(tt.above)
 			reasons := strings.Join(g.Reasons, "\n")
 			check.That(t, err == nil && g.Failed == tt.fail && strings.Contains(reasons, tt.want) && (tt.want != "" || reasons == ""),
@@ -206,7 +210,7 @@ func TestGate(t *testing.T) {
 // TestPeersGate: a gate judges peers against the baseline. Without a slow copy, it cannot pass if
 // the copy's slowdown would not have shown (guard 14). It does not judge what is not proved.
 func TestPeersGate(t *testing.T) {
-	peers := func(slow float64, edit func(r *result.Result)) (Gate, error) {
+	peers := func(slow float64, edit func(r *result.Result)) (*Gate, error) {
 		r := benchtest.Result(eight("old", 20), eight("new", 20*slow), eight("http", 1))
 		for i := range r.Cells[:2] {
 			benchtest.Peer(r, &r.Cells[i], "python3 "+r.Cells[i].Variant+".py", nil)
@@ -216,11 +220,7 @@ func TestPeersGate(t *testing.T) {
 		check.Must(t, r.Validate())
 		c := compare(t, r, nil, CompareOptions{})
 		check.That(t, c.Base.Build == "old (python3 old.py)" && c.Head.Build == "new (python3 new.py)" && len(c.OnlyHead) == 0, "%+v, %+v, %v", c.Base, c.Head, c.OnlyHead)
-		g, err := c.Gate(0.05)
-		if err == nil && r.Canary != nil {
-			g.Test(check.Value(c.Canary(r, 0.05))(t))
-		}
-		return g, err
+		return c.Gate(0.05)
 	}
 	untried := "was not tried on a slow copy: old ignores it"
 	for name, tt := range map[string]struct {
@@ -281,15 +281,6 @@ func TestBuilds(t *testing.T) {
 // slow copy although its blocks rule out that it is slow (guard 14). Blocks that vary too much
 // to show the slow copy cannot judge, but a regression that they show stays.
 func TestCanary(t *testing.T) {
-	judge := func(r *result.Result, above float64) (g Gate, err error) {
-		c := compare(t, r, nil, CompareOptions{})
-		if g, err = c.Gate(above); err == nil {
-			var trial Trial
-			trial, err = c.Canary(r, above)
-			g.Test(trial)
-		}
-		return g, err
-	}
 	noisy, few := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 10, 14, 18, 22, 26, 30, 34, 38), cnn("a", 20, 21)
 	chance := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 19.65, 22, 22.1, 22.2, 22.05, 22.15, 21.9, 21.95)
 	copies := func(same, slow float64) [2]result.Cell {
@@ -313,21 +304,16 @@ func TestCanary(t *testing.T) {
 		{"too few blocks", 1, [2]result.Cell{few, few}, Undecided, "too few blocks"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := benchtest.Interleaved(tt.change)
-			r.Canary = &result.Canary{Slowdown: 0.10, Same: tt.copies[0], Slow: tt.copies[1]}
-			r.Canary.Same.Program, r.Canary.Slow.Program = "head", "head"
-			g := check.Value(judge(r, 0.05))(t)
+			r := withCanary(benchtest.Interleaved(tt.change), 0.10, tt.copies[0], tt.copies[1])
+			g := check.Value(compare(t, r, nil, CompareOptions{}).Gate(0.05))(t)
 			check.Equal(t, g.Outcome, tt.outcome)
 			check.Equal(t, g.Failed, tt.outcome == Slower || tt.outcome == Contradicts, "failed")
-			said := strings.Join(g.Reasons, "\n")
-			check.That(t, strings.Contains(said, tt.want) && (tt.want != "" || said == ""), "got %q, want %q", said, tt.want)
+			reasons := strings.Join(g.Reasons, "\n")
+			check.That(t, strings.Contains(reasons, tt.want) && (tt.want != "" || reasons == ""), "got %q, want %q", reasons, tt.want)
 			check.That(t, strings.Contains(g.paragraphs()[0].Text, map[string]string{Passed: ": passed. ", Undecided: ": cannot judge. "}[tt.outcome]),
 				"says %q", g.paragraphs()[0].Text)
 		})
 	}
-	r := benchtest.Interleaved(1)
-	r.Canary = &result.Canary{Slowdown: 0.10, Same: eight("a", 20), Slow: eight("a", 22)}
-	r.Canary.Same.Program, r.Canary.Slow.Program = "head", "head"
-	check.Fails(t, check.Err(judge(r, 0.15)), "canary: its slowdown must be above the gate's 15 %, not 10 %")
-	check.Fails(t, check.Err(judge(benchtest.Interleaved(1), 0.05)), "no canary")
+	r := withCanary(benchtest.Interleaved(1), 0.10, eight("a", 20), eight("a", 22))
+	check.Fails(t, check.Err(compare(t, r, nil, CompareOptions{}).Gate(0.15)), "canary: its slowdown must be above the gate's 15 %, not 10 %")
 }

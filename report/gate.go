@@ -33,27 +33,83 @@ type Gate struct {
 	failures, limits []string // parts of Reasons before escaping, the largest regression first
 }
 
+// A Trial is the test of a gate on the two copies of a cell that a canary measures. The gate
+// must pass the unchanged copy and fail the slowed-down copy.
+type Trial struct {
+	Cell     string  `json:"-"`        // ID of the cell
+	Slowdown float64 `json:"slowdown"` // of the slow copy, as a share
+	Works    bool    `json:"works"`    // the gate passed the unchanged copy and failed the slow one
+}
+
 // An UnjudgedError says why a gate cannot judge a comparison.
 type UnjudgedError struct{ error }
 
 func (e UnjudgedError) Unwrap() error { return e.error }
 
 // Gate decides whether the comparison fails. It does if a row is significantly worse by more
-// than failAbove (0.05 is 5 %), or if a finding is an error. The error is an [UnjudgedError]
-// if the files could be compared, but these runs do not allow a decision.
-func (c *Comparison) Gate(failAbove float64) (Gate, error) {
-	g := Gate{FailAbove: failAbove, Outcome: Passed, Reasons: []string{}}
-	if err := c.judgeable(); err != nil {
-		return g, err
+// than failAbove (0.05 is 5 %), if a finding is an error, or if the canaries of its results show
+// that the gate does not work. A gate that could not see its canary, or the slowdown of a canary
+// that was not tried, cannot pass, but a regression that it found stays. The error is an
+// [UnjudgedError] if the files could be compared, but these runs do not allow a decision.
+func (c *Comparison) Gate(failAbove float64) (*Gate, error) {
+	g, err := c.decide(failAbove)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.untried != nil:
+		g.limits = append(g.limits, "was not tried on a slow copy: "+c.untried.Why)
+		missed := func(r Row) bool { return r.Detectable-1 > c.untried.Slowdown && !r.Shown }
+		if i := slices.IndexFunc(c.Rows, missed); i >= 0 && g.Outcome == Passed {
+			g.Outcome, g.failures = Undecided, []string{rowName(c.Rows[i]) + ": " + onlyAbove(c.Rows[i].Detectable-1)}
+		}
+	case c.canaries == nil:
+		g.limits = append(g.limits, "was not tested, because no canary was measured (add --canary)")
 	}
+	for _, r := range c.canaries {
+		broken, blind, err := c.try(r, failAbove)
+		if err != nil {
+			return nil, err
+		}
+		g.Trial = &Trial{r.Canary.Slow.ID(), r.Canary.Slowdown, broken+blind == ""}
+		switch {
+		case g.Trial.Works:
+			continue
+		case broken != "":
+			g.Outcome, g.failures = Contradicts, append(g.failures, "the gate is broken: "+broken)
+		case g.Outcome == Passed:
+			g.Outcome, g.failures = Undecided, []string{blind}
+		default:
+			g.limits = append(g.limits, blind)
+		}
+		break
+	}
+	g.Failed = g.Outcome == Slower || g.Outcome == Contradicts
+	g.Reasons = append([]string{}, table.Each(slices.Concat(g.failures, g.limits), doc.Visible)...)
+	return g, nil
+}
+
+// decide returns what the rows and the findings decide, without a test of the gate.
+func (c *Comparison) decide(failAbove float64) (*Gate, error) {
+	if err := c.judgeable(); err != nil {
+		return nil, err
+	}
+	g := &Gate{FailAbove: failAbove, Outcome: Passed}
 	for _, r := range c.Worse() {
 		if r.worseBy(failAbove) {
-			g.Outcome, g.failures = Slower, append(g.failures, fmt.Sprintf("%s: %s, p %s%s", rowName(r), doc.Change(r.Ratio), table.PText(r.P), markText(r)))
+			text := fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), table.PText(r.P))
+			if notes := strings.Join(table.MarkNotes([]contrast.Judged{r.Judged}), " "); notes != "" {
+				text += " (" + strings.TrimSuffix(notes, ".") + ")"
+			}
+			g.Outcome, g.failures = Slower, append(g.failures, text)
 		}
 	}
+	var unseen []string
 	for _, r := range c.Rows {
 		if r.Forbids != nil && r.Sure() {
 			g.limits = append(g.limits, "could not judge "+rowName(r)+": "+doc.List(r.Forbids))
+		}
+		if r.Detectable > 1+failAbove && !r.Shown {
+			unseen = append(unseen, rowName(r))
 		}
 	}
 	for _, f := range c.Findings {
@@ -61,10 +117,9 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 			g.Outcome, g.failures = Contradicts, append(g.failures, answer.FindingLine(f))
 		}
 	}
-	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Shown })
-	if len(blind) > 0 {
+	if len(unseen) > 0 {
 		g.limits = append(g.limits, fmt.Sprintf("could not detect a change of %s in %d of %d rows: %s",
-			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(table.Clip(table.Each(blind, rowName), 5), "; ")))
+			doc.Percent(failAbove), len(unseen), len(c.Rows), strings.Join(table.Clip(unseen, 5), "; ")))
 	}
 	for _, id := range c.OnlyBase {
 		g.limits = append(g.limits, "could not judge "+id+", which only base has")
@@ -72,53 +127,7 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 	for _, id := range c.unproved {
 		g.limits = append(g.limits, "could not judge "+id+", because not all of its data, or its base's, is proved")
 	}
-	switch {
-	case c.untried != nil:
-		g.without(c.untried, c.Rows)
-	case !c.canary:
-		g.limits = append(g.limits, "was not tested, because no canary was measured (add --canary)")
-	}
-	g.list()
 	return g, nil
-}
-
-// markText appends the marks of a row to a failure.
-func markText(r Row) string {
-	notes := strings.Join(table.MarkNotes([]contrast.Judged{r.Judged}), " ")
-	return table.Unless(notes == "", " ("+strings.TrimSuffix(notes, ".")+")")
-}
-
-// without judges by the smallest changes that would have shown, because the canary was not tried. A
-// gate that could have missed the canary's slowdown cannot pass.
-func (g *Gate) without(canary *result.Untried, rows []Row) {
-	g.limits = append(g.limits, "was not tried on a slow copy: "+canary.Why)
-	for _, r := range rows {
-		if seen := r.Detectable - 1; seen > canary.Slowdown && !r.Shown && g.Outcome == Passed {
-			g.Outcome = Undecided
-			g.failures = append(g.failures, fmt.Sprintf("%s: only changes above %s would show: use more --blocks, a longer --time or a quieter machine", rowName(r), doc.Percent(seen)))
-		}
-	}
-}
-
-// list sets the fields that follow from the outcome and its reasons.
-func (g *Gate) list() {
-	g.Failed = g.Outcome == Slower || g.Outcome == Contradicts
-	g.Reasons = append([]string{}, table.Each(slices.Concat(g.failures, g.limits), doc.Visible)...)
-}
-
-// Test adds the test with a canary. A gate that does not work is a contradiction. One that
-// could not see its canary cannot pass, but a regression that it found stays.
-func (g *Gate) Test(t Trial) {
-	g.Trial = &t
-	switch {
-	case t.Broken != nil:
-		g.Outcome, g.failures = Contradicts, append(g.failures, t.Broken.Error())
-	case t.Blind != "" && g.Outcome == Passed:
-		g.Outcome, g.failures = Undecided, []string{t.Blind}
-	case t.Blind != "":
-		g.limits = append(g.limits, t.Blind)
-	}
-	g.list()
 }
 
 // judgeable returns an error if a gate cannot judge the comparison.
@@ -140,76 +149,55 @@ func (c *Comparison) judgeable() error {
 	return nil
 }
 
-// A Trial is the test of a gate on the two copies of a cell that a canary measures. The gate
-// must pass the unchanged copy and fail the slowed-down copy.
-type Trial struct {
-	Cell     string  `json:"-"`        // ID of the cell
-	Slowdown float64 `json:"slowdown"` // of the slow copy, as a share
-	Works    bool    `json:"works"`    // the gate passed the unchanged copy and failed the slow one
-	Broken   error   `json:"-"`        // how the gate is broken; nil if it is not
-	Blind    string  `json:"-"`        // why the blocks cannot show the slow copy; empty if they do
+// onlyAbove says that smaller changes could be missed, and what would show them.
+func onlyAbove(seen float64) string {
+	return "only changes above " + doc.Percent(seen) + " would show: use more --blocks, a longer --time or a quieter machine"
 }
 
 // byChance is the largest p of an unchanged copy that shows a broken gate. Above it, one of many
 // runs fails the copy by chance.
 const byChance = 0.001
 
-// Canary tests the gate of c on the canary in r. Each copy is judged as one of as many rows as
-// c has. It returns an error if the gate cannot be tested.
-func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) {
-	same, slow, err := r.Pairs()
+// try tests the gate on the canary in r. Each copy is judged as one of as many rows as c has. It
+// returns how the gate is broken, or why the blocks cannot show the slow copy; both are empty if
+// the gate works. It returns an error if the gate cannot be tested.
+func (c *Comparison) try(r *result.Result, failAbove float64) (broken, blind string, err error) {
+	unchanged, slow, err := r.Pairs()
+	slowdown := r.Canary.Slowdown
+	if err == nil && slowdown <= failAbove {
+		err = fmt.Errorf("canary: its slowdown must be above the gate's %.4g %%, not %.4g %%", 100*failAbove, 100*slowdown)
+	}
 	if err != nil {
-		return Trial{}, err
+		return "", "", err
 	}
-	if r.Canary.Slowdown <= failAbove {
-		return Trial{}, fmt.Errorf("canary: its slowdown must be above the gate's %.4g %%, not %.4g %%", 100*failAbove, 100*r.Canary.Slowdown)
+	for _, pair := range []*result.Result{unchanged, slow} {
+		d, err := Compare(pair, nil, CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))})
+		if err != nil {
+			return "", "", err
+		}
+		g, err := d.decide(failAbove)
+		switch {
+		case errors.As(err, new(UnjudgedError)):
+			return "", err.Error(), nil
+		case err != nil:
+			return "", "", err
+		}
+		row, fails, missed := d.Rows[0], g.Outcome != Passed, "a copy slowed down by "+doc.Percent(slowdown)
+		because := strings.Join(slices.Concat([]string{strings.TrimSuffix(d.Verdict.Text, ".")}, g.failures, g.limits), "; ")
+		switch seen := row.Detectable - 1; {
+		case fails == (pair == slow): // as it must be
+		case g.Outcome == Slower && row.P > byChance:
+			return "", fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine",
+				doc.Change(row.Ratio), table.PText(row.P)), nil
+		case fails:
+			return "it failed an unchanged copy of a cell: " + because, "", nil
+		case row.Ratio.High < 1+slowdown && seen <= slowdown: // not missed by lack of power: the blocks rule it out
+			return "it passed " + missed + ": " + because, "", nil
+		default:
+			return "", missed + " was not seen, as " + onlyAbove(max(seen, slowdown)), nil
+		}
 	}
-	t := Trial{Cell: r.Canary.Slow.ID(), Slowdown: r.Canary.Slowdown}
-	g, d, err := c.try(same, failAbove)
-	switch {
-	case errors.As(err, new(UnjudgedError)):
-		t.Blind = err.Error()
-		return t, nil
-	case err != nil:
-		return t, err
-	case g.Outcome == Slower && d.Rows[0].P > byChance:
-		t.Blind = fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine", doc.Change(d.Rows[0].Ratio), table.PText(d.Rows[0].P))
-		return t, nil
-	case g.Failed:
-		t.Broken = fmt.Errorf("the gate is broken: it failed an unchanged copy of a cell: %s", d.because(g))
-		return t, nil
-	}
-	if g, d, err = c.try(slow, failAbove); err != nil {
-		return t, err
-	}
-	// The blocks miss a slowdown by lack of power, unless they rule it out.
-	seen, ruledOut := d.Rows[0].Detectable-1, d.Rows[0].Ratio.High < 1+t.Slowdown
-	switch missed := "a copy slowed down by " + doc.Percent(t.Slowdown); {
-	case g.Failed:
-		t.Works = true
-	case ruledOut && seen <= t.Slowdown:
-		t.Broken = fmt.Errorf("the gate is broken: it passed %s: %s", missed, d.because(g))
-	default:
-		t.Blind = fmt.Sprintf("%s was not seen, as only changes above %s would show: use more --blocks, a longer --time or a quieter machine",
-			missed, doc.Percent(max(seen, t.Slowdown)))
-	}
-	return t, nil
-}
-
-// try judges a pair of a canary.
-func (c *Comparison) try(pair *result.Result, failAbove float64) (Gate, *Comparison, error) {
-	d, err := Compare(pair, nil, CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))})
-	if err != nil {
-		return Gate{}, nil, err
-	}
-	d.canary = true // this is the test
-	g, err := d.Gate(failAbove)
-	return g, d, err
-}
-
-// because returns the verdict and what the gate says.
-func (c *Comparison) because(g Gate) string {
-	return strings.Join(append([]string{strings.TrimSuffix(c.Verdict.Text, ".")}, g.Reasons...), "; ")
+	return "", "", nil
 }
 
 // paragraphs returns the decision of the gate, its reasons, and the changes that it could not

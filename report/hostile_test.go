@@ -146,15 +146,16 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 			continue // the edit has changed a build's name
 		}
 		g, err := c.Gate(0.05)
-		if err == nil {
-			c.Decision = &g
-		}
+		c.Decision = g
 		for _, form := range []string{"text", "md", "csv", "json"} {
 			take(form+" comparison of "+name, func(b *bytes.Buffer) error {
 				return WriteComparison(b, form, c, ComparisonOptions{Details: true, Text: doc.TextOptions{Unicode: true}})
 			})
 		}
-		all["text gate of "+name] = strings.Join(append(g.Reasons, fmt.Sprint(err)), "\n")
+		all["text gate of "+name] = fmt.Sprint(err)
+		if err == nil {
+			all["text gate of "+name] = strings.Join(g.Reasons, "\n")
+		}
 	}
 	return all
 }
