@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ipcbench/bench/result"
@@ -46,45 +47,16 @@ const (
 
 // A Drift is a marked table that differs from what its result gives now.
 type Drift struct {
-	File string // path of the Markdown file
-	Line int    // line of the marker
-	View string // text of the marker: result, view and choices
-	Got  string // table in the file
-	Want string // table from the result
+	File    string // path of the Markdown file
+	Line    int    // line of the marker
+	View    string // text of the marker: result, view and choices
+	renewed []byte // text of the file with all tables rendered again
 }
 
 // Check renders every marked table in Markdown files below dir, and returns their number and
 // the tables that differ. It returns an error if a marker or its result is invalid, or if there
-// is no table.
+// is no table. It skips hidden folders and folders with test data.
 func Check(dir string) (tables int, all []Drift, err error) {
-	tables, err = eachDrifted(dir, func(_ string, _ []byte, drifts []Drift) error {
-		all = append(all, drifts...)
-		return nil
-	})
-	if err == nil && tables == 0 {
-		err = fmt.Errorf("%s: no Markdown file in it has a line %sFILE VIEW%s", dir, beginMark, closeMark)
-	}
-	return tables, all, err
-}
-
-// Rewrite renders every marked table in Markdown files below dir, and replaces the files whose
-// tables differ. It returns their paths.
-func Rewrite(dir string) ([]string, error) {
-	var changed []string
-	_, err := eachDrifted(dir, func(path string, renewed []byte, _ []Drift) error {
-		changed = append(changed, path)
-		return result.ReplaceFile(path, func(w io.Writer) error {
-			_, err := w.Write(renewed)
-			return err
-		})
-	})
-	return changed, err
-}
-
-// eachDrifted calls f for every Markdown file below dir whose marked tables differ, with its
-// new text, and returns the number of all marked tables. It skips hidden folders and folders
-// with test data.
-func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift) error) (tables int, err error) {
 	var errs []error
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,14 +72,31 @@ func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift)
 		if err != nil {
 			return err
 		}
-		renewed, n, drifts, err := rerender(path, text)
-		if tables += n; err == nil && len(drifts) > 0 {
-			err = f(path, renewed, drifts)
-		}
-		errs = append(errs, err)
+		n, drifts, err := rerender(path, text)
+		tables, all, errs = tables+n, append(all, drifts...), append(errs, err)
 		return nil
 	})
-	return tables, errors.Join(append(errs, err)...)
+	if err = errors.Join(append(errs, err)...); err == nil && tables == 0 {
+		err = fmt.Errorf("%s: no Markdown file in it has a line %sFILE VIEW%s", dir, beginMark, closeMark)
+	}
+	return tables, all, err
+}
+
+// Rewrite renders every marked table in Markdown files below dir, and replaces the files whose
+// tables differ. It returns their paths.
+func Rewrite(dir string) (changed []string, err error) {
+	_, drifts, err := Check(dir)
+	for _, d := range drifts {
+		if slices.Contains(changed, d.File) {
+			continue
+		}
+		changed = append(changed, d.File)
+		err = errors.Join(err, result.ReplaceFile(d.File, func(w io.Writer) error {
+			_, err := w.Write(d.renewed)
+			return err
+		}))
+	}
+	return changed, err
 }
 
 // marked matches a code block, in which markers are only examples; two markers with the table
@@ -117,31 +106,37 @@ var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~
 	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
 	"|(" + beginMark + "|" + endMark + "))")
 
-// rerender returns text with all marked tables rendered again, their number, and the tables
-// that differ.
-func rerender(path string, text []byte) (out []byte, tables int, drifts []Drift, err error) {
+// rerender renders all marked tables of a text again. It returns their number, and those that
+// differ.
+func rerender(path string, text []byte) (tables int, drifts []Drift, err error) {
 	results := map[string]*result.Result{}
-	done := 0 // bytes of text that out covers
+	var renewed []byte
+	done := 0 // bytes of text that renewed covers
 	for _, at := range marked.FindAllSubmatchIndex(text, -1) {
 		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
 		if at[6] >= 0 || at[2] >= 0 && bytes.Contains(text[at[4]:at[5]], []byte(beginMark)) {
-			return nil, 0, nil, fmt.Errorf("%s:%d: must be %sFILE VIEW%s alone on its line, then the table, then %s alone on its line", path, line, beginMark, closeMark, endMark)
+			return 0, nil, fmt.Errorf("%s:%d: must be %sFILE VIEW%s alone on its line, then the table, then %s alone on its line",
+				path, line, beginMark, closeMark, endMark)
 		}
 		if at[2] < 0 { // a code block
 			continue
 		}
-		d := Drift{File: path, Line: line, View: string(text[at[2]:at[3]]), Got: string(text[at[4]:at[5]])}
-		if d.Want, err = render(filepath.Dir(path), d.View, results); err != nil {
-			return nil, 0, nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		d := Drift{File: path, Line: line, View: string(text[at[2]:at[3]])}
+		table, err := render(filepath.Dir(path), d.View, results)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s:%d: %w", path, line, err)
 		}
-		if d.Got != d.Want {
+		if string(text[at[4]:at[5]]) != table {
 			drifts = append(drifts, d)
 		}
 		tables++
-		out = append(append(out, text[done:at[4]]...), d.Want...)
+		renewed = append(append(renewed, text[done:at[4]]...), table...)
 		done = at[5]
 	}
-	return append(out, text[done:]...), tables, drifts, nil
+	for i := range drifts {
+		drifts[i].renewed = append(renewed, text[done:]...)
+	}
+	return tables, drifts, nil
 }
 
 // render returns the text for a marker: FILE VIEW [CHOICE…], or FILE and a claim. results

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 
 	"ipcbench/bench/result"
@@ -51,31 +50,25 @@ func FormatNamed(name string) (Format, bool) {
 }
 
 func writeText(w io.Writer, r *result.Result, o Options) error {
-	a := metrics.New(r)
-	if len(o.Views) > 0 {
-		return viewed(a, o.Views).Text(w, o.Text)
-	}
-	again := cmp.Or(o.Call, "ipcbench") + " report " + table.Quoted(o.File) + " "
-	if o.File == "" {
-		again = ""
-	}
-	return screen(a, again).Text(w, o.Text)
+	return viewed(r, o, screen).Text(w, o.Text)
 }
 
 func writeMarkdown(w io.Writer, r *result.Result, o Options) error {
-	a := metrics.New(r)
-	if len(o.Views) > 0 {
-		return viewed(a, o.Views).Markdown(w)
-	}
-	return request(a).Markdown(w)
+	return viewed(r, o, request).Markdown(w)
 }
 
 func writeHTML(w io.Writer, r *result.Result, o Options) error {
 	return page(metrics.New(r), o.Views).HTML(w)
 }
 
-func viewed(r *metrics.Result, names []string) doc.Document {
-	return doc.Document{Lead: doc.Say(table.Heading(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
+// viewed returns the named views, or what a reader gets who names none.
+func viewed(r *result.Result, o Options, usual func(*metrics.Result, Options) doc.Document) doc.Document {
+	v := metrics.New(r)
+	if len(o.Views) == 0 {
+		return usual(v, o)
+	}
+	sections := func(view View) []doc.Section { return []doc.Section{view.section(v)} }
+	return doc.Document{Lead: doc.Say(table.Heading(v)), Sections: chosen(o.Views, sections)}
 }
 
 // writeResult writes the result file in the current schema.

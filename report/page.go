@@ -16,7 +16,7 @@ const mostOpen = 4
 
 // request returns a result for a pull request: errors, sweeps, the verdict with warnings, the
 // tables, the largest model first, and the machine. All else is folded.
-func request(r *metrics.Result) doc.Document {
+func request(r *metrics.Result, _ Options) doc.Document {
 	r = inSight(r)
 	d := doc.Document{Lead: answer.ErrorLines(r)}
 	swept, inSweep := table.SweptOf(r)

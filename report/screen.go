@@ -23,9 +23,12 @@ const mostPays = 3
 
 // screen returns a result for a terminal: for each group a verdict and a table, the largest
 // model last, next to the prompt. A sweep replaces its groups; the one with the most steps is
-// a table. again is the command that shows the result once more, and a space; it is empty if
-// the result is in no file.
-func screen(r *metrics.Result, again string) doc.Document {
+// a table. Hints have the command that shows the result once more, if it is in a file.
+func screen(r *metrics.Result, o Options) doc.Document {
+	again := ""
+	if o.File != "" {
+		again = cmp.Or(o.Call, "ipcbench") + " report " + table.Quoted(o.File) + " "
+	}
 	d := doc.Document{Lead: answer.ErrorLines(r)}
 	swept, inSweep := table.SweptOf(r)
 	leftOut := len(swept) > 0 // several groups are in one table

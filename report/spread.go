@@ -16,31 +16,25 @@ import (
 // in common.
 func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOptions) error {
 	t := doc.Table{Columns: []doc.Column{{Name: "cell"}}}
-	cells := make([][]*metrics.Cell, len(runs))
+	var all []*metrics.Cell
 	for i, r := range runs {
-		cells[i] = metrics.New(r).Cells
+		all = append(all, metrics.New(r).Cells...)
 		t.Columns = append(t.Columns, doc.Column{Name: fmt.Sprintf("run %d", i+1), Unit: "s"})
 	}
 	t.Columns = append(t.Columns, doc.Column{Name: "highest ÷ lowest", Unit: "1"})
-	most, outside, pairs := 1.0, 0, 0
-	for _, first := range cells[0] {
-		same := []*metrics.Cell{first}
-		for _, others := range cells[1:] {
-			if c := table.Find(others, func(c *metrics.Cell) bool { return c.ID() == first.ID() && c.Program == first.Program }); c != nil {
-				same = append(same, c)
-			}
-		}
-		if len(same) < len(runs) {
+	most, outside, pairs := 1.0, 0.0, 0
+	for _, cells := range metrics.GroupBy(all, func(c *metrics.Cell) string { return c.ID() + "\n" + c.Program }) {
+		if len(cells) < len(runs) {
 			continue
 		}
-		row, low, high := []doc.Cell{doc.Words(first.Name())}, math.Inf(1), 0.0
-		for _, c := range same {
+		row, low, high := []doc.Cell{doc.Words(cells[0].Name())}, math.Inf(1), 0.0
+		for _, c := range cells {
 			round := c.Of("round")
 			row, low, high = append(row, doc.Estimate(round)), min(low, round.Center), max(high, round.Center)
-			for _, other := range same {
+			for _, other := range cells {
 				if other != c && round.Confidence > 0 {
 					pairs++
-					outside += int(table.OneIf(round.Excludes(other.Of("round").Center)))
+					outside += table.OneIf(round.Excludes(other.Of("round").Center))
 				}
 			}
 		}
@@ -51,7 +45,7 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 		return nil
 	}
 	d := doc.Document{Sections: []doc.Section{{Title: "Between the runs", Tables: []doc.Table{t}, Lead: doc.Say(fmt.Sprintf(
-		"The median rounds of %s differ by up to %s between the %d runs. Of %d intervals, %d do not hold the median of another run.",
+		"The median rounds of %s differ by up to %s between the %d runs. Of %d intervals, %.0f do not hold the median of another run.",
 		doc.Plural(len(t.Rows), "cell"), doc.Percent(most-1), len(runs), pairs, outside))}}}
 	if format == "md" {
 		return d.Markdown(w)

@@ -10,6 +10,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/report/table"
 )
 
 // An event is one entry of a trace in the format of Chrome, Perfetto and Speedscope. Times are
@@ -30,61 +31,61 @@ const leftOut = "spans that are sums of many short intervals, such as gRPC's enc
 // ErrNoTimeline is returned by the format perfetto for a result without timelines.
 var ErrNoTimeline = errors.New("the result has no timeline: record one with ipcbench run --profile cpu")
 
+// A trace is the events of all cells, which belong to processes with these numbers and to tracks
+// of them.
+type trace []event
+
+// name sets the name and the position of a process or a thread, which is a track.
+func (all *trace) name(kind string, pid, tid, order int, name string) {
+	*all = append(*all,
+		event{Name: kind + "_name", Type: "M", PID: pid, TID: tid, Args: map[string]any{"name": name}},
+		event{Name: kind + "_sort_index", Type: "M", PID: pid, TID: tid, Args: map[string]any{"sort_index": order}})
+}
+
+// span adds a span. start and end are in nanoseconds.
+func (all *trace) span(name string, pid, tid int, start, end int64, args map[string]any) {
+	took := float64(end-start) / 1e3
+	*all = append(*all, event{name, "X", float64(start) / 1e3, &took, pid, tid, args})
+}
+
 // writePerfetto writes the timelines of all cells as one Chrome trace. Each process of a cell
 // is a process of the trace, and each lane has a track. A span that overlaps another one of
 // its lane without being nested gets its own track: a library's handler works while the lane
 // waits.
 func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
-	var events []event
+	var all trace
 	pid := 0
 	for _, c := range r.Cells {
 		for _, b := range c.Blocks {
-			if b.Timeline == nil {
+			t := b.Timeline
+			if t == nil {
 				continue
 			}
-			events = append(events, rounds(b.Timeline, c.ID(), pid)...)
-			for i, name := range b.Timeline.Processes {
-				events = append(events, tracks(b.Timeline, i, pid+1+i, c.ID()+": "+name)...)
+			all.name("process", pid, 0, pid, c.ID())
+			all.name("thread", pid, 0, 0, "rounds")
+			for i, n := range t.Rounds {
+				all.span(fmt.Sprintf("round %d", n), pid, 0, t.RoundStart[i], t.RoundEnd[i], nil)
 			}
-			pid += 1 + len(b.Timeline.Processes)
+			for i, name := range t.Processes {
+				pid++
+				all.name("process", pid, 0, pid, c.ID()+": "+name)
+				all.tracks(t, i, pid)
+			}
+			pid++
 		}
 	}
-	if len(events) == 0 {
+	if len(all) == 0 {
 		return ErrNoTimeline
 	}
-	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}, ""); err != nil {
+	document := map[string]any{"traceEvents": all, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}
+	if err := doc.WriteJSON(w, document, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
 	return nil
 }
 
-// lasting returns a span. start and end are in nanoseconds.
-func lasting(name string, pid, tid int, start, end int64) event {
-	return event{Name: name, Type: "X", PID: pid, TID: tid, Start: float64(start) / 1e3, Took: new(float64(end-start) / 1e3)}
-}
-
-// named returns the events that set the name and the position of a process or a track.
-func named(kind string, pid, tid int, name string) []event {
-	order := tid
-	if kind == "process" {
-		order = pid
-	}
-	return []event{
-		{Name: kind + "_name", Type: "M", PID: pid, TID: tid, Args: map[string]any{"name": name}},
-		{Name: kind + "_sort_index", Type: "M", PID: pid, TID: tid, Args: map[string]any{"sort_index": order}},
-	}
-}
-
-func rounds(t *result.Timeline, cell string, pid int) []event {
-	events := append(named("process", pid, 0, cell), named("thread", pid, 0, "rounds")...)
-	for i, n := range t.Rounds {
-		events = append(events, lasting(fmt.Sprintf("round %d", n), pid, 0, t.RoundStart[i], t.RoundEnd[i]))
-	}
-	return events
-}
-
-func tracks(t *result.Timeline, process, pid int, name string) []event {
-	events := named("process", pid, 0, name)
+// tracks adds the spans of a process.
+func (all *trace) tracks(t *result.Timeline, process, pid int) {
 	var spans []int
 	for i, p := range t.Process {
 		if p == process {
@@ -105,27 +106,19 @@ func tracks(t *result.Timeline, process, pid int, name string) []event {
 			if track < 0 {
 				track = len(open)
 				open = append(open, nil)
-				events = append(events, named("thread", pid, first+track, trackName(t.Lane[i], track))...)
+				name := "whole round"
+				if t.Lane[i] >= 0 {
+					name = fmt.Sprintf("lane %d", t.Lane[i])
+				}
+				all.name("thread", pid, first+track, first+track, name+table.Unless(track == 0, ", overlapping"))
 			}
 			open[track] = append(open[track], t.End[i])
-			e := lasting(t.Phase[i], pid, first+track, t.Start[i], t.End[i])
+			var args map[string]any
 			if t.Client[i] >= 0 {
-				e.Args = map[string]any{"client": t.Client[i]}
+				args = map[string]any{"client": t.Client[i]}
 			}
-			events = append(events, e)
+			all.span(t.Phase[i], pid, first+track, t.Start[i], t.End[i], args)
 		}
 		first += len(open)
 	}
-	return events
-}
-
-func trackName(lane, nth int) string {
-	name := "whole round"
-	if lane >= 0 {
-		name = fmt.Sprintf("lane %d", lane)
-	}
-	if nth > 0 {
-		name += ", overlapping"
-	}
-	return name
 }
