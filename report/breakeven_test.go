@@ -156,12 +156,13 @@ func TestLinkedControl(t *testing.T) {
 
 var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e9}
 
-// TestBreakEvenView: the views of codecs and links fit a terminal of 80 columns, and the
+// TestBreakEvenView: the first screen of codecs and links fits a terminal of 80 columns, and the
 // other formats have the same numbers. A round's bytes are shown beside those without a
 // codec (O17).
 func TestBreakEvenView(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
-	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
+	doctest.Golden(t, "links.text", terminal(t, r, 80))
+	shows(t, r, map[string][]string{
 		"csv": {"metrics http int8 histology 2% 1Gbit wire_down B/round 16652072", "metrics http none 1Gbit wire_down B/round 66608288", "ratio_up 1 0.05999", "break_even int8 at bit/s",
 			"metrics http int8 1Gbit phase.compress s/round 0.24", "floors 1Gbit tcp-stream 66608288 value"},
 		"json":     {`"pays":"below"`, `"pays":"never"`, `"link":"1Gbit"`, `"error_up_rms":{`},
@@ -180,16 +181,10 @@ func narrowed(t *testing.T, r *result.Result, want map[string]int) {
 	}
 }
 
-// shows compares views on a terminal of 80 columns with a golden file, and looks for texts
-// in the other formats of r.
-func shows(t *testing.T, r *result.Result, file string, views [][]string, formats map[string][]string) {
+// shows looks for texts in the formats of r.
+func shows(t *testing.T, r *result.Result, formats map[string][]string) {
 	t.Helper()
 	check.Must(t, r.Validate())
-	text := ""
-	for _, v := range views {
-		text += terminal(t, r, 80, v...)
-	}
-	doctest.Golden(t, file, text)
 	for name, all := range formats {
 		text := format(t, name, r)
 		for _, want := range all {

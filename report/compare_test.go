@@ -106,15 +106,20 @@ func TestCompare(t *testing.T) {
 	check.That(t, !b.Shown && b.Ratio.Low <= 1 && b.Ratio.High >= 1 && b.Detectable >= 1.005 && b.Detectable <= 1.05,
 		"b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
 	check.Equal(t, fmt.Sprint(c.OnlyBase, c.OnlyHead), "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]")
-	for _, format := range []string{"text", "md", "csv", "json"} { // TestComparisonPage tests html
-		doctest.Golden(t, "compare."+format, write(t, c, format))
-	}
+	doctest.Golden(t, "compare.text", write(t, c, "text"))
 	c.Decision = check.Value(c.Gate(0.05))(t)
-	for _, format := range []string{"text", "md", "csv", "json"} {
-		var b bytes.Buffer
-		check.Must(t, WriteComparison(&b, format, c, ComparisonOptions{Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}))
-		doctest.Golden(t, "gate."+format, b.String())
+	for _, format := range []string{"csv", "json"} {
+		doctest.Golden(t, "gate."+format, write(t, c, format))
 	}
+	comparison, details, _ := strings.Cut(write(t, c, "md"), "<details>")
+	doctest.Golden(t, "compare.md", comparison)
+	doctest.Golden(t, "details.md", details)
+	var text bytes.Buffer
+	check.Must(t, WriteComparison(&text, "text", c, ComparisonOptions{Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}))
+	comparison, details, _ = strings.Cut(text.String(), "All cells, and other differences")
+	holds(t, comparison, "\nGate at 5 %: failed. a, cnn, 1 worker, 1 client: +20 % (+19 to +21), p < 0.001\n(a: only 2 rounds in a block).\n",
+		"\nThe gate could not judge gone cnn workers=2 clients=4, which only base has.\n")
+	doctest.Golden(t, "details.text", details)
 	c = compare(t, base, head, CompareOptions{})
 	check.Equal(t, c.Verdict.Text, "No difference is shown in 4 cells: the two were not measured in turn. "+
 		"Measure them with run --against, or accept it with --allow-separate.")

@@ -11,6 +11,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
+	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
 	"ipcbench/report/table"
 )
@@ -163,11 +164,12 @@ func TestCompareHosts(t *testing.T) {
 		"kernel of h1: 6.1.0 in the first, 6.2.0 in the second", "machine of h2: server in the first, its own in the second")
 }
 
-// TestHostsView: the views of a run with agents fit a terminal of 80 columns, and the other
+// TestHostsView: the first screen of a run with agents fits a terminal of 80 columns, and the other
 // formats have the same numbers.
 func TestHostsView(t *testing.T) {
 	r := benchtest.Fleet()
-	shows(t, r, "hosts.text", [][]string{nil, {"hosts"}, {"findings", "floors", "phases", "environment"}}, map[string][]string{
+	doctest.Golden(t, "hosts.text", terminal(t, r, 80))
+	shows(t, r, map[string][]string{
 		"csv": {
 			"floors tls-stream h1 66608288 value B/s 1100000000", "spent http:network=tcp:tls=mutual histology 4 h1 lanes 1 2", "ranking transfer_more s", "findings other_training control s",
 		},

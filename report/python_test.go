@@ -12,17 +12,22 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/report/answer"
 	"ipcbench/report/contrast"
+	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
 	"ipcbench/report/table"
 	"ipcbench/tensor"
 )
 
-// python returns the synthetic result with workers in Python, without its small model,
-// after edit.
-func python(edit func(c *result.Cell)) *metrics.Result {
+// pythonAlone returns the synthetic result with workers in Python, without its small model.
+func pythonAlone() *result.Result {
 	r := benchtest.Python()
 	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
-	return metrics.New(everyCell(r, edit))
+	return r
+}
+
+// python returns that result after edit.
+func python(edit func(c *result.Cell)) *metrics.Result {
+	return metrics.New(everyCell(pythonAlone(), edit))
 }
 
 func labels(cells []*metrics.Cell) string {
@@ -255,11 +260,12 @@ func TestControlBesideOthers(t *testing.T) {
 	check.Equal(t, doubts, "shm-slab,http,grpc-stream,", "the control is in doubt for")
 }
 
-// TestPythonView: the views of workers in Python and of peers fit a terminal of 80 columns,
+// TestPythonView: the first screen of workers in Python and of peers fits a terminal of 80 columns,
 // and the other formats have the same numbers.
 func TestPythonView(t *testing.T) {
 	r := benchtest.Python()
-	shows(t, r, "python.text", [][]string{nil, {"gain"}, {"verdict", "findings", "workers", "environment"}}, map[string][]string{
+	doctest.Golden(t, "python.text", terminal(t, pythonAlone(), 80))
+	shows(t, r, map[string][]string{
 		"csv": {"metrics shm-slab histology python import s 0.11", "ranking shm-slab histology python rank 1 2", "gain shm-slab BlazeFL", "gain shm-slab round_ratio 1 2.3", "gain grpc-stream transfer_ratio 1 5.71",
 			"metrics py-grpc peer python/peers/py_grpc.py", "metrics mine cnn unproved its", "metrics mine cnn round s"},
 		"json": {`"shm-slab (python)"`, `"language":"python"`, `"numpy=1.24.2"`, `"peer":"python/peers/py_grpc.py"`, `"unproved":"its answer has no hash of round 3"`,

@@ -2,8 +2,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,12 +99,13 @@ func twoCells() *result.Result {
 	return r
 }
 
-// TestFormats: every format has a golden of a realistic result, and the formats for scripts
-// also one of a measured result.
+// TestFormats: every format has a golden of a small result, and the formats for scripts also one of
+// a measured result. Of Markdown, it has what is not folded and the titles of the rest.
 func TestFormats(t *testing.T) {
-	for _, name := range []string{"md", "benchfmt"} { // TestPage tests pages, and TestTimeline timelines
-		doctest.Golden(t, "result."+name, format(t, name, twoCells()))
-	}
+	doctest.Golden(t, "result.benchfmt", format(t, "benchfmt", twoCells())) // TestPage tests pages, and TestTimeline timelines
+	open, closed, _ := strings.Cut(format(t, "md", twoCells()), "<details>")
+	titles := regexp.MustCompile("<summary>.*</summary>").FindAllString(closed, -1)
+	doctest.Golden(t, "result.md", open+strings.Join(titles, "\n")+"\n")
 	for _, name := range []string{"json", "result", "csv"} { // these have many numbers, so one small cell is enough
 		doctest.Golden(t, "result."+name, format(t, name, benchtest.Result(cnn("pickle", 10, 11))))
 	}
@@ -110,33 +115,51 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestScreen: the first screens of a run without flags and of a committed result have
-// goldens at two widths, and so have all views.
+// TestScreen: the first screens of a run without flags and of a committed result fit terminals of
+// two widths, and have goldens.
 func TestScreen(t *testing.T) {
-	real := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
 	first := benchtest.Synthetic(6, 10)
 	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
-	for name, r := range map[string]*result.Result{"first": first, "readme": real} {
-		for _, width := range []int{45, 80, 120} {
+	for name, r := range map[string]*result.Result{"first": first, "readme": check.Value(result.ReadFile("../results/readme.json.gz"))(t)} {
+		terminal(t, r, 45)
+		for _, width := range []int{80, 120} {
 			text := terminal(t, r, width)
-			if width < 80 {
-				continue
-			}
 			lines := strings.Count(text, "\n")
 			check.That(t, lines <= 41, "%s: %d lines at %d columns", name, lines, width)
 			// The largest model's verdict fits a screen of 24 lines, above the prompt.
 			_, last, ok := strings.Cut(text, "histology, ")
 			check.That(t, ok && strings.Count(last, "\n") <= 23, "%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
-			doctest.Golden(t, fmt.Sprintf("%s-%d.text", name, width), text)
+			if name == "first" || width > 80 {
+				doctest.Golden(t, fmt.Sprintf("%s-%d.text", name, width), text)
+			}
 		}
 	}
-	doctest.Golden(t, "views.text", terminal(t, twoCells(), 80, "all"))
 }
 
+// TestViews: each view has a golden of a result that shows it, and fits terminals of 80 columns.
 func TestViews(t *testing.T) {
-	seen := map[string]bool{}
-	for _, v := range Views() {
-		check.That(t, v.Help != "" && !seen[v.Name], "view %q", v.Name)
-		seen[v.Name] = true
+	python, linked := pythonAlone(), benchtest.Linked(threeLinks)
+	linked.Cells = slices.DeleteFunc(linked.Cells, func(c result.Cell) bool { return c.Transport == "grpc-stream" })
+	results := map[string]*result.Result{
+		"verdict": python, "findings": python, "gain": python, "workers": python, "environment": python,
+		"hosts": benchtest.Fleet(), "floors": benchtest.Fleet(), "phases": benchtest.Fleet(), "break-even": linked, "tls": benchtest.Encrypted(encrypted),
+		"answers": asked(), "change": benchtest.Interleaved(1.2), "crossover": swept(4, 1), "tensors": counted(), "profiles": profiledResult(), "copies": profiledResult(),
 	}
+	for _, v := range Views() {
+		r := cmp.Or(results[v.Name], twoCells())
+		terminal(t, r, 80, v.Name)
+		doctest.Golden(t, "views/"+v.Name+".text", terminal(t, r, 300, v.Name))
+		check.That(t, v.Help != "", "view %s has no help", v.Name)
+	}
+}
+
+// TestGoldens: a golden of words is short enough to be read.
+func TestGoldens(t *testing.T) {
+	check.Must(t, fs.WalkDir(os.DirFS("testdata"), ".", func(path string, _ fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); ext == ".text" || ext == ".md" {
+			text := check.Value(os.ReadFile(filepath.Join("testdata", path)))(t)
+			check.That(t, bytes.Count(text, []byte("\n")) <= 40, "%s has more than 40 lines", path)
+		}
+		return err
+	}))
 }

@@ -8,15 +8,17 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/doc/doctest"
 )
 
 var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
 
-// TestTLSView: the view of TLS fits a terminal of 80 columns, and the other formats have
+// TestTLSView: the first screen of TLS fits a terminal of 80 columns, and the other formats have
 // the same numbers.
 func TestTLSView(t *testing.T) {
 	r := benchtest.Encrypted(encrypted)
-	shows(t, r, "tls.text", [][]string{nil, {"tls"}}, map[string][]string{
+	doctest.Golden(t, "tls.text", terminal(t, r, 80))
+	shows(t, r, map[string][]string{
 		"csv": {"metrics http:network=tcp:tls=mutual handshake s 0.0025", "metrics http:network=tcp:tls=mutual cold_round s 0.8125", "tls on http round_ratio 1 1.8", "tls on http cpu_ratio 1 1.8",
 			"tls on http more_bytes 1 0.000"},
 		"json":     {`"against":"http:network=tcp"`, `"round_ratio":{`, `"ciphers":[`},
