@@ -203,13 +203,6 @@ func hasLine(text, words string) bool {
 	return false
 }
 
-// TestOneCopy: beside the phases of a round is the time to copy the model once, not both ways.
-func TestOneCopy(t *testing.T) {
-	r := benchtest.Result(six("http", 10))
-	r.Floors = []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{1e9}}}}
-	wantLines(t, shown(t, r, "spans"), "http 5.00 100 248") // µs for 248 kB at 1 GB/s
-}
-
 // TestFloorsOfWork: floors of work that differs in its change are distinguished.
 func TestFloorsOfWork(t *testing.T) {
 	r := benchtest.Linked(threeLinks)

@@ -193,7 +193,6 @@ func TestFleetLine(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(r *result.Result){
-		both + mutual:                              func(*result.Result) {},
 		both + ": over TCP without TLS":            tls("off"),
 		both + ": over TCP, some of them with TLS": tls("off", "on"),
 		"workers on server (1), h1 (2), h2 (2)" + mutual: func(r *result.Result) {
@@ -216,9 +215,7 @@ func TestFleetLine(t *testing.T) {
 
 // TestRig: the first screen warns if several hosts are one machine.
 func TestRig(t *testing.T) {
-	const rig = "Warning: server, h1, h2 are one machine, so this says nothing about separate hosts or their network"
-	r := benchtest.Fleet()
-	wantLines(t, shown(t, r), rig)
+	r := benchtest.Fleet() // TestHostsView has it
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	wantLines(t, shown(t, r), "Warning: h1, h2 are one machine, so they share its processors and memory")
 	r.Hosts[2].SameMachine = ""

@@ -18,7 +18,6 @@ import (
 	"ipcbench/internal/test/browser"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
-	"ipcbench/report/contrast"
 	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
 	"ipcbench/report/table"
@@ -172,7 +171,7 @@ func TestExplore(t *testing.T) {
 	skip.Long(t)
 	r := benchtest.Synthetic(6, 10)
 	p := shownPage(t, browser.Start(t), browser.Options{}, format(t, "html", r))
-	first := groupsOf(r)[0]
+	first := inSight(metrics.New(r)).Groups()[0]
 	browser.Eval[bool](p, `(async () => { while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame); return true })()`)
 	// Only pictures near the window are drawn.
 	some := browser.Eval[[]int](p, `[document.querySelectorAll("svg.chart").length, document.querySelectorAll("figure.plot").length]`)
@@ -217,15 +216,6 @@ func TestPaper(t *testing.T) {
 		got := browser.Eval[string](p, fmt.Sprintf(`getComputedStyle(document.querySelector(".legend button"), "::before").getPropertyValue(%q)`, property))
 		check.That(t, got == "exact" || got == "none", "%s of a legend is %s", property, got)
 	}
-}
-
-func groupsOf(r *result.Result) [][]*metrics.Cell {
-	var all [][]*metrics.Cell
-	for _, cells := range bySize(metrics.New(r), -1) {
-		v, _ := contrast.Decide(cells)
-		all = append(all, table.InOrder(cells, v))
-	}
-	return all
 }
 
 // TestHostilePage: with hostile text in the strings of a result, its page executes nothing,

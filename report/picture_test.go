@@ -91,7 +91,7 @@ func TestPlaces(t *testing.T) {
 				at(e, a === "width" ? Number(e.getAttribute("x")) + Number(e.getAttribute(a)) : Number(e.getAttribute(a)))))
 		}`, picture, marks))
 	}
-	groups := groupsOf(r)
+	groups := inSight(metrics.New(r)).Groups()
 	for k, cells := range groups {
 		dots, intervals, bars := places(k, ".values circle"), places(k, ".intervals line"), places(len(groups)+k, ".values rect")
 		for i, c := range cells {

@@ -58,34 +58,10 @@ func profiledResult() *result.Result {
 	return r
 }
 
-// TestProfileTables: the tables have the phases, the heaviest functions of the heaviest
-// phase outside of training, the places that allocate memory, and the cost of the profiles.
-func TestProfileTables(t *testing.T) {
-	wantLines(t, shown(t, profiledResult(), "profiles"),
-		"transport CPU, s/GB server, % sampled, % attributed, % phases",
-		"pickle 2.00 19 80 95 train 50 %, decode 38 %, (garbage collection) 12 %",
-		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 30 30",
-		"b.generic[...] 20 7.5 15",
-		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100 100",
-		"A profiled round ÷ a round that is not profiled, even, 100 MB in 4 tensors, 1 worker, 1 client",
-		"transport cpu allocs (90 % sure)", "pickle 1.03 ± 0.01 0.999 ± 0.001",
-		"Profiles are taken in separate blocks, whose times do not count.",
-	)
-	plain := everyCell(profiledResult(), func(c *result.Cell) { c.Profiles = nil })
-	wantLines(t, shown(t, plain, "profiles"), "profiles: this result has nothing to show.")
-}
-
-// TestCopyTables: rows are marked zero-copy only if the counts show it.
+// TestCopyTables: without profiles, no column and no legend is about memmove. TestViews has the view
+// with them.
 func TestCopyTables(t *testing.T) {
-	r := profiledResult()
-	wantLines(t, shown(t, r, "copies"),
-		"inproc 0 0.0000 0 — zero-copy",
-		"shm-slab 0 0.0000 0 — zero-copy",
-		"pickle 0 2.00 2.00 — 2.00 in libraries",
-		"grpc 1 2.00 0.100 200 more copies than memmove had time for: they were made in cache",
-	)
-	everyCell(r, func(c *result.Cell) { c.Profiles = nil })
-	got := shown(t, r, "copies")
+	got := shown(t, everyCell(profiledResult(), func(c *result.Cell) { c.Profiles = nil }), "copies")
 	check.That(t, !strings.Contains(got, "by memmove"), "the legend explains a column that is not there:\n%s", got)
 }
 

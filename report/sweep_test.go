@@ -58,16 +58,11 @@ func TestSweepScreen(t *testing.T) {
 	check.Equal(t, len(sweeps), 7, "sweeps")
 }
 
-// counted has cells of one size and different numbers of tensors.
+// counted has cells of one size and different numbers of tensors. The cost of a tensor of a is 20 µs,
+// the control's subtracted; that of b may be zero, so it is absent.
 func counted() *result.Result {
 	cell := func(transport string, tensors int, ms float64) result.Cell {
 		return benchtest.Cell(transport, result.Model{Name: fmt.Sprintf("uniform:4MiB/%d", tensors), Tensors: tensors, Bytes: 4 << 20}, 1, 1, benchtest.Eight(ms)...)
 	}
 	return benchtest.Result(cell("inproc", 20, 1), cell("inproc", 1020, 2), cell("a", 20, 10), cell("a", 1020, 31), cell("b", 20, 20), cell("b", 1020, 21))
-}
-
-// TestPerTensor: cells of one size and different numbers of tensors give the cost of a tensor,
-// the control's subtracted. It is absent if it may be zero.
-func TestPerTensor(t *testing.T) {
-	wantLines(t, shown(t, counted(), "tensors"), "a uniform:4MiB 20 to 1020 tensors 20.0 ± 0.3 9.46 ± 0.13", "b uniform:4MiB 20 to 1020 tensors — 0.450 ± 0.098")
 }

@@ -43,7 +43,6 @@ func TestTLSSentences(t *testing.T) {
 		edit  func(r *result.Result)
 		line  string // of the first screen and of the view
 	}{
-		"slower":     {1.8, func(*result.Result) {}, "With mutual TLS a round takes 1.80 times as long (95 % interval 1.76 to 1.84) over http:network=tcp."},
 		"on alone":   {1.8, func(r *result.Result) { blocks(r, ":tls=mutual", 0) }, "With TLS a round takes 1.80 times as long (95 % interval 1.76 to 1.84) over http:network=tcp."},
 		"the same":   {1, func(*result.Result) {}, "With mutual TLS a round is from 2.0 % shorter to 2.0 % longer (no difference shown) over http:network=tcp."},
 		"one block":  {1.8, func(r *result.Result) { blocks(r, "", 1) }, "With mutual TLS a round takes 1.80 times as long (too few blocks: use --blocks 6) over http:network=tcp."},
