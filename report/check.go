@@ -150,9 +150,6 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if !filepath.IsLocal(file) {
 		return "", fmt.Errorf("marker %q: the result must be in the same folder or below", spec)
 	}
-	if err := CheckViews(words[1:2]); words[1] != answer.ClaimView && words[1] != table.MachineView && (err != nil || words[1] == "all") {
-		return "", cmp.Or(err, fmt.Errorf("marker %q: must name one view", spec))
-	}
 	var err error
 	r := results[file]
 	if r == nil {
@@ -161,23 +158,27 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 		}
 		results[file] = r
 	}
-	if r.Partial != "" {
-		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and tables are made of complete runs only: run it again", spec, words[0], r.Partial)
-	}
 	v := metrics.New(r)
 	var s doc.Section
-	if words[1] == answer.ClaimView {
+	switch {
+	case r.Partial != "":
+		err = fmt.Errorf("the run of %s ended early (%s), and tables are made of complete runs only: run it again", words[0], r.Partial)
+	case words[1] == answer.ClaimView:
 		s, err = answer.ClaimsSection(v, words[2:])
-	} else if words[1] == table.MachineView {
+	case words[1] == table.MachineView:
 		s.Lead = doc.Say(table.Heading(v))
-	} else if err = v.Narrow(words[2:]); err == nil {
-		s = viewNamed(words[1]).section(v)
+	case words[1] == "all":
+		err = errors.New("must name one view")
+	default:
+		if err = cmp.Or(CheckViews(words[1:2]), v.Narrow(words[2:])); err == nil {
+			s = viewNamed(words[1]).section(v)
+		}
+	}
+	if err == nil && s.Empty() {
+		err = errors.New("there is nothing to show")
 	}
 	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
-	}
-	if s.Empty() {
-		return "", fmt.Errorf("marker %q: there is nothing to show", spec)
 	}
 	var b bytes.Buffer
 	if err := s.Markdown(&b); err != nil {

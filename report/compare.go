@@ -142,14 +142,17 @@ type half struct {
 // halves returns both halves. If head is nil, they are the baseline of base and all other programs.
 func halves(base, head *result.Result) (before, after half, err error) {
 	first := metrics.New(base)
-	if head != nil {
-		if base.Plan.Baseline == result.Base || head.Plan.Baseline == result.Base {
-			return half{}, half{}, errors.New("an interleaved result holds both builds: compare it without a second result")
-		}
-		return whole(first), whole(metrics.New(head)), nil
-	}
-	before, after = half{run: first, environment: base.Environment}, half{run: first, environment: base.Environment}
 	baseline := base.Plan.Baseline
+	if head != nil {
+		if baseline == result.Base || head.Plan.Baseline == result.Base {
+			return before, after, errors.New("an interleaved result holds both builds: compare it without a second result")
+		}
+		second := metrics.New(head)
+		return half{source(base.Environment, base.Started), first, base.Environment, first.Cells},
+			half{source(head.Environment, head.Started), second, head.Environment, second.Cells}, nil
+	}
+	before = half{run: first, environment: base.Environment}
+	after = before
 	for _, c := range first.Cells {
 		switch {
 		case c.Program == "":
@@ -160,31 +163,29 @@ func halves(base, head *result.Result) (before, after half, err error) {
 		}
 	}
 	if baseline == "" || baseline == result.Base && (before.cells == nil || after.cells == nil) {
-		return half{}, half{}, errors.New("this result holds one build only: name a second result to compare it with")
+		return before, after, errors.New("this result holds one build only: name a second result to compare it with")
 	}
 	before.Build, after.Build = programs(before.cells), programs(after.cells)
 	if other := base.ProgramOf(&result.Cell{Program: baseline}); other != nil && other.Environment != nil {
 		before.environment = *other.Environment
-		before.Source, after.Source = source(before.environment), source(after.environment)
+		before.Source, after.Source = source(before.environment, time.Time{}), source(after.environment, time.Time{})
 	}
 	return before, after, nil
 }
 
-// whole returns a half with all cells of a result.
-func whole(r *metrics.Result) half {
-	s := half{source(r.Environment), r, r.Environment, r.Cells}
-	s.Started = r.Started
-	return s
-}
-
 // programs names the builds and the peers of the cells.
 func programs(cells []*metrics.Cell) string {
-	name := func(c *metrics.Cell) string { return cmp.Or(c.Build(), c.Variant+" ("+c.Command()+")") }
-	return doc.List(table.Each(metrics.GroupBy(cells, name), func(alike []*metrics.Cell) string { return name(alike[0]) }))
+	var names []string
+	for _, c := range cells {
+		if name := cmp.Or(c.Build(), c.Variant+" ("+c.Command()+")"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return doc.List(names)
 }
 
-func source(e machine.Environment) Source {
-	return Source{Commit: e.Commit[:min(len(e.Commit), 12)], Dirty: e.Dirty}
+func source(e machine.Environment, started time.Time) Source {
+	return Source{Commit: e.Commit[:min(len(e.Commit), 12)], Dirty: e.Dirty, Started: started}
 }
 
 // A fact is a property that may differ between two plans, hosts or cells.
@@ -196,17 +197,18 @@ type fact struct {
 // differ notes the differences between two lists of the same facts. They are about the named
 // cells, or about the whole results.
 func (c *Comparison) differ(base, head []fact, cells ...string) {
-	for i, of := range base {
-		x, isMap := of.is.(map[string]string)
+	for i, f := range base {
+		x, isMap := f.is.(map[string]string)
 		if !isMap {
-			c.note(of.what, fmt.Sprint(of.is), fmt.Sprint(head[i].is), cells...)
+			c.note(f.what, fmt.Sprint(f.is), fmt.Sprint(head[i].is), cells...)
 			continue
 		}
 		y, _ := head[i].is.(map[string]string)
-		keys := slices.AppendSeq(slices.Collect(maps.Keys(x)), maps.Keys(y))
-		slices.Sort(keys)
-		for _, k := range slices.Compact(keys) {
-			c.note(of.what+" "+k, x[k], y[k], cells...)
+		both := map[string]string{}
+		maps.Copy(both, x)
+		maps.Copy(both, y)
+		for _, k := range slices.Sorted(maps.Keys(both)) {
+			c.note(f.what+" "+k, x[k], y[k], cells...)
 		}
 	}
 }
@@ -218,18 +220,18 @@ func (c *Comparison) note(what, base, head string, cells ...string) {
 		return
 	}
 	d := machine.Difference{What: what, Base: cmp.Or(base, "none"), Head: cmp.Or(head, "none")}
-	i := slices.IndexFunc(c.Differences, func(of Difference) bool { return of.Difference == d && of.Cells != nil })
+	i := slices.IndexFunc(c.Differences, func(known Difference) bool { return known.Difference == d && known.Cells != nil })
 	if i < 0 {
 		c.Differences = append(c.Differences, Difference{d, cells})
-		return
+	} else {
+		c.Differences[i].Cells = slices.Concat(c.Differences[i].Cells, cells)
 	}
-	c.Differences[i].Cells = slices.Concat(c.Differences[i].Cells, cells)
 }
 
-// environments notes the differences between two environments. of is appended to their names.
-func (c *Comparison) environments(base, head machine.Environment, of string) {
+// environments notes the differences between two environments. where is appended to their names.
+func (c *Comparison) environments(base, head machine.Environment, where string) {
 	for _, d := range machine.Diff(base, head) {
-		c.note(d.What+of, d.Base, d.Head)
+		c.note(d.What+where, d.Base, d.Head)
 	}
 }
 
@@ -239,30 +241,32 @@ func (c *Comparison) runs(base, head *result.Result) {
 	name := func(h result.Host) string { return h.Name }
 	c.note("hosts", strings.Join(table.Each(base.Hosts, name), " "), strings.Join(table.Each(head.Hosts, name), " "))
 	for _, x := range base.Hosts {
-		i := slices.IndexFunc(head.Hosts, func(y result.Host) bool { return y.Name == x.Name })
-		if i < 0 || x.Server {
-			continue
+		for _, y := range head.Hosts {
+			if x.Name == y.Name && !x.Server {
+				c.note("machine of "+x.Name, cmp.Or(x.SameMachine, "its own"), cmp.Or(y.SameMachine, "its own"))
+				c.environments(x.Environment, y.Environment, " of "+x.Name)
+			}
 		}
-		c.note("machine of "+x.Name, cmp.Or(x.SameMachine, "its own"), cmp.Or(head.Hosts[i].SameMachine, "its own"))
-		c.environments(x.Environment, head.Hosts[i].Environment, " of "+x.Name)
 	}
 	c.differ(planFacts(base.Plan), planFacts(head.Plan))
 }
 
 // planFacts returns the settings of a plan that affect measurements.
 func planFacts(p result.Plan) []fact {
-	return []fact{{"seed", p.Seed}, {"pinning", p.Pin}, {"processors of the server", p.ServerCPUs}, {"warm-up rounds", p.Warmup}, {"warm-up time", p.WarmTime},
+	return []fact{{"seed", p.Seed}, {"pinning", p.Pin}, {"processors of the server", p.ServerCPUs},
+		{"warm-up rounds", p.Warmup}, {"warm-up time", p.WarmTime},
 		{"version of the rules for measuring blocks", p.Rules}, {"verify", p.Verify}}
 }
 
-// cellFacts returns the facts that a cell's name omits: defaults may have changed between two
+// facts returns the facts of a cell that its name omits: defaults may have changed between two
 // builds (guard 17).
-func cellFacts(c *metrics.Cell) []fact {
-	return []fact{{"tensors", c.Model.Tensors}, {"bytes", c.Model.Bytes}, {"tensors of an update", c.UpTensors},
-		{"bytes of an update", c.UpBytes},
-		{"setting", c.Settings}, {"hosts", c.Hosts}, {"place", c.Place}, {"depth", c.Depth},
-		{"lanes per process", c.PerProcess}, {"launcher", c.Launcher}, {"not proved", cmp.Or(c.Unproved, "no")},
-		{"software", c.Versions()}, {"file system", c.FileSystem}}
+func (c *Comparison) facts(cell *metrics.Cell) []fact {
+	m := cell.Model
+	return []fact{{"tensors", m.Tensors}, {"bytes", m.Bytes}, {"tensors of an update", cell.UpTensors},
+		{"bytes of an update", cell.UpBytes},
+		{"setting", cell.Settings}, {"hosts", cell.Hosts}, {"place", cell.Place}, {"depth", cell.Depth},
+		{"lanes per process", cell.PerProcess}, {"launcher", cell.Launcher}, {"not proved", cmp.Or(cell.Unproved, "no")},
+		{"software", cell.Versions()}, {"file system", cell.FileSystem}, {"peer", table.Unless(c.Interleaved, cell.Command())}}
 }
 
 // sampledMetrics returns the named metrics, or round alone if there are no names. It returns
@@ -284,21 +288,22 @@ func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 // pair adds a row for each wanted metric of each cell that both have. It notes the differences
 // between the two cells, the cells that only one has, and those that are not proved.
 func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
-	key := func(of *metrics.Cell) any {
-		if c.Interleaved && of.IsPeer() { // cells of several peers may be compared with one
-			return of.Group()
+	key := func(cell *metrics.Cell) any {
+		if c.Interleaved && cell.IsPeer() { // cells of several peers may be compared with one
+			return cell.Group()
 		}
-		return of.ID()
+		return cell.ID()
 	}
-	bases, paired := map[any]*metrics.Cell{}, map[any]bool{}
+	bases := map[any]*metrics.Cell{}
 	for _, b := range before {
 		bases[key(b)] = b
 	}
+	alone := maps.Clone(bases)
 	for _, h := range after {
-		paired[key(h)] = true
+		delete(alone, key(h))
 	}
 	for _, b := range before {
-		if !paired[key(b)] {
+		if alone[key(b)] != nil {
 			c.OnlyBase = append(c.OnlyBase, b.ID())
 		}
 	}
@@ -324,15 +329,6 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 			}
 		}
 	}
-}
-
-// facts returns the facts that should not differ between the two cells of a row.
-func (c *Comparison) facts(of *metrics.Cell) []fact {
-	all := cellFacts(of)
-	if !c.Interleaved {
-		all = append(all, fact{"peer", of.Command()})
-	}
-	return all
 }
 
 // judge tests all rows together and sets the verdict.
@@ -361,10 +357,6 @@ func (c *Comparison) shown(verdict string) []Row {
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(size(b), size(a)) })
 	return rows
 }
-
-// neededBlocks returns the number of blocks of each build that can show a change in this many
-// rows.
-func (c *Comparison) neededBlocks() int { return c.Rows[0].Needed() }
 
 // detectable returns the median of Detectable over all rows: infinite if half of them could
 // show nothing. There must be a row.

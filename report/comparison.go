@@ -81,13 +81,13 @@ func changes(v *metrics.Result) doc.Section {
 	if err != nil {
 		return doc.Section{} // the result has one build only
 	}
-	made := changeSection(c)
-	made.Lead, made.Title = c.document().Lead, "What changed"
+	s := changeSection(c)
+	s.Lead, s.Title = c.document().Lead, "What changed"
 	for _, t := range c.tables() {
 		t.For = doc.Programs
-		made.Tables = append(made.Tables, t)
+		s.Tables = append(s.Tables, t)
 	}
-	return made
+	return s
 }
 
 // mostRows is the largest number of rows in the table of changes. The details have all rows.
@@ -104,26 +104,31 @@ func changeSection(c *Comparison) doc.Section {
 			rows = append(rows, r)
 		}
 	}
-	of := c.naming()
-	s.Plots = changePlots(of, rows[:min(len(rows), mostRows)])
+	n := c.naming()
+	s.Plots = changePlots(n, rows[:min(len(rows), mostRows)])
 	if len(rows) > mostRows {
 		rows = rows[:min(changed, mostRows)]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
-	for _, same := range byMetric(rows) {
-		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: rowTitle(of, same[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit},
+	for _, rows := range byMetric(rows) {
+		unit := rows[0].Metric.Unit
+		t := doc.Table{Caption: rowTitle(n, rows[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit},
 			{Name: "head", Unit: unit}, {Name: "change, %", Help: changeHelp(c)},
 			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}}}
-		for _, r := range same {
-			change, tone := signedChange(r.Ratio), map[string]doc.Tone{"worse": doc.Bad, "better": doc.Good}[r.verdict()]
-			if !r.Shown {
+		for _, r := range rows {
+			change, tone := signedChange(r.Ratio), doc.Plain
+			switch r.verdict() {
+			case "worse":
+				tone = doc.Bad
+			case "better":
+				tone = doc.Good
+			default:
 				change = "not shown, " + doc.Signed(r.Ratio.Low-1) + " to " + doc.Signed(r.Ratio.High-1)
 			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(table.Described(r.Cell.Label(), of.Apart, r.Cell)),
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(table.Described(r.Cell.Label(), n.Apart, r.Cell)),
 				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), table.Finite(r.Detectable - 1)}})
 		}
-		t.Notes = table.MarkNotes(table.Each(same, func(r Row) contrast.Judged { return r.Judged }))
+		t.Notes = table.MarkNotes(table.Each(rows, func(r Row) contrast.Judged { return r.Judged }))
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -239,8 +244,8 @@ func warnings(c *Comparison) []string {
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
 		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(table.Clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
-	same := answer.Grouped(c.Findings, doc.Bad)
-	return append(all, table.Clip(table.Each(same, func(p doc.Paragraph) string { return p.Text }), 6)...)
+	lines := table.Each(answer.Grouped(c.Findings, doc.Bad), func(p doc.Paragraph) string { return p.Text })
+	return append(all, table.Clip(lines, 6)...)
 }
 
 func rowName(r Row) string {
@@ -288,7 +293,7 @@ func comparisonSentence(c *Comparison) string {
 	switch {
 	case len(parts) == 0 && math.IsInf(c.detectable(), 1):
 		return fmt.Sprintf("No difference shown, but there are too few blocks to show one: comparing %s needs %s of each.",
-			doc.Plural(n, what), doc.Plural(c.neededBlocks(), "block"))
+			doc.Plural(n, what), doc.Plural(c.Rows[0].Needed(), "block"))
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Forbids == nil }):
 		return fmt.Sprintf("No difference is shown in %s: %s.%s", doc.Plural(n, what), doc.List(c.Rows[0].Forbids),
 			table.Unless(c.Interleaved || c.separate, " Measure them with run --against, or accept it with --allow-separate."))
@@ -302,29 +307,27 @@ func comparisonSentence(c *Comparison) string {
 
 // changePlots shows, for each metric of rows, base and head side by side, and their
 // difference.
-func changePlots(of table.Naming, rows []Row) []doc.Plot {
-	var made []doc.Plot
-	for _, same := range byMetric(rows) {
-		m := same[0].Metric
-		both := doc.Plot{Caption: rowTitle(of, same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
+func changePlots(n table.Naming, rows []Row) (all []doc.Plot) {
+	for _, rows := range byMetric(rows) {
+		m := rows[0].Metric
+		both := doc.Plot{Caption: rowTitle(n, rows[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
 			Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: table.Described("Change of "+m.Name, of.Common, same[0].Cell), Kind: doc.Dots, Rule: new(0.0),
-			Value: doc.Axis{Name: "head relative to base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		change := doc.Plot{Caption: table.Described("Change of "+m.Name, n.Common, rows[0].Cell), Kind: doc.Dots, Rule: new(0.0),
+			Value:  doc.Axis{Name: "head relative to base", Unit: "%", Change: true},
+			Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
 		var values []float64
-		for _, r := range same {
-			name := table.Described(r.Cell.Variant, of.Apart, r.Cell)
+		for _, r := range rows {
+			draw := func(s *doc.Series, x stat.Interval, text string) {
+				s.Points = append(s.Points, doc.Point{Name: table.Described(r.Cell.Variant, n.Apart, r.Cell), Value: x, Text: text})
+			}
 			values = append(values, r.Base.Center, r.Head.Center)
-			for i, x := range []stat.Interval{r.Base, r.Head} {
-				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
-			}
-			i := 1
-			if r.Shown {
-				i = 0
-			}
-			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + table.PText(r.P)})
+			draw(&both.Series[0], r.Base, "")
+			draw(&both.Series[1], r.Head, "")
+			share := r.Ratio.Map(func(x float64) float64 { return x - 1 })
+			draw(&change.Series[int(table.OneIf(!r.Shown))], share, "p "+table.PText(r.P))
 		}
 		both.Value.Log = table.Logarithmic(values)
-		made = append(made, both, change)
+		all = append(all, both, change)
 	}
-	return made
+	return all
 }

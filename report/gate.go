@@ -144,7 +144,7 @@ func (c *Comparison) judgeable() error {
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):
 		return UnjudgedError{fmt.Errorf("there are too few blocks for any change to show, so the gate could not fail: comparing %s needs %d blocks of each",
-			doc.Plural(len(c.Rows), "cell"), c.neededBlocks())}
+			doc.Plural(len(c.Rows), "cell"), c.Rows[0].Needed())}
 	}
 	return nil
 }
