@@ -77,16 +77,14 @@ type Row struct {
 	Detectable      float64 // smallest ratio that these blocks would have shown; infinite if none
 }
 
-// Worse returns the factor by which the head is worse: above 1 if it is.
-func (r Row) Worse() float64 {
-	if r.Metric.Better == metrics.Higher {
-		return 1 / r.Ratio.Center
-	}
-	return r.Ratio.Center
-}
-
 // worseBy reports whether the head is shown to be worse by more than a share.
-func (r Row) worseBy(share float64) bool { return r.Shown && r.Worse() > 1+share }
+func (r Row) worseBy(share float64) bool {
+	ratio := r.Ratio.Center
+	if r.Metric.Better == metrics.Higher {
+		ratio = 1 / ratio
+	}
+	return r.Shown && ratio > 1+share
+}
 
 // verdict returns "worse", "better" or "none shown".
 func (r Row) verdict() string {
@@ -126,7 +124,14 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		return nil, err
 	}
 	c.pair(before.cells, after.cells, wanted)
-	c.judge()
+	family := table.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
+	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
+		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
+	}
+	v := &c.Verdict
+	v.Worse, v.Better = len(c.Worse()), len(c.Better())
+	v.NotShown = len(c.Rows) - v.Worse - v.Better
+	v.Text = comparisonSentence(c)
 	return c, nil
 }
 
@@ -329,18 +334,6 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 			}
 		}
 	}
-}
-
-// judge tests all rows together and sets the verdict.
-func (c *Comparison) judge() {
-	family := table.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
-	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
-		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
-	}
-	v := &c.Verdict
-	v.Worse, v.Better = len(c.Worse()), len(c.Better())
-	v.NotShown = len(c.Rows) - v.Worse - v.Better
-	v.Text = comparisonSentence(c)
 }
 
 // Worse returns the rows that are significantly worse in the head, the largest

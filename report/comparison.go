@@ -283,10 +283,7 @@ func comparisonSentence(c *Comparison) string {
 		if len(rows) == 0 {
 			continue
 		}
-		r, most := rows[0], ":"
-		if len(rows) > 1 {
-			most = ", most of all"
-		}
+		r, most := rows[0], []string{":", ", most of all"}[min(len(rows)-1, 1)]
 		work := strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", ")
 		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(rows), kinds[i], most, r.Cell.Label(), work, doc.Change(r.Ratio)))
 	}

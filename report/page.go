@@ -41,10 +41,10 @@ func request(r *metrics.Result, _ Options) doc.Document {
 			}
 			s.Lead = slices.Concat(s.Lead, doc.Say(answer.FleetLines(r)...), answer.OtherLines(r, 20))
 		}
-		switch s.Folded = s.Folded || v.request == folded; v.request {
+		switch s.Folded = s.Folded || v.place >= pageOpen; v.place {
 		case open:
 			d.Sections = append(d.Sections, s)
-		case folded:
+		case pageOpen, folded:
 			closed = append(closed, s)
 		}
 	}
@@ -91,12 +91,17 @@ func page(r *metrics.Result, names []string) doc.Document {
 	}
 }
 
+// plots are the pictures of groups, for the views that have some.
+var plots = map[string]func(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot{
+	"cells": table.RoundPlots, "phases": table.TripPlots, "spread": table.SpreadPlots, "floors": table.FloorPlots,
+}
+
 // pictured returns a view with its pictures. If it has more than mostOpen groups, the rest is
 // in a second, folded section.
 func (v View) pictured(r *metrics.Result) (all []doc.Section) {
-	groups := r.Groups()
+	groups, draw := r.Groups(), plots[v.Name]
 	parts := [][][]*metrics.Cell{groups}
-	if v.draw != nil && len(groups) > mostOpen {
+	if draw != nil && len(groups) > mostOpen {
 		parts = [][][]*metrics.Cell{groups[:mostOpen], groups[mostOpen:]}
 	}
 	for i, part := range parts {
@@ -107,9 +112,9 @@ func (v View) pictured(r *metrics.Result) (all []doc.Section) {
 		case v.Name == "findings" && len(s.Lead) > mostOpen: // errors are also above all sections
 			s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
 		}
-		s.Folded = s.Folded || v.page == folded
-		if v.draw != nil && !s.Empty() {
-			s.Plots = append(v.draw(r, part), s.Plots...)
+		s.Folded = s.Folded || v.place == folded
+		if draw != nil && !s.Empty() {
+			s.Plots = append(draw(r, part), s.Plots...)
 		}
 		if i > 0 && !s.Empty() {
 			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(part), "more comparison")), true

@@ -44,11 +44,10 @@ func everyCell(r *result.Result, edit func(c *result.Cell)) *result.Result {
 
 func format(t testing.TB, name string, r *result.Result) string {
 	t.Helper()
-	all := Formats()
-	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
-	check.Need(t, i >= 0, "no format %s", name)
+	f, ok := FormatNamed(name)
+	check.Need(t, ok, "no format %s", name)
 	var b bytes.Buffer
-	check.Must(t, all[i].Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
+	check.Must(t, f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}))
 	check.Need(t, name != "json" || jsontext.Value(b.Bytes()).IsValid(), "this is no JSON:\n%s", &b) // such JSON has no duplicate names
 	return b.String()
 }

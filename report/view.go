@@ -13,60 +13,60 @@ import (
 // A View is a named part of the report of a result. Users choose it by name, and a committed
 // Markdown file can hold it between markers.
 type View struct {
-	Name, Help    string
-	make          func(r *metrics.Result) doc.Section
-	hint          bool // the first screen recommends it if the result has something to show
-	request, page place
-	draw          func(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot // its pictures of groups on a page; nil if none
+	Name, Help string
+	make       func(r *metrics.Result) doc.Section
+	hint       bool // the first screen recommends it if the result has something to show
+	place      place
 }
 
-// A place is how a pull request or a page shows a view.
+// A place is how a pull request and a page show a view.
 type place int
 
 const (
-	absent place = iota
-	folded
-	open
+	open     place = iota // in both
+	pageOnly              // open on a page
+	pageOpen              // open on a page, folded in a pull request
+	folded                // in both
 )
 
 // Views returns all views, in the order of a document.
 func Views() []View {
 	return []View{
 		{"verdict", "which transport to use for each model, and what a slower one costs",
-			answer.Verdicts, false, open, open, nil},
+			answer.Verdicts, false, open},
 		{"findings", "contradictions in a result, and reasons to doubt it",
-			answer.FindingSection, false, absent, open, nil},
+			answer.FindingSection, false, pageOnly},
 		{"answers", "the questions of a run (--questions), with a sentence for each claim",
-			answer.Answers, true, open, open, nil},
-		{"change", "changes from base to head (run --against)", changes, false, absent, open, nil},
-		{"hosts", "the hosts of a run with agents: their processes and links", hosts, true, folded, open, nil},
+			answer.Answers, true, open},
+		{"change", "changes from base to head (run --against)", changes, false, pageOnly},
+		{"hosts", "the hosts of a run with agents: their processes and links", hosts, true, pageOpen},
 		{"break-even", "the link rate below which each codec pays, and its effect on the data (run --codec)",
-			table.BreakEvens, true, open, open, nil},
+			table.BreakEvens, true, open},
 		{"tls", "what TLS adds to a round: time, CPU time, bytes and handshakes",
-			table.TlsPrices, true, open, open, nil},
+			table.TlsPrices, true, open},
 		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain from another transport, with workers in Python",
-			table.Gains, true, open, open, nil},
-		{"crossover", "where transports swap ranks as a size or a number grows", table.Sweeps, true, folded, open, nil},
-		{"tensors", "what one more tensor costs, over models of equal size", table.PerTensor, true, folded, open, nil},
+			table.Gains, true, open},
+		{"crossover", "where transports swap ranks as a size or a number grows", table.Sweeps, true, pageOpen},
+		{"tensors", "what one more tensor costs, over models of equal size", table.PerTensor, true, pageOpen},
 		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and remarks",
-			table.CellTables, true, absent, open, table.RoundPlots},
+			table.CellTables, true, pageOnly},
 		{"phases", "the parts of a client's round trip, and the speed-up relative to " + metrics.Baseline,
-			table.Phases, true, folded, open, table.TripPlots},
+			table.Phases, true, pageOpen},
 		{"spread", "how much rounds vary: percentiles and outliers",
-			table.Spreads, false, absent, open, table.SpreadPlots},
+			table.Spreads, false, pageOnly},
 		{"floors", "limits of this machine without any transport, and how near each cell is to them",
-			table.Floors, false, folded, open, table.FloorPlots},
+			table.Floors, false, pageOpen},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round",
-			table.CostTables, true, folded, folded, nil},
+			table.CostTables, true, folded},
 		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)",
-			table.Profiles, true, folded, folded, nil},
+			table.Profiles, true, folded},
 		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries",
-			table.CopyTables, false, folded, folded, nil},
-		{"workers", "clients per second, and the time to start the workers", table.Workers, false, folded, folded, nil},
+			table.CopyTables, false, folded},
+		{"workers", "clients per second, and the time to start the workers", table.Workers, false, folded},
 		{"calls", "the requests of a round, and how long a client and its requests wait",
-			table.CallTable, false, folded, folded, nil},
-		{"environment", "machine, build and settings", table.Environment, false, folded, folded, nil},
-		{"spans", "all recorded phases of a round", table.Spans, false, folded, folded, nil},
+			table.CallTable, false, folded},
+		{"environment", "machine, build and settings", table.Environment, false, folded},
+		{"spans", "all recorded phases of a round", table.Spans, false, folded},
 	}
 }
 
@@ -74,9 +74,10 @@ func viewNames() []string { return table.Each(Views(), func(v View) string { ret
 
 // CheckViews returns an error if a name is neither all nor the name of a view.
 func CheckViews(names []string) error {
+	all := append(viewNames(), "all")
 	for _, name := range names {
-		if name != "all" && !slices.Contains(viewNames(), name) {
-			return near.Unknown("view", name, append(viewNames(), "all"))
+		if !slices.Contains(all, name) {
+			return near.Unknown("view", name, all)
 		}
 	}
 	return nil
