@@ -82,9 +82,9 @@ func TestClaim(t *testing.T) {
 
 // TestNearOne: nothing is rounded before it is decided: 1.003 is above 1 (guard 13).
 func TestNearOne(t *testing.T) {
-	slow := benchtest.Cell("slow", benchtest.Models["cnn"], 1, 1, 10.03, 10.1, 10.1, 10.2, 10.2, 10.2)
-	fast := benchtest.Cell("fast", benchtest.Models["cnn"], 1, 1, 10, 10, 10, 10, 10, 10)
-	slight := benchtest.Cell("slow", benchtest.Models["cnn"], 1, 1, 10.021, 10.021, 10.022, 10.022, 10.022, 10.023)
+	slow := cnn("slow", 10.03, 10.1, 10.1, 10.2, 10.2, 10.2)
+	fast := cnn("fast", 10, 10, 10, 10, 10, 10)
+	slight := cnn("slow", 10.021, 10.021, 10.022, 10.022, 10.022, 10.023)
 	for name, words := range map[string]string{"slow first": "round transport=slow against transport=fast", "fast first": "round transport=fast against transport=slow"} {
 		got, err := claimed(benchtest.Result(slow, fast), words)
 		check.OK(t, err, name)
@@ -97,13 +97,13 @@ func TestNearOne(t *testing.T) {
 
 // TestUsualCell: a claim is about the cell with the usual value of an axis that it does not choose.
 func TestUsualCell(t *testing.T) {
-	trained := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(110)...)
+	trained := six("http", 110)
 	trained.TrainMS = 100
-	fresh := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(60)...)
+	fresh := six("http", 60)
 	fresh.Respawn = true
 	_, err := claimed(benchtest.Result(fresh, trained), "round transport=http")
 	check.Fails(t, err, "must leave one cell, not 2")
-	r := benchtest.Result(benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), trained, fresh)
+	r := benchtest.Result(six("http", 10), trained, fresh)
 	for words, want := range map[string]string{"round transport=http": "takes 10.0 ms", "round transport=http train-ms=100": "takes 110 ms"} {
 		got, err := claimed(r, words)
 		check.OK(t, err, words)

@@ -286,8 +286,8 @@ func TestBuilds(t *testing.T) {
 // slow copy although its blocks rule out that it is slow (guard 14). Blocks that vary too much
 // to show the slow copy cannot judge, but a regression that they show stays.
 func TestCanary(t *testing.T) {
-	noisy, few := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 10, 14, 18, 22, 26, 30, 34, 38), cnn("a", 20, 21)
-	chance := benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, 19.65, 22, 22.1, 22.2, 22.05, 22.15, 21.9, 21.95)
+	noisy, few := cnn("a", 10, 14, 18, 22, 26, 30, 34, 38), cnn("a", 20, 21)
+	chance := cnn("a", 19.65, 22, 22.1, 22.2, 22.05, 22.15, 21.9, 21.95)
 	copies := func(same, slow float64) [2]result.Cell {
 		return [2]result.Cell{eight("a", 20*same), eight("a", 20*slow)}
 	}

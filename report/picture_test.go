@@ -30,25 +30,9 @@ func twoGroups() *result.Result {
 	return r
 }
 
-// TestPlots: each picture has the analysis's numbers for its cells.
-func TestPlots(t *testing.T) {
-	r := metrics.New(twoGroups())
-	groups := r.Groups()
-	for k, p := range table.TripPlots(r, groups) {
-		for i, c := range groups[k] {
-			for _, s := range p.Series {
-				want := map[string]float64{"down": 0.3, "train": 0.5, "uplink": 0.15}[s.Name] * c.Of("round").Center / float64(c.Clients)
-				of := s.Points[i]
-				check.That(t, of.Name == c.Variant && check.Nearly(of.Value.Center, want, want/10+1e-9), "%s of %s: %v s, want about %v", s.Name, c.Name(), of.Value.Center, want)
-			}
-		}
-	}
-	for i, of := range table.SpreadPlots(r, groups)[0].Series {
-		round := groups[0][i].Of("round").Center
-		first, last := of.Points[0], of.Points[len(of.Points)-1]
-		check.That(t, check.Nearly(first.At, 0.9*round, 1e-9) && check.Nearly(first.Value.Center, 1.0/12, 1e-9) && check.Nearly(last.At, 1.1*round, 1e-9) && last.Value.Center == 1,
-			"distribution of %s from %+v to %+v", of.Name, first, last)
-	}
+// TestChangePlots: the pictures of a comparison have the numbers of its rows. TestPlaces tests those
+// of cells.
+func TestChangePlots(t *testing.T) {
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
 	shown := map[bool]int{}
 	made := changePlots(c.naming(), c.Rows)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,10 +24,10 @@ func TestUnlike(t *testing.T) {
 		benchtest.Cell("inproc", lora, 1, 1, benchtest.Six(8)...), benchtest.Count(benchtest.Cell("pickle", lora, 1, 1, benchtest.Six(14)...), "body.tensors", 12),
 	)
 	work := func(up string, s float64) result.Floor {
-		return result.Floor{Name: "work", Unit: "s", Help: "by direct calls", Model: "even", Up: up, Clients: 1, Blocks: [][]float64{{s}, {s}, {s}, {s}, {s}, {s}}}
+		return result.Floor{Name: "work", Unit: "s", Help: "by direct calls", Model: "even", Up: up, Clients: 1, Blocks: slices.Repeat([][]float64{{s}}, 6)}
 	}
 	r.Floors = []result.Floor{work("", 5e-3), work("lora", 2e-3),
-		{Name: "unix-stream", Unit: "B/s", Help: "a socket", Blocks: [][]float64{{40e9}, {40e9}, {40e9}, {40e9}, {40e9}, {40e9}}}}
+		{Name: "unix-stream", Unit: "B/s", Help: "a socket", Blocks: slices.Repeat([][]float64{{40e9}}, 6)}}
 	check.Must(t, r.Validate())
 	v := metrics.New(r)
 	for i, want := range []map[string]float64{
