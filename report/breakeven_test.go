@@ -75,7 +75,7 @@ func TestFewBreakEvens(t *testing.T) {
 	holds(t, shown(t, r, "break-even"), "too few blocks", "Too few blocks: with fewer than 6, it is not known where a codec pays.")
 	screen := shown(t, r)
 	holds(t, screen, "Over http, xor has too few blocks to say where it pays.")
-	check.That(t, !strings.Contains(screen, "any link"), "a sentence without a test:\n%s", screen)
+	lacks(t, screen, "any link")
 }
 
 // TestImpairedLinks: on a link with a delay there is no break-even. The view says for each such link
@@ -97,14 +97,14 @@ func TestImpairedLinks(t *testing.T) {
 		"over http, a round relative to no codec: ", "with int8 it is from 5.2 % shorter to 4.9 % longer (no difference shown) and with zstd it takes ")
 	check.That(t, !strings.Contains(view, "link 100Mbit, over") && !strings.Contains(view, "link unshaped, over"), "links without a delay:\n%s", view)
 	everyCell(r, func(c *result.Cell) { c.Blocks = c.Blocks[:3] })
-	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { // none alone over http on that link
+	without(r, func(c *result.Cell) bool { // none alone over http on that link
 		return c.Transport == "http" && c.Link.Delay() > 0 && c.Settings["codec"] != "none"
 	})
 	holds(t, shown(t, r, "break-even"), "relative to no codec: with sparse it is 4.7", "(too few blocks: use --blocks 6), with int8 it is ")
-	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Link.Delay() == 0 })
+	without(r, func(c *result.Cell) bool { return c.Link.Delay() == 0 })
 	view = shown(t, r, "break-even")
 	holds(t, view, "(too few blocks: use --blocks 6)")
-	check.That(t, !strings.Contains(view, table.NoLink), "measured over TCP:\n%s", view)
+	lacks(t, view, table.NoLink)
 }
 
 // TestNoBreakEven: there is no break-even if clients overlap, over Unix sockets, or if the
@@ -229,9 +229,9 @@ func TestCodecsWithoutTCP(t *testing.T) {
 	holds(t, view, "1 client, change 2%, not over TCP\n", "\nhttp with sparse 6.0 6.0 ", ": the data\n", ": losses\n", why)
 	holds(t, first, why, "--view break-even,")
 	for _, never := range []string{"pays below", "Gbit/s"} {
-		check.That(t, !strings.Contains(first+view, never), "%q where no codec pays:\n%s\n%s", never, first, view)
+		lacks(t, first+view, never)
 	}
-	check.That(t, !strings.Contains(view, "shm-slab"), "shows what has no codec:\n%s", view)
+	lacks(t, view, "shm-slab")
 }
 
 func unix(c *result.Cell) {
@@ -242,8 +242,7 @@ func unix(c *result.Cell) {
 // TestCodecsAlone: without codec none there is no break-even, and the view gives the
 // reason.
 func TestCodecsAlone(t *testing.T) {
-	r := benchtest.Linked(threeLinks)
-	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Settings["codec"] == "none" })
+	r := without(benchtest.Linked(threeLinks), func(c *result.Cell) bool { return c.Settings["codec"] == "none" })
 	holds(t, shown(t, r, "break-even"), "add none to --codec")
 }
 

@@ -49,6 +49,14 @@ func claimed(r *result.Result, words string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
+// sentence returns the text of a marker.
+func sentence(t *testing.T, r *result.Result, words string) string {
+	t.Helper()
+	text, err := claimed(r, words)
+	check.OK(t, err, words)
+	return text
+}
+
 // TestClaim: a claim has the measured value, its confidence and its scope (guard 13).
 func TestClaim(t *testing.T) {
 	// The bounds are the sixth of 36 ratios of blocks from either end: 0.99/1.01 and
@@ -68,16 +76,12 @@ func TestClaim(t *testing.T) {
 		"attested transport=astray",
 		"minor_faults transport=slow",
 	} {
-		got, err := claimed(claims(), words)
-		check.OK(t, err, words)
-		text += words + "\n" + got + "\n"
+		text += words + "\n" + sentence(t, claims(), words) + "\n"
 	}
 	doctest.Golden(t, "claims.md", text)
 	r := claims()
 	benchtest.Peer(r, &r.Cells[1], "fast --always", nil) // its language cannot be determined
-	got, err := claimed(r, "round transport=few against transport=fast language=go")
-	check.OK(t, err)
-	holds(t, got, "fast is 2.00 times as fast as few with workers in Python (95 %")
+	holds(t, sentence(t, r, "round transport=few against transport=fast language=go"), "fast is 2.00 times as fast as few with workers in Python (95 %")
 }
 
 // TestNearOne: nothing is rounded before it is decided: 1.003 is above 1 (guard 13).
@@ -85,13 +89,9 @@ func TestNearOne(t *testing.T) {
 	slow := cnn("slow", 10.03, 10.1, 10.1, 10.2, 10.2, 10.2)
 	fast := cnn("fast", 10, 10, 10, 10, 10, 10)
 	slight := cnn("slow", 10.021, 10.021, 10.022, 10.022, 10.022, 10.023)
-	for name, words := range map[string]string{"slow first": "round transport=slow against transport=fast", "fast first": "round transport=fast against transport=slow"} {
-		got, err := claimed(benchtest.Result(slow, fast), words)
-		check.OK(t, err, name)
-		holds(t, got, "slow takes 1.5 % longer (95 % interval 0.30 to 2.0 %) than fast: ")
-		got, err = claimed(benchtest.Result(slight, fast), words)
-		check.OK(t, err, name)
-		holds(t, got, "slow takes less than 0.5 % longer (95 % interval 0.21 to 0.23 %) than fast: ")
+	for _, words := range []string{"round transport=slow against transport=fast", "round transport=fast against transport=slow"} {
+		holds(t, sentence(t, benchtest.Result(slow, fast), words), "slow takes 1.5 % longer (95 % interval 0.30 to 2.0 %) than fast: ")
+		holds(t, sentence(t, benchtest.Result(slight, fast), words), "slow takes less than 0.5 % longer (95 % interval 0.21 to 0.23 %) than fast: ")
 	}
 }
 
@@ -105,9 +105,7 @@ func TestUsualCell(t *testing.T) {
 	check.Fails(t, err, "must leave one cell, not 2")
 	r := benchtest.Result(six("http", 10), trained, fresh)
 	for words, want := range map[string]string{"round transport=http": "takes 10.0 ms", "round transport=http train-ms=100": "takes 110 ms"} {
-		got, err := claimed(r, words)
-		check.OK(t, err, words)
-		holds(t, got, want)
+		holds(t, sentence(t, r, words), want)
 	}
 }
 
@@ -205,7 +203,7 @@ func TestProcesses(t *testing.T) {
 	text := shown(t, r)
 	holds(t, text, "\nThe workers are in 8 processes.")
 	holds(t, shown(t, r, "verdict"), "cnn, 248 kB in 10 tensors, 2000 workers in 8 processes, 2000 clients: ")
-	check.That(t, !strings.Contains(text, "start, ms"), "starts are equal:\n%s", text)
+	lacks(t, text, "start, ms")
 	for i := range r.Cells[1].Blocks {
 		r.Cells[1].Blocks[i].Spawn = 60 * time.Millisecond
 	}

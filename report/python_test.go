@@ -20,9 +20,7 @@ import (
 
 // pythonAlone returns the synthetic result with workers in Python, without its small model.
 func pythonAlone() *result.Result {
-	r := benchtest.Python()
-	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
-	return r
+	return without(benchtest.Python(), func(c *result.Cell) bool { return c.Model.Name == "cnn" })
 }
 
 // python returns that result after edit.
@@ -141,12 +139,11 @@ func TestTrain(t *testing.T) {
 	}
 	v := contrast.Verdicts(r)[1]
 	check.That(t, v.Group.Train == "m:f" && v.By == "transfer" && v.Off != nil && labels(v.Ranked[:1]) == "shm-slab (python)", "ranked by %s: %s", v.By, labels(v.Ranked))
-	alone := benchtest.Python()
-	alone.Cells = slices.DeleteFunc(alone.Cells, func(c result.Cell) bool { return c.Language == "" })
+	alone := without(benchtest.Python(), func(c *result.Cell) bool { return c.Language == "" })
 	text := shown(t, everyCell(alone, own))
 	holds(t, text, "histology, 66.6 MB in 20 tensors, 1 worker, 1 client, training by m:f\n",
 		"Ranked by transfer (a client's round trip without its training), because --train runs have no control.")
-	check.That(t, !strings.Contains(text, "warning"), "a warning of what cannot be otherwise:\n%s", text)
+	lacks(t, text, "warning")
 }
 
 // TestGains: a project's gain is the ratio of rounds. It is computed only for proved

@@ -42,6 +42,12 @@ func everyCell(r *result.Result, edit func(c *result.Cell)) *result.Result {
 	return r
 }
 
+// without removes cells from r.
+func without(r *result.Result, unwanted func(c *result.Cell) bool) *result.Result {
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return unwanted(&c) })
+	return r
+}
+
 func format(t testing.TB, name string, r *result.Result) string {
 	t.Helper()
 	f, ok := FormatNamed(name)
@@ -88,10 +94,14 @@ func holds(t testing.TB, text string, want ...string) {
 	}
 }
 
+func lacks(t testing.TB, text, part string) {
+	t.Helper()
+	check.That(t, !strings.Contains(text, part), "%q in:\n%s", part, text)
+}
+
 // twoCells returns two cells of a result like that of a run without flags.
 func twoCells() *result.Result {
-	r := benchtest.Synthetic(6, 10)
-	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool {
+	r := without(benchtest.Synthetic(6, 10), func(c *result.Cell) bool {
 		return c.Model.Name != "histology" || c.Workers > 1 || c.Transport != "inproc" && c.Transport != "http"
 	})
 	r.Floors = slices.DeleteFunc(r.Floors, func(f result.Floor) bool { return f.Model != "" && f.Model != "histology" || f.Clients > 1 })
@@ -117,8 +127,7 @@ func TestFormats(t *testing.T) {
 // TestScreen: the first screens of a run without flags and of a committed result fit terminals of
 // two widths, and have goldens.
 func TestScreen(t *testing.T) {
-	first := benchtest.Synthetic(6, 10)
-	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
+	first := without(benchtest.Synthetic(6, 10), func(c *result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
 	for name, r := range map[string]*result.Result{"first": first, "readme": check.Value(result.ReadFile("../results/readme.json.gz"))(t)} {
 		terminal(t, r, 45)
 		for _, width := range []int{80, 120} {
@@ -137,8 +146,8 @@ func TestScreen(t *testing.T) {
 
 // TestViews: each view has a golden of a result that shows it, and fits terminals of 80 columns.
 func TestViews(t *testing.T) {
-	python, linked := pythonAlone(), benchtest.Linked(threeLinks)
-	linked.Cells = slices.DeleteFunc(linked.Cells, func(c result.Cell) bool { return c.Transport == "grpc-stream" })
+	python := pythonAlone()
+	linked := without(benchtest.Linked(threeLinks), func(c *result.Cell) bool { return c.Transport == "grpc-stream" })
 	results := map[string]*result.Result{
 		"verdict": python, "findings": python, "gain": python, "workers": python, "environment": python,
 		"hosts": benchtest.Fleet(), "floors": benchtest.Fleet(), "phases": benchtest.Fleet(), "break-even": linked, "tls": benchtest.Encrypted(encrypted),
