@@ -119,11 +119,17 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 			c.canaries = append(c.canaries, r.Result)
 		}
 	}
-	wanted, err := sampledMetrics(o.Metrics)
-	if err != nil {
-		return nil, err
+	names := o.Metrics
+	if len(names) == 0 {
+		names = []string{"round"}
 	}
-	c.pair(before.cells, after.cells, wanted)
+	for _, name := range names {
+		if m, ok := metrics.MetricNamed(name); !ok || !m.Sampled() {
+			return nil, fmt.Errorf("metric %q cannot be compared: "+
+				"it must be one that is measured per block, such as round or cpu_per_gb", name)
+		}
+	}
+	c.pair(before.cells, after.cells, names)
 	family := table.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
 	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
 		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
@@ -225,7 +231,9 @@ func (c *Comparison) note(what, base, head string, cells ...string) {
 		return
 	}
 	d := machine.Difference{What: what, Base: cmp.Or(base, "none"), Head: cmp.Or(head, "none")}
-	i := slices.IndexFunc(c.Differences, func(known Difference) bool { return known.Difference == d && known.Cells != nil })
+	i := slices.IndexFunc(c.Differences, func(known Difference) bool {
+		return known.Difference == d && known.Cells != nil
+	})
 	if i < 0 {
 		c.Differences = append(c.Differences, Difference{d, cells})
 	} else {
@@ -271,28 +279,13 @@ func (c *Comparison) facts(cell *metrics.Cell) []fact {
 		{"bytes of an update", cell.UpBytes},
 		{"setting", cell.Settings}, {"hosts", cell.Hosts}, {"place", cell.Place}, {"depth", cell.Depth},
 		{"lanes per process", cell.PerProcess}, {"launcher", cell.Launcher}, {"not proved", cmp.Or(cell.Unproved, "no")},
-		{"software", cell.Versions()}, {"file system", cell.FileSystem}, {"peer", table.Unless(c.Interleaved, cell.Command())}}
+		{"software", cell.Versions()}, {"file system", cell.FileSystem},
+		{"peer", table.Unless(c.Interleaved, cell.Command())}}
 }
 
-// sampledMetrics returns the named metrics, or round alone if there are no names. It returns
-// an error for a metric that is not measured per block.
-func sampledMetrics(names []string) (made []metrics.Metric, err error) {
-	if len(names) == 0 {
-		names = []string{"round"}
-	}
-	for _, name := range names {
-		m, ok := metrics.MetricNamed(name)
-		if !ok || !m.Sampled() {
-			return nil, fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round or cpu_per_gb", name)
-		}
-		made = append(made, m)
-	}
-	return made, nil
-}
-
-// pair adds a row for each wanted metric of each cell that both have. It notes the differences
+// pair adds a row for each of these metrics of each cell that both have. It notes the differences
 // between the two cells, the cells that only one has, and those that are not proved.
-func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric) {
+func (c *Comparison) pair(before, after []*metrics.Cell, names []string) {
 	key := func(cell *metrics.Cell) any {
 		if c.Interleaved && cell.IsPeer() { // cells of several peers may be compared with one
 			return cell.Group()
@@ -323,14 +316,14 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 			c.unproved = append(c.unproved, h.ID())
 			continue
 		}
-		for _, m := range wanted {
+		for _, name := range names {
 			// Without a ratio, one of the cells lacks the metric, or counts zero.
-			x := contrast.New(m.Name, h, b)
+			x := contrast.New(name, h, b)
 			if c.separate {
 				x = x.Apart()
 			}
 			if x.Ratio.Known() {
-				c.Rows = append(c.Rows, Row{contrast.Judged{Contrast: x}, b.Of(m.Name), h.Of(m.Name), math.Inf(1)})
+				c.Rows = append(c.Rows, Row{contrast.Judged{Contrast: x}, b.Of(name), h.Of(name), math.Inf(1)})
 			}
 		}
 	}
@@ -349,12 +342,4 @@ func (c *Comparison) shown(verdict string) []Row {
 	size := func(r Row) float64 { return math.Abs(math.Log(r.Ratio.Center)) }
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(size(b), size(a)) })
 	return rows
-}
-
-// detectable returns the median of Detectable over all rows: infinite if half of them could
-// show nothing. There must be a row.
-func (c *Comparison) detectable() float64 {
-	all := table.Each(c.Rows, func(r Row) float64 { return r.Detectable })
-	slices.Sort(all)
-	return all[len(all)/2]
 }

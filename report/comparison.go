@@ -287,15 +287,17 @@ func comparisonSentence(c *Comparison) string {
 		work := strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", ")
 		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(rows), kinds[i], most, r.Cell.Label(), work, doc.Change(r.Ratio)))
 	}
-	switch {
-	case len(parts) == 0 && math.IsInf(c.detectable(), 1):
+	all := table.Each(c.Rows, func(r Row) float64 { return r.Detectable - 1 })
+	slices.Sort(all)
+	switch seen := all[n/2]; { // infinite if half of the rows could show nothing
+	case len(parts) == 0 && math.IsInf(seen, 1):
 		return fmt.Sprintf("No difference shown, but there are too few blocks to show one: comparing %s needs %s of each.",
 			doc.Plural(n, what), doc.Plural(c.Rows[0].Needed(), "block"))
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Forbids == nil }):
 		return fmt.Sprintf("No difference is shown in %s: %s.%s", doc.Plural(n, what), doc.List(c.Rows[0].Forbids),
 			table.Unless(c.Interleaved || c.separate, " Measure them with run --against, or accept it with --allow-separate."))
 	case len(parts) == 0:
-		return fmt.Sprintf("No difference shown in %s; a change of %s would have shown in half of them.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
+		return fmt.Sprintf("No difference shown in %s; a change of %s would have shown in half of them.", doc.Plural(n, what), doc.Percent(seen))
 	case c.Verdict.NotShown > 0:
 		parts = append(parts, fmt.Sprintf("no difference shown in %d", c.Verdict.NotShown))
 	}

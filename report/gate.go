@@ -183,12 +183,13 @@ func (c *Comparison) try(r *result.Result, failAbove float64) (broken, blind str
 			return "", "", err
 		}
 		row, fails, missed := d.Rows[0], g.Outcome != Passed, "a copy slowed down by "+doc.Percent(slowdown)
-		because := strings.Join(slices.Concat([]string{strings.TrimSuffix(d.Verdict.Text, ".")}, g.failures, g.limits), "; ")
+		verdict := []string{strings.TrimSuffix(d.Verdict.Text, ".")}
+		because := strings.Join(slices.Concat(verdict, g.failures, g.limits), "; ")
 		switch seen := row.Detectable - 1; {
 		case fails == (pair == slow): // as it must be
 		case g.Outcome == Slower && row.P > byChance:
-			return "", fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): use more --blocks or a quieter machine",
-				doc.Change(row.Ratio), table.PText(row.P)), nil
+			return "", fmt.Sprintf("an unchanged copy seems slower, perhaps by chance (%s, p %s): "+
+				"use more --blocks or a quieter machine", doc.Change(row.Ratio), table.PText(row.P)), nil
 		case fails:
 			return "it failed an unchanged copy of a cell: " + because, "", nil
 		case row.Ratio.High < 1+slowdown && seen <= slowdown: // not missed by lack of power: the blocks rule it out

@@ -79,7 +79,8 @@ func inSight(r *metrics.Result) *metrics.Result {
 func page(r *metrics.Result, names []string) doc.Document {
 	sorted := inSight(r)
 	label := func(c *metrics.Cell) string { return c.Model.Label() }
-	models := table.Each(metrics.GroupBy(sorted.Cells, label), func(cells []*metrics.Cell) string { return label(cells[0]) })
+	byModel := metrics.GroupBy(sorted.Cells, label)
+	models := table.Each(byModel, func(cells []*metrics.Cell) string { return label(cells[0]) })
 	title := doc.List(models)
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
@@ -129,7 +130,7 @@ func (v View) pictured(r *metrics.Result) (all []doc.Section) {
 // briefVerdicts returns a table in the place of many sentences, below the sentences of a sweep.
 func briefVerdicts(r *metrics.Result) ([]doc.Paragraph, []doc.Table) {
 	s := answer.VerdictSection(r, 0)
-	if swept := table.SweepsOf(r); len(swept) > 0 { // as on a screen: the one with the most steps is the shortest summary
+	if swept := table.SweepsOf(r); len(swept) > 0 { // the one with the most steps sums up most
 		first := sweepSection(swept[0])
 		lines := first.Lead[:min(len(first.Lead), table.MostStretches)]
 		s.Lead = slices.Concat([]doc.Paragraph{{Text: first.Title, Tone: doc.Strong}}, lines, s.Lead)

@@ -48,7 +48,8 @@ func screen(r *metrics.Result, o Options) doc.Document {
 		end.Tail = table.Legend(r)
 	}
 	lines := slices.Concat(answer.FleetLines(r), table.DelayLines(r), paysOnScreen(r), tlsOnScreen(r))
-	end.Tail = slices.Concat(end.Tail, doc.Say(lines...), doubts(r, again), doc.Say(answer.Summaries(contrast.Verdicts(r))...))
+	summaries := answer.Summaries(contrast.Verdicts(r))
+	end.Tail = slices.Concat(end.Tail, doc.Say(lines...), doubts(r, again), doc.Say(summaries...))
 	if again != "" {
 		var more []string
 		for _, v := range Views() {

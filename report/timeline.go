@@ -25,9 +25,6 @@ type event struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// leftOut describes the spans that a trace lacks.
-const leftOut = "spans that are sums of many short intervals, such as gRPC's encode, send, read and decode, because they have no single start and end"
-
 // ErrNoTimeline is returned by the format perfetto for a result without timelines.
 var ErrNoTimeline = errors.New("the result has no timeline: record one with ipcbench run --profile cpu")
 
@@ -77,7 +74,10 @@ func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
 	if len(all) == 0 {
 		return ErrNoTimeline
 	}
-	document := map[string]any{"traceEvents": all, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}
+	document := map[string]any{"traceEvents": all, "displayTimeUnit": "ms", "otherData": map[string]string{
+		"left out": "spans that are sums of many short intervals, such as gRPC's encode, send, read and decode, " +
+			"because they have no single start and end",
+	}}
 	if err := doc.WriteJSON(w, document, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
