@@ -38,7 +38,7 @@ import (
 //
 // The choices of a claim must leave one cell. If they leave several, cells with the usual value of
 // every axis without a choice are preferred, such as train-ms=0. For the second cell, the choices
-// after against replace those with the same key. The result of a run that ended early is rejected.
+// after against replace the choices with the same key. The result of a run that ended early is rejected.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"
@@ -106,7 +106,7 @@ var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~
 	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
 	"|(" + beginMark + "|" + endMark + "))")
 
-// rerender renders all marked tables of a text again. It returns their number, and those that
+// rerender renders all marked tables of a text again. It returns their number, and the tables that
 // differ.
 func rerender(path string, text []byte) (tables int, drifts []Drift, err error) {
 	results := map[string]*result.Result{}

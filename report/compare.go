@@ -284,7 +284,7 @@ func (c *Comparison) facts(cell *metrics.Cell) []fact {
 }
 
 // pair adds a row for each of these metrics of each cell that both have. It notes the differences
-// between the two cells, the cells that only one has, and those that are not proved.
+// between the two cells, the cells that only one has, and the unproved ones.
 func (c *Comparison) pair(before, after []*metrics.Cell, names []string) {
 	key := func(cell *metrics.Cell) any {
 		if c.Interleaved && cell.IsPeer() { // cells of several peers may be compared with one

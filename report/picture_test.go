@@ -30,7 +30,7 @@ func twoGroups() *result.Result {
 	return r
 }
 
-// TestChangePlots: the pictures of a comparison have the numbers of its rows. TestPlaces tests those
+// TestChangePlots: the pictures of a comparison have the numbers of its rows. TestPlaces tests the pictures
 // of cells.
 func TestChangePlots(t *testing.T) {
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})

@@ -59,7 +59,7 @@ func TestSweepScreen(t *testing.T) {
 }
 
 // counted has cells of one size and different numbers of tensors. The cost of a tensor of a is 20 µs,
-// the control's subtracted; that of b may be zero, so it is absent.
+// the control's subtracted; the cost for b may be zero, so it is absent.
 func counted() *result.Result {
 	cell := func(transport string, tensors int, ms float64) result.Cell {
 		return benchtest.Cell(transport, result.Model{Name: fmt.Sprintf("uniform:4MiB/%d", tensors), Tensors: tensors, Bytes: 4 << 20}, 1, 1, benchtest.Eight(ms)...)
