@@ -129,7 +129,7 @@ func (p places) agrees(x contrast.Contrast) {
 		return !apart(a.Center, b.Center) && !apart(a.Low, b.Low) && !apart(a.High, b.High) && a.Confidence == b.Confidence
 	}
 	y := contrast.New(x.Metric.Name, x.Against, x.Cell)
-	inverse := x.Inverse()
+	inverse := contrast.Judged{Contrast: x}.Inverse()
 	alike := near(inverse.Ratio, y.Ratio) && near(inverse.More, y.More) && x.P == y.P && x.Equal == y.Equal
 	p.that(alike && slices.Equal(marksOf(x), marksOf(y)), "%s: %+v\nthe other way round: %+v", claimOf(x), x, y)
 	p.that((x.Forbids != nil) == p.forbidden(x), "%s: forbidden by %q", claimOf(x), x.Forbids)
@@ -490,7 +490,10 @@ func (p places) says(sentence string, j contrast.Judged) {
 	}
 	other := ""
 	if ok && ranked.Shown != j.Shown {
-		other = "; " + map[bool]string{false: "not "}[ranked.Shown] + "shown " + ranked.Family()
+		other = map[bool]string{true: "; not shown ", false: "; shown "}[j.Shown] + ranked.Family()
+		if j.Shown {
+			other = "; shown " + j.Family() + ", but not shown " + ranked.Family()
+		}
 		disagreed++
 	}
 	named := strings.Contains(sentence, "of the ranking")
