@@ -27,6 +27,14 @@ type cell struct {
 // addCells adds cells that a build runs or, if it is nil, their peers and this process. Duplicates
 // are an error.
 func (r *run) addCells(specs []session.Spec, build *program.Program) error {
+	type key struct {
+		program *program.Program
+		id      string
+	}
+	known := map[key]bool{}
+	for _, c := range r.cells {
+		known[key{c.program, c.result.ID()}] = true
+	}
 	for _, s := range specs {
 		c := &cell{Spec: s, program: cmp.Or(build, program.Of(s)), chain: r.chainOf(s), result: s.Cell()}
 		c.result.Launcher = r.here.Launcher(s).Name()
@@ -38,10 +46,11 @@ func (r *run) addCells(specs []session.Spec, build *program.Program) error {
 		if c.result.IsPeer() {
 			c.result.Launcher = "peer"
 		}
-		twin := func(d *cell) bool { return d.program == c.program && d.result.ID() == c.result.ID() }
-		if slices.ContainsFunc(r.cells, twin) {
+		k := key{c.program, c.result.ID()}
+		if known[k] {
 			return fmt.Errorf("duplicate cell %s", s)
 		}
+		known[k] = true
 		r.cells = append(r.cells, c)
 	}
 	return nil

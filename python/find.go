@@ -87,6 +87,9 @@ func try(ctx context.Context, path string, modules []Module) (string, error) {
 		Version []int    `json:"version"`
 		Lacks   []string `json:"lacks"`
 	}
+	if ctx.Err() == context.DeadlineExceeded {
+		return "", fmt.Errorf("%s did not answer in %v: is the machine busy?", path, patience)
+	}
 	if err == nil {
 		err = json.Unmarshal(out, &got)
 	}

@@ -34,7 +34,7 @@ func Formats() []Format {
 		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes per second", writeCSV},
 		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
-		{"result", "the result file itself, with all samples; an older file is converted to the current version", writeResult},
+		{"result", "the result file itself, with all samples", writeResult},
 		{"perfetto", "a timeline of the processes of a run with --profile, as a trace for ui.perfetto.dev", writePerfetto},
 	}
 }

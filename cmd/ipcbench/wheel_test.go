@@ -44,6 +44,7 @@ func TestWheel(t *testing.T) {
 	for _, arch := range []string{"x86_64", "aarch64"} {
 		first[arch] = check.Value(os.ReadFile(wheel("0.1.0", arch)))(t)
 	}
+	check.Must(t, os.RemoveAll(filepath.Join(dir, "0.1.0"))) // it must not exist: its files would be lost
 	build("0.1.0")
 	for arch, text := range first {
 		check.That(t, bytes.Equal(text, check.Value(os.ReadFile(wheel("0.1.0", arch)))(t)), "the second wheel for %s differs", arch)

@@ -1,6 +1,7 @@
 package reexec
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"sync"
@@ -38,9 +39,10 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 	if e.full {
 		return len(b), nil
 	}
+	line := bytes.LastIndexByte(e.text, '\n') + 1 // the unfinished one; those before were searched
 	e.text = append(e.text, b...)
-	if end := ranOut.FindIndex(e.text); end != nil {
-		e.text, e.full = e.text[:end[1]], true
+	if end := ranOut.FindIndex(e.text[line:]); end != nil {
+		e.text, e.full = e.text[:line+end[1]], true
 	}
 	if over := len(e.text) - e.Most; over > 0 {
 		e.text = append(e.text[:0], e.text[over:]...)
