@@ -1,11 +1,15 @@
 package report
 
 import (
+	"fmt"
 	"testing"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/answer"
+	"ipcbench/report/contrast"
+	"ipcbench/report/metrics"
 )
 
 // asked returns a result with two questions, of which one can be answered.
@@ -25,4 +29,24 @@ func TestAnswers(t *testing.T) {
 	check.Must(t, r.Validate())
 	holds(t, shown(t, r), "project/part: Which one is faster?", " per round instead of ",
 		"project/other: And this?\n", "Not answered: round transport=gone against transport=pickle: ")
+}
+
+// TestBothFamilies: a difference that its question shows and its ranking does not names both families.
+func TestBothFamilies(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	cells := []result.Cell{benchtest.Cell("next", m, 1, 1, 10.05, 10.15, 10.3, 10.4, 10.5, 10.6)} // p is 0.015
+	for i := range 11 {
+		cells = append(cells, benchtest.Cell(fmt.Sprint(i), m, 1, 1, benchtest.Six(10+float64(i)/1e4)...))
+	}
+	r := benchtest.Result(cells...)
+	r.Questions = []result.Question{{Name: "a/b", Text: "Which?", Claims: []string{"round transport=next against transport=0"}}}
+	holds(t, shown(t, r, "answers"), "; shown where it is the only one of its question, but not shown among the 11 of the ranking.")
+}
+
+// TestOrderOfVerdicts: the view of verdicts has its own order, and does not change the one of the others.
+func TestOrderOfVerdicts(t *testing.T) {
+	r := metrics.New(benchtest.Synthetic(6, 2))
+	first := contrast.Verdicts(r)[0].Group
+	answer.Verdicts(r)
+	check.Equal(t, contrast.Verdicts(r)[0].Group, first)
 }

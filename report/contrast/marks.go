@@ -92,12 +92,12 @@ func marks(x Contrast) (all []Mark) {
 	}
 	c, other := x.Cell.Of("stolen").Center, x.Against.Of("stolen").Center
 	if math.Abs(c-other) > stolenApart {
-		most, share := x.Cell, c
+		most := x.Cell
 		if other > c {
-			most, share = x.Against, other
+			most = x.Against
 		}
-		text := fmt.Sprintf("other virtual machines took %s of the processors' time, and %s with the other", doc.Percent(share), doc.Percent(min(c, other)))
-		all = append(all, Mark{most, Stolen, text})
+		all = append(all, Mark{most, Stolen, fmt.Sprintf("other virtual machines took %s of the processors' time, and %s with the other",
+			doc.Percent(max(c, other)), doc.Percent(min(c, other)))})
 	}
 	return all
 }

@@ -12,11 +12,9 @@ import (
 
 // TestMarks: effects that one number cannot show are marked (guards 11 and 15).
 func TestMarks(t *testing.T) {
-	cell := func(rounds ...float64) result.Cell {
-		return benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, rounds...)
-	}
 	counted := func(handles, bodies int64, fallbacks map[string]int64) result.Cell {
-		c := benchtest.Count(benchtest.Count(cell(10, 10, 10), "handle.tensors", handles), "body.tensors", bodies)
+		c := benchtest.Cell("http-shm", benchtest.Models["cnn"], 1, 1, 10, 10, 10)
+		benchtest.Count(benchtest.Count(c, "handle.tensors", handles), "body.tensors", bodies)
 		for reason, n := range fallbacks {
 			benchtest.Count(c, "fallback."+reason, n)
 		}
@@ -25,21 +23,21 @@ func TestMarks(t *testing.T) {
 	rounds := func(ms func(block, round int) float64) result.Cell {
 		return benchtest.Rounds(func(b, k int) float64 { return ms(b, k) + 0.01*float64((k*7+b*3)%5) })
 	}
-	stopped := cell(10, 10, 10)
+	stopped := counted(0, 0, nil)
 	stopped.Stopped = "interrupted"
-	const only, own = "only ", " of the tensors used the transport's own mechanism"
+	const own = " of the tensors used the transport's own mechanism"
 	for _, tt := range []struct {
 		name string
 		cell result.Cell
 		want string
 	}{
-		{"no counters", cell(10, 10, 10), ""},
+		{"no counters", counted(0, 0, nil), ""},
 		{"handles", counted(40, 0, nil), ""},
 		{"bodies", counted(0, 40, nil), ""},
-		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), only + "75 %" + own + ": dtype 12, full 18"},
-		{"silent", counted(30, 10, nil), only + "75 %" + own},
-		{"never local", counted(0, 40, map[string]int64{"remote": 40}), only + "0 %" + own + ": remote 120"},
-		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), only + "99.9 %" + own + ": full 3"}, // all did not
+		{"fallback", counted(30, 10, map[string]int64{"full": 6, "dtype": 4}), "only 75 %" + own + ": dtype 12, full 18"},
+		{"silent", counted(30, 10, nil), "only 75 %" + own},
+		{"never local", counted(0, 40, map[string]int64{"remote": 40}), "only 0 %" + own + ": remote 120"},
+		{"nearly", counted(99999, 1, map[string]int64{"full": 1}), "only 99.9 %" + own + ": full 3"}, // all did not
 		{"interrupted", stopped, "the measurement was interrupted"},
 		{"quiet", rounds(func(_, _ int) float64 { return 10 }), ""},
 		{"two modes", rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) }),

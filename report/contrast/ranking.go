@@ -14,7 +14,7 @@ type Verdict struct {
 	Group   metrics.Group
 	Ranked  []*metrics.Cell // the cells without the control, fastest first; never empty
 	Against []Judged        // the others of Ranked, each against the first: the family of the ranking
-	Tied    []Judged        // those of Against that may be as fast as the first
+	Tied    []Judged        // some of Against: they may be as fast as the first
 	Slower  []Judged        // the other ones
 	Unshown bool            // intervals show that some of Slower are slower, but blocks are too few, or something forbids it
 }
