@@ -7,7 +7,7 @@
 //   - [Judge] decides which contrasts of a family are shown. The family is named by the place
 //     that prints them: a ranking, the rows of a comparison, a question.
 //   - [Decide] ranks the cells of a group, which is the family of each against the fastest.
-//   - [Longer], [Range] and [Marks] write contrasts in words.
+//   - [Effect], [Range] and [Marks] write contrasts in words.
 package contrast
 
 import (
