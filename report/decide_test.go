@@ -32,7 +32,7 @@ func TestVerdict(t *testing.T) {
 		{"too close", []result.Cell{six("a", 10), six("b", 10.05), six("c", 20)},
 			"a and b are too close to call, at 10.0 ms per round: a round with b is from 1.5 % shorter to 2.5 % longer. The next, c, takes 10.0 ms (9.70 to 10.3) longer."},
 		{"one block is far off", []result.Cell{cnn("a", 10, 10, 10, 10, 10, 210), six("b", 12), six("c", 20)},
-			"a has the lowest median, 10.0 ms per round, but there are too few blocks (6) to tell it from b and c (use --blocks 12)."},
+			"a has the lowest median, 10.0 ms per round, but there are too few blocks (6) to tell it from b and c (use --blocks 12): a round with the others is from 94 % shorter to 2.02 times as long."},
 		{"all too close", []result.Cell{six("a", 10), six("b", 10.01)},
 			"a and b are too close to call, at 10.0 ms per round: a round with b is from 1.9 % shorter to 2.1 % longer."},
 		{"three blocks", []result.Cell{cnn("a", 9, 10, 11), cnn("b", 19, 20, 21)},

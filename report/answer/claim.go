@@ -344,8 +344,7 @@ func (c *claim) ofTime() bool {
 var equals = map[string]string{"takes": "takes as long as", "is": "is the same as", "are": "are the same as"}
 
 // scope says what the claim is about, on the axes that its cells have in common: the numbers of
-// blocks, and of rounds in each, and what a reader must know of a codec: what it loses, and that its
-// values are generated, not trained.
+// blocks, and of rounds in each, and of codecs what codecText says.
 func (c *claim) scope(common []metrics.Axis) string {
 	cells, blocks, each := c.cells(), doc.Plural(len(c.Cell.Timed()), "block"), ""
 	if c.Against != nil {
@@ -356,6 +355,12 @@ func (c *claim) scope(common []metrics.Axis) string {
 	}
 	least, most := metrics.RoundsPerBlock(cells...)
 	text := table.Described("", common, c.Cell) + ", " + blocks + " of " + table.Between(least, most, "round") + each
+	return text + codecText(cells)
+}
+
+// codecText says what a reader must know of cells with codecs: what each loses, and that the values are
+// generated. It begins with a comma, and is empty without codecs.
+func codecText(cells []*metrics.Cell) (text string) {
 	for _, cell := range cells {
 		lost := 0.0
 		for _, name := range []string{"error_down_rms", "error_up_rms"} {

@@ -37,8 +37,9 @@ func first(v contrast.Verdict) string {
 	case len(v.Ranked) == 1:
 		return table.Variant(best) + " takes " + round + "; there is nothing to compare it with."
 	case v.Unclear():
-		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s.",
-			table.Variant(best), round, blocks, table.FewNames(v.Fastest()[1:], table.Variant), useBlocks(best, max(stat.Blocks, 2*blocks)))
+		return fmt.Sprintf("%s has the lowest median, %s, but there are too few blocks (%d) to tell it from %s%s%s.",
+			table.Variant(best), round, blocks, table.FewNames(v.Fastest()[1:], table.Variant),
+			useBlocks(best, max(stat.Blocks, 2*blocks)), remains(v))
 	case v.TooClose():
 		return table.FewNames(v.Fastest(), table.Variant) + " are too close to call, at " + round + remains(v) + "."
 	case v.Unshown:
@@ -125,6 +126,9 @@ func VerdictSection(r *metrics.Result, most int) doc.Section {
 		}
 		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + VerdictSentence(v), Tone: doc.Strong})
 		s.Lead = append(s.Lead, doc.Say(slices.Concat(table.MarkNotes(v.Against), asked(r, v))...)...)
+		if text := codecText(v.Ranked); text != "" {
+			s.Lead = append(s.Lead, doc.Say("Codecs: "+text[2:]+".")...)
+		}
 	}
 	return s
 }

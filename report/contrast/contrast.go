@@ -39,7 +39,7 @@ func New(metric string, c, against *metrics.Cell) Contrast {
 	x := Contrast{Cell: c, Against: against, Metric: m, Ratio: stat.Ratio(a, b), More: stat.Shift(a, b), P: math.NaN()}
 	if len(a) > 0 && len(b) > 0 {
 		x.P = stat.Test(a, b)
-		x.Equal = slices.Min(a) == slices.Max(a) && slices.Min(b) == slices.Max(b)
+		x.Equal = x.Sure() && slices.Min(a) == slices.Max(a) && slices.Min(b) == slices.Max(b)
 	}
 	x.Forbids, x.Marks = forbids(x), marks(x)
 	return x

@@ -78,6 +78,9 @@ func Interval(unit string, i stat.Interval) string {
 // else why not and what remains possible.
 func (j Judged) Says() string {
 	switch {
+	case j.Equal:
+		j.Ratio.Confidence = 0 // nothing was estimated
+		return Effect(j.Metric, j.Ratio)
 	case j.Shown:
 		return Effect(j.Metric, j.Ratio)
 	case j.Doubt() != "":
