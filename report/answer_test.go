@@ -34,6 +34,9 @@ func answerTables() string {
 	d.Sections = append(d.Sections, doc.Section{Tables: []doc.Table{differenceTable(new(Comparison))}})
 	for _, s := range d.Sections {
 		for _, shown := range s.Tables {
+			if shown.Key == "" {
+				continue
+			}
 			fmt.Fprintf(&b, "| **%s** |  | a row is %s |\n", shown.Key, shown.Help)
 			metric := false
 			for _, col := range shown.Columns {

@@ -41,7 +41,7 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 		d.Title, d.Terms = "ipcbench: what changed", terms()
 		return d.HTML(w)
 	case "csv":
-		return c.data().CSV(w, table.AxisNames(table.Axes("program"))...)
+		return c.data().CSV(w, append(table.AxisNames(table.Axes("program")), "metric", "what", "severity", "rule", "cell")...)
 	case "json":
 		head := struct {
 			Answer int    `json:"answer"` // answerVersion
@@ -79,7 +79,7 @@ func (c *Comparison) data() doc.Document {
 func changes(v *metrics.Result) doc.Section {
 	c, err := Compare(v.Result, nil, CompareOptions{})
 	if err != nil {
-		return doc.Section{} // the result has one build only
+		return doc.Section{Tables: []doc.Table{new(Comparison).table("s", nil)}} // the result has one build only
 	}
 	s := changeSection(c)
 	s.Lead, s.Title = c.document().Lead, "What changed"
@@ -134,43 +134,39 @@ func changeSection(c *Comparison) doc.Section {
 	return s
 }
 
-// changeTable returns the table of a metric in this unit, without rows.
-func changeTable(unit string) doc.Table {
-	keys := table.Axes("program")
+// table has a row for each row of the comparison, with all columns. They are of one metric.
+func (c *Comparison) table(unit string, rows []Row) doc.Table {
+	keys, test := table.Axes("program"), len(table.TestColumns)-1
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
 	t.Columns = append(table.AxisColumns(keys),
 		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
 		doc.Column{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
 		doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
-		doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "change, %", For: doc.People},
-		doc.Column{Name: "ratio", For: doc.Programs, Unit: "1", Help: "head over base"},
-		doc.Column{Name: "p", For: doc.People, Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-		doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
+		doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit},
+		doc.Column{Name: "change, %", Key: "ratio", Unit: "1", Help: "head relative to base"},
+		doc.Column{Name: "p", Unit: "1", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
 		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
 		doc.Column{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
 		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
-		table.TestColumns[len(table.TestColumns)-1])
+		table.TestColumns[test])
+	naming := c.naming()
+	for _, r := range rows {
+		gate := ""
+		if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
+			gate = "failed"
+		}
+		t.Add(append(table.AxisCells(keys, r.Cell),
+			doc.Words(r.Metric.Name), doc.Words(table.Described(r.Cell.Label(), naming.Apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
+			doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Estimate(r.Ratio).As(signedChange(r.Ratio)), doc.Number(r.P).As(table.PText(r.P)),
+			table.Finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), table.TestCells(&r.Judged)[test])...)
+		t.Caption = rowTitle(naming, r)
+	}
 	return t
 }
 
-// tables returns a table for each metric, with all rows and columns.
-func (c *Comparison) tables() (all []doc.Table) {
-	for _, same := range byMetric(c.Rows) {
-		of, t := c.naming(), changeTable(same[0].Metric.Unit)
-		t.Caption = rowTitle(of, same[0])
-		for _, r := range same {
-			gate := ""
-			if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
-				gate = "failed"
-			}
-			t.Add(append(table.AxisCells(table.Axes("program"), r.Cell),
-				doc.Words(r.Metric.Name), doc.Words(table.Described(r.Cell.Label(), of.Apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
-				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
-				doc.Words(table.PText(r.P)), doc.Number(r.P), table.Finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), table.TestCells(&r.Judged)[len(table.TestColumns)-1])...)
-		}
-		all = append(all, t)
-	}
-	return all
+// tables returns a table for each metric.
+func (c *Comparison) tables() []doc.Table {
+	return table.Each(byMetric(c.Rows), func(rows []Row) doc.Table { return c.table(rows[0].Metric.Unit, rows) })
 }
 
 func byMetric(rows []Row) [][]Row {
@@ -179,9 +175,9 @@ func byMetric(rows []Row) [][]Row {
 
 func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "another difference between base and head, which may explain a change", Caption: "Differences in addition to the build", Columns: []doc.Column{
-		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs, List: true}}}
+		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", List: true, Wrap: true}}}
 	for _, d := range c.Differences {
-		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(table.Clip(d.Cells, 3))), table.ListCell(d.Cells))
+		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), table.ListCell(d.Cells).As(doc.List(table.Clip(d.Cells, 3))))
 	}
 	return t
 }
@@ -190,7 +186,7 @@ func differenceTable(c *Comparison) doc.Table {
 // only one of the two has.
 func detailSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "details", Title: "All cells, and other differences", Folded: true}
-	s.Tables = append(table.Filled(nil, differenceTable(c)), c.tables()...)
+	s.Tables = append([]doc.Table{differenceTable(c)}, c.tables()...)
 	for i, cells := range [][]string{c.OnlyBase, c.OnlyHead} {
 		if len(cells) > 0 {
 			s.Lead = append(s.Lead, doc.Say("Only in "+[]string{"base", "head"}[i]+": "+doc.List(table.Clip(cells, 20))+".")...)

@@ -41,7 +41,7 @@ var everyAnswer = []string{"verdict", "ranking", "findings", "crossings", "floor
 
 // writeCSV writes the tables of the answer, with a line for each number.
 func writeCSV(w io.Writer, r *result.Result, _ Options) error {
-	return data(metrics.New(r)).CSV(w, table.AxisNames(table.Axes())...)
+	return data(metrics.New(r)).CSV(w, append(table.AxisNames(table.Axes()), "severity", "rule", "cell")...)
 }
 
 // data returns a document with the tables of all views and of all metrics.

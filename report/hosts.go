@@ -11,15 +11,12 @@ import (
 // links.
 func hosts(r *metrics.Result) doc.Section {
 	f := table.FleetOf(r)
-	if f == nil {
-		return doc.Section{}
-	}
 	about := func(f answer.Finding) bool { return f.Rule == answer.OneMachine || f.Rule == answer.UnequalHosts }
 	return doc.Section{
 		Title:  "Hosts",
 		Lead:   append(doc.Say(answer.FleetLines(r)...), answer.FindingLines(r, about, doc.Bad)...),
 		Plots:  table.Drawn(nil, table.LinkPlot(r, f)),
-		Tables: table.Filled(nil, table.HostTable(r, f), table.PlaceTable(r), table.SpentTable(r, f)),
+		Tables: []doc.Table{table.HostTable(r, f), table.PlaceTable(r), table.SpentTable(r, f)},
 		Tail:   doc.Say(table.ClockNotes(f)...),
 	}
 }

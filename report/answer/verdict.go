@@ -110,11 +110,11 @@ func VerdictSection(r *metrics.Result, most int) doc.Section {
 		return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload())
 	})
 	s.Lead = doc.Say(Summaries(all)...)
-	s.Tables = []doc.Table{VerdictTable(all), RankingTable(all)}
+	s.Tables = []doc.Table{verdictTable(all), rankingTable(all)}
 	if len(all) > most {
+		s.Tables = append(s.Tables, costTable(all))
 		return s
 	}
-	s.Tables[0].For = doc.Programs
 	for _, v := range all {
 		g := v.Group
 		if _, ok := table.Rate(g.Link); ok { // the sentence names the rate
@@ -146,44 +146,50 @@ func outcome(v contrast.Verdict) string {
 	return "shown"
 }
 
-// VerdictTable has a row for each verdict.
-func VerdictTable(all []contrast.Verdict) doc.Table {
-	of, people := table.GroupAxes(), []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
-	t := doc.Table{Key: "verdict", Help: "a group of cells that did the same work, and the fastest of them", Keys: len(people) + len(of), Columns: slices.Concat(people, table.AxisColumns(of), []doc.Column{
-		{Name: "best"}, table.Column("±round").Column,
-		{Name: "ranked by", Help: "the metric that is compared instead of rounds, if training took another time than with " + metrics.Control},
-		{Name: "next"}, {Name: "longer by", Unit: "s", Help: "how much longer a round takes than with the best"},
-		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
-		{Name: "slowest"}, {Name: "longer by", Unit: "s"}, {Name: "CPU", Unit: "s"},
-		{Name: "best", For: doc.Programs, List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, such as shm-slab (python)"},
-		{Name: "outcome", For: doc.Programs, Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
-		{Name: "text", For: doc.Programs, Help: "the verdict in words"}})}
-	for i := range t.Columns {
-		if c := &t.Columns[i]; c.For == doc.Everyone && c.Name != "ranked by" {
-			c.For = doc.People
-		}
-	}
+// verdictTable has a row for each verdict, for programs.
+func verdictTable(all []contrast.Verdict) doc.Table {
+	t := table.Keyed("verdict", "a group of cells that did the same work, and the fastest of them", table.GroupAxes(), rankedBy,
+		doc.Column{Name: "best", List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, " +
+			"such as shm-slab (python)"},
+		doc.Column{Name: "outcome", Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
+		doc.Column{Name: "text", Help: "the verdict in words"})
 	for _, v := range all {
-		g, best := v.Group, v.Best()
-		name := table.Variant(best) + table.Unless(!v.TooClose(), ", too close to call") + table.Unless(v.TooClose() || !v.Unshown, ", too few blocks")
-		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Program), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.Join(g.Headings(), ", "))}, table.AxisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(table.Unless(v.Off == nil, v.By))})
-		for _, k := range []int{1, len(v.Ranked) - 1} {
-			if k < 1 || k >= len(v.Ranked) {
-				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
-				continue
-			}
-			cost := v.Cost(v.Ranked[k])
-			row = append(row, doc.Words(table.Variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
-		}
-		t.Add(append(row, table.ListCell(table.Each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(VerdictSentence(v)))...)
+		t.Add(append(table.AxisCells(table.GroupAxes(), v.Best()), doc.Words(table.Unless(v.Off == nil, v.By)),
+			table.ListCell(table.Each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(VerdictSentence(v)))...)
 	}
 	return t
 }
 
-// RankingTable has a row for each transport of each verdict: its rank, and how much more it
+var rankedBy = doc.Column{Name: "ranked by", Help: "the metric that is compared instead of rounds, if training took another time than with " + metrics.Control}
+
+// costTable has a row for each verdict, for people: the fastest, and what the next and the slowest cost.
+func costTable(all []contrast.Verdict) doc.Table {
+	t := doc.Table{Keys: 5, Columns: []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
+		{Name: "best"}, table.Column("±round").Column, rankedBy,
+		{Name: "next"}, {Name: "longer by", Unit: "s", Help: "how much longer a round takes than with the best"},
+		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
+		{Name: "slowest"}, {Name: "longer by", Unit: "s"}, {Name: "CPU", Unit: "s"}}}
+	for _, v := range all {
+		g, best := v.Group, v.Best()
+		name := table.Variant(best) + table.Unless(!v.TooClose(), ", too close to call") + table.Unless(v.TooClose() || !v.Unshown, ", too few blocks")
+		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Program), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
+			doc.Words(strings.Join(g.Headings(), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(table.Unless(v.Off == nil, v.By))}
+		costs := make([]doc.Cell, 6)
+		if len(v.Ranked) > 1 {
+			costs = nil
+			for _, c := range []*metrics.Cell{v.Ranked[1], v.Worst()} {
+				cost := v.Cost(c)
+				costs = append(costs, doc.Words(table.Variant(c)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
+			}
+		}
+		t.Add(append(row, costs...)...)
+	}
+	return t
+}
+
+// rankingTable has a row for each transport of each verdict: its rank, and how much more it
 // takes than the best.
-func RankingTable(all []contrast.Verdict) doc.Table {
+func rankingTable(all []contrast.Verdict) doc.Table {
 	t := table.Keyed("ranking", "a cell of a verdict, with its rank", table.Axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
 		doc.Column{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
 		doc.Column{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},

@@ -132,13 +132,13 @@ func (c Cell) data(unit string) any {
 }
 
 // CSV writes a line for each cell outside of key columns: the key of its table, a field for each
-// key column of any table, the name of the cell's column, and its numbers or its text. The key
+// key column of any table with rows, the name of the cell's column, and its numbers or its text. The key
 // columns in first always have a field.
 func (d Document) CSV(w io.Writer, first ...string) error {
 	keys := slices.Clone(first)
 	for _, t := range d.tables() {
 		for _, col := range t.Columns[:t.keys()] {
-			if col.For != People && !slices.Contains(keys, col.key()) {
+			if len(t.Rows) > 0 && col.For != People && !slices.Contains(keys, col.key()) {
 				keys = append(keys, col.key())
 			}
 		}

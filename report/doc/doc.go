@@ -40,9 +40,9 @@ type Section struct {
 // Empty reports whether people see nothing of the section except its title.
 func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+len(s.Tail) == 0 }
 
-// shown returns the tables that people see.
+// shown returns the tables that people see: those for them that have rows.
 func (s Section) shown() []Table {
-	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs })
+	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs || len(t.Rows) == 0 })
 }
 
 // A Paragraph is text that is broken into lines to fit.
@@ -128,12 +128,19 @@ func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) 
 // A Cell holds text, a list of texts, a value in the unit of its column, or a value followed by
 // text. In a column of values, an empty cell is written as a dash.
 type Cell struct {
-	Text  string
-	List  []string
-	Value *stat.Interval // nil if there is none
+	Text      string
+	List      []string
+	Value     *stat.Interval // nil if there is none
+	ForPeople string         // text that people see in place of the rest, which only programs get; see [Cell.As]
 }
 
-// Empty reports whether a cell holds nothing.
+// As returns the cell with a text that people see in its place. Its column is one of words for them.
+func (c Cell) As(forPeople string) Cell {
+	c.ForPeople = forPeople
+	return c
+}
+
+// Empty reports whether a cell holds nothing for programs.
 func (c Cell) Empty() bool { return c.Text == "" && c.List == nil && c.Value == nil }
 
 // Words returns a cell of text.

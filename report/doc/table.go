@@ -69,7 +69,10 @@ func (t Table) cell(r Row, c int) Cell {
 		return Cell{}
 	}
 	cell := r.Cells[c]
-	if t.Columns[c].Middle && cell.Value != nil {
+	switch {
+	case cell.ForPeople != "":
+		return Words(cell.ForPeople)
+	case t.Columns[c].Middle && cell.Value != nil:
 		cell.Value = Number(cell.Value.Center).Value
 	}
 	return cell
@@ -93,8 +96,11 @@ func (t Table) column(c int, printable func(string) string) column {
 			confidence = min(confidence, i.Confidence)
 		}
 	}
-	u := scaleOf(t.Columns[c].Unit, values...)
 	made := column{Column: t.Columns[c]}
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { return c < len(r.Cells) && r.Cells[c].ForPeople != "" }) {
+		made.Unit = "" // people see words
+	}
+	u := scaleOf(made.Unit, values...)
 	made.header = printable(made.headerText(u, confidence))
 	digits := 9 // after the point, at most
 	if strings.HasPrefix(made.Unit, "1") && len(values) > 0 {

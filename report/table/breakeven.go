@@ -133,19 +133,19 @@ func BreakEvens(r *metrics.Result) doc.Section {
 	for _, same := range metrics.GroupBy(slices.Concat(PathsOf(r, false)...), (*metrics.Cell).Group) {
 		s.Tables = append(s.Tables, codecTables(GroupTitle(same[0].Group())+", not over TCP", "transport", Variant, same)...)
 	}
-	if len(s.Tables) == 0 && s.Lead == nil {
-		return doc.Section{}
-	}
-	if len(all) > 0 {
+	switch {
+	case len(all) > 0:
 		s.Tail = breakEvenNotes(all)
+	case len(s.Tables) == 0:
+		s.Tail = nil
 	}
-	s.Tables = append(s.Tables, BreakEvenTable(all))
+	s.Tables = append(s.Tables, breakEvenTable(all))
 	return s
 }
 
-// BreakEvenTable has a row for each codec over each transport, for programs. Its columns saved
+// breakEvenTable has a row for each codec over each transport, for programs. Its columns saved
 // and added are per round.
-func BreakEvenTable(all []*BreakEven) doc.Table {
+func breakEvenTable(all []*BreakEven) doc.Table {
 	t := Keyed("break_even", "a codec with a transport, and the link rates at which it saves time", Axes(),
 		doc.Column{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
 		doc.Column{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
@@ -235,7 +235,7 @@ func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*me
 	} {
 		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
 		t.Caption = title + part.caption
-		all = Filled(all, t)
+		all = append(all, t)
 	}
 	return all
 }

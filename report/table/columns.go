@@ -66,7 +66,7 @@ func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.
 		row := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(Variant(c))} }
 		t := cellTable([]doc.Column{{Name: "transport"}}, row, cells, fields...)
 		t.Caption = caption + GroupTitle(cells[0].Group())
-		all = Filled(all, t)
+		all = append(all, t)
 	}
 	return all
 }
@@ -86,10 +86,6 @@ func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section 
 			doc.Words(strings.Join(c.Group().Headings(), ", ")),
 		}
 	}, cells, fields...)}}
-}
-
-func Filled(all []doc.Table, tables ...doc.Table) []doc.Table {
-	return append(all, slices.DeleteFunc(tables, func(t doc.Table) bool { return len(t.Rows) == 0 })...)
 }
 
 // cellTable returns a table with a row for each cell that has a value in some field. keysOf

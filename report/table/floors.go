@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// FloorTable returns the floors of one unit, for programs.
-func FloorTable(unit string, floors []result.Floor) doc.Table {
+// floorTable returns the floors of one unit, for programs.
+func floorTable(unit string, floors []result.Floor) doc.Table {
 	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "condition of the measurement, if there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients", Unit: "1"}, {Name: "transport"},
 		{Name: "host", Help: "the other host, if the floor is between hosts"}, {Name: "bytes", Unit: "B", Help: "bytes moved at once"}, {Name: "gap", Unit: "s", Help: "time of other work before it"}}
 	t := doc.Table{Key: "floors", Help: "a limit of this machine without any transport, measured between blocks. It has only the columns that the floor depends on",
@@ -38,7 +38,7 @@ func FloorTable(unit string, floors []result.Floor) doc.Table {
 // Floors is the view of the limits of the machine, and how near the cells are to them.
 func Floors(r *metrics.Result) doc.Section {
 	if len(r.Floors) == 0 {
-		return doc.Section{}
+		return doc.Section{Tables: []doc.Table{floorTable("s", nil)}}
 	}
 	s := doc.Section{Title: "Floors", Lead: doc.Say("Limits of this machine without any transport, measured between blocks.")}
 	helped := map[string]bool{}
@@ -54,7 +54,7 @@ func Floors(r *metrics.Result) doc.Section {
 				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
 			}
 		}
-		s.Tables = append(s.Tables, FloorTable(unit, same), t)
+		s.Tables = append(s.Tables, floorTable(unit, same), t)
 	}
 	bound := field{doc.Column{Name: "floor"}, func(c *metrics.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
 	s.Tables = append(s.Tables, groupTables(r, "", bound, Column("±floor_ratio=× floor"))...)

@@ -81,7 +81,7 @@ func GainsOf(r *metrics.Result) []pair {
 func Gains(r *metrics.Result) doc.Section {
 	all := GainsOf(r)
 	if len(all) == 0 {
-		return doc.Section{}
+		return doc.Section{Tables: []doc.Table{gainTable(nil, "")}}
 	}
 	s := doc.Section{Title: "What projects would gain from another transport", Tail: doc.Say(
 		"Workers are in Python, except with TLS, which only workers in Go support. The servers of rows py-* are in Python; those of the other rows are in Go.",
@@ -96,7 +96,7 @@ func Gains(r *metrics.Result) doc.Section {
 		}
 	}
 	for _, of := range groups {
-		s.Tables = append(s.Tables, GainTable(of, GroupTitle(of[0].Cell.Group())))
+		s.Tables = append(s.Tables, gainTable(of, GroupTitle(of[0].Cell.Group())))
 	}
 	return s
 }
@@ -141,7 +141,7 @@ func gainSentence(all []pair) string {
 	return all[0].Name + ": " + strings.Join(parts, "; ") + "."
 }
 
-func GainTable(all []pair, title string) doc.Table {
+func gainTable(all []pair, title string) doc.Table {
 	of, now, then := GroupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
 	t := doc.Table{Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
 		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, AxisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,

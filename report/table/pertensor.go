@@ -51,8 +51,5 @@ func PerTensor(r *metrics.Result) doc.Section {
 		size, _, _ := strings.Cut(few.Model.Name, "/")
 		t.Add(doc.Words(Variant(few)), doc.Words(size), doc.Words(Between(few.Model.Tensors, many.Model.Tensors, "tensor")), slope("round", control), slope("transfer", stat.Interval{}))
 	}
-	if len(t.Rows) == 0 {
-		return doc.Section{}
-	}
 	return doc.Section{Title: "What a tensor costs", Tables: []doc.Table{t}}
 }

@@ -25,7 +25,7 @@ func Profiles(r *metrics.Result) doc.Section {
 		functionTables(r, "Where memory is allocated, ", capture.Allocs,
 			doc.Column{Name: "allocated ÷ delivered bytes", Unit: "1"}, allocations),
 		groupTables(r, "A profiled round ÷ a round that is not profiled, ", slowdowns...))}
-	if len(s.Tables) == 0 {
+	if s.Empty() {
 		return doc.Section{}
 	}
 	s.Tail = doc.Say("Profiles are taken in separate blocks, whose times do not count.",
@@ -73,7 +73,7 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 				t.Rows[first].Cells[0], t.Rows[first].Cells[1] = doc.Words(c.Label()), doc.Words(split.Name)
 			}
 		}
-		all = Filled(all, t)
+		all = append(all, t)
 	}
 	return all
 }

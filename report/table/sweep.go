@@ -14,8 +14,8 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A Quantity is the dimension of cells that a sweep varies.
-type Quantity struct {
+// A quantity is the dimension of cells that a sweep varies.
+type quantity struct {
 	Name  string // in titles and tables
 	axis  string // the dimension of cells
 	Unit  string
@@ -23,7 +23,7 @@ type Quantity struct {
 	clear func(*metrics.Group)        // makes all groups of a sweep equal
 }
 
-var quantities = []*Quantity{
+var quantities = []*quantity{
 	{"size", "model", "iB", func(g metrics.Group) float64 { return uniformBytes(g.Model.Name, g.Model.Bytes) }, func(g *metrics.Group) {
 		g.Model = result.Model{Name: "uniform", Tensors: g.Model.Tensors, Up: g.Model.Up}
 	}},
@@ -44,7 +44,7 @@ func uniformBytes(name string, bytes int64) float64 {
 }
 
 // without returns g without the quantity, which is equal for all groups of a sweep.
-func (q *Quantity) without(g metrics.Group) metrics.Group {
+func (q *quantity) without(g metrics.Group) metrics.Group {
 	q.clear(&g)
 	return g
 }
@@ -55,7 +55,7 @@ const leastSteps = 3
 // A Sweep is cells that differ in one quantity only.
 type Sweep struct {
 	metrics.Yardstick
-	Over  *Quantity
+	Over  *quantity
 	Group metrics.Group // of all cells, without the quantity
 	At    []float64     // values of the quantity, ascending: the steps
 	Lines []*line       // in the order of the result
@@ -93,7 +93,7 @@ func SweepsOf(r *metrics.Result) []*Sweep {
 
 // newSweep returns the sweep of the cells, which may have fewer than leastSteps steps. A value
 // with the control alone is no step.
-func newSweep(q *Quantity, cells []*metrics.Cell) *Sweep {
+func newSweep(q *quantity, cells []*metrics.Cell) *Sweep {
 	s := &Sweep{Yardstick: metrics.YardstickOf(cells), Over: q, Group: q.without(cells[0].Group())}
 	for _, c := range cells {
 		if !c.IsControl() {
@@ -203,9 +203,13 @@ const MostSweeps = 6
 // Sweeps is the view crossover: rounds as a function of the quantity, and where transports
 // swap ranks.
 func Sweeps(r *metrics.Result) doc.Section {
-	s := doc.Section{Title: "Crossings"}
-	for i, of := range SweepsOf(r) {
+	s, all := doc.Section{Title: "Crossings"}, SweepsOf(r)
+	if len(all) == 0 {
+		s.Tables = []doc.Table{envelope(&Sweep{Over: &quantity{Unit: "B"}})}
+	}
+	for i, of := range all {
 		t := envelope(of)
+		t.Caption = SweepTitle(of) + ": the fastest"
 		if i >= MostSweeps {
 			t.For = doc.Programs
 		} else {
@@ -214,7 +218,7 @@ func Sweeps(r *metrics.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	if left := len(s.Tables) - MostSweeps; left > 0 {
+	if left := len(all) - MostSweeps; left > 0 {
 		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": ipcbench report --format json has all.")
 	}
 	return s
@@ -335,41 +339,35 @@ func curves(s *Sweep) doc.Plot {
 	return p
 }
 
-// CrossingTable returns a table of sweeps over q, without rows. by is the metric that ranks.
-func CrossingTable(q *Quantity, by string) doc.Table {
-	shared := Axes("transport", "codec", "language", q.axis)
-	return doc.Table{
+// envelope has a row for each stretch of a sweep.
+func envelope(s *Sweep) doc.Table {
+	shared := Axes("transport", "codec", "language", s.Over.axis)
+	t := doc.Table{
 		Key: "crossings", Help: "a stretch of a sweep: steps in a row with the same fastest transports",
 		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, AxisColumns(shared), []doc.Column{
 			{Name: "over", For: doc.Programs, Help: "the quantity that varies: size, update size, clients or workers"},
-			{Name: "best", For: doc.People, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
-			{Name: by, For: doc.People, Wrap: true, Help: "the time of the first of the best, at the first and at the last of these steps"},
-			{Name: "next", For: doc.People, Wrap: true, Help: "the fastest of the others, and its time as a multiple of the best"},
-			{Name: "takes over at", For: doc.People, Wrap: true, Help: "where both take equally long, interpolated between steps on logarithmic scales; and the range in which neither is shown to be faster"},
-			{Name: "best", For: doc.Programs, List: true, Help: "the transports that no other is shown to beat at any of these steps, the fastest first"},
-			{Name: "next", For: doc.Programs, Help: "the fastest of the others"},
+			{Name: "best", List: true, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
+			{Name: s.By, For: doc.People, Wrap: true, Help: "the time of the first of the best, at the first and at the last of these steps"},
+			{Name: "next", Wrap: true, Help: "the fastest of the others, and its time as a multiple of the best"},
 			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
 			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the largest of them"},
 			{Name: "overtakes", For: doc.Programs, Help: "the best transport of the steps before"},
-			{Name: "at", For: doc.Programs, Unit: q.Unit, Help: "where both take equally long; a bound beyond the end of the sweep is null"},
+			{Name: "takes over at", Key: "at", Unit: s.Over.Unit, Wrap: true, Help: "where both take equally long, interpolated between steps " +
+				"on logarithmic scales; and the range in which neither is shown to be faster"},
 		})}
-}
-
-// envelope returns a table of the fastest transports along a sweep.
-func envelope(s *Sweep) doc.Table {
-	t, work := CrossingTable(s.Over, s.By), AxisCells(Axes("transport", "codec", "language", s.Over.axis), s.cells(0)[0])
-	t.Caption = SweepTitle(s) + ": the fastest"
+	for i := range t.Columns {
+		t.Columns[i].Always = false // a sweep has no column for the dimension that it varies
+	}
 	for _, of := range s.Envelope() {
-		next, since := make([]doc.Cell, 4), make([]doc.Cell, 3) // first for people, then for programs
+		next, since := make([]doc.Cell, 3), make([]doc.Cell, 2)
 		if l := of.Next; l != nil {
-			next = []doc.Cell{doc.Words(l.Variant + ", " + times(of)), doc.Words(l.Variant), doc.Number(of.NextLow), doc.Number(of.NextHigh)}
+			next = []doc.Cell{doc.Words(l.Variant).As(l.Variant + ", " + times(of)), doc.Number(of.NextLow), doc.Number(of.NextHigh)}
 		}
 		if c := of.Since; c != nil {
-			since = []doc.Cell{doc.Words(crossingText(s, c)), doc.Words(c.Before.Variant), doc.Estimate(c.At)}
+			since = []doc.Cell{doc.Words(c.Before.Variant), doc.Estimate(c.At).As(crossingText(s, c))}
 		}
-		t.Add(slices.Concat([]doc.Cell{doc.Words(step(s, of.From)), doc.Words(step(s, of.To))}, work, []doc.Cell{
-			doc.Words(s.Over.Name), doc.Words(best(of)), doc.Words(bestRounds(s, of)), next[0], since[0], ListCell(Each(of.Best, (*line).name)),
-		}, next[1:], since[1:])...)
+		t.Add(slices.Concat([]doc.Cell{doc.Words(step(s, of.From)), doc.Words(step(s, of.To))}, AxisCells(shared, of.Best[0].Cells[of.From]),
+			[]doc.Cell{doc.Words(s.Over.Name), ListCell(Each(of.Best, (*line).name)).As(best(of)), doc.Words(bestRounds(s, of))}, next, since)...)
 	}
 	return t
 }
@@ -407,9 +405,7 @@ func EnvelopeLines(s *Sweep) []doc.Paragraph {
 }
 
 func SweepTable(s *Sweep) doc.Section {
-	t := unexplained(envelope(s))
-	t.Caption = ""
-	return doc.Section{Title: SweepTitle(s), Lead: doc.Say(YardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
+	return doc.Section{Title: SweepTitle(s), Lead: doc.Say(YardstickText(s.Yardstick)...), Tables: []doc.Table{unexplained(envelope(s))}}
 }
 
 // SweptOf returns the sweeps of a result, and a function that reports whether a group is in

@@ -59,11 +59,11 @@ func (t tunnel) title() string {
 func TlsPrices(r *metrics.Result) doc.Section {
 	tunnels := tunnelsOf(r)
 	if len(tunnels) == 0 {
-		return doc.Section{}
+		return doc.Section{Tables: []doc.Table{tlsTable(nil, "")}}
 	}
 	s := doc.Section{Title: "What TLS costs", Lead: strong(TlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
 	for _, same := range metrics.GroupBy(tunnels, tunnel.title) {
-		s.Tables = append(s.Tables, TlsTable(slices.Concat(same...), same[0].title()))
+		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), same[0].title()))
 	}
 	return s
 }
@@ -76,13 +76,13 @@ func withTLS(p pair) string {
 	return "With TLS"
 }
 
-// TlsTable has a row for each cell of tunnels: without TLS and with it.
-func TlsTable(all []pair, title string) doc.Table {
+// tlsTable has a row for each cell of tunnels: without TLS and with it.
+func tlsTable(all []pair, title string) doc.Table {
 	of, round, cpu, handshake := Axes("transport"), Column("-round"), Column("cpu_per_gb=CPU"), Column("handshake")
 	cpu.Key = "cpu_per_gb"
-	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{
-		{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, AxisColumns(of), []doc.Column{
-		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
+	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
+		{Name: "transport"}, {Name: "TLS", Key: "tls"}}, AxisColumns(of), []doc.Column{
+		{Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
 		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
@@ -96,7 +96,7 @@ func TlsTable(all []pair, title string) doc.Table {
 			against, j = p.Against.Variant, &family[i]
 		}
 		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
-		table.Add(slices.Concat([]doc.Cell{doc.Words(p.Name), doc.Words(c.TLS())}, AxisCells(of, c), []doc.Cell{doc.Words(c.Variant), doc.Words(against),
+		table.Add(slices.Concat([]doc.Cell{doc.Words(c.Variant).As(p.Name), doc.Words(c.TLS())}, AxisCells(of, c), []doc.Cell{doc.Words(against),
 			round.of(c), doc.Estimate(p.Ratio("round")), cpu.of(c), doc.Estimate(p.Ratio("cpu_per_gb")), doc.Estimate(more), handshake.of(c),
 			ListCell(c.Ciphers())}, TestCells(j))...)
 	}
