@@ -40,7 +40,7 @@ type Section struct {
 // Empty reports whether people see nothing of the section except its title.
 func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+len(s.Tail) == 0 }
 
-// shown returns the tables that people see: those for them that have rows.
+// shown returns the tables for people that have rows.
 func (s Section) shown() []Table {
 	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs || len(t.Rows) == 0 })
 }
@@ -125,8 +125,7 @@ type Row struct {
 // Add adds a row.
 func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// A Cell holds text, a list of texts, a value in the unit of its column, or a value followed by
-// text. In a column of values, an empty cell is written as a dash.
+// A Cell holds text, a list of texts, or a value in the unit of its column. In a column of values, an empty cell is written as a dash.
 type Cell struct {
 	Text      string
 	List      []string

@@ -187,7 +187,7 @@ func TestColumnUnits(t *testing.T) {
 func written(evil string, x, y float64) Section {
 	table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
 	table.Rows = []Row{
-		{Cells: []Cell{Words(evil), {Text: evil, Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, Words(evil)}, Tone: Good},
+		{Cells: []Cell{Words(evil), {Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, Words(evil)}, Tone: Good},
 		{Cells: []Cell{Words("evil"), Number(y), Words("data").As(evil)}, Note: evil, Rule: true, Heading: evil},
 	}
 	return Section{Name: evil, Title: evil, Lead: []Paragraph{{evil, Bad}}, Tables: []Table{table}, Tail: Say(evil), Folded: true}

@@ -153,9 +153,6 @@ func (c Cell) entry(u scale, digits int, printable func(string) string) entry {
 		return entry{text: printable(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
 	}
 	number, bounds := u.parts(*c.Value, digits)
-	if c.Text != "" {
-		bounds += " " + c.Text
-	}
 	e := entry{whole: printable(number), bounds: printable(bounds), value: c.Value.Center}
 	if i := strings.IndexByte(e.whole, '.'); i >= 0 {
 		e.whole, e.part = e.whole[:i], e.whole[i:]

@@ -52,9 +52,9 @@ type BreakEven struct {
 // links and on none. It returns cells over TCP, or all others. The others are on no link and
 // have no break-even.
 func PathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
-	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP || c.Link.Impaired() })
+	cells := Only(r.Cells, func(c *metrics.Cell) bool { return c.OverTCP() == overTCP && !c.Link.Impaired() })
 	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
-	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
+	return Only(all, func(path []*metrics.Cell) bool { return slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
 // workTitle names the work of a path, without its link.
@@ -301,10 +301,10 @@ func PayLines(paths [][]*metrics.Cell) (lines []string) {
 // its codecs are faster there than none. Such links have no break-even, because a delay does not
 // depend on the rate.
 func impairedLines(r *metrics.Result) (lines []string) {
-	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Link.Impaired() })
+	cells := Only(r.Cells, func(c *metrics.Cell) bool { return c.Link.Impaired() })
 	for _, same := range alike(cells, (*metrics.Cell).Group, (*metrics.Cell).Uncoded) {
 		plain := on(same, metrics.NoCodec, same[0].Link)
-		coded := slices.DeleteFunc(slices.Clone(same), func(c *metrics.Cell) bool { return !c.Encoded() })
+		coded := Only(same, (*metrics.Cell).Encoded)
 		if plain == nil || len(coded) == 0 {
 			continue
 		}

@@ -31,7 +31,7 @@ func unexplained(t doc.Table) doc.Table {
 // InOrder returns the cells in the order of a table: transports of ipcbench, then peers, then
 // the control. In each part, the fastest is first, and unproved cells are last.
 func InOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
-	others := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return slices.Contains(v.Ranked, c) })
+	others := Only(cells, func(c *metrics.Cell) bool { return !slices.Contains(v.Ranked, c) })
 	unproved := func(c *metrics.Cell) float64 {
 		if c.Unproved == "" {
 			return -1
@@ -210,8 +210,8 @@ func remarks(cells []*metrics.Cell) []string {
 		if kind == contrast.Interrupted { // a finding says so of the whole run
 			continue
 		}
-		marked := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool {
-			return !slices.ContainsFunc(contrast.Marks(c), func(m contrast.Mark) bool { return m.Kind == kind })
+		marked := Only(cells, func(c *metrics.Cell) bool {
+			return slices.ContainsFunc(contrast.Marks(c), func(m contrast.Mark) bool { return m.Kind == kind })
 		})
 		if len(marked) > 0 {
 			all = append(all, help+": "+doc.List(Each(marked, Variant))+".")

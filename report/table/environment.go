@@ -2,7 +2,7 @@ package table
 
 import (
 	"fmt"
-	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -72,8 +72,7 @@ func Environment(r *metrics.Result) doc.Section {
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
-	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.IsPeer() })
-	for _, same := range metrics.GroupBy(peers, func(c *metrics.Cell) string { return c.Variant }) {
+	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).IsPeer), func(c *metrics.Cell) string { return c.Variant }) {
 		add("peer", Variant(same[0])+": "+same[0].Command())
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
@@ -125,19 +124,12 @@ func layoutTexts(r *metrics.Result) (all []string) {
 }
 
 func buildText(commit string, dirty bool) string {
-	if dirty {
-		return commit + ", changed since"
-	}
-	return commit
+	return commit + Unless(!dirty, ", changed since")
 }
 
 // softwareText returns the versions that workers in Python, or a peer, run on.
 func softwareText(c *metrics.Cell) string {
-	var all []string
-	for _, k := range slices.Sorted(maps.Keys(c.Versions())) {
-		all = append(all, k+": "+c.Versions()[k])
-	}
-	return strings.Join(all, "; ")
+	return strings.Join(entries(c.Versions(), ": "), "; ")
 }
 
 func facts(e machine.Environment) string {
@@ -156,7 +148,7 @@ func facts(e machine.Environment) string {
 }
 
 func commandLine(command []string) string {
-	line := lastOf(command[0])
+	line := path.Base(command[0])
 	for _, word := range command[1:] {
 		line += " " + Quoted(word)
 	}

@@ -72,5 +72,5 @@ func floorSubject(f result.Floor) string {
 	if strings.Join(whose, "") == "" {
 		whose = []string{"this machine"}
 	}
-	return strings.Join(slices.DeleteFunc(append(whose, what...), func(part string) bool { return part == "" }), ", ")
+	return strings.Join(Only(append(whose, what...), func(part string) bool { return part != "" }), ", ")
 }

@@ -110,7 +110,7 @@ func (p project) chosen(groups [][]pair) (of []pair) {
 		return m.Payload()
 	}
 	for _, g := range groups {
-		g = slices.DeleteFunc(slices.Clone(g), func(o pair) bool { return o.Name != p.name })
+		g = Only(g, func(o pair) bool { return o.Name == p.name })
 		if len(g) > 0 && (of == nil || payload(g[0].Cell.Model) > payload(of[0].Cell.Model)) {
 			of = g
 		}

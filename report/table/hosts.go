@@ -91,18 +91,18 @@ func spent(c *metrics.Cell, h *result.Host) (cpu, peak stat.Interval) {
 // linkFloor returns the named floor of the link to a host, for the largest number of bytes at
 // once.
 func linkFloor(r *metrics.Result, name, host string) stat.Interval {
-	of := slices.DeleteFunc(slices.Clone(r.Floors), func(f result.Floor) bool { return f.Name != name || f.Host != host })
-	if len(of) == 0 {
+	floors := Only(r.Floors, func(f result.Floor) bool { return f.Name == name && f.Host == host })
+	if len(floors) == 0 {
 		return stat.None()
 	}
-	return stat.Of(slices.MaxFunc(of, func(a, b result.Floor) int { return cmp.Compare(a.Bytes, b.Bytes) }).Blocks)
+	return stat.Of(slices.MaxFunc(floors, func(a, b result.Floor) int { return cmp.Compare(a.Bytes, b.Bytes) }).Blocks)
 }
 
 // Unequal returns the differences between the machines of lanes, each with the values and
 // their hosts.
 func Unequal(hosts []FleetHost) []string {
 	var all []machine.Difference
-	with := slices.DeleteFunc(slices.Clone(hosts), func(h FleetHost) bool { return h.Lanes[1] == 0 })
+	with := Only(hosts, func(h FleetHost) bool { return h.Lanes[1] > 0 })
 	for i := 1; i < len(with); i++ {
 		first, other := with[0].Environment, with[i].Environment
 		first.Listen, other.Listen = "", "" // only servers listen
@@ -167,9 +167,8 @@ func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 // PlaceTable shows the placement of processes on hosts, for each number of workers.
 func PlaceTable(r *metrics.Result) doc.Table {
 	t := doc.Table{Caption: "Processes on each host", Keys: 2, Columns: []doc.Column{{Name: "workers", Unit: "1"}, {Name: "placed"}, {Name: "hosts", Wrap: true}, {Name: "cells", Unit: "1"}}}
-	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Remote() })
 	placed := func(c *metrics.Cell) [3]string { return [3]string{fmt.Sprint(c.Workers), c.Place, c.Hosts} }
-	for _, same := range metrics.GroupBy(remote, placed) {
+	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).Remote), placed) {
 		c := same[0]
 		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Place), doc.Words(strings.ReplaceAll(c.Hosts, ",", ", ")), doc.Number(float64(len(same))))
 	}
@@ -178,23 +177,21 @@ func PlaceTable(r *metrics.Result) doc.Table {
 
 func LinkPlot(r *metrics.Result, hosts []FleetHost) doc.Plot {
 	p := doc.Plot{Caption: "Between the server's host and the others", Kind: doc.Dots, Value: doc.Axis{Name: "bandwidth of one connection", Unit: "B/s"}}
-	for _, of := range [][2]string{{"with TLS", "tls-stream"}, {"without TLS", "tcp-stream"}} {
-		s := doc.Series{Name: of[0]}
+	for i, name := range []string{"with TLS", "without TLS"} {
+		s := doc.Series{Name: name}
 		for _, h := range hosts {
-			if rate := linkFloor(r, of[1], h.Name); rate.Known() {
+			if rate := linkFloor(r, []string{"tls-stream", "tcp-stream"}[i], h.Name); rate.Known() {
 				s.Points = append(s.Points, doc.Point{Name: h.Name, Value: rate})
 			}
 		}
-		if len(s.Points) > 0 {
-			p.Series = append(p.Series, s)
-		}
+		p.Series = append(p.Series, s)
 	}
 	return p
 }
 
 // ClockNotes explains which metrics are missing because workers read another clock.
 func ClockNotes(hosts []FleetHost) []string {
-	names := HostNames(slices.DeleteFunc(slices.Clone(hosts), func(h FleetHost) bool { return !h.OtherClock }))
+	names := HostNames(Only(hosts, func(h FleetHost) bool { return h.OtherClock }))
 	if names == nil {
 		return nil
 	}

@@ -23,11 +23,10 @@ func OfCounts(r *metrics.Result) [][]*metrics.Cell {
 		g.Model.Name, g.Model.Tensors, g.Model.Bytes = size, 0, 0 // sizes are rounded to whole elements
 		return key{g, c.Variant}
 	})
-	all = slices.DeleteFunc(all, func(cells []*metrics.Cell) bool {
+	return slices.DeleteFunc(all, func(cells []*metrics.Cell) bool {
 		slices.SortFunc(cells, func(a, b *metrics.Cell) int { return a.Model.Tensors - b.Model.Tensors })
 		return cells[0].IsControl() || cells[0].Model.Tensors == cells[len(cells)-1].Model.Tensors
 	})
-	return all
 }
 
 // PerTensor is the view tensors: what one more tensor costs, from the fewest to the most.

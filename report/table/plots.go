@@ -119,9 +119,6 @@ func SpreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		var rounds []float64
 		for _, c := range cells {
 			of := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
-			if len(of.Points) == 0 {
-				continue
-			}
 			rounds = append(rounds, Each(of.Points, func(p doc.Point) float64 { return p.At })...)
 			parts.Series = append(parts.Series, of)
 			of.Points = course(c, samples, timed)

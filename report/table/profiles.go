@@ -1,6 +1,7 @@
 package table
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -90,7 +91,7 @@ func shortened(names string) string {
 		if front, _, ok := strings.Cut(name, "["); ok { // type arguments have folders, too
 			name = front + "[...]"
 		}
-		parts[i] = lastOf(name)
+		parts[i] = path.Base(name)
 	}
 	return strings.Join(parts, " in ")
 }

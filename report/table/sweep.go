@@ -78,9 +78,7 @@ func (l *line) Ranked() bool {
 func SweepsOf(r *metrics.Result) []*Sweep {
 	var all []*Sweep
 	for _, q := range quantities {
-		cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool {
-			return !(q.of(c.Group()) > 0 && c.Of("round").Center > 0)
-		})
+		cells := Only(r.Cells, func(c *metrics.Cell) bool { return q.of(c.Group()) > 0 && c.Of("round").Center > 0 })
 		for _, same := range metrics.GroupBy(cells, func(c *metrics.Cell) metrics.Group { return q.without(c.Group()) }) {
 			if s := newSweep(q, same); len(s.At) >= leastSteps {
 				all = append(all, s)
@@ -140,7 +138,7 @@ func (s *Sweep) Envelope() []*stretch {
 			continue
 		}
 		fastest := func(of []*line) []*line {
-			return slices.DeleteFunc(slices.Clone(of), func(l *line) bool { return !slices.Contains(v.Fastest(), l.Cells[i]) })
+			return Only(of, func(l *line) bool { return slices.Contains(v.Fastest(), l.Cells[i]) })
 		}
 		if still := fastest(last.Best); len(still) > 0 {
 			last.To, last.Best = i, still
@@ -169,8 +167,8 @@ func (s *Sweep) order(of *stretch) {
 	}
 	faster := func(a, b *line) int { return cmp.Compare(level(a), level(b)) }
 	slices.SortStableFunc(of.Best, faster)
-	others := slices.DeleteFunc(slices.Clone(s.Lines), func(l *line) bool {
-		return !l.Ranked() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil)
+	others := Only(s.Lines, func(l *line) bool {
+		return l.Ranked() && !slices.Contains(of.Best, l) && !slices.Contains(l.Cells[of.From:of.To+1], nil)
 	})
 	if len(others) == 0 {
 		return
@@ -288,7 +286,7 @@ func SweepTitle(s *Sweep) string {
 		of["up"] += " in " + doc.Plural(m.UpTensors, "tensor")
 	}
 	parts := []string{m.Name, of["model"] + " in " + doc.Plural(m.Tensors, "tensor"), "up " + of["up"], of["workers"], of["clients"], s.Group.Program}
-	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" || part == "up " })
+	parts = Only(parts, func(part string) bool { return part != "" && part != "up " })
 	return strings.Join(append(parts, s.Group.Headings()...), ", ")
 }
 

@@ -65,7 +65,7 @@ func moveOnce(floor, name, what string) field {
 // CallTable is the view of requests, for transports that make any: their number per round,
 // waiting times, and the cost at the server.
 func CallTable(r *metrics.Result) doc.Section {
-	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Of("rpcs").Known() })
+	calling := Only(r.Cells, func(c *metrics.Cell) bool { return c.Of("rpcs").Known() })
 	return oneTable("Requests", calling, append(columns(`rpcs=requests | !connections | !connecting | !handshakes | !handshaking | !retries |
 		±down | down_p99=down, p99 | ±in_service | in_service_most=in service, most | ±queued_share%=requests queued | queued |
 		cpu_server=CPU of the server | peak_rss_server=memory of the server`), callsByKind)...)
@@ -89,14 +89,14 @@ var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: t
 
 // Workers is the view of clients per second, and of the time to start the workers.
 func Workers(r *metrics.Result) doc.Section {
-	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
+	started := Only(r.Cells, func(c *metrics.Cell) bool { return !c.IsControl() && c.Of("spawn").Known() })
 	fields := columns(`±-client_rate=clients per second | ±spawn=starting the workers | ±import=of it importing | ±cold_work=cold round |
 		±start_ratio=start ÷ cold round | ±restart%=starting and ending, of the round`)
 	fields[3].Help = Column("cold_round").Help
 	fields[4].Help = "if the whole interval is above 1, a session that is started for every round spends most of its time on starting " +
 		"the workers"
 	s := oneTable("Workers", started, fields...)
-	fresh := slices.DeleteFunc(started, func(c *metrics.Cell) bool { return !c.Respawn })
+	fresh := Only(started, func(c *metrics.Cell) bool { return c.Respawn })
 	var most []string
 	for _, c := range fresh {
 		if r := c.Of("restart"); r.Sure() && r.Low > 0.5 {

@@ -88,7 +88,7 @@ func tlsTable(all []pair, title string) doc.Table {
 		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
 		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
 	}, TestColumns)}
-	paired := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.Against == nil })
+	paired := Only(all, func(p pair) bool { return p.Against != nil })
 	family := judged("of this table", paired)
 	for _, p := range all {
 		c, against, j := p.Cell, "", (*contrast.Judged)(nil)

@@ -39,7 +39,7 @@ func alike(cells []*metrics.Cell, group func(c *metrics.Cell) metrics.Group, var
 		metrics.Group
 		variant, language string
 	}
-	known := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return !c.Of("round").Known() })
+	known := Only(cells, func(c *metrics.Cell) bool { return c.Of("round").Known() })
 	return metrics.GroupBy(known, func(c *metrics.Cell) key { return key{group(c), variant(c), c.Language} })
 }
 

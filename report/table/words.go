@@ -94,15 +94,13 @@ func FullCommit(commit string, dirty bool) string {
 	return commit + Unless(!dirty, "+dirty")
 }
 
+// OneIf counts a condition.
 func OneIf(yes bool) float64 {
 	if yes {
 		return 1
 	}
 	return 0
 }
-
-// lastOf returns the last element of a path.
-func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
 // Quoted writes a word so that a shell reads it as one word.
 func Quoted(word string) string {
@@ -141,6 +139,11 @@ func Each[T, U any](items []T, of func(T) U) (all []U) {
 	return all
 }
 
+// Only returns the items that are wanted.
+func Only[T any](items []T, wanted func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(items), func(x T) bool { return !wanted(x) })
+}
+
 // Clip returns the first most items, and the number of the others.
 func Clip(items []string, most int) []string {
 	if len(items) <= most {
@@ -157,6 +160,7 @@ func Unless(out bool, text string) string {
 	return text
 }
 
+// Find returns the first cell that is wanted, or nil.
 func Find(cells []*metrics.Cell, wanted func(c *metrics.Cell) bool) *metrics.Cell {
 	if i := slices.IndexFunc(cells, wanted); i >= 0 {
 		return cells[i]
