@@ -87,7 +87,7 @@ func diagnosis(checks []doctor.Check) doc.Document {
 	n := map[doctor.Status]int{}
 	for _, c := range checks {
 		n[c.Status]++
-		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(string(c.Status)), doc.Words(c.Name), doc.Words(c.What)}, Tone: tones[c.Status]})
+		t.Rows = append(t.Rows, doc.Row{Cells: doc.Cells(string(c.Status), c.Name, c.What), Tone: tones[c.Status]})
 		if c.Status != doctor.OK {
 			d.Sections = append(d.Sections, doc.Section{Title: fmt.Sprintf("%s: %s", c.Status, c.Name), Lead: doc.Say(c.Why, "To fix it: "+c.Fix)})
 		}

@@ -90,7 +90,7 @@ func (a *app) schemaCommand() *cobra.Command {
 func (a *app) list(l listing) error {
 	t := doc.Table{Columns: each(l.columns, func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} })}
 	for _, row := range l.rows() {
-		t.Add(each(row, doc.Words)...)
+		t.Add(each(row, func(text string) any { return text })...)
 	}
 	return doc.Document{Lead: doc.Say(l.title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
 }

@@ -125,8 +125,8 @@ func changeSection(c *Comparison) doc.Section {
 			default:
 				change = "not shown, " + doc.Signed(r.Ratio.Low-1) + " to " + doc.Signed(r.Ratio.High-1)
 			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(table.Described(r.Cell.Label(), n.Apart, r.Cell)),
-				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), table.Finite(r.Detectable - 1)}})
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: doc.Cells(table.Described(r.Cell.Label(), n.Apart, r.Cell),
+				r.Base.Center, r.Head.Center, change, table.Finite(r.Detectable-1))})
 		}
 		t.Notes = table.MarkNotes(table.Each(rows, func(r Row) contrast.Judged { return r.Judged }))
 		s.Tables = append(s.Tables, t)
@@ -155,10 +155,9 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 		if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 			gate = "failed"
 		}
-		t.Add(append(table.AxisCells(keys, r.Cell),
-			doc.Words(r.Metric.Name), doc.Words(table.Described(r.Cell.Label(), naming.Apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
-			doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Estimate(r.Ratio).As(signedChange(r.Ratio)), doc.Number(r.P).As(table.PText(r.P)),
-			table.Finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate), table.TestCells(&r.Judged)[test])...)
+		t.Add(table.AxisCells(keys, r.Cell), r.Metric.Name, table.Described(r.Cell.Label(), naming.Apart, r.Cell), r.Metric.Better, r.verdict(),
+			r.Base, r.Head, doc.As(r.Ratio, signedChange(r.Ratio)), doc.As(r.P, table.PText(r.P)), table.Finite(r.Detectable),
+			fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks), gate, table.TestCells(&r.Judged)[test])
 		t.Caption = rowTitle(naming, r)
 	}
 	return t
@@ -177,7 +176,7 @@ func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "another difference between base and head, which may explain a change", Caption: "Differences in addition to the build", Columns: []doc.Column{
 		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", List: true, Wrap: true}}}
 	for _, d := range c.Differences {
-		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), table.ListCell(d.Cells).As(doc.List(table.Clip(d.Cells, 3))))
+		t.Add(d.What, d.Base, d.Head, doc.As(d.Cells, doc.List(table.Clip(d.Cells, 3))))
 	}
 	return t
 }

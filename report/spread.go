@@ -27,10 +27,10 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 		if len(cells) < len(runs) {
 			continue
 		}
-		row, low, high := []doc.Cell{doc.Words(cells[0].Name())}, math.Inf(1), 0.0
+		row, low, high := doc.Cells(cells[0].Name()), math.Inf(1), 0.0
 		for _, c := range cells {
 			round := c.Of("round")
-			row, low, high = append(row, doc.Estimate(round)), min(low, round.Center), max(high, round.Center)
+			row, low, high = doc.Cells(row, round), min(low, round.Center), max(high, round.Center)
 			for _, other := range cells {
 				if other != c && round.Confidence > 0 {
 					pairs++
@@ -39,7 +39,7 @@ func WriteSpread(w io.Writer, format string, runs []*result.Result, o doc.TextOp
 			}
 		}
 		most = max(most, high/low)
-		t.Add(append(row, doc.Number(high/low))...)
+		t.Add(row, high/low)
 	}
 	if len(t.Rows) == 0 {
 		return nil

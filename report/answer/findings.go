@@ -420,16 +420,16 @@ func FindingTable(all []Finding) doc.Table {
 		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (a cell that was not measured)"},
 		{Name: "rule"}, {Name: "cell", Help: "the name of the cell; absent if the finding is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
 	for _, f := range all {
-		row := []doc.Cell{doc.Words(string(f.Severity)), doc.Words(f.Rule), doc.Words(f.Cell), doc.Words(f.Text)}
+		row := doc.Cells(string(f.Severity), f.Rule, f.Cell, f.Text)
 		for _, v := range f.Values {
 			at := slices.IndexFunc(t.Columns, func(c doc.Column) bool { return c.Name == v.Name })
 			if at < 0 {
 				at, t.Columns = len(t.Columns), append(t.Columns, doc.Column{Name: v.Name, Unit: v.Unit})
 			}
 			row = append(row, make([]doc.Cell, max(0, at+1-len(row)))...)
-			row[at] = doc.Estimate(v.Interval)
+			row[at] = doc.Cells(v.Interval)[0]
 		}
-		t.Add(row...)
+		t.Add(row)
 	}
 	return t
 }

@@ -154,8 +154,8 @@ func verdictTable(all []contrast.Verdict) doc.Table {
 		doc.Column{Name: "outcome", Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
 		doc.Column{Name: "text", Help: "the verdict in words"})
 	for _, v := range all {
-		t.Add(append(table.AxisCells(table.GroupAxes(), v.Best()), doc.Words(table.Unless(v.Off == nil, v.By)),
-			table.ListCell(table.Each(v.Fastest(), (*metrics.Cell).Label)), doc.Words(outcome(v)), doc.Words(VerdictSentence(v)))...)
+		t.Add(table.AxisCells(table.GroupAxes(), v.Best()), table.Unless(v.Off == nil, v.By), table.Each(v.Fastest(), (*metrics.Cell).Label),
+			outcome(v), VerdictSentence(v))
 	}
 	return t
 }
@@ -172,17 +172,16 @@ func costTable(all []contrast.Verdict) doc.Table {
 	for _, v := range all {
 		g, best := v.Group, v.Best()
 		name := table.Variant(best) + table.Unless(!v.TooClose(), ", too close to call") + table.Unless(v.TooClose() || !v.Unshown, ", too few blocks")
-		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Program), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.Join(g.Headings(), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(table.Unless(v.Off == nil, v.By))}
 		costs := make([]doc.Cell, 6)
 		if len(v.Ranked) > 1 {
 			costs = nil
 			for _, c := range []*metrics.Cell{v.Ranked[1], v.Worst()} {
 				cost := v.Cost(c)
-				costs = append(costs, doc.Words(table.Variant(c)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
+				costs = doc.Cells(costs, table.Variant(c), cost.More, cost.CPU)
 			}
 		}
-		t.Add(append(row, costs...)...)
+		t.Add(g.Model.Label(), g.Program, g.Workers, g.Clients, strings.Join(g.Headings(), ", "), name, best.Of("round"),
+			table.Unless(v.Off == nil, v.By), costs)
 	}
 	return t
 }
@@ -197,15 +196,15 @@ func rankingTable(all []contrast.Verdict) doc.Table {
 	t.Columns = append(t.Columns, table.TestColumns...)
 	for _, v := range all {
 		for k, c := range v.Ranked {
-			cost, transfer, ratio, j := v.Cost(c), doc.Cell{}, doc.Cell{}, (*contrast.Judged)(nil)
+			cost, transfer, ratio, j := v.Cost(c), stat.None(), stat.None(), (*contrast.Judged)(nil)
 			if v.Off != nil {
-				transfer = doc.Estimate(cost.More)
+				transfer = cost.More
 			}
 			if k > 0 {
 				j = &v.Against[k-1]
-				ratio = doc.Estimate(j.Ratio)
+				ratio = j.Ratio
 			}
-			t.Add(slices.Concat(table.AxisCells(table.Axes(), c), []doc.Cell{doc.Number(float64(k + 1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU), transfer, ratio}, table.TestCells(j))...)
+			t.Add(table.AxisCells(table.Axes(), c), k+1, cost.Round, cost.CPU, transfer, ratio, table.TestCells(j))
 		}
 	}
 	return t

@@ -9,6 +9,7 @@ package doc
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -122,38 +123,61 @@ type Row struct {
 	Tone    Tone
 }
 
-// Add adds a row.
-func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) }
+// Add adds a row of [Cells].
+func (t *Table) Add(values ...any) { t.Rows = append(t.Rows, Row{Cells: Cells(values...)}) }
 
 // A Cell holds text, a list of texts, or a value in the unit of its column. In a column of values, an empty cell is written as a dash.
 type Cell struct {
 	Text      string
 	List      []string
 	Value     *stat.Interval // nil if there is none
-	ForPeople string         // text that people see in place of the rest, which only programs get; see [Cell.As]
-}
-
-// As returns the cell with a text that people see in its place. Its column is one of words for them.
-func (c Cell) As(forPeople string) Cell {
-	c.ForPeople = forPeople
-	return c
+	ForPeople string         // text that people see in place of the rest, which only programs get; see [As]
 }
 
 // Empty reports whether a cell holds nothing for programs.
-func (c Cell) Empty() bool { return c.Text == "" && c.List == nil && c.Value == nil }
+func (c Cell) Empty() bool { return c.Text == "" && len(c.List) == 0 && c.Value == nil }
 
-// Words returns a cell of text.
-func Words(text string) Cell { return Cell{Text: text} }
-
-// Number returns a cell with a value that has no interval.
-func Number(x float64) Cell { return Cell{Value: &stat.Interval{Center: x, Low: x, High: x}} }
-
-// Estimate returns a cell with a value and its interval, or an empty one if i is not Known.
-func Estimate(i stat.Interval) Cell {
-	if !i.Known() {
-		return Cell{}
+// Cells returns a cell for each value: a text, a list of texts, a number, an interval, or nil for an
+// empty cell. A [Cell], or several, are themselves. It panics if a value is none of these.
+func Cells(values ...any) (all []Cell) {
+	for _, value := range values {
+		if cells, ok := value.([]Cell); ok {
+			all = append(all, cells...)
+			continue
+		}
+		all = append(all, cellOf(value))
 	}
-	return Cell{Value: &i}
+	return all
+}
+
+func cellOf(value any) Cell {
+	switch x := value.(type) {
+	case nil:
+		return Cell{}
+	case Cell:
+		return x
+	case string:
+		return Cell{Text: x}
+	case []string:
+		return Cell{List: x}
+	case int:
+		return cellOf(float64(x))
+	case float64:
+		return Cell{Value: &stat.Interval{Center: x, Low: x, High: x}}
+	case stat.Interval:
+		if !x.Known() {
+			return Cell{}
+		}
+		return Cell{Value: &x}
+	}
+	panic(fmt.Sprintf("doc: no cell holds a %T", value))
+}
+
+// As returns a cell whose value only programs get. People see the text, and a column of words.
+func As(value any, forPeople string) Cell {
+	cell := cellOf(value)
+	cell.ForPeople = forPeople
+	return cell
 }
 
 // none is shown for an empty cell in a column of values.

@@ -31,12 +31,12 @@ func sample() Document {
 		},
 		Notes: []string{"d: it drifted."},
 	}
-	first.Add(Words("shm-slab"), Estimate(interval(0.010, 0.0097, 0.0104)), Number(1), Words("hand-off"), Number(0.08), Cell{}, Words(""))
+	first.Add("shm-slab", interval(0.010, 0.0097, 0.0104), 1, "hand-off", 0.08, nil, "")
 	first.Rows[0].Tone = Good
-	first.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(2.89), Number(7.01e9), Number(0.341), Estimate(stat.None()), Words("d"))
-	first.Add(Words("storage"), Estimate(interval(0.264, 0.261, 0.2672)), Number(26.4), Number(0.52e9), Cell{}, Cell{}, Words(""))
-	first.Rows = append(first.Rows, Row{Cells: []Cell{Words("py-grpc"), Estimate(interval(0.0912, 0.09, 0.0931)), Number(9.12)}, Rule: true, Heading: "peers"})
-	first.Rows = append(first.Rows, Row{Cells: []Cell{Words("inproc"), Estimate(interval(0.010, 0.0097, 0.0104))}, Note: "the same work without leaving the process", Rule: true, Tone: Dim})
+	first.Add("http", interval(0.0289, 0.0278, 0.03), 2.89, 7.01e9, 0.341, stat.None(), "d")
+	first.Add("storage", interval(0.264, 0.261, 0.2672), 26.4, 0.52e9, nil, nil, "")
+	first.Rows = append(first.Rows, Row{Cells: Cells("py-grpc", interval(0.0912, 0.09, 0.0931), 9.12), Rule: true, Heading: "peers"})
+	first.Rows = append(first.Rows, Row{Cells: Cells("inproc", interval(0.010, 0.0097, 0.0104)), Note: "the same work without leaving the process", Rule: true, Tone: Dim})
 	second := Table{
 		Caption: "Few blocks, and long words",
 		Columns: []Column{{Name: "what"}, {Name: "cold round", Unit: "s"}, {Name: "queued for a processor", Unit: "s/round"}, {Name: "recorder", Unit: "%"},
@@ -44,9 +44,9 @@ func sample() Document {
 	}
 	unsure := interval(-0.00095, -0.0047, 0.00066)
 	unsure.Confidence = 0.75
-	second.Add(Words("grpc-batch:reports=3"), Estimate(unsure), Number(0.002), Number(0.12), Number(64), Number(66.6e6), Number(12345.6),
-		Words("what a reader must know of this row takes more words than one line of a narrow terminal has"))
-	second.Add(Words("http"), Number(0.0002), Number(0.0000004), Number(0.00034), Number(8), Number(1e5), Number(0), Words("github.com/example/a/very/long/word/that/has/no/space/at/all"))
+	second.Add("grpc-batch:reports=3", unsure, 0.002, 0.12, 64, 66.6e6, 12345.6,
+		"what a reader must know of this row takes more words than one line of a narrow terminal has")
+	second.Add("http", 0.0002, 0.0000004, 0.00034, 8, 1e5, 0, "github.com/example/a/very/long/word/that/has/no/space/at/all")
 	return Document{
 		Title: "A document — of ± everything",
 		Lead:  []Paragraph{{"error: something cannot be.", Bad}},
@@ -97,7 +97,7 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
 // TestEmptyTexts: columns without names and rows without cells are tables too.
 func TestEmptyTexts(t *testing.T) {
-	table := Table{Columns: []Column{{}, {}}, Rows: []Row{{Note: "alone"}, {Cells: []Cell{Words(""), Words("b")}}, {}}}
+	table := Table{Columns: []Column{{}, {}}, Rows: []Row{{Note: "alone"}, {Cells: Cells("", "b")}, {}}}
 	d := Document{Sections: []Section{{Tables: []Table{table}}}}
 	check.Equal(t, text(t, d, TextOptions{Width: 80}), "\n  alone\nb\n\n")
 	check.Equal(t, text(t, d, TextOptions{Width: 79}), "alone\nb\n")
@@ -169,7 +169,7 @@ func TestColumnUnits(t *testing.T) {
 	} {
 		table := Table{Columns: []Column{{Name: "x", Unit: test.unit}}}
 		for _, x := range test.xs {
-			table.Add(Number(x))
+			table.Add(x)
 		}
 		s := table.sheet(Visible)
 		if test.xs == nil {
@@ -187,8 +187,8 @@ func TestColumnUnits(t *testing.T) {
 func written(evil string, x, y float64) Section {
 	table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
 	table.Rows = []Row{
-		{Cells: []Cell{Words(evil), {Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, Words(evil)}, Tone: Good},
-		{Cells: []Cell{Words("evil"), Number(y), Words("data").As(evil)}, Note: evil, Rule: true, Heading: evil},
+		{Cells: Cells(evil, Cell{Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, evil), Tone: Good},
+		{Cells: Cells("evil", y, As("data", evil)), Note: evil, Rule: true, Heading: evil},
 	}
 	return Section{Name: evil, Title: evil, Lead: []Paragraph{{evil, Bad}}, Tables: []Table{table}, Tail: Say(evil), Folded: true}
 }

@@ -32,13 +32,13 @@ func explained() Document {
 	d := sample()
 	d.Terms = []Term{{"round", "one turn of training"}, {"never seen", "a word that is not in the document"}}
 	functions := Table{Keys: 2, Columns: []Column{{Name: "transport"}, {Name: "function"}, {Name: "share", Unit: "%"}, {Name: "change"}, {Name: "time", Unit: "s"}}}
-	functions.Add(Words("http"), Words("read"), Number(0.2), Words("−3.1 %"), Estimate(interval(0.2, 0.01, 0.4)))
-	functions.Add(Words(""), Words("write"), Number(0.5), Words("+12 %"), Estimate(interval(12.1, 11, 13)))
-	functions.Rows = append(functions.Rows, Row{Cells: []Cell{Words("grpc"), Words("copy"), Number(0.3), Words("+4 %"), Number(3)}, Note: "of copy"})
+	functions.Add("http", "read", 0.2, "−3.1 %", interval(0.2, 0.01, 0.4))
+	functions.Add("", "write", 0.5, "+12 %", interval(12.1, 11, 13))
+	functions.Rows = append(functions.Rows, Row{Cells: Cells("grpc", "copy", 0.3, "+4 %", 3), Note: "of copy"})
 	for i := range longTable {
-		functions.Add(Words(fmt.Sprintf("more-%d", i)), Words(""), Number(0.01))
+		functions.Add(fmt.Sprintf("more-%d", i), "", 0.01)
 	}
-	functions.Add(Words("pickle"), Words("zip"), Number(0.05))
+	functions.Add("pickle", "zip", 0.05)
 	d.Sections = append(d.Sections, Section{Title: "Functions", Tables: []Table{functions}})
 	return d
 }
@@ -223,7 +223,7 @@ func hostile() Document {
 	d := Document{Title: "</title><script>acted=1</script>"}
 	for i, evil := range slices.Concat(doctest.Starts, doctest.Scripts, []string{doctest.Hostile}) {
 		p := Paragraph{evil, Bad}
-		plot := Plot{Caption: evil, Kind: Dots, Value: Axis{Name: evil, Unit: "s"}, Series: []Series{{Name: evil, Points: []Point{{Name: evil, Value: *Number(1).Value, Text: evil}}}}, Notes: []string{evil}}
+		plot := Plot{Caption: evil, Kind: Dots, Value: Axis{Name: evil, Unit: "s"}, Series: []Series{{Name: evil, Points: []Point{{Name: evil, Value: interval(1, 1, 1), Text: evil}}}}, Notes: []string{evil}}
 		d.Lead = append(d.Lead, p)
 		of := written(evil, 1, 2)
 		of.Plots, of.Folded = []Plot{plot}, i%2 == 0

@@ -71,9 +71,9 @@ func (t Table) cell(r Row, c int) Cell {
 	cell := r.Cells[c]
 	switch {
 	case cell.ForPeople != "":
-		return Words(cell.ForPeople)
+		return Cell{Text: cell.ForPeople}
 	case t.Columns[c].Middle && cell.Value != nil:
-		cell.Value = Number(cell.Value.Center).Value
+		return cellOf(cell.Value.Center)
 	}
 	return cell
 }

@@ -151,11 +151,11 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 		doc.Column{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
 		doc.Column{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, doc.Column{Name: "added", Unit: "s", Help: "time that the codec adds to a round"})
 	for _, b := range all {
-		row := append(AxisCells(Axes(), b.Cell), doc.Words(string(b.Pays)), doc.Estimate(b.At))
+		row := doc.Cells(AxisCells(Axes(), b.Cell), string(b.Pays), b.At)
 		if b.Against != nil {
-			row = append(row, doc.Number(b.Saved), doc.Estimate(b.Added))
+			row = doc.Cells(row, b.Saved, b.Added)
 		}
-		t.Add(row...)
+		t.Add(row)
 	}
 	return t
 }
@@ -185,16 +185,16 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 }
 
 // payCell returns where a codec pays, for a column of link rates.
-func payCell(b *BreakEven) doc.Cell {
+func payCell(b *BreakEven) any {
 	switch {
 	case b.unsure():
-		return doc.Words("too few blocks")
+		return "too few blocks"
 	case b.Pays != Below:
-		return doc.Words(string(b.Pays))
+		return string(b.Pays)
 	case math.IsInf(b.At.High, 1):
-		return doc.Words("at least " + doc.Quantity("bit/s", b.At.Low))
+		return "at least " + doc.Quantity("bit/s", b.At.Low)
 	}
-	return doc.Estimate(b.At)
+	return b.At
 }
 
 // pathTables returns the tables of the codecs of a path. The first row is the cell without a
@@ -205,7 +205,7 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 	if c := cheapest(path, metrics.NoCodec); c != nil {
 		cells = append(cells, c)
 	}
-	pays := map[*metrics.Cell]doc.Cell{}
+	pays := map[*metrics.Cell]any{}
 	for _, b := range BreakEvensOf(path) {
 		cells, pays[b.Cell] = append(cells, b.Cell), payCell(b)
 		if command := halfAndTwice(b); command != "" {
@@ -213,16 +213,15 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 		}
 	}
 	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without"},
-		func(c *metrics.Cell) doc.Cell { return pays[c] }}
+		func(c *metrics.Cell) any { return pays[c] }}
 	all := codecTables(plainVariant(path[0])+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
 	all[0].Notes = notes
 	return all
 }
 
-// codecTables returns up to three tables with a row for each cell, named by of. They show
+// codecTables returns up to three tables with a row for each cell, with its name. They show
 // ratios and times, with the fields more; wire bytes and density; and losses.
-func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
-	keys := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(of(c))} }
+func codecTables(title, key string, name func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
 	price := columns("ratio_down%=down | ratio_up%=up | -phase.compress=compress | -phase.expand=expand | -round")
 	price[0].Help, price[1].Help = "wire bytes ÷ payload of models, without full versions", "wire bytes ÷ payload of updates"
 	for _, part := range []struct {
@@ -233,7 +232,7 @@ func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*me
 		{": the data", columns(`wire_down | -wire_up | density_down% | -density_up% | !full_versions | !same_jobs | !plain_tensors | !unchanged_tensors`)},
 		{": losses", columns(`error_down_max%=error down | error_down_rms%=RMS | -error_up_max%=error up | -error_up_rms%=RMS | error_bound%=bound`)},
 	} {
-		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
+		t := cellTable([]field{words(key, name)}, cells, part.fields...)
 		t.Caption = title + part.caption
 		all = append(all, t)
 	}
@@ -330,11 +329,11 @@ func LinkSection(groups [][]*metrics.Cell) doc.Section {
 		if v.Unclear() || v.Unshown {
 			best = Variant(v.Best()) + ", too few blocks"
 		}
-		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
+		row := doc.Cells(v.Group.Link.String(), best, round.of(v.Best()))
 		if plain := Find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {
-			row = append(row, doc.Words(Variant(plain)), doc.Number(plain.Of(v.By).Center/v.Best().Of(v.By).Center))
+			row = doc.Cells(row, Variant(plain), plain.Of(v.By).Center/v.Best().Of(v.By).Center)
 		}
-		t.Add(row...)
+		t.Add(row)
 	}
 	return doc.Section{Title: workTitle(groups[0]), Tables: []doc.Table{t}}
 }

@@ -53,8 +53,7 @@ const controlNote = "the same round inside one process"
 // remarks about the cells.
 func GroupTable(cells []*metrics.Cell) doc.Table {
 	v, ok := contrast.Decide(cells)
-	ranks, cpu := Column("±"+v.By), transportCPU(v.Ranked)
-	bandwidth := Column("±bandwidth")
+	ranks, bandwidth, cpu, start := Column("±"+v.By), Column("±bandwidth"), transportCPU(v.Ranked), Column("spawn=start")
 	bandwidth.Name = ""       // the unit is enough
 	if cells[0].Train != "" { // CPU time would include the user's training
 		cpu = Column("±communication%")
@@ -62,13 +61,23 @@ func GroupTable(cells []*metrics.Cell) doc.Table {
 	if cells[0].Budgeted() {
 		bandwidth, cpu = Column("peak_rss_server=memory of the server"), Column("±cpu_server=CPU of the server")
 	}
-	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
-		{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
-	start := Column("spawn=start")
-	starts := startsDiffer(v.Ranked)
-	if starts {
-		t.Columns = slices.Insert(t.Columns, 3, start.Column)
+	ratio := field{doc.Column{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one", Bar: true}, func(c *metrics.Cell) any {
+		if ok && c.Of(v.By).Known() && c.Unproved == "" && !c.IsControl() {
+			return c.Of(v.By).Center / v.Best().Of(v.By).Center
+		}
+		return nil
+	}}
+	moved := field{bandwidth.Column, func(c *metrics.Cell) any {
+		if c.HandsOver() && !c.Budgeted() {
+			return "hand-off"
+		}
+		return bandwidth.of(c)
+	}}
+	fields := []field{words("transport", Variant), ranks, ratio, start, moved, cpu}
+	if !startsDiffer(v.Ranked) {
+		fields = slices.Delete(fields, 3, 4)
 	}
+	t := doc.Table{Columns: headers(fields)}
 	if c := cells[0].Control; c != nil && cells[0].Link != (link.Rate{}) { // the control is on no link: show it in every link's table
 		cells = append(slices.Clip(cells), c)
 	}
@@ -78,7 +87,7 @@ func GroupTable(cells []*metrics.Cell) doc.Table {
 	}
 	peers := false
 	for k, c := range InOrder(cells, v) {
-		row := doc.Row{Cells: []doc.Cell{doc.Words(Variant(c)), ranks.of(c)}}
+		row := doc.Row{Cells: cellsOf(fields, c)}
 		if c.IsControl() {
 			row.Heading, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 		}
@@ -91,21 +100,9 @@ func GroupTable(cells []*metrics.Cell) doc.Table {
 		if c.Lacks() != "" {
 			row.Note = "without " + c.Lacks() + ", which its project needs: not ranked"
 		}
-		ratio, moved := doc.Cell{}, bandwidth.of(c)
-		if ok && c.Of(v.By).Known() && c.Unproved == "" && !c.IsControl() {
-			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)
-		}
-		if c.HandsOver() && !c.Budgeted() {
-			moved = doc.Words("hand-off")
-		}
 		if ok && slices.Contains(v.Fastest(), c) {
 			row.Tone = doc.Good
 		}
-		row.Cells = append(row.Cells, ratio)
-		if starts {
-			row.Cells = append(row.Cells, start.of(c))
-		}
-		row.Cells = append(row.Cells, moved, cpu.of(c))
 		t.Rows = append(t.Rows, row)
 	}
 	return t
@@ -119,12 +116,12 @@ func transportCPU(ranked []*metrics.Cell) field {
 		return whole
 	}
 	less.Help += ". The row of " + metrics.Control + " has its own; ≈ 0: its interval includes 0"
-	return field{less.Column, func(c *metrics.Cell) doc.Cell {
+	return field{less.Column, func(c *metrics.Cell) any {
 		switch i := c.Of("cpu_transport"); {
 		case c.IsControl():
 			return whole.of(c)
 		case i.Confidence > 0 && !i.Excludes(0):
-			return doc.Words("≈ 0")
+			return "≈ 0"
 		}
 		return less.of(c)
 	}}

@@ -16,7 +16,11 @@ import (
 // A field is a column of a table that has a row for each cell, and the function that fills it.
 type field struct {
 	doc.Column
-	of func(c *metrics.Cell) doc.Cell
+	of func(c *metrics.Cell) any // see [doc.Cells]
+}
+
+func words(name string, text func(c *metrics.Cell) string) field {
+	return field{doc.Column{Name: name}, func(c *metrics.Cell) any { return text(c) }}
 }
 
 // columns returns the columns of a spec, such as "±round | cpu_per_gb=CPU | !retries". Its
@@ -46,11 +50,11 @@ func Column(entry string) field {
 	if strings.Contains(marks, "-") {
 		shown.Help = ""
 	}
-	return field{shown, func(c *metrics.Cell) doc.Cell {
+	return field{shown, func(c *metrics.Cell) any {
 		if i := c.Of(name); i.Center != 0 || !strings.Contains(marks, "!") {
-			return doc.Estimate(i)
+			return i
 		}
-		return doc.Cell{}
+		return nil
 	}}
 }
 
@@ -63,8 +67,7 @@ func perGroup(r *metrics.Result, title, spec string) doc.Section {
 // some field. Its caption is the parameter caption and the group's title.
 func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.Table) {
 	for _, cells := range r.Groups() {
-		row := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(Variant(c))} }
-		t := cellTable([]doc.Column{{Name: "transport"}}, row, cells, fields...)
+		t := cellTable([]field{words("transport", Variant)}, cells, fields...)
 		t.Caption = caption + GroupTitle(cells[0].Group())
 		all = append(all, t)
 	}
@@ -77,34 +80,32 @@ func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section 
 	if len(cells) == 0 {
 		return doc.Section{}
 	}
-	keys := []doc.Column{
-		{Name: "transport"}, {Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
-	}
-	return doc.Section{Title: title, Tables: []doc.Table{cellTable(keys, func(c *metrics.Cell) []doc.Cell {
-		return []doc.Cell{
-			doc.Words(Variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build()), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
-			doc.Words(strings.Join(c.Group().Headings(), ", ")),
-		}
-	}, cells, fields...)}}
+	keys := []field{words("transport", Variant), words("model", func(c *metrics.Cell) string { return c.Model.Label() }), words("program", (*metrics.Cell).Build),
+		{doc.Column{Name: "workers", Unit: "1"}, func(c *metrics.Cell) any { return c.Workers }},
+		{doc.Column{Name: "clients", Unit: "1"}, func(c *metrics.Cell) any { return c.Clients }},
+		words("work", func(c *metrics.Cell) string { return strings.Join(c.Group().Headings(), ", ") })}
+	return doc.Section{Title: title, Tables: []doc.Table{cellTable(keys, cells, fields...)}}
 }
 
-// cellTable returns a table with a row for each cell that has a value in some field. keysOf
-// returns the first columns of a row, as described by keys.
-func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, fields ...field) doc.Table {
-	t := doc.Table{Keys: len(keys), Columns: keys}
-	for _, f := range fields {
-		t.Columns = append(t.Columns, f.Column)
-	}
+// cellTable returns a table with a row for each cell that has a value in some field, besides the keys.
+func cellTable(keys []field, cells []*metrics.Cell, fields ...field) doc.Table {
+	fields = slices.Concat(keys, fields)
+	t := doc.Table{Keys: len(keys), Columns: headers(fields)}
 	for _, c := range cells {
-		row := keysOf(c)
-		for _, f := range fields {
-			row = append(row, f.of(c))
-		}
+		row := cellsOf(fields, c)
 		if slices.ContainsFunc(row[len(keys):], func(cell doc.Cell) bool { return !cell.Empty() }) {
-			t.Add(row...)
+			t.Add(row)
 		}
 	}
 	return t
+}
+
+func headers(fields []field) []doc.Column {
+	return Each(fields, func(f field) doc.Column { return f.Column })
+}
+
+func cellsOf(fields []field, c *metrics.Cell) []doc.Cell {
+	return doc.Cells(Each(fields, func(f field) any { return f.of(c) })...)
 }
 
 // Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
@@ -132,35 +133,24 @@ func axisName(name string) string {
 var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
 
 // AxisCells returns the values of a cell on these axes.
-func AxisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
-	for _, a := range of {
-		all = append(all, axisCell(a.Name, a.Of(c)))
-	}
-	return all
+func AxisCells(of []metrics.Axis, c *metrics.Cell) []doc.Cell {
+	return doc.Cells(Each(of, func(a metrics.Axis) any { return axisValue(a.Name, a.Of(c)) })...)
 }
 
-// axisCell returns a value of an axis, as a number if the axis counts something.
-func axisCell(name, value string) doc.Cell {
+// axisValue returns a value of an axis, as a number if the axis counts something.
+func axisValue(name, value string) any {
 	if n, err := strconv.Atoi(value); err == nil && counted[name] != "" {
-		return doc.Number(float64(n))
+		return n
 	}
-	return doc.Words(value)
+	return value
 }
 
-// ListCell returns a table cell with a list, or an empty one.
-func ListCell(all []string) doc.Cell {
-	if len(all) == 0 {
-		return doc.Cell{}
-	}
-	return doc.Cell{List: all}
-}
-
-// Finite returns a table cell with x, or an empty one if it is infinite or unknown.
-func Finite(x float64) doc.Cell {
+// Finite returns x, or nothing if it is infinite or unknown.
+func Finite(x float64) any {
 	if math.IsInf(x, 1) || math.IsNaN(x) {
-		return doc.Cell{}
+		return nil
 	}
-	return doc.Number(x)
+	return x
 }
 
 // PText writes a probability.
@@ -185,7 +175,7 @@ func TestCells(j *contrast.Judged) []doc.Cell {
 		return make([]doc.Cell, len(TestColumns))
 	}
 	marks := Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
-	return []doc.Cell{Finite(j.P), doc.Words(map[bool]string{true: "yes", false: "no"}[j.Shown]), doc.Words(j.Family()), ListCell(append(slices.Compact(marks), j.Forbids...))}
+	return doc.Cells(Finite(j.P), map[bool]string{true: "yes", false: "no"}[j.Shown], j.Family(), append(slices.Compact(marks), j.Forbids...))
 }
 
 // MarkNotes writes the marks of contrasts, each once with the cells that have it.

@@ -18,19 +18,18 @@ func floorTable(unit string, floors []result.Floor) doc.Table {
 		For: doc.Programs, Keys: len(keys) + len(result.Dims),
 		Columns: slices.Concat(keys, Each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key), Unit: counted[d.Key]} }),
 			[]doc.Column{{Name: "help", Help: "what was measured"}, {Name: "value", Unit: unit, Help: "in the floor's own unit"}})}
-	number := func(x float64) doc.Cell {
+	number := func(x float64) any {
 		if x == 0 {
-			return doc.Cell{}
+			return nil
 		}
-		return doc.Number(x)
+		return x
 	}
 	for _, f := range floors {
-		row := []doc.Cell{doc.Words(f.Name), doc.Words(f.Condition), doc.Words(f.Model), doc.Words(f.Up), number(float64(f.Clients)), doc.Words(f.Variant),
-			doc.Words(f.Host), number(float64(f.Bytes)), number(float64(f.Gap) / 1e9)}
+		row := doc.Cells(f.Name, f.Condition, f.Model, f.Up, number(float64(f.Clients)), f.Variant, f.Host, number(float64(f.Bytes)), number(float64(f.Gap)/1e9))
 		for _, d := range result.Dims {
-			row = append(row, axisCell(d.Key, d.Of(f.Setup)))
+			row = doc.Cells(row, axisValue(d.Key, d.Of(f.Setup)))
 		}
-		t.Add(append(row, doc.Words(f.Help), doc.Estimate(stat.Of(f.Blocks)))...)
+		t.Add(row, f.Help, stat.Of(f.Blocks))
 	}
 	return t
 }
@@ -48,7 +47,7 @@ func Floors(r *metrics.Result) doc.Section {
 		value := doc.Column{Name: cmp.Or(map[string]string{"B/s": "bandwidth"}[unit], "time"), Unit: unit}
 		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, value}}
 		for _, f := range same {
-			t.Add(doc.Words(f.Name), doc.Words(floorSubject(f)), doc.Estimate(stat.Of(f.Blocks)))
+			t.Add(f.Name, floorSubject(f), stat.Of(f.Blocks))
 			if f.Help != "" && !helped[f.Name] {
 				helped[f.Name] = true
 				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
@@ -56,7 +55,7 @@ func Floors(r *metrics.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, floorTable(unit, same), t)
 	}
-	bound := field{doc.Column{Name: "floor"}, func(c *metrics.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
+	bound := words("floor", func(c *metrics.Cell) string { name, _ := c.Bound(); return name })
 	s.Tables = append(s.Tables, groupTables(r, "", bound, Column("±floor_ratio=× floor"))...)
 	return s
 }

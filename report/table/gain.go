@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -156,13 +157,12 @@ func gainTable(all []pair, title string) doc.Table {
 		}
 	}
 	for _, p := range all {
-		transfer := doc.Cell{}
-		if !p.Cell.HandsOver() && !p.Against.HandsOver() {
-			transfer = doc.Estimate(p.Ratio("transfer"))
+		transfer := p.Ratio("transfer")
+		if p.Cell.HandsOver() || p.Against.HandsOver() {
+			transfer = stat.None()
 		}
-		t.Add(slices.Concat([]doc.Cell{doc.Words(Variant(p.Cell)), doc.Words(instead(p))}, AxisCells(of, p.Against), []doc.Cell{doc.Words(p.Name),
-			now[0].of(p.Cell), then[0].of(p.Against), doc.Estimate(p.Ratio("round")),
-			now[1].of(p.Cell), then[1].of(p.Against), now[2].of(p.Cell), then[2].of(p.Against), transfer}, TestCells(tested[p]))...)
+		t.Add(Variant(p.Cell), instead(p), AxisCells(of, p.Against), p.Name, now[0].of(p.Cell), then[0].of(p.Against), p.Ratio("round"),
+			now[1].of(p.Cell), then[1].of(p.Against), now[2].of(p.Cell), then[2].of(p.Against), transfer, TestCells(tested[p]))
 	}
 	return t
 }

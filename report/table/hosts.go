@@ -132,12 +132,10 @@ func HostTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 	}}
 	for _, h := range hosts {
 		e := h.Environment
-		floor := func(name string) doc.Cell { return doc.Estimate(linkFloor(r, name, h.Name)) }
+		floor := func(name string) stat.Interval { return linkFloor(r, name, h.Name) }
 		clock := Unless(h.OtherClock, "the server's") + Unless(!h.OtherClock, "its own")
-		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes[0], h.Lanes[1])), doc.Words(span(h.Processes[0], h.Processes[1])),
-			floor("tls-stream"), floor("tcp-stream"), floor("tcp-pingpong"), doc.Words(clock), doc.Words(h.SameMachine),
-			doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU),
-			doc.Words(buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty)))
+		t.Add(h.Name, span(h.Lanes[0], h.Lanes[1]), span(h.Processes[0], h.Processes[1]), floor("tls-stream"), floor("tcp-stream"), floor("tcp-pingpong"),
+			clock, h.SameMachine, e.CPUs, size(e.MemTotal), e.Kernel, e.CPU, buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty))
 	}
 	return t
 }
@@ -158,7 +156,7 @@ func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 				continue
 			}
 			cpu, peak := spent(c, h.Host)
-			t.Add(append(AxisCells(of, c), doc.Words(h.Name), doc.Number(float64(lanes)), doc.Number(float64(processes)), doc.Estimate(cpu), doc.Estimate(peak))...)
+			t.Add(AxisCells(of, c), h.Name, lanes, processes, cpu, peak)
 		}
 	}
 	return t
@@ -170,7 +168,7 @@ func PlaceTable(r *metrics.Result) doc.Table {
 	placed := func(c *metrics.Cell) [3]string { return [3]string{fmt.Sprint(c.Workers), c.Place, c.Hosts} }
 	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).Remote), placed) {
 		c := same[0]
-		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Place), doc.Words(strings.ReplaceAll(c.Hosts, ",", ", ")), doc.Number(float64(len(same))))
+		t.Add(c.Workers, c.Place, strings.ReplaceAll(c.Hosts, ",", ", "), len(same))
 	}
 	return t
 }

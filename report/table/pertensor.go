@@ -35,20 +35,20 @@ func PerTensor(r *metrics.Result) doc.Section {
 		"overhead with the fewest, ÷ the difference of their numbers; absent if it may be zero"}, {Name: "of it transfer", Unit: "s", Help: "the same of a client's round trip without its training"}}}
 	for _, cells := range OfCounts(r) {
 		few, many := cells[0], cells[len(cells)-1]
-		slope := func(metric string, less stat.Interval) doc.Cell {
+		slope := func(metric string, less stat.Interval) any {
 			i := contrast.New(metric, many, few).More
 			i.Center, i.Low, i.High = i.Center-less.Center, i.Low-less.High, i.High-less.Low
 			if !i.Excludes(0) {
-				return doc.Cell{}
+				return nil
 			}
-			return doc.Estimate(i.Map(func(s float64) float64 { return s / float64(many.Model.Tensors-few.Model.Tensors) }))
+			return i.Map(func(s float64) float64 { return s / float64(many.Model.Tensors-few.Model.Tensors) })
 		}
 		control := stat.Interval{}
 		if few.Control != nil && many.Control != nil {
 			control = contrast.New("round", many.Control, few.Control).More
 		}
 		size, _, _ := strings.Cut(few.Model.Name, "/")
-		t.Add(doc.Words(Variant(few)), doc.Words(size), doc.Words(Between(few.Model.Tensors, many.Model.Tensors, "tensor")), slope("round", control), slope("transfer", stat.Interval{}))
+		t.Add(Variant(few), size, Between(few.Model.Tensors, many.Model.Tensors, "tensor"), slope("round", control), slope("transfer", stat.Interval{}))
 	}
 	return doc.Section{Title: "What a tensor costs", Tables: []doc.Table{t}}
 }

@@ -36,17 +36,17 @@ func Profiles(r *metrics.Result) doc.Section {
 }
 
 // splitPhases lists the phases with at least half a percent of the CPU time.
-var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.Cell) doc.Cell {
+var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.Cell) any {
 	s, parts := c.Summary(capture.CPU), []string{}
 	if s == nil {
-		return doc.Cell{}
+		return nil
 	}
 	for _, split := range s.Phases {
 		if x := s.Share(split.Flat); x >= 0.005 {
 			parts = append(parts, split.Title()+" "+doc.Percent(x))
 		}
 	}
-	return doc.Words(strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }}
 
 // functionTables returns a table for each group with the heaviest functions in profiles of a
@@ -62,16 +62,14 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 			if s == nil {
 				continue
 			}
-			split, first := of(s), len(t.Rows)
+			split, label := of(s), c.Label()
+			phase := split.Name
 			for _, f := range split.Functions {
 				if f.Flat == 0 || split.Flat == 0 {
 					break
 				}
-				t.Add(doc.Cell{}, doc.Cell{}, doc.Words(shortened(f.Name)), doc.Number(float64(f.Flat)/float64(split.Flat)),
-					doc.Number(s.Share(f.Flat)), doc.Number(s.Share(f.Cum)))
-			}
-			if len(t.Rows) > first {
-				t.Rows[first].Cells[0], t.Rows[first].Cells[1] = doc.Words(c.Label()), doc.Words(split.Name)
+				t.Add(label, phase, shortened(f.Name), float64(f.Flat)/float64(split.Flat), s.Share(f.Flat), s.Share(f.Cum))
+				label, phase = "", ""
 			}
 		}
 		all = append(all, t)
@@ -100,13 +98,14 @@ func shortened(names string) string {
 func CopyTables(r *metrics.Result) doc.Section {
 	fields := columns("copies=by our code | kernel_copies=by the kernel | memmove_copies=by memmove | !copied_bytes=bytes by our code")
 	ours := fields[0].of
-	fields[0].of = func(c *metrics.Cell) doc.Cell {
+	fields[0].of = func(c *metrics.Cell) any {
 		if !c.Of("kernel_copies").Known() { // without the kernel's copies, the number would mislead
-			return doc.Cell{}
+			return nil
 		}
 		return ours(c)
 	}
-	note := field{doc.Column{Name: "note", Wrap: true}, func(c *metrics.Cell) doc.Cell { return doc.Words(copyNote(c)) }}
+	note := words("note", copyNote)
+	note.Wrap = true
 	return doc.Section{Title: "Copies per byte", Tables: groupTables(r, "", append(fields, note)...)}
 }
 

@@ -357,15 +357,16 @@ func envelope(s *Sweep) doc.Table {
 		t.Columns[i].Always = false // a sweep has no column for the dimension that it varies
 	}
 	for _, of := range s.Envelope() {
-		next, since := make([]doc.Cell, 3), make([]doc.Cell, 2)
+		row := doc.Cells(step(s, of.From), step(s, of.To), AxisCells(shared, of.Best[0].Cells[of.From]), s.Over.Name,
+			doc.As(Each(of.Best, (*line).name), best(of)), bestRounds(s, of), make([]doc.Cell, 5))
+		next, since := row[len(row)-5:], row[len(row)-2:]
 		if l := of.Next; l != nil {
-			next = []doc.Cell{doc.Words(l.Variant).As(l.Variant + ", " + times(of)), doc.Number(of.NextLow), doc.Number(of.NextHigh)}
+			copy(next, doc.Cells(doc.As(l.Variant, l.Variant+", "+times(of)), of.NextLow, of.NextHigh))
 		}
 		if c := of.Since; c != nil {
-			since = []doc.Cell{doc.Words(c.Before.Variant), doc.Estimate(c.At).As(crossingText(s, c))}
+			copy(since, doc.Cells(c.Before.Variant, doc.As(c.At, crossingText(s, c))))
 		}
-		t.Add(slices.Concat([]doc.Cell{doc.Words(step(s, of.From)), doc.Words(step(s, of.To))}, AxisCells(shared, of.Best[0].Cells[of.From]),
-			[]doc.Cell{doc.Words(s.Over.Name), ListCell(Each(of.Best, (*line).name)).As(best(of)), doc.Words(bestRounds(s, of))}, next, since)...)
+		t.Add(row)
 	}
 	return t
 }

@@ -53,12 +53,12 @@ func Spans(r *metrics.Result) doc.Section {
 // moveOnce is the time of one thread to move the model of a cell at the rate of a floor.
 func moveOnce(floor, name, what string) field {
 	column := doc.Column{Name: name, Key: "floor_" + strings.ReplaceAll(floor, "-", "_"), Unit: "s", Help: "for comparison, " + what + " with one thread: the floor " + floor}
-	return field{column, func(c *metrics.Cell) doc.Cell {
+	return field{column, func(c *metrics.Cell) any {
 		f := c.Floor(floor)
 		if f == nil {
-			return doc.Cell{}
+			return nil
 		}
-		return doc.Estimate(stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Bytes) / rate }))
+		return stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Bytes) / rate })
 	}}
 }
 
@@ -72,7 +72,7 @@ func CallTable(r *metrics.Result) doc.Section {
 }
 
 // callsByKind lists the requests of a round by kind, the most frequent first.
-var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: true}, func(c *metrics.Cell) doc.Cell {
+var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: true}, func(c *metrics.Cell) any {
 	calls, total, kinds := c.Tally(phase.Calls), int64(0), []string{}
 	for _, n := range calls {
 		total += n
@@ -84,7 +84,7 @@ var callsByKind = field{doc.Column{Name: "requests by kind", List: true, Wrap: t
 		perRound := strconv.FormatFloat(math.Round(100*n/float64(c.Rounds()))/100, 'f', -1, 64)
 		kinds = append(kinds, perRound+" "+method+" ("+doc.Percent(n/float64(total))+")")
 	}
-	return ListCell(kinds)
+	return kinds
 }}
 
 // Workers is the view of clients per second, and of the time to start the workers.

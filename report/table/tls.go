@@ -96,9 +96,8 @@ func tlsTable(all []pair, title string) doc.Table {
 			against, j = p.Against.Variant, &family[i]
 		}
 		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
-		table.Add(slices.Concat([]doc.Cell{doc.Words(c.Variant).As(p.Name), doc.Words(c.TLS())}, AxisCells(of, c), []doc.Cell{doc.Words(against),
-			round.of(c), doc.Estimate(p.Ratio("round")), cpu.of(c), doc.Estimate(p.Ratio("cpu_per_gb")), doc.Estimate(more), handshake.of(c),
-			ListCell(c.Ciphers())}, TestCells(j))...)
+		table.Add(doc.As(c.Variant, p.Name), c.TLS(), AxisCells(of, c), against, round.of(c), p.Ratio("round"), cpu.of(c), p.Ratio("cpu_per_gb"), more,
+			handshake.of(c), c.Ciphers(), TestCells(j))
 	}
 	return table
 }
