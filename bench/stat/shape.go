@@ -13,6 +13,9 @@ type Mode struct {
 	Share  float64 `json:"share"`  // share of all samples, from 0 to 1
 }
 
+// LeastForModes is the smallest number of samples in which modes are looked for.
+const LeastForModes = 30
+
 // Modes returns the lower and the upper mode if the rounds, given by block, have two
 // modes, and nil otherwise. The median and mean of such rounds describe neither mode.
 //
@@ -32,7 +35,7 @@ type Mode struct {
 //     readers do not act on less.
 func Modes(blocks [][]float64) []Mode {
 	sorted := Pool(blocks)
-	if len(sorted) < 30 {
+	if len(sorted) < LeastForModes {
 		return nil
 	}
 	slices.Sort(sorted)

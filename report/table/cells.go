@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
@@ -174,6 +175,9 @@ func CellTables(r *metrics.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
+	if slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return c.Rounds() < stat.LeastForModes }) {
+		s.Tail = append(s.Tail, doc.Say(fmt.Sprintf("Cells with fewer than %d rounds are not tested for two groups of rounds.", stat.LeastForModes))...)
+	}
 	return s
 }
 
@@ -186,14 +190,11 @@ func details(c *metrics.Cell, plan result.Plan) []string {
 	return all
 }
 
-// effort returns the numbers of blocks and of rounds per cell, as ranges.
+// effort returns the numbers of blocks per cell and of rounds per block, as ranges.
 func effort(cells []*metrics.Cell) string {
-	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
-	for i, c := range cells {
-		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()
-	}
-	return Between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
-		Between(slices.Min(rounds), slices.Max(rounds), "round") + " per cell"
+	blocks := Each(cells, func(c *metrics.Cell) int { return len(c.Timed()) })
+	least, most := metrics.RoundsPerBlock(cells...)
+	return Between(slices.Min(blocks), slices.Max(blocks), "block") + " of " + Between(least, most, "round") + " per cell"
 }
 
 // mostRemarks is the largest number of sentences below a table of the first screen.
