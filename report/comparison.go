@@ -138,17 +138,17 @@ func changeSection(c *Comparison) doc.Section {
 func (c *Comparison) table(unit string, rows []Row) doc.Table {
 	keys, test := table.Axes("program"), len(table.TestColumns)-1
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
-	t.Columns = append(table.AxisColumns(keys),
-		doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
-		doc.Column{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
-		doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
-		doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit},
-		doc.Column{Name: "change, %", Key: "ratio", Unit: "1", Help: "head relative to base"},
-		doc.Column{Name: "p", Unit: "1", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-		doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
-		doc.Column{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
-		doc.Column{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
-		table.TestColumns[test])
+	t.Columns = slices.Concat(table.AxisColumns(keys),
+		[]doc.Column{{Name: "metric", For: doc.Programs}, {Name: "cell", For: doc.People},
+			{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
+			{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
+			{Name: "base", Unit: unit}, {Name: "head", Unit: unit},
+			{Name: "change, %", Key: "ratio", Unit: "1", Help: "head relative to base"},
+			{Name: "p", Unit: "1", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
+			{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
+			{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
+			{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
+			table.TestColumns[test]})
 	naming := c.naming()
 	for _, r := range rows {
 		gate := ""

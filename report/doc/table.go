@@ -114,7 +114,13 @@ func (t Table) column(c int, printable func(string) string) column {
 		if cell.Empty() && made.Unit != "" && c < len(t.Rows[r].Cells) {
 			e.text = printable(none)
 		}
-		made.add(e)
+		made.cells, made.most = append(made.cells, e), max(made.most, e.value)
+		if e.whole == "" {
+			made.width = max(made.width, width(e.text))
+			continue
+		}
+		made.whole, made.part, made.bounds = max(made.whole, width(e.whole)), max(made.part, width(e.part)), max(made.bounds, width(e.bounds))
+		made.width = max(made.width, made.whole+made.part+made.bounds)
 	}
 	return made
 }
@@ -133,18 +139,6 @@ func (c Column) headerText(u scale, confidence float64) string {
 		header += " (" + Percent(confidence) + " sure)"
 	}
 	return header
-}
-
-// add adds a cell.
-func (c *column) add(e entry) {
-	c.cells = append(c.cells, e)
-	c.most = max(c.most, e.value)
-	if e.whole == "" {
-		c.width = max(c.width, width(e.text))
-		return
-	}
-	c.whole, c.part, c.bounds = max(c.whole, width(e.whole)), max(c.part, width(e.part)), max(c.bounds, width(e.bounds))
-	c.width = max(c.width, c.whole+c.part+c.bounds)
 }
 
 // entry converts a cell to texts.

@@ -147,9 +147,9 @@ func BreakEvens(r *metrics.Result) doc.Section {
 // and added are per round.
 func breakEvenTable(all []*BreakEven) doc.Table {
 	t := Keyed("break_even", "a codec with a transport, and the link rates at which it saves time", Axes(),
-		doc.Column{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
-		doc.Column{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
-		doc.Column{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, doc.Column{Name: "added", Unit: "s", Help: "time that the codec adds to a round"})
+		[]doc.Column{{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
+			{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
+			{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, {Name: "added", Unit: "s", Help: "time that the codec adds to a round"}})
 	for _, b := range all {
 		row := doc.Cells(AxisCells(Axes(), b.Cell), string(b.Pays), b.At)
 		if b.Against != nil {

@@ -109,8 +109,8 @@ func cellsOf(fields []field, c *metrics.Cell) []doc.Cell {
 }
 
 // Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
-func Keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table {
-	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(AxisColumns(of), columns...)}
+func Keyed(key, help string, axes []metrics.Axis, columns ...[]doc.Column) doc.Table {
+	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(axes), Columns: slices.Concat(AxisColumns(axes), slices.Concat(columns...))}
 }
 
 func AxisColumns(of []metrics.Axis) []doc.Column {

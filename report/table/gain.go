@@ -7,7 +7,6 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
@@ -142,27 +141,29 @@ func gainSentence(all []pair) string {
 	return all[0].Name + ": " + strings.Join(parts, "; ") + "."
 }
 
+// gainTable has a row for each pair.
 func gainTable(all []pair, title string) doc.Table {
-	of, now, then := GroupAxes(), columns("round=round now|cpu_per_round=CPU now|peak_rss=memory now"), columns("-round=round then|-cpu_per_round=CPU then|-peak_rss=memory then")
-	t := doc.Table{Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}}, AxisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now[0].Column, then[0].Column,
-		{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"},
-		now[1].Column, then[1].Column, now[2].Column, then[2].Column,
-		{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out publishing and page faults. Absent if a side hands tensors over"},
-	}, TestColumns)}
-	tested := map[pair]*contrast.Judged{}
+	axes, both := GroupAxes(), columns(`round=round now | -round=round then | cpu_per_round=CPU now | -cpu_per_round=CPU then |
+		peak_rss=memory now | -peak_rss=memory then`)
+	t := doc.Table{
+		Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(axes) + 1,
+		Columns: slices.Concat([]doc.Column{{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}},
+			AxisColumns(axes), []doc.Column{{Name: "project", For: doc.Programs}}, headers(both[:2]),
+			[]doc.Column{{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"}}, headers(both[2:]),
+			[]doc.Column{{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out " +
+				"publishing and page faults. Absent if a side hands tensors over"}}, TestColumns),
+	}
 	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.Name }) {
 		for i, j := range judged("of this project", project) {
-			tested[project[i]] = &j
+			p := project[i]
+			transfer := p.Ratio("transfer")
+			if p.Cell.HandsOver() || p.Against.HandsOver() {
+				transfer = stat.None()
+			}
+			now, then := cellsOf(both, p.Cell), cellsOf(both, p.Against)
+			t.Add(Variant(p.Cell), instead(p), AxisCells(axes, p.Against), p.Name, now[0], then[1], j.Ratio,
+				now[2], then[3], now[4], then[5], transfer, TestCells(&j))
 		}
-	}
-	for _, p := range all {
-		transfer := p.Ratio("transfer")
-		if p.Cell.HandsOver() || p.Against.HandsOver() {
-			transfer = stat.None()
-		}
-		t.Add(Variant(p.Cell), instead(p), AxisCells(of, p.Against), p.Name, now[0].of(p.Cell), then[0].of(p.Against), p.Ratio("round"),
-			now[1].of(p.Cell), then[1].of(p.Against), now[2].of(p.Cell), then[2].of(p.Against), transfer, TestCells(tested[p]))
 	}
 	return t
 }

@@ -145,9 +145,9 @@ func HostTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 	of := Axes()
 	t := Keyed("spent", "what a cell used on a host, without the server", of,
-		doc.Column{Name: "host"}, doc.Column{Name: "lanes", Unit: "1"}, doc.Column{Name: "processes", Unit: "1"},
-		doc.Column{Name: "cpu_per_round", Unit: "s/round", Help: "CPU time of a round"},
-		doc.Column{Name: "peak_rss", Unit: "B", Help: "peak resident memory, added up over processes"})
+		[]doc.Column{{Name: "host"}, {Name: "lanes", Unit: "1"}, {Name: "processes", Unit: "1"},
+			{Name: "cpu_per_round", Unit: "s/round", Help: "CPU time of a round"},
+			{Name: "peak_rss", Unit: "B", Help: "peak resident memory, added up over processes"}})
 	t.Keys++ // the host
 	for _, h := range hosts {
 		for _, c := range r.Cells {

@@ -16,23 +16,23 @@ func entries(values map[string]string, separator string) []string {
 // cell.
 func AllMetrics(r *metrics.Result) doc.Section {
 	t := Keyed("metrics", "a cell, with all of its metrics", Axes(),
-		doc.Column{Name: "settings", List: true, Help: "settings of the transport, as key=value"},
-		doc.Column{Name: "hosts", Help: "number of processes on each host, in a run with agents"},
-		doc.Column{Name: "place", Help: "how the processes were placed on hosts"},
-		doc.Column{Name: "model_tensors", Unit: "1", Help: "tensors of the model"},
-		doc.Column{Name: "model_bytes", Unit: "B", Help: "bytes of these tensors"},
-		doc.Column{Name: "payload_bytes", Unit: "B", Help: "payload of a round: models and updates of all clients"},
-		doc.Column{Name: "software", List: true, Help: "versions of the software that workers in Python, or a peer, run on, as key=value"},
-		doc.Column{Name: "peer", Help: "the command of a peer"},
-		doc.Column{Name: "unproved", Help: "why the rounds of a peer are not proved; such a peer is in no verdict and has no overhead"},
-		doc.Column{Name: "tensors", Help: "moved or handed over; a transport that hands over has no bandwidth"},
-		doc.Column{Name: "bound", Help: "the floor that the metric floor_ratio compares with"},
-		doc.Column{Name: "stopped", Help: "why the measurement of the cell ended"},
-		doc.Column{Name: "marks", List: true, Help: "remarks about the numbers"},
-		callsByKind.Column)
-	for _, m := range metrics.Metrics() {
-		t.Columns = append(t.Columns, doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help})
-	}
+		[]doc.Column{
+			{Name: "settings", List: true, Help: "settings of the transport, as key=value"},
+			{Name: "hosts", Help: "number of processes on each host, in a run with agents"},
+			{Name: "place", Help: "how the processes were placed on hosts"},
+			{Name: "model_tensors", Unit: "1", Help: "tensors of the model"},
+			{Name: "model_bytes", Unit: "B", Help: "bytes of these tensors"},
+			{Name: "payload_bytes", Unit: "B", Help: "payload of a round: models and updates of all clients"},
+			{Name: "software", List: true, Help: "versions of the software that workers in Python, or a peer, run on, as key=value"},
+			{Name: "peer", Help: "the command of a peer"},
+			{Name: "unproved", Help: "why the rounds of a peer are not proved; such a peer is in no verdict and has no overhead"},
+			{Name: "tensors", Help: "moved or handed over; a transport that hands over has no bandwidth"},
+			{Name: "bound", Help: "the floor that the metric floor_ratio compares with"},
+			{Name: "stopped", Help: "why the measurement of the cell ended"},
+			{Name: "marks", List: true, Help: "remarks about the numbers"},
+			callsByKind.Column,
+		},
+		Each(metrics.Metrics(), func(m metrics.Metric) doc.Column { return doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help} }))
 	for _, c := range r.Cells {
 		bound, _ := c.Bound()
 		t.Add(AxisCells(Axes(), c), entries(c.Settings, "="), c.Hosts, c.Place, c.Model.Tensors, float64(c.Model.Bytes), float64(c.Payload()),

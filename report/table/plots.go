@@ -35,42 +35,46 @@ func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *m
 	return p
 }
 
-func RoundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
+// plotted draws plots of each group, with notes below the last one.
+func plotted(groups [][]*metrics.Cell, notes []string, draw func(cells []*metrics.Cell) []doc.Plot) (all []doc.Plot) {
 	for _, cells := range groups {
-		all = Drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, Variant))
+		all = Drawn(all, draw(cells)...)
+	}
+	if len(all) > 0 {
+		all[len(all)-1].Notes = notes
 	}
 	return all
+}
+
+func RoundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
+	return plotted(groups, nil, func(cells []*metrics.Cell) []doc.Plot {
+		return []doc.Plot{dots(r, cells, metrics.YardstickOf(cells).By, Variant)}
+	})
 }
 
 // FloorPlots shows how near the cells of each group are to the floors that bound them.
 func FloorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
-	for _, cells := range groups {
+	return plotted(groups, []string{"The line is the floor. If the floor is a bandwidth (streams), left of the line is slower. If it is a time, " +
+		"right of the line is slower."}, func(cells []*metrics.Cell) []doc.Plot {
 		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return Variant(c) + ", " + name })
 		p.Rule, p.Value.Name = new(1.0), "× floor"
-		all = Drawn(all, p)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. If the floor is a bandwidth (streams), left of the line is slower. If it is a time, right of the line is slower.")
-	}
-	return all
+		return []doc.Plot{p}
+	})
 }
 
-func Drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
-	if !slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 }) {
-		return all
-	}
-	return append(all, p)
+// Drawn adds the plots that have points.
+func Drawn(all []doc.Plot, more ...doc.Plot) []doc.Plot {
+	return append(all, Only(more, func(p doc.Plot) bool {
+		return slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 })
+	})...)
 }
 
 func TripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
-	for _, cells := range groups {
-		p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
-		for _, part := range tripParts {
-			p.Series = append(p.Series, doc.Series{Name: part})
-		}
+	return plotted(groups, []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. " +
+		"Tables hold medians, which need not add up. between: from when the worker has the model until it reserves the memory of its update. " +
+		"No client's round trip includes the server's work before and after, such as folding."}, func(cells []*metrics.Cell) []doc.Plot {
+		p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"},
+			Series: Each(tripParts[:], func(part string) doc.Series { return doc.Series{Name: part} })}
 		for _, c := range cells {
 			if trip, ok := TripOf(c); ok {
 				for k, x := range trip {
@@ -78,13 +82,8 @@ func TripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 				}
 			}
 		}
-		all = Drawn(all, p)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. Tables hold medians, which need not add up. " +
-			"between: from when the worker has the model until it reserves the memory of its update. No client's round trip includes the server's work before and after, such as folding."}
-	}
-	return all
+		return []doc.Plot{p}
+	})
 }
 
 // Limits of the pictures of rounds: points per page, and per curve or block. More could not be
@@ -111,25 +110,22 @@ func SpreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	if !timed { // the file has no times of blocks
 		since = doc.Axis{Name: "block", Unit: "1"}
 	}
-	var all []doc.Plot
-	for _, cells := range groups {
-		title := GroupTitle(cells[0].Group())
-		parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
-		times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
-		var rounds []float64
-		for _, c := range cells {
-			of := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
-			rounds = append(rounds, Each(of.Points, func(p doc.Point) float64 { return p.At })...)
-			parts.Series = append(parts.Series, of)
-			of.Points = course(c, samples, timed)
-			times.Series = append(times.Series, of)
-		}
-		parts.At.Log = Logarithmic(rounds)
-		all = Drawn(Drawn(all, parts), times)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{fmt.Sprintf("The curve of a distribution has at most %d steps. A line joins the medians of blocks. Small dots are rounds, at most %d per block: "+
-			"the fastest, the slowest, and others at even distances. Each panel has its own scale.", shares, samples)}
-	}
-	return all
+	return plotted(groups, []string{fmt.Sprintf("The curve of a distribution has at most %d steps. A line joins the medians of blocks. Small dots are rounds, "+
+		"at most %d per block: the fastest, the slowest, and others at even distances. Each panel has its own scale.", shares, samples)},
+		func(cells []*metrics.Cell) []doc.Plot {
+			title := GroupTitle(cells[0].Group())
+			parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"},
+				Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
+			times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
+			var rounds []float64
+			for _, c := range cells {
+				s := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
+				rounds = append(rounds, Each(s.Points, func(p doc.Point) float64 { return p.At })...)
+				parts.Series = append(parts.Series, s)
+				s.Points = course(c, samples, timed)
+				times.Series = append(times.Series, s)
+			}
+			parts.At.Log = Logarithmic(rounds)
+			return []doc.Plot{parts, times}
+		})
 }

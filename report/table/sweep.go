@@ -112,11 +112,6 @@ func newSweep(q *quantity, cells []*metrics.Cell) *Sweep {
 	return s
 }
 
-func (s *Sweep) cells(step int) []*metrics.Cell {
-	all := Each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[step] })
-	return slices.DeleteFunc(all, func(c *metrics.Cell) bool { return c == nil })
-}
-
 // A stretch is consecutive steps of a sweep at which the same transports may be the fastest.
 type stretch struct {
 	From, To int       // first and last step
@@ -133,7 +128,8 @@ func (s *Sweep) Envelope() []*stretch {
 	var all []*stretch
 	last := &stretch{} // without transports
 	for i := range s.At {
-		v, ok := contrast.DecideBy(s.cells(i), s.Yardstick)
+		cells := Each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[i] })
+		v, ok := contrast.DecideBy(Only(cells, func(c *metrics.Cell) bool { return c != nil }), s.Yardstick)
 		if !ok {
 			continue
 		}

@@ -92,8 +92,8 @@ func tlsTable(all []pair, title string) doc.Table {
 	family := judged("of this table", paired)
 	for _, p := range all {
 		c, against, j := p.Cell, "", (*contrast.Judged)(nil)
-		if i := slices.Index(paired, p); i >= 0 {
-			against, j = p.Against.Variant, &family[i]
+		if p.Against != nil {
+			against, j, family = p.Against.Variant, &family[0], family[1:]
 		}
 		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
 		table.Add(doc.As(c.Variant, p.Name), c.TLS(), AxisCells(of, c), against, round.of(c), p.Ratio("round"), cpu.of(c), p.Ratio("cpu_per_gb"), more,
