@@ -49,6 +49,8 @@ type Comparison struct {
 	Findings    []answer.Finding `json:"-"` // about base or head
 
 	unproved []string // cells whose data, or whose base's data, was not proved
+	without  []string // cells and metrics that have no ratio: one of the two lacks it, or counts 0
+	partial  string   // why a run ended early; empty if none did
 	separate bool
 	canaries []*result.Result // the results with a canary, which tests the gate
 	untried  *result.Untried  // why a canary was not measured; nil if it was or was not asked for
@@ -114,7 +116,7 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	}
 	for _, r := range slices.Compact([]*metrics.Result{before.run, after.run}) {
 		c.Findings = append(c.Findings, answer.Findings(r)...)
-		c.untried = cmp.Or(c.untried, r.Untried)
+		c.untried, c.partial = cmp.Or(c.untried, r.Untried), cmp.Or(c.partial, r.Partial)
 		if r.Canary != nil {
 			c.canaries = append(c.canaries, r.Result)
 		}
@@ -123,10 +125,15 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	if len(names) == 0 {
 		names = []string{"round"}
 	}
-	for _, name := range names {
-		if m, ok := metrics.MetricNamed(name); !ok || !m.Sampled() {
+	for i, name := range names {
+		switch m, ok := metrics.MetricNamed(name); {
+		case !ok || !m.Sampled():
 			return nil, fmt.Errorf("metric %q cannot be compared: "+
 				"it must be one that is measured per block, such as round or cpu_per_gb", name)
+		case m.Better == "":
+			return nil, fmt.Errorf("metric %q cannot be compared: neither a lower nor a higher number is better", name)
+		case slices.Contains(names[:i], name):
+			return nil, fmt.Errorf("metric %q is named twice", name)
 		}
 	}
 	c.pair(before.cells, after.cells, names)
@@ -322,9 +329,11 @@ func (c *Comparison) pair(before, after []*metrics.Cell, names []string) {
 			if c.separate {
 				x = x.Apart()
 			}
-			if x.Ratio.Known() {
-				c.Rows = append(c.Rows, Row{contrast.Judged{Contrast: x}, b.Of(name), h.Of(name), math.Inf(1)})
+			if !x.Ratio.Known() {
+				c.without = append(c.without, h.ID()+", "+name)
+				continue
 			}
+			c.Rows = append(c.Rows, Row{contrast.Judged{Contrast: x}, b.Of(name), h.Of(name), math.Inf(1)})
 		}
 	}
 }

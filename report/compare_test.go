@@ -55,6 +55,8 @@ func TestGateRefuses(t *testing.T) {
 	few := benchtest.Result(cnn("a", 20, 21, 22))
 	older := benchtest.Result(eight("a", 20))
 	older.Plan.Rules++
+	ended := benchtest.Interleaved(1)
+	ended.Partial = "interrupted after 3 of 60 blocks"
 	for _, tt := range []struct {
 		base, head *result.Result
 		separate   bool
@@ -65,6 +67,7 @@ func TestGateRefuses(t *testing.T) {
 		{a, b, true, false, "no cell in common"},
 		{few, few, true, true, "comparing 1 cell needs 4 blocks of each"},
 		{older, a, true, false, "different rules"},
+		{ended, nil, false, true, "a run ended early: interrupted"},
 	} {
 		err := check.Err(compare(t, tt.base, tt.head, CompareOptions{Separate: tt.separate}).Gate(0.05))
 		check.Fails(t, err, tt.want)
@@ -153,10 +156,27 @@ func TestCompareMetrics(t *testing.T) {
 	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}, Separate: true})
 	check.That(t, len(c.Rows) == 2 && !c.Rows[0].Shown && c.Rows[1].Shown && c.Rows[1].Metric.Name == "cpu_per_gb",
 		"got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
-	holds(t, write(t, c, "text"), "Of 2 comparisons: 1 worse", "cpu_per_gb, cnn", "base, s/GB")
-	for _, name := range []string{"bandwidth", "nonsense"} {
-		check.Fails(t, check.Err(Compare(base, head, CompareOptions{Metrics: []string{name}})), name)
+	holds(t, write(t, c, "text"), "Of 2 comparisons: 1 worse", "cpu_per_gb, cnn", "base, s/GB",
+		"Left out, because base or head lacks the metric or counts 0: a cnn workers=1 clients=1, rpcs.")
+	check.Fails(t, check.Err(c.Gate(0.05)), "it judges rounds alone: compare cpu_per_gb without a gate")
+	none := compare(t, base, head, CompareOptions{Metrics: []string{"rpcs"}, Separate: true})
+	check.Equal(t, none.Verdict.Text, "Nothing can be compared: base or head lacks the metric, or counts 0, in each cell.")
+	for names, want := range map[string]string{"bandwidth": "bandwidth", "nonsense": "nonsense",
+		"train": "neither a lower nor a higher number is better", "round,round": "is named twice"} {
+		check.Fails(t, check.Err(Compare(base, head, CompareOptions{Metrics: strings.Split(names, ",")})), want)
 	}
+}
+
+// TestManyRows: of more rows than the table has room for, the first are in it, changed or not.
+func TestManyRows(t *testing.T) {
+	r := benchtest.Result()
+	for i := range mostRows + 2 {
+		r.Cells = append(r.Cells, eight(fmt.Sprint("t", i), 20))
+	}
+	c := compare(t, r, r, CompareOptions{Separate: true})
+	s := changeSection(c)
+	check.Equal(t, len(s.Tables[0].Rows), mostRows)
+	check.Equal(t, s.Tail[0].Text, "2 more cells: see the details.")
 }
 
 // TestNoDifference: "no difference shown" is an answer, and states the difference that

@@ -98,7 +98,6 @@ const mostRows = 40
 func changeSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "change"}
 	rows := slices.Concat(c.Worse(), c.Better())
-	changed := len(rows)
 	for _, r := range c.Rows {
 		if !r.Shown {
 			rows = append(rows, r)
@@ -107,7 +106,7 @@ func changeSection(c *Comparison) doc.Section {
 	n := c.naming()
 	s.Plots = changePlots(n, rows[:min(len(rows), mostRows)])
 	if len(rows) > mostRows {
-		rows = rows[:min(changed, mostRows)]
+		rows = rows[:mostRows]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
 	for _, rows := range byMetric(rows) {
@@ -239,6 +238,9 @@ func warnings(c *Comparison) []string {
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
 		all = append(all, fmt.Sprintf("%s in only one of the two: %s.", doc.Plural(n, "cell"), doc.List(table.Clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
+	if c.without != nil {
+		all = append(all, fmt.Sprintf("Left out, because base or head lacks the metric or counts 0: %s.", doc.List(table.Clip(c.without, 4))))
+	}
 	lines := table.Each(answer.Grouped(c.Findings, doc.Bad), func(p doc.Paragraph) string { return p.Text })
 	return append(all, table.Clip(lines, 6)...)
 }
@@ -266,7 +268,10 @@ func sourceText(s Source) string {
 // would have shown.
 func comparisonSentence(c *Comparison) string {
 	n := len(c.Rows)
-	if n == 0 {
+	switch {
+	case n == 0 && c.without != nil:
+		return "Nothing can be compared: base or head lacks the metric, or counts 0, in each cell."
+	case n == 0:
 		return "Nothing can be compared: base and head have no cell in common."
 	}
 	what, kinds := "cell", [2]string{"slower", "faster"}
@@ -312,7 +317,7 @@ func changePlots(n table.Naming, rows []Row) (all []doc.Plot) {
 		var values []float64
 		for _, r := range rows {
 			draw := func(s *doc.Series, x stat.Interval, text string) {
-				s.Points = append(s.Points, doc.Point{Name: table.Described(r.Cell.Variant, n.Apart, r.Cell), Value: x, Text: text})
+				s.Points = append(s.Points, doc.Point{Name: table.Described(r.Cell.Label(), n.Apart, r.Cell), Value: x, Text: text})
 			}
 			values = append(values, r.Base.Center, r.Head.Center)
 			draw(&both.Series[0], r.Base, "")

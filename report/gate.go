@@ -132,7 +132,12 @@ func (c *Comparison) decide(failAbove float64) (*Gate, error) {
 
 // judgeable returns an error if a gate cannot judge the comparison.
 func (c *Comparison) judgeable() error {
+	other := slices.IndexFunc(c.Rows, func(r Row) bool { return r.Metric.Name != "round" })
 	switch {
+	case other >= 0: // the canary is tried by its rounds
+		return fmt.Errorf("it judges rounds alone: compare %s without a gate", c.Rows[other].Metric.Name)
+	case c.partial != "":
+		return UnjudgedError{fmt.Errorf("a run ended early: %s", doc.Visible(c.partial))}
 	case !c.Interleaved && !c.separate:
 		return UnjudgedError{errors.New("the two runs were not interleaved, so a drift of the machine can look like a change: " +
 			"measure both with run --against, or allow separate runs")}

@@ -66,3 +66,17 @@ func counted() *result.Result {
 	}
 	return benchtest.Result(cell("inproc", 20, 1), cell("inproc", 1020, 2), cell("a", 20, 10), cell("a", 1020, 31), cell("b", 20, 20), cell("b", 1020, 21))
 }
+
+// TestPerTensor: the cost of a tensor is of one language, and unknown without a control.
+func TestPerTensor(t *testing.T) {
+	cell := func(transport, language string, tensors int, ms float64) result.Cell {
+		m := result.Model{Name: fmt.Sprintf("uniform:4MiB/%d", tensors), Tensors: tensors, Bytes: 4 << 20}
+		c := benchtest.Cell(transport, m, 1, 1, benchtest.Six(ms)...)
+		c.Language = language
+		return c
+	}
+	r := benchtest.Result(cell("http", "", 20, 10), cell("http", "", 1020, 11), cell("http", result.InPython, 20, 30), cell("http", result.InPython, 1020, 32))
+	check.That(t, !strings.Contains(shown(t, r, "tensors"), "per tensor, "), "a cost without a control")
+	r.Cells = append(r.Cells, cell("inproc", "", 20, 5), cell("inproc", "", 1020, 5))
+	wantLines(t, shown(t, r, "tensors"), "http uniform:4MiB 20 to 1020 tensors 1.00 (0.690 to 1.31) 0.450 ± 0.095", "http (python) uniform:4MiB 20 to 1020 tensors 2.00 (1.28 to 2.72) 0.900 (0.621 to 1.18)")
+}

@@ -13,12 +13,12 @@ import (
 
 // Kinds of marks.
 const (
-	Astray = iota
+	NotProved = iota // the worst first: a screen has room for few
+	Interrupted
+	Astray
 	Bimodal
 	Drifted
 	Scattered
-	Interrupted
-	NotProved
 	FewRounds
 	Stolen
 )
@@ -85,7 +85,7 @@ const (
 // because a median tolerates them, and what forbids it is no mark.
 func marks(x Contrast) (all []Mark) {
 	for _, c := range []*metrics.Cell{x.Cell, x.Against} {
-		all = append(all, slices.DeleteFunc(Marks(c), func(m Mark) bool { return m.Kind >= Scattered })...)
+		all = append(all, slices.DeleteFunc(Marks(c), func(m Mark) bool { return m.Kind < Astray || m.Kind >= Scattered })...)
 		if least, _ := metrics.RoundsPerBlock(c); least < fewRounds {
 			all = append(all, Mark{c, FewRounds, "only " + doc.Plural(least, "round") + " in a block"})
 		}

@@ -109,7 +109,7 @@ func TestMarkdownLimit(t *testing.T) {
 	long := Section{Title: "Long|one", Tail: Say(strings.Repeat("many words ", limit/10))}
 	d.Sections = append(d.Sections, long, Section{Title: "Last", Tail: Say("the end")})
 	got := markdown(t, d)
-	check.That(t, len([]rune(got)) <= limit && strings.Contains(got, "the end") && !strings.Contains(got, "many") && strings.Contains(got, `: Long\|one. The text format`),
+	check.That(t, len([]rune(got)) <= limit && strings.Contains(got, "the end") && !strings.Contains(got, "many") && strings.Contains(got, `: Long\|one. The format text`),
 		"%d characters: %s", len(got), got[max(0, len(got)-500):])
 }
 

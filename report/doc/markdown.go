@@ -42,7 +42,7 @@ func (d Document) Markdown(w io.Writer) error {
 		b.WriteString(text)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The text format has them.\n", limit, escape(clipped(List(left), 200)))
+		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The format text has them, with --view all or, of a comparison, --details.\n", limit, escape(clipped(List(left), 200)))
 	}
 	_, err := io.WriteString(w, strings.TrimPrefix(b.String(), "\n"))
 	return err

@@ -14,14 +14,14 @@ import (
 // tensors first: models of one family and size, such as uniform:4MiB/20 and uniform:4MiB/1000.
 func OfCounts(r *metrics.Result) [][]*metrics.Cell {
 	type key struct {
-		group   metrics.Group
-		variant string
+		group             metrics.Group
+		variant, language string
 	}
 	all := metrics.GroupBy(r.Cells, func(c *metrics.Cell) key {
 		g := c.Group()
 		size, _, _ := strings.Cut(g.Model.Name, "/")
 		g.Model.Name, g.Model.Tensors, g.Model.Bytes = size, 0, 0 // sizes are rounded to whole elements
-		return key{g, c.Variant}
+		return key{g, c.Variant, c.Language}
 	})
 	return slices.DeleteFunc(all, func(cells []*metrics.Cell) bool {
 		slices.SortFunc(cells, func(a, b *metrics.Cell) int { return a.Model.Tensors - b.Model.Tensors })
@@ -43,12 +43,12 @@ func PerTensor(r *metrics.Result) doc.Section {
 			}
 			return i.Map(func(s float64) float64 { return s / float64(many.Model.Tensors-few.Model.Tensors) })
 		}
-		control := stat.Interval{}
+		var round any // unknown without a control: a difference of rounds has the training in it
 		if few.Control != nil && many.Control != nil {
-			control = contrast.New("round", many.Control, few.Control).More
+			round = slope("round", contrast.New("round", many.Control, few.Control).More)
 		}
 		size, _, _ := strings.Cut(few.Model.Name, "/")
-		t.Add(Variant(few), size, Between(few.Model.Tensors, many.Model.Tensors, "tensor"), slope("round", control), slope("transfer", stat.Interval{}))
+		t.Add(Variant(few), size, Between(few.Model.Tensors, many.Model.Tensors, "tensor"), round, slope("transfer", stat.Interval{}))
 	}
 	return doc.Section{Title: "What a tensor costs", Tables: []doc.Table{t}}
 }
