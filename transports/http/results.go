@@ -139,7 +139,7 @@ func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) (err
 	if err != nil || u.shared {
 		return err
 	}
-	return store.ReadTensors(x.Body, u.length-u.receipt-u.table, up.All, p)
+	return store.ReadTensors(x.Body, u.length-u.receipt-u.table, up.All, p, got)
 }
 
 // readJSON reads the receipt and tensors of an update in JSON into p. It reads the

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,11 +37,13 @@ type Handler struct {
 	mux       *http.ServeMux
 	endpoints []Endpoint
 	served    []atomic.Int64 // requests per endpoint, for Served: the recorder may be off
+	gatherers sync.Pool      // *bufio.Writer for answers
 }
 
 // NewHandler returns a handler that serves the given endpoints.
 func NewHandler(o Options, endpoints []Endpoint) *Handler {
 	h := &Handler{o: o, mux: http.NewServeMux(), endpoints: endpoints, served: make([]atomic.Int64, len(endpoints))}
+	h.gatherers.New = func() any { return bufio.NewWriterSize(nil, Gathered) }
 	for i, e := range endpoints {
 		counter := o.Rec.Counter(phase.Served + e.Name)
 		h.mux.HandleFunc(e.Pattern, func(w http.ResponseWriter, q *http.Request) {
@@ -148,6 +152,14 @@ func (x *Exchange) fail(err error) {
 	_ = x.ReplyJSON(code, Problem{Error: err.Error(), Missing: missing.IDs}) // there is no one else to report a failure to
 }
 
+// Parts of a body that have fewer than Small bytes are gathered: up to Gathered bytes of them
+// are written or read at once, through a buffer. Larger parts are not copied, because a
+// system call then costs less than a copy.
+const (
+	Small    = 32 << 10
+	Gathered = 128 << 10
+)
+
 // heldBack is the number of bytes at an answer's end that net/http buffers until the
 // handler returns. So the peer cannot act before the handler has recorded everything.
 const heldBack = 64
@@ -166,15 +178,27 @@ func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]b
 	_ = x.Control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // on a closed connection, the next write fails
 	x.W.WriteHeader(code)
 	x.began = true
-	held := x.held[:0]
+	held, out := x.held[:0], x.handler.gatherers.Get().(*bufio.Writer)
+	defer x.handler.gatherers.Put(out)
+	out.Reset(x.W)
 	for n -= heldBack; len(parts) > 0; parts = parts[1:] {
 		p := parts[0]
 		now := min(len(p), max(n, 0))
 		n -= len(p)
 		held = append(held, p[now:]...)
-		if _, err := x.W.Write(p[:now]); err != nil {
+		to := io.Writer(out)
+		if now >= Small {
+			to = x.W
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+		if _, err := to.Write(p[:now]); err != nil {
 			return err
 		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
 	}
 	if valid != nil {
 		if err := valid(); err != nil {

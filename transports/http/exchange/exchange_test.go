@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -140,6 +142,38 @@ func TestReply(t *testing.T) {
 			check.That(t, wrong == nil || len(want) <= 0 || err != nil,
 				"parts of %v bytes, found to be bad: taken for a whole body", sizes)
 		}
+	}
+}
+
+// writes counts the writes of an answer, and those from the memory of part.
+type writes struct {
+	*httptest.ResponseRecorder
+	all, uncopied int
+	part          []byte
+}
+
+func (w *writes) Write(b []byte) (int, error) {
+	w.all++
+	if len(b) > 0 && &b[0] == &w.part[0] {
+		w.uncopied++
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestSmallPartsAreGathered: small parts are written many at a time. Large parts are written
+// from their memory.
+func TestSmallPartsAreGathered(t *testing.T) {
+	for _, c := range []struct{ parts, size, most, uncopied int }{
+		{12_000, 3 << 10, 300, 0}, {20, 1 << 20, 21, 20}, {20, Small, 21, 19},
+	} {
+		part := make([]byte, c.size)
+		h := NewHandler(Options{Admits: func(*http.Request) error { return nil }}, []Endpoint{{"GET /", "parts", func(x *Exchange) error {
+			return x.Reply(http.StatusOK, TypeRaw, nil, slices.Repeat([][]byte{part}, c.parts)...)
+		}}})
+		w := &writes{ResponseRecorder: httptest.NewRecorder(), part: part}
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		check.That(t, w.all <= c.most && w.uncopied == c.uncopied && w.Body.Len() == c.parts*c.size,
+			"%+v: %d writes, %d of them from the part, %d bytes", c, w.all, w.uncopied, w.Body.Len())
 	}
 }
 

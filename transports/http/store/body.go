@@ -3,8 +3,10 @@ package store
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/http/exchange"
 )
 
 // Header fields of bodies with several tensors.
@@ -14,8 +16,9 @@ const (
 )
 
 // ReadTensors reads the last n bytes of a body into p: the tensors with the indexes
-// which, in that order. It fails if their sizes do not add up to n.
-func ReadTensors(body io.Reader, n int, which []int, p *tensor.Package) error {
+// which, in that order. It fails if their sizes do not add up to n. Small tensors are read
+// through scratch, many at a time.
+func ReadTensors(body io.Reader, n int, which []int, p *tensor.Package, scratch *[]byte) error {
 	size := 0
 	for _, i := range which {
 		size += len(p.View(i))
@@ -23,12 +26,39 @@ func ReadTensors(body io.Reader, n int, which []int, p *tensor.Package) error {
 	if n != size {
 		return fmt.Errorf("tensors have %d bytes, must have %d", n, size)
 	}
-	for _, i := range which {
-		if _, err := io.ReadFull(body, p.View(i)); err != nil {
+	for len(which) > 0 {
+		run, length := smallRun(which, p)
+		if run == 0 {
+			if _, err := io.ReadFull(body, p.View(which[0])); err != nil {
+				return err
+			}
+			which = which[1:]
+			continue
+		}
+		*scratch = slices.Grow((*scratch)[:0], length)[:length]
+		if _, err := io.ReadFull(body, *scratch); err != nil {
 			return err
 		}
+		rest := *scratch
+		for _, i := range which[:run] {
+			rest = rest[copy(p.View(i), rest):]
+		}
+		which = which[run:]
 	}
 	return nil
+}
+
+// smallRun returns the number of tensors at the start of which that are read at once, and the
+// sum of their sizes. It is 0 if the first is not small.
+func smallRun(which []int, p *tensor.Package) (run, length int) {
+	for _, i := range which {
+		n := len(p.View(i))
+		if n >= exchange.Small || length+n > exchange.Gathered {
+			break
+		}
+		run, length = run+1, length+n
+	}
+	return run, length
 }
 
 // JSON is a tensor as reinforcement-learning systems send it between processes: base64

@@ -24,7 +24,7 @@ type Fetcher struct {
 
 	Calls, Copied *phase.Counter
 
-	ids, got []byte // scratch: a request's body and a received manifest
+	ids, got []byte // scratch: a request's body, and a received manifest or small tensors
 }
 
 func appendID(b []byte, name string, i int) []byte {
@@ -98,7 +98,7 @@ func (f *Fetcher) raw(ctx context.Context, name string, which []int, p *tensor.P
 		if err := f.Manifest.Read(r.Body, int(table), which, p, &f.got); err != nil {
 			return err
 		}
-		return ReadTensors(r.Body, int(r.ContentLength-table), which, p)
+		return ReadTensors(r.Body, int(r.ContentLength-table), which, p, &f.got)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -288,4 +289,53 @@ func TestStoredMetadata(t *testing.T) {
 	found.done()
 	err = reader.Check(handle)
 	check.Is(t, err, slab.ErrStale, "after delete")
+}
+
+// reads counts the reads of a body, and those into the memory of the tensors of p.
+type reads struct {
+	io.Reader
+	all, direct int
+	p           *tensor.Package
+}
+
+func (r *reads) Read(b []byte) (int, error) {
+	r.all++
+	for i := range r.p.Len() {
+		if &b[0] == &r.p.View(i)[0] {
+			r.direct++
+		}
+	}
+	return r.Reader.Read(b)
+}
+
+// TestSmallTensorsAreGathered: small tensors are read many at a time, large ones into their
+// memory, and all bytes arrive in their places.
+func TestSmallTensorsAreGathered(t *testing.T) {
+	const small, gathered = exchange.Small - 1, exchange.Gathered
+	for _, c := range []struct {
+		sizes       []int
+		all, direct int
+	}{
+		{slices.Repeat([]int{3 << 10}, 12_000), 12_000/(gathered/(3<<10)) + 1, 0},
+		{slices.Repeat([]int{exchange.Small}, 20), 20, 20},
+		{[]int{small, small, small, small, small, 1, exchange.Small, 1, 1, 1 << 20, small}, 6, 2},
+	} {
+		var specs []tensor.Spec
+		for i, n := range c.sizes {
+			specs = append(specs, tensor.Spec{Name: strconv.Itoa(i), DType: tensor.U8, Shape: []int{n}})
+		}
+		l := check.Value(tensor.NewLayout(specs))(t)
+		sent, got, scratch := tensor.Alloc(l), tensor.Alloc(l), []byte(nil)
+		tensor.Fill(sent, 1)
+		var body bytes.Buffer
+		var all []int
+		for i := range sent.Len() {
+			body.Write(sent.View(i))
+			all = append(all, i)
+		}
+		r := &reads{Reader: &body, p: got}
+		check.Must(t, ReadTensors(r, l.Payload(), all, got, &scratch))
+		check.That(t, got.Hash() == sent.Hash() && r.all <= c.all && r.direct == c.direct,
+			"%d tensors of %d bytes …: %d reads, %d of them direct", len(c.sizes), c.sizes[0], r.all, r.direct)
+	}
 }
