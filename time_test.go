@@ -50,7 +50,7 @@ var mayTime = map[string]string{
 var (
 	limitName = regexp.MustCompile(`(?i)(limit|patience|impatient|deadline|wait|timeout|answerTime)$`)
 	limitText = regexp.MustCompile(`\bdeadline=[1-5]?\d\b`)
-	limitCall = []string{"Patience", "lanesOf", "open", "breaks"}
+	limitCall = []string{"lanesOf", "open", "breaks"}
 )
 
 // mayLimit lists the functions of tests that set such a limit to less than a minute, each with the reason. In other

@@ -2,14 +2,14 @@
 
 Tensors are sent in one gathering write with the head of the request, and received into their
 places. Only the kernel copies them, except for the first READ bytes of an answer, which may
-arrive together with its head.
+arrive together with its head. Nothing limits the time of a message, because a network may be slow:
+the server watches whether anything moves.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import Optional
 
 from .session import Fault, Job, Session, connect
@@ -20,7 +20,6 @@ MOST_HEAD = 16 << 10
 MOST_PARTS = 1024  # of one gathering write or scattering read: IOV_MAX
 MOST_PROBLEM = 16 << 20  # bytes of an error answer's body
 
-PATIENCE, PACE = 30.0, 4 << 20  # seconds to wait for the server, plus one for every PACE bytes
 GOODBYE = 1.0  # seconds to wait for the answer to a request that could not be sent
 
 RAW, TEXT, JSON = "application/octet-stream", "text/plain", "application/json"
@@ -37,14 +36,14 @@ class Refused(Fault):
 class Client:
     def __init__(self, session: Session, fresh: bool):
         self.session, self.recorder, self.fresh = session, session.recorder, fresh
-        self.patience = PATIENCE
+        self.limit: Optional[float] = None  # seconds that the socket may wait in further requests
         self.job: Optional[Job] = None  # the job that requests are recorded for
         self._parked: list[tuple[str, int, int]] = []  # spans of the last request that parked
         self._socket: Optional[socket.socket] = None
         self._connected = False  # connected before: a kept connection is never replaced
         self._ahead = memoryview(b"")  # bytes of the body that were read with the head
         self.left = 0  # bytes of the last answer's body that the caller has not read
-        self._request, self._until = "", 0.0  # the request, and the deadline of its current step
+        self._request = ""
 
     def do(self, method: str, path: str, name: str, fields: dict = {}, kind: str = "",
            body: list = [], parks: bool = False) -> dict[str, str]:
@@ -69,11 +68,12 @@ class Client:
             self._connect()
         self.recorder.count("calls." + name, 1)
         start, sent = now(), None
+        self._socket.settimeout(self.limit)
         try:
-            length = self._send(method, path, fields, kind, body)
-            self._within(None if parks else length)
+            self._send(method, path, fields, kind, body)
         except OSError as e:  # a server that rejects a request answers without reading on
-            sent, self._until = e, time.monotonic() + GOODBYE
+            sent = e
+            self._socket.settimeout(GOODBYE)
         self._lap("send", start, parks)
         head = self._head(parks)
         status = self._begin(head)
@@ -114,8 +114,8 @@ class Client:
 
     # Requests.
 
-    def _send(self, method: str, path: str, fields: dict, kind: str, body: list) -> int:
-        """Writes head and body, and returns their length."""
+    def _send(self, method: str, path: str, fields: dict, kind: str, body: list) -> None:
+        """Writes head and body."""
         parts = [memoryview(b) for b in body if len(b)]
         length = sum(len(b) for b in parts)
         lines = [f"{method} {path} HTTP/1.1", "Host: ipcbench",
@@ -129,13 +129,9 @@ class Client:
         lines += [f"{name}: {value}" for name, value in fields.items()]
         head = "\r\n".join(lines + ["", ""]).encode()
         parts.insert(0, memoryview(head))
-        length += len(head)
-        self.recorder.count("wire.sent", length)  # before sending, like driver.Counted
-        self._within(length)
+        self.recorder.count("wire.sent", length + len(head))  # before sending, like driver.Counted
         while parts:
-            self._timed()
             advance(parts, self._socket.sendmsg(parts[:MOST_PARTS]))
-        return length
 
     # Answers.
 
@@ -145,12 +141,9 @@ class Client:
         while (end := text.find(b"\r\n\r\n")) < 0:
             if len(text) > MOST_HEAD:
                 raise Fault("the head of the answer is too long")
-            self._timed()
             more = self._socket.recv(READ)
             if first:
                 self._lap("wait", start, parks)
-                if parks:
-                    self._within(0)
                 first = False
             self._received(len(more))
             text += more
@@ -172,7 +165,6 @@ class Client:
         if not digits(length):
             raise Fault(f"answer {status[:80]} without a length")
         self.left = int(length)
-        self._within(self.left)
         return int(code)
 
     def _refusal(self, status: int, line: str) -> Fault:
@@ -210,7 +202,6 @@ class Client:
                     parts[0][:n] = self._ahead[:n]
                     self._ahead = self._ahead[n:]
                 else:
-                    self._timed()
                     n = self._socket.recvmsg_into(parts[:MOST_PARTS])[0]
                     self._received(n)
                 self.left -= n
@@ -229,21 +220,10 @@ class Client:
             raise ConnectionResetError
         self.recorder.count("wire.received", n)
 
-    # Timeouts, which allow for the length of bodies.
-
-    def _within(self, length: Optional[float]) -> None:
-        """Sets the deadline for transferring length bytes; without a length, there is none."""
-        self._until = None if length is None else time.monotonic() + self.patience + length / PACE
-
-    def _timed(self) -> None:
-        self._socket.settimeout(self._until and max(0.001, self._until - time.monotonic()))
-
     def _fault(self, e: Exception) -> Fault:
         text = getattr(e, "strerror", None) or str(e)
         if isinstance(e, (ConnectionResetError, BrokenPipeError)):
             text = "the server has closed the connection"
-        elif isinstance(e, socket.timeout):
-            text = f"the server has made no progress for {self.patience:g} s"
         return Fault(f"{self._request}: {text}")
 
 

@@ -124,7 +124,7 @@ class Lane:
 
     def close(self, cause: Optional[str]) -> None:
         if cause is not None and self.client.open:
-            why, self.client.patience = quote(cause.encode()[:CAUSE], safe=""), GOODBYE
+            why, self.client.limit = quote(cause.encode()[:CAUSE], safe=""), GOODBYE
             try:
                 self._do("DELETE", f"{self.path}?cause={why}", "leave")
             except Fault:

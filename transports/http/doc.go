@@ -66,9 +66,9 @@
 // status is 404 for an unknown path or id; in a batch 400 with a list of the unknown ids.
 // It is 405 for a method that the path lacks; 400, 411, 413 or 431 for an unreadable
 // request; 507 if there is no room; 409 for a request that does not fit the lane's state;
-// and 500 with the cause for an internal error. Every wait for a peer in the middle of a
-// message is bounded. A body that cannot be completed ends before its Content-Length, so it
-// cannot be mistaken for a complete one.
+// and 500 with the cause for an internal error. The time of a body is not bounded, because a
+// network may be slow: the session watches whether anything moves. A body that cannot be
+// completed ends before its Content-Length, so it cannot be mistaken for a complete one.
 //
 // In the systems that this imitates, the consumer of a tensor fetches it from the process
 // that produced it, and every process is a server. The round measured here is different:

@@ -73,7 +73,7 @@ func FuzzWorker(f *testing.F) {
 			}
 			server.Close()
 		}()
-		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(waiting.Limit), nil)
+		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, nil)
 		w := &worker{o: o, c: config{local: true}, client: dialled, shared: newShared(o, config{}, joinAnswer{}), fetch: store.Fetcher{Client: dialled, Manifest: tb}}
 		w.jobs = w.request("jobs", "GET", "jobs/0")
 		if w.join(t.Context()) == nil {

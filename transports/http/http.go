@@ -10,24 +10,23 @@ import (
 	"ipcbench/internal/scratch"
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
-func New() driver.Transport { return transport{name: "http", patience: defaultPatience} }
+func New() driver.Transport { return transport{name: "http", headLimit: 30 * time.Second} }
 
 // Local returns the transport "http-shm": tensors are in shared memory for workers that
 // are local, and travel as HTTP bodies to and from the others.
 func Local() driver.Transport {
-	return transport{name: "http-shm", local: true, patience: defaultPatience}
+	return transport{name: "http-shm", local: true, headLimit: 30 * time.Second}
 }
 
 type transport struct {
-	name     string
-	local    bool
-	patience exchange.Patience
+	name      string
+	local     bool
+	headLimit time.Duration // most time between the first and the last byte of a request's head
 }
 
 func (t transport) Name() string { return t.name }
@@ -57,9 +56,6 @@ func (t transport) Settings() []driver.Setting {
 			Help: "most bytes in a worker's cache, 256 for each tensor included; the oldest tensors go first"},
 		driver.OnOff("drain", false, "workers empty their caches for every new model, as after POST /v1/drain; needs cache=on"))
 }
-
-// defaultPatience bounds every wait for a peer that is in the middle of a message.
-const defaultPatience = exchange.Patience(30 * time.Second)
 
 // maxReceipt is the largest size of a receipt or of a client's configuration, in bytes.
 const maxReceipt = 64 << 20
@@ -100,7 +96,6 @@ type config struct {
 	pool      int  // bytes of each slab; 0 means as many as needed
 	missing   int  // percentage of a model's tensors that are kept out of the slab
 	clone     bool // both ends copy tensors out of slabs before they read them
-	patience  exchange.Patience
 }
 
 // Traits returns the same for both transports, because a worker without shared memory
@@ -111,7 +106,7 @@ func (t transport) Traits(s driver.Settings) driver.Traits {
 
 func (t transport) config(o driver.Options) config {
 	s := o.Settings
-	c := config{network: s.Get("network"), batch: s.Int("batch"), local: t.local, patience: t.patience}
+	c := config{network: s.Get("network"), batch: s.Int("batch"), local: t.local}
 	if t.local {
 		c.shm, c.pool, c.missing, c.clone = s.On("shm"), s.Int("pool"), s.Int("missing"), s.Get("copy") == slab.CopyOut
 		return c

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,9 @@ func TestLiesInPython(t *testing.T) {
 	lane := drivertest.Lane{Variant: r.Variant, At: endpoint.At(r.Endpoint.Addr(), "another"), Options: r.Options}
 	lanes := []drivertest.Lane{lane}
 	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: the request must have the header field Authorization"}}, all...)
+	all = slices.DeleteFunc(all, lie.silent)
 	for _, c := range all[1:] {
-		lane.At, lane.Patience = endpoint.At(fakeServer(t, c.answers()), "secret"), c.patience()
+		lane.At = endpoint.At(fakeServer(t, c.answers()), "secret")
 		lanes = append(lanes, lane)
 	}
 	for i, got := range drivertest.Lanes(t, lanes)() {

@@ -185,7 +185,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 func TestLocalityIsProved(t *testing.T) {
 	connect := func(r *rig) *worker {
 		c := exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return r.Endpoint.Dial(ctx, nil) },
-			r.Endpoint.Authorization(), false, defaultPatience, nil)
+			r.Endpoint.Authorization(), false, nil)
 		t.Cleanup(c.Close)
 		w := &worker{o: r.Options, client: c}
 		w.o.Rec = nil

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -96,11 +95,11 @@ func (t transport) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Op
 		return nil, errors.Join(err, s.release())
 	}
 	s.handler = exchange.NewHandler(exchange.Options{
-		Patience: s.c.patience, Rec: o.Rec, JobOf: s.jobOf, Admits: s.admits,
+		Rec: o.Rec, JobOf: s.jobOf, Admits: s.admits,
 	}, s.endpoints())
 	s.http = &http.Server{
 		Handler:           s.handler,
-		ReadHeaderTimeout: time.Duration(s.c.patience), // heads only: bodies have their own deadlines, and connections idle while workers train
+		ReadHeaderTimeout: t.headLimit, // not of bodies, because a network may be slow, and connections idle while workers train
 		MaxHeaderBytes:    exchange.MaxHead,
 		ErrorLog:          log.New(io.Discard, "", 0), // errors are answered, or fail the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },

@@ -50,7 +50,7 @@ func (t transport) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o d
 	}
 	c := t.config(o)
 	w := &worker{o: o, c: c, lane: lane, up: m.up}
-	w.client = exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return e.Dial(ctx, o.Rec) }, e.Authorization(), c.fresh, c.patience, o.Rec)
+	w.client = exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return e.Dial(ctx, o.Rec) }, e.Authorization(), c.fresh, o.Rec)
 	w.client.ID.Lane = lane
 	if e.Mutual() {
 		w.client.Sender = endpoint.LaneName(lane)

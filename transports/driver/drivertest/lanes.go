@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -30,8 +29,7 @@ type Lane struct {
 	Number  int
 	Options driver.Options
 
-	Pings    bool          // makes an empty call
-	Patience time.Duration // http's limit for a slow server; 0 means http's own default
+	Pings bool // makes an empty call
 }
 
 // MarshalJSON writes the part of the session that a worker process knows of its lane.
@@ -39,7 +37,7 @@ func (l Lane) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"transport": l.Variant.Subject.Name(), "settings": l.Variant.Settings, "lane": l.Number,
 		"address": l.At.Addr(), "secret": l.At.Secret(), "down": l.Options.Down.Specs(), "up": l.Options.Up.Specs(),
-		"pings": l.Pings, "patience": l.Patience.Seconds(),
+		"pings": l.Pings,
 	})
 }
 

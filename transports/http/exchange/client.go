@@ -21,10 +21,9 @@ import (
 // between the caller and the socket. Head and tensors of a request are sent with one
 // gathering write, and tensors are received into their final memory.
 type Client struct {
-	dial     func(context.Context) (net.Conn, error)
-	auth     string // value of the header field Authorization
-	fresh    bool   // a new connection for every request
-	patience Patience
+	dial  func(context.Context) (net.Conn, error)
+	auth  string // value of the header field Authorization
+	fresh bool   // a new connection for every request
 
 	rec    *phase.Recorder
 	parked []lap // spans of the last request that parked; recorded by Claim
@@ -59,8 +58,8 @@ const readBuffer = 32 << 10
 
 // NewClient returns a client that connects with dial, once or, if fresh, for every
 // request. authorization is sent with each request.
-func NewClient(dial func(context.Context) (net.Conn, error), authorization string, fresh bool, p Patience, rec *phase.Recorder) *Client {
-	c := &Client{dial: dial, auth: authorization, fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1}}
+func NewClient(dial func(context.Context) (net.Conn, error), authorization string, fresh bool, rec *phase.Recorder) *Client {
+	c := &Client{dial: dial, auth: authorization, fresh: fresh, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1}}
 	c.in = bufio.NewReaderSize(reader{c}, readBuffer)
 	return c
 }
@@ -85,7 +84,7 @@ type Request struct {
 	Type         string // content type of the body
 	Fields       []Field
 	Body         [][]byte
-	Parks        bool           // the answer may take any time
+	Parks        bool           // the answer brings the job that the request is recorded for
 	Calls        *phase.Counter // counts the request
 }
 
@@ -141,12 +140,12 @@ func (c *Client) Close() {
 }
 
 func (c *Client) exchange(q Request, take func(*http.Response) error) error {
-	length, sent := c.send(q)
+	sent := c.send(q)
 	if sent != nil {
 		// A server that rejects a request answers and closes without reading all of it.
-		_ = c.conn.SetReadDeadline(time.Now().Add(time.Second)) // if this fails, so does the read
+		_ = c.conn.SetReadDeadline(time.Now().Add(goodbye)) // if this fails, so does the read
 	}
-	answer, err := c.await(q, length, sent == nil)
+	answer, err := c.await(q)
 	if err != nil {
 		return errors.Join(sent, err)
 	}
@@ -168,13 +167,14 @@ func (c *Client) exchange(q Request, take func(*http.Response) error) error {
 	return nil
 }
 
-// send sends head and body, and returns their length.
-func (c *Client) send(q Request) (length int, err error) {
+// send sends head and body.
+func (c *Client) send(q Request) error {
 	mark, start := c.rec.Mark(phase.Send), phase.Now()
 	defer func() {
 		mark.End()
 		c.record(q, phase.Send, start)
 	}()
+	length := 0
 	c.all = append(c.all[:0], nil)
 	for _, b := range q.Body {
 		if len(b) > 0 {
@@ -200,8 +200,7 @@ func (c *Client) send(q Request) (length int, err error) {
 	}
 	c.head = put(h, "\r\n")
 	c.all[0] = c.head
-	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if this fails, so does the write
-	return length + len(c.head), c.write()
+	return c.write()
 }
 
 // write sends head and body. A socket gathers them in one system call. For other
@@ -245,24 +244,14 @@ func (f Field) append(b []byte) []byte {
 	return put(b, "\r\n")
 }
 
-// await reads the head of the answer to a request of the given length, and sets the
-// deadline for its body. The server gets as long to process the request as to read it.
-func (c *Client) await(q Request, length int, patient bool) (*http.Response, error) {
+// await reads the head of the answer.
+func (c *Client) await(q Request) (*http.Response, error) {
 	start := phase.Now()
-	switch {
-	case patient && q.Parks:
-		_ = c.conn.SetReadDeadline(time.Time{}) // if this fails, so does the read
-	case patient:
-		_ = c.conn.SetReadDeadline(c.patience.until(int64(length)))
-	}
 	c.headLeft = MaxHead + readBuffer
 	_, err := c.in.Peek(1)
 	c.record(q, phase.Wait, start)
 	if err != nil {
 		return nil, Broken(err)
-	}
-	if patient && q.Parks {
-		_ = c.conn.SetReadDeadline(c.patience.until(0))
 	}
 	answer, err := http.ReadResponse(c.in, nil)
 	c.headLeft = -1
@@ -272,7 +261,6 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	if answer.ContentLength < 0 || answer.StatusCode < 200 {
 		return nil, fmt.Errorf("answer %s without a length", answer.Status)
 	}
-	_ = c.conn.SetReadDeadline(c.patience.until(answer.ContentLength))
 	return answer, nil
 }
 

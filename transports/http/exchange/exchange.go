@@ -25,10 +25,9 @@ type Endpoint struct {
 
 // Options of a handler.
 type Options struct {
-	Patience Patience
-	Rec      *phase.Recorder
-	Admits   func(*http.Request) error    // returns an error for requests of strangers
-	JobOf    func(*http.Request) phase.ID // job that a request belongs to, as far as it is known
+	Rec    *phase.Recorder
+	Admits func(*http.Request) error    // returns an error for requests of strangers
+	JobOf  func(*http.Request) phase.ID // job that a request belongs to, as far as it is known
 }
 
 // A Handler serves the endpoints of a session.
@@ -75,17 +74,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		h.exchange(w, q).stranger(err)
 		return
 	}
-	// Close connections of peers that send or read too slowly. A worker that waits for a
-	// job has nothing to send.
-	control := http.NewResponseController(w)
-	if q.ContentLength != 0 {
-		_ = control.SetReadDeadline(h.o.Patience.until(q.ContentLength)) // on a closed connection, the next read fails
-	}
-	_ = control.SetWriteDeadline(h.o.Patience.until(0)) // extended when an answer begins
 	h.mux.ServeHTTP(w, q)
 }
 
-// goodbye bounds how long a stranger may take to read its answer.
+// goodbye bounds the rest of an exchange that has failed: how long a stranger may go on
+// sending, and how long a client waits for the answer to a request that it could not send.
 const goodbye = time.Second
 
 // stranger answers a request without secret or permitted sender, and closes the
@@ -175,7 +168,6 @@ func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]b
 		x.W.Header().Set("Content-Type", kind)
 		x.W.Header().Set("Content-Length", strconv.Itoa(n))
 	}
-	_ = x.Control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // on a closed connection, the next write fails
 	x.W.WriteHeader(code)
 	x.began = true
 	held, out := x.held[:0], x.handler.gatherers.Get().(*bufio.Writer)

@@ -47,7 +47,7 @@ func start(t testing.TB, kind string, specs ...tensor.Spec) *rig {
 	}
 	s := New(o)
 	at := httptest.NewServer(exchange.NewHandler(exchange.Options{
-		Patience: exchange.Patience(waiting.Limit), Rec: phase.NewRecorder(1 << 10),
+		Rec:    phase.NewRecorder(1 << 10),
 		Admits: func(*http.Request) error { return nil }, JobOf: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, s.Endpoints()))
 	t.Cleanup(func() {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -202,7 +201,6 @@ func (s *Store) serveBatch(x *exchange.Exchange) error {
 	if err := pad.readIDs(x); err != nil {
 		return err
 	}
-	_ = x.Control.SetReadDeadline(time.Time{}) // sending the answer may take longer than the request's deadline
 	defer pad.done()
 	if err := s.lease(pad); err != nil {
 		return err

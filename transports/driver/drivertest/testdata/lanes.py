@@ -21,11 +21,9 @@ training = threading.Lock()  # one thread of a process computes
 
 def live(a, outcome, dialled):
     recorder, down = Recorder(a["lane"], 1 << 16), Layout.of(a.pop("down"))
-    up, pings, patience = layout_of(a.pop("up"), down), a.pop("pings"), a.pop("patience")
+    up, pings = layout_of(a.pop("up"), down), a.pop("pings")
     session = Session(**a, depth=2, down=down, up=up, recorder=recorder)
     lane = import_module("ipcbench_worker." + LANES[session.transport]).Lane(session)
-    if patience:
-        lane.client.patience = patience
     try:
         try:
             lane.dial()
