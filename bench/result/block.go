@@ -142,9 +142,9 @@ type Process struct {
 type LinkCount struct {
 	Dropped    int64 `json:"dropped"`    // packets dropped because a queue was full
 	Overlimits int64 `json:"overlimits"` // number of times that a packet had to wait, to keep the rate
-	// packets dropped by the loss of the link; with netem, `dropped` includes them
+	// packets dropped by the loss of the link
 	Lost int64 `json:"lost,omitempty"`
-	// processor time of the process that holds the packets during the delay, if the kernel has no netem
+	// processor time of the process that holds the packets during the delay
 	CPU time.Duration `json:"mirror_cpu_ns,omitempty"`
 }
 

@@ -57,8 +57,8 @@ func useMirror(r Rate) (err error) {
 		current.dropped, err = kernelDrops()
 	}
 	if err != nil && strings.Contains(err.Error(), tunFile) {
-		err = &Error{"this kernel has no netem, and a mirror, which would hold packets instead, is refused: " + current.said.String(),
-			"modprobe sch_netem, or modprobe tun, as root; in a container, docker run --device " + tunFile + "; or a --link without delay and loss"}
+		err = &Error{"a mirror, which holds the packets of a link with a delay, is refused: " + current.said.String(),
+			"modprobe tun, as root; in a container, docker run --device " + tunFile + "; or a --link without a delay"}
 	}
 	return err
 }

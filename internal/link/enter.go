@@ -35,7 +35,7 @@ func SetUp(question []byte) (answer any, err error) {
 		return nil, err
 	}
 	inside, ownUsers = true, e.Users
-	_, state = loopback(MTU)
+	state = loopback()
 	if e.Rates == nil {
 		return nil, reexec.ErrProceed
 	}

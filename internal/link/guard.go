@@ -26,7 +26,7 @@ const (
 // add, they do not multiply. It also measures what limits one connection. r must be set again
 // afterwards.
 func Probe(r Rate) (d machine.Delay, err error) {
-	d.Link, d.By, d.MTU = r.String(), "netem", r.MTU()
+	d.Link, d.By, d.MTU = r.String(), "mirror", smallMTU
 	r.loss = 0
 	if err := Set(r); err != nil {
 		return d, err
@@ -48,9 +48,6 @@ func Probe(r Rate) (d machine.Delay, err error) {
 	slices.Sort(connects)
 	slices.Sort(pongs)
 	twice := 2 * r.delay
-	if Mirrored() {
-		d.By = "mirror"
-	}
 	d.Congestion, d.Connect, d.PingPong = Congestion(), connects[probes/2]-twice, pongs[probes*pings/2]-twice
 	if least, most := min(d.Connect, d.PingPong), max(d.Connect, d.PingPong); least < 0 || most > twice/20+time.Millisecond {
 		return d, fmt.Errorf("link %v: a connect took %v and a ping-pong %v in the median, instead of twice the delay and at most 5 %% + 1 ms more: the machine is too busy for it, or the delay too short", r, connects[probes/2], pongs[probes*pings/2])

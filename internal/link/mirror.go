@@ -17,11 +17,12 @@ import (
 	"ipcbench/internal/reexec"
 )
 
-// A mirror is a process that replaces a link's kernel features if there are none. It owns a TUN
-// device with the address [mirrorListen]. What a process sends to [mirrorDial] leaves through
-// the device. The mirror holds each packet, swaps its source and destination, and writes it
-// back: for the kernel, it is a packet from mirrorDial to mirrorListen. Swapping keeps all
-// checksums valid. So connections, windows and the reaction to loss are the kernel's own.
+// A mirror is a process that makes a link with a delay. It owns a TUN device with the address
+// [mirrorListen]. What a process sends to [mirrorDial] leaves through the device. The mirror holds
+// each packet, swaps its source and destination, and writes it back: for the kernel, it is a packet
+// from mirrorDial to mirrorListen. Swapping keeps all checksums valid. So connections, windows and
+// the reaction to loss are the kernel's own. The kernel's netem does not replace it: on a loopback
+// interface, netem drops whole segments of up to 64 KiB, so a loss of packets would be another one.
 const (
 	mirrorDevice = "ipcbench0"
 	mirrorListen = "10.9.0.1"

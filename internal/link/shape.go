@@ -3,7 +3,6 @@ package link
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -22,8 +21,8 @@ const Address = "127.0.0.2"
 // some models.
 const MTU = 9000
 
-// smallMTU is the MTU of links with a delay: that of the Internet, because the first window of
-// a connection, and the growth of windows, are counted in packets.
+// smallMTU is the MTU of links with a delay: that of the Internet, because losses, the first window
+// of a connection, and the growth of windows are counted in packets.
 const smallMTU = 1500
 
 // Qdisc is the kernel's name of the queueing discipline that limits the rate.
@@ -47,7 +46,7 @@ type Count struct {
 	Packets    int64 // packets sent
 	Dropped    int64
 	Overlimits int64         // how often the rate delayed a packet; 0 with a mirror
-	Lost       int64         // packets dropped by the link's loss; 0 with netem, which counts them as dropped
+	Lost       int64         // packets dropped by the link's loss
 	CPU        time.Duration // time that the mirror took of the processors; 0 without one
 }
 
@@ -68,12 +67,9 @@ func Set(r Rate) error {
 	if r.Impaired() {
 		// Only the reaction to delay and loss that the Internet knows best can be compared.
 		_ = os.WriteFile(congestionFile, []byte("cubic"), 0) // if it is refused, Congestion says what is used instead
-	}
-	err := shape(r)
-	if refused := (*Error)(nil); r.Impaired() && errors.As(err, &refused) {
 		return errors.Join(shape(Rate{}), useMirror(r))
 	}
-	return errors.Join(err, useMirror(Rate{}))
+	return errors.Join(shape(r), useMirror(Rate{}))
 }
 
 const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
@@ -84,16 +80,10 @@ func Congestion() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Mirrored reports whether a mirror holds the link's packets, instead of the kernel's netem.
-func Mirrored() bool {
-	_, err := net.InterfaceByName(mirrorDevice)
-	return err == nil
-}
-
 // Addresses returns the address at which the servers of a link listen, and the one at which
 // workers reach them.
 func (r Rate) Addresses() (listen, dial string) {
-	if r.Impaired() && Mirrored() {
+	if r.Impaired() {
 		return mirrorListen, mirrorDial
 	}
 	return Address, Address
@@ -101,15 +91,15 @@ func (r Rate) Addresses() (listen, dial string) {
 
 // shape has the kernel limit the loopback interface to r.
 func shape(r Rate) error {
-	lo, err := loopback(r.MTU())
+	lo, err := netlink.LinkByName("lo")
 	if err != nil {
-		return err
+		return fmt.Errorf("link: %w", err)
 	}
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: root, Parent: netlink.HANDLE_ROOT})
 	if err := netlink.QdiscDel(htb); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // both: no rate is set
 		return fmt.Errorf("link: remove the last rate: %w", err)
 	}
-	if !r.Shaped() && !r.Impaired() {
+	if !r.Shaped() {
 		return nil
 	}
 	if err := netlink.QdiscAdd(htb); err != nil {
@@ -125,24 +115,13 @@ func shape(r Rate) error {
 
 // shape limits one direction.
 func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16) error {
-	index := lo.Attrs().Index
+	index, bits, burst := lo.Attrs().Index, uint64(r.bits), uint32(r.Burst())
 	attrs := netlink.ClassAttrs{LinkIndex: index, Parent: root, Handle: class}
-	bits := uint64(most)
-	if r.Shaped() {
-		bits = uint64(r.bits)
-	}
-	burst := uint32(r.Burst())
-	err := netlink.ClassAdd(netlink.NewHtbClass(attrs, netlink.HtbClassAttrs{Rate: bits, Ceil: bits, Buffer: burst, Cbuffer: burst, Quantum: quantum}))
+	err := netlink.ClassAdd(netlink.NewHtbClass(attrs, netlink.HtbClassAttrs{
+		Rate: bits, Ceil: bits, Buffer: burst, Cbuffer: burst, Quantum: quantum,
+	}))
 	if err != nil {
 		return fmt.Errorf("link: a class of %v: %w", r, err)
-	}
-	if r.delay > 0 {
-		_, minor := netlink.MajorMinor(class)
-		under := netlink.QdiscAttrs{LinkIndex: index, Parent: class, Handle: netlink.MakeHandle(minor, 0)}
-		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Loss: float32(100 * r.loss), Limit: r.queueLimit()}))
-		if err != nil {
-			return missing(err, "netem (sch_netem), which a delay needs", "modprobe sch_netem, as root")
-		}
 	}
 	err = netlink.FilterAdd(&netlink.U32{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: root, Priority: priority, Protocol: unix.ETH_P_IP},
@@ -156,23 +135,6 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 		return missing(err, "filters (cls_u32), which a rate needs", "modprobe cls_u32, as root; or a kernel with CONFIG_NET_CLS_U32")
 	}
 	return nil
-}
-
-// queueLimit returns the number of packets that are on their way during the delay, or wait for
-// the rate.
-func (r Rate) queueLimit() uint32 {
-	if !r.Shaped() {
-		return mostHeld / smallMTU
-	}
-	return uint32(100 + float64(r.bits)/8/smallMTU*(r.delay+mostQueued).Seconds())
-}
-
-// MTU returns the size of the link's largest packet.
-func (r Rate) MTU() int {
-	if r.Impaired() {
-		return smallMTU
-	}
-	return MTU
 }
 
 // missing returns an [*Error] if err means that the kernel lacks a feature, or else err
@@ -210,14 +172,14 @@ func Counts() (c Count, err error) {
 	return c, nil
 }
 
-// loopback returns the loopback interface, which is up and has this MTU.
-func loopback(mtu int) (netlink.Link, error) {
+// loopback starts the loopback interface.
+func loopback() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
-		err = errors.Join(netlink.LinkSetMTU(lo, mtu), netlink.LinkSetUp(lo))
+		err = errors.Join(netlink.LinkSetMTU(lo, MTU), netlink.LinkSetUp(lo))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("link: the loopback interface: %w", err)
+		return fmt.Errorf("link: the loopback interface: %w", err)
 	}
-	return lo, nil
+	return nil
 }

@@ -132,7 +132,7 @@ type Link struct {
 type Delay struct {
 	// the link, as --link names it
 	Link string `json:"link" check:"name"`
-	// what holds the packets: `netem`, in the kernel, or `mirror`, a process
+	// what holds the packets: `mirror`, a process; in older results also `netem`, in the kernel
 	By string `json:"by" check:"netem|mirror"`
 	// size of the largest packet
 	MTU int `json:"mtu_bytes"`

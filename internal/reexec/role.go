@@ -23,7 +23,7 @@ const (
 	Worker = "worker" // trainer: a worker process of a session
 	Floor  = "floor"  // bench/floors: one process of a measurement
 	Links  = "links"  // internal/link: the program in namespaces of its own
-	Mirror = "mirror" // internal/link: holds packets, if the kernel cannot
+	Mirror = "mirror" // internal/link: holds the packets of a link with a delay
 	keeper = "keeper" // every program has it: see Command.Keep
 )
 
