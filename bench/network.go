@@ -41,7 +41,8 @@ func environment(rates []link.Rate) (*machine.Link, error) {
 		return nil, nil
 	}
 	l := &machine.Link{
-		Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc, Bursts: map[string]int64{},
+		Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc,
+		Congestion: link.Congestion, Bursts: map[string]int64{},
 	}
 	for _, r := range rates {
 		switch {

@@ -69,7 +69,7 @@ func TestLink(t *testing.T) {
 	for _, want := range []string{"tcp-stream 50Mbit", "tcp-stream unshaped", "tcp-pingpong 50Mbit", "tcp-pingpong unshaped"} {
 		check.That(t, floors[want], "no floor %s among %v", want, floors)
 	}
-	if l := r.Environment.Link; l == nil || l.MTU != link.MTU || l.Bursts["50Mbit"] == 0 || !strings.Contains(l.Namespaces, "network") {
+	if l := r.Environment.Link; l == nil || l.MTU != link.MTU || l.Congestion != "cubic" || l.Bursts["50Mbit"] == 0 || !strings.Contains(l.Namespaces, "network") {
 		t.Errorf("the environment has the link %+v", l)
 	}
 }

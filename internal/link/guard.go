@@ -31,6 +31,9 @@ func Probe(r Rate) (d machine.Delay, err error) {
 	if err := Set(r); err != nil {
 		return d, err
 	}
+	if err := readBack(r.Addresses()); err != nil {
+		return d, fmt.Errorf("link %v: %w", r, err)
+	}
 	address, stop, err := serve(r)
 	if err != nil {
 		return d, err
@@ -48,7 +51,7 @@ func Probe(r Rate) (d machine.Delay, err error) {
 	slices.Sort(connects)
 	slices.Sort(pongs)
 	twice := 2 * r.delay
-	d.Congestion, d.Connect, d.PingPong = Congestion(), connects[probes/2]-twice, pongs[probes*pings/2]-twice
+	d.Congestion, d.Connect, d.PingPong = Congestion, connects[probes/2]-twice, pongs[probes*pings/2]-twice
 	if least, most := min(d.Connect, d.PingPong), max(d.Connect, d.PingPong); least < 0 || most > twice/20+time.Millisecond {
 		return d, fmt.Errorf("link %v: a connect took %v and a ping-pong %v in the median, instead of twice the delay and at most 5 %% + 1 ms more: the machine is too busy for it, or the delay too short", r, connects[probes/2], pongs[probes*pings/2])
 	}
@@ -124,7 +127,9 @@ func stream(r Rate, address string) (rate float64, limit string, err error) {
 			_, err = c.Write(block)
 		}
 		if err == nil {
-			sent, err = info(c)
+			sent, err = option(c, func(fd int) (*unix.TCPInfo, error) {
+				return unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+			})
 		}
 		if err == nil {
 			n, err = Counts()
@@ -160,16 +165,4 @@ func stream(r Rate, address string) (rate float64, limit string, err error) {
 		return rate, "socket buffer", nil
 	}
 	return rate, "congestion window", nil
-}
-
-// info returns what the kernel counts for a connection.
-func info(c net.Conn) (i *unix.TCPInfo, err error) {
-	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	if e := raw.Control(func(fd uintptr) { i, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); e != nil {
-		return nil, e
-	}
-	return i, err
 }

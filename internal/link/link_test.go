@@ -18,6 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/reexec"
@@ -95,19 +99,21 @@ func inside(t *testing.T, kind string) *exec.Cmd {
 	return c
 }
 
-// possible skips the test if links cannot be emulated here.
+// possible skips the test if links cannot be emulated here, for a reason with a remedy.
 func possible(t *testing.T) {
 	t.Helper()
 	if err := link.Try(); err != nil {
+		check.Need(t, errors.As(err, new(*link.Error)), "a link: %v", err)
 		skip.Refused(t, "a link: %v", err)
 	}
 }
 
 // A measurement holds the rates and packet counts of a connection on a link.
 type measurement struct {
-	Down, Up float64 // bits per second
-	Count    link.Count
-	Else     int64 // packets counted on the link during traffic on another address
+	Congestion [2]string // algorithms of the ends of a connection
+	Down, Up   float64   // bits per second
+	Count      link.Count
+	Else       int64 // packets counted on the link during traffic on another address
 }
 
 // measure sends one second's worth of bytes over one connection, both ways at once.
@@ -115,6 +121,7 @@ func measure(r link.Rate) {
 	bytes := int64(float64(time.Second) / float64(r.Take(1e9)) * 1e9)
 	must(link.Set(r))
 	var m measurement
+	m.Congestion = congestion(r)
 	m.Down, m.Up = duplex(link.Address, bytes)
 	m.Count = value(link.Counts())
 	duplex("127.0.0.1", bytes)
@@ -141,10 +148,11 @@ func broken(signal int) {
 type impairment struct {
 	Delay      machine.Delay
 	Refused    string
-	Congestion string
 	Flows      [3]float64 // seconds that each of three flows at once needed for its bytes
 	Alone      float64    // seconds that one flow needed, from its connect
 	Count      link.Count // of the flow alone
+	Known      int        // peers of which the kernel then knows something for new connections
+	Congestion [2]string  // algorithms of the ends of a connection
 	Remaining  bool       // the mirror's device is left after the link has ended
 }
 
@@ -156,7 +164,6 @@ func impair(r link.Rate, bytes int64) {
 		x.Refused = err.Error()
 	}
 	must(link.Set(r))
-	x.Congestion = link.Congestion()
 	x.Alone = flow(r, bytes)
 	x.Count = value(link.Counts())
 	var all sync.WaitGroup
@@ -164,10 +171,39 @@ func impair(r link.Rate, bytes int64) {
 		all.Go(func() { x.Flows[i] = flow(r, bytes) })
 	}
 	all.Wait()
+	x.Known, x.Congestion = known(), congestion(r)
 	must(link.Set(link.Unshaped))
 	_, err = net.InterfaceByName("ipcbench0")
 	x.Remaining = err == nil
 	prints(x)
+}
+
+// congestion returns the algorithms of the ends of a new connection.
+func congestion(r link.Rate) (ends [2]string) {
+	listen, dial := r.Addresses()
+	l := value(net.Listen("tcp", listen+":0"))
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	near := value(net.Dial("tcp", net.JoinHostPort(dial, port)))
+	defer near.Close()
+	far := value(l.Accept())
+	defer far.Close()
+	for i, end := range []net.Conn{near, far} {
+		raw := value(end.(*net.TCPConn).SyscallConn())
+		must(raw.Control(func(fd uintptr) {
+			ends[i] = value(unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION))
+		}))
+	}
+	return ends
+}
+
+// known returns the number of peers in the kernel's cache of what connections have learned.
+func known() int {
+	family := value(netlink.GenlFamilyGet("tcp_metrics"))
+	dump := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
+	const get = 1 // TCP_METRICS_CMD_GET
+	dump.AddData(&nl.Genlmsg{Command: get, Version: 1})
+	return len(value(dump.Execute(unix.NETLINK_GENERIC, 0)))
 }
 
 // flow returns the seconds that bytes need over a new connection.
@@ -265,6 +301,7 @@ func TestRate(t *testing.T) {
 		for _, got := range []float64{m.Down, m.Up} {
 			check.That(t, got >= least && got <= 1.03*want, "%s: %.0f bits a second one way, want %.0f", text, got, want)
 		}
+		check.Equal(t, m.Congestion, cubic, text)
 		check.That(t, m.Count.Packets != 0 && m.Count.Overlimits != 0, "%s: got %+v, want packets that had to wait", text, m.Count)
 		if m.Else > m.Count.Packets/100 { // a few packets end the connection before
 			t.Errorf("%s: %d packets that went elsewhere were on the link", text, m.Else)
@@ -309,8 +346,12 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// cubic is the algorithm of the ends of each connection on a link, whatever the host uses.
+var cubic = [2]string{"cubic", "cubic"}
+
 // TestDelay: a link holds all packets for its delay, at its rate, and drops those that its loss
-// says, of at most 1,500 bytes each; or the error names what is missing. Afterwards nothing is left.
+// says, of at most 1,500 bytes each; or the error names what is missing. A new connection knows
+// nothing of earlier ones and their losses. Afterwards nothing is left.
 // Only with IPCBENCH_TEST_SOAK, on an idle machine, must the delay and the rate be exact, and three
 // flows share it equally.
 func TestDelay(t *testing.T) {
@@ -321,14 +362,16 @@ func TestDelay(t *testing.T) {
 		bytes int64
 		least float64 // seconds that the bytes need alone
 	}{
-		{"100Mbit/5ms", 2_500_000, 0.2}, {"100Mbit/25ms/1%", 2_500_000, 0.2}, {"100Mbit/100ms", 1_250_000, 0.3},
+		{"100Mbit/5ms", 2_500_000, 0.2}, {"100Mbit/25ms/1%", 1_000_000, 0.2}, {"100Mbit/100ms", 1_250_000, 0.3},
 	} {
 		var x impairment
 		c := inside(t, fmt.Sprintf("impair %s %d", test.link, test.bytes))
 		out, err := c.Output()
 		check.Need(t, json.Unmarshal(out, &x) == nil, "%s: %v: %s", test.link, err, out)
 		t.Logf("%s: %+v", test.link, x)
-		check.That(t, x.Alone >= test.least && x.Delay.MTU == 1500 && x.Congestion != "" && !x.Remaining, "%s: %+v", test.link, x)
+		check.That(t, x.Alone >= test.least && x.Delay.MTU == 1500 && !x.Remaining, "%s: %+v", test.link, x)
+		check.That(t, x.Known == 0 && x.Congestion == cubic && x.Delay.Congestion == cubic[0],
+			"%s: a new connection has learned from earlier ones, or uses another algorithm: %+v", test.link, x)
 		check.That(t, x.Delay.Connect >= 0 && x.Delay.PingPong >= 0, "%s: faster than its delay: %+v", test.link, x)
 		if d := x.Delay; x.Refused == "" {
 			check.That(t, d.Stream > 0 && d.Limit != "" && d.Stream <= 1.05*100e6/8, "%s: a stream: %+v", test.link, d)

@@ -182,5 +182,5 @@ func openTUN() (*os.File, error) {
 	}
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(mirrorListen).To4(), Mask: net.CIDRMask(24, 32)}}
 	return os.NewFile(uintptr(fd), "tun"), errors.Join(netlink.AddrAdd(device, address), netlink.LinkSetMTU(device, smallMTU),
-		netlink.LinkSetTxQLen(device, 10_000), netlink.LinkSetUp(device))
+		netlink.LinkSetTxQLen(device, 10_000), netlink.LinkSetUp(device), equalize(device, unix.RT_TABLE_MAIN))
 }

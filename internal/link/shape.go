@@ -3,8 +3,6 @@ package link
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -65,19 +63,9 @@ func Set(r Rate) error {
 		return state
 	}
 	if r.Impaired() {
-		// Only the reaction to delay and loss that the Internet knows best can be compared.
-		_ = os.WriteFile(congestionFile, []byte("cubic"), 0) // if it is refused, Congestion says what is used instead
 		return errors.Join(shape(Rate{}), useMirror(r))
 	}
 	return errors.Join(shape(r), useMirror(Rate{}))
-}
-
-const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
-
-// Congestion returns the algorithm by which TCP reacts to loss, such as cubic.
-func Congestion() string {
-	text, _ := os.ReadFile(congestionFile)
-	return strings.TrimSpace(string(text))
 }
 
 // Addresses returns the address at which the servers of a link listen, and the one at which
@@ -177,6 +165,12 @@ func loopback() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = errors.Join(netlink.LinkSetMTU(lo, MTU), netlink.LinkSetUp(lo))
+	}
+	if err == nil {
+		err = equalize(lo, unix.RT_TABLE_LOCAL)
+	}
+	if err == nil {
+		err = readBack(Address, Address)
 	}
 	if err != nil {
 		return fmt.Errorf("link: the loopback interface: %w", err)

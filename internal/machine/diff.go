@@ -99,6 +99,9 @@ func near(x, y any) bool {
 // String describes the network in one line.
 func (l Link) String() string {
 	text := fmt.Sprintf("namespaces of its own (%s), packets of %s, %s", l.Namespaces, bytes(int64(l.MTU)), l.Qdisc)
+	if l.Congestion != "" {
+		text += ", " + l.Congestion
+	}
 	for _, rate := range slices.Sorted(maps.Keys(l.Bursts)) {
 		text += fmt.Sprintf(", bursts of %s at %s", bytes(l.Bursts[rate]), rate)
 	}

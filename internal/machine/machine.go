@@ -122,6 +122,8 @@ type Link struct {
 	MTU int `json:"mtu_bytes"`
 	// the kernel's queueing discipline that limits the rate
 	Qdisc string `json:"qdisc"`
+	// how TCP reacts to loss, read back at both ends of a connection; absent in older results
+	Congestion string `json:"congestion,omitempty"`
 	// by rate, the bytes that pass at full speed after a pause
 	Bursts map[string]int64 `json:"bursts_bytes"`
 	// the links with a delay; absent without one
