@@ -146,7 +146,7 @@ func stream(r Rate, address string) (rate float64, limit string, err error) {
 		}
 		busy = float64(after.Busy_time - before.Busy_time)
 		rate = 1e6 * float64(after.Bytes_acked-before.Bytes_acked) / busy
-		if !r.Shaped() || rate <= float64(r.bits)/8 || tries == 2 {
+		if rate <= float64(r.bits)/8 || tries == 2 {
 			break
 		}
 		before, first = after, last // on a busy machine, acknowledgements of bytes before the first reading came late
@@ -155,7 +155,7 @@ func stream(r Rate, address string) (rate float64, limit string, err error) {
 		return 0, "", fmt.Errorf("link %v: %w", r, err)
 	}
 	switch {
-	case r.Shaped() && rate > 0.9*float64(r.bits)/8:
+	case rate > 0.9*float64(r.bits)/8:
 		return rate, "rate", nil
 	case float64((last.CPU - first.CPU).Microseconds()) > 0.8*busy:
 		return rate, "mirror", nil

@@ -414,8 +414,8 @@ func TestBrokenMirror(t *testing.T) {
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"100Mbit": "100Mbit", "100mbit": "100Mbit", "1Gbit": "1Gbit", "1000Mbit": "1Gbit", "1.5Gbit": "1500Mbit", "1Gbit/s": "1Gbit",
-		"125MB/s": "1Gbit", "1GB/s": "8Gbit", "1Gbit/10ms": "1Gbit/10ms", "1GB/s/2.5ms": "8Gbit/2.5ms", "unshaped/25ms": "unshaped/25ms", "100Mbit/25ms/0.1%": "100Mbit/25ms/0.1%",
-		"unshaped/2s/50%": "unshaped/2s/50%", "unshaped": "unshaped", "none": "none",
+		"125MB/s": "1Gbit", "1GB/s": "8Gbit", "1Gbit/10ms": "1Gbit/10ms", "1GB/s/2.5ms": "8Gbit/2.5ms", "100Mbit/25ms/0.1%": "100Mbit/25ms/0.1%",
+		"1Gbit/2s/50%": "1Gbit/2s/50%", "unshaped": "unshaped", "none": "none",
 		"1234567bit": "1234567bit", "32Gbit": "32Gbit",
 	} {
 		r := check.Value(link.Parse(text))(t)
@@ -425,9 +425,13 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"1Gb": "1Gb: bits or bytes? use 1Gbit or 1GB/s", "1GB": "use 1Gbit or 1GB/s", "100Mb/s": "use 100Mbit or 100MB/s", "100": "100Mbit", "": "not a rate",
 		"fast": "is not a rate", "1Tbit": "unknown unit", "1kbit": "from 1Mbit to 32Gbit", "33Gbit": "to 32Gbit", "-1Gbit": "from 1Mbit", "NaNMbit": "is not a rate",
-		"1Gbit/fast": "delay", "1Gbit/-1ms": "delay", "1Gbit/1h": "from 2ms to 2s", "1Gbit/0s": "delay", "unshaped/1ms": "from 2ms to 2s", "1Gbit/": "delay",
+		"1Gbit/fast": "delay", "1Gbit/-1ms": "delay", "1Gbit/1h": "from 2ms to 2s", "1Gbit/0s": "delay", "unshaped/1ms": "from 2ms to 2s",
+		"unshaped/25ms": "unshaped/25ms: a delay needs a rate, such as 1Gbit/25ms", "unshaped/2s/50%": "needs a rate", "1Gbit/": "delay",
 		"unshaped/": "delay", "1Gbit/5ms/100%": "at most 50%", "1Gbit/5ms/0%": "above 0%", "1Gbit/5ms/0.1": "loss", "1Gbit/5ms/NaN%": "loss", "1Gbit/5ms/1%/2": "loss", "1Gbit//1%": "delay",
 	} {
 		check.Fails(t, check.Err(link.Parse(text)), want, text)
 	}
+	var old link.Rate
+	check.Must(t, old.UnmarshalText([]byte("unshaped/25ms/1%"))) // of an older result
+	check.Equal(t, old.String(), "unshaped/25ms/1%")
 }

@@ -30,12 +30,8 @@ const (
 	tunFile      = "/dev/net/tun"
 )
 
-// Limits of the queue of a direction: the time that its rate needs for the queue, and, without
-// a rate, its bytes.
-const (
-	mostQueued = 100 * time.Millisecond
-	mostHeld   = 64 << 20
-)
+// mostQueued limits the queue of a direction: it is the time that the rate needs for the queue.
+const mostQueued = 100 * time.Millisecond
 
 // A frame holds a packet.
 type frame [smallMTU]byte
@@ -47,11 +43,10 @@ type packet struct {
 	size int
 }
 
-// A direction carries packets one way. Its fields belong to the reader of the device, but held.
+// A direction carries packets one way.
 type direction struct {
 	queue chan packet
-	free  time.Time    // when the rate has sent all packets in the queue
-	held  atomic.Int64 // bytes read but not delivered
+	free  time.Time // when the rate has sent all packets in the queue
 }
 
 // Hold is the role of a mirror for the rate in the question. It ends when its starter closes the
@@ -128,23 +123,19 @@ func (m *mirror) read(tun *os.File, r Rate) error {
 			m.lost.Add(1)
 			continue
 		}
-		at := time.Now()
-		switch {
-		case !r.Shaped() && way.held.Load() > mostHeld, way.free.Sub(at) > mostQueued:
+		now := time.Now()
+		if way.free.Sub(now) > mostQueued {
 			m.congested.Add(1)
 			continue
-		case r.Shaped():
-			if way.free.Before(at) {
-				way.free = at
-			}
-			way.free = way.free.Add(time.Duration(float64(n) * 8 / float64(r.bits) * float64(time.Second)))
-			at = way.free
 		}
+		if way.free.Before(now) {
+			way.free = now
+		}
+		way.free = way.free.Add(time.Duration(float64(n) * 8 / float64(r.bits) * float64(time.Second)))
 		swap := [4]byte(b[12:16])
 		copy(b[12:16], b[16:20])
 		copy(b[16:20], swap[:])
-		way.held.Add(int64(n))
-		way.queue <- packet{at.Add(r.delay), b, n}
+		way.queue <- packet{way.free.Add(r.delay), b, n}
 	}
 }
 
@@ -157,7 +148,6 @@ func (m *mirror) deliver(tun *os.File, way *direction) {
 		if _, err := tun.Write(p.frame[:p.size]); err != nil {
 			m.failed.Store(fmt.Errorf("write to the device: %w", err))
 		}
-		way.held.Add(-int64(p.size))
 		m.buffers.Put(p.frame)
 	}
 }

@@ -40,7 +40,7 @@ const (
 	mostLoss = 0.5
 )
 
-const syntax = "use 100Mbit, 1Gbit, 125MB/s, 100Mbit/25ms (a delay in each direction), 100Mbit/25ms/0.1% (and a loss), unshaped, unshaped/25ms or none"
+const syntax = "use 100Mbit, 1Gbit, 125MB/s, 100Mbit/25ms (a delay in each direction), 100Mbit/25ms/0.1% (and a loss), unshaped or none"
 
 // units are in bits per second. Units that end in B must be followed by "/s".
 var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kB": 8e3, "MB": 8e6, "GB": 8e9}
@@ -48,6 +48,15 @@ var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, 
 // Parse parses a rate such as 1Gbit, 125MB/s or 1Gbit/10ms, or "unshaped" or "none". Its
 // errors suggest valid texts.
 func Parse(text string) (Rate, error) {
+	r, err := parse(text)
+	if err == nil && r.Impaired() && !r.Shaped() {
+		err = fmt.Errorf("%s: a delay needs a rate, such as 1Gbit/%s, or the speed of the process that makes it is measured: %s", text, r.delay, syntax)
+	}
+	return r, err
+}
+
+// parse also accepts links that can no longer be made, which older results name.
+func parse(text string) (Rate, error) {
 	switch text {
 	case none:
 		return Rate{}, nil
@@ -140,9 +149,9 @@ func (r Rate) String() string {
 // MarshalText returns the text of r; see [Rate.String].
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText sets r to the rate in text; see [Parse].
+// UnmarshalText sets r to the rate in text; see [Parse]. It also accepts the links of older results.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
-	*r, err = Parse(string(text))
+	*r, err = parse(string(text))
 	return err
 }
 
