@@ -144,8 +144,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		},
 	}
 	r.result.Started = r.started.UTC()
-	var err error
-	if r.result.Environment.Link, err = environment(session.Links(o.Cells)); err != nil {
+	if err := r.describeLinks(); err != nil {
 		return nil, err
 	}
 	r.result.Environment.Listen = o.Described()

@@ -34,29 +34,37 @@ func onLink(ctx context.Context, s session.Spec, run func(ctx context.Context) e
 	return &count, errors.Join(err, countErr)
 }
 
-// environment describes the run's links for the result; nil if it has none. It measures how
-// exact their delays are.
-func environment(rates []link.Rate) (*machine.Link, error) {
+// describeLinks adds the run's links to the result. It measures how exact their delays are, and adds
+// a warning if one is not.
+func (r *run) describeLinks() error {
+	rates := session.Links(r.Cells)
 	if len(rates) == 0 {
-		return nil, nil
+		return nil
 	}
 	l := &machine.Link{
 		Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc,
 		Congestion: link.Congestion, Bursts: map[string]int64{},
 	}
-	for _, r := range rates {
+	for _, rate := range rates {
 		switch {
-		case r.Impaired() && link.Inside(): // else a plan is printed, and nothing measured
-			d, err := link.Probe(r)
+		case rate.Impaired() && link.Inside(): // else a plan is printed, and nothing measured
+			d, late, err := link.Probe(rate)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			l.Delays = append(l.Delays, d)
-		case !r.Impaired() && r.Shaped():
-			l.Bursts[r.String()] = r.Burst()
+			if late != "" {
+				r.result.Doctor = append(r.result.Doctor, machine.Check{
+					Name: "link", Status: machine.Warn, What: late, Why: "Rounds take longer than on the link that was asked for.",
+					Fix: "run it again when the machine is idle, or choose a longer delay",
+				})
+			}
+		case !rate.Impaired() && rate.Shaped():
+			l.Bursts[rate.String()] = rate.Burst()
 		}
 	}
-	return l, nil
+	r.result.Environment.Link = l
+	return nil
 }
 
 // planNetworkFloor adds the floor f for the cells that it limits: for each link, size of

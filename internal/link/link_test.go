@@ -58,6 +58,8 @@ func TestMain(m *testing.M) {
 		broken(value(strconv.Atoi(with)))
 	case "impair":
 		impair(value(link.Parse(with)), value(strconv.ParseInt(bytes, 10, 64)))
+	case "busy":
+		busy(value(link.Parse(with)), value(time.ParseDuration(bytes)))
 	case "flood":
 		flood(value(link.Parse(with)))
 	case "copy":
@@ -134,11 +136,7 @@ func broken(signal int) {
 	must(link.Set(value(link.Parse("100Mbit/25ms"))))
 	ctx, stop := link.Watch(context.Background())
 	defer stop()
-	pids := value(usage.ChildrenOf(os.Getpid()))
-	if len(pids) != 1 {
-		must(fmt.Errorf("signal %d, processes %v", signal, pids))
-	}
-	must(syscall.Kill(pids[0], syscall.Signal(signal)))
+	must(syscall.Kill(mirror(), syscall.Signal(signal)))
 	<-ctx.Done()
 	fmt.Println(context.Cause(ctx))
 	must(link.Set(link.Unshaped))
@@ -147,7 +145,7 @@ func broken(signal int) {
 // An impairment is what a link with a delay did.
 type impairment struct {
 	Delay      machine.Delay
-	Refused    string
+	Late       string
 	Flows      [3]float64 // seconds that each of three flows at once needed for its bytes
 	Alone      float64    // seconds that one flow needed, from its connect
 	Count      link.Count // of the flow alone
@@ -156,14 +154,40 @@ type impairment struct {
 	Remaining  bool       // the mirror's device is left after the link has ended
 }
 
+// busy probes a link whose mirror is kept from working most of the time, for a while.
+func busy(r link.Rate, while time.Duration) {
+	must(link.Set(r))
+	pid := mirror()
+	go func() {
+		for began := time.Now(); time.Since(began) < while; {
+			must(syscall.Kill(pid, syscall.SIGSTOP))
+			time.Sleep(4 * r.Delay())
+			must(syscall.Kill(pid, syscall.SIGCONT))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	var x impairment
+	var err error
+	x.Delay, x.Late, err = link.Probe(r)
+	must(err)
+	prints(x)
+}
+
+// mirror returns the process of the link's mirror.
+func mirror() int {
+	pids := value(usage.ChildrenOf(os.Getpid()))
+	if len(pids) != 1 {
+		must(fmt.Errorf("processes %v", pids))
+	}
+	return pids[0]
+}
+
 // impair sends bytes over a link with a delay.
 func impair(r link.Rate, bytes int64) {
 	var x impairment
 	var err error
-	if x.Delay, err = link.Probe(r); err != nil {
-		x.Refused = err.Error()
-	}
-	must(link.Set(r))
+	x.Delay, x.Late, err = link.Probe(r)
+	must(errors.Join(err, link.Set(r)))
 	x.Alone = flow(r, bytes)
 	x.Count = value(link.Counts())
 	var all sync.WaitGroup
@@ -373,15 +397,14 @@ func TestDelay(t *testing.T) {
 		check.That(t, x.Known == 0 && x.Congestion == cubic && x.Delay.Congestion == cubic[0],
 			"%s: a new connection has learned from earlier ones, or uses another algorithm: %+v", test.link, x)
 		check.That(t, x.Delay.Connect >= 0 && x.Delay.PingPong >= 0, "%s: faster than its delay: %+v", test.link, x)
-		if d := x.Delay; x.Refused == "" {
-			check.That(t, d.Stream > 0 && d.Limit != "" && d.Stream <= 1.05*100e6/8, "%s: a stream: %+v", test.link, d)
-			check.That(t, d.Limit == "rate" || !exact || test.link != "100Mbit/5ms", "%s: a stream: %+v", test.link, d)
-		}
+		d := x.Delay
+		check.That(t, d.Stream > 0 && d.Limit != "" && d.Stream <= 1.05*100e6/8, "%s: a stream: %+v", test.link, d)
+		check.That(t, d.Limit == "rate" || !exact || test.link != "100Mbit/5ms", "%s: a stream: %+v", test.link, d)
 		check.That(t, strings.HasSuffix(test.link, "%") == (x.Count.Lost > 0) && x.Count.CPU > 0 && x.Count.Packets > test.bytes/1500,
 			"%s: %+v", test.link, x.Count)
 		if exact && !strings.Contains(test.link, "%") {
 			most := slices.Max(x.Flows[:])
-			check.That(t, x.Refused == "" && slices.Min(x.Flows[:]) >= 0.9*most, "%s: %+v", test.link, x)
+			check.That(t, x.Late == "" && slices.Min(x.Flows[:]) >= 0.9*most, "%s: %+v", test.link, x)
 		}
 	}
 }
@@ -395,6 +418,23 @@ func delays(t *testing.T) {
 		check.That(t, errors.As(err, &refused) && strings.Contains(refused.What, "a mirror") && refused.Fix != "", "got %v, want what is missing by its name", err)
 		skip.Refused(t, "a link with a delay: %v", err)
 	}
+}
+
+// TestBusy: a link whose packets are late, because the machine is busy, can still be used, and the
+// probe says how late they are. If the machine is busy only for a while, the link is exact.
+func TestBusy(t *testing.T) {
+	delays(t)
+	busy := func(kind string) (x impairment) {
+		out, err := inside(t, kind).Output()
+		check.Need(t, json.Unmarshal(out, &x) == nil, "%s: %v: %s", kind, err, out)
+		t.Logf("%s: %+v", kind, x)
+		return x
+	}
+	x := busy("busy 100Mbit/5ms 1h")
+	check.That(t, strings.Contains(x.Late, "100Mbit/5ms: a connect took") && x.Delay.PingPong > 1500*time.Microsecond && x.Delay.Stream > 0, "got %+v", x)
+	skip.Long(t)
+	x = busy("busy 100Mbit/25ms 1.5s")
+	check.That(t, x.Late == "" && x.Delay.PingPong < 4*time.Millisecond, "got %+v, want that it was tried again", x)
 }
 
 // TestBrokenMirror: a mirror that is killed or stopped ends the link, and the error names it.
