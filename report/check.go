@@ -180,10 +180,5 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
-	var b bytes.Buffer
-	if err := s.Markdown(&b); err != nil {
-		return "", err
-	}
-	b.WriteByte('\n')
-	return b.String(), nil
+	return s.Markdown() + "\n", nil
 }

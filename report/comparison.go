@@ -56,14 +56,12 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 // document returns the verdict, the gate's decision and warnings, then the table of changes
 // and all details.
 func (c *Comparison) document() doc.Document {
-	d := doc.Document{Lead: []doc.Paragraph{{Text: c.Verdict.Text, Tone: doc.Strong}}}
+	d := doc.Document{Lead: doc.Strong.Say(c.Verdict.Text)}
 	if c.Decision != nil {
 		d.Lead = append(d.Lead, c.Decision.paragraphs()...)
 	}
 	d.Lead = append(d.Lead, doc.Say("Base is "+sourceText(c.Base)+"; head is "+sourceText(c.Head)+".")...)
-	for _, text := range warnings(c) {
-		d.Lead = append(d.Lead, doc.Paragraph{Text: text, Tone: doc.Bad})
-	}
+	d.Lead = append(d.Lead, doc.Bad.Say(warnings(c)...)...)
 	if len(c.Rows) > 0 {
 		d.Sections = append(d.Sections, changeSection(c))
 	}

@@ -124,8 +124,7 @@ func VerdictSection(r *metrics.Result, most int) doc.Section {
 		if v.Best().PerProcess > 1 {
 			title = strings.Replace(title, " workers,", " workers"+table.InProcesses(v.Best())+",", 1)
 		}
-		s.Lead = append(s.Lead, doc.Paragraph{Text: title + ": " + VerdictSentence(v), Tone: doc.Strong})
-		s.Lead = append(s.Lead, doc.Say(slices.Concat(table.MarkNotes(v.Against), asked(r, v))...)...)
+		s.Lead = slices.Concat(s.Lead, doc.Strong.Say(title+": "+VerdictSentence(v)), doc.Say(slices.Concat(table.MarkNotes(v.Against), asked(r, v))...))
 		if text := codecText(v.Ranked); text != "" {
 			s.Lead = append(s.Lead, doc.Say("Codecs: "+text[2:]+".")...)
 		}

@@ -53,8 +53,11 @@ type Paragraph struct {
 }
 
 // Say makes a plain paragraph of each text.
-func Say(texts ...string) []Paragraph {
-	return each(texts, func(text string) Paragraph { return Paragraph{Text: text} })
+func Say(texts ...string) []Paragraph { return Plain.Say(texts...) }
+
+// Say makes a paragraph in this tone of each text.
+func (t Tone) Say(texts ...string) []Paragraph {
+	return each(texts, func(text string) Paragraph { return Paragraph{text, t} })
 }
 
 // A Tone is a kind of emphasis. Text shows it only with colour.

@@ -69,19 +69,12 @@ func (s Section) folded() string {
 	case s.Title != "":
 		fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
 	}
-	s.body(&b)
-	return b.String() + end
+	return b.String() + s.Markdown() + end
 }
 
-// Markdown writes the section without its title.
-func (s Section) Markdown(w io.Writer) error {
-	var b strings.Builder
-	s.body(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func (s Section) body(b *strings.Builder) {
+// Markdown returns the section without its title.
+func (s Section) Markdown() string {
+	b := new(strings.Builder)
 	paragraphs(b, s.Lead)
 	for _, t := range s.shown() {
 		paragraphs(b, Say(t.Caption))
@@ -95,6 +88,7 @@ func (s Section) body(b *strings.Builder) {
 		}
 	}
 	paragraphs(b, s.Tail)
+	return b.String()
 }
 
 func paragraphs(b *strings.Builder, all []Paragraph) {

@@ -35,7 +35,7 @@ const (
 func (d Document) Text(w io.Writer, o TextOptions) error {
 	o.Width = max(cmp.Or(o.Width, defaultWidth), leastWidth)
 	t := &textWriter{TextOptions: o, left: o.Width}
-	t.paragraphs([]Paragraph{{d.Title, Strong}})
+	t.paragraphs(Strong.Say(d.Title))
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
 		s.Plots = nil // terminals show no plots
@@ -61,7 +61,7 @@ func (t *textWriter) section(s Section) {
 	if s.Name != "" && title != "" && !strings.EqualFold(s.Name, title) {
 		title += " (" + s.Name + ")"
 	}
-	t.paragraphs([]Paragraph{{title, Strong}})
+	t.paragraphs(Strong.Say(title))
 	if s.Title != "" {
 		t.indent, t.left = "  ", t.left-2
 		defer func() { t.indent, t.left = "", t.left+2 }()
@@ -165,7 +165,7 @@ func (t *textWriter) table(table Table) {
 			}
 		}
 		t.lines(lines, row.Tone)
-		t.paragraphs([]Paragraph{{note, row.Tone}})
+		t.paragraphs(row.Tone.Say(note))
 	}
 }
 

@@ -122,7 +122,7 @@ func (b *BreakEven) unsure() bool { return b.Pays == "" && b.At.Known() }
 // codecs.
 func BreakEvens(r *metrics.Result) doc.Section {
 	paths := PathsOf(r, true)
-	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(NoLink), Lead: strong(impairedLines(r)...)}
+	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(NoLink), Lead: doc.Strong.Say(impairedLines(r)...)}
 	if s.Lead != nil { // it was measured over TCP
 		s.Tail = nil
 	}

@@ -33,6 +33,7 @@ func unexplained(t doc.Table) doc.Table {
 // the control. In each part, the fastest is first, and unproved cells are last.
 func InOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 	others := Only(cells, func(c *metrics.Cell) bool { return !slices.Contains(v.Ranked, c) })
+	part := func(c *metrics.Cell) float64 { return OneIf(c.IsPeer()) + 2*OneIf(c.IsControl()) }
 	unproved := func(c *metrics.Cell) float64 {
 		if c.Unproved == "" {
 			return -1
@@ -41,8 +42,7 @@ func InOrder(cells []*metrics.Cell, v contrast.Verdict) []*metrics.Cell {
 	}
 	all := slices.Concat(v.Ranked, others)
 	slices.SortStableFunc(all, func(a, b *metrics.Cell) int {
-		return cmp.Or(cmp.Compare(OneIf(a.IsControl()), OneIf(b.IsControl())), cmp.Compare(OneIf(a.IsPeer()), OneIf(b.IsPeer())),
-			cmp.Compare(unproved(a), unproved(b)))
+		return cmp.Or(cmp.Compare(part(a), part(b)), cmp.Compare(unproved(a), unproved(b)))
 	})
 	return all
 }
@@ -162,8 +162,7 @@ func CellTables(r *metrics.Result) doc.Section {
 		t.Notes = YardstickText(metrics.YardstickOf(cells))
 		var late []string
 		for _, c := range cells {
-			if marks := contrast.Marks(c); len(marks) > 0 {
-				texts := Each(marks, func(m contrast.Mark) string { return m.Text })
+			if texts := markTexts(c); texts != nil {
 				t.Notes = append(t.Notes, Variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
 			if x := c.OutOfTime(); x > 0 {
@@ -181,9 +180,13 @@ func CellTables(r *metrics.Result) doc.Section {
 	return s
 }
 
+func markTexts(c *metrics.Cell) []string {
+	return Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
+}
+
 // details returns the marks of a cell in words, and the precision reached if time ran out.
 func details(c *metrics.Cell, plan result.Plan) []string {
-	all := Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
+	all := markTexts(c)
 	if x := c.OutOfTime(); x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}

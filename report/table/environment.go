@@ -62,7 +62,7 @@ func Heading(r *metrics.Result) string {
 func Environment(r *metrics.Result) doc.Section {
 	e, p := r.Environment, r.Plan
 	t := doc.Table{Key: "about", Help: "a fact about the machine, the build or the settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
-	add := func(what, value string) { t.Add(what, value) }
+	add := t.Add
 	add("machine", facts(e))
 	for _, h := range r.Hosts {
 		if !h.Server {

@@ -90,7 +90,7 @@ func Gains(r *metrics.Result) doc.Section {
 	said := ""
 	for _, p := range projects {
 		if of := p.chosen(groups); len(of) > 0 {
-			s.Lead = append(s.Lead, strong(gainSentence(of))...)
+			s.Lead = append(s.Lead, doc.Strong.Say(gainSentence(of))...)
 			s.Lead = append(s.Lead, doc.Say(Unless(p.besides == said, p.besides))...)
 			said = p.besides
 		}

@@ -50,11 +50,9 @@ func TripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
 func distribution(c *metrics.Cell, most int) []doc.Point {
 	rounds := stat.Pool(c.Samples("round"))
 	slices.Sort(rounds)
-	var all []doc.Point
-	for _, i := range spread(len(rounds), most) {
-		all = append(all, doc.Point{At: rounds[i], Value: stat.Interval{Center: float64(i+1) / float64(len(rounds))}})
-	}
-	return all
+	return Each(spread(len(rounds), most), func(i int) doc.Point {
+		return doc.Point{At: rounds[i], Value: stat.Interval{Center: float64(i+1) / float64(len(rounds))}}
+	})
 }
 
 // course returns the medians of the cell's blocks in the order of measurement. If timed, they

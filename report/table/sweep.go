@@ -226,18 +226,16 @@ func fasterSince(s *Sweep) string {
 		return ""
 	}
 	fastest := stretches[len(stretches)-1].Best[0]
-	var others []*line
-	var steps [][]int
+	var lines []*line // of the contrasts of the family, with their steps
+	var at []int
 	var family []contrast.Contrast
 	for _, l := range s.Lines {
 		if l == fastest || !l.Ranked() {
 			continue
 		}
-		var at []int
 		for _, m := range s.meetings(fastest, l) {
-			at, family = append(at, m.step), append(family, m.Contrast)
+			lines, at, family = append(lines, l), append(at, m.step), append(family, m.Contrast)
 		}
-		others, steps = append(others, l), append(steps, at)
 	}
 	all := contrast.Judge("of these", contrast.Alpha, family)
 	if len(all) == 0 {
@@ -246,22 +244,17 @@ func fasterSince(s *Sweep) string {
 	if j := all[0]; !slices.ContainsFunc(all, func(j contrast.Judged) bool { return !j.Blind() }) {
 		return fmt.Sprintf("%s: too few blocks to show from which step on one transport is faster, %s: use --blocks %d.", SweepTitle(s), j.Family(), j.Needed())
 	}
-	slower := make([][]string, len(s.At)) // by the first step of all that follow
-	for i, l := range others {
-		met := all[:len(steps[i])]
-		all = all[len(steps[i]):]
-		first := len(met)
-		for first > 0 && met[first-1].Shown && met[first-1].More.Center > 0 {
-			first--
-		}
-		if first < len(met) {
-			slower[steps[i][first]] = append(slower[steps[i][first]], l.Variant)
+	since, open := map[*line]int{}, map[*line]bool{} // the step from which on a line is slower; where it is not
+	for k, j := range slices.Backward(all) {
+		if open[lines[k]] = open[lines[k]] || !j.Shown || j.More.Center <= 0; !open[lines[k]] {
+			since[lines[k]] = at[k]
 		}
 	}
 	var parts []string
-	for i, names := range slower {
-		if len(names) > 0 {
-			parts = append(parts, "than "+doc.List(names)+" from "+step(s, i)+" on"+Unless(i > 0, ", the smallest measured"))
+	for i := range s.At {
+		slower := Only(s.Lines, func(l *line) bool { first, ok := since[l]; return ok && first == i })
+		if len(slower) > 0 {
+			parts = append(parts, "than "+doc.List(Each(slower, (*line).name))+" from "+step(s, i)+" on"+Unless(i > 0, ", the smallest measured"))
 		}
 	}
 	if len(parts) == 0 {
@@ -384,19 +377,18 @@ const MostStretches = 3
 
 // EnvelopeLines returns the envelope in sentences.
 func EnvelopeLines(s *Sweep) []doc.Paragraph {
-	lines := doc.Say(YardstickText(s.Yardstick)...)
-	all := s.Envelope()
+	lines, all := YardstickText(s.Yardstick), s.Envelope()
 	for _, of := range all[:min(len(all), MostStretches)] {
 		text := steps(s, of.From, of.To) + ": nothing is shown to be faster than " + best(of)
 		if of.Next != nil {
 			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
 		}
-		lines = append(lines, doc.Paragraph{Text: text + "."})
+		lines = append(lines, text+".")
 	}
 	if more := len(all) - MostStretches; more > 0 {
-		lines = append(lines, doc.Paragraph{Text: doc.Plural(more, "more change") + ": --view crossover"})
+		lines = append(lines, doc.Plural(more, "more change")+": --view crossover")
 	}
-	return lines
+	return doc.Say(lines...)
 }
 
 func SweepTable(s *Sweep) doc.Section {

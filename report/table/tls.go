@@ -61,7 +61,7 @@ func TlsPrices(r *metrics.Result) doc.Section {
 	if len(tunnels) == 0 {
 		return doc.Section{Tables: []doc.Table{tlsTable(nil, "")}}
 	}
-	s := doc.Section{Title: "What TLS costs", Lead: strong(TlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
+	s := doc.Section{Title: "What TLS costs", Lead: doc.Strong.Say(TlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
 	for _, same := range metrics.GroupBy(tunnels, tunnel.title) {
 		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), same[0].title()))
 	}
@@ -70,10 +70,7 @@ func TlsPrices(r *metrics.Result) doc.Section {
 
 // withTLS begins a sentence with the TLS of a cell.
 func withTLS(p pair) string {
-	if p.Cell.TLS() == metrics.MutualTLS {
-		return "With mutual TLS"
-	}
-	return "With TLS"
+	return "With " + Unless(p.Cell.TLS() != metrics.MutualTLS, "mutual ") + "TLS"
 }
 
 // tlsTable has a row for each cell of tunnels: without TLS and with it.

@@ -26,7 +26,7 @@ func GroupTitle(g metrics.Group) string {
 	if g.Model.Up != "" {
 		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, sizeOf(g.Model, g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
 	}
-	return strings.Join(append([]string{t, load(g)}, g.Headings()...), ", ")
+	return strings.Join(append([]string{t, doc.Plural(g.Workers, "worker"), doc.Plural(g.Clients, "client") + Unless(g.Program == "", ", "+g.Program)}, g.Headings()...), ", ")
 }
 
 // RateText writes the rate of a link, in bit/s, without trailing zeros.
@@ -61,11 +61,6 @@ func qualified(name string, c *metrics.Cell) string {
 		name += " with " + c.Codec()
 	}
 	return metrics.InLanguage(name, c.Language) + Unless(c.Unproved == "", " (unproved)")
-}
-
-// load returns the numbers of workers and clients of a group, and its build.
-func load(g metrics.Group) string {
-	return doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client") + Unless(g.Program == "", ", "+g.Program)
 }
 
 func size(n int64) string { return doc.Quantity("B", float64(n)) }
@@ -166,14 +161,6 @@ func Find(cells []*metrics.Cell, wanted func(c *metrics.Cell) bool) *metrics.Cel
 		return cells[i]
 	}
 	return nil
-}
-
-func strong(texts ...string) []doc.Paragraph {
-	all := doc.Say(texts...)
-	for i := range all {
-		all[i].Tone = doc.Strong
-	}
-	return all
 }
 
 // mostNamed is the largest number of transports that a verdict names as equally fast.
