@@ -41,7 +41,8 @@ func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOpti
 		d.Title, d.Terms = "ipcbench: what changed", terms()
 		return d.HTML(w)
 	case "csv":
-		return c.data().CSV(w, append(table.AxisNames(table.Axes("program")), "metric", "what", "severity", "rule", "cell")...)
+		return c.data().CSV(w, append(table.AxisNames(table.Axes("program")), "metric", "what", "severity", "rule",
+			"cell")...)
 	case "json":
 		head := struct {
 			Answer int    `json:"answer"` // answerVersion
@@ -142,7 +143,8 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 			{Name: "base", Unit: unit}, {Name: "head", Unit: unit},
 			{Name: "change, %", Key: "ratio", Unit: "1", Help: "head relative to base"},
 			{Name: "p", Unit: "1", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-			{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
+			{Name: "would_show", For: doc.Programs, Unit: "1",
+				Help: "the smallest ratio that four of five such runs would have found"},
 			{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
 			{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
 			table.TestColumns[test]})
@@ -152,8 +154,10 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 		if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 			gate = "failed"
 		}
-		t.Add(table.AxisCells(keys, r.Cell), r.Metric.Name, table.Described(r.Cell.Label(), naming.Apart, r.Cell), r.Metric.Better, r.verdict(),
-			r.Base, r.Head, doc.As(r.Ratio, signedChange(r.Ratio)), doc.As(r.P, table.PText(r.P)), table.Finite(r.Detectable),
+		t.Add(table.AxisCells(keys, r.Cell), r.Metric.Name, table.Described(r.Cell.Label(), naming.Apart, r.Cell),
+			r.Metric.Better, r.verdict(),
+			r.Base, r.Head, doc.As(r.Ratio, signedChange(r.Ratio)), doc.As(r.P, table.PText(r.P)),
+			table.Finite(r.Detectable),
 			fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks), gate, table.TestCells(&r.Judged)[test])
 		t.Caption = rowTitle(naming, r)
 	}
@@ -171,7 +175,8 @@ func byMetric(rows []Row) [][]Row {
 
 func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "another difference between base and head, which may explain a change", Caption: "Differences in addition to the build", Columns: []doc.Column{
-		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", List: true, Wrap: true}}}
+		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true},
+		{Name: "cells", List: true, Wrap: true}}}
 	for _, d := range c.Differences {
 		t.Add(d.What, d.Base, d.Head, doc.As(d.Cells, doc.List(table.Clip(d.Cells, 3))))
 	}

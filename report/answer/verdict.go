@@ -147,13 +147,15 @@ func outcome(v contrast.Verdict) string {
 
 // verdictTable has a row for each verdict, for programs.
 func verdictTable(all []contrast.Verdict) doc.Table {
-	t := table.Keyed("verdict", "a group of cells that did the same work, and the fastest of them", table.GroupAxes(), []doc.Column{rankedBy,
-		{Name: "best", List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, " +
-			"such as shm-slab (python)"},
-		{Name: "outcome", Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
-		{Name: "text", Help: "the verdict in words"}})
+	t := table.Keyed("verdict", "a group of cells that did the same work, and the fastest of them", table.GroupAxes(),
+		[]doc.Column{rankedBy,
+			{Name: "best", List: true, Help: "the transports that may be the fastest, each with the language of its workers if that is not Go, " +
+				"such as shm-slab (python)"},
+			{Name: "outcome", Help: "how sure the best is: shown, too close to call, not shown (too few blocks), or nothing to compare with"},
+			{Name: "text", Help: "the verdict in words"}})
 	for _, v := range all {
-		t.Add(table.AxisCells(table.GroupAxes(), v.Best()), table.Unless(v.Off == nil, v.By), table.Each(v.Fastest(), (*metrics.Cell).Label),
+		t.Add(table.AxisCells(table.GroupAxes(), v.Best()), table.Unless(v.Off == nil, v.By),
+			table.Each(v.Fastest(), (*metrics.Cell).Label),
 			outcome(v), VerdictSentence(v))
 	}
 	return t
@@ -163,7 +165,8 @@ var rankedBy = doc.Column{Name: "ranked by", Help: "the metric that is compared 
 
 // costTable has a row for each verdict, for people: the fastest, and what the next and the slowest cost.
 func costTable(all []contrast.Verdict) doc.Table {
-	t := doc.Table{Keys: 5, Columns: []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
+	t := doc.Table{Keys: 5, Columns: []doc.Column{{Name: "model"}, {Name: "program"}, {Name: "workers", Unit: "1"},
+		{Name: "clients", Unit: "1"}, {Name: "work"},
 		{Name: "best"}, table.Column("±round").Column, rankedBy,
 		{Name: "next"}, {Name: "longer by", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
@@ -179,7 +182,8 @@ func costTable(all []contrast.Verdict) doc.Table {
 				costs = doc.Cells(costs, table.Variant(c), cost.More, cost.CPU)
 			}
 		}
-		t.Add(g.Model.Label(), g.Program, g.Workers, g.Clients, strings.Join(g.Headings(), ", "), name, best.Of("round"),
+		t.Add(g.Model.Label(), g.Program, g.Workers, g.Clients, strings.Join(g.Headings(), ", "), name,
+			best.Of("round"),
 			table.Unless(v.Off == nil, v.By), costs)
 	}
 	return t
@@ -188,11 +192,12 @@ func costTable(all []contrast.Verdict) doc.Table {
 // rankingTable has a row for each transport of each verdict: its rank, and how much more it
 // takes than the best.
 func rankingTable(all []contrast.Verdict) doc.Table {
-	t := table.Keyed("ranking", "a cell of a verdict, with its rank", table.Axes(), []doc.Column{{Name: "rank", Unit: "1", Help: "1 for the fastest"},
-		{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"},
-		{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
-		{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},
-		{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"}}, table.TestColumns)
+	t := table.Keyed("ranking", "a cell of a verdict, with its rank", table.Axes(),
+		[]doc.Column{{Name: "rank", Unit: "1", Help: "1 for the fastest"},
+			{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"},
+			{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
+			{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},
+			{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"}}, table.TestColumns)
 	for _, v := range all {
 		for k, c := range v.Ranked {
 			cost, transfer, ratio, j := v.Cost(c), stat.None(), stat.None(), (*contrast.Judged)(nil)

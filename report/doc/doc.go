@@ -43,7 +43,8 @@ func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+l
 
 // shown returns the tables for people that have rows.
 func (s Section) shown() []Table {
-	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs || len(t.Rows) == 0 })
+	return slices.DeleteFunc(slices.Clone(s.Tables),
+		func(t Table) bool { return t.For == Programs || len(t.Rows) == 0 })
 }
 
 // A Paragraph is text that is broken into lines to fit.

@@ -35,8 +35,10 @@ func sample() Document {
 	first.Rows[0].Tone = Good
 	first.Add("http", interval(0.0289, 0.0278, 0.03), 2.89, 7.01e9, 0.341, stat.None(), "d")
 	first.Add("storage", interval(0.264, 0.261, 0.2672), 26.4, 0.52e9, nil, nil, "")
-	first.Rows = append(first.Rows, Row{Cells: Cells("py-grpc", interval(0.0912, 0.09, 0.0931), 9.12), Rule: true, Heading: "peers"})
-	first.Rows = append(first.Rows, Row{Cells: Cells("inproc", interval(0.010, 0.0097, 0.0104)), Note: "the same work without leaving the process", Rule: true, Tone: Dim})
+	first.Rows = append(first.Rows, Row{Cells: Cells("py-grpc", interval(0.0912, 0.09, 0.0931), 9.12), Rule: true,
+		Heading: "peers"})
+	first.Rows = append(first.Rows, Row{Cells: Cells("inproc", interval(0.010, 0.0097, 0.0104)),
+		Note: "the same work without leaving the process", Rule: true, Tone: Dim})
 	second := Table{
 		Caption: "Few blocks, and long words",
 		Columns: []Column{{Name: "what"}, {Name: "cold round", Unit: "s"}, {Name: "queued for a processor", Unit: "s/round"}, {Name: "recorder", Unit: "%"},
@@ -46,7 +48,8 @@ func sample() Document {
 	unsure.Confidence = 0.75
 	second.Add("grpc-batch:reports=3", unsure, 0.002, 0.12, 64, 66.6e6, 12345.6,
 		"what a reader must know of this row takes more words than one line of a narrow terminal has")
-	second.Add("http", 0.0002, 0.0000004, 0.00034, 8, 1e5, 0, "github.com/example/a/very/long/word/that/has/no/space/at/all")
+	second.Add("http", 0.0002, 0.0000004, 0.00034, 8, 1e5, 0,
+		"github.com/example/a/very/long/word/that/has/no/space/at/all")
 	return Document{
 		Title: "A document — of ± everything",
 		Lead:  []Paragraph{{"error: something cannot be.", Bad}},
@@ -187,7 +190,8 @@ func TestColumnUnits(t *testing.T) {
 func written(evil string, x, y float64) Section {
 	table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
 	table.Rows = []Row{
-		{Cells: Cells(evil, Cell{Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, evil), Tone: Good},
+		{Cells: Cells(evil, Cell{Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, evil),
+			Tone: Good},
 		{Cells: Cells("evil", y, As("data", evil)), Note: evil, Rule: true, Heading: evil},
 	}
 	return Section{Name: evil, Title: evil, Lead: []Paragraph{{evil, Bad}}, Tables: []Table{table}, Tail: Say(evil), Folded: true}

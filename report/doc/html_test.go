@@ -223,7 +223,9 @@ func hostile() Document {
 	d := Document{Title: "</title><script>acted=1</script>"}
 	for i, evil := range slices.Concat(doctest.Starts, doctest.Scripts, []string{doctest.Hostile}) {
 		p := Paragraph{evil, Bad}
-		plot := Plot{Caption: evil, Kind: Dots, Value: Axis{Name: evil, Unit: "s"}, Series: []Series{{Name: evil, Points: []Point{{Name: evil, Value: interval(1, 1, 1), Text: evil}}}}, Notes: []string{evil}}
+		plot := Plot{Caption: evil, Kind: Dots, Value: Axis{Name: evil, Unit: "s"},
+			Series: []Series{{Name: evil, Points: []Point{{Name: evil, Value: interval(1, 1, 1), Text: evil}}}},
+			Notes:  []string{evil}}
 		d.Lead = append(d.Lead, p)
 		of := written(evil, 1, 2)
 		of.Plots, of.Folded = []Plot{plot}, i%2 == 0

@@ -96,14 +96,14 @@ func (t Table) column(c int, printable func(string) string) column {
 			confidence = min(confidence, i.Confidence)
 		}
 	}
-	made := column{Column: t.Columns[c]}
+	shown := column{Column: t.Columns[c]}
 	if slices.ContainsFunc(t.Rows, func(r Row) bool { return c < len(r.Cells) && r.Cells[c].ForPeople != "" }) {
-		made.Unit = "" // people see words
+		shown.Unit = "" // people see words
 	}
-	u := scaleOf(made.Unit, values...)
-	made.header = printable(made.headerText(u, confidence))
+	u := scaleOf(shown.Unit, values...)
+	shown.header = printable(shown.headerText(u, confidence))
 	digits := 9 // after the point, at most
-	if strings.HasPrefix(made.Unit, "1") && len(values) > 0 {
+	if strings.HasPrefix(shown.Unit, "1") && len(values) > 0 {
 		digits = u.decimals(slices.Max(values)) + 2 // much smaller values have no smaller unit
 		if whole {
 			digits = 0
@@ -111,18 +111,19 @@ func (t Table) column(c int, printable func(string) string) column {
 	}
 	for r, cell := range cells {
 		e := cell.entry(u, digits, printable)
-		if cell.Empty() && made.Unit != "" && c < len(t.Rows[r].Cells) {
+		if cell.Empty() && shown.Unit != "" && c < len(t.Rows[r].Cells) {
 			e.text = printable(none)
 		}
-		made.cells, made.most = append(made.cells, e), max(made.most, e.value)
+		shown.cells, shown.most = append(shown.cells, e), max(shown.most, e.value)
 		if e.whole == "" {
-			made.width = max(made.width, width(e.text))
+			shown.width = max(shown.width, width(e.text))
 			continue
 		}
-		made.whole, made.part, made.bounds = max(made.whole, width(e.whole)), max(made.part, width(e.part)), max(made.bounds, width(e.bounds))
-		made.width = max(made.width, made.whole+made.part+made.bounds)
+		shown.whole, shown.part, shown.bounds = max(shown.whole, width(e.whole)), max(shown.part, width(e.part)),
+			max(shown.bounds, width(e.bounds))
+		shown.width = max(shown.width, shown.whole+shown.part+shown.bounds)
 	}
-	return made
+	return shown
 }
 
 // headerText returns the name of the column with its unit, and with the lowest confidence of its

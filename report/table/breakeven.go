@@ -149,7 +149,8 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 	t := Keyed("break_even", "a codec with a transport, and the link rates at which it saves time", Axes(),
 		[]doc.Column{{Name: "pays", Help: "where the codec saves time: below the rate in at, on any link, or never; absent if unknown"},
 			{Name: "at", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without; a value that is null may be infinite"},
-			{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"}, {Name: "added", Unit: "s", Help: "time that the codec adds to a round"}})
+			{Name: "saved", Unit: "B", Help: "bytes that the codec saves per round"},
+			{Name: "added", Unit: "s", Help: "time that the codec adds to a round"}})
 	for _, b := range all {
 		row := doc.Cells(AxisCells(Axes(), b.Cell), string(b.Pays), b.At)
 		if b.Against != nil {
@@ -221,7 +222,8 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 
 // codecTables returns up to three tables with a row for each cell, with its name. They show
 // ratios and times, with the fields more; wire bytes and density; and losses.
-func codecTables(title, key string, name func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
+func codecTables(title, key string, name func(c *metrics.Cell) string, cells []*metrics.Cell,
+	more ...field) (all []doc.Table) {
 	price := columns("ratio_down%=down | ratio_up%=up | -phase.compress=compress | -phase.expand=expand | -round")
 	price[0].Help, price[1].Help = "wire bytes ÷ payload of models, without full versions", "wire bytes ÷ payload of updates"
 	for _, part := range []struct {

@@ -54,7 +54,8 @@ const controlNote = "the same round inside one process"
 // remarks about the cells.
 func GroupTable(cells []*metrics.Cell) doc.Table {
 	v, ok := contrast.Decide(cells)
-	ranks, bandwidth, cpu, start := Column("±"+v.By), Column("±bandwidth"), transportCPU(v.Ranked), Column("spawn=start")
+	ranks, bandwidth, cpu, start := Column("±"+v.By), Column("±bandwidth"), transportCPU(v.Ranked),
+		Column("spawn=start")
 	bandwidth.Name = ""       // the unit is enough
 	if cells[0].Train != "" { // CPU time would include the user's training
 		cpu = Column("±communication%")
@@ -62,7 +63,8 @@ func GroupTable(cells []*metrics.Cell) doc.Table {
 	if cells[0].Budgeted() {
 		bandwidth, cpu = Column("peak_rss_server=memory of the server"), Column("±cpu_server=CPU of the server")
 	}
-	ratio := field{doc.Column{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one", Bar: true}, func(c *metrics.Cell) any {
+	ratio := field{doc.Column{Name: "× best", Unit: "1", Help: "the column before it as a multiple of the fastest one",
+		Bar: true}, func(c *metrics.Cell) any {
 		if ok && c.Of(v.By).Known() && c.Unproved == "" && !c.IsControl() {
 			return c.Of(v.By).Center / v.Best().Of(v.By).Center
 		}

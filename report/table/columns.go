@@ -80,7 +80,8 @@ func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section 
 	if len(cells) == 0 {
 		return doc.Section{}
 	}
-	keys := []field{words("transport", Variant), words("model", func(c *metrics.Cell) string { return c.Model.Label() }), words("program", (*metrics.Cell).Build),
+	keys := []field{words("transport", Variant), words("model",
+		func(c *metrics.Cell) string { return c.Model.Label() }), words("program", (*metrics.Cell).Build),
 		{doc.Column{Name: "workers", Unit: "1"}, func(c *metrics.Cell) any { return c.Workers }},
 		{doc.Column{Name: "clients", Unit: "1"}, func(c *metrics.Cell) any { return c.Clients }},
 		words("work", func(c *metrics.Cell) string { return strings.Join(c.Group().Headings(), ", ") })}
@@ -110,17 +111,18 @@ func cellsOf(fields []field, c *metrics.Cell) []doc.Cell {
 
 // Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
 func Keyed(key, help string, axes []metrics.Axis, columns ...[]doc.Column) doc.Table {
-	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(axes), Columns: slices.Concat(AxisColumns(axes), slices.Concat(columns...))}
+	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(axes),
+		Columns: slices.Concat(AxisColumns(axes), slices.Concat(columns...))}
 }
 
-func AxisColumns(of []metrics.Axis) []doc.Column {
-	return Each(of, func(a metrics.Axis) doc.Column {
+func AxisColumns(axes []metrics.Axis) []doc.Column {
+	return Each(axes, func(a metrics.Axis) doc.Column {
 		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "program"}
 	})
 }
 
-func AxisNames(of []metrics.Axis) []string {
-	return Each(of, func(a metrics.Axis) string { return axisName(a.Name) })
+func AxisNames(axes []metrics.Axis) []string {
+	return Each(axes, func(a metrics.Axis) string { return axisName(a.Name) })
 }
 
 // axisName returns the name of an axis for programs. Two axes are renamed, because up and
@@ -133,8 +135,8 @@ func axisName(name string) string {
 var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
 
 // AxisCells returns the values of a cell on these axes.
-func AxisCells(of []metrics.Axis, c *metrics.Cell) []doc.Cell {
-	return doc.Cells(Each(of, func(a metrics.Axis) any { return axisValue(a.Name, a.Of(c)) })...)
+func AxisCells(axes []metrics.Axis, c *metrics.Cell) []doc.Cell {
+	return doc.Cells(Each(axes, func(a metrics.Axis) any { return axisValue(a.Name, a.Of(c)) })...)
 }
 
 // axisValue returns a value of an axis, as a number if the axis counts something.
@@ -175,7 +177,8 @@ func TestCells(j *contrast.Judged) []doc.Cell {
 		return make([]doc.Cell, len(TestColumns))
 	}
 	marks := Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
-	return doc.Cells(Finite(j.P), map[bool]string{true: "yes", false: "no"}[j.Shown], j.Family(), append(slices.Compact(marks), j.Forbids...))
+	return doc.Cells(Finite(j.P), map[bool]string{true: "yes", false: "no"}[j.Shown], j.Family(),
+		append(slices.Compact(marks), j.Forbids...))
 }
 
 // MarkNotes writes the marks of contrasts, each once with the cells that have it.

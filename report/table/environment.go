@@ -72,7 +72,8 @@ func Environment(r *metrics.Result) doc.Section {
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
-	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).IsPeer), func(c *metrics.Cell) string { return c.Variant }) {
+	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).IsPeer),
+		func(c *metrics.Cell) string { return c.Variant }) {
 		add("peer", Variant(same[0])+": "+same[0].Command())
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {

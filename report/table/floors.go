@@ -25,7 +25,8 @@ func floorTable(unit string, floors []result.Floor) doc.Table {
 		return x
 	}
 	for _, f := range floors {
-		row := doc.Cells(f.Name, f.Condition, f.Model, f.Up, number(float64(f.Clients)), f.Variant, f.Host, number(float64(f.Bytes)), number(float64(f.Gap)/1e9))
+		row := doc.Cells(f.Name, f.Condition, f.Model, f.Up, number(float64(f.Clients)), f.Variant, f.Host,
+			number(float64(f.Bytes)), number(float64(f.Gap)/1e9))
 		for _, d := range result.Dims {
 			row = doc.Cells(row, axisValue(d.Key, d.Of(f.Setup)))
 		}
@@ -42,18 +43,19 @@ func Floors(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Floors", Lead: doc.Say("Limits of this machine without any transport, measured between blocks.")}
 	helped := map[string]bool{}
 	type kind struct{ unit, name string } // floors of models have a table for each name
-	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) kind { return kind{f.Unit, Unless(f.Model == "", f.Name)} }) {
-		unit := same[0].Unit
+	for _, group := range metrics.GroupBy(r.Floors,
+		func(f result.Floor) kind { return kind{f.Unit, Unless(f.Model == "", f.Name)} }) {
+		unit := group[0].Unit
 		value := doc.Column{Name: cmp.Or(map[string]string{"B/s": "bandwidth"}[unit], "time"), Unit: unit}
 		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, value}}
-		for _, f := range same {
+		for _, f := range group {
 			t.Add(f.Name, floorSubject(f), stat.Of(f.Blocks))
 			if f.Help != "" && !helped[f.Name] {
 				helped[f.Name] = true
 				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
 			}
 		}
-		s.Tables = append(s.Tables, floorTable(unit, same), t)
+		s.Tables = append(s.Tables, floorTable(unit, group), t)
 	}
 	bound := words("floor", func(c *metrics.Cell) string { name, _ := c.Bound(); return name })
 	s.Tables = append(s.Tables, groupTables(r, "", bound, Column("±floor_ratio=× floor"))...)

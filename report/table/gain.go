@@ -87,16 +87,16 @@ func Gains(r *metrics.Result) doc.Section {
 		"Workers are in Python, except with TLS, which only workers in Go support. The servers of rows py-* are in Python; those of the other rows are in Go.",
 		"CPU time counts all processes; memory is their sum.")}
 	groups, _ := byGroup(all)
-	said := ""
+	before := ""
 	for _, p := range projects {
-		if of := p.chosen(groups); len(of) > 0 {
-			s.Lead = append(s.Lead, doc.Strong.Say(gainSentence(of))...)
-			s.Lead = append(s.Lead, doc.Say(Unless(p.besides == said, p.besides))...)
-			said = p.besides
+		if pairs := p.chosen(groups); len(pairs) > 0 {
+			s.Lead = append(s.Lead, doc.Strong.Say(gainSentence(pairs))...)
+			s.Lead = append(s.Lead, doc.Say(Unless(p.besides == before, p.besides))...)
+			before = p.besides
 		}
 	}
-	for _, of := range groups {
-		s.Tables = append(s.Tables, gainTable(of, GroupTitle(of[0].Cell.Group())))
+	for _, pairs := range groups {
+		s.Tables = append(s.Tables, gainTable(pairs, GroupTitle(pairs[0].Cell.Group())))
 	}
 	return s
 }
@@ -146,12 +146,16 @@ func gainTable(all []pair, title string) doc.Table {
 	axes, both := GroupAxes(), columns(`round=round now | -round=round then | cpu_per_round=CPU now | -cpu_per_round=CPU then |
 		peak_rss=memory now | -peak_rss=memory then`)
 	t := doc.Table{
-		Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title, Keys: 2 + len(axes) + 1,
-		Columns: slices.Concat([]doc.Column{{Name: "now"}, {Name: "instead", Help: "the other transport, or a setting of the same row"}},
+		Key: "gain", Help: "the transport of a project, and another one that could replace it", Caption: title,
+		Keys: 2 + len(axes) + 1,
+		Columns: slices.Concat([]doc.Column{{Name: "now"},
+			{Name: "instead", Help: "the other transport, or a setting of the same row"}},
 			AxisColumns(axes), []doc.Column{{Name: "project", For: doc.Programs}}, headers(both[:2]),
-			[]doc.Column{{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"}}, headers(both[2:]),
-			[]doc.Column{{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1", Help: "the same for a client's transfer, which only explains: it leaves out " +
-				"publishing and page faults. Absent if a side hands tensors over"}}, TestColumns),
+			[]doc.Column{{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"}},
+			headers(both[2:]),
+			[]doc.Column{{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1",
+				Help: "the same for a client's transfer, which only explains: it leaves out " +
+					"publishing and page faults. Absent if a side hands tensors over"}}, TestColumns),
 	}
 	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.Name }) {
 		for i, j := range judged("of this project", project) {

@@ -134,8 +134,10 @@ func HostTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 		e := h.Environment
 		floor := func(name string) stat.Interval { return linkFloor(r, name, h.Name) }
 		clock := Unless(h.OtherClock, "the server's") + Unless(!h.OtherClock, "its own")
-		t.Add(h.Name, span(h.Lanes[0], h.Lanes[1]), span(h.Processes[0], h.Processes[1]), floor("tls-stream"), floor("tcp-stream"), floor("tcp-pingpong"),
-			clock, h.SameMachine, e.CPUs, size(e.MemTotal), e.Kernel, e.CPU, buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty))
+		t.Add(h.Name, span(h.Lanes[0], h.Lanes[1]), span(h.Processes[0], h.Processes[1]), floor("tls-stream"),
+			floor("tcp-stream"), floor("tcp-pingpong"),
+			clock, h.SameMachine, e.CPUs, size(e.MemTotal), e.Kernel, e.CPU,
+			buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty))
 	}
 	return t
 }
@@ -143,8 +145,8 @@ func HostTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 // SpentTable lists, for programs, the lanes, processes, CPU time per round and peak memory of
 // each cell on each host, without the server.
 func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
-	of := Axes()
-	t := Keyed("spent", "what a cell used on a host, without the server", of,
+	axes := Axes()
+	t := Keyed("spent", "what a cell used on a host, without the server", axes,
 		[]doc.Column{{Name: "host"}, {Name: "lanes", Unit: "1"}, {Name: "processes", Unit: "1"},
 			{Name: "cpu_per_round", Unit: "s/round", Help: "CPU time of a round"},
 			{Name: "peak_rss", Unit: "B", Help: "peak resident memory, added up over processes"}})
@@ -156,7 +158,7 @@ func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 				continue
 			}
 			cpu, peak := spent(c, h.Host)
-			t.Add(AxisCells(of, c), h.Name, lanes, processes, cpu, peak)
+			t.Add(AxisCells(axes, c), h.Name, lanes, processes, cpu, peak)
 		}
 	}
 	return t
@@ -166,17 +168,17 @@ func SpentTable(r *metrics.Result, hosts []FleetHost) doc.Table {
 func PlaceTable(r *metrics.Result) doc.Table {
 	t := doc.Table{Caption: "Processes on each host", Keys: 2, Columns: []doc.Column{{Name: "workers", Unit: "1"}, {Name: "placed"}, {Name: "hosts", Wrap: true}, {Name: "cells", Unit: "1"}}}
 	placed := func(c *metrics.Cell) [3]string { return [3]string{fmt.Sprint(c.Workers), c.Place, c.Hosts} }
-	for _, same := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).Remote), placed) {
-		c := same[0]
-		t.Add(c.Workers, c.Place, strings.ReplaceAll(c.Hosts, ",", ", "), len(same))
+	for _, group := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).Remote), placed) {
+		c := group[0]
+		t.Add(c.Workers, c.Place, strings.ReplaceAll(c.Hosts, ",", ", "), len(group))
 	}
 	return t
 }
 
 func LinkPlot(r *metrics.Result, hosts []FleetHost) doc.Plot {
 	p := doc.Plot{Caption: "Between the server's host and the others", Kind: doc.Dots, Value: doc.Axis{Name: "bandwidth of one connection", Unit: "B/s"}}
-	for i, name := range []string{"with TLS", "without TLS"} {
-		s := doc.Series{Name: name}
+	for i, label := range []string{"with TLS", "without TLS"} {
+		s := doc.Series{Name: label}
 		for _, h := range hosts {
 			if rate := linkFloor(r, []string{"tls-stream", "tcp-stream"}[i], h.Name); rate.Known() {
 				s.Points = append(s.Points, doc.Point{Name: h.Name, Value: rate})

@@ -32,12 +32,18 @@ func AllMetrics(r *metrics.Result) doc.Section {
 			{Name: "marks", List: true, Help: "remarks about the numbers"},
 			callsByKind.Column,
 		},
-		Each(metrics.Metrics(), func(m metrics.Metric) doc.Column { return doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help} }))
+		Each(metrics.Metrics(), func(m metrics.Metric) doc.Column {
+			return doc.Column{Name: m.Name, Unit: m.Unit,
+				Help: m.Help}
+		}))
 	for _, c := range r.Cells {
 		bound, _ := c.Bound()
-		t.Add(AxisCells(Axes(), c), entries(c.Settings, "="), c.Hosts, c.Place, c.Model.Tensors, float64(c.Model.Bytes), float64(c.Payload()),
-			entries(c.Versions(), "="), c.Command(), c.Unproved, Unless(c.HandsOver(), "moved")+Unless(!c.HandsOver(), "handed over"), bound, c.Stopped,
-			details(c, r.Plan), callsByKind.of(c), doc.Cells(Each(metrics.Metrics(), func(m metrics.Metric) any { return c.Of(m.Name) })...))
+		t.Add(AxisCells(Axes(), c), entries(c.Settings, "="), c.Hosts, c.Place, c.Model.Tensors,
+			float64(c.Model.Bytes), float64(c.Payload()),
+			entries(c.Versions(), "="), c.Command(), c.Unproved,
+			Unless(c.HandsOver(), "moved")+Unless(!c.HandsOver(), "handed over"), bound, c.Stopped,
+			details(c, r.Plan), callsByKind.of(c), doc.Cells(Each(metrics.Metrics(),
+				func(m metrics.Metric) any { return c.Of(m.Name) })...))
 	}
 	return doc.Section{Tables: []doc.Table{t}}
 }

@@ -72,18 +72,20 @@ func Drawn(all []doc.Plot, more ...doc.Plot) []doc.Plot {
 func TripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	return plotted(groups, []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. " +
 		"Tables hold medians, which need not add up. between: from when the worker has the model until it reserves the memory of its update. " +
-		"No client's round trip includes the server's work before and after, such as folding."}, func(cells []*metrics.Cell) []doc.Plot {
-		p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"},
-			Series: Each(tripParts[:], func(part string) doc.Series { return doc.Series{Name: part} })}
-		for _, c := range cells {
-			if trip, ok := TripOf(c); ok {
-				for k, x := range trip {
-					p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: Variant(c), Value: stat.Interval{Center: x}})
+		"No client's round trip includes the server's work before and after, such as folding."},
+		func(cells []*metrics.Cell) []doc.Plot {
+			p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars,
+				Value:  doc.Axis{Name: "a client's round trip", Unit: "s"},
+				Series: Each(tripParts[:], func(part string) doc.Series { return doc.Series{Name: part} })}
+			for _, c := range cells {
+				if trip, ok := TripOf(c); ok {
+					for k, x := range trip {
+						p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: Variant(c), Value: stat.Interval{Center: x}})
+					}
 				}
 			}
-		}
-		return []doc.Plot{p}
-	})
+			return []doc.Plot{p}
+		})
 }
 
 // Limits of the pictures of rounds: points per page, and per curve or block. More could not be
@@ -111,12 +113,14 @@ func SpreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		since = doc.Axis{Name: "block", Unit: "1"}
 	}
 	return plotted(groups, []string{fmt.Sprintf("The curve of a distribution has at most %d steps. A line joins the medians of blocks. Small dots are rounds, "+
-		"at most %d per block: the fastest, the slowest, and others at even distances. Each panel has its own scale.", shares, samples)},
+		"at most %d per block: the fastest, the slowest, and others at even distances. Each panel has its own scale.",
+		shares, samples)},
 		func(cells []*metrics.Cell) []doc.Plot {
 			title := GroupTitle(cells[0].Group())
 			parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"},
 				Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
-			times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
+			times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since,
+				Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 			var rounds []float64
 			for _, c := range cells {
 				s := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}

@@ -68,7 +68,8 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 				if f.Flat == 0 || split.Flat == 0 {
 					break
 				}
-				t.Add(label, phase, shortened(f.Name), float64(f.Flat)/float64(split.Flat), s.Share(f.Flat), s.Share(f.Cum))
+				t.Add(label, phase, shortened(f.Name), float64(f.Flat)/float64(split.Flat), s.Share(f.Flat),
+					s.Share(f.Cum))
 				label, phase = "", ""
 			}
 		}

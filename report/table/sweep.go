@@ -100,9 +100,9 @@ func newSweep(q *quantity, cells []*metrics.Cell) *Sweep {
 	}
 	slices.Sort(s.At)
 	s.At = slices.Compact(s.At)
-	for _, of := range metrics.GroupBy(cells, (*metrics.Cell).Label) {
-		l := &line{Variant: of[0].Label(), Cells: make([]*metrics.Cell, len(s.At))}
-		for _, c := range of {
+	for _, variant := range metrics.GroupBy(cells, (*metrics.Cell).Label) {
+		l := &line{Variant: variant[0].Label(), Cells: make([]*metrics.Cell, len(s.At))}
+		for _, c := range variant {
 			if i, ok := slices.BinarySearch(s.At, q.of(c.Group())); ok && l.Cells[i] == nil {
 				l.Cells[i] = c
 			}
@@ -133,8 +133,8 @@ func (s *Sweep) Envelope() []*stretch {
 		if !ok {
 			continue
 		}
-		fastest := func(of []*line) []*line {
-			return Only(of, func(l *line) bool { return slices.Contains(v.Fastest(), l.Cells[i]) })
+		fastest := func(lines []*line) []*line {
+			return Only(lines, func(l *line) bool { return slices.Contains(v.Fastest(), l.Cells[i]) })
 		}
 		if still := fastest(last.Best); len(still) > 0 {
 			last.To, last.Best = i, still
@@ -143,10 +143,10 @@ func (s *Sweep) Envelope() []*stretch {
 		last = &stretch{From: i, To: i, Best: fastest(s.Lines)}
 		all = append(all, last)
 	}
-	for i, of := range all {
-		s.order(of)
+	for i, part := range all {
+		s.order(part)
 		if i > 0 {
-			of.Since = s.between(all[i-1], of)
+			part.Since = s.between(all[i-1], part)
 		}
 	}
 	return all
@@ -154,25 +154,25 @@ func (s *Sweep) Envelope() []*stretch {
 
 // order sorts the best of a stretch and finds the next transport. A line's level is the sum of
 // the logarithms of its times in the stretch.
-func (s *Sweep) order(of *stretch) {
+func (s *Sweep) order(part *stretch) {
 	level := func(l *line) (sum float64) {
-		for _, c := range l.Cells[of.From : of.To+1] {
+		for _, c := range l.Cells[part.From : part.To+1] {
 			sum += math.Log(c.Of(s.By).Center)
 		}
 		return sum
 	}
 	faster := func(a, b *line) int { return cmp.Compare(level(a), level(b)) }
-	slices.SortStableFunc(of.Best, faster)
+	slices.SortStableFunc(part.Best, faster)
 	others := Only(s.Lines, func(l *line) bool {
-		return l.Ranked() && !slices.Contains(of.Best, l) && !slices.Contains(l.Cells[of.From:of.To+1], nil)
+		return l.Ranked() && !slices.Contains(part.Best, l) && !slices.Contains(l.Cells[part.From:part.To+1], nil)
 	})
 	if len(others) == 0 {
 		return
 	}
-	of.Next, of.NextLow = slices.MinFunc(others, faster), math.Inf(1)
-	for k := of.From; k <= of.To; k++ {
-		times := of.Next.Cells[k].Of(s.By).Center / of.Best[0].Cells[k].Of(s.By).Center
-		of.NextLow, of.NextHigh = min(of.NextLow, times), max(of.NextHigh, times)
+	part.Next, part.NextLow = slices.MinFunc(others, faster), math.Inf(1)
+	for k := part.From; k <= part.To; k++ {
+		times := part.Next.Cells[k].Of(s.By).Center / part.Best[0].Cells[k].Of(s.By).Center
+		part.NextLow, part.NextHigh = min(part.NextLow, times), max(part.NextHigh, times)
 	}
 }
 
@@ -201,14 +201,14 @@ func Sweeps(r *metrics.Result) doc.Section {
 	if len(all) == 0 {
 		s.Tables = []doc.Table{envelope(&Sweep{Over: &quantity{Unit: "B"}})}
 	}
-	for i, of := range all {
-		t := envelope(of)
-		t.Caption = SweepTitle(of) + ": the fastest"
+	for i, sweep := range all {
+		t := envelope(sweep)
+		t.Caption = SweepTitle(sweep) + ": the fastest"
 		if i >= MostSweeps {
 			t.For = doc.Programs
 		} else {
-			s.Plots = append(s.Plots, curves(of))
-			s.Lead = append(s.Lead, doc.Say(fasterSince(of))...)
+			s.Plots = append(s.Plots, curves(sweep))
+			s.Lead = append(s.Lead, doc.Say(fasterSince(sweep))...)
 		}
 		s.Tables = append(s.Tables, t)
 	}
@@ -254,7 +254,8 @@ func fasterSince(s *Sweep) string {
 	for i := range s.At {
 		slower := Only(s.Lines, func(l *line) bool { first, ok := since[l]; return ok && first == i })
 		if len(slower) > 0 {
-			parts = append(parts, "than "+doc.List(Each(slower, (*line).name))+" from "+step(s, i)+" on"+Unless(i > 0, ", the smallest measured"))
+			parts = append(parts, "than "+doc.List(Each(slower, (*line).name))+" from "+step(s, i)+" on"+Unless(i > 0,
+				", the smallest measured"))
 		}
 	}
 	if len(parts) == 0 {
@@ -334,25 +335,28 @@ func envelope(s *Sweep) doc.Table {
 		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, AxisColumns(shared), []doc.Column{
 			{Name: "over", For: doc.Programs, Help: "the quantity that varies: size, update size, clients or workers"},
 			{Name: "best", List: true, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
-			{Name: s.By, For: doc.People, Wrap: true, Help: "the time of the first of the best, at the first and at the last of these steps"},
+			{Name: s.By, For: doc.People, Wrap: true,
+				Help: "the time of the first of the best, at the first and at the last of these steps"},
 			{Name: "next", Wrap: true, Help: "the fastest of the others, and its time as a multiple of the best"},
 			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
 			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the largest of them"},
 			{Name: "overtakes", For: doc.Programs, Help: "the best transport of the steps before"},
-			{Name: "takes over at", Key: "at", Unit: s.Over.Unit, Wrap: true, Help: "where both take equally long, interpolated between steps " +
-				"on logarithmic scales; and the range in which neither is shown to be faster"},
+			{Name: "takes over at", Key: "at", Unit: s.Over.Unit, Wrap: true,
+				Help: "where both take equally long, interpolated between steps " +
+					"on logarithmic scales; and the range in which neither is shown to be faster"},
 		})}
 	for i := range t.Columns {
 		t.Columns[i].Always = false // a sweep has no column for the dimension that it varies
 	}
-	for _, of := range s.Envelope() {
-		row := doc.Cells(step(s, of.From), step(s, of.To), AxisCells(shared, of.Best[0].Cells[of.From]), s.Over.Name,
-			doc.As(Each(of.Best, (*line).name), best(of)), bestRounds(s, of), make([]doc.Cell, 5))
+	for _, part := range s.Envelope() {
+		row := doc.Cells(step(s, part.From), step(s, part.To), AxisCells(shared, part.Best[0].Cells[part.From]),
+			s.Over.Name,
+			doc.As(Each(part.Best, (*line).name), best(part)), bestRounds(s, part), make([]doc.Cell, 5))
 		next, since := row[len(row)-5:], row[len(row)-2:]
-		if l := of.Next; l != nil {
-			copy(next, doc.Cells(doc.As(l.Variant, l.Variant+", "+times(of)), of.NextLow, of.NextHigh))
+		if l := part.Next; l != nil {
+			copy(next, doc.Cells(doc.As(l.Variant, l.Variant+", "+times(part)), part.NextLow, part.NextHigh))
 		}
-		if c := of.Since; c != nil {
+		if c := part.Since; c != nil {
 			copy(since, doc.Cells(c.Before.Variant, doc.As(c.At, crossingText(s, c))))
 		}
 		t.Add(row)
@@ -360,16 +364,16 @@ func envelope(s *Sweep) doc.Table {
 	return t
 }
 
-func best(of *stretch) string { return FewNames(of.Best, (*line).name) }
+func best(part *stretch) string { return FewNames(part.Best, (*line).name) }
 
-func bestRounds(s *Sweep, of *stretch) string {
-	round := func(step int) string { return doc.Quantity("s", of.Best[0].Cells[step].Of(s.By).Center) }
-	return span(round(of.From), round(of.To))
+func bestRounds(s *Sweep, part *stretch) string {
+	round := func(step int) string { return doc.Quantity("s", part.Best[0].Cells[step].Of(s.By).Center) }
+	return span(round(part.From), round(part.To))
 }
 
 // times returns the range of the ratio of the next transport to the best.
-func times(of *stretch) string {
-	return span(doc.Quantity("1", of.NextLow), doc.Quantity("1", of.NextHigh)) + " times"
+func times(part *stretch) string {
+	return span(doc.Quantity("1", part.NextLow), doc.Quantity("1", part.NextHigh)) + " times"
 }
 
 // MostStretches is the largest number of stretches that a screen names.
@@ -378,10 +382,10 @@ const MostStretches = 3
 // EnvelopeLines returns the envelope in sentences.
 func EnvelopeLines(s *Sweep) []doc.Paragraph {
 	lines, all := YardstickText(s.Yardstick), s.Envelope()
-	for _, of := range all[:min(len(all), MostStretches)] {
-		text := steps(s, of.From, of.To) + ": nothing is shown to be faster than " + best(of)
-		if of.Next != nil {
-			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
+	for _, part := range all[:min(len(all), MostStretches)] {
+		text := steps(s, part.From, part.To) + ": nothing is shown to be faster than " + best(part)
+		if part.Next != nil {
+			text += "; the next, " + part.Next.Variant + ", takes " + times(part) + " as long"
 		}
 		lines = append(lines, text+".")
 	}
@@ -392,7 +396,8 @@ func EnvelopeLines(s *Sweep) []doc.Paragraph {
 }
 
 func SweepTable(s *Sweep) doc.Section {
-	return doc.Section{Title: SweepTitle(s), Lead: doc.Say(YardstickText(s.Yardstick)...), Tables: []doc.Table{unexplained(envelope(s))}}
+	return doc.Section{Title: SweepTitle(s), Lead: doc.Say(YardstickText(s.Yardstick)...),
+		Tables: []doc.Table{unexplained(envelope(s))}}
 }
 
 // SweptOf returns the sweeps of a result, and a function that reports whether a group is in

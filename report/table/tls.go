@@ -61,7 +61,8 @@ func TlsPrices(r *metrics.Result) doc.Section {
 	if len(tunnels) == 0 {
 		return doc.Section{Tables: []doc.Table{tlsTable(nil, "")}}
 	}
-	s := doc.Section{Title: "What TLS costs", Lead: doc.Strong.Say(TlsLines(r, len(tunnels))...), Tail: tlsNotes(r, tunnels)}
+	s := doc.Section{Title: "What TLS costs", Lead: doc.Strong.Say(TlsLines(r, len(tunnels))...),
+		Tail: tlsNotes(r, tunnels)}
 	for _, same := range metrics.GroupBy(tunnels, tunnel.title) {
 		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), same[0].title()))
 	}
@@ -75,16 +76,17 @@ func withTLS(p pair) string {
 
 // tlsTable has a row for each cell of tunnels: without TLS and with it.
 func tlsTable(all []pair, title string) doc.Table {
-	of, round, cpu, handshake := Axes("transport"), Column("-round"), Column("cpu_per_gb=CPU"), Column("handshake")
+	axes, round, cpu, handshake := Axes("transport"), Column("-round"), Column("cpu_per_gb=CPU"), Column("handshake")
 	cpu.Key = "cpu_per_gb"
-	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "transport"}, {Name: "TLS", Key: "tls"}}, AxisColumns(of), []doc.Column{
-		{Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
-		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
-		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
-		{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
-		{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
-	}, TestColumns)}
+	t := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title,
+		Keys: 2 + len(axes) + 1, Columns: slices.Concat([]doc.Column{
+			{Name: "transport"}, {Name: "TLS", Key: "tls"}}, AxisColumns(axes), []doc.Column{
+			{Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
+			round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
+			cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
+			{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
+			{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
+		}, TestColumns)}
 	paired := Only(all, func(p pair) bool { return p.Against != nil })
 	family := judged("of this table", paired)
 	for _, p := range all {
@@ -93,10 +95,11 @@ func tlsTable(all []pair, title string) doc.Table {
 			against, j, family = p.Against.Variant, &family[0], family[1:]
 		}
 		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
-		table.Add(doc.As(c.Variant, p.Name), c.TLS(), AxisCells(of, c), against, round.of(c), p.Ratio("round"), cpu.of(c), p.Ratio("cpu_per_gb"), more,
+		t.Add(doc.As(c.Variant, p.Name), c.TLS(), AxisCells(axes, c), against, round.of(c), p.Ratio("round"),
+			cpu.of(c), p.Ratio("cpu_per_gb"), more,
 			handshake.of(c), c.Ciphers(), TestCells(j))
 	}
-	return table
+	return t
 }
 
 // tlsNotes explains the costs of TLS, and what was not measured.

@@ -26,7 +26,8 @@ func GroupTitle(g metrics.Group) string {
 	if g.Model.Up != "" {
 		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, sizeOf(g.Model, g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
 	}
-	return strings.Join(append([]string{t, doc.Plural(g.Workers, "worker"), doc.Plural(g.Clients, "client") + Unless(g.Program == "", ", "+g.Program)}, g.Headings()...), ", ")
+	return strings.Join(append([]string{t, doc.Plural(g.Workers, "worker"),
+		doc.Plural(g.Clients, "client") + Unless(g.Program == "", ", "+g.Program)}, g.Headings()...), ", ")
 }
 
 // RateText writes the rate of a link, in bit/s, without trailing zeros.
