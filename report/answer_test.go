@@ -30,9 +30,7 @@ var answerExample = regexp.MustCompile("(?s)(```sh\n(jq [^`]*)```\n+```text\n)([
 func answerTables() string {
 	var b strings.Builder
 	b.WriteString("\n| column | unit | meaning |\n| --- | --- | --- |\n")
-	d := programTables()
-	d.Sections = append(d.Sections, doc.Section{Tables: []doc.Table{differenceTable(new(Comparison))}})
-	for _, s := range d.Sections {
+	for _, s := range append(programTables().Sections, doc.Section{Tables: []doc.Table{differenceTable(new(Comparison))}}) {
 		for _, shown := range s.Tables {
 			if shown.Key == "" {
 				continue

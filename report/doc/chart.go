@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"ipcbench/bench/stat"
 )
@@ -60,7 +61,7 @@ type digits float64
 
 // MarshalJSON writes null for NaN and infinity, which a picture cannot show.
 func (d digits) MarshalJSON() ([]byte, error) {
-	if x := float64(d); math.IsNaN(x) || math.IsInf(x, 0) {
+	if number(d).unknown() {
 		return []byte("null"), nil
 	}
 	return strconv.AppendFloat(nil, float64(d), 'g', 4, 64), nil
@@ -127,7 +128,6 @@ func (p Plot) chart() chart {
 func (c *chart) series(kind Kind, s Series) chartSeries {
 	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
 	bounds := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Value.Confidence > 0 })
-	texts := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Text != "" })
 	samples := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Samples != nil })
 	for _, x := range s.Points {
 		made.Value = append(made.Value, c.Value.digits(x.Value.Center))
@@ -146,12 +146,13 @@ func (c *chart) series(kind Kind, s Series) chartSeries {
 		if bounds || kind == Dots { // others have many points: the script formats their numbers
 			made.Says = append(made.Says, c.Value.says(x.Value))
 		}
-		if texts {
-			made.Text = append(made.Text, Visible(x.Text))
-		}
+		made.Text = append(made.Text, Visible(x.Text))
 		if samples {
 			made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
 		}
+	}
+	if strings.Join(made.Text, "") == "" {
+		made.Text = nil
 	}
 	return made
 }

@@ -156,14 +156,14 @@ func (d Document) CSV(w io.Writer, first ...string) error {
 }
 
 func (t Table) csv(out *csv.Writer, keys []string, r Row) {
-	of := make([]string, len(keys))
+	values := make([]string, len(keys))
 	for c, cell := range r.Cells {
 		switch col := t.Columns[c]; {
 		case col.For == People || cell.Empty():
 		case c < t.keys():
-			of[slices.Index(keys, col.key())] = cell.csvText()
+			values[slices.Index(keys, col.key())] = cell.csvText()
 		default:
-			_ = out.Write(slices.Concat([]string{t.Key}, of, []string{col.key(), Literal(col.baseUnit())}, cell.csv()))
+			_ = out.Write(slices.Concat([]string{t.Key}, values, []string{col.key(), Literal(col.baseUnit())}, cell.csv()))
 		}
 	}
 }

@@ -145,11 +145,11 @@ func (c Cell) Empty() bool { return c.Text == "" && len(c.List) == 0 && c.Value 
 // empty cell. A [Cell], or several, are themselves. It panics if a value is none of these.
 func Cells(values ...any) (all []Cell) {
 	for _, value := range values {
-		if cells, ok := value.([]Cell); ok {
-			all = append(all, cells...)
-			continue
+		cells, ok := value.([]Cell)
+		if !ok {
+			cells = []Cell{cellOf(value)}
 		}
-		all = append(all, cellOf(value))
+		all = append(all, cells...)
 	}
 	return all
 }

@@ -27,7 +27,7 @@ var pageFiles embed.FS
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	functions := template.FuncMap{
 		"visible": Visible, "say": func(texts []string) []Paragraph { return Say(texts...) }, "tone": func(t Tone) string { return htmlTones[t] },
-		"help": Section.Help, "shown": Section.shown, "table": Table.html,
+		"shown": Section.shown, "table": Table.html,
 	}
 	return template.Must(template.New("page.html").Funcs(functions).ParseFS(pageFiles, "page/page.html"))
 })
@@ -97,7 +97,6 @@ func hashes[T ~string](all []T) (sources string) {
 // A htmlTable is a table, with its columns and rows as the page shows them.
 type htmlTable struct {
 	Table
-	Long bool
 	Head []htmlColumn
 	Body []htmlRow
 }
@@ -127,13 +126,10 @@ type htmlCell struct {
 	Bar   string // length of its bar in percent; empty without a bar
 }
 
-// longTable is the number of rows above which a table scrolls below its header.
-const longTable = 40
-
 // html returns the table for the page. Its columns refer to the help of their section.
 func (t Table) html(section string, help []Term) htmlTable {
 	s := t.sheet(Visible)
-	made := htmlTable{Table: t, Long: len(t.Rows) > longTable}
+	made := htmlTable{Table: t}
 	for _, col := range s.columns {
 		h := htmlColumn{Name: col.header}
 		if i := slices.IndexFunc(help, func(h Term) bool { return h.Word == cmp.Or(col.Name, col.header) }); i >= 0 {

@@ -35,7 +35,7 @@ func explained() Document {
 	functions.Add("http", "read", 0.2, "−3.1 %", interval(0.2, 0.01, 0.4))
 	functions.Add("", "write", 0.5, "+12 %", interval(12.1, 11, 13))
 	functions.Rows = append(functions.Rows, Row{Cells: Cells("grpc", "copy", 0.3, "+4 %", 3), Note: "of copy"})
-	for i := range longTable {
+	for i := range 40 {
 		functions.Add(fmt.Sprintf("more-%d", i), "", 0.01)
 	}
 	functions.Add("pickle", "zip", 0.05)

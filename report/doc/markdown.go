@@ -31,7 +31,7 @@ func (d Document) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "## %s\n", paragraph(d.Title))
 	}
 	paragraphs(&b, d.Lead)
-	const reserve = 400 // for the sentence that names omitted sections
+	const reserve, mostLeft = 400, 200 // characters: for the sentence that names omitted sections, and for their names
 	var left []string
 	for _, s := range d.Sections {
 		text := s.folded()
@@ -42,17 +42,15 @@ func (d Document) Markdown(w io.Writer) error {
 		b.WriteString(text)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The format text has them, with --view all or, of a comparison, --details.\n", limit, escape(clipped(List(left), 200)))
+		names := []rune(List(left))
+		if len(names) > mostLeft {
+			names = append(names[:mostLeft], '…')
+		}
+		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. "+
+			"The format text has them, with --view all or, of a comparison, --details.\n", limit, escape(string(names)))
 	}
 	_, err := io.WriteString(w, strings.TrimPrefix(b.String(), "\n"))
 	return err
-}
-
-func clipped(text string, n int) string {
-	if r := []rune(text); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return text
 }
 
 // folded returns the section with its title, collapsed if Folded is set.

@@ -71,7 +71,7 @@ func (t Table) cell(r Row, c int) Cell {
 	cell := r.Cells[c]
 	switch {
 	case cell.ForPeople != "":
-		return Cell{Text: cell.ForPeople}
+		return Cell{Text: cell.ForPeople, ForPeople: cell.ForPeople}
 	case t.Columns[c].Middle && cell.Value != nil:
 		return cellOf(cell.Value.Center)
 	}
@@ -83,7 +83,11 @@ func (t Table) column(c int, printable func(string) string) column {
 	cells := each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
 	var values []float64 // centers, and the larger bound of each interval
 	confidence, whole := 1.0, true
+	shown := column{Column: t.Columns[c]}
 	for _, cell := range cells {
+		if cell.ForPeople != "" {
+			shown.Unit = "" // people see words
+		}
 		i := cell.Value
 		if i == nil {
 			continue
@@ -95,10 +99,6 @@ func (t Table) column(c int, printable func(string) string) column {
 		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
 			confidence = min(confidence, i.Confidence)
 		}
-	}
-	shown := column{Column: t.Columns[c]}
-	if slices.ContainsFunc(t.Rows, func(r Row) bool { return c < len(r.Cells) && r.Cells[c].ForPeople != "" }) {
-		shown.Unit = "" // people see words
 	}
 	u := scaleOf(shown.Unit, values...)
 	shown.header = printable(shown.headerText(u, confidence))
@@ -163,7 +163,7 @@ func (c column) aligned(row int) string {
 	if e.whole == "" {
 		return e.text
 	}
-	return right(e.whole, c.whole) + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
+	return padded(c.whole-width(e.whole)) + e.whole + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
 }
 
 func (c column) align() tw.Align {
@@ -227,9 +227,6 @@ func width(text string) int {
 }
 
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
-
-// right aligns a text at the right of that many columns.
-func right(text string, columns int) string { return padded(columns-width(text)) + text }
 
 // widest returns the width of the widest text.
 func widest(texts []string) (w int) {
