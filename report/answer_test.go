@@ -41,7 +41,7 @@ func answerTables() string {
 				name := gocmp.Or(col.Key, strings.ReplaceAll(col.Name, " ", "_"))
 				_, isMetric := metrics.MetricNamed(name)
 				switch {
-				case col.For == doc.People || slices.Contains(table.AxisNames(table.Axes()), name):
+				case col.Key == "-" || slices.Contains(table.AxisNames(table.Axes()), name):
 				case shown.Key == "metrics" && isMetric:
 					metric = true
 				default:

@@ -83,7 +83,7 @@ func changes(v *metrics.Result) doc.Section {
 	s := changeSection(c)
 	s.Lead, s.Title = c.document().Lead, "What changed"
 	for _, t := range c.tables() {
-		t.For = doc.Programs
+		t.ForPrograms = true
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -137,16 +137,16 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 	keys, test := table.Axes("program"), len(table.TestColumns)-1
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
 	t.Columns = slices.Concat(table.AxisColumns(keys),
-		[]doc.Column{{Name: "metric", For: doc.Programs}, {Name: "cell", For: doc.People},
-			{Name: "better", For: doc.Programs, Help: "whether lower or higher is better; absent if neither is"},
-			{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
+		[]doc.Column{{Key: "metric"}, {Name: "cell", Key: "-"},
+			{Key: "better", Help: "whether lower or higher is better; absent if neither is"},
+			{Key: "verdict", Help: "worse, better, or none shown"},
 			{Name: "base", Unit: unit}, {Name: "head", Unit: unit},
 			{Name: "change, %", Key: "ratio", Unit: "1", Help: "head relative to base"},
 			{Name: "p", Unit: "1", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-			{Name: "would_show", For: doc.Programs, Unit: "1",
+			{Key: "would_show", Unit: "1",
 				Help: "the smallest ratio that four of five such runs would have found"},
-			{Name: "blocks", For: doc.People, Help: "blocks of base + blocks of head"},
-			{Name: "gate", For: doc.Programs, Help: "failed if the gate failed because of this row"},
+			{Name: "blocks", Key: "-", Help: "blocks of base + blocks of head"},
+			{Key: "gate", Help: "failed if the gate failed because of this row"},
 			table.TestColumns[test]})
 	naming := c.naming()
 	for _, r := range rows {

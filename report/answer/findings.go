@@ -416,7 +416,7 @@ func inWords(cells []*metrics.Cell) []string {
 
 // FindingTable has a column for each kind of number in findings.
 func FindingTable(all []Finding) doc.Table {
-	t := doc.Table{Key: "findings", Help: "a contradiction in a result, or a reason to doubt it; the other columns are numbers that its rule looks at", For: doc.Programs, More: true, Keys: 3, Columns: []doc.Column{
+	t := doc.Table{Key: "findings", Help: "a contradiction in a result, or a reason to doubt it; the other columns are numbers that its rule looks at", ForPrograms: true, More: true, Keys: 3, Columns: []doc.Column{
 		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (a cell that was not measured)"},
 		{Name: "rule"}, {Name: "cell", Help: "the name of the cell; absent if the finding is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
 	for _, f := range all {

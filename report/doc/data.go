@@ -105,7 +105,7 @@ func (t Table) json(r Row) ([]byte, error) {
 	var members [][]byte
 	for c, cell := range r.Cells {
 		col := t.Columns[c]
-		if col.For == People || cell.Empty() {
+		if col.Key == "-" || cell.Empty() {
 			continue
 		}
 		member, err := json.Marshal(map[string]any{col.key(): cell.data(col.baseUnit())})
@@ -138,7 +138,7 @@ func (d Document) CSV(w io.Writer, first ...string) error {
 	keys := slices.Clone(first)
 	for _, t := range d.tables() {
 		for _, col := range t.Columns[:t.keys()] {
-			if len(t.Rows) > 0 && col.For != People && !slices.Contains(keys, col.key()) {
+			if len(t.Rows) > 0 && col.Key != "-" && !slices.Contains(keys, col.key()) {
 				keys = append(keys, col.key())
 			}
 		}
@@ -159,7 +159,7 @@ func (t Table) csv(out *csv.Writer, keys []string, r Row) {
 	values := make([]string, len(keys))
 	for c, cell := range r.Cells {
 		switch col := t.Columns[c]; {
-		case col.For == People || cell.Empty():
+		case col.Key == "-" || cell.Empty():
 		case c < t.keys():
 			values[slices.Index(keys, col.key())] = cell.csvText()
 		default:

@@ -44,7 +44,7 @@ func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+l
 // shown returns the tables for people that have rows.
 func (s Section) shown() []Table {
 	return slices.DeleteFunc(slices.Clone(s.Tables),
-		func(t Table) bool { return t.For == Programs || len(t.Rows) == 0 })
+		func(t Table) bool { return t.ForPrograms || len(t.Rows) == 0 })
 }
 
 // A Paragraph is text that is broken into lines to fit.
@@ -76,33 +76,24 @@ const (
 // A Table has rows of cells. Its first columns are keys: a table that is too wide for GitHub is
 // split into several, and each of them has the keys.
 type Table struct {
-	Key     string  // name for programs; tables with one key have rows of one kind, and tables without are only for people
-	Help    string  // description of a row, for programs
-	For     Readers // who sees it
-	Caption string
-	Keys    int  // number of columns that are keys; 0 means 1
-	More    bool // rows may have columns of values that are not in Columns while there are no rows
-	Columns []Column
-	Rows    []Row
-	Notes   []string // paragraphs below the table
+	Key         string // name for programs; tables with one key have rows of one kind, and tables without are only for people
+	Help        string // description of a row, for programs
+	ForPrograms bool   // people do not see it
+	Caption     string
+	Keys        int  // number of columns that are keys; 0 means 1
+	More        bool // rows may have columns of values that are not in Columns while there are no rows
+	Columns     []Column
+	Rows        []Row
+	Notes       []string // paragraphs below the table
 }
-
-// Readers are the intended readers of something.
-type Readers int
-
-// The readers.
-const (
-	Everyone Readers = iota
-	People
-	Programs
-)
 
 // A Column is a column of a table. All of its values are shown in one unit that suits them,
 // which its header names. A column without any content is left out.
 type Column struct {
-	Name string  // may be empty
-	Key  string  // its name for programs; if empty, Name with _ between its words
-	For  Readers // who sees it
+	Name string // for people; may be empty
+	// Key is its name for programs. If it is empty, that is Name with _ between its words. A column with
+	// a key alone is not for people, and one with the key - is not for programs.
+	Key string
 	// Middle leaves out bounds: people see only the median.
 	Middle bool
 	// Unit is the unit in which values are kept: s, B, iB (bytes in powers of 1024), B/s, bit/s,

@@ -32,7 +32,7 @@ func (t Table) schema(defs definitions) schema {
 	value := schema{"anyOf": []schema{defs.of(reflect.TypeFor[number](), ""), defs.of(reflect.TypeFor[estimate](), "")}}
 	for i, col := range t.Columns {
 		switch {
-		case col.For == People:
+		case col.Key == "-":
 			continue
 		case col.List:
 			members[col.key()] = schema{"type": "array", "items": schema{"type": "string"}}

@@ -51,7 +51,7 @@ func (t Table) keys() int { return min(max(t.Keys, 1), len(t.Columns)) }
 func (t Table) sheet(printable func(string) string) sheet {
 	s := sheet{rows: t.Rows}
 	for c, col := range t.Columns {
-		if col.For == Programs || !slices.ContainsFunc(t.Rows, func(r Row) bool { return !t.cell(r, c).Empty() }) {
+		if col.Name == "" && col.Key != "" || !slices.ContainsFunc(t.Rows, func(r Row) bool { return !t.cell(r, c).Empty() }) {
 			continue
 		}
 		s.columns = append(s.columns, t.column(c, printable))

@@ -111,13 +111,13 @@ func cellsOf(fields []field, c *metrics.Cell) []doc.Cell {
 
 // Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
 func Keyed(key, help string, axes []metrics.Axis, columns ...[]doc.Column) doc.Table {
-	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(axes),
+	return doc.Table{Key: key, Help: help, ForPrograms: true, Keys: len(axes),
 		Columns: slices.Concat(AxisColumns(axes), slices.Concat(columns...))}
 }
 
 func AxisColumns(axes []metrics.Axis) []doc.Column {
 	return Each(axes, func(a metrics.Axis) doc.Column {
-		return doc.Column{Name: axisName(a.Name), For: doc.Programs, Unit: counted[a.Name], Always: a.Name != "program"}
+		return doc.Column{Key: axisName(a.Name), Unit: counted[a.Name], Always: a.Name != "program"}
 	})
 }
 
@@ -165,10 +165,10 @@ func PText(p float64) string {
 
 // TestColumns are the columns for programs of a contrast that was tested.
 var TestColumns = []doc.Column{
-	{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected by Holm's method for the family"},
-	{Name: "shown", For: doc.Programs, Help: "yes or no; absent if nothing was tested"},
-	{Name: "family", For: doc.Programs, Help: "what was tested together"},
-	{Name: "marks", For: doc.Programs, List: true, Help: "what a reader must know beside the difference"},
+	{Key: "p", Unit: "1", Help: "the probability of such a difference by chance, corrected by Holm's method for the family"},
+	{Key: "shown", Help: "yes or no; absent if nothing was tested"},
+	{Key: "family", Help: "what was tested together"},
+	{Key: "marks", List: true, Help: "what a reader must know beside the difference"},
 }
 
 // TestCells are the cells of testColumns; empty without a contrast.

@@ -150,7 +150,7 @@ func gainTable(all []pair, title string) doc.Table {
 		Keys: 2 + len(axes) + 1,
 		Columns: slices.Concat([]doc.Column{{Name: "now"},
 			{Name: "instead", Help: "the other transport, or a setting of the same row"}},
-			AxisColumns(axes), []doc.Column{{Name: "project", For: doc.Programs}}, headers(both[:2]),
+			AxisColumns(axes), []doc.Column{{Key: "project"}}, headers(both[:2]),
 			[]doc.Column{{Name: "× as fast", Key: "round_ratio", Unit: "1", Help: "the round now ÷ the round then"}},
 			headers(both[2:]),
 			[]doc.Column{{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1",

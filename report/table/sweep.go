@@ -205,7 +205,7 @@ func Sweeps(r *metrics.Result) doc.Section {
 		t := envelope(sweep)
 		t.Caption = SweepTitle(sweep) + ": the fastest"
 		if i >= MostSweeps {
-			t.For = doc.Programs
+			t.ForPrograms = true
 		} else {
 			s.Plots = append(s.Plots, curves(sweep))
 			s.Lead = append(s.Lead, doc.Say(fasterSince(sweep))...)
@@ -333,14 +333,14 @@ func envelope(s *Sweep) doc.Table {
 	t := doc.Table{
 		Key: "crossings", Help: "a stretch of a sweep: steps in a row with the same fastest transports",
 		Keys: 2 + len(shared) + 1, Columns: slices.Concat([]doc.Column{{Name: "from"}, {Name: "to"}}, AxisColumns(shared), []doc.Column{
-			{Name: "over", For: doc.Programs, Help: "the quantity that varies: size, update size, clients or workers"},
+			{Key: "over", Help: "the quantity that varies: size, update size, clients or workers"},
 			{Name: "best", List: true, Wrap: true, Help: "the transports that no other is shown to beat at any of these steps"},
-			{Name: s.By, For: doc.People, Wrap: true,
+			{Name: s.By, Key: "-", Wrap: true,
 				Help: "the time of the first of the best, at the first and at the last of these steps"},
 			{Name: "next", Wrap: true, Help: "the fastest of the others, and its time as a multiple of the best"},
-			{Name: "next_low", For: doc.Programs, Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
-			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the largest of them"},
-			{Name: "overtakes", For: doc.Programs, Help: "the best transport of the steps before"},
+			{Key: "next_low", Unit: "1", Help: "the smallest of its times at these steps, each as a multiple of the best"},
+			{Key: "next_high", Unit: "1", Help: "the largest of them"},
+			{Key: "overtakes", Help: "the best transport of the steps before"},
 			{Name: "takes over at", Key: "at", Unit: s.Over.Unit, Wrap: true,
 				Help: "where both take equally long, interpolated between steps " +
 					"on logarithmic scales; and the range in which neither is shown to be faster"},

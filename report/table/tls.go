@@ -81,11 +81,11 @@ func tlsTable(all []pair, title string) doc.Table {
 	t := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title,
 		Keys: 2 + len(axes) + 1, Columns: slices.Concat([]doc.Column{
 			{Name: "transport"}, {Name: "TLS", Key: "tls"}}, AxisColumns(axes), []doc.Column{
-			{Name: "against", For: doc.Programs, Help: "the same transport without TLS, which the ratios compare with"},
+			{Key: "against", Help: "the same transport without TLS, which the ratios compare with"},
 			round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 			cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 			{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
-			{Name: "ciphers", For: doc.Programs, List: true, Help: "the cipher suites"},
+			{Key: "ciphers", List: true, Help: "the cipher suites"},
 		}, TestColumns)}
 	paired := Only(all, func(p pair) bool { return p.Against != nil })
 	family := judged("of this table", paired)
