@@ -20,6 +20,7 @@ conn=per-call, the time to connect is part of the call.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import time
 from typing import Callable, Iterator, Optional
@@ -170,12 +171,12 @@ class Lane:
     def _call(self, method: str, do: Callable, limit: Optional[float] = None,
               attempts: int = ATTEMPTS):
         """Makes a call, do(channel, timeout), and repeats it if the connection broke."""
-        limit = limit or self.deadline
+        limit = limit or self.deadline or math.inf
         until, wait = time.monotonic() + limit, FIRST_WAIT
         for n in range(1, attempts + 1):
             channel = self.channel or self._connect()
             try:
-                return do(channel, max(0.0, until - time.monotonic()))
+                return do(channel, None if limit == math.inf else max(0.0, until - time.monotonic()))
             except grpc.RpcError as e:
                 left = until - time.monotonic()
                 if e.code() is not grpc.StatusCode.UNAVAILABLE or n == attempts or left <= 0:
@@ -195,7 +196,7 @@ class Lane:
         self.recorder.count("calls." + method, 1)
         return decoded(method, response, answer)
 
-    def _ask(self, channel, method: str, request, timeout: float) -> bytes:
+    def _ask(self, channel, method: str, request, timeout: Optional[float]) -> bytes:
         request = request.SerializeToString()
         self.recorder.count("wire.sent", PREFIX + len(request))
         answer = channel.unary_unary(SERVICE + method)(
@@ -251,7 +252,7 @@ class Lane:
         if run:
             yield run
 
-    def _take(self, channel, run: list[int], tally: Tally, left: float) -> None:
+    def _take(self, channel, run: list[int], tally: Tally, left: Optional[float]) -> None:
         round, common = self.task.round, {"header": self.header, "client": self.task.client}
         if self.fetch == FETCH["grpc-stream"]:
             run = self._missing()  # if a stream broke, the rest of its tensors

@@ -53,8 +53,8 @@ func (t *transport) Settings() []driver.Setting {
 			Help: "reports per task; the last one carries the tensors"},
 		{Name: "limit", Kind: driver.Size, Default: "1GiB", Min: 64 << 10, Max: maxMessage,
 			Help: "largest message"},
-		{Name: "deadline", Kind: driver.Count, Default: "120", Min: 1, Max: 86400,
-			Help: "seconds after which a call and its retries fail"},
+		{Name: "deadline", Kind: driver.Count, Default: "0", Max: 86400,
+			Help: "seconds after which a call and its retries fail; 0 is no limit, for slow networks"},
 		{Name: "marshal", Values: []string{"inplace", "generated"}, Default: "inplace",
 			Help: "encode with a codec that copies once, or with generated code"},
 		driver.OnOff("cache", false, "keep a model's tensors for the client's next job with it"),
@@ -78,8 +78,8 @@ type config struct {
 	hold      bool // a request keeps its thread until the handler returns
 	chunk     int  // in bytes
 	reports   int
-	limit     int // in bytes
-	deadline  time.Duration
+	limit     int           // in bytes
+	deadline  time.Duration // 0 is none
 	generated bool
 	cache     bool
 	split     bool

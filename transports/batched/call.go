@@ -78,11 +78,15 @@ const (
 )
 
 // call runs f, which makes one call, until it succeeds, fails permanently, has run for
-// limit, or has been attempted too often. An incomplete attempt must have no effect. A
+// limit (0 is none), or has been attempted too often. An incomplete attempt must have no effect. A
 // success is counted under method, unless that is empty.
 func (w *worker) call(ctx context.Context, limit time.Duration, method string, f func(context.Context, *grpc.ClientConn) error) error {
-	bounded, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	bounded := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	for wait, n := backoffBase, 1; ; wait, n = min(2*wait, backoffMax), n+1 {
 		err := w.try(bounded, f)
 		if err == nil {

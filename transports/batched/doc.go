@@ -93,6 +93,6 @@
 // that joins it.
 //
 // Received data is checked before use. Each refusal has a status code and a reason. No
-// message may describe more tensors than were requested. The server's deadline ends every
-// request, whatever the client asked for.
+// message may describe more tensors than were requested. With the setting deadline,
+// the server ends every request after that time, whatever the client asked for.
 package batched

@@ -127,14 +127,14 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return s.bound(ctx, c, info.FullMethodName), nil
 }
 
-// bound limits every request to the server's deadline. A client that has not read its
+// bound limits every request to the server's deadline, if it has one. A client that has not read its
 // response by then loses its connection, which frees the response.
 func (s *server) bound(ctx context.Context, c *conn, method string) context.Context {
 	limit := s.cfg.deadline
 	if method == pb.Federation_GetTasks_FullMethodName {
 		limit = parkFor
 	}
-	if d, ok := ctx.Deadline(); ok && time.Until(d) <= limit {
+	if d, ok := ctx.Deadline(); limit == 0 || ok && time.Until(d) <= limit {
 		return ctx // the case for this package's workers
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
