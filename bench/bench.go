@@ -15,6 +15,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/internal/agent"
 	"ipcbench/internal/doctor"
+	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/profile/capture"
 	"ipcbench/trainer"
@@ -83,13 +84,17 @@ func (r *run) all(ctx context.Context) (*result.Result, error) {
 	}
 	now, cancel := session.Bounded(ctx, patience)
 	defer cancel()
-	r.planSteps(now, ctx)
-	err := r.cycles(now, ctx)
-	if err == nil && ctx.Err() == nil {
-		err = r.profiles(ctx)
-		if err != nil && ctx.Err() == nil {
-			return r.sofar(""), err // profiles failed, but all measurements are complete
+	measured := false
+	err := link.Watch(now, func(now context.Context) error {
+		r.planSteps(now, ctx)
+		if err := r.cycles(now, ctx); err != nil || ctx.Err() != nil {
+			return err
 		}
+		measured = true
+		return r.profiles(ctx)
+	})
+	if measured && err != nil && ctx.Err() == nil {
+		return r.sofar(""), err // profiles failed, but all measurements are complete
 	}
 	partial := ""
 	switch {

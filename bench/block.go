@@ -40,7 +40,7 @@ func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what stri
 	s.Spec, s.Plan, s.Chain, s.Block = c.Spec, r.Plan, c.chain, b
 	s.OnRound = func() { r.progress(what) }
 	s.OnRound()
-	b.Link, err = onLink(ctx, c.Spec, func(ctx context.Context) (err error) {
+	b.Link, err = onLink(c.Spec, func() (err error) {
 		if c.program != nil {
 			err = r.blockThere(ctx, quit, c, s)
 		} else {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -114,6 +113,6 @@ func TestIdleStream(t *testing.T) {
 // TestOffLink: outside of its link, a cell fails.
 func TestOffLink(t *testing.T) {
 	s := specOf(t, "http:network=tcp cnn link=100Mbit")
-	_, err := onLink(t.Context(), s, func(context.Context) error { t.Error("it was run"); return nil })
+	_, err := onLink(s, func() error { t.Error("it was run"); return nil })
 	check.That(t, err != nil, "a block was run outside of its link")
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -14,21 +13,15 @@ import (
 	"ipcbench/phase"
 )
 
-// onLink runs a block of s on its link, and returns the link's counters; nil if s has
-// none. The context of run ends if the link fails.
-func onLink(ctx context.Context, s session.Spec, run func(ctx context.Context) error) (*result.LinkCount, error) {
+// onLink runs a block of s on its link, and returns the link's counters; nil if s has none.
+func onLink(s session.Spec, run func() error) (*result.LinkCount, error) {
 	if !s.Linked() {
-		return nil, run(ctx)
+		return nil, run()
 	}
 	if err := link.Set(s.Link); err != nil {
 		return nil, err
 	}
-	watched, stop := link.Watch(ctx)
-	err := run(watched)
-	stop()
-	if failed := context.Cause(watched); failed != nil && ctx.Err() == nil && !errors.Is(failed, context.Canceled) {
-		return nil, failed // whichever error followed
-	}
+	err := run()
 	n, countErr := link.Counts()
 	count := result.LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits, Lost: n.Lost, CPU: n.CPU}
 	return &count, errors.Join(err, countErr)

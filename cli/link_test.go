@@ -8,13 +8,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/child"
+	"ipcbench/internal/test/proc"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
+	"ipcbench/phase/usage"
 )
 
 // onLink returns the command of a short run and the path of its result. It skips the test
@@ -83,6 +87,55 @@ func TestLinkAgainst(t *testing.T) {
 		check.That(t, c.Link == (link.Rate{}) || c.Blocks[0].Link != nil && c.Blocks[0].Link.Overlimits > 0,
 			"%s %s: the link has counted %+v", c.ID(), c.Program, c.Blocks[0].Link)
 	}
+}
+
+// delayed starts a run with a link of 5 ms, and returns the process that makes the delay.
+func delayed(t *testing.T, args ...string) (c *child.Child, mirror int, out string) {
+	t.Helper()
+	cmd, out := onLink(t, "http", append([]string{"--clients", "1", "--workers", "1", "--link", "100Mbit/5ms"}, args...)...)
+	if err := link.Try(check.Value(link.Parse("100Mbit/5ms"))(t)); err != nil {
+		skip.Refused(t, "a link with a delay: %v", err)
+	}
+	c = child.Start(t, cmd)
+	c.Until("the link", func() bool {
+		inner, _ := usage.ChildrenOf(c.Process.Pid)
+		for _, pid := range inner {
+			pids, _ := usage.ChildrenOf(pid) // errors as long as processes end
+			at := slices.IndexFunc(pids, func(pid int) bool { return strings.Contains(proc.Read(pid, "cmdline"), "(link)") })
+			if at >= 0 {
+				mirror = pids[at]
+			}
+		}
+		return mirror > 0
+	})
+	return c, mirror, out
+}
+
+// TestLinkBroken: a run ends as soon as a link's mirror is killed, also during a block that is on no
+// link.
+func TestLinkBroken(t *testing.T) {
+	c, mirror, _ := delayed(t, "--model", "uniform:64KiB/4", "--rounds", "100000", "--train-ms", "5", "--order-seed", "7")
+	c.Says("block 1 of 2 · inproc")
+	check.Must(t, syscall.Kill(mirror, syscall.SIGKILL))
+	c.Ends(10*time.Second, 1, `the link's mirror \(pid [0-9]+\) has ended: signal: killed`)
+}
+
+// TestLinkLate: a run on a link whose packets are late goes on, and its result has a warning.
+func TestLinkLate(t *testing.T) {
+	c, mirror, out := delayed(t, "--model", "uniform:1KiB/1", "--rounds", "1", "--order-seed", "7")
+	for !strings.Contains(c.Stderr.String(), "block 1 of 2") {
+		check.Must(t, syscall.Kill(mirror, syscall.SIGSTOP))
+		waiting.Pause(10 * time.Millisecond)
+		check.Must(t, syscall.Kill(mirror, syscall.SIGCONT))
+		waiting.Pause(time.Millisecond)
+	}
+	c.Says("of 2 · floor") // after a block
+	c.Send(syscall.SIGINT)
+	c.Ends(waiting.Limit, 128+int(syscall.SIGINT), "")
+	late := check.Value(result.ReadFile(out))(t).Doctor
+	check.That(t, slices.ContainsFunc(late, func(c machine.Check) bool {
+		return c.Name == "link" && strings.Contains(c.What, "100Mbit/5ms: a connect took")
+	}), "got %+v", late)
 }
 
 // TestLinkInterrupted: a run on a link ends in order on Ctrl-C, which a terminal sends to

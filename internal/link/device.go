@@ -19,14 +19,14 @@ type device struct {
 	rate    Rate
 	answers *json.Decoder
 	said    *reexec.Excerpt
-
-	mu      sync.Mutex // held while the mirror is asked
-	before  Count      // counts at the last Set
-	dropped int64      // likewise, by the kernel
+	before  Count // counts at the last Set
+	dropped int64 // likewise, by the kernel
 }
 
-// current is the link's mirror; nil without one.
-var current *device
+var (
+	using   sync.Mutex // held while the mirror is replaced or asked
+	current *device    // the link's mirror; nil without one
+)
 
 // Processors are those that mirrors may use; nil is all.
 var Processors []int
@@ -36,6 +36,8 @@ const mirrorPatience = 5 * time.Second
 
 // useMirror makes a mirror for r the current one, and resets its counts. The zero Rate ends it.
 func useMirror(r Rate) (err error) {
+	using.Lock()
+	defer using.Unlock()
 	if current != nil && current.rate != r {
 		err = current.Stop()
 		_ = current.Control.Close()
@@ -63,10 +65,8 @@ func useMirror(r Rate) (err error) {
 	return err
 }
 
-// ask returns the mirror's counts since its start.
+// ask returns the mirror's counts since its start. The caller must hold using.
 func (d *device) ask() (now Count, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	_ = d.Control.SetDeadline(time.Now().Add(mirrorPatience))
 	_, _ = d.Control.Write([]byte{'\n'}) // its error returns as the error of reading
 	if err := d.answers.Decode(&now); err == nil {
@@ -80,31 +80,44 @@ func (d *device) ask() (now Count, err error) {
 	}
 }
 
-// Watch returns a context that ends, with an error, when the link's mirror no longer works.
-// Without a mirror, it is ctx. The caller must call stop.
-func Watch(ctx context.Context) (watched context.Context, stop func()) {
-	d := current
-	if d == nil {
-		return ctx, func() {}
+// Watch runs f with a context that ends when a mirror no longer works, also one that a later Set
+// makes, and while nothing uses the link. Then Watch returns the mirror's error instead of the one
+// of f, which followed from it.
+func Watch(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	if !inside {
+		return f(ctx)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	watched, cancel := context.WithCancelCause(ctx)
+	var broken error
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		for ctx.Err() == nil {
-			if _, err := d.ask(); err != nil {
-				cancel(err)
+		for watched.Err() == nil {
+			if broken = works(); broken != nil {
+				cancel(broken)
 			}
 			select {
-			case <-ctx.Done():
-			case <-d.Exited(): // the next ask says why
+			case <-watched.Done():
 			case <-time.After(time.Second):
 			}
 		}
 	})
-	return ctx, func() {
-		cancel(nil)
-		watching.Wait()
+	err = f(watched)
+	cancel(nil)
+	watching.Wait()
+	if err != nil && broken != nil && ctx.Err() == nil {
+		return broken
 	}
+	return err
+}
+
+// works returns an error if there is a mirror, and it does not work.
+func works() (err error) {
+	using.Lock()
+	defer using.Unlock()
+	if current != nil {
+		_, err = current.ask()
+	}
+	return err
 }
 
 // kernelDrops returns the number of packets that the kernel dropped at the mirror's device.

@@ -131,14 +131,16 @@ func measure(r link.Rate) {
 	prints(m)
 }
 
-// broken sends a signal to the mirror of a link, and prints why the link has ended.
+// broken sends a signal to the second mirror of a process, and prints why the links have ended.
 func broken(signal int) {
-	must(link.Set(value(link.Parse("100Mbit/25ms"))))
-	ctx, stop := link.Watch(context.Background())
-	defer stop()
-	must(syscall.Kill(mirror(), syscall.Signal(signal)))
-	<-ctx.Done()
-	fmt.Println(context.Cause(ctx))
+	fmt.Println(link.Watch(context.Background(), func(ctx context.Context) error {
+		for _, delay := range []string{"5ms", "25ms"} {
+			must(link.Set(value(link.Parse("100Mbit/" + delay))))
+		}
+		must(syscall.Kill(mirror(), syscall.Signal(signal)))
+		<-ctx.Done()
+		return ctx.Err()
+	}))
 	must(link.Set(link.Unshaped))
 }
 
@@ -437,8 +439,8 @@ func TestBusy(t *testing.T) {
 	check.That(t, x.Late == "" && x.Delay.PingPong < 4*time.Millisecond, "got %+v, want that it was tried again", x)
 }
 
-// TestBrokenMirror: a mirror that is killed or stopped ends the link, and the error names it.
-// Afterwards another link can be made.
+// TestBrokenMirror: a mirror that is killed or stopped ends what is watched, whether it uses the link
+// or not, and the error names it. Afterwards another link can be made.
 func TestBrokenMirror(t *testing.T) {
 	delays(t)
 	for sig, want := range map[syscall.Signal]string{

@@ -139,6 +139,8 @@ func Counts() (c Count, err error) {
 	if !inside {
 		return c, nil
 	}
+	using.Lock()
+	defer using.Unlock()
 	if current != nil {
 		return current.counts()
 	}
