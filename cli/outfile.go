@@ -26,11 +26,17 @@ func outFile(path string) (string, error) {
 // writable checks that the file of a flag can be written, and returns its path with symbolic
 // links resolved: the target is replaced, not the link.
 func writable(flag, path string) (string, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
+	link, err := os.Readlink(path)
+	if real, evalErr := filepath.EvalSymlinks(path); evalErr == nil {
 		path = real
+	} else if err == nil {
+		return "", hinted{usagef("%s: %s is a link to %s, which does not exist", flag, path, link), "remove the link, or choose another file with " + flag}
 	}
 	info, err := os.Stat(path)
+	stdout, statErr := os.Stdout.Stat()
 	switch {
+	case err == nil && statErr == nil && os.SameFile(info, stdout): // a second writer would replace it
+		err = fmt.Errorf("%s is the standard output", path)
 	case err == nil && !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is not a regular file", path)
 	case err == nil:

@@ -29,7 +29,7 @@ type settings struct {
 // commands. Replacing a file is harmful because the text could be run by a shell.
 var harmful = map[string]string{
 	"against": runsProgram, "layouts": runsProgram, "peer": runsProgram, "train": runsProgram, "language": runsProgram,
-	"out": "replaces a file", "html": "replaces a file", "insecure-network": "gives up encryption",
+	"out": "replaces a file", "html": "replaces a file", "profile": "writes files", "insecure-network": "gives up encryption",
 }
 
 const runsProgram = "runs a program"
@@ -181,11 +181,13 @@ func (s *settings) command(args []string) []string {
 	all := append([]string{"ipcbench"}, args...) // without the path of the program
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if _, ok := s.origins[f.Name]; ok {
-			text := f.Value.String()
-			if _, list := f.Value.(pflag.SliceValue); list {
-				text = text[1 : len(text)-1] // pflag encloses lists in brackets
+			values := []string{f.Value.String()}
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				values = list.GetSlice() // a value may have commas
 			}
-			all = append(all, "--"+f.Name+"="+text)
+			for _, value := range values {
+				all = append(all, "--"+f.Name+"="+value)
+			}
 		}
 	})
 	return all

@@ -173,9 +173,11 @@ func (b Block) Validate(clients int) error {
 			if n > 0 {
 				return Errorf(times.place, "%d samples: must be absent, because a process has other_clock", n)
 			}
-		case n != all && (n != len(b.Train) || !isThinned(n, rounds, clients)):
+		case n != all && !isThinned(n, rounds, clients):
 			return Errorf(times.place, "%d samples: must be %d for %d rounds of %d clients, "+
 				"or fewer if only every k-th client is kept", n, all, rounds, clients)
+		case n != len(b.Train): // one client's times have one index in all lists
+			return Errorf(times.place, "%d samples: must be %d, as many as train_ns", n, len(b.Train))
 		}
 	}
 	for name := range b.Phases {

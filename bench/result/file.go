@@ -17,6 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/machine"
 )
 
 // maxFile is the maximum size of a decompressed result file, in bytes.
@@ -120,10 +122,41 @@ func Strict() json.Options {
 	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
 }
 
+// mostEntries is the largest number of entries of a list of objects; a run has at most as many cells.
+// It is checked while decoding, because a small file may unpack to many.
+const mostEntries = 20_000
+
+// bounded decodes lists that have at most mostEntries.
+func bounded[T any]() *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, list *[]T) error {
+		if d.PeekKind() != '[' {
+			return json.SkipFunc
+		}
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+		*list = []T{}
+		for d.PeekKind() != ']' {
+			if len(*list) == mostEntries {
+				return fmt.Errorf("more than %d entries", mostEntries)
+			}
+			var entry T
+			if err := json.UnmarshalDecode(d, &entry); err != nil {
+				return err
+			}
+			*list = append(*list, entry)
+		}
+		_, err := d.ReadToken()
+		return err
+	})
+}
+
 // decode reads a result from its JSON and validates it.
 func decode(text io.Reader) (*Result, error) {
 	r, limited := new(Result), io.LimitedReader{R: text, N: maxFile + 1}
-	err := json.UnmarshalRead(&limited, r, Strict())
+	err := json.UnmarshalRead(&limited, r, Strict(), json.WithUnmarshalers(json.JoinUnmarshalers(
+		bounded[Cell](), bounded[Block](), bounded[Floor](), bounded[Skipped](), bounded[Program](), bounded[Host](),
+		bounded[Process](), bounded[Profile](), bounded[Question](), bounded[machine.Check]())))
 	switch {
 	case limited.N <= 0:
 		return nil, errLarge
@@ -237,10 +270,11 @@ func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 }
 
 // ReplaceFile calls write with a new file and renames it to path after success, so that path
-// never has partial content. After an error, it removes the new file. If path is not a regular
-// file, such as a pipe, write gets path itself.
+// never has partial content and keeps its permissions. After an error, it removes the new file. If
+// path is not a regular file, such as a pipe, write gets path itself.
 func ReplaceFile(path string, write func(io.Writer) error) (err error) {
-	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
+	info, statErr := os.Stat(path)
+	if statErr == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -251,7 +285,13 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = write(f); err == nil {
+	if statErr == nil {
+		err = f.Chmod(info.Mode().Perm()) // before there is content that others must not read
+	}
+	if err == nil {
+		err = write(f)
+	}
+	if err == nil {
 		err = f.Sync() // without it, a crash might leave an empty file at path
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
