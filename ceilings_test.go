@@ -20,7 +20,7 @@ type size struct{ tokens, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 7688},
+	".":                            {0, 7692},
 	"bench":                        {10501, 21552},
 	"bench/benchtest":              {0, 6161},
 	"bench/exchange":               {3158, 209},
@@ -48,7 +48,7 @@ var ceilings = map[string]size{
 	"report/table":                 {25915, 4701},
 	"scripts":                      {1047, 3245},
 	"tensor":                       {15310, 25230},
-	"total":                        {376664, 420404},
+	"total":                        {376664, 420408},
 	"trainer":                      {19746, 15652},
 	"transports":                   {9025, 10278},
 	"transports/all":               {90, 8315},
