@@ -21,7 +21,7 @@ type size struct{ tokens, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 7692},
-	"bench":                        {10501, 21552},
+	"bench":                        {10501, 21614},
 	"bench/benchtest":              {0, 6161},
 	"bench/exchange":               {3158, 209},
 	"bench/floors":                 {7086, 3580},
@@ -30,7 +30,7 @@ var ceilings = map[string]size{
 	"bench/result":                 {9071, 6146},
 	"bench/session":                {13161, 6013},
 	"bench/stat":                   {3590, 6606},
-	"cli":                          {29459, 24979},
+	"cli":                          {29459, 25139},
 	"cmd":                          {64, 9387},
 	"codec":                        {14721, 11959},
 	"examples":                     {5090, 5502},
@@ -48,7 +48,7 @@ var ceilings = map[string]size{
 	"report/table":                 {25915, 4701},
 	"scripts":                      {1047, 3245},
 	"tensor":                       {15310, 25230},
-	"total":                        {376664, 420408},
+	"total":                        {376664, 420630},
 	"trainer":                      {19746, 15652},
 	"transports":                   {9025, 10278},
 	"transports/all":               {90, 8315},

@@ -41,6 +41,17 @@ def fails(model, update, job):
     if job.round == 2:
         raise ValueError("no data for client %d" % job.client)
 
+kept = None
+
+def forks(model, update, job):
+    import os, time
+    global kept
+    if kept is None:
+        kept = os.fork()
+        if kept == 0:
+            time.sleep(1000)
+    more(model, update, job)
+
 def leaves(model, update, job):
     import os, subprocess
     with open(os.environ["IPCBENCH_TEST_LEFT"], "a") as f:
@@ -103,6 +114,13 @@ func TestTrainLeavesNothing(t *testing.T) {
 	for _, text := range pids {
 		check.Equal(t, usage.State(check.Value(strconv.Atoi(text))(t)), "gone", text)
 	}
+}
+
+// TestTrainKeepsFork: a process that a user's function has forked and keeps, as a pool does, holds the worker's
+// connection. The session ends nevertheless.
+func TestTrainKeepsFork(t *testing.T) {
+	r := run(t, inPython(t, 1, pythonWith(t), slab(), "forks"))
+	check.That(t, r.Cells[0].Proved(), "got %+v", r.Cells[0])
 }
 
 // A flipper is shm-slab with one wrong bit in a published model or a collected update.

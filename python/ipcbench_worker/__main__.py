@@ -65,7 +65,9 @@ class Worker:
 
     def __init__(self, control: Control, a: dict):
         self.control, self.a, self.lane = control, a, a["lanes"][0]
-        for what, refused in (("profiles", a.get("profiling")), ("TLS", a.get("trust")),
+        trust = a.get("trust") or {}  # on a link, it allows other hosts, without TLS
+        tls = any(trust.get(key) for key in ("authority", "files", "mutual"))
+        for what, refused in (("profiles", a.get("profiling")), ("TLS", tls),
                               ("several lanes in one process", len(a["lanes"]) > 1)):
             if refused:
                 raise Fault(f"Python workers do not support {what}")

@@ -239,6 +239,10 @@ class Lane:
                 self.link.send(b"r" + cause.encode()[:4095])
             except OSError:
                 pass
+        try:  # a process that the function has forked and keeps holds the link, too
+            self.link.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
         self.link.close()
 
     def _wait(self) -> None:
