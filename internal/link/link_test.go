@@ -422,6 +422,21 @@ func delays(t *testing.T) {
 	}
 }
 
+// TestByHand: an environment variable that asks for a role does not change the host's network. No
+// variable can say that a network is our own: a new one has its loopback interface down, and its
+// first process marks it.
+func TestByHand(t *testing.T) {
+	before := check.Value(net.InterfaceByName("lo"))(t)
+	questions := map[string]any{
+		reexec.Mirror: check.Value(link.Parse("100Mbit/25ms"))(t), reexec.Links: map[string]any{"Rates": []string{"100Mbit"}},
+	}
+	for role, question := range questions {
+		c := check.Value(reexec.Call(waiting.Context(t), reexec.Command{Role: role, Question: question}))(t)
+		check.Fails(t, c.Answer(nil), "not a network of ipcbench's own", role)
+	}
+	check.Equal(t, check.Value(net.InterfaceByName("lo"))(t).MTU, before.MTU)
+}
+
 // TestBusy: a link whose packets are late, because the machine is busy, can still be used, and the
 // probe says how late they are. If the machine is busy only for a while, the link is exact.
 func TestBusy(t *testing.T) {

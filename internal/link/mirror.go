@@ -56,6 +56,9 @@ func Hold(question []byte) (answer any, err error) {
 	if err := json.Unmarshal(question, &r); err != nil {
 		return nil, err
 	}
+	if lo, err := netlink.LinkByName("lo"); err != nil || lo.Attrs().Alias != ownAlias {
+		return nil, errors.Join(errNotOwn, err)
+	}
 	tun, err := openTUN()
 	if err != nil {
 		return nil, err

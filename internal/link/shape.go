@@ -162,12 +162,12 @@ func Counts() (c Count, err error) {
 	return c, nil
 }
 
-// loopback starts the loopback interface.
-func loopback() error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = errors.Join(netlink.LinkSetMTU(lo, MTU), netlink.LinkSetUp(lo))
-	}
+// ownAlias marks the loopback interface of a network of our own.
+const ownAlias = "ipcbench"
+
+// loopback starts lo, the loopback interface of a new network.
+func loopback(lo netlink.Link) error {
+	err := errors.Join(netlink.LinkSetAlias(lo, ownAlias), netlink.LinkSetMTU(lo, MTU), netlink.LinkSetUp(lo))
 	if err == nil {
 		err = equalize(lo, unix.RT_TABLE_LOCAL)
 	}
