@@ -17,8 +17,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
 	"golang.org/x/sys/unix"
-
-	"ipcbench/internal/machine"
 )
 
 // maxFile is the maximum size of a decompressed result file, in bytes.
@@ -122,41 +120,10 @@ func Strict() json.Options {
 	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
 }
 
-// mostEntries is the largest number of entries of a list of objects; a run has at most as many cells.
-// It is checked while decoding, because a small file may unpack to many.
-const mostEntries = 20_000
-
-// bounded decodes lists that have at most mostEntries.
-func bounded[T any]() *json.Unmarshalers {
-	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, list *[]T) error {
-		if d.PeekKind() != '[' {
-			return json.SkipFunc
-		}
-		if _, err := d.ReadToken(); err != nil {
-			return err
-		}
-		*list = []T{}
-		for d.PeekKind() != ']' {
-			if len(*list) == mostEntries {
-				return fmt.Errorf("more than %d entries", mostEntries)
-			}
-			var entry T
-			if err := json.UnmarshalDecode(d, &entry); err != nil {
-				return err
-			}
-			*list = append(*list, entry)
-		}
-		_, err := d.ReadToken()
-		return err
-	})
-}
-
 // decode reads a result from its JSON and validates it.
 func decode(text io.Reader) (*Result, error) {
 	r, limited := new(Result), io.LimitedReader{R: text, N: maxFile + 1}
-	err := json.UnmarshalRead(&limited, r, Strict(), json.WithUnmarshalers(json.JoinUnmarshalers(
-		bounded[Cell](), bounded[Block](), bounded[Floor](), bounded[Skipped](), bounded[Program](), bounded[Host](),
-		bounded[Process](), bounded[Profile](), bounded[Question](), bounded[machine.Check]())))
+	err := json.UnmarshalRead(&limited, r, Strict())
 	switch {
 	case limited.N <= 0:
 		return nil, errLarge

@@ -308,14 +308,3 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
-
-// TestMostEntries: a file with too many objects is refused while it is decoded, before they fill the memory.
-func TestMostEntries(t *testing.T) {
-	for _, list := range []string{`"cells": [`, `"cells": [{"blocks": [`, `"floors": [`, `"programs": [`} {
-		text := `{"schema": 5, ` + list + strings.Repeat("{},", 3_000_000) + "{}"
-		allocated := check.Allocated(func() {
-			check.Fails(t, check.Err(decode(strings.NewReader(text))), "more than 20000 entries", list)
-		})
-		check.That(t, allocated <= 200<<20, "%s %d MB", list, allocated>>20)
-	}
-}
