@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -38,7 +39,8 @@ func ReadFile(path string) (*Result, error) {
 }
 
 // A result of more than mostBomb bytes is rejected if gzip shrank it by more than mostShrunk times.
-const mostBomb, mostShrunk = 64 << 20, 20
+// It shrinks real ones by up to 20 times, if they have many processes.
+const mostBomb, mostShrunk = 1 << 20, 50
 
 var errLarge = fmt.Errorf("larger than %d bytes: not an ipcbench result", maxFile)
 
@@ -114,10 +116,23 @@ func zipError(err error) error {
 	return fmt.Errorf("damaged: %w", err)
 }
 
-// Strict returns the JSON options for reading results, and orders and answers that contain
-// parts of them: durations are numbers of nanoseconds, and unknown keys are errors.
+// Decoded values may take anyMemory bytes, and mostGrown times the bytes of their text. Those that a
+// run writes take less than their text; an empty cell takes 150 times as much.
+const anyMemory, mostGrown = 4 << 20, 16
+
+// Strict returns the JSON options for reading one result, or an order or answer that contains
+// parts of it: durations are numbers of nanoseconds, and unknown keys are errors, and so are lists
+// of many values with little text.
 func Strict() json.Options {
-	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
+	taken := int64(0)
+	measure := json.UnmarshalFromFunc(func(d *jsontext.Decoder, value any) error {
+		taken += int64(reflect.TypeOf(value).Elem().Size())
+		if taken > anyMemory+mostGrown*d.InputOffset() {
+			return errors.New("too many values with little text: not written by ipcbench")
+		}
+		return json.SkipFunc // decode as usual
+	})
+	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true), json.WithUnmarshalers(measure))
 }
 
 // decode reads a result from its JSON and validates it.

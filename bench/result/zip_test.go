@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,7 +62,7 @@ func TestGzip(t *testing.T) {
 		"checksum":       {flipped, "damaged: gzip: invalid checksum"},
 		"something else": {append(bytes.Clone(small), "more than a header has"...), "damaged: gzip: invalid header"},
 		"no gzip":        {[]byte(gzipMagic + "hello, this is none"), "damaged: gzip: invalid header"},
-		"bomb":           {bomb, "larger than 67108864 bytes, and compressed to less than 1/20: not an ipcbench result"},
+		"bomb":           {bomb, "larger than 1048576 bytes, and compressed to less than 1/50: not an ipcbench result"},
 		"zipped twice":   {zippedText(t, string(small)), `begins with '\x1f'`},
 		"not JSON":       {zippedText(t, "hello"), "begins with 'h'"},
 		"empty":          {zippedText(t, ""), "empty file: not an ipcbench result"},
@@ -72,5 +73,40 @@ func TestGzip(t *testing.T) {
 		_, err := ReadFile(path)
 		oneLine(t, err, path+": ")
 		check.Fails(t, err, tt.want, name)
+	}
+}
+
+// TestExpansion: a few bytes of text cannot take much memory or time. The first list that is too long is named, also if
+// the file is not compressed.
+func TestExpansion(t *testing.T) {
+	const head, plain = `{"schema":5,"plan":{"blocks":1,"span_room":1},`, 60 << 20
+	block := head + `"cells":[{"blocks":[{`
+	for _, tt := range []struct{ head, entry, want string }{
+		{head + `"cells":[`, `{}`, "cells[10"},
+		{head + `"hosts":[`, `{}`, "hosts[13"},
+		{head + `"cells":[`, `{"blocks":[{},{}]}`, "].blocks[1]: too many values"},
+		{head + `"cells":[{"blocks":[`, `{}`, "cells[0].blocks[7"},
+		{block + `"processes":[`, `{}`, "cells[0].blocks[0].processes[26"},
+		{block + `"cold":{"processes":[`, `{}`, "cells[0].blocks[0].cold.processes[87"},
+		{block + `"round_ns":[`, `0`, "compressed to less than 1/50"},
+		{head + `"command":[`, `""`, "compressed to less than 1/50"},
+		{head + `"floors":[{"blocks":[`, `[]`, "compressed to less than 1/50"},
+	} {
+		part := strings.Repeat(tt.entry+",", 1<<20/(len(tt.entry)+1))
+		zipped := append(zippedText(t, tt.head), bytes.Repeat(zippedText(t, part), plain>>20)...)
+		texts := [][]byte{zipped}
+		if !strings.HasPrefix(tt.want, "compressed") { // the text itself may be large
+			texts = append(texts, []byte(tt.head+strings.Repeat(part, 6)))
+		}
+		for _, text := range texts {
+			path := filepath.Join(t.TempDir(), "r.json")
+			check.Must(t, os.WriteFile(path, text, 0o600))
+			before, began := heap(), time.Now()
+			_, err := ReadFile(path)
+			took, taken := time.Since(began), heap()-before
+			oneLine(t, err, path+": ")
+			check.Fails(t, err, tt.want)
+			check.That(t, took <= time.Second && taken <= 100e6, "%s, %d bytes: took %v and %d MB", tt.entry, len(text), took, taken/1e6)
+		}
 	}
 }
