@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,12 +100,12 @@ func TestExpansion(t *testing.T) {
 		for _, text := range texts {
 			path := filepath.Join(t.TempDir(), "r.json")
 			check.Must(t, os.WriteFile(path, text, 0o600))
-			before, began := heap(), time.Now()
+			before := heap()
 			_, err := ReadFile(path)
-			took, taken := time.Since(began), heap()-before
+			taken := heap() - before
 			oneLine(t, err, path+": ")
 			check.Fails(t, err, tt.want)
-			check.That(t, took <= time.Second && taken <= 100e6, "%s, %d bytes: took %v and %d MB", tt.entry, len(text), took, taken/1e6)
+			check.That(t, taken <= 100e6, "%s, %d bytes: took %d MB", tt.entry, len(text), taken/1e6)
 		}
 	}
 }

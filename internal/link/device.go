@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,12 +89,11 @@ func Watch(ctx context.Context, f func(ctx context.Context) error) (err error) {
 		return f(ctx)
 	}
 	watched, cancel := context.WithCancelCause(ctx)
-	var broken error
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for watched.Err() == nil {
-			if broken = works(); broken != nil {
-				cancel(broken)
+			if err := works(); err != nil {
+				cancel(err)
 			}
 			select {
 			case <-watched.Done():
@@ -102,15 +102,19 @@ func Watch(ctx context.Context, f func(ctx context.Context) error) (err error) {
 		}
 	})
 	err = f(watched)
+	if err != nil && ctx.Err() == nil {
+		broken := context.Cause(watched)
+		if broken == nil { // an error that follows may be earlier
+			broken = works()
+		}
+		err = cmp.Or(broken, err)
+	}
 	cancel(nil)
 	watching.Wait()
-	if err != nil && broken != nil && ctx.Err() == nil {
-		return broken
-	}
 	return err
 }
 
-// works returns an error if there is a mirror, and it does not work.
+// works returns an error if there is a mirror that does not work.
 func works() (err error) {
 	using.Lock()
 	defer using.Unlock()

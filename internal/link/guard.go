@@ -30,11 +30,16 @@ const (
 func Probe(r Rate) (d machine.Delay, late string, err error) {
 	d.Link, d.By, d.MTU, d.Congestion = r.String(), "mirror", smallMTU, Congestion
 	r.loss = 0
-	if err := Set(r); err != nil {
-		return d, "", err
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("link %v: %w", r, err)
+		}
+	}()
+	if err = Set(r); err == nil {
+		err = readBack(r.Addresses())
 	}
-	if err := readBack(r.Addresses()); err != nil {
-		return d, "", fmt.Errorf("link %v: %w", r, err)
+	if err != nil {
+		return d, "", err
 	}
 	address, stop, err := serve(r)
 	if err != nil {
@@ -45,15 +50,15 @@ func Probe(r Rate) (d machine.Delay, late string, err error) {
 	for try := 0; try == 0 || late != "" && try < tries; try++ {
 		connect, pong, err := medians(address)
 		if err != nil {
-			return d, "", fmt.Errorf("link %v: %w", r, err)
+			return d, "", err
 		}
-		found := fmt.Sprintf("link %v: a connect took %v and a ping-pong %v in the median", r, connect, pong)
+		found := fmt.Sprintf("a connect took %v and a ping-pong %v in the median", connect, pong)
 		d.Connect, d.PingPong = connect-twice, pong-twice
 		if d.Connect < 0 || d.PingPong < 0 {
 			return d, "", fmt.Errorf("%s, less than twice the delay", found)
 		}
 		if late = ""; max(d.Connect, d.PingPong) > twice/20+time.Millisecond {
-			late = found + ", instead of twice the delay and at most 5 % + 1 ms more"
+			late = d.Link + ": " + found + ", instead of twice the delay and at most 5 % + 1 ms more"
 		}
 	}
 	d.Stream, d.Limit, err = stream(r, address)
@@ -167,7 +172,7 @@ func stream(r Rate, address string) (rate float64, limit string, err error) {
 		before, first = after, last // on a busy machine, acknowledgements of bytes before the first reading came late
 	}
 	if err != nil {
-		return 0, "", fmt.Errorf("link %v: %w", r, err)
+		return 0, "", err
 	}
 	switch {
 	case rate > 0.9*float64(r.bits)/8:

@@ -50,7 +50,8 @@ var units = map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, 
 func Parse(text string) (Rate, error) {
 	r, err := parse(text)
 	if err == nil && r.Impaired() && !r.Shaped() {
-		err = fmt.Errorf("%s: a delay needs a rate, such as 1Gbit/%s, or the speed of the process that makes it is measured: %s", text, r.delay, syntax)
+		err = fmt.Errorf("%s: a delay needs a rate, such as 1Gbit/%s: without one, the speed of its maker is measured",
+			text, r.delay)
 	}
 	return r, err
 }

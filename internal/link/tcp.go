@@ -15,14 +15,12 @@ import (
 // knows best, and the same everywhere, so that results can be compared.
 const Congestion = "cubic"
 
-// metricsFile says 1 if TCP does not keep what a connection has learned about its peer.
-const metricsFile = "/proc/sys/net/ipv4/tcp_no_metrics_save"
-
 // equalize makes new connections over the device the same, whatever ran before. The algorithm is a
 // property of the device's routes: a namespace may choose it there even if the kernel refuses a
 // default of its own, and it applies to sockets of every library.
 func equalize(device netlink.Link, table int) error {
-	if err := os.WriteFile(metricsFile, []byte("1"), 0); err != nil {
+	// 1: TCP does not keep what a connection has learned about its peer.
+	if err := os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0); err != nil {
 		return &Error{fmt.Sprintf("a connection on a link would begin with what earlier ones have learned: %v", err),
 			"make /proc/sys writable: docker run --privileged, or --security-opt systempaths=unconfined"}
 	}
@@ -31,7 +29,7 @@ func equalize(device netlink.Link, table int) error {
 	for _, route := range routes {
 		route.Congctl = Congestion
 		if e := netlink.RouteReplace(&route); e != nil {
-			return &Error{fmt.Sprintf("TCP on a link uses %s, and a route to it is refused: %v", Congestion, e), "modprobe tcp_cubic, as root"}
+			return &Error{fmt.Sprintf("a route with %s is refused: %v", Congestion, e), "modprobe tcp_cubic, as root"}
 		}
 	}
 	return err
@@ -57,9 +55,11 @@ func readBack(listen, dial string) error {
 	}
 	defer far.Close()
 	for _, end := range []net.Conn{near, far} {
-		used, err := option(end, func(fd int) (string, error) { return unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+		used, err := option(end, func(fd int) (string, error) {
+			return unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		})
 		if err != nil || used != Congestion {
-			return errors.Join(err, fmt.Errorf("TCP from %v to %v uses %q instead of %s", end.LocalAddr(), end.RemoteAddr(), used, Congestion))
+			return errors.Join(err, fmt.Errorf("TCP at %v uses %q instead of %s", end.LocalAddr(), used, Congestion))
 		}
 	}
 	return nil
