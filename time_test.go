@@ -34,7 +34,6 @@ var mayTime = map[string]string{
 	"cli/world_test.go:killed":                      "kills at any moment",
 	"cmd/ipcbench/faults_test.go:TestFaultsAnyTime": "the same",
 	"cmd/ipcbench/world_test.go:TestHostsMPIRun":    "the same",
-	"cli/link_test.go:TestLinkLate":                 "a process that is kept from working",
 	"examples/fedavg/client_test.go:appears":        "it waits for what comes; the example imports nothing internal",
 	"examples/fedavg/stop_test.go:endless":          "a worker that trains",
 	"internal/link/link_test.go:busy":               "a mirror that is kept from working for a while",
