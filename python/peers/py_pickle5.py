@@ -2,25 +2,18 @@
 
 A callback gets the memory of each numpy array, which is sent over the pipe as it is; the pickle
 contains only the rest. Torch tensors do not support that: they pickle their bytes in band with
-any protocol. With the argument --torch this row sends torch tensors. The counters show the
-difference: buffers.out_of_band is 0 with tensors, and otherwise one per array in each pickle.
+any protocol. The counter buffers.out_of_band is one per array in each pickle.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
 
 import pickle
-import sys
 
 import common
-
-TORCH = "--torch" in sys.argv
-if TORCH:
-    from torched import to_numpy, to_torch
 
 
 def send(pipe, job, model, count):
     buffers = []
-    model = to_torch(model) if TORCH else model
     head = pickle.dumps((job, model), protocol=5, buffer_callback=buffers.append)
     count("pickles", 1)
     count("buffers.out_of_band", len(buffers))
@@ -32,7 +25,7 @@ def send(pipe, job, model, count):
 def receive(pipe):
     n, head = pipe.recv()
     job, model = pickle.loads(head, buffers=[pipe.recv_bytes() for _ in range(n)])
-    return job, to_numpy(model) if TORCH else model
+    return job, model
 
 
 class Server(common.Piped):
