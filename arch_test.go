@@ -81,7 +81,7 @@ var layers = map[string][]string{
 	"internal/agent":               {"bench/floors", "identity", "internal/frame", "internal/machine", "internal/reexec", "internal/scratch", "trainer", "transports/driver", "transports/endpoint"},
 	"bench":                        {"internal/agent", "internal/doctor", "internal/link", "phase", "internal/machine", "transports", "trainer", "internal/profile", "internal/profile/capture", "bench/floors", "bench/result", "bench/stat", "bench/place", "bench/program", "bench/session", "transports/endpoint"},
 	"bench/place":                  {"bench/floors", "bench/result", "bench/session", "internal/agent", "internal/link", "internal/machine", "internal/scratch", "phase/usage", "python", "trainer", "transports/driver"},
-	"bench/program":                {"bench/exchange", "bench/place", "bench/result", "bench/session", "internal/machine", "internal/reexec", "python", "trainer", "transports", "transports/driver"},
+	"bench/program":                {"bench/exchange", "bench/place", "bench/result", "bench/session", "internal/machine", "internal/reexec", "internal/scratch", "python", "trainer", "transports", "transports/driver"},
 	"bench/session":                {"bench/exchange", "bench/floors", "bench/result", "bench/stat", "identity", "internal/crash", "internal/link", "internal/machine", "phase", "phase/usage", "python", "receipt", "tensor", "tensor/models", "trainer", "transports", "transports/driver", "transports/endpoint"},
 	"bench/result":                 {"internal/legible", "internal/link", "internal/machine", "phase", "phase/usage", "tensor"},
 	"bench/exchange":               {"bench/result", "internal/machine", "internal/reexec", "tensor", "tensor/models", "trainer"},

@@ -49,6 +49,7 @@ type Row struct {
 	Help    string
 	Modules []Module
 	Knobs   []Knob
+	Shared  bool // its tensors are files in /dev/shm, for a short time: the model, and each client's update of two rounds
 }
 
 // A Knob is a setting of a row that its project has, too. Values are the allowed texts or, if nil,
@@ -64,18 +65,22 @@ type Knob struct {
 // Rows returns the reference rows. The ones that are modelled on known projects are first.
 func Rows() []Row {
 	row := func(name, help string, modules ...Module) Row {
-		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...), nil}
+		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...), nil, false}
 	}
 	with := func(r Row, knobs ...Knob) Row {
 		r.Knobs = knobs
 		return r
 	}
+	shared := func(r Row) Row {
+		r.Shared = true
+		return r
+	}
 	return []Row{
 		row("py-pickle", "multiprocessing.Pipe, pickles of the default protocol"),
 		row("py-pickle5", "pickle protocol 5, buffers out of band over the pipe"),
-		with(row("py-blazefl", "BlazeFL 3: a new process pool per round, shared buffers", Torch()),
+		with(shared(row("py-blazefl", "BlazeFL 3: a new process pool per round, shared buffers", Torch())),
 			Knob{Name: "pool", Default: "new", Values: []string{"new", "kept"}, Help: "start the pool of processes in each round, or once"}),
-		row("py-shm", "multiprocessing.shared_memory and numpy"),
+		row("py-shm", "memory that all processes map, and numpy"),
 		with(row("py-flower", "Flower 1.43: hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
 			Knob{Name: "chunk", Default: "5MiB", Most: 1 << 30, Bytes: true, Help: "largest object"},
 			Knob{Name: "pulls", Default: "2", Most: 64, Help: "objects at a time"}),

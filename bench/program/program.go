@@ -27,6 +27,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/internal/machine"
 	"ipcbench/internal/reexec"
+	"ipcbench/internal/scratch"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 )
@@ -134,11 +135,18 @@ func (p *Program) Settings() (all []driver.Setting) {
 // Traits implements [driver.Subject].
 func (p *Program) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
 
-// Check implements [driver.Subject]: it fails if no interpreter here can run the
-// reference row.
-func (p *Program) Check(driver.Options) error {
+// Check implements [driver.Subject]: it fails if no interpreter here can run the reference row, or
+// its shared memory does not fit.
+func (p *Program) Check(o driver.Options) error {
 	if p.find == nil {
 		return nil
+	}
+	if needs, _ := p.Needs(o); needs.Dir != "" { // without this check, a signal would end the row
+		free, err := machine.Room(needs.Dir)
+		if err != nil || needs.Bytes > free {
+			return fmt.Errorf("tensors in shared memory need %d bytes in %s, %d are available: enlarge it (%s), or choose py-shm, "+
+				"which does not use it", needs.Bytes, needs.Dir, free, machine.EnlargeShm(needs.Bytes))
+		}
 	}
 	_, err := p.find()
 	return err
@@ -160,8 +168,13 @@ func (p *Program) Footprint(o driver.Options) int64 {
 	return math.MaxInt64
 }
 
-// Needs implements [driver.Subject]. What a peer needs is not known.
-func (p *Program) Needs(driver.Options) (driver.Needs, error) { return driver.Needs{}, nil }
+// Needs implements [driver.Subject]. What a user's peer needs is not known.
+func (p *Program) Needs(o driver.Options) (n driver.Needs, _ error) {
+	if p.row.Shared {
+		n.Dir, n.Bytes = scratch.SharedMemory, int64(o.Down.Size())+2*int64(o.Clients)*int64(o.Up.Size())
+	}
+	return n, nil
+}
 
 // Of returns the peer that runs s, or nil if s is of a transport.
 func Of(s session.Spec) *Program {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,8 @@ import (
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
@@ -26,6 +27,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // rowsDir unpacks the reference rows into a temporary folder and returns it.
@@ -55,7 +57,7 @@ func TestRows(t *testing.T) {
 	for _, row := range python.Rows() {
 		t.Run(row.Name, func(t *testing.T) {
 			if slices.Contains(row.Modules, python.Torch()) {
-				onlySoak(t)
+				skip.Soak(t)
 			}
 			if row.Name != "py-pickle" {
 				skip.Long(t)
@@ -94,31 +96,6 @@ func outOfBand(t *testing.T, b result.Block, want int64) {
 	c := b.Counts()
 	check.That(t, c["pickles"] != 0 && c["buffers.out_of_band"] == c["pickles"]*want,
 		"%d buffers out of band of %d pickles, want %d each", c["buffers.out_of_band"], c["pickles"], want)
-}
-
-// onlySoak skips tests that start torch, which takes seconds.
-func onlySoak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
-	}
-}
-
-// TestPickle5OfTorch: pickle protocol 5 sends all 20 of histology's numpy arrays out of band, but none of as many torch
-// tensors.
-func TestPickle5OfTorch(t *testing.T) {
-	onlySoak(t)
-	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash(), python.Torch())
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
-	m := check.Value(models.Parse("histology"))(t)
-	dir := rowsDir(t)
-	for argument, want := range map[string]int64{"": 20, " --torch": 0} {
-		p := check.Value(NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument))(t)
-		b := blockOfRow(t, p, dir, session.Spec{Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}, result.Plan{Rounds: 1, Verify: session.VerifySample})
-		outOfBand(t, b, want)
-	}
 }
 
 // blockOfRow makes a peer run a block of s, and compares its models with the reference chain.
@@ -249,11 +226,10 @@ func TestRowsRefuse(t *testing.T) {
 }
 
 // TestRowsEnd: a row whose stdin is closed answers after the current round. If its worker is killed, the answer says
-// so. Neither leaves a name in shared memory.
+// so. Its memory has no name that it could leave.
 func TestRowsEnd(t *testing.T) {
 	skip.Long(t)
-	rows := python.Rows()
-	process := processOf(t, rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })], rowsDir(t))
+	process := processOf(t, rowNamed("py-shm"), rowsDir(t))
 	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
 	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
 	text := check.Value(json.Marshal(o))(t)
@@ -263,10 +239,10 @@ func TestRowsEnd(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
 		cmd.Stdin, cmd.Stdout = stdin, &out
 		check.Must(t, cmd.Start())
-		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // removed once all workers have opened it
+		mapped := []byte("/memfd:py-shm (deleted)")
 		waiting.Until(t, "shared memory", func() bool {
 			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
-			return err == nil && mapped.Match(maps)
+			return err == nil && bytes.Contains(maps, mapped)
 		})
 		want := `"running"`
 		if kill {
@@ -291,6 +267,43 @@ func workerOf(t *testing.T, pid int) int {
 	}
 	t.Fatalf("no worker among %v", children)
 	return 0
+}
+
+// TestUnnamed: py-shm works where no name in /dev/shm can be created, so a killed one cannot leave a name.
+func TestUnnamed(t *testing.T) {
+	named := "def shm_open(*_, **__):\n    raise PermissionError('named shared memory')\nshm_unlink = shm_open\n"
+	modules := t.TempDir()
+	check.Must(t, os.WriteFile(filepath.Join(modules, "_posixshmem.py"), []byte(named), 0o600))
+	t.Setenv("PYTHONPATH", modules)
+	p := NewRow(rowNamed("py-shm"))
+	if _, err := p.Ready(); err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	s := session.Spec{Model: everyType(t, "", 5), Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
+	blockOfRow(t, p, rowsDir(t), s, result.Plan{Rounds: 1, Verify: session.VerifySample})
+}
+
+// rowNamed returns the reference row of that name.
+func rowNamed(name string) python.Row {
+	rows := python.Rows()
+	return rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == name })]
+}
+
+// TestSmallSharedMemory: a row whose tensors do not fit in /dev/shm is refused with the remedy, and doctor is told of
+// its needs.
+func TestSmallSharedMemory(t *testing.T) {
+	free := check.Value(machine.Room(scratch.SharedMemory))(t)
+	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "large", DType: tensor.U8, Shape: []int{int(free)}}}))(t)
+	o := driver.Options{Down: l, Up: l, Clients: 2}
+	row := NewRow(rowNamed("py-blazefl"))
+	needs := check.Value(row.Needs(o))(t)
+	check.That(t, needs.Dir == scratch.SharedMemory && needs.Bytes >= 5*free, "%+v", needs)
+	err := row.Check(o)
+	for _, want := range []string{fmt.Sprint(needs.Bytes), "in /dev/shm", "docker run --shm-size=", "choose py-shm"} {
+		check.Fails(t, err, want)
+	}
+	needs = check.Value(NewRow(rowNamed("py-shm")).Needs(o))(t)
+	check.Equal(t, needs, driver.Needs{}, "of py-shm")
 }
 
 // TestRowScratch: temporary files of a reference row are created in the run's scratch folder, which the run removes.

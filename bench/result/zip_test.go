@@ -75,7 +75,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// TestExpansion: a few bytes of text cannot take much memory or time. The first list that is too long is named, also if
+// TestExpansion: a few bytes of text cannot take much memory, nor the time to fill it. The first list that is too long is named, also if
 // the file is not compressed.
 func TestExpansion(t *testing.T) {
 	const head, plain = `{"schema":5,"plan":{"blocks":1,"span_room":1},`, 60 << 20

@@ -1,36 +1,45 @@
-"""multiprocessing.shared_memory and numpy: blocks that all processes map, and pipes for the rest.
+"""Blocks of memory that all processes map, and pipes for the rest, as with
+multiprocessing.shared_memory and numpy.
 
 The server copies the model into one block once per round. Each client's update has a block of its
 own, in which it is trained. Arrays are views of the blocks; pipes carry only the numbers of rounds
-and clients. Once all workers have opened the blocks, their names are unlinked, so that a killed
-run leaves nothing behind.
+and clients. The blocks have no names: pipes pass their descriptors once, so that a killed run
+leaves nothing behind, and so that their size is not limited by /dev/shm. After that, they are the
+same memory as blocks of multiprocessing.shared_memory.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
 
-from multiprocessing.shared_memory import SharedMemory
+import mmap
+import os
+from multiprocessing.reduction import recv_handle, send_handle
 
 import common
 from ipcbench_worker.layout import Package
 
 
+def over(layout, file):
+    """Maps a block, and closes its descriptor."""
+    block = mmap.mmap(file, max(1, layout.size))
+    os.close(file)
+    return Package.over(layout, block).views
+
+
 class Server(common.Piped):
-    def __init__(self, session):
-        super().__init__(session)
-        layouts = [session.down] + [session.up] * len(session.clients)
-        self.blocks = [SharedMemory(create=True, size=max(1, of.size)) for of in layouts]
-        packages = [Package.over(of, b.buf) for of, b in zip(layouts, self.blocks)]
-        self.shared, *self.updates = (p.views for p in packages)
+    def ready(self):
+        layouts = [self.session.down] + [self.session.up] * len(self.session.clients)
+        files = [os.memfd_create("py-shm") for _ in layouts]
+        for layout, file in zip(layouts, files):
+            os.ftruncate(file, max(1, layout.size))
+        for n, pipe in enumerate(self.pipes):  # in turn, because few descriptors may be under way
+            for file in files:
+                send_handle(pipe, file, self.session.processes[n].pid)
+            pipe.recv()
+        self.shared, *self.updates = [over(layout, file) for layout, file in zip(layouts, files)]
         self.doing = {}
 
     def arguments(self, n):
-        return self.theirs[n], [b.name for b in self.blocks]
-
-    def ready(self):
-        for pipe in self.pipes:
-            pipe.recv()
-        for b in self.blocks:
-            b.unlink()
+        return self.theirs[n], len(self.session.clients)
 
     def publish(self, model):
         for name, view in self.shared.items():
@@ -46,10 +55,8 @@ class Server(common.Piped):
         return n, self.updates[self.doing[n]]
 
 
-def work(worker, pipe, names):
-    blocks = [SharedMemory(name) for name in names]
-    model = Package.over(worker.down, blocks[0].buf).views
-    updates = [Package.over(worker.up, b.buf).views for b in blocks[1:]]
+def work(worker, pipe, clients):
+    model, *updates = [over(layout, recv_handle(pipe)) for layout in [worker.down] + [worker.up] * clients]
     pipe.send(None)
     while True:
         job = pipe.recv()
