@@ -20,13 +20,13 @@ type size struct{ tokens, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 7692},
+	".":                            {0, 7694},
 	"bench":                        {10501, 21614},
 	"bench/benchtest":              {0, 6161},
 	"bench/exchange":               {3158, 209},
 	"bench/floors":                 {7086, 3580},
 	"bench/place":                  {3410, 2032},
-	"bench/program":                {4023, 6920},
+	"bench/program":                {4150, 7097},
 	"bench/result":                 {8919, 6401},
 	"bench/session":                {13161, 6013},
 	"bench/stat":                   {3590, 6606},
@@ -37,7 +37,7 @@ var ceilings = map[string]size{
 	"identity":                     {3349, 5777},
 	"internal":                     {45393, 46114},
 	"phase":                        {4712, 5830},
-	"python":                       {1501, 2090},
+	"python":                       {1526, 2090},
 	"receipt":                      {6701, 9173},
 	"report":                       {16413, 43355},
 	"report/answer":                {10983, 0},
@@ -48,7 +48,7 @@ var ceilings = map[string]size{
 	"report/table":                 {25915, 4701},
 	"scripts":                      {1047, 3245},
 	"tensor":                       {15310, 25230},
-	"total":                        {376616, 421066},
+	"total":                        {376768, 421245},
 	"trainer":                      {19746, 15652},
 	"transports":                   {9025, 10278},
 	"transports/all":               {90, 8315},

@@ -24,8 +24,7 @@ def send(pipe, job, model, count):
 
 def receive(pipe):
     n, head = pipe.recv()
-    job, model = pickle.loads(head, buffers=[pipe.recv_bytes() for _ in range(n)])
-    return job, model
+    return pickle.loads(head, buffers=[pipe.recv_bytes() for _ in range(n)])
 
 
 class Server(common.Piped):
