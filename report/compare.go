@@ -347,7 +347,7 @@ func (c *Comparison) Worse() []Row { return c.shown("worse") }
 func (c *Comparison) Better() []Row { return c.shown("better") }
 
 func (c *Comparison) shown(verdict string) []Row {
-	rows := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.verdict() != verdict })
+	rows := table.Only(c.Rows, func(r Row) bool { return r.verdict() == verdict })
 	size := func(r Row) float64 { return math.Abs(math.Log(r.Ratio.Center)) }
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(size(b), size(a)) })
 	return rows

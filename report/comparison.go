@@ -134,7 +134,7 @@ func changeSection(c *Comparison) doc.Section {
 
 // table has a row for each row of the comparison, with all columns. They are of one metric.
 func (c *Comparison) table(unit string, rows []Row) doc.Table {
-	keys, test := table.Axes("program"), len(table.TestColumns)-1
+	keys, test := table.Axes("program"), len(table.JudgedColumns)-1
 	t := doc.Table{Key: "changes", Help: "a metric of a cell that base and head both have", Keys: len(keys) + 2}
 	t.Columns = slices.Concat(table.AxisColumns(keys),
 		[]doc.Column{{Key: "metric"}, {Name: "cell", Key: "-"},
@@ -147,7 +147,7 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 				Help: "the smallest ratio that four of five such runs would have found"},
 			{Name: "blocks", Key: "-", Help: "blocks of base + blocks of head"},
 			{Key: "gate", Help: "failed if the gate failed because of this row"},
-			table.TestColumns[test]})
+			table.JudgedColumns[test]})
 	naming := c.naming()
 	for _, r := range rows {
 		gate := ""
@@ -158,7 +158,7 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 			r.Metric.Better, r.verdict(),
 			r.Base, r.Head, doc.As(r.Ratio, signedChange(r.Ratio)), doc.As(r.P, table.PText(r.P)),
 			table.Finite(r.Detectable),
-			fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks), gate, table.TestCells(&r.Judged)[test])
+			fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks), gate, table.JudgedCells(&r.Judged)[test])
 		t.Caption = rowTitle(naming, r)
 	}
 	return t

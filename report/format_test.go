@@ -15,6 +15,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
 	"ipcbench/report/answer"
 	"ipcbench/report/metrics"
@@ -119,9 +120,7 @@ func TestThousandCells(t *testing.T) {
 		check.That(t, m.Peak <= 200e6, "took %d MB", m.Peak/1e6)
 		return
 	}
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("a measurement: set IPCBENCH_TEST_SOAK=1")
-	}
+	skip.Soak(t)
 	path := filepath.Join(t.TempDir(), "r.json")
 	check.Must(t, manyCells(1000, 6, 20).WriteFile(path))
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestThousandCells$", "-test.v")

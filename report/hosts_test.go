@@ -46,7 +46,7 @@ func TestYardstick(t *testing.T) {
 			}
 			v := contrast.Verdicts(a)[1]
 			check.Equal(t, v.Best().Transport, "http")
-			check.Equal(t, v.Cost(v.Worst()).More, contrast.New(v.By, v.Worst(), v.Best()).More, "costs more")
+			check.Equal(t, v.More(v.By, v.Worst()), contrast.New(v.By, v.Worst(), v.Best()).More, "costs more")
 			check.That(t, v.Off == nil || v.Off.Control == nil || v.Off.Transport == "http", "the training of %v is furthest from the control's", v.Off)
 			var known []string
 			for _, c := range a.Cells {

@@ -73,9 +73,9 @@ func shownGroups(r *metrics.Result, inSweep func(metrics.Group) bool) (all [][][
 		if inSweep(links[0][0].Group()) {
 			continue
 		}
-		decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool {
+		decided := table.Only(links, func(cells []*metrics.Cell) bool {
 			_, ok := contrast.Decide(cells)
-			return !ok
+			return ok
 		})
 		if len(decided) == 0 {
 			decided = links[:1]

@@ -2,10 +2,10 @@ package kernel
 
 import (
 	"math"
-	"os"
 	"testing"
 
 	"ipcbench/internal/test/check"
+	"ipcbench/internal/test/skip"
 )
 
 // A halfType is one of the two 16-bit formats, with a slow, exact reference.
@@ -93,9 +93,7 @@ func TestHalfRounding(t *testing.T) {
 
 // TestHalfRoundingOfEverything: every float32 rounds to the nearest pattern.
 func TestHalfRoundingOfEverything(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("takes minutes: make soak")
-	}
+	skip.Soak(t)
 	for _, h := range halves {
 		low, middle := uint16(0), h.value(1)/2
 		for bits := range uint32(0x7f800000) {

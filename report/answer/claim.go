@@ -52,8 +52,8 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	if err := left.Narrow(filters); err != nil {
 		return nil, err
 	}
-	usual := slices.DeleteFunc(slices.Clone(left.Cells), func(c *metrics.Cell) bool {
-		return slices.ContainsFunc(metrics.Axes(), func(a metrics.Axis) bool {
+	usual := table.Only(left.Cells, func(c *metrics.Cell) bool {
+		return !slices.ContainsFunc(metrics.Axes(), func(a metrics.Axis) bool {
 			return a.Usual != "" && a.Of(c) != a.Usual && !metrics.Filters(filters, a.Name)
 		})
 	})
@@ -172,9 +172,9 @@ func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	if !c.Metric.Sampled() {
 		return fmt.Errorf("metric %q cannot be compared: it must be one that is measured per block, such as round", c.name)
 	}
-	kept := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
+	kept := table.Only(choices, func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
-		return metrics.Filters(against, key)
+		return !metrics.Filters(against, key)
 	})
 	other, err := c.cell(r, append(kept, against...))
 	switch {

@@ -329,9 +329,9 @@ func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
 // leastOverhead returns the cell with the same control and the smallest overhead whose
 // interval is above zero, or nil.
 func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
-	above := slices.DeleteFunc(slices.Clone(r.Cells), func(o *metrics.Cell) bool {
+	above := table.Only(r.Cells, func(o *metrics.Cell) bool {
 		i := o.Of("overhead")
-		return o.Control != c.Control || !i.Excludes(0) || i.Center <= 0
+		return o.Control == c.Control && i.Excludes(0) && i.Center > 0
 	})
 	if len(above) == 0 {
 		return nil
@@ -388,7 +388,7 @@ func OtherLines(r *metrics.Result, most int) []doc.Paragraph {
 
 // FindingLines returns the wanted findings. The same finding about several cells is one line.
 func FindingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
-	return Grouped(slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) }), tone)
+	return Grouped(table.Only(Findings(r), wanted), tone)
 }
 
 // Grouped returns a line for all findings that say the same of several cells, and one for each that

@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ipcbench/report/doc"
@@ -65,7 +64,7 @@ func FleetLines(r *metrics.Result) []string {
 
 // overText returns the kind of connection to workers on other hosts.
 func overText(r *metrics.Result) string {
-	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Remote() })
+	remote := table.Only(r.Cells, (*metrics.Cell).Remote)
 	kinds := metrics.GroupBy(remote, (*metrics.Cell).TLS)
 	switch words := map[string]string{metrics.NoTLS: "without TLS", metrics.MutualTLS: "with mutual TLS"}; len(kinds) {
 	case 0:

@@ -178,8 +178,7 @@ func costTable(all []contrast.Verdict) doc.Table {
 		if len(v.Ranked) > 1 {
 			costs = nil
 			for _, c := range []*metrics.Cell{v.Ranked[1], v.Worst()} {
-				cost := v.Cost(c)
-				costs = doc.Cells(costs, table.Variant(c), cost.More, cost.CPU)
+				costs = doc.Cells(costs, table.Variant(c), v.More(v.By, c), v.More("cpu_per_round", c))
 			}
 		}
 		t.Add(g.Model.Label(), g.Program, g.Workers, g.Clients, strings.Join(g.Headings(), ", "), name,
@@ -197,18 +196,18 @@ func rankingTable(all []contrast.Verdict) doc.Table {
 			{Name: "round_more", Unit: "s", Help: "how much longer a round takes than with the fastest"},
 			{Name: "cpu_more", Unit: "s", Help: "how much more CPU time a round takes than with the fastest"},
 			{Name: "transfer_more", Unit: "s", Help: "how much longer a transfer takes than with the fastest, if cells are ranked by transfer"},
-			{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"}}, table.TestColumns)
+			{Name: "ratio", Unit: "1", Help: "the round, or the transfer, over that of the fastest"}}, table.JudgedColumns)
 	for _, v := range all {
 		for k, c := range v.Ranked {
-			cost, transfer, ratio, j := v.Cost(c), stat.None(), stat.None(), (*contrast.Judged)(nil)
+			transfer, ratio, j := stat.None(), stat.None(), (*contrast.Judged)(nil)
 			if v.Off != nil {
-				transfer = cost.More
+				transfer = v.More(v.By, c)
 			}
 			if k > 0 {
 				j = &v.Against[k-1]
 				ratio = j.Ratio
 			}
-			t.Add(table.AxisCells(table.Axes(), c), k+1, cost.Round, cost.CPU, transfer, ratio, table.TestCells(j))
+			t.Add(table.AxisCells(table.Axes(), c), k+1, v.More("round", c), v.More("cpu_per_round", c), transfer, ratio, table.JudgedCells(j))
 		}
 	}
 	return t
@@ -217,7 +216,7 @@ func rankingTable(all []contrast.Verdict) doc.Table {
 // Summaries returns one sentence for each build about all of its verdicts, if there are at
 // least three.
 func Summaries(all []contrast.Verdict) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return len(v.Ranked) < 2 })
+	all = table.Only(all, func(v contrast.Verdict) bool { return len(v.Ranked) > 1 })
 	var texts []string
 	for _, of := range metrics.GroupBy(all, func(v contrast.Verdict) string { return v.Group.Program }) {
 		if build := of[0].Group.Program; len(of) >= 3 {
@@ -229,7 +228,7 @@ func Summaries(all []contrast.Verdict) []string {
 
 // summary counts the verdicts that each transport wins. Only a shown verdict is a win.
 func summary(all []contrast.Verdict) string {
-	wins := slices.DeleteFunc(slices.Clone(all), func(v contrast.Verdict) bool { return !v.Shown() })
+	wins := table.Only(all, contrast.Verdict.Shown)
 	won := metrics.GroupBy(wins, func(v contrast.Verdict) string { return table.Variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []contrast.Verdict) int { return len(b) - len(a) })
 	parts := table.Each(won, func(of []contrast.Verdict) string {

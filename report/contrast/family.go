@@ -15,7 +15,7 @@ const Alpha = 1 - stat.Confidence
 // A Judged contrast has been tested together with the others of its family.
 type Judged struct {
 	Contrast
-	Place string  // names the family, after its size: "of this ranking"
+	Place string  // names the family, after its size: "of the ranking"
 	Among int     // number of contrasts that were tested together; 0 if this one was not tested
 	P     float64 // corrected by Holm's method for the family
 	Level float64 // at which Holm's method tests the smallest p of the family

@@ -19,13 +19,6 @@ type Verdict struct {
 	Unshown bool            // intervals show that some of Slower are slower, but blocks are too few, or something forbids it
 }
 
-// A Cost is the extra time of a cell over the fastest one, in seconds: by the metric of the
-// ranking (More), per round, and CPU time per round. Values are negative if the cell needs less.
-type Cost struct {
-	Cell             *metrics.Cell
-	More, Round, CPU stat.Interval
-}
-
 // Decide ranks the cells of a group by the median of their [metrics.YardstickOf]. Cells that are not
 // shown to be slower than the fastest are tied with it. If there are too few blocks to show
 // anything, intervals decide and the verdict is Unshown. Choosing the fastest by the same samples
@@ -136,11 +129,10 @@ func (v Verdict) Rest() stat.Interval {
 	return rest
 }
 
-// Cost returns the cost of choosing c instead of the fastest.
-func (v Verdict) Cost(c *metrics.Cell) Cost {
-	if none := metrics.Exactly(0, len(c.Timed()), len(c.Timed())); c == v.Best() {
-		return Cost{c, none, none, none}
+// More returns how much more of a metric c takes than the fastest; it is negative if c takes less.
+func (v Verdict) More(metric string, c *metrics.Cell) stat.Interval {
+	if n := len(c.Timed()); c == v.Best() {
+		return metrics.Exactly(0, n, n)
 	}
-	more := func(metric string) stat.Interval { return New(metric, c, v.Best()).More }
-	return Cost{c, more(v.By), more("round"), more("cpu_per_round")}
+	return stat.Shift(v.Best().Medians(metric), c.Medians(metric))
 }

@@ -163,18 +163,18 @@ func PText(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// TestColumns are the columns for programs of a contrast that was tested.
-var TestColumns = []doc.Column{
+// JudgedColumns are the columns for programs of a contrast that was tested.
+var JudgedColumns = []doc.Column{
 	{Key: "p", Unit: "1", Help: "the probability of such a difference by chance, corrected by Holm's method for the family"},
 	{Key: "shown", Help: "yes or no; absent if nothing was tested"},
 	{Key: "family", Help: "what was tested together"},
 	{Key: "marks", List: true, Help: "what a reader must know beside the difference"},
 }
 
-// TestCells are the cells of testColumns; empty without a contrast.
-func TestCells(j *contrast.Judged) []doc.Cell {
+// JudgedCells are the cells of JudgedColumns; empty without a contrast.
+func JudgedCells(j *contrast.Judged) []doc.Cell {
 	if j == nil {
-		return make([]doc.Cell, len(TestColumns))
+		return make([]doc.Cell, len(JudgedColumns))
 	}
 	marks := Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
 	return doc.Cells(Finite(j.P), map[bool]string{true: "yes", false: "no"}[j.Shown], j.Family(),

@@ -155,7 +155,7 @@ func gainTable(all []pair, title string) doc.Table {
 			headers(both[2:]),
 			[]doc.Column{{Name: "transfer, × as fast", Key: "transfer_ratio", Unit: "1",
 				Help: "the same for a client's transfer, which only explains: it leaves out " +
-					"publishing and page faults. Absent if a side hands tensors over"}}, TestColumns),
+					"publishing and page faults. Absent if a side hands tensors over"}}, JudgedColumns),
 	}
 	for _, project := range metrics.GroupBy(all, func(p pair) string { return p.Name }) {
 		for i, j := range judged("of this project", project) {
@@ -166,7 +166,7 @@ func gainTable(all []pair, title string) doc.Table {
 			}
 			now, then := cellsOf(both, p.Cell), cellsOf(both, p.Against)
 			t.Add(Variant(p.Cell), instead(p), AxisCells(axes, p.Against), p.Name, now[0], then[1], j.Ratio,
-				now[2], then[3], now[4], then[5], transfer, TestCells(&j))
+				now[2], then[3], now[4], then[5], transfer, JudgedCells(&j))
 		}
 	}
 	return t

@@ -86,7 +86,7 @@ func tlsTable(all []pair, title string) doc.Table {
 			cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 			{Name: "more bytes", Unit: "%", Help: "wire bytes that TLS adds", Middle: true}, handshake.Column,
 			{Key: "ciphers", List: true, Help: "the cipher suites"},
-		}, TestColumns)}
+		}, JudgedColumns)}
 	paired := Only(all, func(p pair) bool { return p.Against != nil })
 	family := judged("of this table", paired)
 	for _, p := range all {
@@ -97,7 +97,7 @@ func tlsTable(all []pair, title string) doc.Table {
 		more := p.Ratio("wire_bytes").Map(func(x float64) float64 { return x - 1 })
 		t.Add(doc.As(c.Variant, p.Name), c.TLS(), AxisCells(axes, c), against, round.of(c), p.Ratio("round"),
 			cpu.of(c), p.Ratio("cpu_per_gb"), more,
-			handshake.of(c), c.Ciphers(), TestCells(j))
+			handshake.of(c), c.Ciphers(), JudgedCells(j))
 	}
 	return t
 }

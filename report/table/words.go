@@ -56,7 +56,7 @@ func plainVariant(c *metrics.Cell, hidden ...string) string {
 // that it is unproved.
 func Variant(c *metrics.Cell) string { return qualified(plainVariant(c), c) }
 
-// qualified adds the words of [variant] to a name of the cell's transport.
+// qualified adds the words of [Variant] to a name of the cell's transport.
 func qualified(name string, c *metrics.Cell) string {
 	if c.Encoded() {
 		name += " with " + c.Codec()
