@@ -46,6 +46,7 @@ func Main(all ...driver.Transport) {
 	}
 	app := newApp(os.Stdout, messages{os.Stderr}, all)
 	reexec.Main(app.roles())
+	_ = reexec.Adopt() // fails on no kernel that Go supports
 	os.Exit(app.main(os.Args[1:]))
 }
 

@@ -1,9 +1,11 @@
 package reexec
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strconv"
@@ -37,10 +39,12 @@ func keepUntilEnd(path string, args []string, files int) (code int, err error) {
 	signal.Notify(terminated, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	// A descendant whose parent ends becomes a child of this process, regardless of its
 	// process group or session.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	if err := Adopt(); err != nil {
 		return 1, fmt.Errorf("become a reaper: %w", err)
 	}
-	c := Command{Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	c := Command{
+		Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: []string{keptBy(os.Getpid())},
+	}
 	for i := range files {
 		c.Files = append(c.Files, os.NewFile(uintptr(ControlFD+i), "passed"))
 	}
@@ -94,6 +98,40 @@ func sweep() error {
 				return nil
 			case err != nil && !errors.Is(err, unix.EINTR):
 				return err
+			}
+		}
+	}
+}
+
+// keptBy returns the environment variable of all processes that descend from a keeper.
+func keptBy(keeper int) string { return fmt.Sprintf("_IPCBENCH_KEEPER=%d", keeper) }
+
+// Adopt makes this process the parent of descendants whose parents end, so that it can end those
+// that a killed keeper leaves. Besides keepers, only package cli calls it, because other programs
+// may have reasons to leave orphans to init.
+func Adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// sweepAdopted kills and reaps the processes that a killed keeper has left to this process. It waits
+// only for these, since the exit codes of this process's other children belong to their starters.
+//
+// A process that is ending has no environment any more, but may still have children, which this
+// process gets. So it ends when all children are known, and no other one is ending.
+func sweepAdopted(keeper int) {
+	mark := []byte(keptBy(keeper) + "\x00")
+	ended := map[int]bool{}
+	for unknown := true; unknown; time.Sleep(graceLeft / 40) {
+		unknown = false
+		pids, _ := usage.ChildrenOf(os.Getpid())
+		for _, pid := range pids {
+			environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+			switch {
+			case bytes.Contains(environ, mark) && unix.Kill(pid, unix.SIGKILL) == nil:
+				_, _ = unix.Wait4(pid, nil, 0, nil)
+				unknown = true
+			case errors.Is(err, fs.ErrNotExist) && !ended[pid]: // it is ending or has ended
+				ended[pid] = usage.State(pid) == "dead (Z)"
+				unknown = true
 			}
 		}
 	}

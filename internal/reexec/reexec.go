@@ -57,7 +57,8 @@ type Command struct {
 
 	// Keep starts a user's executable through a keeper: a process of this program that
 	// runs it and then kills all processes that it has left, in any process group or
-	// session. This program's main must call [Main].
+	// session. If the keeper itself is killed, this process does that, provided that it
+	// has called [Adopt]. This program's main must call [Main].
 	Keep bool
 }
 
@@ -145,6 +146,9 @@ func (p *Process) start(cpus []int) error {
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
+			if p.status().Signaled() {
+				sweepAdopted(p.PID())
+			}
 			close(p.exited)
 		}
 	}()

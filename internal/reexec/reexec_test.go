@@ -63,6 +63,24 @@ var roles = reexec.Roles{
 		}
 		return nil, err
 	},
+	"adopter": func([]byte) (any, error) { // kills the keeper of a script, and returns what became of its processes
+		from, to, err := os.Pipe()
+		err = errors.Join(err, reexec.Adopt())
+		other := exec.Command("/bin/sh", "-c", "exit 7") // waited for only after the sweep
+		err2 := other.Start()
+		// The end of the script takes a while, because it has much memory. Until then it is the parent of the other one.
+		const script = `a=$(head -c 64000000 /dev/zero | tr "\0" a); setsid sleep 1000 & echo $!; sleep 1000`
+		c := reexec.Command{Path: "/bin/sh", Args: []string{"-c", script}, Keep: true, Stdout: to}
+		kept, err3 := reexec.Start(context.Background(), c)
+		if err = errors.Join(err, err2, err3); err != nil {
+			return nil, err
+		}
+		var pid int
+		_, err = fmt.Fscan(from, &pid)
+		err = errors.Join(err, kept.Signal(unix.SIGKILL))
+		<-kept.Exited()
+		return []string{usage.State(pid), kept.Err().Error(), fmt.Sprint(other.Wait())}, err
+	},
 	"caller": func(question []byte) (any, error) {
 		var kind string
 		err := json.Unmarshal(question, &kind)
@@ -287,6 +305,13 @@ func TestKeep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeeperKilled: processes of a killed keeper end with it, and the exit code of another child is not lost.
+func TestKeeperKilled(t *testing.T) {
+	var states []string
+	check.Must(t, check.Value(reexec.Call(t.Context(), reexec.Command{Role: "adopter"}))(t).Answer(&states))
+	check.Equal(t, states, []string{"gone", "signal: killed", "exit status 7"})
 }
 
 // TestKeepControl: a kept program has the control socket, whose end shows that it has ended,
