@@ -17,6 +17,9 @@ func (a *app) cleanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "clean [LEFTOVER...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && len(dirs) > 0 {
+				return usagef("clean: --dir and LEFTOVER cannot be combined: what you name is not searched for")
+			}
 			left, err := leftovers(args, append(scratch.Roots(), dirs...))
 			for _, l := range left {
 				verb := "removed"

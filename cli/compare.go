@@ -54,6 +54,9 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if !slices.Contains(report.ComparisonFormats(), f.format) {
 		return usagef("--format must be %[2]s, not %[1]s", f.format, strings.Join(report.ComparisonFormats(), "|"))
 	}
+	if f.Details && f.format != "text" {
+		return usagef("--details needs --format text: the other formats have all details")
+	}
 	if err := a.readable(f.format); err != nil {
 		return err
 	}

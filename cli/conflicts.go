@@ -20,6 +20,8 @@ const (
 // flag, a dimension of cells, or one of the properties above.
 var exclusive = []struct{ a, b, why string }{
 	{"quick", "thorough", "choose one of these modes"},
+	{"rounds", "time", "choose one of these ends of a cell"},
+	{"rounds", "precision", "all cells have the same number of rounds then"},
 	{"listen", "link", "a link is a network of its own, with its own address"},
 	{"listen", "against", "the other build listens on no such address: remove --listen"},
 	{"server-cpus", "pin", "choose one of these placements"},

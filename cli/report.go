@@ -25,6 +25,8 @@ func (a *app) reportCommand() *cobra.Command {
 				return usagef("report: --check and --update cannot be combined")
 			case (check || update) && len(args) != 1:
 				return usagef("report: --check and --update need one directory, not %d", len(args))
+			case (check || update) && (cmd.Flags().Changed("format") || len(o.views) > 0):
+				return usagef("report: a marked table has a format and a view: remove --format and --view")
 			case len(args) == 0:
 				return hinted{usagef("report: no result file"), "ipcbench run writes one"}
 			}

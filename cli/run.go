@@ -126,14 +126,17 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	if !given("precision") {
 		plan.Precision = defaults.Precision
-		if len(f.against)+len(f.layouts) > 1 {
-			plan.Precision = 0 // additional blocks would use a layout twice
+		if plan.Rounds > 0 || len(f.against)+len(f.layouts) > 1 { // additional blocks would use a layout twice
+			plan.Precision = 0
 		}
 	} else if plan.Precision == 0 {
 		return usagef("--precision must be positive, not 0")
 	}
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds must be at least 1, not %d", plan.Rounds)
+	}
+	if given("order-seed") && plan.OrderSeed == 0 {
+		return usagef("--order-seed must be at least 1, not 0: without it, the order is random")
 	}
 	f.quick, f.thorough = mode == session.Quick, mode == session.Thorough
 	return nil

@@ -64,6 +64,10 @@ func TestFewBlocks(t *testing.T) {
 		"±: confidence interval over the blocks (fresh processes) of this run, which are too few for 95 %: use --blocks 6.")
 	wantLines(t, shown(t, benchtest.Result(cnn("a", 9))), "transport round, ms (no interval) × best total CPU, s/GB",
 		"There is no ±: one block (a session of fresh processes) does not show how much blocks vary. Use --blocks 6 for 95 % confidence.")
+	none := benchtest.Result()
+	none.Partial = "interrupted"
+	lacks(t, shown(t, none), "±")
+	holds(t, format(t, "html", none), "<title>ipcbench: 0 models</title>")
 }
 
 // TestMarkdownLimit: a result of any size becomes a comment that GitHub accepts, which

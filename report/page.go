@@ -82,7 +82,7 @@ func page(r *metrics.Result, names []string) doc.Document {
 	byModel := metrics.GroupBy(sorted.Cells, label)
 	models := table.Each(byModel, func(cells []*metrics.Cell) string { return label(cells[0]) })
 	title := doc.List(models)
-	if len(models) > mostOpen {
+	if n := len(models); n == 0 || n > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
 	return doc.Document{

@@ -7,8 +7,9 @@ import (
 	"ipcbench/internal/machine"
 )
 
-// Schema is the version of the result format. Files of other versions are rejected. Keys are
-// only added; a file without a new key keeps its meaning. Version 5 has a table of programs.
+// Schema is the version of the result format. Within a version, keys are only added, and a file
+// without a new key keeps its meaning. Version 5 has a table of programs. Of version 4, files
+// with one build are read; others are rejected.
 const Schema = 5
 
 // SocketBuffer is the socket buffer size that transports request, in bytes.

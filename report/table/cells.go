@@ -143,7 +143,10 @@ func startsDiffer(ranked []*metrics.Cell) bool {
 // Legend explains the intervals of tables, and rounds with a user's own training or with fresh
 // workers.
 func Legend(r *metrics.Result) []doc.Paragraph {
-	lines := doc.Say(confidence(r.Cells))
+	var lines []doc.Paragraph
+	if len(r.Cells) > 0 {
+		lines = doc.Say(confidence(r.Cells))
+	}
 	if i := slices.IndexFunc(r.Cells, func(c *metrics.Cell) bool { return c.Train != "" }); i >= 0 {
 		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". Hashes prove what was sent, not what the training computed.")...)
 	}
