@@ -57,6 +57,11 @@ func PathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
 	return Only(all, func(path []*metrics.Cell) bool { return slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
+// carrier names the transport of a path, and the language of its workers.
+func carrier(path []*metrics.Cell) string {
+	return metrics.InLanguage(plainVariant(path[0]), path[0].Language)
+}
+
 // workTitle names the work of a path, without its link.
 func workTitle(path []*metrics.Cell) string { return GroupTitle(path[0].Work()) }
 
@@ -215,7 +220,7 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 	}
 	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the link rate at which a round takes as long with the codec as without"},
 		func(c *metrics.Cell) any { return pays[c] }}
-	all := codecTables(plainVariant(path[0])+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
+	all := codecTables(carrier(path)+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
 	all[0].Notes = notes
 	return all
 }
@@ -292,7 +297,7 @@ func PayLines(paths [][]*metrics.Cell) (lines []string) {
 			}
 		}
 		if parts != nil {
-			lines = append(lines, "Over "+plainVariant(path[0])+", "+doc.List(parts)+".")
+			lines = append(lines, "Over "+carrier(path)+", "+doc.List(parts)+".")
 		}
 	}
 	return lines
@@ -314,7 +319,7 @@ func impairedLines(r *metrics.Result) (lines []string) {
 		for i, j := range judged("of these codecs", pairs) {
 			parts = append(parts, "with "+pairs[i].Name+" it "+j.Says())
 		}
-		lines = append(lines, GroupTitle(plain.Group())+", over "+plainVariant(plain)+", a round relative to no codec: "+doc.List(parts)+".")
+		lines = append(lines, GroupTitle(plain.Group())+", over "+carrier(same)+", a round relative to no codec: "+doc.List(parts)+".")
 	}
 	return lines
 }
