@@ -13,7 +13,7 @@ import (
 
 // TestSoakCollaborators: O9, O24: runs with 200 collaborators and 1,000 tensors each, and
 // with 2,000 at a time and 100 tensors each, finish within 24 GiB. They make exactly the
-// calls that they need, and their data is proved. results/CLAIMS.md has the costs.
+// calls that they need, and their data is proved.
 func TestSoakCollaborators(t *testing.T) {
 	skip.Soak(t)
 	exe := built(t)
