@@ -165,8 +165,8 @@ func (s *flippingServer) Collect(ctx context.Context, lane int) (*tensor.Package
 }
 
 // TestTrainFails: a wrong bit in either direction is found in a proved round. A function that raises an exception ends
-// the run; the error names the function, the lane, the round and the client. So do two mistakes that a server could take
-// for those of its transport: an update that changes after its function has returned, and a forked process that returns.
+// the run; the error names the function, the lane, the round and the client. So do two mistakes that a server could
+// blame on its transport: an update that changes after its function has returned, and a forked process that returns.
 func TestTrainFails(t *testing.T) {
 	with := pythonWith(t)
 	for _, c := range []struct {
@@ -175,9 +175,10 @@ func TestTrainFails(t *testing.T) {
 		want     []string
 	}{
 		{flipper{slab(), true, false}, "more", []string{"round 1, client 0: downlink: the hash of the model is ", "shm-slab delivered wrong data"}},
-		{flipper{slab(), false, true}, "more", []string{"round 1, client 0: uplink: the hash of the update is ", "shm-slab delivered wrong data"}},
-		{slab(), "late", []string{"uplink: the hash of the update is ", "trainings:late has changed it after it had returned"}},
-		{slab(), "returns_twice", []string{"lane 0: trainings:returns_twice has returned in a process that it has forked: "}},
+		{flipper{slab(), false, true}, "more", []string{"round 1, client 0: uplink: the hash of the update is ",
+			"shm-slab delivered wrong data"}},
+		{slab(), "late", []string{"uplink: the hash of the update is ", ": trainings:late has changed it after it had "}},
+		{slab(), "returns_twice", []string{"lane 0: trainings:returns_twice has returned in a process that it has forked"}},
 		{slab(), "fails", []string{"train=trainings:fails", "round 2, client 0", "lane 0: trainings:fails: ValueError: no data for client 0\n",
 			`trainings.py", line 16, in fails`, "on stdout"}},
 		{slab(), "missing", []string{"no missing in ", "trainings.py"}},

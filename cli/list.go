@@ -43,7 +43,8 @@ func (a *app) listCommand() *cobra.Command {
 		{"codecs", "", nil, nil}, // the topic
 	}
 	second := map[string]listing{
-		"transports": {"", "What workers in Python support (--language):", []string{"flag or setting", "with workers in Python"}, featureRows},
+		"transports": {"", "What workers in Python support (--language):",
+			[]string{"flag or setting", "with workers in Python"}, featureRows},
 		"peers": {"", "Which row is my framework?",
 			[]string{"framework", "release", "how tensors travel", "transport in Go", "row in Python"}, frameworks},
 		"models": {"", "Updates (--up), in addition to these:", []string{"update", "description"}, updateRows},

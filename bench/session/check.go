@@ -94,8 +94,11 @@ func (s Spec) checkWorkers() error {
 	case s.Nested && (s.Model.Layout.Var() || s.Update().Layout.Var()):
 		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
 	}
+	if s.Language != InPython {
+		return nil
+	}
 	for _, f := range Features() {
-		if s.Language == InPython && f.asked != nil && f.asked(s) {
+		if f.asked != nil && f.asked(s) {
 			return errors.New("--language python: " + f.Why)
 		}
 	}
