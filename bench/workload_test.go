@@ -150,7 +150,7 @@ func TestUnfit(t *testing.T) {
 	const few = "choose --workers 1 or --clients 2"
 	for text, want := range map[string]string{
 		"pickle cnn workers=2": "", "pickle:codec=int8 cnn workers=2": "", "pickle:codec=sparse cnn workers=2": few,
-		"pickle cnn nested language=python": "--nested: workers in python", "pickle uniform:4KiB/1 nested": "--nested: tensors of varying length",
+		"pickle uniform:4KiB/1 nested": "--nested: tensors of varying length",
 	} {
 		s := options(t, short(t, 1, 1), text).Cells[0]
 		if s.Model.Name != "cnn" {

@@ -3,6 +3,9 @@ package cli
 import (
 	"cmp"
 	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -16,9 +19,15 @@ const (
 	inGo  = "workers in Go"
 )
 
-// exclusive lists pairs that cannot be combined in one run, with the reason. Each name is a
-// flag, a dimension of cells, or one of the properties above.
-var exclusive = []struct{ a, b, why string }{
+// shortLimit is a value of a flag, as in session.Features.
+const shortLimit = "round-limit below 1s"
+
+// An exclusion is a pair that cannot be combined in one run, with the reason. Each name is a flag, a
+// dimension of cells, or one of the properties above.
+type exclusion struct{ a, b, why string }
+
+// exclusive lists all exclusions except what session.Features says of workers in Python.
+var exclusive = []exclusion{
 	{"quick", "thorough", "choose one of these modes"},
 	{"rounds", "time", "choose one of these ends of a cell"},
 	{"rounds", "precision", "all cells have the same number of rounds then"},
@@ -30,16 +39,12 @@ var exclusive = []struct{ a, b, why string }{
 	{"server-cpus", aPeer, "a peer places its own processes"},
 	{"agents", "pin", "processors can be pinned on this host only"},
 	{"agents", "tls-ca", "agents get certificates from the run: remove --tls-*"},
-	{"agents", "language", "agents start workers in Go only: remove --language"},
 	{"agents", aPeer, "a peer runs entirely on this host"},
 	{"against", "tls-ca", "the other build makes its own certificates"},
-	{"against", "language", "the other build starts workers in Go only"},
 	{"against", aPeer, "a peer is not part of either build"},
 	{"profile", "respawn", "ending a profile takes longer than ending a worker"},
-	{"profile", "language", "only programs in Go can be profiled"},
 	{"profile", "against", "profile each build, and compare with ipcbench pprof -diff_base"},
 	{"profile", aPeer, "a peer cannot be profiled"},
-	{"canary", "language", "the copy is slowed down by a worker in Go"},
 	{"canary", aPeer, "a peer that is not the --baseline cannot be slowed down"},
 	{"train", inGo, "they cannot call your function: choose --language python"},
 	{"train", "scenario", "the server would change the model and ignore training"},
@@ -68,6 +73,8 @@ func given(fs *pflag.FlagSet) map[string]bool {
 		text := f.Value.String()
 		all[f.Name] = !unset(text) && text != "false" && (f.Changed || text != f.DefValue)
 	})
+	limit, _ := fs.GetDuration("round-limit") // doctor has no such flag
+	all[shortLimit] = limit > 0 && limit < time.Second
 	return all
 }
 
@@ -79,6 +86,12 @@ func conflicts(given map[string]bool, cells []session.Spec) error {
 			return usagef("--%s needs --%s: %s", o.flag, o.with, o.why)
 		}
 	}
+	pairs := slices.Clone(exclusive)
+	for _, f := range session.Features() {
+		if f.Bars() {
+			pairs = append(pairs, exclusion{strings.TrimPrefix(f.Name, "--"), "language", f.Why})
+		}
+	}
 	for _, c := range cells {
 		has := maps.Clone(given)
 		for _, d := range result.Dims {
@@ -86,7 +99,7 @@ func conflicts(given map[string]bool, cells []session.Spec) error {
 		}
 		has[aPeer], has[inGo] = isPeer(c), !inPython(c)
 		has["canary"] = given["canary"] && !given["baseline"]
-		for _, o := range exclusive {
+		for _, o := range pairs {
 			if has[o.a] && has[o.b] {
 				return usagef("%s and %s cannot be combined: %s", userName(o.a, c), userName(o.b, c), o.why)
 			}

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,9 +142,6 @@ func (j *job) plan(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return err
-	}
-	if limit := o.Plan.RoundLimit; o.Python.Interpreter.Path != "" && limit > 0 && limit < time.Second {
-		return usagef("--round-limit must be at least 1s with workers in Python, which do not answer while they import modules, not %v", limit)
 	}
 	if err := doctor.Proc(); err != nil {
 		return hinted{usageError{err}, "mount -t proc proc /proc"}

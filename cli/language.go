@@ -63,11 +63,7 @@ func (f *cellFlags) findPython(ctx context.Context, cells []session.Spec) (found
 			path = named
 		}
 	}
-	modules, err := python.ForWorkers(transports...)
-	if err != nil {
-		return found, err
-	}
-	if found, err = python.Find(ctx, path, modules...); err != nil {
+	if found, err = python.Find(ctx, path, python.ForWorkers(transports...)...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install it, or choose an interpreter with --language python:PATH"}
 	}
 	module, _, _ := strings.Cut(strings.ReplaceAll(f.common.Train, ":", "."), ".") // or its package

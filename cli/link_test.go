@@ -19,7 +19,6 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
-	"ipcbench/python"
 )
 
 // onLink returns the command of a short run and the path of its result. It skips the test
@@ -173,16 +172,4 @@ func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool) {
 	check.That(t, err == nil && r.Partial != "", "the result was not kept as partial: %v", err)
 	left, err := os.ReadDir(tmp)
 	check.That(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
-}
-
-// TestLinkPython: workers in Python run on a link. Its trust allows other hosts, and asks for no TLS.
-func TestLinkPython(t *testing.T) {
-	if _, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash()); err != nil {
-		skip.Missing(t, "%v", err)
-	}
-	cmd, out := onLink(t, "http,grpc-stream", "--rounds", "2", "--quiet", "--model", "uniform:64KiB/2",
-		"--clients", "1", "--workers", "1", "--link", "1Gbit", "--language", "python")
-	for _, c := range measured(t, cmd, out).Cells {
-		check.That(t, c.IsPeer() || c.Variant == "inproc" || c.Language == result.InPython && c.Proved(), "got %s", c.ID())
-	}
 }

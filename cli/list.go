@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ipcbench/bench/session"
 	"ipcbench/internal/near"
 	"ipcbench/report"
 	"ipcbench/report/doc"
@@ -42,6 +43,8 @@ func (a *app) listCommand() *cobra.Command {
 		{"codecs", "", nil, nil}, // the topic
 	}
 	second := map[string]listing{
+		"transports": {"", "What workers in Python support (--language):",
+			[]string{"flag or setting", "with workers in Python"}, featureRows},
 		"peers": {"", "Which row is my framework?",
 			[]string{"framework", "release", "how tensors travel", "transport in Go", "row in Python"}, frameworks},
 		"models": {"", "Updates (--up), in addition to these:", []string{"update", "description"}, updateRows},
@@ -108,6 +111,12 @@ func (a *app) transportRows() (rows [][]string) {
 	}
 	c := transports.CodecSetting()
 	return append(rows, []string{"every one", c.Name + "=" + c.Domain(), c.Default, c.Help})
+}
+
+func featureRows() [][]string {
+	return each(session.Features(), func(f session.Feature) []string {
+		return []string{f.Name, cmp.Or(f.Why, "supported")}
+	})
 }
 
 // each returns what convert makes of each element.

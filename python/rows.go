@@ -1,8 +1,6 @@
 package python
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -15,31 +13,19 @@ func Protobuf() Module { return Module{"google.protobuf", "python3-protobuf"} }
 func Requests() Module { return Module{"requests", "python3-requests"} }
 func Torch() Module    { return Module{"torch", "python3-torch"} }
 
-// ForWorkers returns the modules that workers need for these transports. The error names a
-// transport that Python workers do not support, and the reason. All workers need xxhash,
+// Transports returns the transports that workers in Python support: LANES of __main__.py.
+func Transports() []string {
+	return []string{"shm-slab", "http", "http-shm", "grpc-tensor", "grpc-batch", "grpc-stream"}
+}
+
+// ForWorkers returns the modules that workers need for these transports. All workers need xxhash,
 // for the digests of layouts and the hashes in proofs.
-func ForWorkers(transports ...string) (all []Module, err error) {
-	for _, name := range transports {
-		modules := []Module{Numpy(), Xxhash()}
-		switch name {
-		case "shm-slab", "http", "http-shm":
-		case "grpc-tensor", "grpc-batch", "grpc-stream":
-			modules = append(modules, Grpc(), Protobuf())
-		case "pickle", "storage":
-			err = errors.New("it uses Go's gob; for Python's pickle choose py-pickle5")
-		default:
-			err = errors.New("workers in Python do not support it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		for _, m := range modules {
-			if !slices.Contains(all, m) {
-				all = append(all, m)
-			}
-		}
+func ForWorkers(transports ...string) []Module {
+	all := []Module{Numpy(), Xxhash()}
+	if slices.ContainsFunc(transports, func(name string) bool { return strings.HasPrefix(name, "grpc-") }) {
+		all = append(all, Grpc(), Protobuf())
 	}
-	return all, nil
+	return all
 }
 
 // A Row is a reference row: a peer that exchanges models as a Python project does.

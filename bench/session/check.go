@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
-	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
@@ -82,49 +80,29 @@ func (s Spec) isPeer() bool {
 	return !ok
 }
 
-// InPython is the language of workers in Python, as opposed to Go.
-const InPython = result.InPython
-
 // checkWorkers returns an error if s asks its workers for something that a peer, Python or Go values
 // do not support.
 func (s Spec) checkWorkers() error {
-	peer, inPython := s.isPeer(), s.Language != ""
-	name, c := s.Variant.Subject.Name(), s.Variant.Codec()
-	varies := s.Model.Layout.Var() || s.Update().Layout.Var()
-	_, err := python.ForWorkers(name)
-	switch tls := s.Variant.Settings["tls"]; {
+	peer, c := s.isPeer(), s.Variant.Codec()
+	switch {
 	case peer && c != nil:
 		return fmt.Errorf("codec %s: a peer can only have its own codecs: leave --codec out", c)
 	case peer && s.PerProcess != 1:
 		return errors.New("a peer has one worker per process: --lanes-per-process must be 1")
-	case s.Nested && peer:
-		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", name)
-	case s.Nested && inPython:
-		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
-	case s.Nested && varies:
+	case peer && s.Nested:
+		return fmt.Errorf("--nested: peer %s uses its own values: leave out one of the two", s.Variant.Subject.Name())
+	case s.Nested && (s.Model.Layout.Var() || s.Update().Layout.Var()):
 		return errors.New("--nested: tensors of varying length cannot be nested in Go values: choose another model")
-	case !inPython:
+	}
+	if s.Language != InPython {
 		return nil
-	case err != nil:
-		return fmt.Errorf("--language python: %w", err)
-	case c != nil:
-		return fmt.Errorf("--language python: codec %s: workers in Python support no codecs: leave --codec out", c)
-	case s.PerProcess != 1:
-		return errors.New("--language python: a process has one worker: --lanes-per-process must be 1")
-	case tls != "" && tls != "off":
-		return errors.New("--language python: workers in Python do not support TLS: choose tls=off")
-	case varies:
-		return errors.New("--language python: workers in Python do not support tensors of varying length: " +
-			"choose another model")
-	case s.Change != (tensor.Change{}):
-		return errors.New("--language python: workers in Python change all elements: leave --change out")
+	}
+	for _, f := range Features() {
+		if f.asked != nil && f.asked(s) {
+			return errors.New("--language python: " + f.Why)
+		}
 	}
 	return nil
-}
-
-// HasPython reports whether any cell has workers in Python.
-func HasPython(cells []Spec) bool {
-	return slices.ContainsFunc(cells, func(s Spec) bool { return s.Language == InPython })
 }
 
 // Low estimates of memory without tensors; the server of pickle had 38 to 58 MB resident.

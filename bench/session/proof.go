@@ -65,7 +65,8 @@ func (s *Run) proveSent(ctx context.Context, n int, see prover) prover {
 		}
 		if got := update.Hash(); got != sent.Update {
 			return fmt.Errorf("uplink: the hash of the update is %016x at the server, but %016x at the worker: "+
-				"%s delivered wrong data", got, sent.Update, s.Spec.Variant)
+				"%s has changed it after it had returned (does a thread of it still write?), or %s delivered wrong data",
+				got, sent.Update, s.Spec.Train, s.Spec.Variant)
 		}
 		if see == nil {
 			return nil

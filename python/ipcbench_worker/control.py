@@ -17,13 +17,14 @@ PROTOCOL = 4
 SHORT, LONG = 512 << 10, 1 << 30  # most bytes of a message after the assignment, and until it
 
 # The messages that the server may send, with the types of their fields. "?" marks optional fields.
+# What workers in Python do not support is refused before they start: see Features in bench/session.
 MESSAGES = {
     "hello": {"protocol": int, "build": str},
     "assign": {
         "process": int, "lanes": list, "total_lanes": int, "clients": int, "depth": int,
         "transport": str, "?settings": dict, "down": list, "up": list,
         "addr": str, "secret": str, "?trust": dict, "func": str, "?func_config": str,
-        "samples": int, "window": str, "pings": int, "?profiling": dict,
+        "samples": int, "window": str, "pings": int,
     },
     "ping": {},
     "poke": {},
@@ -69,9 +70,11 @@ def parse(text: bytes) -> tuple[str, dict]:
             if any(type(n) is not int or n < 0 for n in spec.get("shape") or ()):
                 raise Protocol("invalid shape of a tensor")
         lanes = body["lanes"]
-        if any(type(n) is not int or not 0 <= n < body["total_lanes"] for n in lanes) or not lanes \
+        if any(type(n) is not int or not 0 <= n < body["total_lanes"] for n in lanes) or len(lanes) != 1 \
                 or min(body["clients"], body["samples"], body["pings"]) < 0 or body["depth"] < 1:
             raise Protocol("assignment with invalid numbers")
+        if set(body.get("trust") or {}) - {"insecure"}:  # on a link, it allows other hosts
+            raise Protocol("assignment with TLS")
         if any(type(v) is not str for v in (body.get("settings") or {}).values()):
             raise Protocol("the value of a setting must be a string")
     if kind in ("assign", "mark") and body["window"] not in ("", "cold", "timed"):

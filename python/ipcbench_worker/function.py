@@ -73,11 +73,14 @@ class Function:
 
     def __call__(self, job: Job, model: Package, update: Package) -> None:
         """Calls the user's function, which writes the update of a job."""
-        views = Views(model, False), Views(update, True)
+        views, process = (Views(model, False), Views(update, True)), os.getpid()
         try:
             returned = self._call(*views, Turn(job, self._session))
         except BaseException as error:  # also SystemExit, which would end the process silently
             raise self._fault(f": {describe(error)}") from None
+        if os.getpid() != process:  # the original process goes on with the job
+            raise self._fault(" has returned in a process that it has forked:"
+                              " end such a process with os._exit")
         if returned is not None:
             raise self._fault(f" returned a {type(returned).__name__}: it must return None"
                               " and write all of update")

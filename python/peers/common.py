@@ -23,7 +23,6 @@ import json
 import multiprocessing
 import os
 import queue
-import resource
 import sys
 import threading
 import time
@@ -38,7 +37,7 @@ import numpy as np
 from ipcbench_worker import arithmetic
 from ipcbench_worker.functions import burn
 from ipcbench_worker.layout import Layout, Package, layout_of
-from ipcbench_worker.meter import Meter
+from ipcbench_worker.meter import Meter, usage
 from ipcbench_worker.recorder import Recorder
 from ipcbench_worker.software import software
 
@@ -207,33 +206,7 @@ class ServerMeter(Meter):
         super().__init__(session.recorder, "")
 
     def usage(self) -> dict[str, int]:
-        u, ended = super().usage(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = [ended.ru_utime * 1e9, ended.ru_stime * 1e9]
-        tasks = children(os.getpid()) - {p.pid for p in self._session.processes}
-        while tasks:
-            pid = tasks.pop()
-            try:
-                with open(f"/proc/{pid}/stat") as f:
-                    ticks = [int(n) for n in f.read().rpartition(")")[2].split()[11:15]]
-            except OSError:
-                continue  # it has ended, so its parent has its time
-            for i, n in enumerate(ticks):  # its own, and of its children that have ended
-                spent[i % 2] += n * 1e9 / os.sysconf("SC_CLK_TCK")
-            tasks |= children(pid)
-        return {**u, "user_ns": u["user_ns"] + round(spent[0]),
-                "system_ns": u["system_ns"] + round(spent[1])}
-
-
-def children(pid: int) -> set[int]:
-    """The processes that a process has started, and that have not ended."""
-    found: set[int] = set()
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as f:
-                found.update(map(int, f.read().split()))
-    except OSError:  # the process or the thread has ended
-        pass
-    return found
+        return usage({p.pid for p in self._session.processes})
 
 
 class Session:

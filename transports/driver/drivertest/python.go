@@ -55,8 +55,7 @@ func program(t *testing.T, script []byte, transports ...string) (path string, ar
 	if raceDetector {
 		t.Skip("other processes, in which the race detector sees nothing")
 	}
-	modules := check.Value(python.ForWorkers(transports...))(t)
-	found, err := python.Find(t.Context(), "", modules...)
+	found, err := python.Find(t.Context(), "", python.ForWorkers(transports...)...)
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
