@@ -79,6 +79,7 @@ var (
 		{"two models", testTwoModels},
 		{"second model", testSecondModel},
 		{"mixed", testMixed},
+		{"masked", testMasked},
 		{"function", testFunction},
 		{"wrong", testWrong},
 		{"flat", testFlat},
