@@ -74,6 +74,7 @@ var (
 		{"receipts", testReceipts},
 		{"lent", testLent},
 		{"clone", testClone},
+		{"untouched", testUntouched},
 		{"unlike", testUnlike},
 		{"lengths", testLengths},
 		{"two models", testTwoModels},
