@@ -3,9 +3,9 @@ package drivertest
 import (
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -80,7 +80,7 @@ func deny(t testing.TB, p *tensor.Package) (allow func()) {
 	}
 	for i := range p.Len() {
 		view := p.View(i)
-		start := uintptr(unsafe.Pointer(&view[0]))
+		start := reflect.ValueOf(view).Pointer()
 		end := (start + uintptr(len(view))) &^ (page - 1)
 		start = (start + page - 1) &^ (page - 1)
 		k := slices.IndexFunc(maps, func(m *procfs.ProcMap) bool { return m.StartAddr <= start && end <= m.EndAddr })
