@@ -202,7 +202,7 @@ const (
 	BodyTensors   = "body.tensors"   // tensors whose bytes were moved
 	BodyBytes     = "body.bytes"     // bytes of these tensors
 	Fallback      = "fallback."      // + reason: tensors sent as bodies although the transport uses shared memory
-	Copied        = "copied"         // bytes of tensors copied in user space by ipcbench itself
+	Copied        = "copied"         // bytes of tensors that ipcbench itself declares to have copied in user space
 	CacheHits     = "cache.hits"     // tensors that a worker found in its cache
 	CacheBytes    = "cache.bytes"    // bytes in workers' caches now: goes up and down
 

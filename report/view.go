@@ -60,7 +60,7 @@ func Views() []View {
 			table.CostTables, true, folded},
 		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)",
 			table.Profiles, true, folded},
-		{"copies", "copies per byte: by ipcbench, by the kernel, by libraries",
+		{"copies", "copies per byte: declared by ipcbench, by the kernel, by libraries",
 			table.CopyTables, false, folded},
 		{"workers", "clients per second, and the time to start the workers", table.Workers, false, folded},
 		{"calls", "the requests of a round, and how long a client and its requests wait",

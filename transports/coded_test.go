@@ -396,10 +396,15 @@ func TestNothingWithout(t *testing.T) {
 	}
 }
 
-// TestSpans: packing and unpacking are recorded as phases of the job that they belong to.
-func TestSpans(t *testing.T) {
+// TestCounted: O17: the bytes counted for a codec are those that the driver carries: encoded
+// tensors and the header before the receipt, in both directions. Packing and unpacking are
+// recorded as phases of the job that they belong to.
+func TestCounted(t *testing.T) {
 	l := floats(t)
-	r := newRig(t, inproc.New(), "sparse", l, l, 1)
+	carried := map[string]int64{}
+	r := newRig(t, hooked{Transport: inproc.New(), after: func(act string, _ int, p *tensor.Package, _ *driver.Delivered) {
+		carried[act] += int64(p.Payload() + len(p.Receipt))
+	}}, "sparse", l, l, 1)
 	r.rec.From(0)
 	r.publish(func(p *tensor.Package) { tensor.Fill(p, 1) })
 	check.Must(t, r.job(0, copied, ignored))
@@ -412,4 +417,10 @@ func TestSpans(t *testing.T) {
 	}
 	want := map[string]int{"compress round=-1 client=-1 lane=-1": 1, "compress round=0 client=0 lane=0": 1, "expand round=0 client=0 lane=0": 2}
 	check.That(t, fmt.Sprint(got) == fmt.Sprint(want), "got spans %v, want %v", got, want)
+
+	r.publish(func(p *tensor.Package) { nudge(p, 1) })
+	check.Must(t, r.job(0, copied, ignored))
+	counts := r.rec.Counts()
+	check.Equal(t, counts[phase.CodecDownWire]+counts[phase.CodecFullBytes], carried["receive"], "bytes of models")
+	check.Equal(t, counts[phase.CodecUpWire], carried["collect"], "bytes of updates")
 }

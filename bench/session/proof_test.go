@@ -7,6 +7,8 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/phase"
+	"ipcbench/receipt"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
@@ -41,6 +43,31 @@ func TestPromise(t *testing.T) {
 		check.Fails(t, down, `round 0: downlink: tensor 0 ("conv1.weight" f32 [6 3 5 5]): element 0 arrived as `)
 		check.Fails(t, up, "the bound of codec int8 is 1/253 of the largest of 4096 values")
 	}
+}
+
+// TestReconstructed: B23: the span of reconstruct covers the work. Of several updates, the one that other processes
+// disturbed least decides: putting together a value of thousands of tensors takes nearly all the time of its proof.
+func TestReconstructed(t *testing.T) {
+	s, launcher := blockOf(t, specOf(t, "inproc uniform:1MiB/4096 nested=on"), Quick)
+	check.Must(t, s.start(t.Context(), launcher))
+	t.Cleanup(func() { check.Must(t, s.finish(nil)) })
+	update, rec := tensor.Alloc(s.config.Up), s.session.Recorder()
+	d := check.Value(receipt.Detach(newNestedValue(s.config.Up, aboutOf(1, 0), update.View), receipt.DefaultDepth))(t)
+	check.Must(t, d.CopyTo(update))
+	rec.From(0)
+	rec.Drain()
+	least, share := int64(math.MaxInt64), 0.
+	for range 20 {
+		start := phase.Now()
+		check.Must(t, s.reconstructed(1, nil)(trainer.Client{}, update))
+		took := phase.Now() - start
+		samples, _ := rec.Drain()
+		check.Need(t, len(samples) == 1 && samples[0].Phase == phase.Reconstruct, "spans are %+v", samples)
+		if took < least {
+			least, share = took, float64(samples[0].End-samples[0].Start)/float64(took)
+		}
+	}
+	check.That(t, share >= 0.9, "the span covers %.3f of a proof of %d ns", share, least)
 }
 
 // TestUnknownError: an error that has no number, or none that a result can contain, is null, and the other one is kept.

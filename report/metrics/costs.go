@@ -74,7 +74,7 @@ func costs() []Metric {
 		{"retries", "1/round", Lower, "calls that workers repeated per round; only transports that count them", counter(phase.Retries)},
 		{"wire_bytes", "B/round", Lower, "bytes handed to sockets and files per round", counter(phase.WireSent)},
 		{"wire_ratio", "1", Lower, "bytes handed to sockets and files ÷ payload", ratio(counter(phase.WireSent), payload)},
-		{"copied_bytes", "B/round", Lower, "tensor bytes per round that ipcbench's own code copied in user space", counter(phase.Copied)},
+		{"copied_bytes", "B/round", Lower, "tensor bytes per round that ipcbench's own code declares to have copied in user space", counter(phase.Copied)},
 		{"cache_growth", "B/round", Lower, "growth of the workers' caches per round, in bytes; only with cache=on",
 			cached(phase.CacheBytes)},
 		{"cache_hits", "1/round", Higher, "tensors that workers found in their caches per round; only with cache=on", cached(phase.CacheHits)},
@@ -129,7 +129,7 @@ func cached(name string) number {
 // facts returns the metrics of a cell that belong to no other list.
 func facts() []Metric {
 	return []Metric{
-		{"copies", "1", Lower, "copies of each payload byte by ipcbench's own code in user space; copies inside libraries are not included",
+		{"copies", "1", Lower, "copies of each payload byte that ipcbench's own code declares, in user space; copies inside libraries are not included",
 			ratio(func(c *Cell, b *result.Block) float64 { return float64(c.counts(b)[phase.Copied]) }, payload)},
 		{"kernel_copies", "1", Lower, "bytes through read, write and similar calls ÷ payload bytes: writing a byte and reading it again are two copies",
 			ratio(inGo(sum(moved)), payload)},

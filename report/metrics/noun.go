@@ -20,6 +20,7 @@ func (m Metric) Noun() (verb, text string) {
 		"queued_share":    "is the share of requests that wait for a thread of the server",
 		"phase.queue":     "takes waiting for threads of the server in a round, added up over requests,",
 		"queue_wait":      "takes waiting for a processor in a round, added up over threads,",
+		"copies":          "are declared copies of each byte",
 		"attested":        "is the share of tensors that used the transport's own mechanism",
 		"cache_growth":    "is the growth of the workers' caches per round",
 		"communication":   "is the share of a client's round trip that is not training", "overhead": "is the overhead per round",

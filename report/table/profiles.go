@@ -97,7 +97,7 @@ func shortened(names string) string {
 
 // CopyTables is the view of copies per delivered byte.
 func CopyTables(r *metrics.Result) doc.Section {
-	fields := columns("copies=by our code | kernel_copies=by the kernel | memmove_copies=by memmove | !copied_bytes=bytes by our code")
+	fields := columns("copies=declared by our code | kernel_copies=by the kernel | memmove_copies=by memmove | !copied_bytes=bytes declared by our code")
 	ours := fields[0].of
 	fields[0].of = func(c *metrics.Cell) any {
 		if !c.Of("kernel_copies").Known() { // without the kernel's copies, the number would mislead

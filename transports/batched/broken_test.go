@@ -3,8 +3,10 @@ package batched
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
@@ -44,11 +47,11 @@ type cutter struct {
 
 const never = 1 << 60
 
-// through returns the endpoint of workers whose connections c cuts.
-func (r *rig) through(c *cutter) *endpoint.Endpoint {
-	r.T.Helper()
-	path, target := filepath.Join(r.T.TempDir(), "cutter"), strings.TrimPrefix(r.Endpoint.Addr(), "unix:")
-	c.listener = check.Value(net.Listen("unix", path))(r.T)
+// to returns the endpoint of workers of the server at e whose connections c cuts.
+func (c *cutter) to(t testing.TB, e *endpoint.Endpoint) *endpoint.Endpoint {
+	t.Helper()
+	path, target := filepath.Join(t.TempDir(), "cutter"), strings.TrimPrefix(e.Addr(), "unix:")
+	c.listener = check.Value(net.Listen("unix", path))(t)
 	c.wg.Go(func() {
 		for {
 			in, err := c.listener.Accept()
@@ -62,11 +65,16 @@ func (r *rig) through(c *cutter) *endpoint.Endpoint {
 			}
 		}
 	})
-	r.T.Cleanup(func() {
-		r.shutdown() // workers announce through c that they leave
-		c.stop()
-	})
-	return endpoint.At("unix:"+path, r.Endpoint.Secret())
+	t.Cleanup(c.stop)
+	return endpoint.At("unix:"+path, e.Secret())
+}
+
+// through returns the endpoint of workers whose connections c cuts.
+func (r *rig) through(c *cutter) *endpoint.Endpoint {
+	r.T.Helper()
+	e := c.to(r.T, r.Endpoint)
+	r.T.Cleanup(r.shutdown) // workers announce through c that they leave
+	return e
 }
 
 func (c *cutter) forward(in, out net.Conn) {
@@ -148,8 +156,8 @@ func TestResume(t *testing.T) {
 	check.That(t, got >= 4_000_000 && got <= 5_000_000, "put %d bytes in place for a model of 4000000", got)
 }
 
-// TestKilledServer: O22. A server stops in the middle of a transfer, as if it was killed.
-// If another server with the same address, secret and job replaces it, the worker finishes
+// TestKilledServer: O22. A server's process is killed in the middle of a transfer. If
+// another server with the same address, secret and job replaces it, the worker finishes
 // the job there with correct data. Otherwise it gives up. Either way it has counted its
 // retries.
 func TestKilledServer(t *testing.T) {
@@ -159,34 +167,42 @@ func TestKilledServer(t *testing.T) {
 				if !returns && name != "grpc-stream" {
 					continue // all three give up in the same way, and that is slow
 				}
-				r := listen(t, name+":chunk=64KiB", layoutOf(t, 100_000, 1, 0, 100_000, 50_000), 1)
-				r.dispatch(0, driver.Job{})
-				next := make(chan *rig, 1)
-				w := r.DialAt(r.through(&cutter{cuts: []int64{500_000}, onlyUp: upload, before: func() {
-					r.server.grpc.Stop()
-					if returns {
-						o := r.Options
-						o.Rec = nil
-						other := rigOf(drivertest.ListenAt(t, r.Variant, r.Endpoint, r.Dir, o))
-						other.dispatch(0, driver.Job{})
-						next <- other
-					}
-				}}), 0)
-				failed := make(chan error, 1)
-				go func() { failed <- drivertest.Turn(waiting.Context(t), w.Worker, drivertest.Stock) }()
-				if returns {
-					other := waiting.Receive(t, "another server", next)
-					p := other.collect()
-					check.OK(t, errors.Join(<-failed, tensor.Prove(p, other.Model, drivertest.Key(driver.Job{}))), name)
-					p.Release()
-				} else {
-					check.Equal(t, status.Code(<-failed), codes.Unavailable, name, "without a server")
-				}
-				n := w.Rec.Counts()[phase.Retries]
-				check.That(t, n >= 1 && n < attempts, "%s: %d retries", name, n)
+				t.Run(fmt.Sprint(name, ",upload=", upload, ",returns=", returns), func(t *testing.T) {
+					killServer(t, variant(t, name+":chunk=64KiB"), upload, returns)
+				})
 			}
 		}
 	}
+}
+
+func killServer(t *testing.T, v transports.Variant, upload, returns bool) {
+	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000)
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2}
+	t.Chdir(t.TempDir()) // both servers listen here, one after the other
+	child, e := drivertest.Lead(t, v, l, ".")
+	next := make(chan *rig, 1)
+	c := &cutter{cuts: []int64{500_000}, onlyUp: upload, before: func() {
+		if child.Kill(); returns {
+			check.Must(t, errors.Join(os.Remove("socket"), os.Remove(endpoint.AddressFile)))
+			other := rigOf(drivertest.ListenAt(t, v, endpoint.At("", e.Secret()), "", o))
+			other.dispatch(0, driver.Job{})
+			next <- other
+		}
+	}}
+	w := check.Value(drivertest.Dial(t.Context(), v, c.to(t, e), 0, o))(t)
+	err := drivertest.Turn(waiting.Context(t), w.Worker, drivertest.Stock)
+	check.Must(t, w.Close())
+	if returns {
+		check.Must(t, err)
+		other := waiting.Receive(t, "another server", next)
+		p := other.collect()
+		check.OK(t, tensor.Prove(p, other.Model, drivertest.Key(driver.Job{})))
+		p.Release()
+	} else {
+		check.Equal(t, status.Code(err), codes.Unavailable, "without a server")
+	}
+	n := w.Rec.Counts()[phase.Retries]
+	check.That(t, n >= 1 && n < attempts, "%d retries", n)
 }
 
 // TestServerRestart: O22. Workers find a server again that restarts during a session.

@@ -1,10 +1,12 @@
 package batched
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/waiting"
@@ -143,6 +146,55 @@ func TestHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldWhileEncoding: O8. A request has its thread while the server encodes tensors for
+// it. With hold=call, a stream also has it while gRPC sends, which includes encoding with
+// marshal=generated.
+func TestHeldWhileEncoding(t *testing.T) {
+	for c, sending := range map[string]int32{"": 0, ":hold=call": 1, ":hold=call:marshal=generated": 1} {
+		r := listen(t, "grpc-stream:threads=1"+c, layoutOf(t, 10), 1)
+		r.dispatch(0, jobOf(0, 3))
+		has := func(want int32, when string) {
+			t.Helper()
+			check.Equal(t, r.server.slots.now.Load(), want, "requests that have a thread", when, c)
+		}
+		req := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: r.specs(0, 0)}
+		for _, handler := range []func() error{
+			func() error {
+				return check.Err(whole(pb.Federation_GetAggregatedTensors_FullMethodName).get(r.server, t.Context(), req))
+			},
+			func() error {
+				return r.server.streamTensors(reader{ctx: t.Context(), req: req, sends: func() { has(sending, "while it sends") }})
+			},
+		} {
+			over := make(chan error, 1)
+			r.server.frames.mu.Lock() // an encoder waits for its buffer
+			go func() { over <- handler() }()
+			if !r.server.cfg.generated {
+				waiting.Until(t, "an encoder", func() bool {
+					stacks := make([]byte, 1<<20)
+					return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*chunker).encode("))
+				})
+				has(1, "while it encodes")
+			}
+			r.server.frames.mu.Unlock()
+			check.Must(t, <-over)
+			has(0, "afterwards")
+		}
+	}
+}
+
+// A reader is a stream whose client makes one request.
+type reader struct {
+	grpc.ServerStream
+	ctx   context.Context
+	req   *pb.GetAggregatedTensorsRequest
+	sends func()
+}
+
+func (r reader) Context() context.Context { return r.ctx }
+func (r reader) RecvMsg(m any) error      { proto.Merge(m.(proto.Message), r.req); return nil }
+func (r reader) SendMsg(any) error        { r.sends(); return nil }
 
 // waits makes a request that must wait for a thread, and cancels it once the server has
 // counted the wait.

@@ -109,6 +109,16 @@ func Work(question []byte, all ...driver.Transport) (any, error) {
 	return w.Rec.Counts(), err
 }
 
+// Lead starts a server in a process of its own, with a model like that of [Session.Publish](1)
+// and one job. The session has one lane, models and updates have layout l, and the server's
+// directory is dir. The endpoint is for its worker.
+func Lead(t testing.TB, v transports.Variant, l *tensor.Layout, dir string) (*Child, *endpoint.Endpoint) {
+	t.Helper()
+	c := check.Value(Spawn(t, "lead", Remote{Variant: v.String(), Addr: dir, Specs: l.Specs(), Lanes: 1}, nil))(t)
+	addr, secret, _ := strings.Cut(c.Line(t), " ")
+	return c, endpoint.At(addr, secret)
+}
+
 // lead is the role of a server. It publishes a model, prints its address and secret, and
 // dispatches one job.
 func lead(question []byte, all ...driver.Transport) (any, error) {
@@ -126,7 +136,7 @@ func lead(question []byte, all ...driver.Transport) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensor.Fill(m, seed)
+	tensor.Fill(m, 1)
 	if _, err := s.Publish(ctx, 0, m); err != nil {
 		return nil, err
 	}
@@ -152,16 +162,13 @@ func testServerKilled(t *testing.T, tr driver.Transport) {
 		if err := v.Check(o); err != nil {
 			t.Skip(err) // a setting that the transport's defaults exclude
 		}
-		r := Remote{Variant: v.String(), Addr: dir.Path(), Specs: l.Specs(), Lanes: 1}
 		before := names()
-		c := check.Value(Spawn(t, "lead", r, nil))(t)
-		addr, secret, _ := strings.Cut(c.Line(t), " ")
-		e := endpoint.At(addr, secret)
+		c, e := Lead(t, v, l, dir.Path())
 		w := check.Value(Dial(t.Context(), v, e, 0, o))(t)
 		err := Turn(t.Context(), w.Worker, func(j driver.Job, model, update *tensor.Package) error {
 			c.Kill()
 			want := tensor.Alloc(l)
-			tensor.Fill(want, seed)
+			tensor.Fill(want, 1)
 			check.Equal(t, model.Hash(), want.Hash(), "the model after the death of its server")
 			return Stock(j, model, update)
 		})

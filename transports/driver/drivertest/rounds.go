@@ -1,8 +1,11 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"syscall"
 	"testing"
@@ -33,6 +36,11 @@ func funcs() map[string]trainer.Func {
 	}
 	return map[string]trainer.Func{
 		"train": plain(train),
+		"masked": plain(func(c *trainer.Job) error {
+			err := train(c)
+			mask(c.Update, c.Client)
+			return err
+		}),
 		// The first client of a round is the last one to finish.
 		"slow-first": plain(func(c *trainer.Job) error {
 			if c.Client == 0 {
@@ -64,6 +72,57 @@ func funcs() map[string]trainer.Func {
 		}),
 		"exit": third(func(*trainer.Job) { os.Exit(0) }),
 	}
+}
+
+// parties is the number of clients that mask their updates.
+const parties = 3
+
+// mask masks the floats of a client's update. Each two clients share random numbers, which
+// one of them adds and the other one subtracts, so that they cancel in the sum.
+func mask(update *tensor.Package, client int) {
+	floats := tensor.Slice[float32](update.View(0))
+	for other := range parties {
+		shared := rand.New(rand.NewPCG(uint64(min(client, other)), uint64(max(client, other))))
+		sign := float32(cmp.Compare(client, other))
+		for i := range floats {
+			floats[i] += sign * (2000*shared.Float32() - 1000)
+		}
+	}
+}
+
+// testMasked: O23: the average of updates that clients have masked, as in secure
+// aggregation, is the average of the plain ones, except for rounding. Each masked update
+// arrives byte for byte.
+func testMasked(t *testing.T, tr driver.Transport) {
+	l := small(t)
+	var clients []trainer.Client
+	for id := range parties {
+		clients = append(clients, trainer.Client{ID: id, Weight: 1})
+	}
+	plain, sent := trainer.NewReference(l, l, seed), tensor.Alloc(l)
+	tensor.Fill(plain.Model, seed)
+	check.Must(t, plain.Round(t.Context(), clients))
+	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+		s := check.Value(trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: parties, Func: "masked", Launcher: launcher,
+		}))(t)
+		model := check.Value(s.Reserve(0))(t)
+		tensor.Fill(model, seed)
+		trained := check.Value(s.Publish(t.Context(), 0, model))(t)
+		next := check.Value(s.Reserve(0))(t)
+		arrives := func(c trainer.Client, update *tensor.Package) error {
+			err := tensor.Train(sent, trained, Key(driver.Job{Client: c.ID}))
+			mask(sent, c.ID)
+			return errors.Join(err, tensor.Same(update, sent))
+		}
+		check.Must(t, s.Fold(t.Context(), trainer.Round{Clients: clients}, trainer.NewFold(l, l), next, trained, arrives))
+		want := tensor.Slice[float32](plain.Model.View(0))
+		for i, x := range tensor.Slice[float32](next.View(0)) {
+			check.Need(t, check.Nearly(float64(x), float64(want[i]), 1e-3),
+				"element %d: the average of masked updates is %v, want %v", i, x, want[i])
+		}
+		check.Must(t, check.Err(s.Close()))
+	})
 }
 
 // pause lets other lanes overtake. No result depends on its duration.
