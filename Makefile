@@ -83,7 +83,7 @@ race:
 
 .PHONY: race-long
 race-long:
-	@$(if $(cc),$(GOTEST) -race -timeout 30m ./tensor/... ./receipt ./phase/... ./internal/futex ./internal/scratch ./trainer ./transports/... ./examples/fedavg,$(no_cc))
+	@$(if $(cc),$(GOTEST) -race -timeout 30m ./tensor/... ./receipt ./phase/... ./internal/futex ./internal/scratch ./trainer ./transports/... ./fedavg,$(no_cc))
 
 cc = $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null)
 no_cc = $(call missing,$(shell $(GO) env CC) (Debian: gcc libc6-dev),the race detector)

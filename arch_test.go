@@ -100,7 +100,7 @@ var layers = map[string][]string{
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"internal/crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},
-	"examples/fedavg":              {"receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
+	"fedavg":                       {"receipt", "tensor", "trainer", "transports"},
 	"examples/transport":           {"cli", "phase", "tensor", "transports/driver", "transports/endpoint"},
 }
 

@@ -11,21 +11,23 @@ import (
 	"ipcbench/internal/test/skip"
 )
 
-// TestOutside: the examples and their tests build in a module of their own, made as CONTRIBUTING.md says, so they need
-// nothing internal of this module.
+// TestOutside: the examples build in a module of their own, made as CONTRIBUTING.md says, so they need nothing internal
+// of this module. The example of package fedavg becomes a program.
 func TestOutside(t *testing.T) {
 	skip.Long(t)
 	here := check.Value(os.Getwd())(t)
 	// The example's module requires the same versions as this one, so go reads only module files that are already
 	// downloaded.
 	mod := strings.Replace(read(t, "go.mod"), "module ipcbench\n", "module example\n\nrequire ipcbench v0.0.0\n\nreplace ipcbench => "+here+"\n", 1)
-	for _, example := range []string{"fedavg", "transport"} {
-		t.Run(example, func(t *testing.T) {
+	example := strings.NewReplacer("package fedavg_test\n", "package main\n", "func Example() {", "func main() {")
+	for name, pattern := range map[string]string{"fedavg": "fedavg/example_test.go", "transport": "examples/transport/*.go"} {
+		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			files, err := filepath.Glob("examples/" + example + "/*.go")
-			check.Need(t, err == nil && len(files) >= 2, "%v %v", files, err)
+			files, err := filepath.Glob(pattern)
+			check.Need(t, err == nil && len(files) != 0, "%v %v", files, err)
 			for _, path := range append(files, "go.sum") {
-				write(t, filepath.Join(dir, filepath.Base(path)), read(t, path))
+				base := strings.Replace(filepath.Base(path), "example_test", "main", 1)
+				write(t, filepath.Join(dir, base), example.Replace(read(t, path)))
 			}
 			write(t, filepath.Join(dir, "go.mod"), mod)
 			for _, args := range [][]string{{"build", "-o", os.DevNull, "."}, {"vet", "."}} {

@@ -16,7 +16,7 @@ import (
 // public are the folders of the packages that other programs may import.
 var public = []string{
 	"cli", "phase", "phase/usage", "tensor", "tensor/models", "codec", "trainer", "transports", "transports/driver",
-	"transports/endpoint", "transports/all", "receipt", "identity",
+	"transports/endpoint", "transports/all", "receipt", "identity", "fedavg",
 }
 
 // TestPublic: no exported signature of a public package uses a type from internal/, which other modules cannot name.

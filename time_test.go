@@ -34,8 +34,6 @@ var mayTime = map[string]string{
 	"cli/world_test.go:killed":                      "kills at any moment",
 	"cmd/ipcbench/faults_test.go:TestFaultsAnyTime": "the same",
 	"cmd/ipcbench/world_test.go:TestHostsMPIRun":    "the same",
-	"examples/fedavg/client_test.go:appears":        "it waits for what comes; the example imports nothing internal",
-	"examples/fedavg/stop_test.go:endless":          "a worker that trains",
 	"internal/link/link_test.go:busy":               "a mirror that is kept from working for a while",
 	"internal/link/link_test.go:duplex":             "a rate of a link, which lets through no more on a busy machine",
 	"internal/link/link_test.go:flow":               "only a lower bound: bytes take as long as the link says",

@@ -11,7 +11,7 @@
 //   - A [Func] makes worker functions. Sessions refer to it by name, because a function
 //     cannot be sent to another process. [Host] maps names to functions.
 //   - [Values] makes a Func from a function on Go values that contain tensors.
-//     examples/fedavg is a complete training program built on it.
+//     Package fedavg is a trainer of clients built on it.
 //
 // Package trainer computes no statistics and prints nothing. It never ends the calling
 // process, except in [Host.MaybeWorker].

@@ -55,7 +55,7 @@ def serve():
 
 
 def remote(model, address):
-    """Stores a model, and returns what a reader needs to fetch it."""
+    """Stores a model, and returns the handle with which readers fetch it."""
     tensors = {}
     for name, a in model.items():
         t = torch.from_numpy(a.view(np.int16) if a.dtype == np.uint16 else a)

@@ -1,4 +1,25 @@
-package main
+// Package fedavg trains clients in worker processes, for federated averaging (McMahan et al., 2017).
+//
+// A [Trainer] has three type parameters: C is the configuration of one client, P the payload
+// that all clients get, and U the update that each of them sends back. They are any Go types
+// that [receipt.Detach] accepts. Tensors in payloads and updates are of type
+// [receipt.Tensor], and travel over a transport. All other values are copied to every client.
+//
+// A payload and the ids of clients enter by [Trainer.Process], which does one round. One
+// [Result] per client leaves by [Trainer.Results]. The caller averages them, as the example
+// does.
+//
+// A worker function, made by [Worker], trains one client at a time in a worker process. Its
+// payload is read-only, because all clients may share the tensors. It writes to the tensors of
+// its update, whose memory was prepared before the first client of the round trained.
+//
+// The caller owns the payload, which Process neither changes nor keeps, and the results, until
+// it releases them. All quantities are counts: of workers, devices and levels of nesting.
+// Nothing limits a round's time: for a deadline, call [Trainer.Stop] from a timer.
+//
+// A program that starts worker processes must call [trainer.Host.MaybeWorker] first in main.
+// The package prints nothing.
+package fedavg
 
 import (
 	"cmp"
@@ -15,33 +36,31 @@ import (
 	"ipcbench/transports"
 )
 
-// A ClientTrainer trains clients on a session of workers. The payload and the updates
-// can be any Go values. It keeps the results in the clients' order until Results
-// returns them. Except Stop, its methods must not be called concurrently. It uses
-// only packages that other programs can import, so you can copy this file.
+// A Trainer trains clients on a session of workers, which the first Process starts. Its
+// fields must not change while Process runs, and except Stop its methods must not be called
+// concurrently.
 //
 // Every client of a call has memory for its result before the first one trains.
 // K clients on N workers need memory for N × ⌈K/N⌉ updates, and no worker trains more
 // than ⌈K/N⌉ of them. With fewer clients than workers, fewer workers are started.
-type ClientTrainer struct {
+type Trainer[C, P, U any] struct {
 	// Update is an example of the updates that clients send. It defines the tensors
-	// to prepare memory for, and the initial values of all other fields.
-	Update any
+	// to prepare memory for, and the initial values of all other fields. It must be set.
+	Update *U
 
-	// Config returns the configuration of a client.
-	Config func(client int) ([]byte, error)
+	// Config returns the configuration of a client, once per round. It must be set.
+	Config func(client int) (C, error)
 
-	Func     string // name of a worker function made by trainer.Values
+	// Device returns the device of a client, once per round: a label for the worker function.
+	// [Devices] makes such a hook. Nil means "" for every client.
+	Device func(client int) string
+
+	Func     string // name of a worker function made by Worker, in the Host of the worker processes
 	Variant  transports.Variant
 	Launcher trainer.Launcher // owned by the caller: Close does not close it
 	Workers  int              // most worker processes; 0 means one
 	Nesting  int              // depth to which tensors are found; 0 means receipt.DefaultDepth
-
-	// Device and Devices determine the device of a client: "cuda" with 2 devices
-	// gives cuda:0 to even clients and cuda:1 to odd ones. With 0 devices, every
-	// client gets Device unchanged.
-	Device  string
-	Devices int
+	Known    []any            // values of the types that interfaces in updates may hold, as for Worker
 
 	// Progress gets all pending results in client order, and returns them in the
 	// order in which the trainer must wait for them. A result has arrived when its
@@ -59,7 +78,7 @@ type ClientTrainer struct {
 	next    *tensor.Package // reserved by a Process that could not publish it
 	room    int             // number of clients that the session has memory for
 	round   int
-	results []*Result
+	results []*Result[U]
 	out     atomic.Int64 // number of results that were not released
 }
 
@@ -70,26 +89,19 @@ type Pending struct {
 	update trainer.Update
 }
 
-// A Result is a client's update.
-type Result struct {
+// A Result is a client's update. Its tensors are views of the transport's memory, valid until
+// Release.
+type Result[U any] struct {
 	Client int
-	update trainer.Update
+	Update U
+	memory trainer.Update
 	out    *atomic.Int64
 }
 
-// Into stores the client's update in the variable that v points to. Its tensors
-// are views of the transport's memory, valid until Release.
-func (r *Result) Into(v any) error {
-	if err := receipt.Attach(r.update.Package.Receipt, r.update.Package, v); err != nil {
-		return fmt.Errorf("update of client %d: %w", r.Client, err)
-	}
-	return nil
-}
-
-// Release returns the update's memory. It must be called before the next call of
+// Release returns the update's memory. It must be called once, before the next call of
 // Process, whose clients need the memory.
-func (r *Result) Release() {
-	r.update.Release()
+func (r *Result[U]) Release() {
+	r.memory.Release()
 	r.out.Add(-1)
 }
 
@@ -97,19 +109,17 @@ func (r *Result) Release() {
 // of a trainer must have the same tensors. Results of the previous call that Results
 // did not return are released. If a worker process or the transport fails, all calls
 // fail until Close; the next Process then opens a new session.
-func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int) error {
+func (t *Trainer[C, P, U]) Process(ctx context.Context, payload P, clients []int) error {
 	t.stopped.Store(false)
-	for _, r := range t.Results() {
-		r.Release()
-	}
+	t.drop()
 	if len(clients) == 0 {
 		return nil
 	}
 	switch {
 	case t.Update == nil:
-		return errors.New("client trainer: Update is not set")
+		return errors.New("fedavg: Update is not set")
 	case t.Config == nil:
-		return errors.New("client trainer: Config is not set")
+		return errors.New("fedavg: Config is not set")
 	}
 	t.current.Store(int64(t.round) + 1)
 	defer func() {
@@ -140,12 +150,15 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if err := t.publish(ctx, session, detached); err != nil {
 		return err
 	}
-	t.results, err = t.collect(ctx, session, roster)
-	return err
+	if err := t.collect(ctx, session, roster); err != nil {
+		t.drop()
+		return err
+	}
+	return nil
 }
 
 // roster returns the round's clients with their devices and configurations.
-func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
+func (t *Trainer[C, P, U]) roster(clients []int) ([]trainer.Client, error) {
 	seen := map[int]bool{}
 	var roster []trainer.Client
 	for _, id := range clients {
@@ -155,11 +168,15 @@ func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 		seen[id] = true
 		config, err := t.Config(id)
 		if err != nil {
-			return nil, fmt.Errorf("client %d: %w", id, err)
+			return nil, fmt.Errorf("configuration of client %d: %w", id, err)
 		}
-		client := trainer.Client{ID: id, Weight: 1, Device: t.Device, Config: config}
-		if t.Devices > 0 {
-			client.Device += fmt.Sprint(":", id%t.Devices)
+		detached, err := receipt.Detach(config, -1) // tensors in it, if any, stay in the receipt
+		if err != nil {
+			return nil, fmt.Errorf("configuration of client %d: %w", id, err)
+		}
+		client := trainer.Client{ID: id, Weight: 1, Config: detached.Receipt}
+		if t.Device != nil {
+			client.Device = t.Device(id)
 		}
 		roster = append(roster, client)
 	}
@@ -167,7 +184,7 @@ func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 }
 
 // prepare opens a session with memory for this many clients, unless there is one.
-func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, clients int) error {
+func (t *Trainer[C, P, U]) prepare(ctx context.Context, payload *receipt.Detached, clients int) error {
 	if t.session.Load() != nil && clients > t.room {
 		if err := t.Close(); err != nil {
 			return err
@@ -180,7 +197,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 	if err != nil {
 		return fmt.Errorf("payload: %w", err)
 	}
-	config, prototype, err := trainer.PrepareValues(t.Update, cmp.Or(t.Nesting, receipt.DefaultDepth))
+	config, prototype, err := trainer.PrepareValues(*t.Update, cmp.Or(t.Nesting, receipt.DefaultDepth))
 	if err != nil {
 		return err
 	}
@@ -202,7 +219,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 }
 
 // publish writes the payload to the next model and publishes it.
-func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, payload *receipt.Detached) error {
+func (t *Trainer[C, P, U]) publish(ctx context.Context, session *trainer.Session, payload *receipt.Detached) error {
 	if t.next == nil {
 		var err error
 		if t.next, err = session.Reserve(t.round); err != nil {
@@ -218,8 +235,9 @@ func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, p
 	return err
 }
 
-// collect runs the round and waits for its results in the order that Progress returns.
-func (t *ClientTrainer) collect(ctx context.Context, session *trainer.Session, roster []trainer.Client) ([]*Result, error) {
+// collect runs the round, and waits for its results in the order that Progress returns. If the
+// round fails, it keeps the results that have arrived, for the caller to release.
+func (t *Trainer[C, P, U]) collect(ctx context.Context, session *trainer.Session, roster []trainer.Client) error {
 	pending := make([]*Pending, len(roster))
 	for i, c := range roster {
 		pending[i] = &Pending{Client: c.ID, done: make(chan struct{})}
@@ -255,33 +273,46 @@ wait:
 	if err == nil && waited != len(pending) {
 		err = fmt.Errorf("the progress hook returned %d of %d pending results", waited, len(pending))
 	}
-	if err != nil {
-		for _, p := range pending {
-			if p.update.Package != nil {
-				p.update.Release()
-			}
+	for _, p := range pending { // in client order, not in the order of waiting
+		if p.update.Package == nil {
+			continue // the round failed
 		}
-		return nil, err
+		r := &Result[U]{Client: p.Client, memory: p.update, out: &t.out}
+		t.out.Add(1)
+		t.results = append(t.results, r)
+		if err == nil {
+			err = t.attach(r)
+		}
 	}
-	results := make([]*Result, len(pending))
-	for i, p := range pending { // in client order, not in the order of waiting
-		results[i] = &Result{Client: p.Client, update: p.update, out: &t.out}
+	return err
+}
+
+// attach puts an update together.
+func (t *Trainer[C, P, U]) attach(r *Result[U]) error {
+	if err := receipt.Attach(r.memory.Package.Receipt, r.memory.Package, &r.Update, t.Known...); err != nil {
+		return fmt.Errorf("update of client %d: %w", r.Client, err)
 	}
-	t.out.Add(int64(len(results)))
-	return results, nil
+	return nil
 }
 
 // Results returns the results of the last Process, once, in the order of its
 // clients. The caller owns them and must release them.
-func (t *ClientTrainer) Results() []*Result {
+func (t *Trainer[C, P, U]) Results() []*Result[U] {
 	results := t.results
 	t.results = nil
 	return results
 }
 
+// drop releases the results that Results did not return.
+func (t *Trainer[C, P, U]) drop() {
+	for _, r := range t.Results() {
+		r.Release()
+	}
+}
+
 // Stop asks the worker functions of the running Process to end early. It does not
 // affect the next Process. Any goroutine may call it.
-func (t *ClientTrainer) Stop() error {
+func (t *Trainer[C, P, U]) Stop() error {
 	t.stopped.Store(true)
 	session, current := t.session.Load(), t.current.Load()
 	if session == nil || current == 0 {
@@ -292,10 +323,8 @@ func (t *ClientTrainer) Stop() error {
 
 // Close releases results that Results did not return, and ends the session. Results
 // that the caller holds stay valid until they are released.
-func (t *ClientTrainer) Close() error {
-	for _, r := range t.Results() {
-		r.Release()
-	}
+func (t *Trainer[C, P, U]) Close() error {
+	t.drop()
 	session := t.session.Swap(nil)
 	t.next = nil // its memory belongs to the session
 	if session == nil {

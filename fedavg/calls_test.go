@@ -1,4 +1,4 @@
-package main
+package fedavg_test
 
 import (
 	"errors"
@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/fedavg"
+	"ipcbench/internal/test/check"
 )
 
-// logCall records a call of the worker function, in any process, as a line of the file
-// that the payload names, if any.
+// logCall records a call of the worker function, in any process, as a line of the file that the payload names, if any.
 func logCall(j *job) error {
 	path := j.Payload.Notes["calls"]
 	if path == "" {
@@ -22,29 +24,26 @@ func logCall(j *job) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "round %d client %d %s %s\n", j.Round, j.Client, j.Config, j.Device)
+	_, err = fmt.Fprintf(f, "round %d client %d lr=%d %s\n", j.Round, j.Client, j.Config.Rate, j.Device)
 	return errors.Join(err, f.Close())
 }
 
-// TestCalledOnce: B15, B16: a worker function is called once for every client, with
-// that client's own configuration, and devices in turn.
+// TestCalledOnce: B15, B16: a worker function is called once for every client, with that client's own configuration.
+// Clients get devices in turn, or the ones that a hook names.
 func TestCalledOnce(t *testing.T) {
 	for _, transport := range []string{"pickle", "shm-slab", "grpc-batch", "http"} {
-		ct, _ := newTrainer(t, transport, "write", 2)
-		ct.Device, ct.Devices = "cuda", 2
+		ct := newTrainer(t, transport, "write", 2)
 		p := newPayload(0)
 		p.Notes["calls"] = filepath.Join(t.TempDir(), "calls")
-		var want []string
-		for round, clients := range [][]int{{7, 0, 3, 4, 1}, {3, 2}} {
-			process(t, ct, p, clients...)
-			for _, c := range clients {
-				want = append(want, fmt.Sprintf("round %d client %d lr=%d cuda:%d\n", round, c, c, c%2))
-			}
-		}
-		text, err := os.ReadFile(p.Notes["calls"])
-		check(t, err)
-		slices.Sort(want)
-		equal(t, slices.Sorted(strings.Lines(string(text))), want)
+		ct.Device = fedavg.Devices("cuda", 2)
+		process(t, ct, p, 7, 0, 3, 4, 1)
+		ct.Device = func(client int) string { return []string{2: "npu", 3: "tpu"}[client] }
+		process(t, ct, p, 3, 2)
+		check.Equal(t, slices.Sorted(strings.Lines(string(check.Value(os.ReadFile(p.Notes["calls"]))(t)))), []string{
+			"round 0 client 0 lr=0 cuda:0\n", "round 0 client 1 lr=1 cuda:1\n", "round 0 client 3 lr=3 cuda:1\n",
+			"round 0 client 4 lr=4 cuda:0\n", "round 0 client 7 lr=7 cuda:1\n",
+			"round 1 client 2 lr=2 npu\n", "round 1 client 3 lr=3 tpu\n",
+		}, transport)
 	}
 }
 
@@ -63,16 +62,15 @@ func segments(j *job) error {
 	return errors.Join(err, errors.New("the server has no segments"))
 }
 
-// TestBuffers: B6: when a client trains, there is one segment for an update per client, and
-// fewer than a worker each more if workers cannot have equally many. A later call with fewer
-// clients keeps them.
+// TestBuffers: B6: when a client trains, there is one segment for an update per client, and fewer than a worker each
+// more if workers cannot have equally many. A later call with fewer clients keeps them.
 func TestBuffers(t *testing.T) {
 	for _, c := range []struct{ workers, clients, want int }{{2, 4, 4}, {2, 1, 1}, {3, 3, 3}, {1, 7, 7}, {2, 5, 6}} {
 		t.Run(fmt.Sprintf("workers=%d,clients=%d", c.workers, c.clients), func(t *testing.T) {
-			ct, _ := newTrainer(t, "shm-tensor:reuse=on", "segments", c.workers)
+			ct := newTrainer(t, "shm-tensor:reuse=on", "segments", c.workers)
 			for _, clients := range []int{c.clients, c.clients, 1} {
 				for _, u := range process(t, ct, newPayload(0), upTo(clients)...) {
-					equal(t, u.Seen, c.want)
+					check.Equal(t, u.Seen, c.want)
 				}
 			}
 		})
@@ -82,8 +80,8 @@ func TestBuffers(t *testing.T) {
 // atOnce is the number of workers in TestParallel.
 const atOnce = 3
 
-// count counts the worker functions that are running, in all processes: each has a file
-// while it runs. The first ones all begin before any of them ends.
+// count counts the worker functions that are running, in all processes: each has a file while it runs. The first ones
+// all begin before any of them ends.
 func count(j *job) error {
 	started, running := j.Payload.Notes["started"], j.Payload.Notes["running"]
 	name := strconv.Itoa(j.Client)
@@ -100,16 +98,16 @@ func count(j *job) error {
 	return errors.Join(err, os.Remove(filepath.Join(running, name)))
 }
 
-// TestParallel: B20: as many worker processes and worker functions run at the same
-// time as the trainer's Workers, and never more.
+// TestParallel: B20: as many worker processes and worker functions run at the same time as the trainer's Workers, and
+// never more.
 func TestParallel(t *testing.T) {
-	ct, _ := newTrainer(t, "pickle", "count", atOnce)
+	ct := newTrainer(t, "pickle", "count", atOnce)
 	p := newPayload(0)
 	p.Notes["started"], p.Notes["running"] = t.TempDir(), t.TempDir()
 	most, pids := 0, map[int]bool{}
 	for _, u := range process(t, ct, p, upTo(10*atOnce)...) {
 		most, pids[u.PID] = max(most, u.Seen), true
 	}
-	equal(t, most, atOnce)
-	equal(t, len(pids), atOnce)
+	check.Equal(t, most, atOnce)
+	check.Equal(t, len(pids), atOnce)
 }
