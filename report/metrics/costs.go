@@ -221,7 +221,7 @@ func restart(c *Cell, b *result.Block) float64 {
 
 // attested returns the share of tensors that were transferred in the way that the transport is
 // named for. The others are tensors that it counts as fallbacks and, if it hands over any
-// tensor, tensors whose bytes it moved.
+// tensor, tensors whose bytes it moved, unless a setting says that updates are serialized.
 func attested(c *Cell, b *result.Block) float64 {
 	counts, others := c.counts(b), int64(0)
 	for name, n := range counts {
@@ -230,7 +230,7 @@ func attested(c *Cell, b *result.Block) float64 {
 		}
 	}
 	handles, bodies := counts[phase.HandleTensors], counts[phase.BodyTensors]
-	if handles > 0 {
+	if handles > 0 && c.Settings["pass"] != "pickle" {
 		others = max(others, bodies)
 	}
 	total := float64(handles + bodies)

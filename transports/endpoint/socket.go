@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -64,6 +65,18 @@ type Counted struct {
 // countBytes wraps c to count its bytes in rec.
 func countBytes(c net.Conn, rec *phase.Recorder) Counted {
 	return Counted{Conn: c, sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived)}
+}
+
+// FileConn returns the connection whose Unix socket is f, like those of an [Endpoint]. It takes
+// ownership of f.
+func FileConn(f *os.File, rec *phase.Recorder) (Counted, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return Counted{}, err
+	}
+	enlarge(c)
+	return countBytes(c, rec), nil
 }
 
 // Read implements net.Conn.

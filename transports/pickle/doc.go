@@ -15,7 +15,4 @@
 // that gob's buffers stay in the processor's cache. gob allocates a buffer for every
 // value that it decodes, so allocations grow with the model, a cost of this transport.
 // With elems=on, tensors are slices of numbers, which gob encodes one by one.
-//
-// A gob decoder is not safe with untrusted input, so a peer must show the session's secret
-// before anything is decoded. Decoded data is still checked against the layout.
 package pickle

@@ -7,6 +7,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/endpoint"
+	"ipcbench/transports/internal/gobs"
 )
 
 // New returns the transport "pickle".
@@ -63,11 +64,11 @@ func (s pickleServer) Dispatch(ctx context.Context, n int, model *tensor.Package
 	if err != nil {
 		return err
 	}
-	return l.send(ctx, j.ID(n), header{Job: j, Receipt: s.models.Published(model).Receipt, Bare: model == nil}, model)
+	return l.send(ctx, j.ID(n), gobs.Header{Job: j, Receipt: s.models.Published(model).Receipt, Bare: model == nil}, model)
 }
 
 func (w pickleWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	var h header
+	var h gobs.Header
 	err := w.conn.receive(ctx, w.unknownJob(), &h, w.model)
 	return w.accepted(h, err)
 }
@@ -77,7 +78,7 @@ func (w pickleWorker) Submit(ctx context.Context, p *tensor.Package) error {
 }
 
 func (s pickleServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
-	return s.collect(n, func(l *lane, id phase.ID, h *header, p *tensor.Package) error {
+	return s.collect(n, func(l *lane, id phase.ID, h *gobs.Header, p *tensor.Package) error {
 		return l.receive(ctx, id, h, p)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/gobs"
 )
 
 // root returns the directory in which the session's own directory is created.
@@ -74,7 +75,7 @@ func room(o driver.Options) float64 {
 func fileSize(l *tensor.Layout, elems bool) float64 {
 	const header, perValue = 8 << 10, 32
 	size := float64(l.Payload())
-	values := float64(l.Len()) + size/pieceSize
+	values := float64(l.Len()) + size/gobs.PieceSize
 	if elems {
 		size *= 2 // an i8 may take two bytes; larger elements grow by less
 	}

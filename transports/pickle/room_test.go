@@ -11,6 +11,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/internal/gobs"
 )
 
 // tally counts the bytes written to it.
@@ -41,8 +42,7 @@ func TestFileSize(t *testing.T) {
 					}
 				}
 				var written tally
-				o := options(l, map[bool]string{false: "off", true: "on"}[elems])
-				check.Must(t, newEncoder(&written, o).encode(phase.OfRound(0), header{Receipt: p.Receipt}, p))
+				check.Must(t, gobs.NewEncoder(&written, nil, elems).Encode(phase.OfRound(0), gobs.Header{Receipt: p.Receipt}, p))
 				if most := fileSize(l, elems); float64(written) > most {
 					t.Errorf("%s %s, elems %v: %d bytes, want %.0f at most", d, name, elems, written, most)
 				}

@@ -11,27 +11,29 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/endpoint"
+	"ipcbench/transports/internal/gobs"
 )
 
 // A conn is one end of a lane's connection, with its coders.
 type conn struct {
 	net.Conn
-	enc *encoder
-	dec *decoder
+	enc *gobs.Encoder
+	dec *gobs.Decoder
 }
 
 func newConn(c net.Conn, o driver.Options) *conn {
-	return &conn{Conn: c, enc: newEncoder(c, o), dec: newDecoder(c, o)}
+	elems := o.Settings.On("elems")
+	return &conn{Conn: c, enc: gobs.NewEncoder(c, o.Rec, elems), dec: gobs.NewDecoder(c, o.Rec, elems)}
 }
 
-func (c *conn) send(ctx context.Context, id phase.ID, h header, p *tensor.Package) error {
-	return endpoint.During(ctx, c, func() error { return c.enc.encode(id, h, p) })
+func (c *conn) send(ctx context.Context, id phase.ID, h gobs.Header, p *tensor.Package) error {
+	return endpoint.During(ctx, c, func() error { return c.enc.Encode(id, h, p) })
 }
 
 // receive waits for a message. It returns io.EOF when the session has ended.
-func (c *conn) receive(ctx context.Context, id phase.ID, h *header, p *tensor.Package) error {
-	c.dec.waiting = phase.Now()
-	err := endpoint.During(ctx, c, func() error { return c.dec.decode(id, h, p) })
+func (c *conn) receive(ctx context.Context, id phase.ID, h *gobs.Header, p *tensor.Package) error {
+	c.dec.Await()
+	err := endpoint.During(ctx, c, func() error { return c.dec.Decode(id, h, p) })
 	if err == nil && h.End {
 		err = io.EOF
 	}
@@ -86,13 +88,13 @@ func (s *server) dispatch(ctx context.Context, n int, j driver.Job) (*lane, erro
 }
 
 // collect lends the update of lane n's current job, which receive must read into p.
-func (s *server) collect(n int, receive func(l *lane, id phase.ID, h *header, p *tensor.Package) error) (*tensor.Package, driver.Delivered, error) {
+func (s *server) collect(n int, receive func(l *lane, id phase.ID, h *gobs.Header, p *tensor.Package) error) (*tensor.Package, driver.Delivered, error) {
 	l := &s.lanes[n]
 	p, err := l.updates.Lend()
 	if err != nil {
 		return nil, driver.Delivered{}, err
 	}
-	var h header
+	var h gobs.Header
 	err = receive(l, l.job.ID(n), &h, p)
 	if err == nil && (h.Job.Round != l.job.Round || h.Job.Client != l.job.Client) {
 		err = fmt.Errorf("received the update of round %d, client %d instead", h.Job.Round, h.Job.Client)
@@ -119,7 +121,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 		case l.conn == nil:
 			l.conn = newConn(c, s.o)
 		}
-		return l.send(ctx, phase.OfRound(-1), header{End: true}, nil)
+		return l.send(ctx, phase.OfRound(-1), gobs.Header{End: true}, nil)
 	})
 }
 
@@ -146,7 +148,7 @@ func dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (*
 func (w *worker) unknownJob() phase.ID { return phase.ID{Lane: w.lane, Round: -1, Client: -1} }
 
 // accepted makes the job in h current and returns the results of Receive.
-func (w *worker) accepted(h header, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
+func (w *worker) accepted(h gobs.Header, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	if err != nil {
 		return driver.Job{}, nil, driver.Delivered{}, err
 	}
@@ -160,8 +162,8 @@ func (w *worker) accepted(h header, err error) (driver.Job, *tensor.Package, dri
 func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }
 
 // submitted returns the header of the message with update p.
-func (w *worker) submitted(p *tensor.Package) header {
-	return header{Job: driver.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}
+func (w *worker) submitted(p *tensor.Package) gobs.Header {
+	return gobs.Header{Job: driver.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}
 }
 
 // Ping is never called, because these transports make no calls.

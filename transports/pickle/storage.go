@@ -17,6 +17,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/endpoint"
+	"ipcbench/transports/internal/gobs"
 )
 
 // Storage returns the transport "storage".
@@ -126,12 +127,12 @@ func (s *storageServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := s.server.Publish(ctx, p); err != nil {
 		return err
 	}
-	return s.write(s.model(p), phase.OfRound(-1), header{Receipt: p.Receipt}, p)
+	return s.write(s.model(p), phase.OfRound(-1), gobs.Header{Receipt: p.Receipt}, p)
 }
 
 func (s *storageServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l, err := s.dispatch(ctx, n, j)
-	h := header{Job: j, Bare: model == nil}
+	h := gobs.Header{Job: j, Bare: model == nil}
 	if !h.Bare {
 		h.Path = s.model(model)
 	}
@@ -141,11 +142,11 @@ func (s *storageServer) Dispatch(ctx context.Context, n int, model *tensor.Packa
 	if err != nil {
 		return err
 	}
-	return l.send(ctx, j.ID(n), header{Path: s.client(j)}, nil)
+	return l.send(ctx, j.ID(n), gobs.Header{Path: s.client(j)}, nil)
 }
 
 func (w *storageWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	var notice, job, model header
+	var notice, job, model gobs.Header
 	err := w.conn.receive(ctx, w.unknownJob(), &notice, nil)
 	if err == nil {
 		w.path, err = notice.Path, named(notice.Path)
@@ -164,12 +165,12 @@ func (w *storageWorker) Submit(ctx context.Context, p *tensor.Package) error {
 	if err := w.write(w.path, id, w.submitted(p), p); err != nil {
 		return err
 	}
-	return w.conn.send(ctx, id, header{Path: w.path}, nil)
+	return w.conn.send(ctx, id, gobs.Header{Path: w.path}, nil)
 }
 
 func (s *storageServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
-	return s.collect(n, func(l *lane, id phase.ID, h *header, p *tensor.Package) error {
-		var notice header
+	return s.collect(n, func(l *lane, id phase.ID, h *gobs.Header, p *tensor.Package) error {
+		var notice gobs.Header
 		err := l.receive(ctx, id, &notice, nil)
 		path := s.client(l.job)
 		if err == nil && notice.Path != path {
@@ -221,13 +222,13 @@ func named(path string) error {
 // write replaces path by a file with one message. Readers see the old or the new file,
 // never a part. The temporary file must not exist, because opening a pipe, for example,
 // could block forever.
-func (f files) write(path string, id phase.ID, h header, p *tensor.Package) error {
+func (f files) write(path string, id phase.ID, h gobs.Header, p *tensor.Package) error {
 	part := path + ".part"
 	to, err := f.open(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	err = newEncoder(to, f.o).encode(id, h, p)
+	err = gobs.NewEncoder(to, f.o.Rec, f.o.Settings.On("elems")).Encode(id, h, p)
 	count(to, f.sent)
 	if e := to.Close(); err == nil {
 		err = e
@@ -241,7 +242,7 @@ func (f files) write(path string, id phase.ID, h header, p *tensor.Package) erro
 	return nil
 }
 
-func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) error {
+func (f files) read(path string, id phase.ID, h *gobs.Header, p *tensor.Package) error {
 	from, err := f.open(path, os.O_RDONLY|unix.O_NONBLOCK) // does not block on a pipe
 	if err != nil {
 		return err
@@ -252,7 +253,7 @@ func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) erro
 		err = errors.New("not a regular file")
 	}
 	if err == nil {
-		err = newDecoder(from, f.o).decode(id, h, p)
+		err = gobs.NewDecoder(from, f.o.Rec, f.o.Settings.On("elems")).Decode(id, h, p)
 		count(from, f.received)
 	}
 	if errors.Is(err, io.EOF) { // io.EOF would mean that the session has ended

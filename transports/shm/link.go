@@ -54,16 +54,23 @@ func newLink(c net.Conn, rec *phase.Recorder) *link {
 	}
 }
 
-// send sends one packet with the descriptors of memory.
-func (l *link) send(packet []byte, memory ...*slab.Memory) error {
-	if len(packet) > maxPacket || len(memory) > maxFiles {
-		return fmt.Errorf("packet of %d bytes with %d descriptors exceeds the limits of %d and %d", len(packet), len(memory), maxPacket, maxFiles)
+func filesIn(memory []*slab.Memory) (all []*os.File) {
+	for _, m := range memory {
+		all = append(all, m.File())
+	}
+	return all
+}
+
+// send sends one packet with the descriptors of files.
+func (l *link) send(packet []byte, files ...*os.File) error {
+	if len(packet) > maxPacket || len(files) > maxFiles {
+		return fmt.Errorf("packet of %d bytes with %d descriptors exceeds the limits of %d and %d", len(packet), len(files), maxPacket, maxFiles)
 	}
 	var rights []byte
-	if len(memory) > 0 {
-		fds := make([]int, len(memory))
-		for i, m := range memory {
-			fds[i] = int(m.File().Fd())
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
 		}
 		rights = unix.UnixRights(fds...)
 	}

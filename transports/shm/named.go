@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
@@ -19,8 +20,8 @@ func (n names) model(serial uint64, tensor int) string {
 	return filepath.Join(n.dir, fmt.Sprintf("model-%d-%d", serial, tensor))
 }
 
-func (n names) update(lane int, serial uint64, tensor int) string {
-	return filepath.Join(n.dir, fmt.Sprintf("update-%d-%d-%d", lane, serial, tensor))
+func (n names) update(serial uint64, tensor int) string {
+	return filepath.Join(n.dir, fmt.Sprintf("update-%d-%d", serial, tensor))
 }
 
 // A modelServer keeps each tensor of a model in a named segment. Without reuse, every
@@ -29,7 +30,7 @@ type modelServer struct {
 	*server
 	names  names
 	reuse  bool
-	serial uint64 // serial of the latest segment set
+	serial atomic.Uint64 // serial of the latest segment set
 	models *driver.Pair[*segmentSet]
 }
 
@@ -62,14 +63,23 @@ func (s *modelServer) replace(
 	if err := old.close(); err != nil {
 		return nil, nil, err
 	}
-	s.serial++
-	b, err := makeSegmentSet(l, s.serial, func(i int) (*slab.Memory, error) {
-		return slab.CreateFile(path(s.serial, i), segmentSize(l, i), slab.Untouched)
+	serial := s.serial.Add(1)
+	b, err := makeSegmentSet(l, serial, func(i int) (*slab.Memory, error) {
+		return slab.CreateFile(path(serial, i), segmentSize(l, i), slab.Untouched)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return b.pkg, b, nil
+}
+
+// newUpdate replaces old by a segment set for an update, which this process never writes.
+func (s *modelServer) newUpdate(old *segmentSet) (*tensor.Package, *segmentSet, error) {
+	p, b, err := s.replace(old, s.o.Up, s.names.update)
+	if err == nil {
+		err = b.protect()
+	}
+	return p, b, err
 }
 
 func (s *modelServer) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
@@ -94,16 +104,25 @@ type modelWorker struct {
 	*worker
 	names  names
 	models segmentCache
+	reuse  bool
 }
 
 func newModelWorker(w *worker, dir string) *modelWorker {
-	m := &modelWorker{worker: w, names: names{dir}}
+	m := &modelWorker{worker: w, names: names{dir}, reuse: w.o.Settings.On("reuse")}
 	m.models = newSegmentCache(w, w.o.Down, 2, slab.ReadOnly, m.names.model) // with reuse=on, both models stay mapped
 	return m
 }
 
 func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	return w.receive(ctx, w.models.at)
+}
+
+// unmap keeps no mapping of a model that the server will remove.
+func (w *modelWorker) unmap() error {
+	if w.reuse {
+		return nil
+	}
+	return w.models.close()
 }
 
 // With pass=name, updates are also in named segments, which the server makes before a
@@ -117,20 +136,12 @@ type (
 	namedWorker struct {
 		*modelWorker
 		updates segmentCache
-		reuse   bool
 	}
 )
 
 func (s *namedServer) make() error {
-	for n := range s.o.Lanes {
-		path := func(serial uint64, i int) string { return s.names.update(n, serial, i) }
-		updates, err := driver.BankOf(s.o.Depth, s.o.Out, func(old *segmentSet) (*tensor.Package, *segmentSet, error) {
-			p, b, err := s.replace(old, s.o.Up, path)
-			if err == nil {
-				err = b.protect() // the server never writes updates
-			}
-			return p, b, err
-		}, (*segmentSet).close)
+	for range s.o.Lanes {
+		updates, err := driver.BankOf(s.o.Depth, s.o.Out, s.newUpdate, (*segmentSet).close)
 		s.own(updates.Close)
 		if err != nil {
 			return err
@@ -157,10 +168,8 @@ func (s *namedServer) Dispatch(_ context.Context, n int, model *tensor.Package, 
 }
 
 func newNamedWorker(models *modelWorker) *namedWorker {
-	w := &namedWorker{modelWorker: models, reuse: models.o.Settings.On("reuse")}
-	w.updates = newSegmentCache(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, func(serial uint64, i int) string {
-		return w.names.update(w.n, serial, i)
-	})
+	w := &namedWorker{modelWorker: models}
+	w.updates = newSegmentCache(w.worker, w.o.Up, w.o.Depth, slab.ReadWrite, w.names.update)
 	return w
 }
 

@@ -28,6 +28,7 @@ const passFixed = 13
 type (
 	passingServer struct {
 		*modelServer
+		keeper
 		incoming []*incoming // by lane
 	}
 	passingWorker struct {
@@ -42,20 +43,27 @@ type incoming struct {
 	arrived chan []*os.File // all descriptors of one update
 	partial []*os.File      // part of an update; used by the connection's goroutine only
 
+	released func(*segmentSet)
+
 	mu     sync.Mutex
 	serial uint64 // guarded by mu: serial of the latest issued update
 	out    int    // guarded by mu: number of updates that are issued or lent
 }
 
 func newPassingServer(models *modelServer) *passingServer {
-	s := &passingServer{modelServer: models}
+	s := &passingServer{modelServer: models, keeper: keeperOf(models.o)}
+	s.own(s.end)
 	for _, l := range s.lanes {
-		in := &incoming{o: s.o, arrived: make(chan []*os.File, 1)}
+		in := &incoming{o: s.o, arrived: make(chan []*os.File, 1), released: s.released}
 		l.take = in.take
 		s.own(in.close)
 		s.incoming = append(s.incoming, in)
 	}
 	return s
+}
+
+func (s *passingServer) Publish(ctx context.Context, p *tensor.Package) error {
+	return errors.Join(s.modelServer.Publish(ctx, p), s.clear())
 }
 
 func (s *passingServer) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
@@ -104,7 +112,7 @@ func (w *passingWorker) Submit(ctx context.Context, p *tensor.Package) error {
 func (w *passingWorker) pass(ctx context.Context) error {
 	span := w.o.Rec.Begin(phase.Send, w.order.job.ID(w.n))
 	defer span.End()
-	segments := w.update.segments
+	segments := filesIn(w.update.segments)
 	err := endpoint.During(ctx, w.link.conn, func() (err error) {
 		for first := 0; first < len(segments) && err == nil; first += maxFiles {
 			packet := binary.LittleEndian.AppendUint64([]byte{passed}, w.update.serial)
@@ -183,7 +191,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 		return nil, err
 	}
 	b.pkg.Lend(in.o.Out, func(*tensor.Package) {
-		_ = b.close()
+		in.released(b)
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		in.out--

@@ -36,6 +36,7 @@ type lane struct {
 	update slab.Handle // memory for its update
 
 	given   []*slab.Memory // memory whose descriptors the worker gets during Dial
+	stream  *os.File       // the worker's end of a socket that it also gets then; nil without one
 	written []*slab.Memory // the part of given that the worker writes
 	take    func(packet []byte, files []*os.File) error
 
@@ -109,7 +110,12 @@ func (s *server) open(ctx context.Context, e *endpoint.Endpoint, text string) (e
 // the worker is gone or breaks the protocol. Only the context of Dial limits its time,
 // because with many workers mapping memory takes long.
 func (l *lane) attend(k *link, text string) error {
-	if err := k.send(append([]byte{welcomed}, text...), l.given...); err != nil {
+	files := filesIn(l.given)
+	if l.stream != nil {
+		files = append(files, l.stream)
+		defer l.stream.Close()
+	}
+	if err := k.send(append([]byte{welcomed}, text...), files...); err != nil {
 		return err
 	}
 	_, extra, err := k.receive() // the worker's agreed

@@ -10,7 +10,8 @@
 //     directory under /dev/shm. By default, segments are made anew for every round, as
 //     in systems that share tensors one by one. It measures the cost of names, mappings
 //     and first touches. No tensor is copied either, but each round makes a few small
-//     allocations per tensor.
+//     allocations per tensor. With pass=pickle, only models are in segments, and updates
+//     are serialized with gob.
 //
 // Jobs and receipts are sent through mailboxes in shared memory, one per lane and
 // direction. A futex signals a message, with one system call to wake the peer and one to

@@ -36,4 +36,7 @@ var presets = []driver.Transport{
 	drivertest.Preset(shm.Slab(), "shm-slab,copy=out", driver.Settings{"copy": "out"}),
 	drivertest.Preset(shm.PerTensor(), "shm-tensor,reuse=on", driver.Settings{"reuse": "on"}),
 	drivertest.Preset(shm.PerTensor(), "shm-tensor,pass=fd", driver.Settings{"pass": "fd"}),
+	drivertest.Preset(shm.PerTensor(), "shm-tensor,pass=pickle", driver.Settings{"pass": "pickle"}),
+	drivertest.Preset(shm.PerTensor(), "shm-tensor,buffers=client", driver.Settings{"buffers": "client"}),
+	drivertest.Preset(shm.PerTensor(), "shm-tensor,buffers=client,pass=fd", driver.Settings{"buffers": "client", "pass": "fd"}),
 }

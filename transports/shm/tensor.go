@@ -27,8 +27,10 @@ func (tensorTransport) Name() string { return "shm-tensor" }
 func (tensorTransport) Settings() []driver.Setting {
 	return []driver.Setting{
 		driver.OnOff("reuse", false, "reuse segments in every round instead of creating new ones"),
-		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
-			Help: "pass updates as named files, or as new memfds by descriptor"},
+		{Name: "pass", Values: []string{"name", "fd", "pickle"}, Default: "name",
+			Help: "pass updates as named files, as new memfds by descriptor, or serialized with gob through a socket"},
+		{Name: "buffers", Values: []string{"lane", "client"}, Default: "lane",
+			Help: "a lane's updates take turns in a few segments, or each client of a round has new ones"},
 	}
 }
 
@@ -63,6 +65,9 @@ func needOf(o driver.Options) (n need, err error) {
 		return n, err
 	}
 	buffers := int64(o.Lanes) * int64(o.Depth)
+	if o.Settings["buffers"] == "client" {
+		buffers = max(buffers, int64(o.Clients))
+	}
 	if down > math.MaxInt64/4 || up > math.MaxInt64/4/buffers {
 		return n, fmt.Errorf("%d buffers of %d bytes overflow", buffers, up)
 	}
@@ -71,10 +76,15 @@ func needOf(o driver.Options) (n need, err error) {
 		mappings: mappingsOfProcess + 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len()),
 		files:    filesOfProcess + filesOfLane*int64(o.Lanes),
 	}
-	if passes(o) {
+	switch o.Settings["pass"] {
+	case "fd":
 		n.named -= buffers * up
 		n.anonymous += buffers * up
 		n.files += int64(o.Lanes) * int64(o.Up.Len())
+	case "pickle": // with an update at each worker, and as much as gob leaves to the garbage collector
+		n.named -= buffers * up
+		n.anonymous += 2 * (buffers + int64(o.Lanes)) * up
+		n.files += 2 * int64(o.Lanes)
 	}
 	return n, nil
 }
@@ -111,10 +121,23 @@ func (t tensorTransport) Check(o driver.Options) error {
 	if err == nil {
 		err = n.check(t.root)
 	}
-	if err == nil && passes(o) && o.Settings.On("reuse") {
-		err = errors.New("reuse=on and pass=fd exclude each other: pass=fd needs new segments")
+	if err == nil {
+		err = exclusive(o.Settings)
 	}
 	return err
+}
+
+// exclusive returns an error if settings exclude each other.
+func exclusive(s driver.Settings) error {
+	switch pass, client := s.Get("pass"), s.Get("buffers") == "client"; {
+	case s.On("reuse") && pass == "fd":
+		return errors.New("reuse=on and pass=fd exclude each other: pass=fd needs new segments")
+	case s.On("reuse") && client:
+		return errors.New("reuse=on and buffers=client exclude each other: a client's segments are new in each round")
+	case pass == "pickle" && client:
+		return errors.New("pass=pickle and buffers=client exclude each other: serialized updates are not in segments")
+	}
+	return nil
 }
 
 // check returns an error if the machine lacks these resources. root is for named segments.
@@ -147,14 +170,8 @@ func (t tensorTransport) Listen(ctx context.Context, e *endpoint.Endpoint, o dri
 		err = s.make(t.root)
 	}
 	var driven driver.Server
-	if passes(o) {
-		driven = newPassingServer(s)
-	} else {
-		named := &namedServer{modelServer: s}
-		if err == nil {
-			err = named.make()
-		}
-		driven = named
+	if err == nil {
+		driven, err = updatesOver(s)
 	}
 	if err == nil {
 		err = s.open(ctx, e, s.names.dir)
@@ -165,13 +182,37 @@ func (t tensorTransport) Listen(ctx context.Context, e *endpoint.Endpoint, o dri
 	return driven, nil
 }
 
+// updatesOver returns the server whose updates come as the settings say.
+func updatesOver(s *modelServer) (driver.Server, error) {
+	switch settings := s.o.Settings; {
+	case settings["pass"] == "fd":
+		return newPassingServer(s), nil
+	case settings["pass"] == "pickle":
+		return newPicklingServer(s)
+	case settings["buffers"] == "client":
+		return newClientServer(s), nil
+	}
+	named := &namedServer{modelServer: s}
+	return named, named.make()
+}
+
 func (t tensorTransport) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	w, dir, files, err := join(ctx, e, n, o)
 	if w == nil {
 		return nil, err
 	}
-	if closeAll(files); err == nil && (len(files) != 0 || !filepath.IsAbs(dir)) {
-		err = fmt.Errorf("welcome with %d descriptors and directory %q must have none and an absolute path", len(files), dir)
+	streams := 0
+	if o.Settings["pass"] == "pickle" {
+		streams = 1
+	}
+	if err == nil && (len(files) != streams || !filepath.IsAbs(dir)) {
+		err = fmt.Errorf("welcome with %d descriptors and directory %q must have %d and an absolute path", len(files), dir, streams)
+	}
+	var driven driver.Worker
+	if err == nil {
+		driven, err = updatesFrom(newModelWorker(w, dir), files)
+	} else {
+		closeAll(files)
 	}
 	if err == nil {
 		err = w.agree(ctx)
@@ -179,12 +220,16 @@ func (t tensorTransport) Dial(ctx context.Context, e *endpoint.Endpoint, n int, 
 	if err != nil {
 		return nil, errors.Join(err, w.Close(err))
 	}
-	models := newModelWorker(w, dir)
-	if passes(o) {
+	return driven, nil
+}
+
+// updatesFrom returns the worker for the server of [updatesOver]. It takes ownership of files.
+func updatesFrom(models *modelWorker, files []*os.File) (driver.Worker, error) {
+	switch models.o.Settings["pass"] {
+	case "fd":
 		return newPassingWorker(models), nil
+	case "pickle":
+		return newPicklingWorker(models, files[0])
 	}
 	return newNamedWorker(models), nil
 }
-
-// passes reports whether updates are passed as descriptors (pass=fd).
-func passes(o driver.Options) bool { return o.Settings["pass"] == "fd" }

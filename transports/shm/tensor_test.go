@@ -29,6 +29,10 @@ func list(t *testing.T, s *drivertest.Session) (all []string) {
 		models = d.modelServer
 	case *passingServer:
 		models = d.modelServer
+	case *clientServer:
+		models = d.modelServer
+	case *picklingServer:
+		models = d.modelServer
 	}
 	entries := check.Value(os.ReadDir(models.names.dir))(t)
 	for _, e := range entries {
@@ -52,13 +56,18 @@ func count(all []string, prefix string) (n int) {
 // workers share the model's. Every buffer exists before the first job. Names are short and
 // differ by role, lane and tensor. They are new in each round, except with reuse=on.
 func TestOneSegmentATensor(t *testing.T) {
-	for _, name := range []string{"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
+	for _, name := range []string{
+		"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd", "shm-tensor:pass=pickle", "shm-tensor:buffers=client",
+	} {
 		s := open(t, name, options())
 		s.Dial(1)
 		reuse := strings.Contains(name, "reuse")
 		tensors, updates := s.Options.Down.Len(), s.Options.Lanes*s.Options.Depth*s.Options.Up.Len()
-		if strings.Contains(name, "pass=fd") {
+		switch {
+		case strings.Contains(name, "pass"):
 			updates = 0 // they have no names
+		case strings.Contains(name, "client"):
+			updates = s.Options.Clients * s.Options.Up.Len()
 		}
 		var before []string
 		for round := range 4 {

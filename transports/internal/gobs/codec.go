@@ -1,4 +1,8 @@
-package pickle
+// Package gobs sends messages of tensors through a connection or a file, serialized with gob.
+//
+// A gob decoder is not safe with untrusted input, so a peer must show the session's secret
+// before anything is decoded. Decoded data is still checked against the layout.
+package gobs
 
 import (
 	"bufio"
@@ -13,11 +17,11 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// pieceSize is the maximum number of tensor bytes in one gob value. It is a multiple of
+// PieceSize is the maximum number of tensor bytes in one gob value. It is a multiple of
 // every element size. gob copies a value into a buffer at each end; buffers of this size
 // stay in the processor's cache. For a value above 10 MiB, gob would also grow a new
 // buffer step by step.
-const pieceSize = 1024 << 10
+const PieceSize = 1024 << 10
 
 // maxValue bounds the bytes read for one gob value. The largest value is a header, with a
 // receipt and a client's configuration. gob's own limit is 8 GiB.
@@ -28,9 +32,9 @@ var errValue = fmt.Errorf("a gob value has more than %d bytes", maxValue)
 // bufferSize is the buffer size of encoder and decoder. Larger pieces bypass the buffer.
 const bufferSize = 64 << 10
 
-// A header starts every message. The tensors of a package follow it, if the message has
-// any. Each tensor is a sequence of gob values of pieceSize bytes, the last one shorter.
-type header struct {
+// A Header starts every message. The tensors of a package follow it, if the message has
+// any. Each tensor is a sequence of gob values of PieceSize bytes, the last one shorter.
+type Header struct {
 	Job     driver.Job
 	Receipt []byte
 	Rows    []byte // see tensor.Package.AppendRows
@@ -40,9 +44,9 @@ type header struct {
 	End     bool   // the server has shut down
 }
 
-// An encoder writes messages to a connection or a file. Each needs a single encoder,
+// An Encoder writes messages to a connection or a file. Each needs a single encoder,
 // because gob sends the description of a type once.
-type encoder struct {
+type Encoder struct {
 	to    io.Writer
 	buf   *bufio.Writer
 	gob   *gob.Encoder
@@ -53,16 +57,18 @@ type encoder struct {
 	first, writing int64 // start of the message's first write; duration of all its writes
 }
 
-func newEncoder(to io.Writer, o driver.Options) *encoder {
-	e := &encoder{to: to, rec: o.Rec, elems: o.Settings.On("elems")}
+// NewEncoder returns an encoder that records in rec. With elems, tensors are slices of
+// numbers, and otherwise bytes.
+func NewEncoder(to io.Writer, rec *phase.Recorder, elems bool) *Encoder {
+	e := &Encoder{to: to, rec: rec, elems: elems}
 	e.buf = bufio.NewWriterSize(timedWriter{e}, bufferSize)
 	e.gob = gob.NewEncoder(e.buf)
 	return e
 }
 
-// encode writes h and the tensors of p, which may be nil. The Send sample is the sum of
+// Encode writes h and the tensors of p, which may be nil. The Send sample is the sum of
 // all writes, most of which happen within the Encode span.
-func (e *encoder) encode(id phase.ID, h header, p *tensor.Package) error {
+func (e *Encoder) Encode(id phase.ID, h Header, p *tensor.Package) error {
 	e.first, e.writing = 0, 0
 	span := e.rec.Begin(phase.Encode, id)
 	err := e.values(h, p)
@@ -74,7 +80,7 @@ func (e *encoder) encode(id phase.ID, h header, p *tensor.Package) error {
 	return err
 }
 
-func (e *encoder) values(h header, p *tensor.Package) error {
+func (e *Encoder) values(h Header, p *tensor.Package) error {
 	if p != nil {
 		h.Tensors, h.Rows = p.Len(), p.AppendRows(nil)
 	}
@@ -82,7 +88,7 @@ func (e *encoder) values(h header, p *tensor.Package) error {
 		return err
 	}
 	for i := range h.Tensors {
-		for piece := range slices.Chunk(p.View(i), pieceSize) {
+		for piece := range slices.Chunk(p.View(i), PieceSize) {
 			var v any = &e.bytes
 			if e.bytes = piece; e.elems {
 				v = elements(p.Layout().Spec(i).DType, piece)
@@ -95,8 +101,8 @@ func (e *encoder) values(h header, p *tensor.Package) error {
 	return nil
 }
 
-// A decoder reads the messages of an encoder.
-type decoder struct {
+// A Decoder reads the messages of an [Encoder].
+type Decoder struct {
 	from  io.Reader
 	gob   *gob.Decoder
 	rec   *phase.Recorder
@@ -110,15 +116,19 @@ type decoder struct {
 	room        int      // bytes that may still be read for the current value
 }
 
-func newDecoder(from io.Reader, o driver.Options) *decoder {
-	d := &decoder{from: from, rec: o.Rec, elems: o.Settings.On("elems")}
+// NewDecoder returns a decoder of what such an encoder writes.
+func NewDecoder(from io.Reader, rec *phase.Recorder, elems bool) *Decoder {
+	d := &Decoder{from: from, rec: rec, elems: elems}
 	d.gob = gob.NewDecoder(bufio.NewReaderSize(timedReader{d}, bufferSize)) // gob adds no buffer of its own to an io.ByteReader
 	return d
 }
 
-// decode reads h, and the tensors into p if p is not nil and tensors follow. The Decode
+// Await makes the time until the next message begins a wait for the peer.
+func (d *Decoder) Await() { d.waiting = phase.Now() }
+
+// Decode reads h, and the tensors into p if p is not nil and tensors follow. The Decode
 // span encloses the Read spans of the tensors.
-func (d *decoder) decode(id phase.ID, h *header, p *tensor.Package) error {
+func (d *Decoder) Decode(id phase.ID, h *Header, p *tensor.Package) error {
 	d.id, d.first = id, 0
 	if err := d.next(h); err != nil || p == nil || h.Bare || h.End {
 		return err
@@ -131,7 +141,7 @@ func (d *decoder) decode(id phase.ID, h *header, p *tensor.Package) error {
 	return d.values(h, p)
 }
 
-func (d *decoder) values(h *header, p *tensor.Package) error {
+func (d *Decoder) values(h *Header, p *tensor.Package) error {
 	if h.Tensors != p.Len() {
 		return fmt.Errorf("message must hold %[2]d tensors, not %[1]d", h.Tensors, p.Len())
 	}
@@ -141,7 +151,7 @@ func (d *decoder) values(h *header, p *tensor.Package) error {
 	p.Receipt = append(p.Receipt[:0], h.Receipt...)
 	for i := range p.Len() {
 		spec := p.Layout().Spec(i)
-		for piece := range slices.Chunk(p.View(i), pieceSize) {
+		for piece := range slices.Chunk(p.View(i), PieceSize) {
 			if err := d.piece(spec.DType, piece); err != nil {
 				return fmt.Errorf("tensor %d (%q): %w", i, spec.Name, err)
 			}
@@ -152,7 +162,7 @@ func (d *decoder) values(h *header, p *tensor.Package) error {
 
 // piece reads one gob value into view. gob decodes into a slice's memory only if the
 // value fits, and otherwise allocates, so a value of another length is an error.
-func (d *decoder) piece(t tensor.DType, view []byte) error {
+func (d *Decoder) piece(t tensor.DType, view []byte) error {
 	if d.elems {
 		return d.numbers(reflect.ValueOf(elements(t, view)))
 	}
@@ -167,7 +177,7 @@ func (d *decoder) piece(t tensor.DType, view []byte) error {
 }
 
 // numbers reads one gob value into view, a slice of elements, as piece does for bytes.
-func (d *decoder) numbers(view reflect.Value) error {
+func (d *Decoder) numbers(view reflect.Value) error {
 	if !d.slice.IsValid() || d.slice.Type().Elem() != view.Type() {
 		d.slice = reflect.New(view.Type())
 	}
@@ -186,7 +196,7 @@ func (d *decoder) numbers(view reflect.Value) error {
 // next decodes one value into v and records its Read span. gob reads a value completely
 // before it decodes it, so its reads form a single span. A value that was already in the
 // buffer gets an empty span, because reads end at different values in each round.
-func (d *decoder) next(v any) error {
+func (d *Decoder) next(v any) error {
 	d.room = maxValue
 	err := d.gob.Decode(v)
 	if d.first == 0 {
@@ -198,7 +208,7 @@ func (d *decoder) next(v any) error {
 }
 
 // timedWriter and timedReader time the writes and reads below the buffers.
-type timedWriter struct{ *encoder }
+type timedWriter struct{ *Encoder }
 
 func (w timedWriter) Write(b []byte) (int, error) {
 	start, mark := phase.Now(), w.rec.Mark(phase.Send)
@@ -211,7 +221,7 @@ func (w timedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-type timedReader struct{ *decoder }
+type timedReader struct{ *Decoder }
 
 func (r timedReader) Read(b []byte) (int, error) {
 	if r.room <= 0 {
