@@ -250,6 +250,33 @@ func TestDecoded(t *testing.T) {
 	r.ask("POST", "batch", one+".0").Want(400, "")
 }
 
+// TestPlainIsSetAgain: a tensor is found with the decoded model that it was published with,
+// although the server sets another one as soon as the model has retired. The race detector
+// sees a reader that does not hold the lock.
+func TestPlainIsSetAgain(t *testing.T) {
+	r := start(t, "heap")
+	p, id, over := tensor.Alloc(r.model), []byte(prefix+"1.0"), make(chan struct{})
+	go func() {
+		defer close(over)
+		for found := 0; found < 10_000; {
+			if l, err := r.s.find(id, true); err == nil {
+				check.Equal(t, len(l.data), 10, "bytes of the tensor")
+				found++
+			}
+		}
+	}()
+	for {
+		p.Plain = tensor.Alloc(r.model)
+		r.s.Publish(prefix+"1", p)
+		select {
+		case <-over:
+			return
+		default:
+			r.s.Retire(p)
+		}
+	}
+}
+
 // TestStoreIsBounded: a store that is full, in bytes or in tensors, refuses more tensors
 // and continues.
 func TestStoreIsBounded(t *testing.T) {
@@ -282,7 +309,7 @@ func TestStoredMetadata(t *testing.T) {
 	view, err := reader.View(handle, ref.Size)
 	check.Must(t, err)
 	check.That(t, bytes.Equal(view, data), "other bytes in the slab")
-	found, err := r.s.find([]byte("t")) // as a request that is being answered does
+	found, err := r.s.find([]byte("t"), true) // as a request that is being answered does
 	check.Must(t, err)
 	r.ask("DELETE", "tensors/t", "").Want(204, "")
 	for i := range 10 {
