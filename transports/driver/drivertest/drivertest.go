@@ -81,6 +81,7 @@ var (
 		{"mixed", testMixed},
 		{"function", testFunction},
 		{"wrong", testWrong},
+		{"flat heap", testFlatHeap},
 		{"flat", testFlat},
 		{"server killed", testServerKilled},
 	}
