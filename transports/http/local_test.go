@@ -179,10 +179,11 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 3, 100), 1)
 		r.Publish(1)
 		check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
-		err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) error {
+		use := func(driver.Job, *tensor.Package, *tensor.Package) error {
 			change(r)
 			return nil
-		})
+		}
+		err := drivertest.Turn(t.Context(), r.Workers[0].Worker, use)
 		check.Is(t, err, slab.ErrStale, "submit")
 		check.Must(t, r.Workers[0].Close())
 		want := "the worker reports: the model changed while it was in use: tensor " + tensorAt

@@ -90,7 +90,8 @@ func TestOverlapIsFound(t *testing.T) {
 		f()
 	}
 	p.blocks[middle.Index].extent += Align
-	found(func() { p.check(int32(middle.Index)) }, "block at 128 to 320 overlaps its neighbours, which leave 128 to 256")
+	checked := func() { p.check(int32(middle.Index)) }
+	found(checked, "block at 128 to 320 overlaps its neighbours, which leave 128 to 256")
 	p.pointer, p.after = 0, int32(top.Index)
 	found(func() { reserved(t, p, 64) }, "block at 0 to 128 overlaps its neighbours, which leave 384 to 1024")
 	check.That(t, p.mu.TryLock(), "the pool is locked for ever")
