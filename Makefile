@@ -78,7 +78,7 @@ test-long: ## part of check-long: the full tests
 # packages, and for one transport per family with workers as goroutines of the server.
 .PHONY: race
 race:
-	@$(if $(cc),$(GOTEST) -race -short -timeout 10m ./phase/... ./internal/futex ./transports ./transports/internal/... && \
+	@$(if $(cc),$(GOTEST) -race -short -timeout 10m ./phase/... ./internal/futex ./transports ./transports/http/store ./transports/internal/... && \
 		$(GOTEST) -race -short -timeout 10m -run '^Test(Conformance|Pickle|Slab|Streaming|HTTP)$$' ./transports/inproc ./transports/pickle ./transports/shm ./transports/batched ./transports/http,$(no_cc))
 
 .PHONY: race-long

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -162,22 +163,32 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestModelIsCheckedAfterUse: A14, A22: if a model is replaced while a worker reads it, the
-// worker notices before it sends the update.
+// TestModelIsCheckedAfterUse: A14, A22: if a model, or any one of its tensors, is replaced
+// while a worker reads it, the worker notices before it sends the update.
 func TestModelIsCheckedAfterUse(t *testing.T) {
-	r := open(t, "http-shm", vectors(t, 3, 100), 1)
-	r.Publish(1)
-	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
-	err := drivertest.Turn(t.Context(), r.Workers[0].Worker, func(driver.Job, *tensor.Package, *tensor.Package) (err error) {
-		for range 2 { // a server must not do this before it has the update
-			m, wrong := r.server.Reserve()
-			err = errors.Join(err, wrong, r.server.Publish(t.Context(), m))
+	replaced := func(r *rig) { // a server must not do this before it has the update
+		for range 2 {
+			check.Must(t, r.server.Publish(t.Context(), check.Value(r.server.Reserve())(t)))
 		}
-		return err
-	})
-	check.Is(t, err, slab.ErrStale, "submit")
-	check.Must(t, r.Workers[0].Close())
-	check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), "the worker reports: the model changed while it was in use: tensor 0")
+	}
+	changes := map[string]func(r *rig){"0 ": replaced}
+	for i := range 3 {
+		changes[fmt.Sprint(i, " (")] = func(r *rig) { r.damage(0, i) }
+	}
+	for tensorAt, change := range changes {
+		r := open(t, "http-shm", vectors(t, 3, 100), 1)
+		r.Publish(1)
+		check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
+		use := func(driver.Job, *tensor.Package, *tensor.Package) error {
+			change(r)
+			return nil
+		}
+		err := drivertest.Turn(t.Context(), r.Workers[0].Worker, use)
+		check.Is(t, err, slab.ErrStale, "submit")
+		check.Must(t, r.Workers[0].Close())
+		want := "the worker reports: the model changed while it was in use: tensor " + tensorAt
+		check.Fails(t, check.Err(r.Server.Collect(t.Context(), 0)), want)
+	}
 }
 
 // TestLocalityIsProved: A4: a worker that claims to be local must prove it by writing the
@@ -203,7 +214,13 @@ func TestLocalityIsProved(t *testing.T) {
 	var joined joinAnswer
 	w := connect(r)
 	check.Must(t, do(w, w.about("join", "POST", "?down="+digest(r.Options.Down)+"&up="+digest(r.Options.Up)), &joined))
-	check.Fails(t, do(w, w.about("prove", "POST", "/local"), nil), "does not hold the challenge")
+	challenge := check.Value(hex.DecodeString(joined.Challenge))(t)
+	for i := range challenge {
+		almost := bytes.Clone(challenge)
+		almost[i] ^= 1
+		r.overwrite(joined.Updates, 4096+int64(joined.Offset), almost)
+		check.Fails(t, do(w, w.about("prove", "POST", "/local"), nil), "does not hold the challenge", "byte", i)
+	}
 	r.Publish(1)
 	check.Must(t, r.Server.Dispatch(t.Context(), 0, driver.Job{}))
 	var job jobAnswer
@@ -380,16 +397,30 @@ func TestShutdownDuringWrites(t *testing.T) {
 	check.Is(t, err, os.ErrNotExist, dir, "is left")
 }
 
-// TestShutdownWaits: A16: a shutdown returns when no request is being served any more.
+// inShutdown matches the stack of a shutdown that waits for what it has started.
+var inShutdown = regexp.MustCompile(`\(\*WaitGroup\)\.Wait\(.*\n.*\n.*/http\.\(\*server\)\.Shutdown\(`)
+
+// TestShutdownWaits: A16: a shutdown does not release the store while a request is being
+// served, even if that continues without its connection.
 func TestShutdownWaits(t *testing.T) {
-	r := open(t, "http-shm", vectors(t, 2, 100), 1)
-	r.Publish(1)
-	r.half(100)
-	check.Must(t, r.Workers[0].Close())
-	check.Must(t, r.Server.Shutdown(t.Context()))
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	check.That(t, !bytes.Contains(stacks, []byte("store.(*Store)")), "a request is still being served:\n%s", stacks)
+	r := start(t, "http-shm", vectors(t, 2, 100), 1)
+	serving, finish := make(chan struct{}), make(chan struct{})
+	r.server.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		close(serving)
+		<-finish
+		r.server.handler.ServeHTTP(w, q)
+	})
+	fmt.Fprint(r.conn(), r.admitted("PUT /v1/tensors/a\nTensor-Dtype: u8\nTensor-Shape: 1\n\na"))
+	waiting.Receive(t, "the request", serving)
+	over := make(chan error, 1)
+	go func() { over <- r.Server.Shutdown(t.Context()) }()
+	waiting.Until(t, "the shutdown waits for the request", func() bool {
+		check.Need(t, len(over) == 0, "the shutdown is over while a request is being served")
+		stacks := make([]byte, 1<<20)
+		return inShutdown.Match(stacks[:runtime.Stack(stacks, true)])
+	})
+	close(finish)
+	check.Must(t, waiting.Receive(t, "the end of the shutdown", over))
 }
 
 // TestStepsAreFlat: A19: after a thousand steps the slab has as many bytes in use as after

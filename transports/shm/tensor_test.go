@@ -3,11 +3,13 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +23,13 @@ import (
 )
 
 // list returns the names of a session's segments.
-func list(t *testing.T, s *drivertest.Session) (all []string) {
+func list(t *testing.T, s *drivertest.Session) []string {
+	t.Helper()
+	return slices.Sorted(maps.Keys(inodes(t, s)))
+}
+
+// inodes returns the inode numbers of a session's segments, by name.
+func inodes(t *testing.T, s *drivertest.Session) map[string]uint64 {
 	t.Helper()
 	var models *modelServer
 	switch d := s.Driver.(type) {
@@ -34,10 +42,10 @@ func list(t *testing.T, s *drivertest.Session) (all []string) {
 	case *picklingServer:
 		models = d.modelServer
 	}
-	entries := check.Value(os.ReadDir(models.names.dir))(t)
-	for _, e := range entries {
+	all := map[string]uint64{}
+	for _, e := range check.Value(os.ReadDir(models.names.dir))(t) {
 		if e.Name() != "lock" {
-			all = append(all, e.Name())
+			all[e.Name()] = check.Value(e.Info())(t).Sys().(*syscall.Stat_t).Ino
 		}
 	}
 	return all
@@ -53,8 +61,9 @@ func count(all []string, prefix string) (n int) {
 }
 
 // TestOneSegmentATensor: A3, B4, B5, B6, A29: each live tensor has one file, and all
-// workers share the model's. Every buffer exists before the first job. Names are short and
-// differ by role, lane and tensor. They are new in each round, except with reuse=on.
+// workers share the model's. Every buffer exists before a round's first job. Names are short
+// and differ by role, lane and tensor. Names and buffers are new in each round, except with
+// reuse=on.
 func TestOneSegmentATensor(t *testing.T) {
 	for _, name := range []string{
 		"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd", "shm-tensor:pass=pickle", "shm-tensor:buffers=client",
@@ -70,11 +79,21 @@ func TestOneSegmentATensor(t *testing.T) {
 			updates = s.Options.Clients * s.Options.Up.Len()
 		}
 		var before []string
+		used := map[uint64]bool{} // inodes of earlier rounds
 		for round := range 4 {
-			all := list(t, s)
+			all, fresh := list(t, s), 0
+			for segment, inode := range inodes(t, s) {
+				if strings.HasPrefix(segment, "update-") && !used[inode] {
+					fresh++
+				}
+			}
+			want := updates
+			if reuse && round > 0 {
+				want = 0
+			}
+			check.Equal(t, fresh, want, name, "new buffers before round", round)
 			check.Equal(t, count(all, "model-"), tensors*min(round+1, 2), name, "segments of models with two workers")
 			check.Equal(t, count(all, "update-"), updates, name, "buffers before the first job")
-			check.Equal(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), len(all), name, "different names")
 			for _, n := range all {
 				check.That(t, len(n) <= 64, "%s: name %s has %d bytes", name, n, len(n))
 			}
@@ -82,7 +101,16 @@ func TestOneSegmentATensor(t *testing.T) {
 				check.Equal(t, slices.Equal(all, before), reuse, name, "segments are those of the round before")
 			}
 			before = all
-			s.Exchange(0, driver.Job{Round: round}).Release()
+			var out []*tensor.Package // use every buffer
+			for client := range s.Options.Lanes * s.Options.Depth {
+				out = append(out, s.Exchange(client%s.Options.Lanes, driver.Job{Round: round, Client: client}))
+			}
+			for _, inode := range inodes(t, s) {
+				used[inode] = true
+			}
+			for _, p := range out {
+				p.Release()
+			}
 			s.Publish(uint64(round))
 		}
 	}

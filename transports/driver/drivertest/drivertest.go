@@ -83,6 +83,7 @@ var (
 		{"masked", testMasked},
 		{"function", testFunction},
 		{"wrong", testWrong},
+		{"flat heap", testFlatHeap},
 		{"flat", testFlat},
 		{"server killed", testServerKilled},
 	}

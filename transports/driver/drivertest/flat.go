@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"testing"
 
@@ -11,8 +12,40 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
+
+// testFlatHeap: A19, O24: the heap of a server and a worker has the same size after fifty more
+// rounds of a session, also with a codec. Keeping 2 kB per round is noticed.
+func testFlatHeap(t *testing.T, tr driver.Transport) {
+	if raceDetector {
+		t.Skip("the race detector has memory of its own")
+	}
+	const settled, rounds, most = 10, 50, 100_000 // most covers buffers that a connection gets late
+	live := func() int {
+		for range 3 { // pools are emptied by the second collection
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	for _, settings := range []driver.Settings{nil, {"codec": "sparse"}} {
+		v := check.Value(transports.NewVariant(tr, settings))(t)
+		s, before := Open(t, v, Vectors(t, tensor.F32, 4<<10, 1), 1), 0
+		for r := range settled + rounds {
+			if r == settled {
+				before = live()
+			}
+			s.Publish(uint64(r))
+			s.Prove(0, driver.Job{Round: r})
+		}
+		after := live()
+		check.That(t, after <= before+most, "%v: %d bytes are live after %d rounds, and %d after %d",
+			v, before, settled, after, settled+rounds)
+	}
+}
 
 // testFlat: A19, O24: the resident memory of server and worker is the same after a thousand
 // rounds of a session as after a hundred.

@@ -145,7 +145,7 @@ func (s *Store) receive(x *exchange.Exchange, m Meta) (*stored, error) {
 
 // serveGet answers with one tensor. If it is encoded, it is decoded first.
 func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
-	l, err := s.decoded(id)
+	l, err := s.find(id, true)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *Store) lease(pad *scratchpad) error {
 	pad.manifest = pad.manifest[:0]
 	var missing exchange.MissingError
 	for _, id := range pad.ids {
-		l, err := s.find(id)
+		l, err := s.find(id, false)
 		if errors.Is(err, errUnknown) {
 			missing.IDs = append(missing.IDs, string(id))
 			continue

@@ -117,11 +117,15 @@ var (
 	}
 )
 
-// find leases the tensor with the given id. The error is errUnknown if there is none.
-func (s *Store) find(id []byte) (lease, error) {
+// find leases the tensor with the given id. If plain is set, a tensor of an encoded model
+// is decoded. The error is errUnknown if there is no such tensor.
+func (s *Store) find(id []byte, plain bool) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if m, i := s.inModel(id); m != nil {
+		if p := m.p.Plain; plain && p != nil { // set again once the model has retired
+			return lease{stored{meta: metaOf(p, i), data: p.View(i)}, m}, nil
+		}
 		return lease{stored{meta: m.manifest.metas[i], data: m.p.View(i)}, m}, nil
 	}
 	t, ok := s.put[string(id)]
@@ -134,19 +138,6 @@ func (s *Store) find(id []byte) (lease, error) {
 		l.data, err = t.pool.Pin(t.handle)
 	}
 	return l, err
-}
-
-// decoded leases the tensor with the given id in a form that needs no codec: a tensor of
-// an encoded model is decoded.
-func (s *Store) decoded(id []byte) (lease, error) {
-	l, err := s.find(id)
-	if err != nil || l.model == nil || l.model.p.Plain == nil {
-		return l, err
-	}
-	i, _ := l.model.tensor(id)
-	p := l.model.p.Plain
-	l.data, l.meta = p.View(i), metaOf(p, i)
-	return l, nil
 }
 
 // inModel returns the published model of id, and the tensor's index, or nil. s.mu must

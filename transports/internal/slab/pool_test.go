@@ -75,18 +75,48 @@ func refused(t testing.TB, got, want error) {
 }
 
 // TestOverlapIsFound: A10: in every pool, a block that the allocator puts over another one
-// is detected at once.
+// is detected at once. The neighbours above and below are both checked.
 func TestOverlapIsFound(t *testing.T) {
 	p := newPool(heap(1024))
 	reserved(t, p, 64)
-	h, _ := reserved(t, p, 64)
-	p.pointer, p.after = 0, int32(h.Index)
-	defer func() {
-		msg := fmt.Sprint(recover())
-		check.That(t, strings.Contains(msg, "block at 0 to 128 overlaps its neighbours, which leave 256 to 1024"), "got %q, want an overlap", msg)
-		check.That(t, p.mu.TryLock(), "the pool is locked for ever")
-	}()
-	reserved(t, p, 64)
+	middle, _ := reserved(t, p, 64)
+	top, _ := reserved(t, p, 64)
+	found := func(f func(), want string) {
+		t.Helper()
+		defer func() {
+			msg := fmt.Sprint(recover())
+			check.That(t, strings.Contains(msg, want), "got %q, want %q", msg, want)
+		}()
+		f()
+	}
+	p.blocks[middle.Index].extent += Align
+	checked := func() { p.check(int32(middle.Index)) }
+	found(checked, "block at 128 to 320 overlaps its neighbours, which leave 128 to 256")
+	p.pointer, p.after = 0, int32(top.Index)
+	found(func() { reserved(t, p, 64) }, "block at 0 to 128 overlaps its neighbours, which leave 384 to 1024")
+	check.That(t, p.mu.TryLock(), "the pool is locked for ever")
+}
+
+// TestStartsOver: A15, A17: a pool starts over at zero when its last block is gone, and not
+// while a block is in flight, live, or pinned.
+func TestStartsOver(t *testing.T) {
+	p := audited(newPool(heap(1024)))
+	lands := func(when string, at uint64) Handle {
+		t.Helper()
+		h, _ := reserved(t, p, 64)
+		check.Equal(t, h.Offset-stampSize, at, when)
+		return h
+	}
+	first, last := lands("the pool is empty", 0), lands("one block", 128)
+	check.Must(t, p.Release(first))
+	check.Must(t, p.Release(lands("one block in flight", 256)))
+	check.Must(t, p.Publish(last))
+	check.Must(t, p.Release(lands("one block is live", 384)))
+	check.Must(t, check.Err(p.Pin(last)))
+	check.Must(t, p.Release(last))
+	check.Must(t, p.Release(lands("one block is pinned", 512)))
+	check.Must(t, p.Unpin(last))
+	lands("all blocks are gone", 0)
 }
 
 // TestHandles: A20, A21: a handle is checked completely before anything is read through it.
