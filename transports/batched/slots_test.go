@@ -159,7 +159,9 @@ func TestHeldWhileEncoding(t *testing.T) {
 		func() error { return broken },
 		func() error { panic(broken) },
 	}
-	for c, sending := range map[string]int32{"": 0, ":hold=call": 1, ":marshal=generated": 0, ":hold=call:marshal=generated": 1} {
+	for c, sending := range map[string]int32{
+		"": 0, ":hold=call": 1, ":marshal=generated": 0, ":hold=call:marshal=generated": 1,
+	} {
 		r := listen(t, "grpc-stream:threads=1"+c, layoutOf(t, 10), 1)
 		r.dispatch(0, jobOf(0, 3))
 		has := func(want int32, when string) {
