@@ -299,8 +299,8 @@ func picture(t *testing.T, imports map[string][]string) string {
 // pure lists functions that only make a value, so that package variables may call them.
 var pure = []string{
 	"errors.New", "fmt.Errorf", "reflect.TypeFor", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "unsafe.Sizeof",
-	"exchange.Refuse", // transports/http/exchange: an error with a status
-	"unary", "get",    // transports/batched: describe one method of its service
+	"exchange.Refuse",   // transports/http/exchange: an error with a status
+	"unary", "fetching", // transports/batched: describe one method of its service
 	"differences", "half", "integer", // internal/kernel: parts of its table of rules
 	"loads", // internal/kernel/gen: what an instruction does
 }

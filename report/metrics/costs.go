@@ -38,6 +38,9 @@ func moved(p *result.Process) float64 {
 	return float64(p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes)
 }
 
+// held says for how long a request for tensors is in service.
+const held = "A request with hold=call is in service until gRPC has encoded the reply and handed it to its transport"
+
 // costs returns the metrics of the resources that server and workers used in the timed rounds.
 func costs() []Metric {
 	return []Metric{
@@ -56,13 +59,12 @@ func costs() []Metric {
 		{"rpcs_tensors", "1/round", Lower, "requests per round that bring tensors of the model to workers; the others are for jobs and results",
 			counters(phase.Calls, phase.Fetches)},
 		{"in_service", "1", "", "requests in service at the server when it starts one, including that one: the mean over all requests for " +
-			"tensors and with results. Each message of a stream counts as a start, unless the stream holds a thread. Sending the answer " +
-			"to a unary request is not included", number(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
+			"tensors and with results. Each message of a stream counts as a start, unless the stream holds a thread. " + held,
+			number(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
 		{"in_service_most", "1", "", "the most requests in service at the server at the same time in a block",
 			number(func(_ *Cell, b *result.Block) float64 { n, _, most := inService(b); return knownIf(n > 0, most) })},
 		{"queued_share", "1", Lower, "share of the requests for tensors and with results that waited for a thread of the server, if " +
-			"threads are bounded. A stream may wait with each of its messages, unless it holds a thread. Sending the answer to a unary " +
-			"request is not included, because the thread is released before", number(queuedShare)},
+			"threads are bounded. A stream may wait with each of its messages, unless it holds a thread. " + held, number(queuedShare)},
 		{"queued", "s", Lower, "time for which the requests of one client waited for a thread of the server, in total, if " +
 			"threads are bounded", ratio(spent(phase.Queue), clientRounds)},
 		{"connections", "1/round", Lower, "connections that workers opened per round; only transports that count them", counter(phase.Dialled)},

@@ -46,7 +46,7 @@ func (t *transport) Settings() []driver.Setting {
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
 			Help: "requests that the server works on at a time; 0 is unlimited"},
 		{Name: "hold", Values: []string{"work", "call"}, Default: "work",
-			Help: "hold a thread only during work, or until the handler returns"},
+			Help: "hold a thread only for work, or until gRPC takes the reply"},
 		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "tensor bytes per message of a stream"},
 		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
@@ -75,7 +75,7 @@ type config struct {
 	network   string
 	perCall   bool
 	threads   int
-	hold      bool // a request keeps its thread until the handler returns
+	hold      bool // a request keeps its thread until gRPC's transport has the response
 	chunk     int  // in bytes
 	reports   int
 	limit     int           // in bytes

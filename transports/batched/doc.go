@@ -69,12 +69,12 @@
 // With threads=N, at most N requests are in service at a time, which means that the
 // server decodes, looks up or encodes for them. A request that waits for a job, for
 // bytes or for a slow reader does not count, as with the completion queues of gRPC
-// servers in other languages. With hold=call, a request keeps its thread until the
-// handler returns, even while it waits for bytes or, in a stream, for a reader. gRPC
-// servers with a thread per call, such as Python's, work this way. In both modes, gRPC
-// sends a unary response after the handler has returned and freed its thread. A report
-// without tensors uses no thread. Only a request that must wait for a thread is recorded
-// as phase.Queue, and counted.
+// servers in other languages. With hold=call, a request keeps its thread until gRPC has
+// encoded the response and handed it to its transport, even while it waits for bytes or,
+// in a stream, for a reader. gRPC servers with a thread per call, such as Python's, work
+// this way. The transport takes a response that is one message at once, so it uses no
+// thread while its client reads. A report without tensors uses no thread. Only a request
+// that must wait for a thread is recorded as phase.Queue, and counted.
 //
 // Requests are also counted by the number in service when the server starts on them,
 // even without a bound. A stream starts again with each message, unless it holds its

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc"
+
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -84,14 +86,36 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 	return nil
 }
 
-// whole returns one message with all tensors, within the limit, and counts the call.
-func (f *lookup) whole(method string) (any, error) {
-	defer f.record()
+// sendOne sends the tensor of a request that must name one.
+func (f *lookup) sendOne(stream grpc.ServerStream) error {
+	if len(f.order) != 1 {
+		return refuse(unknownTensor, "a request must name one tensor, not %d", len(f.order))
+	}
+	return f.sendWhole(stream, pb.Federation_GetAggregatedTensor_FullMethodName)
+}
+
+// sendAll sends all tensors in one message.
+func (f *lookup) sendAll(stream grpc.ServerStream) error {
+	return f.sendWhole(stream, pb.Federation_GetAggregatedTensors_FullMethodName)
+}
+
+// sendWhole sends one message with all tensors, if it is within the limit. With
+// marshal=generated, gRPC encodes it in SendMsg, which returns once gRPC's transport has
+// the message, even if the client does not read.
+func (f *lookup) sendWhole(stream grpc.ServerStream, method string) error {
+	m, err := f.whole()
+	f.slot.rest()
+	if err != nil {
+		return err
+	}
+	f.s.served[method].Add(1)
+	return stream.SendMsg(m)
+}
+
+// whole returns one message with all tensors, within the limit.
+func (f *lookup) whole() (any, error) {
 	if len(f.order) > 1 { // encoding one tensor by reference is faster than timing it
 		defer f.watch.begin(phase.Encode).end()
-	}
-	if method == pb.Federation_GetAggregatedTensor_FullMethodName && len(f.order) != 1 {
-		return nil, refuse(unknownTensor, "a request must name one tensor, not %d", len(f.order))
 	}
 	all := headerRoom
 	for _, i := range f.order {
@@ -101,8 +125,31 @@ func (f *lookup) whole(method string) (any, error) {
 		return nil, refuse(overLimit, "%s", overBatch(len(f.order), all, f.s.cfg.limit))
 	}
 	c := f.chunker(maxMessage)
-	f.s.served[method].Add(1)
 	return c.next(f.lane.reply, nil), nil
+}
+
+// sendChunks sends the tensors in messages of a chunk each.
+func (f *lookup) sendChunks(stream grpc.ServerStream) error {
+	c := f.chunker(f.s.cfg.chunk)
+	for header := f.lane.reply; header != nil || !c.done(); header = nil {
+		if header == nil {
+			if err := f.slot.take(stream.Context(), &f.watch); err != nil {
+				return err
+			}
+		}
+		lap := f.watch.begin(phase.Encode)
+		m := c.next(header, nil)
+		lap.end()
+		f.slot.rest()
+		lap = f.watch.begin(phase.Send)
+		err := stream.SendMsg(m)
+		lap.end()
+		if err != nil {
+			return err
+		}
+	}
+	f.s.served[pb.Federation_StreamAggregatedTensors_FullMethodName].Add(1)
+	return nil
 }
 
 func (f *lookup) chunker(chunk int) chunker {

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ipcbench/internal/crash"
-	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/internal/mailbox"
 )
@@ -24,22 +23,19 @@ var service = grpc.ServiceDesc{
 		unary("Join", (*server).join),
 		unary("Leave", (*server).leave),
 		unary("GetTasks", (*server).getTasks),
-		unary("GetAggregatedTensor", (whole)(pb.Federation_GetAggregatedTensor_FullMethodName).get),
-		unary("GetAggregatedTensors", (whole)(pb.Federation_GetAggregatedTensors_FullMethodName).get),
 	},
-	Streams: []grpc.StreamDesc{{
-		StreamName:    "StreamAggregatedTensors",
-		ServerStreams: true,
-		Handler: func(s any, stream grpc.ServerStream) error {
-			return crash.Guard(func() error { return s.(*server).streamTensors(stream) })
+	Streams: []grpc.StreamDesc{
+		fetching("GetAggregatedTensor", (*lookup).sendOne),
+		fetching("GetAggregatedTensors", (*lookup).sendAll),
+		fetching("StreamAggregatedTensors", (*lookup).sendChunks),
+		{
+			StreamName:    "SendLocalTaskResults",
+			ClientStreams: true,
+			Handler: func(s any, stream grpc.ServerStream) error {
+				return crash.Guard(func() error { return s.(*server).sendResults(stream) })
+			},
 		},
-	}, {
-		StreamName:    "SendLocalTaskResults",
-		ClientStreams: true,
-		Handler: func(s any, stream grpc.ServerStream) error {
-			return crash.Guard(func() error { return s.(*server).sendResults(stream) })
-		},
-	}},
+	},
 	Metadata: pb.Federation_ServiceDesc.Metadata,
 }
 
@@ -125,50 +121,33 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}}, nil
 }
 
-// A whole is the full name of a method whose response is one message. A
+// fetching describes a method whose request names tensors. To gRPC it is a stream even if
+// the response is one message, because only the handler of a stream sends the response
+// itself, and so can keep its thread meanwhile. The bytes are the same. A
 // GetAggregatedTensorRequest has the same encoding as a GetAggregatedTensorsRequest with
 // one spec.
-type whole string
-
-func (method whole) get(s *server, ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
-	f, err := s.find(ctx, req)
-	if err != nil {
-		return nil, err
+func fetching(name string, send func(*lookup, grpc.ServerStream) error) grpc.StreamDesc {
+	return grpc.StreamDesc{
+		StreamName:    name,
+		ServerStreams: true,
+		Handler: func(s any, stream grpc.ServerStream) error {
+			return crash.Guard(func() error { return s.(*server).fetch(stream, send) })
+		},
 	}
-	defer f.slot.end()
-	return f.whole(string(method))
 }
 
-func (s *server) streamTensors(stream grpc.ServerStream) error {
-	ctx := stream.Context()
+// fetch looks up the requested tensors and sends them. Its slot and its samples end before
+// the client gets the call's status.
+func (s *server) fetch(stream grpc.ServerStream, send func(*lookup, grpc.ServerStream) error) error {
 	req := &pb.GetAggregatedTensorsRequest{}
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
-	f, err := s.find(ctx, req)
+	f, err := s.find(stream.Context(), req)
 	if err != nil {
 		return err
 	}
 	defer f.record()
 	defer f.slot.end()
-	c := f.chunker(s.cfg.chunk)
-	for header := f.lane.reply; header != nil || !c.done(); header = nil {
-		if header == nil {
-			if err := f.slot.take(ctx, &f.watch); err != nil {
-				return err
-			}
-		}
-		lap := f.watch.begin(phase.Encode)
-		m := c.next(header, nil)
-		lap.end()
-		f.slot.rest()
-		lap = f.watch.begin(phase.Send)
-		err = stream.SendMsg(m)
-		lap.end()
-		if err != nil {
-			return err
-		}
-	}
-	s.served[pb.Federation_StreamAggregatedTensors_FullMethodName].Add(1)
-	return nil
+	return send(f, stream)
 }

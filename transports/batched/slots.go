@@ -10,11 +10,11 @@ import (
 
 // slots bounds the number of requests in service at the same time, and counts requests by
 // it. A request is in service while the server decodes, looks up or encodes for it. It
-// is not while it waits for a job or, unless whole is set, for the network, so that a
-// client that does not read takes no slot from others.
+// is not while it waits for a job or, unless whole is set, while gRPC encodes and sends or
+// it waits for the network, so that a client that does not read takes no slot from others.
 type slots struct {
 	free  chan struct{} // nil without a bound
-	whole bool          // a request keeps its slot until its handler returns
+	whole bool          // a request keeps its slot until its handler has handed the response to gRPC's transport
 
 	rec    *phase.Recorder
 	now    atomic.Int32                    // number of requests in service

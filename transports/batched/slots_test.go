@@ -90,8 +90,10 @@ func TestInService(t *testing.T) {
 // the further request waits, the wait is recorded, and it is served once a stalled client
 // leaves. Waiting for a task and an empty call need no thread.
 //
-// The answer to a unary request is sent after its handler has returned, so it holds no
-// thread. That is also so in Python servers with a thread per call.
+// The response to a unary request holds a thread until gRPC's transport has it (see
+// TestHeldWhileEncoding). The transport takes all of it at once, so a client that does not
+// read holds no thread. That is also so in Python, whose handlers return once the core of
+// gRPC has the response.
 func TestHeld(t *testing.T) {
 	const window, threads = 64 << 10, 2
 	for _, c := range []struct {
@@ -148,10 +150,18 @@ func TestHeld(t *testing.T) {
 }
 
 // TestHeldWhileEncoding: O8. A request has its thread while the server encodes tensors for
-// it. With hold=call, a stream also has it while gRPC sends, which includes encoding with
-// marshal=generated.
+// it. With hold=call, it also has it while gRPC sends, which includes encoding with
+// marshal=generated. It has none afterwards, even if gRPC fails or panics.
 func TestHeldWhileEncoding(t *testing.T) {
-	for c, sending := range map[string]int32{"": 0, ":hold=call": 1, ":hold=call:marshal=generated": 1} {
+	broken := errors.New("the connection broke")
+	ends := []func() error{
+		func() error { return nil },
+		func() error { return broken },
+		func() error { panic(broken) },
+	}
+	for c, sending := range map[string]int32{
+		"": 0, ":hold=call": 1, ":marshal=generated": 0, ":hold=call:marshal=generated": 1,
+	} {
 		r := listen(t, "grpc-stream:threads=1"+c, layoutOf(t, 10), 1)
 		r.dispatch(0, jobOf(0, 3))
 		has := func(want int32, when string) {
@@ -159,27 +169,32 @@ func TestHeldWhileEncoding(t *testing.T) {
 			check.Equal(t, r.server.slots.now.Load(), want, "requests that have a thread", when, c)
 		}
 		req := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: r.specs(0, 0)}
-		for _, handler := range []func() error{
-			func() error {
-				return check.Err(whole(pb.Federation_GetAggregatedTensors_FullMethodName).get(r.server, t.Context(), req))
-			},
-			func() error {
-				return r.server.streamTensors(reader{ctx: t.Context(), req: req, sends: func() { has(sending, "while it sends") }})
-			},
-		} {
-			over := make(chan error, 1)
-			r.server.frames.mu.Lock() // an encoder waits for its buffer
-			go func() { over <- handler() }()
-			if !r.server.cfg.generated {
-				waiting.Until(t, "an encoder", func() bool {
-					stacks := make([]byte, 1<<20)
-					return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*chunker).encode("))
-				})
-				has(1, "while it encodes")
+		for _, method := range []string{"GetAggregatedTensor", "GetAggregatedTensors", "StreamAggregatedTensors"} {
+			i := slices.IndexFunc(service.Streams, func(d grpc.StreamDesc) bool { return d.StreamName == method })
+			for n, end := range ends {
+				sent := false
+				sends := func() error {
+					has(sending, "while gRPC sends for "+method)
+					sent = true
+					return end()
+				}
+				over := make(chan error, 1)
+				r.server.frames.mu.Lock() // an encoder waits for its buffer
+				go func() {
+					over <- service.Streams[i].Handler(r.server, reader{ctx: t.Context(), req: req, sends: sends})
+				}()
+				if !r.server.cfg.generated {
+					waiting.Until(t, "an encoder", func() bool {
+						stacks := make([]byte, 1<<20)
+						return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*chunker).encode("))
+					})
+					has(1, "while it encodes for "+method)
+				}
+				r.server.frames.mu.Unlock()
+				err := waiting.Receive(t, method, over)
+				check.That(t, sent && errors.Is(err, broken) == (n > 0), "%s, end %d: sent: %v, %v", method, n, sent, err)
+				has(0, "after "+method)
 			}
-			r.server.frames.mu.Unlock()
-			check.Must(t, <-over)
-			has(0, "afterwards")
 		}
 	}
 }
@@ -189,12 +204,12 @@ type reader struct {
 	grpc.ServerStream
 	ctx   context.Context
 	req   *pb.GetAggregatedTensorsRequest
-	sends func()
+	sends func() error
 }
 
 func (r reader) Context() context.Context { return r.ctx }
 func (r reader) RecvMsg(m any) error      { proto.Merge(m.(proto.Message), r.req); return nil }
-func (r reader) SendMsg(any) error        { r.sends(); return nil }
+func (r reader) SendMsg(any) error        { return r.sends() }
 
 // waits makes a request that must wait for a thread, and cancels it once the server has
 // counted the wait.
