@@ -50,3 +50,29 @@ func TestOrderOfVerdicts(t *testing.T) {
 	answer.Verdicts(r)
 	check.Equal(t, contrast.Verdicts(r)[0].Group, first)
 }
+
+// TestFromSteps: a question that compares two transports at several sizes says from which one on one is faster, by the
+// verdicts of its claims.
+func TestFromSteps(t *testing.T) {
+	for _, c := range map[string]struct {
+		ms   [3]float64 // of the second transport, at three sizes; the first takes 10
+		want string
+	}{
+		"always":    {[3]float64{20, 30, 40}, "\na is shown to be faster than b from below 1 KiB on, the first of 3 up to 1 MiB.\n"},
+		"from one":  {[3]float64{10, 30, 40}, "\na is shown to be faster than b from 32 KiB on, one of 3 up to 1 MiB.\n"},
+		"the other": {[3]float64{30, 30, 5}, "\nb is shown to be faster than a from 1 MiB on, one of 3 up to 1 MiB.\n"},
+		"nowhere":   {[3]float64{30, 30, 10}, "\nAt 1 MiB, the last of 3, neither a nor b is shown to be faster.\n"},
+	} {
+		r := benchtest.Result()
+		q := result.Question{Name: "a/b", Text: "From which size on?"}
+		for i, bytes := range []int64{1 << 10, 32 << 10, 1 << 20} {
+			m := result.Model{Name: fmt.Sprintf("uniform:%d/16", bytes), Tensors: 16, Bytes: bytes}
+			r.Cells = append(r.Cells, benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(c.ms[i])...))
+			q.Claims = append(q.Claims, "round transport=a model="+m.Name+" against transport=b")
+		}
+		r.Questions = []result.Question{q}
+		holds(t, "\n"+shown(t, r, "answers"), c.want)
+		r.Questions[0].Claims = q.Claims[:2]
+		lacks(t, shown(t, r, "answers"), "up to 1 MiB") // a claim is missing
+	}
+}

@@ -32,6 +32,7 @@ import (
 //	claim METRIC CHOICE… against CHOICE…	compares the metric of two cells
 //	claim METRIC CHOICE…			the metric of one cell
 //	claim METRIC/METRIC2 CHOICE…		the metric as a share of another one
+//	claim moving_share CHOICE… computed TIME…	the share with that much more training
 //	claim … ; …				several of them: METRIC follows the semicolon
 //
 // or machine, for a line about the machine, the day and the build.

@@ -109,6 +109,19 @@ func TestUsualCell(t *testing.T) {
 	}
 }
 
+// TestComputed: with more training than was measured, a share is computed, and the sentence says so.
+func TestComputed(t *testing.T) {
+	holds(t, sentence(t, benchtest.Pair(1, 1), "moving_share transport=pickle computed 10ms 990ms"), "**Computed from rounds without it, not measured: "+
+		"with pickle and 10ms and 990ms more of training, moving tensors takes 33 % (95 % interval 33 to 34) and 0.99 % (0.96 to 1.0) of a round, even,")
+	for _, words := range []string{
+		"round transport=pickle computed 1s", "moving_share transport=pickle computed", "moving_share transport=pickle computed 0s",
+		"moving_share transport=pickle computed soon", "moving_share transport=pickle against transport=inproc computed 1s",
+	} {
+		_, err := claimed(benchtest.Pair(1, 1), words)
+		check.Fails(t, err, "computed", words)
+	}
+}
+
 // TestNouns: sentences name percentiles in words.
 func TestNouns(t *testing.T) {
 	for name, want := range map[string]string{"rtt_p99": "the 99th percentile of a client's round trip", "round_p99.9": "the 99.9th percentile of a round"} {

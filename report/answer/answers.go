@@ -10,6 +10,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -77,6 +78,7 @@ func Answers(r *metrics.Result) (s doc.Section) {
 			}
 			lines, among = appendNew(lines, c.paragraphs(r)), max(among, c.Among)
 		}
+		lines = append(lines, doc.Say(fromSteps(r, claims)...)...)
 		s.Lead = append(s.Lead, lines...)
 		families, contrasts = families+min(among, 1), contrasts+among
 	}
@@ -89,4 +91,29 @@ func Answers(r *metrics.Result) (s doc.Section) {
 			doc.Plural(families, "question"), doc.Plural(contrasts, "contrast"), float64(families)*contrast.Alpha))
 	}
 	return s
+}
+
+// fromSteps says from which size, or number of clients or workers, on a transport is faster than
+// another one, if claims of a question compare their rounds at several. It tests no more than they do.
+func fromSteps(r *metrics.Result, claims []*claim) (lines []string) {
+	rounds := table.Only(claims, func(c *claim) bool { return c.Against != nil && c.Metric.Name == "round" })
+	pair := func(c *claim) [2]string { return [2]string{c.Cell.Label(), c.Against.Label()} }
+	for _, same := range metrics.GroupBy(rounds, pair) {
+		cells := slices.Concat(table.Each(same, (*claim).cells)...)
+		for _, sweep := range table.SweepsOf(r.With(cells)) {
+			winners := map[int]int{} // by step: 1 if the first of the pair is shown to be faster, -1 if the second is
+			for _, c := range same {
+				if at := sweep.Step(c.Cell); at >= 0 && at == sweep.Step(c.Against) {
+					winners[at] = 0
+					if c.Shown {
+						winners[at] = cmp.Compare(1, c.Ratio.Center)
+					}
+				}
+			}
+			if len(winners) == len(sweep.At) {
+				lines = append(lines, table.FasterFrom(sweep, pair(same[0]), winners))
+			}
+		}
+	}
+	return lines
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ipcbench/bench/stat"
 	"ipcbench/report/contrast"
@@ -24,6 +25,7 @@ type claim struct {
 	name string // METRIC or METRIC/METRIC2
 
 	whole           *metrics.Metric // the metric is a share of this one; nil if it is no share
+	trainings       []time.Duration // the share is computed for this much more training; nil if it is measured
 	contrast.Judged                 // without Against for a claim about one cell, which is not tested
 }
 
@@ -67,10 +69,14 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 	return left.Cells[0], nil
 }
 
-// read reads METRIC[/METRIC2] CHOICE… [against CHOICE…]. The choices must leave one cell. For
-// the second cell, choices after against replace the ones with the same key. It returns an error if a
-// cell has no 95 % interval, or if something forbids to show the difference.
+// read reads METRIC[/METRIC2] CHOICE… [against CHOICE…], or moving_share CHOICE… computed TIME…. The
+// choices must leave one cell. For the second cell, choices after against replace the ones with the
+// same key. It returns an error if a cell has no 95 % interval, or if something forbids to show the
+// difference.
 func (c *claim) read(r *metrics.Result, words []string) (err error) {
+	if words, err = c.compute(words); err != nil {
+		return err
+	}
 	choices, against := words, []string(nil)
 	at := slices.Index(words, "against")
 	if at >= 0 {
@@ -102,6 +108,37 @@ func (c *claim) read(r *metrics.Result, words []string) (err error) {
 		}
 	}
 	return nil
+}
+
+// compute makes the claim one that is computed for the times after that word, if there is one. It
+// returns the words before it.
+func (c *claim) compute(words []string) ([]string, error) {
+	at := slices.Index(words, "computed")
+	if at < 0 {
+		return words, nil
+	}
+	if at == len(words)-1 || words[0] != "moving_share" || slices.Contains(words, "against") {
+		return nil, errors.New("must be claim moving_share CHOICE... computed TIME..., such as computed 1s 10s")
+	}
+	for _, word := range words[at+1:] {
+		training, err := time.ParseDuration(word)
+		if err != nil || training <= 0 {
+			return nil, fmt.Errorf("computed: %q must be a time, such as 1s", word)
+		}
+		c.trainings = append(c.trainings, training)
+	}
+	return words[:at], nil
+}
+
+// computed returns such a claim in words.
+func (c *claim) computed() string {
+	shares := table.Each(c.trainings, func(more time.Duration) string {
+		return doc.Bounded("%", c.Cell.MovingShare(more.Seconds()))
+	})
+	shares[0] = strings.Replace(shares[0], "(", "(95 % interval ", 1)
+	return fmt.Sprintf("Computed from rounds without it, not measured: with %s and %s more of training, moving tensors takes %s of a round%s.",
+		c.Cell.Uncoded(), doc.List(table.Each(c.trainings, time.Duration.String)), doc.List(shares),
+		c.scope(table.NamingOf(c.cells(), "transport").Common))
 }
 
 // shareOf makes the claim one about a share of a metric.
@@ -270,7 +307,10 @@ func (c *claim) paragraphs(r *metrics.Result) []doc.Paragraph {
 
 // sentence returns the claim in words.
 func (c *claim) sentence(r *metrics.Result) string {
-	if c.Against == nil {
+	switch {
+	case c.trainings != nil:
+		return c.computed()
+	case c.Against == nil:
 		return c.aboutOne()
 	}
 	verb, noun := c.Metric.Noun()

@@ -140,13 +140,22 @@ func (c *Cell) speedup(metric string) stat.Interval {
 	return stat.None()
 }
 
-// movingShare is 1 − the control's round ÷ the cell's, because ratios have an interval.
-func movingShare(c *Cell) stat.Interval {
+// MovingShare is what moving_share would be if each round took more seconds of training: 1 − the
+// control's round ÷ the cell's, because ratios have an interval.
+func (c *Cell) MovingShare(more float64) stat.Interval {
 	if !c.Of("overhead").Known() {
 		return stat.None()
 	}
-	return stat.Ratio(c.Medians("round"), c.Control.Medians("round")).Map(func(x float64) float64 { return 1 - x })
+	longer := func(of *Cell) (all []float64) {
+		for _, median := range of.Medians("round") {
+			all = append(all, median+more)
+		}
+		return all
+	}
+	return stat.Ratio(longer(c), longer(c.Control)).Map(func(x float64) float64 { return 1 - x })
 }
+
+func movingShare(c *Cell) stat.Interval { return c.MovingShare(0) }
 
 // Budgeted reports whether the server had only a part of the processors, which the control does
 // not imitate.

@@ -264,6 +264,37 @@ func fasterSince(s *Sweep) string {
 	return SweepTitle(s) + ": " + fastest.Variant + " is shown to be faster " + strings.Join(parts, "; ") + "."
 }
 
+// Step returns the step at which c was measured, or -1.
+func (s *Sweep) Step(c *metrics.Cell) int {
+	for _, l := range s.Lines {
+		if i := slices.Index(l.Cells, c); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// FasterFrom says from which step on one of a pair of transports is faster. winners has 1 for each step at which the
+// first is shown to be faster, -1 if the second is, and 0 if neither is.
+func FasterFrom(s *Sweep, pair [2]string, winners map[int]int) string {
+	last := len(s.At) - 1
+	first, winner := last, winners[last]
+	if winner == 0 {
+		return fmt.Sprintf("At %s, the last of %d, neither %s nor %s is shown to be faster.", steps(s, last, last), last+1, pair[0], pair[1])
+	}
+	for first > 0 && winners[first-1] == winner {
+		first--
+	}
+	if winner < 0 {
+		pair = [2]string{pair[1], pair[0]}
+	}
+	from := "below " + steps(s, 0, 0) + " on, the first"
+	if first > 0 {
+		from = steps(s, first, first) + " on, one"
+	}
+	return fmt.Sprintf("%s is shown to be faster than %s from %s of %d up to %s.", pair[0], pair[1], from, last+1, steps(s, last, last))
+}
+
 // SweepTitle names the settings that the cells of a sweep have in common, and the range of the
 // quantity.
 func SweepTitle(s *Sweep) string {
