@@ -113,6 +113,7 @@ var refusedInPython = map[string]string{
 	"--codec":                     "http --codec int8; shm-slab:codec=sparse",
 	"--change":                    "http --change 2%",
 	"--nested":                    "http --nested",
+	"--pages small, --pages huge": "http --pages small",
 	"--lanes-per-process above 1": "http --lanes-per-process 2",
 	"--round-limit below 1s":      "http --round-limit 999ms",
 	"--agents":                    "http --agents 1 --listen 127.0.0.1",

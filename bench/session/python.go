@@ -7,6 +7,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/python"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 )
 
 // InPython is the language of workers in Python, as opposed to Go.
@@ -45,6 +46,8 @@ func Features() []Feature {
 		{"--change", "workers in Python change all elements: leave --change out", func(s Spec) bool {
 			return s.Change != (tensor.Change{})
 		}},
+		{"--pages small, --pages huge", "workers in Python have pages as the machine is configured: leave --pages out",
+			func(s Spec) bool { return s.Pages != pages.System }},
 		{"--nested", "workers in Python have no Go values: leave --nested out", func(s Spec) bool { return s.Nested }},
 		{"--lanes-per-process above 1", "a process in Python has one worker: --lanes-per-process must be 1",
 			func(s Spec) bool { return s.PerProcess != 1 }},

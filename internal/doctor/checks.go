@@ -247,8 +247,9 @@ func hugePages(f *facts) Check {
 	return ok("%s", what)
 }
 
-// dearPage is more than a new page costs on usual machines, which take 0.25 to 0.5 µs.
-const dearPage = 2 * time.Microsecond
+// dearPage is much more than a new page costs on usual machines, which take 0.25 to 0.5 µs, also if
+// they are busy.
+const dearPage = 5 * time.Microsecond
 
 func pageFaults(f *facts) Check {
 	what := fmt.Sprintf("private memory %s, shared %s", f.private, f.shared)
