@@ -86,7 +86,7 @@ var Dims = []Dim{
 		return &s.Respawn
 	}},
 	{"nested", "off", "nested values", "flat values", Ranks | Binds, func(s *Setup) any { return &s.Nested }},
-	{"pages", "system", "%s pages", "", Ranks | Binds, func(s *Setup) any { return &s.Pages }},
+	{"pages", "system", "%s pages", "", Ranks | Chains | Binds, func(s *Setup) any { return &s.Pages }},
 }
 
 func (d Dim) field(s *Setup) reflect.Value { return reflect.ValueOf(d.at(s)).Elem() }

@@ -242,7 +242,7 @@ func hugePages(f *facts) Check {
 	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
 	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
 	if (e.THP == "always") != shared {
-		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it", "%s: transports with and without shared memory use pages of different sizes", what)
+		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it, unless --pages is given", "%s: transports with and without shared memory use pages of different sizes", what)
 	}
 	return ok("%s", what)
 }

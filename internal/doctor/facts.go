@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -113,11 +114,16 @@ func pagePrice(memory func(size int) ([]byte, error)) (p price) {
 		if err != nil {
 			return price{err: err}
 		}
-		start := time.Now()
-		for at := 0; at < size; at += os.Getpagesize() {
-			mem[at] = 1
+		var parts []time.Duration // whose median a busy machine does not change
+		for part := range slices.Chunk(mem, size/16) {
+			start := time.Now()
+			for at := 0; at < len(part); at += os.Getpagesize() {
+				part[at] = 1
+			}
+			parts = append(parts, time.Since(start)/time.Duration(len(part)/os.Getpagesize()))
 		}
-		each := time.Since(start) / time.Duration(size/os.Getpagesize())
+		slices.Sort(parts)
+		each := parts[len(parts)/2]
 		switch {
 		case try == 0:
 			p.first, p.least = each, math.MaxInt64

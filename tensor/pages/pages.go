@@ -143,12 +143,19 @@ func Unmap(b []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)))
 }
 
-// Populate makes the kernel provide the pages of a writable mapping. It returns an error if there is
-// no memory for them.
+// Populate makes the kernel provide the pages of a writable mapping that no other process writes. It
+// returns an error if there is no memory for them, or faults before Linux 5.14.
 func (s Size) Populate(b []byte) error {
 	err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
-	if errors.Is(err, unix.EFAULT) { // instead of SIGBUS
-		err = unix.ENOSPC
+	switch {
+	case errors.Is(err, unix.EFAULT): // instead of SIGBUS
+		return unix.ENOSPC
+	case errors.Is(err, unix.EINVAL): // Linux before 5.14
+		for at := 0; at < len(b); at += pageSize {
+			b[at]++
+			b[at]--
+		}
+		return nil
 	}
 	return err
 }

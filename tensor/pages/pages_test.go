@@ -5,12 +5,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // switched returns the value in brackets of a file below /sys/kernel/mm/transparent_hugepage.
@@ -46,10 +46,11 @@ func TestHeap(t *testing.T) {
 		check.That(t, whole >= 30<<20, "%d bytes are observed", whole)
 		runtime.KeepAlive(b)
 	}
-	for whole := int64(1); whole > 0; whole, _ = share(t) {
+	waiting.Until(t, "garbage to be collected", func() bool {
 		runtime.GC()
-		time.Sleep(time.Millisecond)
-	}
+		whole, _ := share(t)
+		return whole == 0
+	})
 	check.That(t, !strings.Contains(string(check.Value(os.ReadFile("/proc/self/smaps"))(t)), " hg"), "an advice is left")
 }
 
