@@ -113,7 +113,6 @@ var refusedInPython = map[string]string{
 	"--codec":                     "http --codec int8; shm-slab:codec=sparse",
 	"--change":                    "http --change 2%",
 	"--nested":                    "http --nested",
-	"--pages small, --pages huge": "http --pages small",
 	"--lanes-per-process above 1": "http --lanes-per-process 2",
 	"--round-limit below 1s":      "http --round-limit 999ms",
 	"--agents":                    "http --agents 1 --listen 127.0.0.1",
@@ -127,7 +126,7 @@ func pythonRuns() []string {
 	each := strings.Join(python.Transports(), ",")
 	return []string{
 		each + " --workers 2 --clients 3 --depth 1 --up uniform:8KiB/2 --values normal --pin",
-		"shm-slab --train burning:train --workers 1 --clients 1",
+		"shm-slab,http-shm,http --train burning:train --workers 1 --clients 1 --pages small",
 		each + " --train burning:train",
 		"shm-slab,http,grpc-stream --train burning:train --respawn --clients 1",
 		"shm-slab,http,grpc-stream --train-ms 1 --respawn --server-cpus 1",

@@ -7,7 +7,6 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/python"
 	"ipcbench/tensor"
-	"ipcbench/tensor/pages"
 )
 
 // InPython is the language of workers in Python, as opposed to Go.
@@ -35,7 +34,7 @@ func Features() []Feature {
 	return []Feature{
 		{"--transport " + transports, "", nil},
 		{"--workers, --clients, --depth, --up, --values, --scenario, --link, --listen, --insecure-network, --pin, " +
-			"--server-cpus, --respawn, --train, --train-ms", "", nil},
+			"--server-cpus, --respawn, --train, --train-ms, --pages", "", nil},
 		{"other transports", "workers in Python support " + transports + ": for Python's pickle choose py-pickle5",
 			func(s Spec) bool { return !slices.Contains(python.Transports(), s.Variant.Subject.Name()) }},
 		{"tls=on, tls=mutual", "workers in Python do not support TLS: choose tls=off",
@@ -46,8 +45,6 @@ func Features() []Feature {
 		{"--change", "workers in Python change all elements: leave --change out", func(s Spec) bool {
 			return s.Change != (tensor.Change{})
 		}},
-		{"--pages small, --pages huge", "workers in Python have pages as the machine is configured: leave --pages out",
-			func(s Spec) bool { return s.Pages != pages.System }},
 		{"--nested", "workers in Python have no Go values: leave --nested out", func(s Spec) bool { return s.Nested }},
 		{"--lanes-per-process above 1", "a process in Python has one worker: --lanes-per-process must be 1",
 			func(s Spec) bool { return s.PerProcess != 1 }},

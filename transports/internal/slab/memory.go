@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -79,7 +80,7 @@ func Memfd(name string, size int, a Access, p Paging) (*Memory, error) {
 		return nil, fmt.Errorf("slab: make memfd %s: %w", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
-	if err := reserve(f, size, p.size); err != nil {
+	if err := reserve(f, "", size, p.size); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func CreateFile(path string, size int, p Paging) (*Memory, error) {
 		return nil, fmt.Errorf("slab: %w", err)
 	}
 	defer f.Close() // the mapping outlives it
-	err = reserve(f, size, p.size)
+	err = reserve(f, filepath.Dir(path), size, p.size)
 	var m *Memory
 	if err == nil {
 		m, err = mapFile(f, size, ReadWrite, p)
@@ -202,8 +203,9 @@ func mappingSize(size int) int {
 // between two signals, for example of a CPU profile, would never end.
 const reserveStep = 2 << 20
 
-// reserve sets the size of f and reserves its pages. It panics if size is negative.
-func reserve(f *os.File, size int, s pages.Size) error {
+// reserve sets the size of f, a file in dir or a memfd, and reserves its pages. It panics if size is
+// negative.
+func reserve(f *os.File, dir string, size int, s pages.Size) error {
 	if size < 0 {
 		panic(fmt.Sprintf("slab: memory of %d bytes", size))
 	}
@@ -211,7 +213,7 @@ func reserve(f *os.File, size int, s pages.Size) error {
 	if err := f.Truncate(int64(mappingSize(size))); err != nil {
 		return fmt.Errorf("slab: size %s to %d bytes: %w", f.Name(), size, err)
 	}
-	if s != pages.System { // fallocate does not know the size of the mappings' pages
+	if !s.Fallocates(dir) {
 		return populate(f, size, s)
 	}
 	for at, end := int64(0), int64(mappingSize(size)); at < end; {
