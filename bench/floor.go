@@ -12,6 +12,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
+	"ipcbench/tensor/pages"
 )
 
 // rpcEmpty is the name of the floor that the sessions of cells measure themselves.
@@ -49,6 +50,12 @@ func (r *run) planFloors() {
 		switch {
 		case f.TCP:
 			r.planNetworkFloor(f)
+		case f.Name == "copy" || f.Name == "first-touch":
+			for _, s := range r.pages() {
+				in := floor
+				in.Pages = s
+				r.floors = append(r.floors, &in)
+			}
 		case f.Name != "futex":
 			r.floors = append(r.floors, &floor)
 		default:
@@ -61,6 +68,16 @@ func (r *run) planFloors() {
 			}
 		}
 	}
+}
+
+// pages returns the sizes of pages that cells have.
+func (r *run) pages() (all []pages.Size) {
+	for _, c := range r.cells {
+		if !slices.Contains(all, c.result.Pages) {
+			all = append(all, c.result.Pages)
+		}
+	}
+	return all
 }
 
 // floor measures f once more.
@@ -81,7 +98,7 @@ func (r *run) floor(ctx context.Context, f *result.Floor) error {
 	}
 	name := strings.TrimSpace(f.Name + " " + f.Host)
 	r.progress("floor " + name)
-	p.Bytes, p.CPUs = f.Bytes, r.here.Apart()
+	p.Bytes, p.CPUs, p.Pages = f.Bytes, r.here.Apart(), f.Pages
 	if f.Model != "" {
 		if f.Gap == 0 {
 			f.Gap = min(r.trainTime(f), int64(floors.MaxGap))

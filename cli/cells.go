@@ -19,6 +19,7 @@ import (
 	"ipcbench/internal/ranges"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
+	"ipcbench/tensor/pages"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 )
@@ -34,7 +35,7 @@ type cellFlags struct {
 	changes                 []string
 	values, scenario        string
 	questions               string
-	languages, peers        []string
+	languages, peers, pages []string
 	common                  session.Spec // fields that all cells share
 
 	asked []result.Question // the questions of --questions
@@ -66,6 +67,8 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.common.TrainMS, "train-ms", 0, "add `N` milliseconds of CPU time to each training")
 	fs.BoolVar(&f.common.Respawn, "respawn", false, "start fresh worker processes every round, and time that")
 	fs.BoolVar(&f.common.Nested, "nested", false, "send Go values with nested tensors, and time packing them")
+	fs.StringSliceVar(&f.pages, "pages", []string{"system"}, "`LIST` of pages for tensors: system, small or huge")
+	offer(fs, "pages", func() []string { return []string{"system", "small", "huge"} })
 	fs.IntVar(&f.common.PerProcess, "lanes-per-process", 1, "put `N` workers into each process")
 	fs.IntVar(&f.common.Depth, "depth", trainer.DefaultDepth,
 		"at most `N` updates per worker, the unfinished one included")
@@ -73,7 +76,7 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 
 // chosen reports whether a flag determines what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "questions", "codec", "workers", "clients", "link", "language", "train"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "questions", "codec", "workers", "clients", "link", "language", "train", "pages"}, cmd.Flags().Changed)
 }
 
 // firstCells sets one worker and one client, for a run without flags: with them, bandwidths
@@ -94,6 +97,16 @@ type axis struct {
 // An expander returns the cells that an entry of a list makes of c: several for a range, none if
 // the entry does not apply to c.
 type expander func(c session.Spec, entry string) ([]session.Spec, error)
+
+func pagesAxis(c *session.Spec, text string) error {
+	if c.Pages = pages.Size(text); text == "system" {
+		c.Pages = pages.System
+	}
+	if text == "" || !c.Pages.Valid() {
+		return usagef("--pages must be system, small or huge, not %q", text)
+	}
+	return nil
+}
 
 // matrix returns all combinations of the lists in f. Models with the same name become the same
 // pointer, also across the matrices that share known, because cells of one model are compared.
@@ -121,6 +134,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spe
 		{"--codec", f.codecs, codecAxis(f.codecs)},
 		{"--link:", f.links, linkAxis(f.links)},
 		{"--language", f.languages, languageAxis(f.languages)},
+		{"--pages", f.pages, one(pagesAxis)},
 	} {
 		if cells, err = x.across(cells); err != nil {
 			return nil, err

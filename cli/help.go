@@ -24,7 +24,7 @@ func readText(path string) string {
 }
 
 // topics are the subjects of ipcbench help TOPIC.
-var topics = []string{"models", "time", "workers", "codecs", "network", "hosts", "python", "builds", "profile", "files"}
+var topics = []string{"models", "pages", "time", "workers", "codecs", "network", "hosts", "python", "builds", "profile", "files"}
 
 // flagLine is a line of a help text that is replaced with the usage of the named flags.
 var flagLine = regexp.MustCompile(`(?m)^FLAGS (.*)\n`)

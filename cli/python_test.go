@@ -126,7 +126,7 @@ func pythonRuns() []string {
 	each := strings.Join(python.Transports(), ",")
 	return []string{
 		each + " --workers 2 --clients 3 --depth 1 --up uniform:8KiB/2 --values normal --pin",
-		"shm-slab --train burning:train --workers 1 --clients 1",
+		"shm-slab,http-shm,http --train burning:train --workers 1 --clients 1 --pages small",
 		each + " --train burning:train",
 		"shm-slab,http,grpc-stream --train burning:train --respawn --clients 1",
 		"shm-slab,http,grpc-stream --train-ms 1 --respawn --server-cpus 1",

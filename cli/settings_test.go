@@ -37,7 +37,7 @@ func TestHarmfulInFiles(t *testing.T) {
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
 		"verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false, "baseline": false,
-		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
+		"pages": false, "tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
 	}
 	var checked int
 	everyCommand(func(c *cobra.Command) {

@@ -81,6 +81,13 @@ func TestFindings(t *testing.T) {
 	faster := cells(inproc(benchtest.Six(100)...), bodies(150)) // a machine that copies faster than its sockets do
 	faster.Floors = []result.Floor{floor("unix-stream", "B/s", 3e9), floor("copy", "B/s", 5e9)}
 	wantLines(t, shown(t, faster, "floors"), "pickle unix-stream 0.988 ± 0.021") // 200 MB in 67.5 ms, as a multiple of 3 GB/s
+	faulting := func(faults int64) *result.Result {                              // in each round, at 10 µs
+		r := edited(cells(control, bodies(200)), func(b *result.Block) {
+			b.Server.Usage.MinorFaults, b.Processes[0].Usage.MinorFaults = faults, faults
+		})
+		r.Floors = append(slices.Clip(floors), floor("first-touch", "B/s", 4096/10e-6))
+		return r
+	}
 	const pickle = "pickle even workers=1 clients=1: "
 	for name, tt := range map[string]struct {
 		r    *result.Result
@@ -107,13 +114,16 @@ func TestFindings(t *testing.T) {
 		"recorder of a short round": {cells(inproc(0.1, 0.1, 0.1, 0.1)), nil},                                                                                                      // 4 µs of 100
 		"costly in a short round":   {edited(cells(inproc(0.1, 0.1, 0.1, 0.1)), func(b *result.Block) { b.Spans = 200 }), []string{"warning: inproc even workers=1 clients=1: recording spans took 8 % of its rounds, 8.00 µs per round"}},
 		"stolen time":               {edit(func(b *result.Block) { b.System = &usage.System{Busy: 1e9, Idle: 1e9, Steal: 2e9} }), []string{"warning: " + pickle + "other virtual machines took 50 % of the processors' time"}},
-		"files in memory":           {on("tmpfs"), []string{"warning: " + pickle + "its files are on tmpfs, so no disk was measured"}},
-		"files on a disk":           {on("ext4"), nil},
-		"small sockets":             {small, []string{"warning: socket buffers hold 213 kB instead of the 1.05 MB that transports ask for"}},
-		"a peak of somebody else":   {edited(cells(inproc(benchtest.Six(104)...)), func(b *result.Block) { b.Server.StalePeak = true }), []string{"warning: the server's peak RSS is not known"}},
-		"error without a number":    {cells(control, unknown), []string{"warning: " + pickle + "the codec's error is not known"}},
-		"race detector":             {race, []string{"warning: built with the race detector"}},
-		"interrupted":               {partial, []string{"warning: the run ended early (interrupted)"}},
+		"few page faults":           {faulting(3000), nil},
+		"page faults": {faulting(10_000), []string{"warning: page faults may take over a fifth of the rounds of 1 cell, most of all of pickle, even, " +
+			"1 worker, 1 client: 10000 a round, up to 100 ms if each takes 10.0 µs, as in the floor first-touch."}},
+		"files in memory":         {on("tmpfs"), []string{"warning: " + pickle + "its files are on tmpfs, so no disk was measured"}},
+		"files on a disk":         {on("ext4"), nil},
+		"small sockets":           {small, []string{"warning: socket buffers hold 213 kB instead of the 1.05 MB that transports ask for"}},
+		"a peak of somebody else": {edited(cells(inproc(benchtest.Six(104)...)), func(b *result.Block) { b.Server.StalePeak = true }), []string{"warning: the server's peak RSS is not known"}},
+		"error without a number":  {cells(control, unknown), []string{"warning: " + pickle + "the codec's error is not known"}},
+		"race detector":           {race, []string{"warning: built with the race detector"}},
+		"interrupted":             {partial, []string{"warning: the run ended early (interrupted)"}},
 	} {
 		t.Run(name, func(t *testing.T) { found(t, tt.r, tt.want...) })
 	}

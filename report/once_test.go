@@ -41,6 +41,7 @@ var others = map[string]func(c *result.Cell){
 	"train-ms": func(c *result.Cell) { c.TrainMS = 5 },
 	"respawn":  func(c *result.Cell) { c.Respawn = true },
 	"nested":   func(c *result.Cell) { c.Nested = true },
+	"pages":    func(c *result.Cell) { c.Pages = "huge" },
 }
 
 // everyAxis returns a cell, and those that differ from it on one axis or on two.

@@ -33,8 +33,10 @@ func Slice[T Number](b []byte) []T {
 }
 
 // Alloc returns a package for l in new heap memory, aligned to [Align] and zeroed.
-func Alloc(l *Layout) *Package {
-	mem := make([]byte, l.size+Align)
+func Alloc(l *Layout) *Package { return inMemory(l, make([]byte, l.size+Align)) }
+
+// inMemory returns a package for l in mem, which has room to align it.
+func inMemory(l *Layout, mem []byte) *Package {
 	if l.size == 0 {
 		return NewPackage(l, mem)
 	}

@@ -31,7 +31,7 @@ func TestAllocTouched(t *testing.T) {
 		p = tensor.Alloc(l)
 		kept = append(kept, p)
 	}
-	fresh, touched := absent(p), absent(tensor.AllocTouched(l))
+	fresh, touched := absent(p), absent(tensor.AllocTouched(l, ""))
 	runtime.KeepAlive(kept)
 	check.That(t, fresh > pages/2 && touched <= pages/32,
 		"%d of %d pages are absent after AllocTouched, %d after Alloc", touched, pages, fresh)

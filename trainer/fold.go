@@ -5,6 +5,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 )
 
 // Roster returns n clients with IDs from 0. Their weights differ (1, 2, 3, 1, …), as if some
@@ -25,6 +26,7 @@ func Roster(n int) []Client {
 type Fold struct {
 	Change tensor.Change
 	Sync   bool
+	Pages  pages.Size // of memory that the Fold needs for itself
 
 	average       *tensor.Average
 	up            *tensor.Layout
@@ -45,7 +47,7 @@ func (f *Fold) advances(l *tensor.Layout) bool { return f.Sync || f.up != l }
 // a codec loses something: a server that changes its model itself continues from this copy.
 func (f *Fold) Keep(model *tensor.Package) {
 	if f.advances(model.Layout()) {
-		f.own = tensor.Alloc(model.Layout())
+		f.own = tensor.AllocIn(model.Layout(), f.Pages)
 		f.own.CopyFrom(model)
 	}
 }
@@ -60,7 +62,7 @@ func (f *Fold) begin(next, trained *tensor.Package, clients []Client) error {
 	switch {
 	case f.advances(next.Layout()):
 		if f.mean == nil {
-			f.mean = tensor.Alloc(f.up)
+			f.mean = tensor.AllocIn(f.up, f.Pages)
 		}
 		return f.average.Begin(f.mean, total)
 	case f.Change != tensor.Change{}:

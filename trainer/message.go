@@ -9,6 +9,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/endpoint"
 )
@@ -90,6 +91,7 @@ type assignment struct {
 	TotalLanes int             `json:"total_lanes"`
 	Clients    int             `json:"clients"`
 	Depth      int             `json:"depth"`
+	Pages      pages.Size      `json:"pages,omitempty"`
 	Addr       string          `json:"addr"`   // address of the server; empty if it does not listen
 	Secret     string          `json:"secret"` // the secret of the session
 	Trust      endpoint.Trust  `json:"trust,omitzero"`
@@ -107,7 +109,7 @@ func (assignment) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an ass
 // check rejects numbers that no server sends.
 func (a *assignment) check() error {
 	if len(a.Lanes) == 0 || slices.Min(a.Lanes) < 0 || slices.Max(a.Lanes) >= a.TotalLanes || a.TotalLanes > MaxWorkers ||
-		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Samples > maxSamples || a.Pings < 0 || a.Pings > maxPings {
+		a.Clients < 0 || a.Depth < 1 || !a.Pages.Valid() || a.Samples < 0 || a.Samples > maxSamples || a.Pings < 0 || a.Pings > maxPings {
 		return fmt.Errorf("%w: lanes %v of %d, %d clients, depth %d, %d samples, %d pings",
 			errProtocol, a.Lanes, a.TotalLanes, a.Clients, a.Depth, a.Samples, a.Pings)
 	}

@@ -118,7 +118,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 	a := assignment{
 		Process: n, Transport: s.cfg.Variant.Subject.Name(), Settings: o.Settings,
 		Down: o.Down.Specs(), Up: o.Up.Specs(),
-		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
+		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth, Pages: o.Pages,
 		Addr: s.at.Addr(), Secret: s.at.Secret(), Trust: s.at.Trust(),
 		Func: s.cfg.Func, FuncConfig: s.cfg.FuncConfig, Samples: s.cfg.Samples,
 		Window: s.cfg.Window, Pings: s.cfg.Pings,

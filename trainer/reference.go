@@ -6,6 +6,7 @@ import (
 
 	"ipcbench/codec"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 )
 
 // A Reference computes the rounds of a session by direct calls in this process. The
@@ -30,7 +31,16 @@ type Reference struct {
 // NewReference returns a Reference for models and updates of these layouts. seed is the
 // seed with which clients train.
 func NewReference(down, up *tensor.Layout, seed uint64) *Reference {
-	return &Reference{Model: tensor.Alloc(down), next: tensor.Alloc(down), update: tensor.Alloc(up), Fold: NewFold(down, up), seed: seed}
+	return NewReferenceIn(pages.System, down, up, seed)
+}
+
+// NewReferenceIn is NewReference with all tensors in pages of that size.
+func NewReferenceIn(s pages.Size, down, up *tensor.Layout, seed uint64) *Reference {
+	fold := NewFold(down, up)
+	fold.Pages = s
+	return &Reference{
+		Model: tensor.AllocIn(down, s), next: tensor.AllocIn(down, s), update: tensor.AllocIn(up, s), Fold: fold, seed: seed,
+	}
 }
 
 // Through makes all models and updates pass through a codec. With noBase, each model is

@@ -15,6 +15,7 @@ import (
 	"ipcbench/internal/scratch"
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/endpoint"
@@ -28,6 +29,7 @@ type Config struct {
 	PerProcess int            // lanes per process; 0 means 1
 	Clients    int            // most clients in a round
 	Depth      int            // most updates of a lane between dispatch and release; 0 means DefaultDepth
+	Pages      pages.Size     // of all memory that tensors are in
 	Func       string         // name of the worker function in Host.Funcs
 	FuncConfig []byte         // passed to that Func; may be nil
 	Launcher   Launcher
@@ -202,8 +204,9 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 	o := driver.Options{
 		Down: s.cfg.Down, Up: s.cfg.Up,
 		Lanes: s.cfg.Workers, Clients: s.cfg.Clients, Depth: s.cfg.Depth,
-		Settings: s.cfg.Variant.Settings, Rec: s.rec,
+		Settings: s.cfg.Variant.Settings, Pages: s.cfg.Pages, Rec: s.rec,
 	}
+	pages.Forget() // what earlier sessions of this process had
 	need := s.cfg.Variant.Footprint(o)
 	limit := startLimit(need)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v (%v, and the time to touch %s at 0.5 GB/s)",

@@ -283,7 +283,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		lanes: make([]laneState, len(a.Lanes)), private: h.confined != nil && !a.Trust.Mutual,
 		o: driver.Options{
 			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
-			Settings: a.Settings, Rec: rec, Folders: folders,
+			Settings: a.Settings, Pages: a.Pages, Rec: rec, Folders: folders,
 		},
 	}
 	for i := range w.lanes {

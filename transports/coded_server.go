@@ -49,11 +49,11 @@ type codedLane struct {
 func newCodedServer(p *codec.Pipeline, o driver.Options) *codedServer {
 	s := &codedServer{
 		codec: p, rec: o.Rec, based: p.Base() && o.Up == o.Down,
-		models: driver.NewPair(o.Down), lanes: make([]codedLane, o.Lanes),
+		models: driver.NewPair(o), lanes: make([]codedLane, o.Lanes),
 		counts: newCodecCounts(o.Rec), down: newCoded(p, o.Down), version: -1,
 	}
 	for n := range s.lanes {
-		s.lanes[n] = codedLane{up: newCoded(p, o.Up), updates: driver.NewBank(o.Up, o.Depth, o.Out), holds: -1}
+		s.lanes[n] = codedLane{up: newCoded(p, o.Up), updates: driver.NewBank(o), holds: -1}
 	}
 	return s
 }
@@ -232,7 +232,7 @@ type codedWorker struct {
 func newCodedWorker(p *codec.Pipeline, o driver.Options) *codedWorker {
 	return &codedWorker{
 		codec: p, rec: o.Rec, based: p.Base() && o.Up == o.Down, down: newCoded(p, o.Down), up: newCoded(p, o.Up),
-		model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up), version: -1,
+		model: o.Alloc(o.Down), update: o.Alloc(o.Up), version: -1,
 	}
 }
 

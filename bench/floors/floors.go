@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"ipcbench/internal/machine"
+	"ipcbench/tensor/pages"
 )
 
 // A Floor is a limit of the machine without a transport.
@@ -85,6 +86,9 @@ type Params struct {
 	// pinned. A run that pins server and workers must also pin its floors, or they
 	// are not limits of its cells.
 	CPUs []int
+
+	// Pages is the size of the pages of the memory of copy and first-touch.
+	Pages pages.Size
 
 	// Bytes is the number of bytes per transfer of a TCP stream. Zero and values
 	// above MaxBytes mean MaxBytes.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/machine"
+	"ipcbench/tensor/pages"
 )
 
 // modelBytes is the size of a sample of unix-stream and first-touch: the histology
@@ -42,18 +43,18 @@ func bufferSize(llc, free int64) (size int64, outside bool) {
 // Cached is the end of a condition whose memory was too small to be outside the caches.
 const Cached = ",cached"
 
-func measureCopy(*peer) ([]Series, error) {
+func measureCopy(p *peer) ([]Series, error) {
 	free, _ := machine.MemoryLimit()
 	size, outside := bufferSize(machine.Read().LLC, free)
 	variant := fmt.Sprintf("buffer=%dMiB", size>>20)
 	if !outside {
 		variant += Cached
 	}
-	src, err := mapped(size)
+	src, err := mapped(size, p.Pages)
 	if err != nil {
 		return nil, err
 	}
-	dst, err := mapped(size)
+	dst, err := mapped(size, p.Pages)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +76,11 @@ func measureCopy(*peer) ([]Series, error) {
 // mapped returns memory outside the Go heap, which the garbage collector and the race
 // detector ignore. It populates all pages at once, because single page faults take
 // twice as long. It is never unmapped: the process ends after the measurement.
-func mapped(size int64) ([]byte, error) {
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+func mapped(size int64, s pages.Size) ([]byte, error) {
+	mem, err := s.Map(-1, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err == nil {
+		err = s.Populate(mem)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
@@ -103,12 +107,12 @@ func scramble(b []byte) {
 
 // measureFirstTouch writes untouched memory, from a pattern that stays in the cache, so
 // that reading costs almost nothing.
-func measureFirstTouch(*peer) ([]Series, error) {
+func measureFirstTouch(p *peer) ([]Series, error) {
 	pattern := make([]byte, 16<<10)
 	scramble(pattern)
 	var samples []float64
 	for range 3 {
-		elapsed, err := firstTouch(pattern)
+		elapsed, err := firstTouch(pattern, p.Pages)
 		if err != nil {
 			return nil, err
 		}
@@ -117,17 +121,17 @@ func measureFirstTouch(*peer) ([]Series, error) {
 	return []Series{{Variant: fmt.Sprintf("bytes=%d", modelBytes), Samples: samples}}, nil
 }
 
-func firstTouch(pattern []byte) (time.Duration, error) {
+func firstTouch(pattern []byte, s pages.Size) (time.Duration, error) {
 	f, err := sharedMemory(modelBytes)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	mem, err := unix.Mmap(int(f.Fd()), 0, modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := s.Map(int(f.Fd()), modelBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return 0, fmt.Errorf("map %d bytes: %w", modelBytes, err)
 	}
-	defer unix.Munmap(mem)
+	defer pages.Unmap(mem)
 	start := time.Now()
 	for at := 0; at < len(mem); at += len(pattern) {
 		copy(mem[at:], pattern)

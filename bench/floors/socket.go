@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor/pages"
 )
 
 // A link is a connection that moves bytes to and from another process.
@@ -93,7 +95,7 @@ type stream struct {
 }
 
 func newStream(p *peer, bytes int64) (*stream, error) {
-	memory, err := mapped(max(bytes, numberBytes))
+	memory, err := mapped(max(bytes, numberBytes), pages.System)
 	if err != nil {
 		return nil, err
 	}

@@ -169,7 +169,7 @@ type Floor struct {
 	// name of the update of these cells; absent if it has the model's tensors
 	Up string `json:"up,omitempty"`
 	// keys of Setup, stored in this object, of the cells that the floor bounds; a floor without a
-	// model has at most `link` and `language`
+	// model has at most `link`, `language` and `pages`
 	Setup
 	// number of clients of the cells that the floor bounds; absent if it bounds any number
 	Clients int `json:"clients,omitempty"`

@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/internal/link"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 )
 
 // A Setup holds a cell's differences from the usual cell, except the settings of its
@@ -41,6 +42,9 @@ type Setup struct {
 	Respawn bool `json:"respawn,omitempty"`
 	// model and updates were exchanged as values with nested tensors
 	Nested bool `json:"nested,omitempty"`
+	// pages of all memory that tensors were in: `small` or `huge`; absent if the machine's
+	// configuration decided
+	Pages pages.Size `json:"pages,omitempty" check:"|small|huge"`
 }
 
 // InPython is the value of Setup.Language for Python workers.
@@ -82,6 +86,7 @@ var Dims = []Dim{
 		return &s.Respawn
 	}},
 	{"nested", "off", "nested values", "flat values", Ranks | Binds, func(s *Setup) any { return &s.Nested }},
+	{"pages", "system", "%s pages", "", Ranks | Chains | Binds, func(s *Setup) any { return &s.Pages }},
 }
 
 func (d Dim) field(s *Setup) reflect.Value { return reflect.ValueOf(d.at(s)).Elem() }

@@ -53,7 +53,7 @@ func (c *Chain) Coded() bool { return c.Spec.Variant.Codec().Lossy() }
 // reference returns a new reference computation with the first model, before its first
 // round.
 func (c *Chain) reference() (*trainer.Reference, error) {
-	r := trainer.NewReference(c.Spec.Model.Layout, c.Spec.Update().Layout, c.plan.Seed)
+	r := trainer.NewReferenceIn(c.Spec.Pages, c.Spec.Model.Layout, c.Spec.Update().Layout, c.plan.Seed)
 	r.Fold = c.Spec.fold()
 	if c.Coded() {
 		r.Through(c.Spec.Variant.Codec(), c.Spec.Respawns())

@@ -7,7 +7,9 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/driver"
 )
 
@@ -32,7 +34,7 @@ func (s Spec) CheckData() error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if err := s.checkWorkers(); err != nil {
+	if err := cmp.Or(s.checkWorkers(), s.checkPages()); err != nil {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
@@ -67,7 +69,7 @@ func (s Spec) Validate() error {
 func (s Spec) Options() driver.Options {
 	return driver.Options{
 		Down: s.Model.Layout, Up: s.Update().Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
-		Settings: s.Variant.Settings,
+		Settings: s.Variant.Settings, Pages: s.Pages,
 	}
 }
 
@@ -78,6 +80,25 @@ func Megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.
 func (s Spec) isPeer() bool {
 	_, ok := s.Variant.Subject.(driver.Transport)
 	return !ok
+}
+
+// checkPages returns an error if this machine cannot give s the pages that it asks for.
+func (s Spec) checkPages() error {
+	least := min(s.Model.Layout.Size(), s.Update().Layout.Size())
+	switch {
+	case s.Pages == pages.System:
+		return nil
+	case s.isPeer():
+		return fmt.Errorf("--pages %s: a peer makes its own memory: leave out one of the two", s.Pages)
+	case s.Pages == pages.Huge && least < pages.Bytes:
+		return fmt.Errorf("--pages huge: %s, which is less than one huge page of %s: choose a larger model",
+			tensor.FormatBytes(least), tensor.FormatBytes(pages.Bytes))
+	case s.Pages == pages.Huge:
+		if err := pages.Available(scratch.SharedMemory); err != nil {
+			return fmt.Errorf("--pages huge: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkWorkers returns an error if s asks its workers for something that a peer, Python or Go values

@@ -34,7 +34,7 @@ func Features() []Feature {
 	return []Feature{
 		{"--transport " + transports, "", nil},
 		{"--workers, --clients, --depth, --up, --values, --scenario, --link, --listen, --insecure-network, --pin, " +
-			"--server-cpus, --respawn, --train, --train-ms", "", nil},
+			"--server-cpus, --respawn, --train, --train-ms, --pages", "", nil},
 		{"other transports", "workers in Python support " + transports + ": for Python's pickle choose py-pickle5",
 			func(s Spec) bool { return !slices.Contains(python.Transports(), s.Variant.Subject.Name()) }},
 		{"tls=on, tls=mutual", "workers in Python do not support TLS: choose tls=off",

@@ -103,7 +103,7 @@ func (s *Run) start(ctx context.Context, l trainer.Launcher) error {
 		Variant: s.Spec.Variant, Down: s.Spec.Model.Layout, Up: s.Spec.Update().Layout,
 		Workers: s.Spec.Workers, PerProcess: s.Spec.PerProcess, Clients: s.Spec.Clients, Depth: s.Spec.Depth,
 		Func: fn, FuncConfig: config, UserCode: s.Spec.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
-		Profiling: s.Profiling, RoundLimit: s.Plan.RoundLimit,
+		Profiling: s.Profiling, RoundLimit: s.Plan.RoundLimit, Pages: s.Spec.Pages,
 		Host: s.Listening.host(), Ports: s.Listening.Ports, Insecure: s.Listening.Insecure, Files: s.Listening.Files,
 	}
 	if s.Spec.Linked() {
@@ -119,7 +119,8 @@ func (s *Run) start(ctx context.Context, l trainer.Launcher) error {
 	s.fold = s.Spec.fold()
 	if s.Spec.Respawns() {
 		s.config.Pings = 0 // cells without --respawn measure the same floor
-		s.model, s.fresh = tensor.Alloc(s.Spec.Model.Layout), &fresh{spare: tensor.Alloc(s.Spec.Model.Layout)}
+		alloc := func() *tensor.Package { return tensor.AllocIn(s.Spec.Model.Layout, s.Spec.Pages) }
+		s.model, s.fresh = alloc(), &fresh{spare: alloc()}
 		return s.initModel()
 	}
 	if s.session, err = trainer.Open(ctx, s.config); err != nil {

@@ -77,6 +77,6 @@ func (s Spec) Key() Key {
 
 func (s Spec) fold() *trainer.Fold {
 	f := trainer.NewFold(s.Model.Layout, s.Update().Layout)
-	f.Change, f.Sync = s.Change, s.Scenario == Sync
+	f.Change, f.Sync, f.Pages = s.Change, s.Scenario == Sync, s.Pages
 	return f
 }

@@ -45,15 +45,15 @@ func (plain) Listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{o: o, lanes: lanes, models: driver.NewPair(o.Down), jobs: make([]*driver.Job, o.Lanes)}
+	s := &server{o: o, lanes: lanes, models: driver.NewPair(o), jobs: make([]*driver.Job, o.Lanes)}
 	for range o.Lanes {
-		s.updates = append(s.updates, driver.NewBank(o.Up, o.Depth, o.Out))
+		s.updates = append(s.updates, driver.NewBank(o))
 	}
 	return s, nil
 }
 
 func (plain) Dial(ctx context.Context, e *endpoint.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	w := &worker{o: o, lane: lane, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // touched before any round
+	w := &worker{o: o, lane: lane, model: o.Alloc(o.Down), update: o.Alloc(o.Up)} // touched before any round
 	var err error
 	w.conn, err = e.DialLane(ctx, lane, o.Session())
 	return w, err

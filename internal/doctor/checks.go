@@ -32,6 +32,7 @@ var checks = []struct {
 	{"processor quota", "A control group that has used its share is stopped until its next period, usually 100 ms. These stops are part of rounds, whatever the transport.", quota},
 	{"socket buffers", "With a small buffer, a sender waits for its reader more often, so transports that use sockets are slower.", socketBuffers},
 	{"huge pages", "Access to memory in huge pages is faster. If only private or only shared memory has them, transports differ by that too.", hugePages},
+	{"page faults", "A transport whose memory is new in each round, such as shm-tensor, pays for each page. The price differs between machines more than anything else does.", pageFaults},
 	{"governor", "A processor whose frequency follows the load is slow when a round begins, by an amount that depends on the pause before.", governor},
 	{"clock", "Every span reads the clock twice. A slow clock lengthens the measured rounds.", clock},
 	{"stolen time", "The hypervisor gives processors to other virtual machines during rounds.", stolenTime},
@@ -241,7 +242,19 @@ func hugePages(f *facts) Check {
 	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
 	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
 	if (e.THP == "always") != shared {
-		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it", "%s: transports with and without shared memory use pages of different sizes", what)
+		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it, unless --pages is given", "%s: transports with and without shared memory use pages of different sizes", what)
+	}
+	return ok("%s", what)
+}
+
+// dearPage is much more than a new page costs on usual machines, which take 0.25 to 0.5 µs, also if
+// they are busy.
+const dearPage = 5 * time.Microsecond
+
+func pageFaults(f *facts) Check {
+	what := fmt.Sprintf("private memory %s, shared %s", f.private, f.shared)
+	if max(f.private.least, f.shared.least) > dearPage {
+		return bad(Warn, "prefer transports and settings that keep their memory, such as shm-slab or reuse=on", "%s; 0.25 to 0.5 is usual", what)
 	}
 	return ok("%s", what)
 }

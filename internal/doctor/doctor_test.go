@@ -34,7 +34,7 @@ func sound() *facts {
 		limits:    machine.Limits{Descriptors: 1024, Addresses: math.MaxInt64, Mappings: 65530, Threads: 1000, ThreadsBy: "ulimit -u", ClockSource: "tsc"},
 		available: 16 << 30, availableBy: "MemAvailable",
 		places:     map[string]place{os.TempDir(): {"ext4", 9 << 30, nil}, scratch.SharedMemory: {"tmpfs", 8 << 30, nil}, "/data": {"xfs", 9 << 30, nil}},
-		processors: 4, clock: 45 * time.Nanosecond,
+		processors: 4, clock: 45 * time.Nanosecond, private: price{first: 900, least: 300, most: 420}, shared: price{first: 900, least: 500, most: 600},
 		boot: usage.System{Busy: time.Hour, Idle: time.Hour}, now: usage.System{Idle: time.Second},
 	}
 }
@@ -91,6 +91,9 @@ func TestChecks(t *testing.T) {
 		{"socket buffers", OK, func(m *facts) { m.env.SocketBuffer = 0 }, "not known", ""},
 		{"huge pages", Warn, func(m *facts) { m.env.THP = "always" }, "private memory always, shared never", "madvise"},
 		{"huge pages", OK, func(m *facts) { m.env.THP, m.env.ShmemTHP, m.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
+		{"page faults", Warn, func(m *facts) { m.shared = price{first: 31_000, least: 14_000, most: 20_000} },
+			"private memory 0.3 to 0.42 µs a page (the first time 0.9), shared 14 to 20 µs a page (the first time 31); 0.25 to 0.5 is usual", "reuse=on"},
+		{"page faults", OK, func(m *facts) { m.private.err = os.ErrPermission }, "private memory not known", ""},
 		{"processes", Fail, func(m *facts) { m.proc = os.ErrNotExist }, "file does not exist", "mount -t proc"},
 		{"processes", Fail, func(m *facts) { m.limits.Addresses = 1_000_000 << 10 }, "976.6 MiB of addresses (ulimit -v), and the Go runtime needs 1.431 GiB", "raise that limit"},
 		{"governor", Warn, func(m *facts) { m.env.Governor = "powersave" }, "powersave", "cpupower"},

@@ -2,10 +2,15 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
@@ -28,6 +33,8 @@ type facts struct {
 	boot, now   usage.System // since the machine started, and during the watch
 	systemErr   error
 	clock       time.Duration // duration of reading the clock
+	private     price         // of a page of private memory
+	shared      price         // of a page of shared memory
 	namespaces  error         // error of setting up a link
 	leftovers   []scratch.Leftover
 }
@@ -51,6 +58,7 @@ func gather(n Needs, watch time.Duration) *facts {
 	f.proc = Proc()
 	f.processors = runtime.NumCPU() // respects the affinity of this process
 	f.clock = readingClock()
+	f.private, f.shared = pagePrice(newPrivate), pagePrice(newShared)
 	f.namespaces = link.Try(n.Links...)
 	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // other checks report unreadable roots
 	var err error
@@ -80,4 +88,59 @@ func readingClock() time.Duration {
 		best = min(best, time.Since(start)/each)
 	}
 	return best
+}
+
+// A price is what it takes to write a page of new memory for the first time, which the kernel then
+// provides. The first of several tries is apart, because a hypervisor may provide pages only once.
+type price struct {
+	first, least, most time.Duration
+	err                error
+}
+
+// String writes the range of all tries but the first, and the first.
+func (p price) String() string {
+	if p.err != nil {
+		return "not known"
+	}
+	micros := func(d time.Duration) string { return strconv.FormatFloat(float64(d)/1e3, 'g', 2, 64) }
+	return fmt.Sprintf("%s to %s µs a page (the first time %s)", micros(p.least), micros(p.most), micros(p.first))
+}
+
+// pagePrice writes new memory several times.
+func pagePrice(memory func(size int) ([]byte, error)) (p price) {
+	const tries, size = 4, 8 << 20
+	for try := range tries {
+		mem, err := memory(size)
+		if err != nil {
+			return price{err: err}
+		}
+		var parts []time.Duration // whose median a busy machine does not change
+		for part := range slices.Chunk(mem, size/16) {
+			start := time.Now()
+			for at := 0; at < len(part); at += os.Getpagesize() {
+				part[at] = 1
+			}
+			parts = append(parts, time.Since(start)/time.Duration(len(part)/os.Getpagesize()))
+		}
+		slices.Sort(parts)
+		each := parts[len(parts)/2]
+		switch {
+		case try == 0:
+			p.first, p.least = each, math.MaxInt64
+		default:
+			p.least, p.most = min(p.least, each), max(p.most, each)
+		}
+		if err := unix.Munmap(mem); err != nil {
+			return price{err: err}
+		}
+	}
+	return p
+}
+
+func newPrivate(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+}
+
+func newShared(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 }

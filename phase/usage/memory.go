@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"github.com/prometheus/procfs"
+
+	"ipcbench/tensor/pages"
 )
 
 // A Memory is the resident memory of a process.
@@ -28,6 +30,11 @@ type Memory struct {
 	// resident memory, in which pages shared by several processes count in equal parts;
 	// absent if the kernel does not count it
 	PSS *int64 `json:"pss_bytes,omitempty"`
+	// memory of tensors in whole aligned ranges of 2 MiB
+	Whole int64 `json:"whole_bytes,omitempty"`
+	// the part of it in huge pages that this process maps as such; of Go's heap, unless a size of
+	// pages was asked for, an upper bound
+	Huge int64 `json:"huge_bytes,omitempty"`
 }
 
 // ReadMemory returns the resident memory of this process. It takes milliseconds if the
@@ -51,7 +58,8 @@ func ReadMemory() (Memory, error) {
 		pss := int64(rollup.Pss)
 		m.PSS = &pss
 	}
-	return m, nil
+	m.Whole, m.Huge, err = pages.Observe()
+	return m, err
 }
 
 // ReadPeak returns only the Peak of ReadMemory, without visiting every page.

@@ -22,6 +22,7 @@ from typing import Optional  # noqa: E402
 if not __package__:  # an interpreter was given this folder
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+from ipcbench_worker import pages  # noqa: E402
 from ipcbench_worker.control import Control, Protocol  # noqa: E402
 from ipcbench_worker.functions import FUNCS  # noqa: E402
 from ipcbench_worker.layout import layout_of, Layout  # noqa: E402
@@ -69,6 +70,9 @@ class Worker:
                                   ("worker function", a["func"], FUNCS)):
             if name not in known:
                 raise Fault(f"Python workers have no {what} {name!r}, only {', '.join(known)}")
+        if a.get("pages") not in (None, "small", "huge"):
+            raise Fault(f"pages of size {a['pages']!r}")
+        pages.size = a.get("pages") or ""
         self.recorder = Recorder(self.lane, a["samples"])
         self.meter = Meter(self.recorder, a["window"])
         down = Layout.of(a["down"])

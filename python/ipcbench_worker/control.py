@@ -24,7 +24,7 @@ MESSAGES = {
         "process": int, "lanes": list, "total_lanes": int, "clients": int, "depth": int,
         "transport": str, "?settings": dict, "down": list, "up": list,
         "addr": str, "secret": str, "?trust": dict, "func": str, "?func_config": str,
-        "samples": int, "window": str, "pings": int,
+        "samples": int, "window": str, "pings": int, "?pages": str,
     },
     "ping": {},
     "poke": {},

@@ -17,8 +17,9 @@ from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-from .layout import ALIGN, Package, shared
+from .layout import ALIGN, Package
 from .packages import Packages, copy
+from .pages import shared
 from .session import Fault, Job, Session
 
 HEADER, MAGIC = 4096, b"ipcslab\x01"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import mmap
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Iterable, Mapping, Optional
 
 import numpy as np
+
+from . import pages
 
 ALIGN = 64  # bytes, one cache line: alignment of tensors in a block
 
@@ -167,10 +168,8 @@ class Package:
 
     @classmethod
     def alloc(cls, layout: Layout) -> Package:
-        """A package in new memory, with ordinary pages like Go's. numpy would request huge pages,
-        and a training would take a tenth less time."""
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        return cls.over(layout, mmap.mmap(-1, max(1, layout.size), flags))
+        """A package in new memory."""
+        return cls.over(layout, pages.private(layout.size))
 
     @classmethod
     def touched(cls, layout: Layout) -> Package:
@@ -205,12 +204,3 @@ def layout_of(tensors: Optional[Iterable[Mapping]], otherwise: Layout) -> Layout
     """The layout of updates: the model's, otherwise, unless tensors describe another one."""
     layout = Layout.of(tensors) if tensors else otherwise
     return otherwise if layout == otherwise else layout
-
-
-POPULATE = getattr(mmap, "MAP_POPULATE", 0x8000)  # has a name since Python 3.10; avoids page faults
-
-
-def shared(fd: int, size: int, write: bool) -> mmap.mmap:
-    """Maps the file of a descriptor, which can be closed afterwards."""
-    access = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
-    return mmap.mmap(fd, size, mmap.MAP_SHARED | POPULATE, access)

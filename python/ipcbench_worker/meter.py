@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Iterable
 
+from .pages import observe
 from .recorder import ALL, Recorder
 
 IO = {"rchar": "read_bytes", "wchar": "written_bytes",
@@ -96,7 +97,7 @@ def memory() -> dict[str, int]:
         m["pss_bytes"] = int(pss.split()[0]) << 10
     except (OSError, KeyError):
         pass
-    return m
+    return {**m, **observe()}
 
 
 class Meter:

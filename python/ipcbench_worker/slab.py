@@ -12,7 +12,6 @@ import ctypes
 import errno
 import fcntl
 import json
-import mmap
 import os
 import platform
 import socket
@@ -23,8 +22,9 @@ from typing import Optional
 
 import numpy as np
 
-from .layout import Layout, Package, address, shared
+from .layout import Layout, Package, address
 from .packages import Packages, copy
+from .pages import shared
 from .session import Fault, Job, Session, connect
 
 # The transport's settings in order, with the default first. A variant's name has the others.
@@ -33,7 +33,7 @@ SETTINGS = {"wait": ("block", "spin"), "copy": ("off", "in", "out")}
 SEALS = 0x2 | 0x4  # F_SEAL_SHRINK, F_SEAL_GROW: access to a file that shrank raises SIGBUS
 
 
-def mapped(what: str, fd: int, size: int, write: bool) -> mmap.mmap:
+def mapped(what: str, fd: int, size: int, write: bool):
     """Maps a file that the server has sent, which must have this size and be sealed."""
     st = os.fstat(fd)
     if not stat.S_ISREG(st.st_mode) or st.st_size != size:
@@ -66,7 +66,7 @@ SPARE = 256 << 10
 class Mailbox:
     """One direction of a lane: it holds at most one message."""
 
-    def __init__(self, memory: mmap.mmap):
+    def __init__(self, memory):
         self.words = memoryview(memory).cast("I")
         self.room = memoryview(memory)[MESSAGE:]
         self.address = address(np.frombuffer(memory, np.uint8))

@@ -93,6 +93,8 @@ const (
 	recorderShare = 0.01   // share of a round that recording may take
 	recorderTime  = 5e-6   // seconds per round that recording may always take, because shares of short rounds mean little
 	densitySlack  = 0.002  // largest error of the share of changed elements
+	pagesShare    = 0.2    // share of a round that page faults may take
+	pageSize      = 4096   // bytes that a page fault provides
 )
 
 // Findings applies all rules to the result. Findings about the whole result come first. The
@@ -153,7 +155,7 @@ func ofResult(r *metrics.Result) []*Finding {
 	return append(all, warnIf(small, "small_socket_buffer", fmt.Sprintf("socket buffers hold %s instead of the %s that transports ask for, "+
 		"which slows transports that use sockets; to change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)),
 		granted, wanted), warnIf(stale, "stale_peak", "the server's peak RSS is not known: each block must reset it, "+
-		"which needs write access to /proc/self/clear_refs"), sharedLayouts(r))
+		"which needs write access to /proc/self/clear_refs"), sharedLayouts(r), newPages(r))
 }
 
 func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
@@ -206,6 +208,32 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 			"because its queue was full", dropped), value("packets", "1", float64(dropped))),
 		otherTraining(c),
 	}
+}
+
+// newPages warns about rounds in which page faults may take a large part, because their price differs between machines more
+// than anything else does. The price is that of the floor first-touch: the kernel provides a page, and it is written.
+func newPages(r *metrics.Result) *Finding {
+	var cells []*metrics.Cell
+	price, faults := map[*metrics.Cell]float64{}, map[*metrics.Cell]float64{}
+	share := func(c *metrics.Cell) float64 { return faults[c] * price[c] / c.Of("round").Center }
+	for _, c := range r.Cells {
+		if f := c.Floor(metrics.FloorTouch); f != nil {
+			faults[c] = c.Of("minor_faults").Center * float64(c.Payload()) / 1e9
+			if price[c] = pageSize / stat.Median(stat.Medians(f.Blocks)); share(c) > pagesShare {
+				cells = append(cells, c)
+			}
+		}
+	}
+	if cells == nil {
+		return nil
+	}
+	most := slices.MaxFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(share(a), share(b)) })
+	count, each := value("faults", "1/round", faults[most]), value("each", "s", price[most])
+	all := value("all", "s", count.Center*each.Center)
+	return warn("page_faults", fmt.Sprintf("page faults may take over a fifth of the rounds of %s, most of all of %s: %s a round, up to %s if each "+
+		"takes %s, as in the floor %s. On a machine with another price, the order may differ; reuse=on, or a transport that keeps its memory, "+
+		"needs none", doc.Plural(len(cells), "cell"), strings.Join(inWords([]*metrics.Cell{most}), ", "), doc.Quantity("1", count.Center), all, each,
+		metrics.FloorTouch), count, each, all)
 }
 
 // sharedLayouts warns about blocks that share a layout of a build. They also share the effects

@@ -9,6 +9,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"ipcbench/tensor/pages"
 )
 
 // Kinds of marks.
@@ -16,6 +17,7 @@ const (
 	NotProved = iota // the worst first: a screen has room for few
 	Interrupted
 	Astray
+	SmallPages
 	Bimodal
 	Drifted
 	Scattered
@@ -26,6 +28,7 @@ const (
 // KindHelp describes the kinds of marks that a cell has by itself, as the beginning of a sentence.
 var KindHelp = [...]string{
 	Astray:      "Some tensors did not use the transport's own mechanism",
+	SmallPages:  "Memory that should be in huge pages is not",
 	Bimodal:     "Rounds fall into two groups",
 	Drifted:     "Rounds drifted",
 	Scattered:   "Over a tenth of the rounds are far from the median",
@@ -57,6 +60,11 @@ func Marks(c *metrics.Cell) (all []Mark) {
 	}
 	add(Astray, attested.Low < 1 || len(reasons) > 0,
 		"only "+doc.Percent(attested.Center)+" of the tensors used the transport's own mechanism"+because)
+	share := c.Of("huge_share")
+	if !share.Known() {
+		share.Center = 0
+	}
+	add(SmallPages, c.Pages == pages.Huge && share.Center < hugeShare, "only "+doc.Percent(share.Center)+" of the tensors' memory is in huge pages")
 	modes, drift := c.Trends()
 	if modes != nil {
 		low, high := modes[0], modes[1]
@@ -77,6 +85,7 @@ func Marks(c *metrics.Cell) (all []Mark) {
 }
 
 const (
+	hugeShare   = 0.95 // share of memory that must be in huge pages if they were asked for
 	fewRounds   = 4    // rounds of a block, fewer of which are marked: one slow round moves their median
 	stolenApart = 0.01 // share of the processors' time by which two cells may differ
 )

@@ -96,7 +96,17 @@ func costs() []Metric {
 		{"pss", "B", Lower, "resident memory at the end of a block, summed over processes; shared pages count once", sum(pss)},
 		{"shmem", "B", Lower, "shared memory resident at the end of a block, in the process that has most of it",
 			number(func(_ *Cell, b *result.Block) float64 { return most(processes(b), shmem) })},
+		{"huge_share", "1", "", "share of the tensors' memory, in whole ranges of 2 MiB, that is in huge pages", number(hugeShare)},
 	}
+}
+
+// hugeShare is summed over processes, each of which counts the memory that it maps.
+func hugeShare(_ *Cell, b *result.Block) float64 {
+	whole, huge := int64(0), int64(0)
+	for _, p := range processes(b) {
+		whole, huge = whole+p.Memory.Whole, huge+p.Memory.Huge
+	}
+	return knownIf(whole > 0, float64(huge)/float64(whole))
 }
 
 // inService returns the number of requests that a server has started. At each start, a number

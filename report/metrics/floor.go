@@ -31,7 +31,8 @@ func (c *Cell) Floor(name string) (found *result.Floor) {
 
 // fits reports whether the floor was measured for the cell's work, connections and link.
 func (c *Cell) fits(f *result.Floor) bool {
-	return (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
+	memory := f.Name == FloorCopy || f.Name == FloorTouch
+	return (f.Model == "" || f.Of(c.Cell)) && (!memory || f.Pages == c.Pages) && (f.Clients == 0 || f.Clients == c.Clients) &&
 		(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) &&
 		(f.Link == c.Link || f.Link == link.Rate{} && f.Bytes == 0) && c.reaches(f)
 }

@@ -56,7 +56,7 @@ func newServer(cfg config, e *endpoint.Endpoint, o driver.Options) *server {
 		header:  &pb.MessageHeader{Receiver: aggregator, FederationId: e.Name()},
 		down:    newCatalog(o.Down, modelTag),
 		up:      newCatalog(o.Up, updateTag),
-		models:  driver.NewPair(o.Down),
+		models:  driver.NewPair(o),
 		slots:   newSlots(cfg.threads, cfg.hold, o.Lanes, o.Rec),
 		served:  newMethods(o.Rec, phase.Served),
 		copied:  o.Rec.Counter(phase.Copied),
@@ -69,7 +69,7 @@ func newServer(cfg config, e *endpoint.Endpoint, o driver.Options) *server {
 			s:     s,
 			reply: &pb.MessageHeader{Sender: aggregator, Receiver: endpoint.LaneName(i), FederationId: s.header.FederationId},
 			mail:  mailbox.NewLane[task](),
-			bank:  driver.NewBank(o.Up, o.Depth, o.Out),
+			bank:  driver.NewBank(o),
 		})
 	}
 	return s

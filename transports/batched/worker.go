@@ -69,8 +69,8 @@ func newWorker(t *transport, e *endpoint.Endpoint, n int, o driver.Options) *wor
 		dialTime: o.Rec.Counter(phase.DialTime),
 		retries:  o.Rec.Counter(phase.Retries),
 		hits:     o.Rec.Counter(phase.CacheHits),
-		model:    tensor.AllocTouched(o.Down),
-		update:   tensor.AllocTouched(o.Up),
+		model:    o.Alloc(o.Down),
+		update:   o.Alloc(o.Up),
 		local:    make([]bool, o.Down.Len()),
 	}
 	decodes := encodable(o.Down) // tensors are requested encoded in a session with a codec, else lossless

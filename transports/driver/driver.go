@@ -25,6 +25,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/endpoint"
 )
 
@@ -36,6 +37,7 @@ type Options struct {
 	Clients  int             // per round, at least 0
 	Depth    int             // most updates of a lane that are being written or not yet released; at least 1
 	Settings Settings        // of this transport; complete, checked and in canonical spelling
+	Pages    pages.Size      // of all memory that tensors are in
 	Rec      *phase.Recorder // the process's recorder; nil records nothing
 	Out      *tensor.Ledger  // where the server counts the updates that Collect has lent
 	Folders  Folders         // folders in which this process may open paths from settings; nil allows all
@@ -45,6 +47,9 @@ type Options struct {
 func (o Options) Session() endpoint.Session {
 	return endpoint.Session{Down: o.Down, Up: o.Up, Lanes: o.Lanes, TLS: o.Settings["tls"], Rec: o.Rec}
 }
+
+// Alloc returns a package on the heap that a driver can lend, with all pages present.
+func (o Options) Alloc(l *tensor.Layout) *tensor.Package { return tensor.AllocTouched(l, o.Pages) }
 
 // A Job is one client's turn in one round.
 type Job struct {

@@ -17,7 +17,7 @@ func ExampleNewBank() {
 		log.Fatal(err)
 	}
 	var out tensor.Ledger // from Options.Out
-	bank := driver.NewBank(model.Layout, 1, &out)
+	bank := driver.NewBank(driver.Options{Up: model.Layout, Depth: 1, Out: &out})
 	update, err := bank.Lend()
 	if err != nil {
 		log.Fatal(err)

@@ -48,14 +48,13 @@ func (n OutError) Error() string { return fmt.Sprintf("all %d updates of the lan
 
 var errClosed = errors.New("the session is over")
 
-// NewBank returns a bank of n packages of layout l on the heap. It counts lent packages in
-// ledger.
-func NewBank(l *tensor.Layout, n int, ledger *tensor.Ledger) *HeapBank {
+// NewBank returns a bank of a lane's updates on the heap.
+func NewBank(o Options) *HeapBank {
 	renew := func(*tensor.Package) (*tensor.Package, *tensor.Package, error) {
-		p := tensor.AllocTouched(l)
+		p := o.Alloc(o.Up)
 		return p, p, nil
 	}
-	b, _ := BankOf(n, ledger, renew, func(*tensor.Package) error { return nil }) // renew never fails
+	b, _ := BankOf(o.Depth, o.Out, renew, func(*tensor.Package) error { return nil }) // renew never fails
 	return b
 }
 
@@ -172,10 +171,10 @@ type Beside struct {
 	Serial  uint64 // 1 for the first publication, 2 for the next
 }
 
-// NewPair returns two models of layout l on the heap.
-func NewPair(l *tensor.Layout) *HeapPair {
+// NewPair returns two models on the heap.
+func NewPair(o Options) *HeapPair {
 	keep := func(old *tensor.Package) (*tensor.Package, *tensor.Package, error) { return old, old, nil }
-	return PairOf(keep, tensor.AllocTouched(l), tensor.AllocTouched(l))
+	return PairOf(keep, o.Alloc(o.Down), o.Alloc(o.Down))
 }
 
 // PairOf returns a pair of models with these memories, if they are given. Each Reserve

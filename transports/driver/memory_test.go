@@ -13,7 +13,7 @@ import (
 // memory, and lends a released one again.
 func TestBank(t *testing.T) {
 	var ledger tensor.Ledger
-	b := driver.NewBank(layout(t, 9999), 2, &ledger)
+	b := driver.NewBank(driver.Options{Up: layout(t, 9999), Depth: 2, Out: &ledger})
 	first := check.Value(b.Lend())(t)
 	second := check.Value(b.Lend())(t)
 	tensor.Fill(first, 1)
@@ -29,7 +29,7 @@ func TestBank(t *testing.T) {
 // TestPair: the two models alternate, and the receipt and serial published with a model do
 // not change afterwards.
 func TestPair(t *testing.T) {
-	pair := driver.NewPair(layout(t, 9999))
+	pair := driver.NewPair(driver.Options{Down: layout(t, 9999)})
 	if got := pair.Published(nil); len(got.Receipt) > 0 || len(got.Rows) > 0 || got.Serial != 0 {
 		t.Errorf("beside no model travels %+v", got)
 	}
@@ -89,7 +89,7 @@ func TestMemory(t *testing.T) {
 
 func TestNothingAllocated(t *testing.T) {
 	var ledger tensor.Ledger
-	b := driver.NewBank(layout(t, 9999), 1, &ledger)
+	b := driver.NewBank(driver.Options{Up: layout(t, 9999), Depth: 1, Out: &ledger})
 	got := testing.AllocsPerRun(100, func() {
 		check.Must(t, check.Err(b.Reserve()))
 		p := check.Value(b.Lend())(t)

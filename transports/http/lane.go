@@ -46,7 +46,7 @@ var errNoJob = errors.New("no such job was dispatched")
 func newLane(n int, o driver.Options, slab *laneSlab) *lane {
 	l := &lane{n: n, o: o, mail: mailbox.NewLane[*order](), slab: slab}
 	if slab == nil {
-		l.bank = driver.NewBank(o.Up, o.Depth, o.Out) // before the first job, so that no round pays for it
+		l.bank = driver.NewBank(o) // before the first job, so that no round pays for it
 	}
 	return l
 }
@@ -131,7 +131,7 @@ func (l *lane) issue() (err error) {
 // lend returns heap memory for an update. l.mu must be held.
 func (l *lane) lend() (*tensor.Package, error) {
 	if l.bank == nil {
-		l.bank = driver.NewBank(l.o.Up, l.o.Depth, l.o.Out)
+		l.bank = driver.NewBank(l.o)
 	}
 	return l.bank.Lend()
 }

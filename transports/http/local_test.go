@@ -276,7 +276,7 @@ func TestNamedByTheServer(t *testing.T) {
 	check.Must(t, os.Symlink(elsewhere, link))
 	defer os.Remove(link)
 	inside := session.Path() + "/slab"
-	mem, nonce, err := slab.CreateNamed(inside, 4096)
+	mem, nonce, err := slab.CreateNamed(inside, 4096, "")
 	check.Must(t, err)
 	defer mem.Close()
 	copied := check.Value(os.ReadFile(inside))(t)

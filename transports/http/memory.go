@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -82,7 +83,7 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 // newMemory makes the memory of a session. stored is the path of the slab that the store
 // may create, or empty.
 func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
-	m = &memory{models: models{layout: o.Down, misses: c.misses}, lanes: make([]*laneSlab, o.Lanes)}
+	m = &memory{models: models{layout: o.Down, pages: o.Pages, misses: c.misses}, lanes: make([]*laneSlab, o.Lanes)}
 	if !c.shm {
 		return m, "", nil
 	}
@@ -123,7 +124,7 @@ func (m *memory) close(models ...*model) (err error) {
 }
 
 func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
-	mem, nonce, err := slab.CreateNamed(path, size)
+	mem, nonce, err := slab.CreateNamed(path, size, o.Pages)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +146,7 @@ type models struct {
 	pool   *slab.Pool // nil without shared memory
 	ref    *store.SlabRef
 	layout *tensor.Layout
+	pages  pages.Size
 	misses func(i int) bool // whether tensor i must stay out of the pool
 }
 
@@ -162,13 +164,13 @@ type model struct {
 func (m *models) model() *model {
 	s := &model{handles: make([]slab.Handle, m.layout.Len()), views: make([][]byte, m.layout.Len())}
 	if m.pool == nil {
-		s.onHeap(m.layout) // before the first round
+		m.onHeap(s) // before the first round
 	}
 	return s
 }
 
 func (m *models) share(path string, size int) error {
-	pool, nonce, err := slab.CreatePool(path, size)
+	pool, nonce, err := slab.CreatePool(path, size, m.pages)
 	if err != nil {
 		return err
 	}
@@ -177,9 +179,9 @@ func (m *models) share(path string, size int) error {
 }
 
 // onHeap returns the model's heap memory, which it allocates the first time.
-func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
+func (m *models) onHeap(s *model) *tensor.Package {
 	if s.heap == nil {
-		s.heap = tensor.AllocTouched(l)
+		s.heap = tensor.AllocTouched(m.layout, m.pages)
 	}
 	return s.heap
 }
@@ -197,7 +199,7 @@ func (m *models) renew(s *model) error {
 			return err
 		}
 		if h == (slab.Handle{}) {
-			view = s.onHeap(m.layout).View(i)
+			view = m.onHeap(s).View(i)
 		}
 		moved = moved || len(view) > 0 && &view[0] != &s.views[i][0]
 		s.handles[i], s.views[i] = h, view

@@ -44,7 +44,7 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	if a.Models != nil {
 		s.ref = *a.Models
 		if nonce, err := s.ref.Decode(); err == nil && inSession(s.ref.Path) {
-			s.reader, _ = slab.OpenReader(s.ref.Path, nonce) // on failure tensors are fetched as bodies
+			s.reader, _ = slab.OpenReader(s.ref.Path, nonce, s.o.Pages) // on failure tensors are fetched as bodies
 		}
 	}
 	challenge, err := hex.DecodeString(a.Challenge)
@@ -52,7 +52,7 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 		return s
 	}
 	if nonce, err := a.Updates.Decode(); err == nil && inSession(a.Updates.Path) {
-		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite) // on failure updates are sent as bodies
+		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite, s.o.Pages) // on failure updates are sent as bodies
 	}
 	if s.mem == nil {
 		return s

@@ -89,7 +89,7 @@ func (w *worker) about(name, method, rest string) exchange.Request {
 
 func (w *worker) downlink() *tensor.Package {
 	if w.model == nil {
-		w.model = tensor.AllocTouched(w.o.Down)
+		w.model = w.o.Alloc(w.o.Down)
 	}
 	w.model.ResetRows()
 	return w.model
@@ -97,7 +97,7 @@ func (w *worker) downlink() *tensor.Package {
 
 func (w *worker) uplink() *tensor.Package {
 	if w.update == nil {
-		w.update = tensor.AllocTouched(w.o.Up)
+		w.update = w.o.Alloc(w.o.Up)
 	}
 	return w.update
 }

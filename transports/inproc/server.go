@@ -33,14 +33,14 @@ func newServer(o driver.Options) (*server, error) {
 		return nil, err
 	}
 	s := &server{o: o}
-	mem, err := slab.Anonymous(models)
+	mem, err := slab.Anonymous(models, o.Pages)
 	if err != nil {
 		return nil, err
 	}
 	s.places = slab.NewPackages(mem, o.Down)
 	s.models = s.places.Pair()
 	for range o.Lanes {
-		mem, err := slab.Anonymous(updates)
+		mem, err := slab.Anonymous(updates, o.Pages)
 		if err != nil {
 			return nil, errors.Join(err, s.release())
 		}

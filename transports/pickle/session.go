@@ -57,9 +57,9 @@ type lane struct {
 }
 
 func listen(ctx context.Context, e *endpoint.Endpoint, o driver.Options) (*server, error) {
-	s := &server{o: o, models: driver.NewPair(o.Down)}
+	s := &server{o: o, models: driver.NewPair(o)}
 	for range o.Lanes {
-		s.lanes = append(s.lanes, lane{updates: driver.NewBank(o.Up, o.Depth, o.Out)})
+		s.lanes = append(s.lanes, lane{updates: driver.NewBank(o)})
 	}
 	var err error
 	s.workers, err = e.ListenLanes(ctx, o.Settings.Get("network"), o.Session())
@@ -135,7 +135,7 @@ type worker struct {
 }
 
 func dial(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (*worker, error) {
-	w := &worker{o: o, lane: n, model: tensor.AllocTouched(o.Down), update: tensor.AllocTouched(o.Up)} // before connecting, because touching memory may take long
+	w := &worker{o: o, lane: n, model: o.Alloc(o.Down), update: o.Alloc(o.Up)} // before connecting, because touching memory may take long
 	c, err := e.DialLane(ctx, n, o.Session())
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
@@ -65,7 +66,7 @@ func (s *modelServer) replace(
 	}
 	serial := s.serial.Add(1)
 	b, err := makeSegmentSet(l, serial, func(i int) (*slab.Memory, error) {
-		return slab.CreateFile(path(serial, i), segmentSize(l, i), slab.Untouched)
+		return slab.CreateFile(path(serial, i), segmentSize(l, i), slab.Untouched.In(s.o.Pages))
 	})
 	if err != nil {
 		return nil, nil, err
@@ -196,6 +197,7 @@ func (s *namedServer) Collect(ctx context.Context, n int) (*tensor.Package, driv
 // A segmentCache keeps the models or updates that a worker has mapped, at most limit, by serial.
 type segmentCache struct {
 	layout *tensor.Layout
+	pages  pages.Size
 	limit  int
 	access slab.Access
 	path   func(serial uint64, i int) string
@@ -203,7 +205,7 @@ type segmentCache struct {
 }
 
 func newSegmentCache(w *worker, l *tensor.Layout, limit int, a slab.Access, path func(serial uint64, i int) string) segmentCache {
-	s := segmentCache{layout: l, limit: limit, access: a, path: path, mapped: map[uint64]*segmentSet{}}
+	s := segmentCache{layout: l, pages: w.o.Pages, limit: limit, access: a, path: path, mapped: map[uint64]*segmentSet{}}
 	w.own(s.close)
 	return s
 }
@@ -220,7 +222,7 @@ func (s segmentCache) at(h slab.Handle) (*tensor.Package, error) {
 		return nil, fmt.Errorf("handle to package %d: %w", h.Generation, slab.ErrUnknown)
 	}
 	b, err := takeSegmentSet(s.layout, h.Generation, func(i int) (*slab.Memory, error) {
-		return slab.OpenFile(s.path(h.Generation, i), segmentSize(s.layout, i), s.access, slab.Untouched)
+		return slab.OpenFile(s.path(h.Generation, i), segmentSize(s.layout, i), s.access, slab.Untouched.In(s.pages))
 	})
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func newPassingWorker(models *modelWorker) *passingWorker {
 
 func (w *passingWorker) Reserve() (_ *tensor.Package, err error) {
 	w.update, err = makeSegmentSet(w.o.Up, w.order.update.Generation, func(i int) (*slab.Memory, error) {
-		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.ReadWrite, slab.Untouched)
+		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.ReadWrite, slab.Untouched.In(w.o.Pages))
 	})
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 	}
 	defer closeAll(files) // Open has already closed those that it mapped
 	b, err := takeSegmentSet(in.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
-		return slab.Open(files[i], segmentSize(in.o.Up, i), slab.ReadOnly, slab.Untouched)
+		return slab.Open(files[i], segmentSize(in.o.Up, i), slab.ReadOnly, slab.Untouched.In(in.o.Pages))
 	})
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func newPicklingServer(models *modelServer) (*picklingServer, error) {
 			return s, err
 		}
 		s.own(c.Close)
-		s.streams = append(s.streams, stream{c, gobs.NewDecoder(c, s.o.Rec, false), driver.NewBank(s.o.Up, s.o.Depth, s.o.Out)})
+		s.streams = append(s.streams, stream{c, gobs.NewDecoder(c, s.o.Rec, false), driver.NewBank(s.o)})
 	}
 	return s, nil
 }
@@ -100,7 +100,7 @@ func newPicklingWorker(models *modelWorker, f *os.File) (*picklingWorker, error)
 		return nil, fmt.Errorf("socket for updates: %w", err)
 	}
 	models.own(c.Close)
-	return &picklingWorker{models, c, gobs.NewEncoder(c, models.o.Rec, false), tensor.AllocTouched(models.o.Up)}, nil
+	return &picklingWorker{models, c, gobs.NewEncoder(c, models.o.Rec, false), models.o.Alloc(models.o.Up)}, nil
 }
 
 func (w *picklingWorker) Reserve() (*tensor.Package, error) { return w.update, nil }

@@ -102,9 +102,9 @@ func (slabTransport) Dial(ctx context.Context, e *endpoint.Endpoint, n int, o dr
 	var driven driver.Worker = w
 	switch copies(o) { // touch memory before agree tells the server that the lane is ready
 	case "in":
-		driven = &copyingWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: tensor.AllocTouched(o.Up)}
+		driven = &copyingWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: o.Alloc(o.Up)}
 	case slab.CopyOut:
-		driven = &cloningWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: tensor.AllocTouched(o.Down)}
+		driven = &cloningWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: o.Alloc(o.Down)}
 	}
 	if err == nil {
 		err = w.agree(ctx)
@@ -136,7 +136,7 @@ func (s *slabServer) make() error {
 	if err != nil {
 		return err
 	}
-	models, err := slab.Memfd("ipcbench-models", down, slab.ReadWrite, slab.Touched)
+	models, err := slab.Memfd("ipcbench-models", down, slab.ReadWrite, slab.Touched.In(s.o.Pages))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *slabServer) make() error {
 		return err
 	}
 	for n, l := range s.lanes {
-		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.ReadOnly, slab.Touched) // the server assigns memory in it but never writes to it
+		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.ReadOnly, slab.Touched.In(s.o.Pages)) // the server assigns memory in it but never writes to it
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func newCopyingServer(s *slabServer) *copyingServer {
 		t.shared, err = s.Reserve()
 		return t.heap, t, err
 	}
-	models := driver.PairOf(reserve, twin{heap: tensor.AllocTouched(s.o.Down)}, twin{heap: tensor.AllocTouched(s.o.Down)})
+	models := driver.PairOf(reserve, twin{heap: s.o.Alloc(s.o.Down)}, twin{heap: s.o.Alloc(s.o.Down)})
 	return &copyingServer{slabServer: s, Copier: slab.NewCopier(s.o.Rec), heap: models}
 }
 

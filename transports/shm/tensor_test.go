@@ -17,6 +17,7 @@ import (
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/endpoint"
@@ -182,9 +183,11 @@ func TestSmallSharedMemory(t *testing.T) {
 	}
 	// Without the check, Listen returns an error instead of causing a fault, and leaves
 	// nothing behind.
-	check.Fails(t, check.Err(small.Listen(t.Context(), endpoint.New(private(t)), o)), "no space left", "listen")
-	entries := check.Value(os.ReadDir(root))(t)
-	check.That(t, len(entries) == 0, "listen left %v", entries)
+	for _, o.Pages = range []pages.Size{pages.System, pages.Small, pages.Huge} {
+		check.Fails(t, check.Err(small.Listen(t.Context(), endpoint.New(private(t)), o)), "no space left", "listen")
+		entries := check.Value(os.ReadDir(root))(t)
+		check.That(t, len(entries) == 0, "listen left %v", entries)
+	}
 }
 
 // TestCheckDirectory: if no file can be made in /dev/shm, the error comes before anything

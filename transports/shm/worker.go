@@ -75,7 +75,7 @@ func join(ctx context.Context, e *endpoint.Endpoint, n int, o driver.Options) (w
 
 // mapped maps memory of the server, which w then owns. It takes ownership of f.
 func (w *worker) mapped(what string, f *os.File, size int, a slab.Access) (*slab.Memory, error) {
-	m, err := slab.Open(f, size, a, slab.Touched)
+	m, err := slab.Open(f, size, a, slab.Touched.In(w.o.Pages))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/internal/slab"
 )
@@ -209,7 +210,7 @@ func (s *Store) slab() (*slab.Pool, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.pool == nil {
-		pool, n, err := slab.CreatePool(s.o.Slab, s.o.SlabSize)
+		pool, n, err := slab.CreatePool(s.o.Slab, s.o.SlabSize, pages.System) // none of the session's tensors are in it
 		if err != nil {
 			return nil, fmt.Errorf("slab of stored tensors: %w", err)
 		}

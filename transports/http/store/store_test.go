@@ -305,7 +305,7 @@ func TestStoredMetadata(t *testing.T) {
 		"got %+v, want complete metadata", ref)
 	nonce := check.Value(ref.Pool.Decode())(t)
 	handle := check.Value(ref.Handle.Decode())(t)
-	reader := check.Value(slab.OpenReader(ref.Pool.Path, nonce))(t)
+	reader := check.Value(slab.OpenReader(ref.Pool.Path, nonce, ""))(t)
 	defer reader.Close()
 	view, err := reader.View(handle, ref.Size)
 	check.Must(t, err)

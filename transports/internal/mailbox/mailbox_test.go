@@ -17,7 +17,7 @@ import (
 func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	t.Helper()
 	ledger := &tensor.Ledger{}
-	p := check.Value(driver.NewBank(drivertest.Vectors(t, tensor.U8, 3), 1, ledger).Lend())(t)
+	p := check.Value(driver.NewBank(driver.Options{Up: drivertest.Vectors(t, tensor.U8, 3), Depth: 1, Out: ledger}).Lend())(t)
 	return p, ledger
 }
 

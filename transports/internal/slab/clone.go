@@ -61,7 +61,7 @@ type CloningServer struct {
 func Cloning(s driver.Server, o driver.Options) *CloningServer {
 	c := &CloningServer{Server: s, Copier: NewCopier(o.Rec), ids: make([]phase.ID, o.Lanes)}
 	for range o.Lanes {
-		c.heap = append(c.heap, driver.NewBank(o.Up, o.Depth, o.Out))
+		c.heap = append(c.heap, driver.NewBank(o))
 	}
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/crash"
+	"ipcbench/tensor/pages"
 )
 
 // A Nonce is a random number in a named memory. A process that opens the memory by name
@@ -60,12 +61,12 @@ func decodeHeader(b []byte, size int64) (capacity int, n Nonce, err error) {
 
 // CreateNamed makes a touched memory of size bytes in a new file at path, mode 0600, behind
 // a header with the returned nonce. The last Close removes the file.
-func CreateNamed(path string, size int) (*Memory, Nonce, error) {
+func CreateNamed(path string, size int, s pages.Size) (*Memory, Nonce, error) {
 	var n Nonce
 	if size <= 0 || size > int(^uint(0)>>1)-headerSize {
 		return nil, n, fmt.Errorf("slab: create %s: capacity of %d bytes", path, size)
 	}
-	m, err := CreateFile(path, headerSize+size, Touched)
+	m, err := CreateFile(path, headerSize+size, Touched.In(s))
 	if err != nil {
 		return nil, n, err
 	}
@@ -79,7 +80,7 @@ func CreateNamed(path string, size int) (*Memory, Nonce, error) {
 
 // OpenNamed maps the named memory of another process at path. It fails unless the memory
 // has this nonce and belongs to this user.
-func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
+func OpenNamed(path string, nonce Nonce, a Access, s pages.Size) (*Memory, error) {
 	flags := os.O_RDONLY
 	if a == ReadWrite {
 		flags = os.O_RDWR
@@ -93,7 +94,7 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slab: open %s: %w", path, err)
 	}
-	m, err := mapFile(f, size, a, Touched)
+	m, err := mapFile(f, size, a, Touched.In(s))
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +132,8 @@ func openOwn(path string, flags int) (*os.File, error) {
 }
 
 // CreatePool makes a pool in a new memory from CreateNamed.
-func CreatePool(path string, capacity int) (*Pool, Nonce, error) {
-	m, n, err := CreateNamed(path, capacity)
+func CreatePool(path string, capacity int, s pages.Size) (*Pool, Nonce, error) {
+	m, n, err := CreateNamed(path, capacity, s)
 	if err != nil {
 		return nil, n, err
 	}
@@ -150,8 +151,8 @@ type Reader struct {
 }
 
 // OpenReader opens the named pool at path like OpenNamed.
-func OpenReader(path string, nonce Nonce) (*Reader, error) {
-	m, err := OpenNamed(path, nonce, ReadOnly)
+func OpenReader(path string, nonce Nonce, s pages.Size) (*Reader, error) {
+	m, err := OpenNamed(path, nonce, ReadOnly, s)
 	if err != nil {
 		return nil, err
 	}

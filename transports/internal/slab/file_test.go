@@ -29,10 +29,10 @@ func readCopy(r *Reader, dst []byte, h Handle) error {
 // was released while it read.
 func TestReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, nonce, err := CreatePool(path, 8192)
+	p, nonce, err := CreatePool(path, 8192, "")
 	check.Must(t, err)
 	audited(p)
-	r := check.Value(OpenReader(path, nonce))(t)
+	r := check.Value(OpenReader(path, nonce, ""))(t)
 
 	h, b := reserved(t, p, 100)
 	copy(b, "a tensor")
@@ -93,7 +93,7 @@ func TestHeaderIsChecked(t *testing.T) {
 	for name, c := range all {
 		path := filepath.Join(t.TempDir(), "pool")
 		check.Must(t, os.WriteFile(path, c.change(bytes.Clone(good)), 0o600))
-		r, err := OpenReader(path, Nonce{7})
+		r, err := OpenReader(path, Nonce{7}, "")
 		check.That(t, errors.Is(err, c.want), "%s: got %v, want %v", name, err, c.want)
 		if err == nil {
 			check.Must(t, r.Close())
@@ -101,9 +101,9 @@ func TestHeaderIsChecked(t *testing.T) {
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	check.Must(t, os.Symlink("/dev/zero", link))
-	_, err := OpenReader(link, Nonce{})
+	_, err := OpenReader(link, Nonce{}, "")
 	check.That(t, err != nil, "followed a link")
-	_, err = OpenReader(t.TempDir(), Nonce{})
+	_, err = OpenReader(t.TempDir(), Nonce{}, "")
 	refused(t, err, ErrNotRegular)
 
 	// A user who can write to a file's directory can replace the file.
@@ -111,12 +111,12 @@ func TestHeaderIsChecked(t *testing.T) {
 	check.Must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
 	for _, mode := range []os.FileMode{0o720, 0o702} {
 		check.Must(t, os.Chmod(dir, mode))
-		_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7})
+		_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7}, "")
 		refused(t, err, ErrNotOwn)
 	}
 	check.Must(t, os.Chmod(dir, 0o700))
 	check.Must(t, os.Symlink(dir, link+"-dir"))
-	_, err = OpenReader(link+"-dir/pool", Nonce{7})
+	_, err = OpenReader(link+"-dir/pool", Nonce{7}, "")
 	check.That(t, err != nil, "followed a link to a directory")
 }
 

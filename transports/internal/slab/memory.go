@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/crash"
 	"ipcbench/tensor"
+	"ipcbench/tensor/pages"
 )
 
 // A Memory is a mapping of this process. It has references: its owner's, and one for
@@ -31,14 +33,24 @@ const (
 	ReadWrite Access = true
 )
 
-// A Paging is the time when the page tables of a mapping are filled. The pages themselves
-// are always reserved when the memory is made.
-type Paging bool
+// A Paging is the size of the pages of a mapping, and the time when its page tables are filled. The
+// pages themselves are always reserved when the memory is made.
+type Paging struct {
+	size    pages.Size
+	touched bool
+}
 
-const (
-	Touched   Paging = true  // when mapped: no later access faults
-	Untouched Paging = false // per page, by the first access to it
+// Pagings with pages as the machine is configured.
+var (
+	Touched   = Paging{touched: true} // page tables are filled when the memory is mapped: no later access faults
+	Untouched = Paging{}              // they are filled per page, by the first access to it
 )
+
+// In returns p with pages of that size.
+func (p Paging) In(s pages.Size) Paging {
+	p.size = s
+	return p
+}
 
 func newMemory(mapping []byte, size int) *Memory {
 	m := &Memory{mapping: mapping, bytes: mapping[:size:size]}
@@ -47,12 +59,12 @@ func newMemory(mapping []byte, size int) *Memory {
 }
 
 // Anonymous returns touched memory that other processes cannot map.
-func Anonymous(size int) (*Memory, error) {
-	b, err := unix.Mmap(-1, 0, mappingSize(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+func Anonymous(size int, s pages.Size) (*Memory, error) {
+	b, err := s.Map(-1, mappingSize(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %d bytes of anonymous memory: %w", size, err)
 	}
-	tensor.Touch(b)
+	tensor.Touch(b, s)
 	return newMemory(b, size), nil
 }
 
@@ -68,7 +80,7 @@ func Memfd(name string, size int, a Access, p Paging) (*Memory, error) {
 		return nil, fmt.Errorf("slab: make memfd %s: %w", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
-	if err := reserve(f, size); err != nil {
+	if err := reserve(f, "", size, p.size); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -94,7 +106,7 @@ func CreateFile(path string, size int, p Paging) (*Memory, error) {
 		return nil, fmt.Errorf("slab: %w", err)
 	}
 	defer f.Close() // the mapping outlives it
-	err = reserve(f, size)
+	err = reserve(f, filepath.Dir(path), size, p.size)
 	var m *Memory
 	if err == nil {
 		m, err = mapFile(f, size, ReadWrite, p)
@@ -191,14 +203,18 @@ func mappingSize(size int) int {
 // between two signals, for example of a CPU profile, would never end.
 const reserveStep = 2 << 20
 
-// reserve sets the size of f and reserves its pages. It panics if size is negative.
-func reserve(f *os.File, size int) error {
+// reserve sets the size of f, a file in dir or a memfd, and reserves its pages. It panics if size is
+// negative.
+func reserve(f *os.File, dir string, size int, s pages.Size) error {
 	if size < 0 {
 		panic(fmt.Sprintf("slab: memory of %d bytes", size))
 	}
 	// Truncate first, because an interrupted fallocate leaves a shorter file.
 	if err := f.Truncate(int64(mappingSize(size))); err != nil {
 		return fmt.Errorf("slab: size %s to %d bytes: %w", f.Name(), size, err)
+	}
+	if !s.Fallocates(dir) {
+		return populate(f, size, s)
 	}
 	for at, end := int64(0), int64(mappingSize(size)); at < end; {
 		n := min(end-at, reserveStep)
@@ -214,20 +230,32 @@ func reserve(f *os.File, size int) error {
 	return nil
 }
 
+// populate reserves pages of that size.
+func populate(f *os.File, size int, s pages.Size) error {
+	b, err := s.Map(int(f.Fd()), mappingSize(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == nil {
+		err = errors.Join(crash.Guard(func() error { return s.Populate(b) }), pages.Unmap(b))
+	}
+	if err != nil {
+		return fmt.Errorf("slab: reserve %d bytes of memory for %s in %s pages: %w", size, f.Name(), s, err)
+	}
+	return nil
+}
+
 // mapFile maps f. The caller must close f, before or after using the mapping.
 func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
 	prot := unix.PROT_READ
 	if a == ReadWrite {
 		prot |= unix.PROT_WRITE
 	}
-	b, err := unix.Mmap(int(f.Fd()), 0, mappingSize(size), prot, unix.MAP_SHARED)
+	b, err := p.size.Map(int(f.Fd()), mappingSize(size), prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %s: %w", f.Name(), err)
 	}
 	switch {
-	case p == Untouched:
+	case !p.touched:
 	case a == ReadWrite:
-		tensor.Touch(b)
+		tensor.Touch(b, p.size)
 	default:
 		_ = crash.Guard(func() error { prefault(b); return nil }) // ignored: if the file has shrunk, its first use fails
 	}
@@ -279,7 +307,7 @@ func (m *Memory) Close() error {
 	case n < 0:
 		panic("slab: memory closed more often than kept")
 	}
-	err := unix.Munmap(m.mapping)
+	err := pages.Unmap(m.mapping)
 	m.bytes, m.mapping = nil, nil
 	if m.path != "" {
 		if e := os.Remove(m.path); !errors.Is(e, os.ErrNotExist) { // its directory may be gone already

@@ -20,7 +20,7 @@ func TestMemoryIsTouched(t *testing.T) {
 	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	for name, open := range map[string]func() (*Memory, error){
-		"anonymous": func() (*Memory, error) { return Anonymous(pages * 4096) },
+		"anonymous": func() (*Memory, error) { return Anonymous(pages*4096, "") },
 		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096, ReadWrite, Touched) },
 		"file":      func() (*Memory, error) { return CreateFile(filepath.Join(dir, "f"), pages*4096, Touched) },
 		"opened": func() (*Memory, error) {

@@ -214,7 +214,7 @@ func TestConcurrentUse(t *testing.T) {
 // name, and the pool can still be closed.
 func TestTruncatedPool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, _, err := CreatePool(path, 4*os.Getpagesize())
+	p, _, err := CreatePool(path, 4*os.Getpagesize(), "")
 	check.Must(t, err)
 	audited(p)
 	live := published(t, p, 100)

@@ -55,11 +55,11 @@ func race(question []byte) (any, error) {
 // create creates a pool, calls meet when it has tried, and returns the outcome. A pool that
 // it has created must still be there under its name.
 func create(path string, meet func()) string {
-	p, nonce, err := CreatePool(path, 64)
+	p, nonce, err := CreatePool(path, 64, "")
 	meet()
 	if err == nil {
 		var r *Reader
-		if r, err = OpenReader(path, nonce); err == nil {
+		if r, err = OpenReader(path, nonce, ""); err == nil {
 			err = r.Close()
 		}
 		err = errors.Join(err, p.Close())
