@@ -98,16 +98,6 @@ type axis struct {
 // the entry does not apply to c.
 type expander func(c session.Spec, entry string) ([]session.Spec, error)
 
-func pagesAxis(c *session.Spec, text string) error {
-	if c.Pages = pages.Size(text); text == "system" {
-		c.Pages = pages.System
-	}
-	if text == "" || !c.Pages.Valid() {
-		return usagef("--pages must be system, small or huge, not %q", text)
-	}
-	return nil
-}
-
 // matrix returns all combinations of the lists in f. Models with the same name become the same
 // pointer, also across the matrices that share known, because cells of one model are compared.
 func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spec, error) {
@@ -134,7 +124,12 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spe
 		{"--codec", f.codecs, codecAxis(f.codecs)},
 		{"--link:", f.links, linkAxis(f.links)},
 		{"--language", f.languages, languageAxis(f.languages)},
-		{"--pages", f.pages, one(pagesAxis)},
+		{"--pages", f.pages, one(func(c *session.Spec, text string) error {
+			if c.Pages = pages.Size(strings.TrimPrefix(text, "system")); !c.Pages.Valid() {
+				return usagef("--pages must be system, small or huge, not %q", text)
+			}
+			return nil
+		})},
 	} {
 		if cells, err = x.across(cells); err != nil {
 			return nil, err

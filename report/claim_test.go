@@ -222,3 +222,13 @@ func TestProcesses(t *testing.T) {
 	}
 	holds(t, shown(t, r), " start, ms ", " 60.0 ")
 }
+
+// TestPagesOfPeers: a cell whose pages were asked for is not compared with a peer, which has others.
+func TestPagesOfPeers(t *testing.T) {
+	r := benchtest.Result(cnn("http", 10, 10.1, 10.2, 10.3, 10.4, 10.5), cnn("theirs", 20, 20.1, 20.2, 20.3, 20.4, 20.5))
+	benchtest.Peer(r, &r.Cells[1], "theirs --always", nil)
+	const claim = "round transport=http against transport=theirs pages=system"
+	check.Must(t, check.Err(claimed(r, claim)))
+	r.Cells[0].Pages = "huge"
+	check.Fails(t, check.Err(claimed(r, claim)), "a peer has pages as the machine is configured")
+}

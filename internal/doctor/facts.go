@@ -58,7 +58,7 @@ func gather(n Needs, watch time.Duration) *facts {
 	f.proc = Proc()
 	f.processors = runtime.NumCPU() // respects the affinity of this process
 	f.clock = readingClock()
-	f.private, f.shared = pagePrice(newPrivate), pagePrice(newShared)
+	f.private, f.shared = pagePrice(unix.MAP_PRIVATE), pagePrice(unix.MAP_SHARED)
 	f.namespaces = link.Try(n.Links...)
 	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // other checks report unreadable roots
 	var err error
@@ -106,11 +106,11 @@ func (p price) String() string {
 	return fmt.Sprintf("%s to %s µs a page (the first time %s)", micros(p.least), micros(p.most), micros(p.first))
 }
 
-// pagePrice writes new memory several times.
-func pagePrice(memory func(size int) ([]byte, error)) (p price) {
+// pagePrice writes new memory several times. kind is MAP_PRIVATE or MAP_SHARED.
+func pagePrice(kind int) (p price) {
 	const tries, size = 4, 8 << 20
 	for try := range tries {
-		mem, err := memory(size)
+		mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, kind|unix.MAP_ANONYMOUS)
 		if err != nil {
 			return price{err: err}
 		}
@@ -135,12 +135,4 @@ func pagePrice(memory func(size int) ([]byte, error)) (p price) {
 		}
 	}
 	return p
-}
-
-func newPrivate(size int) ([]byte, error) {
-	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-}
-
-func newShared(size int) ([]byte, error) {
-	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 }

@@ -213,26 +213,28 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 // newPages warns about rounds in which page faults may take a large part, because their price differs between machines more
 // than anything else does. The price is that of the floor first-touch: the kernel provides a page, and it is written.
 func newPages(r *metrics.Result) *Finding {
-	var cells []*metrics.Cell
-	price, faults := map[*metrics.Cell]float64{}, map[*metrics.Cell]float64{}
-	share := func(c *metrics.Cell) float64 { return faults[c] * price[c] / c.Of("round").Center }
+	var most *metrics.Cell
+	var count, each, all Value
+	cells, largest := 0, pagesShare
 	for _, c := range r.Cells {
-		if f := c.Floor(metrics.FloorTouch); f != nil {
-			faults[c] = c.Of("minor_faults").Center * float64(c.Payload()) / 1e9
-			if price[c] = pageSize / stat.Median(stat.Medians(f.Blocks)); share(c) > pagesShare {
-				cells = append(cells, c)
-			}
+		f := c.Floor(metrics.FloorTouch)
+		if f == nil {
+			continue
+		}
+		faults, price := c.Of("minor_faults").Center*float64(c.Payload())/1e9, pageSize/stat.Median(stat.Medians(f.Blocks))
+		share := faults * price / c.Of("round").Center
+		cells += int(table.OneIf(share > pagesShare))
+		if share > largest {
+			largest, most = share, c
+			count, each, all = value("faults", "1/round", faults), value("each", "s", price), value("all", "s", faults*price)
 		}
 	}
-	if cells == nil {
+	if most == nil {
 		return nil
 	}
-	most := slices.MaxFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(share(a), share(b)) })
-	count, each := value("faults", "1/round", faults[most]), value("each", "s", price[most])
-	all := value("all", "s", count.Center*each.Center)
 	return warn("page_faults", fmt.Sprintf("page faults may take over a fifth of the rounds of %s, most of all of %s: %s a round, up to %s if each "+
 		"takes %s, as in the floor %s. On a machine with another price, the order may differ; reuse=on, or a transport that keeps its memory, "+
-		"needs none", doc.Plural(len(cells), "cell"), strings.Join(inWords([]*metrics.Cell{most}), ", "), doc.Quantity("1", count.Center), all, each,
+		"needs none", doc.Plural(cells, "cell"), strings.Join(inWords([]*metrics.Cell{most}), ", "), doc.Quantity("1", count.Center), all, each,
 		metrics.FloorTouch), count, each, all)
 }
 

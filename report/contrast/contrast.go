@@ -83,7 +83,7 @@ func forbids(x Contrast) (all []string) {
 	for _, c := range []*metrics.Cell{x.Cell, x.Against} {
 		all = append(all, Unusable(c)...)
 	}
-	if peer := x.Cell.IsPeer() || x.Against.IsPeer(); peer && x.Cell.Pages != x.Against.Pages {
+	if x.Cell.Pages != x.Against.Pages && (x.Cell.IsPeer() || x.Against.IsPeer()) {
 		all = append(all, "a peer has pages as the machine is configured, and the other cell does not")
 	}
 	if !x.Cell.SameRun(x.Against) {

@@ -13,7 +13,8 @@ import (
 // shared memory without a name, or files in dir. The error has the command that changes that. It makes
 // a little memory of each kind and observes it, once.
 func Available(dir string) error {
-	return once(found, dir, func() error { return available(dir) })
+	try, _ := found.LoadOrStore(dir, sync.OnceValue(func() error { return available(dir) }))
+	return try.(func() error)()
 }
 
 // Fallocates reports whether fallocate(2) reserves pages of that size for files in dir or, if dir is
@@ -23,29 +24,17 @@ func (s Size) Fallocates(dir string) bool {
 	if s != Huge {
 		return s == System // small mappings do not show whether the file has huge pages
 	}
-	return once(reserves, dir, func() bool {
+	try, _ := reserves.LoadOrStore(dir, sync.OnceValue(func() bool {
 		whole, huge, err := shared(dir, func(f *os.File, b []byte) error {
 			return unix.Fallocate(int(f.Fd()), 0, 0, int64(len(b)))
 		})
 		return err == nil && huge == whole
-	})
+	}))
+	return try.(func() bool)()
 }
 
-// What this machine does, found once.
-var (
-	found    = map[string]func() error{} // guarded by mu
-	reserves = map[string]func() bool{}  // guarded by mu
-)
-
-func once[T any](known map[string]func() T, key string, find func() T) T {
-	mu.Lock()
-	if known[key] == nil {
-		known[key] = sync.OnceValue(find)
-	}
-	find = known[key]
-	mu.Unlock()
-	return find()
-}
+// What this machine does, by directory: functions that find it once.
+var found, reserves sync.Map
 
 func available(dir string) error {
 	private := Huge.Heap(2 * Bytes)
