@@ -210,8 +210,8 @@ func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
 	}
 }
 
-// newPages warns about rounds in which page faults may take a large part, because their price differs between machines more
-// than anything else does. The price is that of the floor first-touch: the kernel provides a page, and it is written.
+// newPages warns about rounds in which page faults may take a large part, because their price differs much between
+// machines. The price is that of the floor first-touch: the kernel provides a page, and it is written.
 func newPages(r *metrics.Result) *Finding {
 	var most *metrics.Cell
 	var count, each, all Value
