@@ -124,10 +124,9 @@ func pagePrice(kind int) (p price) {
 		}
 		slices.Sort(parts)
 		each := parts[len(parts)/2]
-		switch {
-		case try == 0:
+		if try == 0 {
 			p.first, p.least = each, math.MaxInt64
-		default:
+		} else {
 			p.least, p.most = min(p.least, each), max(p.most, each)
 		}
 		if err := unix.Munmap(mem); err != nil {
