@@ -21,10 +21,10 @@ type size struct{ tokens, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 7789},
-	"bench":                        {10623, 21582},
+	"bench":                        {10612, 21582},
 	"bench/benchtest":              {0, 6161},
 	"bench/exchange":               {3158, 209},
-	"bench/floors":                 {7128, 3580},
+	"bench/floors":                 {7138, 3580},
 	"bench/place":                  {3410, 2032},
 	"bench/program":                {4150, 7097},
 	"bench/result":                 {8956, 6401},
@@ -48,8 +48,8 @@ var ceilings = map[string]size{
 	"report/metrics":               {11813, 2848},
 	"report/table":                 {26205, 4701},
 	"scripts":                      {1047, 3245},
-	"tensor":                       {17877, 26157},
-	"total":                        {383856, 432303},
+	"tensor":                       {17852, 26155},
+	"total":                        {383830, 432301},
 	"trainer":                      {19858, 15652},
 	"transports":                   {9013, 10434},
 	"transports/all":               {90, 8659},

@@ -50,7 +50,7 @@ func (r *run) planFloors() {
 		switch {
 		case f.TCP:
 			r.planNetworkFloor(f)
-		case f.Name == "copy" || f.Name == "first-touch":
+		case f.Paged:
 			for _, s := range r.pages() {
 				in := floor
 				in.Pages = s

@@ -126,8 +126,8 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	if !given("precision") {
 		plan.Precision = defaults.Precision
-		if plan.Rounds > 0 || len(f.against)+len(f.layouts) > 1 { // additional blocks would use a layout twice
-			plan.Precision = 0
+		if plan.Rounds > 0 || len(f.against)+len(f.layouts) > 1 {
+			plan.Precision = 0 // --rounds ends a cell, or additional blocks would use a layout twice
 		}
 	} else if plan.Precision == 0 {
 		return usagef("--precision must be positive, not 0")

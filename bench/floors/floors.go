@@ -33,6 +33,8 @@ type Floor struct {
 	TCP  bool   // uses a TCP connection, which Params can put on a link or between hosts
 	TLS  bool   // uses TLS on its TCP connection
 
+	Paged bool // its memory can be in pages of a chosen size
+
 	parts []part // function of each process; the first one measures
 	size  int64  // least bytes of its memory; twice as many must be free
 }
@@ -41,11 +43,11 @@ type Floor struct {
 func All() []Floor {
 	return []Floor{
 		{
-			Name: "copy", Unit: "B/s", size: leastCopy, parts: []part{measureCopy},
+			Name: "copy", Unit: "B/s", Paged: true, size: leastCopy, parts: []part{measureCopy},
 			Help: "one thread copies memory that is not in the caches",
 		},
 		{
-			Name: "first-touch", Unit: "B/s", size: modelBytes, parts: []part{measureFirstTouch},
+			Name: "first-touch", Unit: "B/s", Paged: true, size: modelBytes, parts: []part{measureFirstTouch},
 			Help: "one thread writes 66.6 MB of fresh shared memory (memfd), page faults included",
 		},
 		{
@@ -87,7 +89,7 @@ type Params struct {
 	// are not limits of its cells.
 	CPUs []int
 
-	// Pages is the size of the pages of the memory of copy and first-touch.
+	// Pages is the size of the pages of memory, for floors that are Paged.
 	Pages pages.Size
 
 	// Bytes is the number of bytes per transfer of a TCP stream. Zero and values

@@ -79,7 +79,7 @@ func measureCopy(p *peer) ([]Series, error) {
 func mapped(size int64, s pages.Size) ([]byte, error) {
 	mem, err := s.Map(-1, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err == nil {
-		err = s.Populate(mem)
+		err = pages.Populate(mem)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)

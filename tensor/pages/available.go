@@ -44,7 +44,7 @@ func available(dir string) error {
 	if err != nil || huge < whole {
 		return fmt.Errorf("private memory is not in huge pages%w: echo madvise >%senabled", reason{err}, settings)
 	}
-	populate := func(_ *os.File, b []byte) error { return Huge.Populate(b) }
+	populate := func(_ *os.File, b []byte) error { return Populate(b) }
 	if whole, huge, err = shared("", populate); err != nil || huge < whole {
 		return fmt.Errorf("shared memory is not in huge pages%w: echo advise >%sshmem_enabled", reason{err}, settings)
 	}

@@ -40,13 +40,17 @@ func (s Size) Heap(n int) []byte {
 		return b
 	}
 	b := make([]byte, n+2*Bytes)
-	skip := -int(address(b)) & (Bytes - 1)
-	aligned := b[skip : skip+n : skip+n]
-	whole := b[skip : skip+(n+Bytes-1)/Bytes*Bytes]
+	whole := wholePages(b, n)
 	_ = s.advise(whole)                         // Observe tells whether that had an effect
 	_ = unix.Madvise(whole, unix.MADV_DONTNEED) // pages that are there already keep their size; new ones are zeroed, too
-	s.collected(b, aligned)
-	return aligned
+	s.collected(b, whole[:n:n])
+	return whole[:n:n]
+}
+
+// wholePages returns the huge pages in b that hold n bytes, for which b has room.
+func wholePages(b []byte, n int) []byte {
+	skip := -int(address(b)) & (Bytes - 1)
+	return b[skip : skip+(n+Bytes-1)/Bytes*Bytes]
 }
 
 // collected lets lent count until b, which contains it and begins an allocation, is garbage. Then the
@@ -64,9 +68,7 @@ func (s Size) collected(b, lent []byte) {
 		}
 		// This is safe because only this function can still reach the bytes from first on, and the mapping that
 		// replaces whole pages of them is like Go's own: private, anonymous, readable and writable.
-		b := unsafe.Slice(first, all)
-		skip := -int(address(b)) & (Bytes - 1)
-		whole := b[skip : skip+(n+Bytes-1)/Bytes*Bytes]
+		whole := wholePages(unsafe.Slice(first, all), n)
 		const access, fresh = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED
 		start := uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
 		_, _, err := unix.Syscall6(unix.SYS_MMAP, start, uintptr(len(whole)), access, fresh, ^uintptr(0), 0)
@@ -76,14 +78,15 @@ func (s Size) collected(b, lent []byte) {
 	})
 }
 
-// advise tells the kernel the size of the pages of b. A kernel without huge pages has only small ones.
+// advise tells the kernel the size of the pages of b, Small or Huge. A kernel without huge pages has only
+// small ones.
 func (s Size) advise(b []byte) error {
 	advice := unix.MADV_HUGEPAGE
 	if s == Small {
 		advice = unix.MADV_NOHUGEPAGE
 	}
 	err := unix.Madvise(b, advice)
-	if s == System || s == Small && errors.Is(err, unix.EINVAL) {
+	if s == Small && errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	return err
@@ -145,7 +148,7 @@ func Unmap(b []byte) error {
 
 // Populate makes the kernel provide the pages of a writable mapping that no other process writes. It
 // returns an error if there is no memory for them, or faults before Linux 5.14.
-func (s Size) Populate(b []byte) error {
+func Populate(b []byte) error {
 	err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
 	switch {
 	case errors.Is(err, unix.EFAULT): // instead of SIGBUS

@@ -65,7 +65,7 @@ func TestMap(t *testing.T) {
 		b, err := s.Map(fd, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		check.Must(t, err)
 		check.That(t, s == System || address(b)%Bytes == 0, "%s: not aligned", s)
-		check.Must(t, s.Populate(b))
+		check.Must(t, Populate(b))
 		b[0]++
 		b[size-1]++
 		whole, _ := share(t)

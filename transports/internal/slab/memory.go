@@ -234,7 +234,7 @@ func reserve(f *os.File, dir string, size int, s pages.Size) error {
 func populate(f *os.File, size int, s pages.Size) error {
 	b, err := s.Map(int(f.Fd()), mappingSize(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err == nil {
-		err = errors.Join(crash.Guard(func() error { return s.Populate(b) }), pages.Unmap(b))
+		err = errors.Join(crash.Guard(func() error { return pages.Populate(b) }), pages.Unmap(b))
 	}
 	if err != nil {
 		return fmt.Errorf("slab: reserve %d bytes of memory for %s in %s pages: %w", size, f.Name(), s, err)
