@@ -54,6 +54,17 @@ def late(model, update, job):
 
 copy = None
 
+import socket, threading, time
+sendall = socket.socket.sendall
+
+def slowly(self, data):
+    """The thread that answers marks keeps the lock of Control, so that a function forks while it is held."""
+    sendall(self, data)
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(0.05)
+
+socket.socket.sendall = slowly
+
 def returns_twice(model, update, job):
     import os
     global copy

@@ -91,6 +91,10 @@ class Control:
         # The server always reads: if it has not read a message within 10 s, send fails.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
         self._lock = threading.Lock()
+        # A worker function may fork while another thread sends: the child's copy of the lock
+        # would stay locked.
+        os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release,
+                            after_in_child=self._lock.release)
         self._limit = LONG
         own = {"protocol": PROTOCOL, "build": build}
         self.send("hello", own)
