@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -103,6 +104,32 @@ func TestPythonFeatures(t *testing.T) {
 			runInPython(t, args)
 		})
 	}
+}
+
+var rowTable = regexp.MustCompile("(?s)(<!-- rows: begin[^\n]*\n).*(<!-- rows: end -->)")
+
+// TestPythonRows: docs/python.md has all reference rows, with their settings. README's table names each row that
+// belongs to a project. Docstrings have the release of the row's project.
+func TestPythonRows(t *testing.T) {
+	table := "| row | how tensors travel | settings, the default first |\n| --- | --- | --- |\n"
+	nearest := fmt.Sprint(frameworks())
+	for _, row := range python.Rows() {
+		var settings []string
+		for _, k := range row.Knobs {
+			values := append([]string{k.Default}, slices.DeleteFunc(slices.Clone(k.Values), func(v string) bool { return v == k.Default })...)
+			settings = append(settings, "`"+k.Name+"="+strings.Join(values, "|")+"`: "+k.Help)
+		}
+		table += "| `" + row.Name + "` | " + row.About() + " | " + strings.ReplaceAll(strings.Join(settings, "; "), "|", "\\|") + " |\n"
+		check.That(t, regexp.MustCompile(`\b`+row.Name+`\b`).MatchString(nearest) || row.Name == "py-http", "README's table lacks %s", row.Name)
+		text := string(check.Value(os.ReadFile("../python/peers/" + row.File))(t))
+		if r := python.Releases()[row.Of]; row.Of != "" {
+			want := fmt.Sprintf("\"\"\"%s %s (%s): ", row.Of, r.Version, r.Date)
+			check.That(t, r.Version != "" && strings.HasPrefix(text, want), "%s does not begin with %s", row.File, want)
+		}
+	}
+	page := string(check.Value(os.ReadFile("../docs/python.md"))(t))
+	check.Need(t, rowTable.MatchString(page), "docs/python.md has no place for the table of rows")
+	doctest.Golden(t, "../../docs/python.md", rowTable.ReplaceAllString(page, "${1}\n"+table+"\n${2}"))
 }
 
 // refusedInPython has, for each feature that workers in Python do not support, transports and flags that ask for it,

@@ -11,8 +11,11 @@ import (
 	"time"
 )
 
-// A Module is a Python module and the Debian package that contains it.
-type Module struct{ Name, Debian string }
+// A Module is a Python module, and the Debian package that contains it. A module without one is installed with pip.
+type Module struct {
+	Name, Debian string
+	Least        int // oldest minor version of Python 3 that it supports; 0 if any will do
+}
 
 // An Interpreter is a Python executable and its version, such as 3.11.2.
 type Interpreter struct{ Path, Version string }
@@ -103,14 +106,28 @@ func try(ctx context.Context, path string, modules []Module) (string, error) {
 	if got.Version[0] != 3 || got.Version[1] < oldest {
 		return "", fmt.Errorf("%s is Python %s, must be 3.%d or newer", path, version, oldest)
 	}
-	var packages []string
+	var packages, wheels []string
 	for _, m := range modules {
-		if slices.Contains(got.Lacks, m.Name) {
+		switch {
+		case m.Least > got.Version[1]:
+			return "", fmt.Errorf("%s is Python %s, must be 3.%d or newer for %s (pip install %[4]s)", path, version, m.Least, m.Name)
+		case !slices.Contains(got.Lacks, m.Name):
+		case m.Debian == "":
+			wheels = append(wheels, m.Name)
+		default:
 			packages = append(packages, m.Debian)
 		}
 	}
 	if len(got.Lacks) > 0 {
-		return "", fmt.Errorf("no module %s in %s; Debian: %s", strings.Join(got.Lacks, ", "), path, strings.Join(slices.Compact(packages), " "))
+		return "", fmt.Errorf("no module %s in %s%s%s", strings.Join(got.Lacks, ", "), path, remedy("Debian: ", packages), remedy("pip install ", wheels))
 	}
 	return version, nil
+}
+
+// remedy names what to install, if anything.
+func remedy(how string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + how + strings.Join(slices.Compact(names), " ")
 }

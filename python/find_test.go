@@ -27,9 +27,12 @@ func TestFind(t *testing.T) {
 		{`echo hello`, "is not Python 3"},
 		{`exit 1`, "is not Python 3: exit status 1"},
 		{`echo '{"version": [3, 11, 2], "lacks": ["torch"]}'`, "no module torch in " + dir + "/python3; Debian: python3-torch"},
+		{`echo '{"version": [3, 14, 0], "lacks": ["torch", "swift"]}'`, "no module torch, swift in " + dir + "/python3; Debian: python3-torch; pip install swift"},
+		{`echo '{"version": [3, 11, 2], "lacks": ["swift"]}'`, "is Python 3.11.2, must be 3.12 or newer for swift (pip install swift)"},
 	} {
 		script(t, dir, c.text)
-		check.Fails(t, check.Err(python.Find(t.Context(), filepath.Join(dir, "python3"), python.Torch())), c.want, c.text)
+		modules := []python.Module{python.Torch(), {Name: "swift", Least: 12}}[:1+min(1, strings.Count(c.text, "swift"))]
+		check.Fails(t, check.Err(python.Find(t.Context(), filepath.Join(dir, "python3"), modules...)), c.want, c.text)
 	}
 	_, err := python.Find(t.Context(), filepath.Join(dir, "none"))
 	check.That(t, err != nil && strings.Contains(err.Error(), "no interpreter "+dir+"/none"), "%v", err)

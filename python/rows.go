@@ -6,12 +6,12 @@ import (
 )
 
 // Modules that workers and reference rows import.
-func Numpy() Module    { return Module{"numpy", "python3-numpy"} }
-func Xxhash() Module   { return Module{"xxhash", "python3-xxhash"} }
-func Grpc() Module     { return Module{"grpc", "python3-grpcio"} }
-func Protobuf() Module { return Module{"google.protobuf", "python3-protobuf"} }
-func Requests() Module { return Module{"requests", "python3-requests"} }
-func Torch() Module    { return Module{"torch", "python3-torch"} }
+func Numpy() Module    { return Module{Name: "numpy", Debian: "python3-numpy"} }
+func Xxhash() Module   { return Module{Name: "xxhash", Debian: "python3-xxhash"} }
+func Grpc() Module     { return Module{Name: "grpc", Debian: "python3-grpcio"} }
+func Protobuf() Module { return Module{Name: "google.protobuf", Debian: "python3-protobuf"} }
+func Requests() Module { return Module{Name: "requests", Debian: "python3-requests"} }
+func Torch() Module    { return Module{Name: "torch", Debian: "python3-torch"} }
 
 // Transports returns the transports that workers in Python support: LANES of __main__.py.
 func Transports() []string {
@@ -32,6 +32,7 @@ func ForWorkers(transports ...string) []Module {
 type Row struct {
 	Name    string // such as py-pickle
 	File    string // in the folder peers
+	Of      string // the project that it imitates or runs: one of Releases. Empty if none
 	Help    string
 	Modules []Module
 	Knobs   []Knob
@@ -48,10 +49,21 @@ type Knob struct {
 	Help          string
 }
 
-// Rows returns the reference rows. The ones that are modelled on known projects are first.
+// About describes the row: its project's release, if any, and how tensors travel.
+func (r Row) About() string {
+	if r.Of == "" {
+		return r.Help
+	}
+	return r.Of + " " + Releases()[r.Of].Version + ": " + r.Help
+}
+
+// Rows returns the reference rows: an entry here, a file in the folder peers and a line in README's table
+// (frameworks in package cli) are all that a row needs. Files of rows that run a project's own code are named own_NAME.py, since
+// NAME.py would take the place of the project's package.
 func Rows() []Row {
-	row := func(name, help string, modules ...Module) Row {
-		return Row{name, strings.ReplaceAll(name, "-", "_") + ".py", help, append([]Module{Numpy(), Xxhash()}, modules...), nil, false}
+	row := func(name, of, help string, modules ...Module) Row {
+		file := strings.Replace(strings.ReplaceAll("own-"+name, "-", "_"), "own_py_", "py_", 1) + ".py"
+		return Row{name, file, of, help, append([]Module{Numpy(), Xxhash()}, modules...), nil, false}
 	}
 	with := func(r Row, knobs ...Knob) Row {
 		r.Knobs = knobs
@@ -62,21 +74,21 @@ func Rows() []Row {
 		return r
 	}
 	return []Row{
-		row("py-pickle", "multiprocessing.Pipe, pickles of the default protocol"),
-		row("py-pickle5", "pickle protocol 5, buffers out of band over the pipe"),
-		with(shared(row("py-blazefl", "BlazeFL 3: a new process pool per round, shared buffers", Torch())),
+		row("py-pickle", "", "a dict of numpy arrays, pickled through multiprocessing.Pipe"),
+		row("py-pickle5", "", "pickle protocol 5, with the arrays' memory out of band"),
+		with(shared(row("py-blazefl", "BlazeFL", "a new process pool per round, memory made before it", Torch())),
 			Knob{Name: "pool", Default: "new", Values: []string{"new", "kept"}, Help: "start the pool of processes in each round, or once"}),
-		row("py-shm", "memory that all processes map, and numpy"),
-		with(row("py-flower", "Flower 1.43: hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
+		row("py-shm", "", "memory that all processes map, and numpy"),
+		with(row("py-flower", "Flower", "hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
 			Knob{Name: "chunk", Default: "5MiB", Most: 1 << 30, Bytes: true, Help: "largest object"},
 			Knob{Name: "pulls", Default: "2", Most: 64, Help: "objects at a time"},
 			Knob{Name: "hops", Default: "2", Values: []string{"2", "3"}, Help: "3 has a SuperNode between SuperLink and worker"},
 			Knob{Name: "process", Default: "kept", Values: []string{"kept", "new"}, Help: "start the worker's process once, or for each message"}),
-		with(row("py-openfl", "OpenFL 1.6: gRPC, a call and a channel per tensor", Grpc(), Protobuf()),
+		with(row("py-openfl", "OpenFL", "gRPC with generated code, a call and a channel per tensor", Grpc(), Protobuf()),
 			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
-		with(row("py-areal", "AReaL 2: base64 in JSON, 32 tensors per POST, a connection each"),
+		with(row("py-areal", "AReaL", "base64 in JSON, 32 tensors per POST, a connection each, bf16 as f32"),
 			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
-		row("py-http", "bytes over HTTP on one connection", Requests()),
-		row("py-npz", "numpy.savez through files"),
+		row("py-http", "", "bytes over HTTP on one connection", Requests()),
+		row("py-npz", "", "numpy.savez through files, whose names are passed on"),
 	}
 }

@@ -108,7 +108,7 @@ func NewRow(row python.Row) *Program {
 }
 
 // Help describes a reference row.
-func (p *Program) Help() string { return p.row.Help }
+func (p *Program) Help() string { return p.row.About() }
 
 // Ready returns the interpreter for a reference row on this machine, or an error about
 // what is missing.

@@ -1,4 +1,4 @@
-"""AReaL 2.0 (August 2026): base64 in JSON, 32 tensors per POST, a connection per request.
+"""AReaL 2.0.0 (July 2026): base64 in JSON, 32 tensors per POST, a connection per request.
 
 It imitates areal/infra/rpc/rtensor.py, serialization.py and guard/data_blueprint.py, which carry
 batches of training data between processes. The process that made a tensor keeps it, under an id, and

@@ -1,4 +1,4 @@
-"""BlazeFL 3.0.0 (May 2026): a new pool of processes per round, and shared memory.
+"""BlazeFL 3.0.0 (April 2026): a new pool of processes per round, and shared memory.
 
 It imitates src/blazefl/core/client_trainer.py and core/utils.py, and the flat tensors of
 contrib/fedavg.py. The server copies the model into one flat tensor, moves that to shared memory,

@@ -162,14 +162,17 @@ def supernode(pipe, port, setting, name, server):
     threading.Thread(target=end_after, args=(pipe.recv,), daemon=True).start()
     pipe.send(serving.start(Handler).server_port)
     link = Link(port, setting)
-    while True:
-        message = link.receive(name)
-        Handler.objects.update(link.fetch(Handler.register(message.objects)))
-        Handler.box(name).put(message)
-        reply = Handler.box(server).get()
-        link.store({name: Handler.objects[name] for name in reply.objects})
-        link.post("push-message", reply)
-        Handler.release(reply.objects)
+    try:
+        while True:
+            message = link.receive(name)
+            Handler.objects.update(link.fetch(Handler.register(message.objects)))
+            Handler.box(name).put(message)
+            reply = Handler.box(server).get()
+            link.store({name: Handler.objects[name] for name in reply.objects})
+            link.post("push-message", reply)
+            Handler.release(reply.objects)
+    except ConnectionError:
+        pass  # the SuperLink has ended
 
 
 class Link:

@@ -1,11 +1,12 @@
-"""OpenFL 1.6 (October 2024, no longer maintained): gRPC, a call and a channel per tensor.
+"""OpenFL 1.6 (October 2024): gRPC, a call and a channel per tensor.
 
 It imitates openfl/component/collaborator/collaborator.py and transport/grpc/aggregator_client.py.
 A collaborator asks for its task, then for each of the model's tensors by name, and opens a
 channel for each call. It sends its results as one message, cut into pieces of 2 MiB.
 
 Here are no TensorDB, compression pipeline or files, and a worker waits for its task instead of
-sleeping 10 s. calls=batched fetches all tensors in one call, as OpenFL 1.8 does.
+sleeping 10 s. calls=batched fetches all tensors in one call, as OpenFL 1.8 does. OpenFL ended in
+October 2025 (flower#5975).
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
