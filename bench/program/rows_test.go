@@ -71,6 +71,8 @@ func TestRows(t *testing.T) {
 			switch row.Name {
 			case "py-pickle", "py-http": // one whose server sends, and one whose server answers requests
 				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
+			case "openfl": // which has a collaborator per client
+				s.Workers = s.Clients
 			}
 			block := blockOfRow(t, p, dir, s, result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true})
 			cpus := check.Value(usage.Affinity())(t)

@@ -28,11 +28,7 @@ import http.client
 import io
 import json
 import multiprocessing
-import os
-import pickle
 import queue
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -145,21 +141,13 @@ class Handler(serving.Handler):
 CALLS = ["/push-object", "/pull-object", "/push-message", "/pull-message", "/missing", "/confirm"]
 
 
-def end_after(read):
-    """Waits for the end of a pipe to this process's parent, and ends this process."""
-    try:
-        read()
-    finally:
-        os._exit(0)
-
-
 def superlink(pipe):
     pipe.send(serving.start(Handler).server_port)
-    end_after(pipe.recv)
+    common.end_after(pipe.recv)
 
 
 def supernode(pipe, port, setting, name, server):
-    threading.Thread(target=end_after, args=(pipe.recv,), daemon=True).start()
+    threading.Thread(target=common.end_after, args=(pipe.recv,), daemon=True).start()
     pipe.send(serving.start(Handler).server_port)
     link = Link(port, setting)
     try:
@@ -265,7 +253,7 @@ def work(worker, port, setting, name, server, settings):
         message = link.receive(name)
         if setting["process"] == "new":
             order = settings, port, setting, server, message.SerializeToString()
-            worker.log.append(in_process(order))
+            worker.log.append(common.in_new_process(__file__, order))
         else:
             carry_out(worker, link, setting, server, message)
 
@@ -281,32 +269,12 @@ def carry_out(worker, link, setting, server, message):
         to=server, sender=message.to, root=root, objects=objects))
 
 
-def in_process(order):
+def clientapp(settings, port, setting, server, message):
     """Carries out a message in a new process, and returns the log of its training."""
-    command = [sys.executable, __file__, "clientapp"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            pickle.dump(order, process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (BrokenPipeError, EOFError):
-            code = process.wait()
-            raise RuntimeError(f"the process of a message has ended: exit code {code}") from None
-
-
-def clientapp():
-    """The main function of such a process."""
-    settings, port, setting, server, message = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=end_after, args=(lambda: os.read(0, 1),), daemon=True).start()
     worker = common.Worker(*settings)
     carry_out(worker, Link(port, setting), setting, server, pb.Message.FromString(message))
-    pickle.dump(worker.log.pop(), sys.stdout.buffer)
-    sys.stdout.flush()
-    os._exit(0)
+    return worker.log.pop()
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["clientapp"]:
-        clientapp()
-    else:
-        common.main(Server, work, chunk="5MiB", pulls="2", hops="2", process="kept")
+    common.main(Server, work, clientapp, chunk="5MiB", pulls="2", hops="2", process="kept")
