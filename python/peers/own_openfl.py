@@ -88,7 +88,7 @@ class Server(common.Piped):
     def __init__(self, session):
         super().__init__(session)
         self.updates, self.names = queue.SimpleQueue(), [session.name() for _ in self.pipes]
-        identity = "aggregator-" + session.name(), session.name()  # which nobody can guess
+        identity = "aggregator-" + session.name(), session.name()  # which no program can guess
         self.aggregator = Averaged(
             self.updates, *identity, self.names, "", "", "", Tasks(),
             rounds_to_train=MOST_ROUNDS, initial_tensor_dict={})

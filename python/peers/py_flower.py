@@ -96,14 +96,14 @@ class Handler(serving.Handler):
 
     @classmethod
     def register(cls, names):
-        """Notes a need of these objects, and returns those that are not stored."""
+        """Notes a need of these objects, and returns the names that are not stored."""
         with cls.guard:
             cls.needs.update(names)
             return [name for name in names if name not in cls.objects]
 
     @classmethod
     def release(cls, names):
-        """Ends a need of these objects, and removes those that nothing needs."""
+        """Ends a need of these objects, and removes each that nothing needs."""
         with cls.guard:
             cls.needs.subtract(names)
             for name in names:
