@@ -101,7 +101,7 @@ func Gains(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "What projects would gain from another transport", Tail: doc.Say(
 		"Workers are in Python, except with TLS, which only workers in Go support. The servers of rows py-* are in Python; those of the other rows are in Go.",
 		"CPU time counts all processes; memory is their sum.")}
-	groups := metrics.GroupBy(GainsOf(r), func(p pair) metrics.Group { return p.Cell.Group() })
+	groups, _ := byGroup(GainsOf(r))
 	before := ""
 	for _, p := range projects {
 		if pairs := p.chosen(groups); len(pairs) > 0 {
@@ -170,7 +170,7 @@ func besideGains(cells []*metrics.Cell) (all []string) {
 		measured[c.Label()] = c
 	}
 	for _, legs := range routes {
-		var pairs []pair // each with all that it changes as its name
+		var pairs []pair
 		from, changes, missing := measured[legs[0].label], "", ""
 		for _, l := range legs[1:] {
 			changes += l.changes
@@ -181,16 +181,16 @@ func besideGains(cells []*metrics.Cell) (all []string) {
 				changes, missing = changes+", ", missing+" "+l.label+" was not measured."
 			}
 		}
-		if len(pairs) > 1 {
-			var parts []string
-			for i, j := range judged("of this path", pairs) {
-				p := pairs[i]
-				parts = append(parts,
-					p.Against.Variant+" instead of "+p.Cell.Variant+" changes "+p.Name+": a round "+j.Inverse().Says())
-			}
-			all = append(all, "One path, in this order (another one would share the gain differently), "+title+": "+
-				strings.Join(parts, "; then ")+"."+missing)
+		if len(pairs) < 2 {
+			continue
 		}
+		text := "One path, in this order (another one would share the gain differently), " + title + ": "
+		for i, j := range judged("of this path", pairs) {
+			p := pairs[i]
+			text += Unless(i == 0, "; then ") + p.Against.Variant + " instead of " + p.Cell.Variant + " changes " + p.Name +
+				": a round " + j.Inverse().Says()
+		}
+		all = append(all, text+"."+missing)
 	}
 	for _, c := range cells {
 		name, imitates := strings.CutPrefix(c.Transport, "py-")
