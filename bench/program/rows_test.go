@@ -71,6 +71,8 @@ func TestRows(t *testing.T) {
 			switch row.Name {
 			case "py-pickle", "py-http": // one whose server sends, and one whose server answers requests
 				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
+			case "openfl": // which has a collaborator per client
+				s.Workers = s.Clients
 			}
 			block := blockOfRow(t, p, dir, s, result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true})
 			cpus := check.Value(usage.Affinity())(t)
@@ -90,6 +92,20 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestFlowerSteps: py-flower has the same models with Flower's SuperNodes and a new process per message, also if
+// clients' objects are the same, because they are small.
+func TestFlowerSteps(t *testing.T) {
+	skip.Long(t)
+	p := NewRow(rowNamed("py-flower"))
+	if _, err := p.Ready(); err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	v := check.Value(transports.NewVariant(p, map[string]string{"chunk": "1B", "hops": "3", "process": "new"}))(t)
+	s := session.Spec{Variant: v, Model: everyType(t, "", 5), Up: everyType(t, ".lora", 2), Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
+	block := blockOfRow(t, p, rowsDir(t), s, result.Plan{Rounds: 2, Verify: session.VerifySample})
+	check.That(t, block.Processes[0].Usage.CPU() > 0, "%+v", block)
+}
+
 // outOfBand checks that each pickle had want out-of-band buffers.
 func outOfBand(t *testing.T, b result.Block, want int64) {
 	t.Helper()
@@ -102,7 +118,9 @@ func outOfBand(t *testing.T, b result.Block, want int64) {
 func blockOfRow(t *testing.T, p *Program, dir string, s session.Spec, plan result.Plan) result.Block {
 	t.Helper()
 	process := check.Value(p.process(0, dir))(t)
-	s.Variant = check.Value(transports.NewVariant(p, nil))(t)
+	if s.Variant.Subject == nil {
+		s.Variant = check.Value(transports.NewVariant(p, nil))(t)
+	}
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := blockOrder(s, plan, 0)
 	a := check.Value(exchange.Ask(t.Context(), t.Context(), process, o, 0))(t)

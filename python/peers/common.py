@@ -14,6 +14,8 @@ exchange: between rounds it talks to the workers through pipes of its own.
     def work(worker, *arguments):      is a worker's loop: worker.train(job, model) is an update
     if __name__ == "__main__":
         common.main(Server, work, shards="32")  # settings and their defaults, if any
+
+A worker can start a process of its own for an order: in_new_process.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ import atexit
 import json
 import multiprocessing
 import os
+import pickle
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -72,6 +76,11 @@ class Server:
     """The base class of a row's server."""
 
     starts_workers = False  # set it if the server itself starts the worker processes
+
+    @classmethod
+    def refusal(cls, work: dict, cell: dict) -> str:
+        """The reason that this row cannot run a cell; empty if it can."""
+        return ""
 
     def __init__(self, session: Session):
         self.session, self.count = session, session.recorder.count
@@ -189,6 +198,38 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
         traceback.print_exc()
         control.send(e if isinstance(e, EOFError) else RuntimeError(f"{type(e).__name__}: {e}"))
         os._exit(1)
+
+
+def end_after(read: Callable) -> NoReturn:
+    """Waits for the end of a pipe from this process's parent, and ends this process."""
+    try:
+        read()
+    finally:
+        os._exit(0)
+
+
+def in_new_process(file: str, order: tuple):
+    """Starts a row's file in a new process, which calls the function that its main gives for
+    orders, and returns the result. CPU time of the process counts as its parent's."""
+    command = [sys.executable, file, "order"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            pickle.dump(order, process.stdin)
+            process.stdin.flush()
+            return pickle.load(process.stdout)
+        except (BrokenPipeError, EOFError):
+            code = process.wait()
+            raise RuntimeError(f"the process of a message has ended: exit code {code}") from None
+
+
+def carry_out(function: Callable) -> NoReturn:
+    """The main function of such a process."""
+    order = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=end_after, args=(lambda: os.read(0, 1),), daemon=True).start()
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)  # libraries may print
+        pickle.dump(function(*order), answer)
+    os._exit(0)
 
 
 def leave() -> NoReturn:
@@ -328,7 +369,7 @@ def age() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - began
 
 
-def refusal(order: dict, cell: dict) -> str:
+def refusal(row: type[Server], order: dict, cell: dict) -> str:
     """The reason that rows cannot run a cell; empty if they can."""
     try:
         work = order["works"][cell["work"]]
@@ -343,9 +384,9 @@ def refusal(order: dict, cell: dict) -> str:
             if len({t["name"] for t in tensors}) != len(tensors):
                 return "two tensors have one name"
             Layout.of(tensors)
+        return row.refusal(work, cell)
     except (LookupError, TypeError, ValueError) as e:
         return f"{type(e).__name__}: {e}"
-    return ""
 
 
 def read_order() -> dict:
@@ -372,10 +413,14 @@ def reply(answer: dict) -> None:
             f.write(json.dumps({**head, **answer}) + "\n")
 
 
-def main(row: type[Server], work: Callable, **settings: str) -> None:
-    """Carries out one order. The settings have default values."""
+def main(row: type[Server], work: Callable, function: Optional[Callable] = None,
+         **settings: str) -> None:
+    """Carries out one order of ipcbench. The settings have default values; a process of
+    in_new_process calls function."""
     from rounds import Rounds
 
+    if sys.argv[1:] == ["order"]:
+        carry_out(function)
     global _stdout
     _stdout = os.dup(1)  # only for the answer, since libraries may print
     os.dup2(2, 1)
@@ -390,7 +435,7 @@ def main(row: type[Server], work: Callable, **settings: str) -> None:
     threading.Thread(target=until_end, daemon=True).start()
     if order.get("version") != VERSION:
         return reply({"error": f"an order of version {order.get('version')}, but this peer reads {VERSION}: see docs/reference/peer.md"})
-    refused = [refusal(order, cell) for cell in order["cells"]]
+    refused = [refusal(row, order, cell) for cell in order["cells"]]
     if "block" not in order:
         return reply({"refused": refused, **({"canary": CANARY} if CANARY else {})})
     if len(order["cells"]) != 1 or refused[0]:
