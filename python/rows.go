@@ -12,6 +12,7 @@ func Grpc() Module     { return Module{Name: "grpc", Debian: "python3-grpcio"} }
 func Protobuf() Module { return Module{Name: "google.protobuf", Debian: "python3-protobuf"} }
 func Requests() Module { return Module{Name: "requests", Debian: "python3-requests"} }
 func Torch() Module    { return Module{Name: "torch", Debian: "python3-torch"} }
+func Zmq() Module      { return Module{Name: "zmq", Debian: "python3-zmq"} }
 
 // Transports returns the transports that workers in Python support: LANES of __main__.py.
 func Transports() []string {
@@ -86,6 +87,15 @@ func Rows() []Row {
 			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
 		with(row("py-areal", "AReaL", "base64 in JSON, 32 tensors per POST, a connection each, bf16 as f32"),
 			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
+		with(row("py-verl", "verl", "buckets in a new segment of shared memory, announced over ZeroMQ", Zmq()),
+			Knob{Name: "bucket", Default: "2GiB", Most: 1 << 40, Bytes: true, Help: "bytes of tensors at a time"},
+			Knob{Name: "keep", Default: "off", Values: []string{"off", "on"}, Help: "make the segment once"},
+			Knob{Name: "overlap", Default: "off", Values: []string{"off", "on"}, Help: "fill one bucket while another is read"}),
+		with(row("py-zmq", "", "a ZeroMQ frame per tensor, without copies", Zmq()),
+			Knob{Name: "copy", Default: "no", Values: []string{"no", "yes"}, Help: "copy tensors into ZeroMQ's memory, and out of it"},
+			Knob{Name: "network", Default: "unix", Values: []string{"unix", "tcp"}, Help: "Unix socket, or TCP on the loopback interface"}),
+		with(row("py-gloo", "", "torch.distributed's send and recv over gloo", Torch()),
+			Knob{Name: "tensors", Default: "each", Values: []string{"each", "flat"}, Help: "send tensors one by one, or copied into one"}),
 		row("py-http", "", "bytes over HTTP on one connection", Requests()),
 		row("py-npz", "", "numpy.savez through files, whose names are passed on"),
 	}
