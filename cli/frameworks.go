@@ -18,12 +18,15 @@ func frameworks() [][]string {
 		{"OpenFL from 1.8", "", "gRPC, one message for all", "grpc-batch:marshal=generated", "py-openfl:calls=batched"},
 		{"AReaL, batches", of["AReaL"].String(), "base64 JSON, 32 tensors per POST", "http:body=json:conn=per-request", "py-areal"},
 		{"AReaL, deferred proposal for one machine", "", "slab of shared memory, handles by HTTP", "http-shm", ""},
+		{"verl, devices without CUDA IPC", of["verl"].String(), "a bucket in shared memory at a time, names and offsets over ZeroMQ", "shm-slab", "py-verl"},
 		{"APPFL", of["APPFL"].String(), "gRPC, MPI or Globus", "grpc-batch:marshal=generated", ""},
 		{"FedML", of["FedML"].String(), "gRPC or MPI", "grpc-batch:marshal=generated", ""},
 		{"marin, weights", "", "Arrow Flight, which is gRPC", "grpc-stream", ""},
 		{"PySyft and, on top of it, syft-flwr " + of["syft-flwr"].Version, of["PySyft"].String(), "files in synchronized folders", "storage", "py-npz"},
 		{"process pool", "", "pickles through a pipe", "pickle", "py-pickle, py-pickle5"},
 		{"memory that you share by hand", "", "one block, made beforehand", "shm-slab", "py-shm"},
+		{"ZeroMQ by hand", "", "a frame per tensor", "http", "py-zmq"},
+		{"torch.distributed by hand", "", "gloo's send and recv, over TCP", "http:network=tcp", "py-gloo"},
 		{"script", "", "files whose paths are passed on", "storage", "py-npz"},
 	}
 }

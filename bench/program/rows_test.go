@@ -50,12 +50,35 @@ func everyType(t *testing.T, suffix string, n int) *models.Model {
 	return &models.Model{Name: "every" + suffix, Layout: l}
 }
 
-// TestRows: every reference row carries out an order, and its answer passes all checks. Its models agree with the
-// reference chain, round by round and tensor by tensor. Rows with torch take seconds to start, so only soak runs them.
+// unusual returns settings of a row that differ from the defaults. The largest tensor of everyType just fits.
+func unusual(row python.Row) driver.Settings {
+	settings := driver.Settings{}
+	for _, k := range row.Knobs {
+		switch {
+		case k.Values != nil:
+			settings[k.Name] = k.Values[len(k.Values)-1]
+		case k.Name == "bucket":
+			settings[k.Name] = "120B"
+		}
+	}
+	return settings
+}
+
+// TestRows: every reference row carries out an order, with the default settings and with others, and its answer passes
+// all checks. Its models agree with the reference chain, round by round and tensor by tensor. Rows with torch take
+// seconds to start, so only soak runs them.
 func TestRows(t *testing.T) {
 	dir, model := rowsDir(t), everyType(t, "", 5)
-	for _, row := range python.Rows() {
-		t.Run(row.Name, func(t *testing.T) {
+	for i, row := range slices.Concat(python.Rows(), python.Rows()) {
+		settings := unusual(row)
+		if i < len(python.Rows()) {
+			settings = nil
+		} else if len(settings) == 0 {
+			continue
+		}
+		p := NewRow(row)
+		variant := check.Value(transports.NewVariant(p, settings))(t)
+		t.Run(variant.String(), func(t *testing.T) {
 			if slices.Contains(row.Modules, python.Torch()) {
 				skip.Soak(t)
 			}
@@ -63,26 +86,24 @@ func TestRows(t *testing.T) {
 				skip.Long(t)
 			}
 			t.Parallel()
-			p := NewRow(row)
 			if _, err := p.Ready(); err != nil {
 				skip.Missing(t, "%v", err)
 			}
-			s := session.Spec{Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
-			switch row.Name {
-			case "py-pickle", "py-http": // one whose server sends, and one whose server answers requests
+			s := session.Spec{Variant: variant, Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+			if settings != nil || row.Name == "py-pickle" || row.Name == "py-http" {
 				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
 			case "openfl": // which has a collaborator per client
 				s.Workers = s.Clients
 			}
 			block := blockOfRow(t, p, dir, s, result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true})
-			cpus := check.Value(usage.Affinity())(t)
-			share := max(1, len(cpus)/(s.Workers+1)) // of each worker; the server has the others
-			first := max(1, len(cpus)-share*s.Workers) % len(cpus)
-			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{cpus[:max(1, first)], cpus[first:][:share]}, "processors")
 			if row.Name == "py-blazefl" { // its processes end with their round, and are a part of the server's usage
 				check.That(t, block.Server.Usage.CPU() > 0 && block.Processes[0].Memory.Peak > 0, "%+v", block)
 				return
 			}
+			cpus := check.Value(usage.Affinity())(t)
+			share := max(1, len(cpus)/(s.Workers+1)) // of each worker; the server has the others
+			first := max(1, len(cpus)-share*s.Workers) % len(cpus)
+			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{cpus[:max(1, first)], cpus[first:][:share]}, "processors")
 			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
 				"the worker's usage is incomplete: %+v", block.Processes[0])
 			if row.Name == "py-pickle5" {
@@ -287,18 +308,52 @@ func workerOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// TestUnnamed: py-shm works where no name in /dev/shm can be created, so a killed one cannot leave a name.
+// TestUnnamed: py-shm and py-verl work where no name in /dev/shm can be created, so killed ones cannot leave a name.
 func TestUnnamed(t *testing.T) {
 	named := "def shm_open(*_, **__):\n    raise PermissionError('named shared memory')\nshm_unlink = shm_open\n"
 	modules := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(modules, "_posixshmem.py"), []byte(named), 0o600))
 	t.Setenv("PYTHONPATH", modules)
-	p := NewRow(rowNamed("py-shm"))
+	dir, s := rowsDir(t), session.Spec{Model: everyType(t, "", 5), Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
+	for _, name := range []string{"py-shm", "py-verl"} {
+		p := NewRow(rowNamed(name))
+		if _, err := p.Ready(); err != nil {
+			skip.Missing(t, "%v", err)
+		}
+		blockOfRow(t, p, dir, s, result.Plan{Rounds: 1, Verify: session.VerifySample})
+	}
+}
+
+// TestZmqTrackers: a worker of py-zmq may write to its update as soon as the trackers of all frames are done. The last
+// frame is so small that its tracker is done at once.
+func TestZmqTrackers(t *testing.T) {
+	skip.Long(t)
+	dir, row := rowsDir(t), rowNamed("py-zmq")
+	row.File = "py_mine.py"
+	check.Must(t, os.WriteFile(filepath.Join(dir, "peers", row.File), []byte(`
+import common, py_zmq
+
+def work(worker, *arguments):
+    send = py_zmq.send
+    def send_and_write(socket, to, job, update, copy):
+        tracker = send(socket, to, job, update, copy)
+        tracker.wait()
+        for a in update.values():
+            a[...] = 0
+        return tracker
+    py_zmq.send = send_and_write
+    py_zmq.work(worker, *arguments)
+
+if __name__ == "__main__":
+    common.main(py_zmq.Server, work, copy="no", network="unix")
+`), 0o600))
+	p := NewRow(row)
 	if _, err := p.Ready(); err != nil {
 		skip.Missing(t, "%v", err)
 	}
-	s := session.Spec{Model: everyType(t, "", 5), Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
-	blockOfRow(t, p, rowsDir(t), s, result.Plan{Rounds: 1, Verify: session.VerifySample})
+	l := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "large", DType: tensor.F32, Shape: []int{4 << 20}}, {Name: "last", DType: tensor.F32}}))(t)
+	s := session.Spec{Model: &models.Model{Name: "large", Layout: l}, Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
+	blockOfRow(t, p, dir, s, result.Plan{Rounds: 4, Verify: session.VerifyAll})
 }
 
 // rowNamed returns the reference row of that name.
