@@ -12,6 +12,8 @@ func Grpc() Module     { return Module{Name: "grpc", Debian: "python3-grpcio"} }
 func Protobuf() Module { return Module{Name: "google.protobuf", Debian: "python3-protobuf"} }
 func Requests() Module { return Module{Name: "requests", Debian: "python3-requests"} }
 func Torch() Module    { return Module{Name: "torch", Debian: "python3-torch"} }
+func Flwr() Module     { return Module{Name: "flwr", Least: 10} }
+func Openfl() Module   { return Module{Name: "openfl"} }
 
 // Transports returns the transports that workers in Python support: LANES of __main__.py.
 func Transports() []string {
@@ -81,9 +83,13 @@ func Rows() []Row {
 		row("py-shm", "", "memory that all processes map, and numpy"),
 		with(row("py-flower", "Flower", "hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
 			Knob{Name: "chunk", Default: "5MiB", Most: 1 << 30, Bytes: true, Help: "largest object"},
-			Knob{Name: "pulls", Default: "2", Most: 64, Help: "objects at a time"}),
+			Knob{Name: "pulls", Default: "2", Most: 64, Help: "objects at a time"},
+			Knob{Name: "hops", Default: "2", Values: []string{"2", "3"}, Help: "3 has a SuperNode between SuperLink and worker"},
+			Knob{Name: "process", Default: "kept", Values: []string{"kept", "new"}, Help: "start the worker's process once, or for each message"}),
+		row("flower", "", "Flower's own code of 1.30: objects over gRPC, three hops, a process per message", Flwr()),
 		with(row("py-openfl", "OpenFL", "gRPC with generated code, a call and a channel per tensor", Grpc(), Protobuf()),
 			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
+		row("openfl", "OpenFL", "its own code: gRPC, a call and a channel per tensor", Openfl()),
 		with(row("py-areal", "AReaL", "base64 in JSON, 32 tensors per POST, a connection each, bf16 as f32"),
 			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
 		row("py-http", "", "bytes over HTTP on one connection", Requests()),

@@ -294,7 +294,7 @@ func TestGainSentences(t *testing.T) {
 		},
 		"is 3.22 times as fast (67 % interval 3.19 to 3.25) (too few blocks: use --blocks 6): 147 ms instead of 472 ms, and 220 ms instead of 708 ms of CPU time.": func(c *result.Cell) { c.Blocks = c.Blocks[:2] },
 	} {
-		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round of histology with grpc-stream instead of py-grpc "+want)
+		wantLines(t, shown(t, everyCell(benchtest.Python(), edit), "gain"), "OpenFL 1.8, Flower until 1.19: a round of histology with grpc-stream instead of py-grpc, a row that imitates it, "+want)
 	}
 	holds(t, shown(t, everyCell(benchtest.Python(), func(c *result.Cell) {
 		switch {
@@ -303,6 +303,66 @@ func TestGainSentences(t *testing.T) {
 		case c.Variant == "http-shm":
 			c.Respawn, c.Model.Name = true, strings.Replace(c.Model.Name, "cnn", "uniform:32MiB/16", 1)
 		}
-	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 with http-shm and fresh workers for each round instead of py-areal is 25.0 times as fast (95 % interval 24.5 to 25.5): ", "The process that made a tensor keeps it")
+	}), "gain"), "AReaL 2, workers on the same machine: a round of uniform:32MiB/16 with http-shm and fresh workers for each round instead of py-areal, a row that imitates it, is 25.0 times as fast (95 % interval 24.5 to 25.5): ", "The process that made a tensor keeps it")
 	wantLines(t, shown(t, benchtest.Synthetic(6, 10), "gain"), "gain: this result has nothing to show.")
+}
+
+// renamed gives peers and transports with workers in Python the names of others.
+func renamed(names map[string]string) func(c *result.Cell) {
+	return func(c *result.Cell) {
+		name, found := names[c.Variant]
+		switch {
+		case found && c.IsPeer():
+			c.Variant, c.Transport, c.Program = name, name, name
+		case found && c.Language != "":
+			c.Variant = name
+		}
+	}
+}
+
+// TestGainRoutes: a route needs its first row and two others of one group. It names a row that is missing, with whose
+// changes the next one is charged, and the product of its factors is the gain from end to end.
+func TestGainRoutes(t *testing.T) {
+	const (
+		inOrder = "One path, in this order (another one would share the gain differently), histology, 66.6 MB in 20 tensors, 1 worker, 1 client: "
+		areal   = "the server's language (Go), the client (ipcbench's) and memory (both ends receive into memory that stays)"
+		shared  = "memory (shared: HTTP has only places in it), copies (none) and the socket (Unix instead of TCP)"
+	)
+	slower := map[string]string{"py-http-json": "py-blazefl", "py-grpc": "py-shm"}
+	text := shown(t, everyCell(pythonAlone(), renamed(slower)), "gain")
+	wantLines(t, text, inOrder+"py-shm instead of py-blazefl changes the pool (processes stay), memory (made once, with its pages), "+
+		"copies (one of the model instead of two, none of updates) and the library (numpy instead of torch): "+
+		"a round is 4.14 times as fast (95 % interval 4.06 to 4.23); then shm-slab instead of py-shm changes the server's language (Go), "+
+		"copies (none) and waiting (futexes instead of pipes): a round is 6.07 times as fast (95 % interval 5.95 to 6.20).")
+	holds(t, text, "BlazeFL 3: a round of histology with shm-slab instead of py-blazefl, a row that imitates it, is 25.2 times") // 4.14 × 6.07, rounded
+	names := map[string]string{"py-http-json": "py-areal", "http": "http:network=tcp", "py-grpc": "py-http"}
+	wantLines(t, shown(t, everyCell(pythonAlone(), renamed(names)), "gain"), inOrder+"py-http instead of py-areal changes "+
+		"the encoding (bytes instead of base64 in JSON), connections (one that stays, with one request per model), "+
+		"the client (requests) and who serves (the server alone): a round is 4.14 times as fast (95 % interval 4.06 to 4.23); "+
+		"then http:network=tcp instead of py-http changes "+areal+": a round is 4.43 times as fast (95 % interval 4.34 to 4.52); "+
+		"then http-shm instead of http:network=tcp changes "+shared+": a round is 27 % shorter (95 % interval 25 to 28 %).")
+	delete(names, "py-grpc")
+	holds(t, shown(t, everyCell(pythonAlone(), renamed(names)), "gain"), "who serves (the server alone), "+areal+": a round is 18.3 times",
+		shared, "py-http was not measured.")
+	delete(names, "http")
+	lacks(t, shown(t, everyCell(pythonAlone(), renamed(names)), "gain"), "One path")
+	other := everyCell(pythonAlone(), renamed(slower))
+	other.Cells[len(other.Cells)-3].Clients = 2
+	lacks(t, shown(t, other, "gain"), "One path")
+}
+
+// TestGainFrameworks: the time of a row is compared with the time of the framework that it imitates, if a proved peer of
+// that name was measured. A stand-in has no gain and no route.
+func TestGainFrameworks(t *testing.T) {
+	names := map[string]string{"py-http-json": "flower", "py-grpc": "py-flower", "py-torch-queue": "py-store"}
+	text := shown(t, everyCell(pythonAlone(), renamed(names)), "gain")
+	wantLines(t, text, "py-flower took 0.241 (0.237 to 0.246) of the time of flower, histology, 66.6 MB in 20 tensors, 1 worker, 1 client.")
+	lacks(t, text, "py-store")
+	unproved := everyCell(pythonAlone(), renamed(names))
+	for i := range unproved.Cells {
+		if unproved.Cells[i].Variant == "flower" {
+			unproved.Cells[i].Unproved = "no hash"
+		}
+	}
+	wantLines(t, shown(t, unproved, "gain"), "gain: this result has nothing to show.")
 }

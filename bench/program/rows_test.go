@@ -141,6 +141,20 @@ func specFor(t *testing.T, v transports.Variant, dir string) session.Spec {
 	return specs[i]
 }
 
+// TestFlowerSteps: py-flower has the same models with Flower's SuperNodes and a new process per message, also if
+// clients' objects are the same, because they are small.
+func TestFlowerSteps(t *testing.T) {
+	skip.Long(t)
+	p := NewRow(rowNamed("py-flower"))
+	if _, err := p.Ready(); err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	v := check.Value(transports.NewVariant(p, map[string]string{"chunk": "1B", "hops": "3", "process": "new"}))(t)
+	s := session.Spec{Variant: v, Model: everyType(t, "", 5), Up: everyType(t, ".lora", 2), Workers: 2, Clients: 3, PerProcess: 1, Depth: 1}
+	block := blockOfRow(t, p, rowsDir(t), s, result.Plan{Rounds: 2, Verify: session.VerifySample})
+	check.That(t, block.Processes[0].Usage.CPU() > 0, "%+v", block)
+}
+
 // outOfBand checks that each pickle had want out-of-band buffers.
 func outOfBand(t *testing.T, b result.Block, want int64) {
 	t.Helper()

@@ -18,6 +18,8 @@ exchange: between rounds it talks to the workers through pipes of its own.
 
 Every process that multiprocessing starts ends with the one that started it. Third processes that
 the server starts in __init__ are watched as the workers are: if one ends, the answer is an error.
+
+A worker can start a process of its own for an order: in_new_process.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ import atexit
 import json
 import multiprocessing
 import os
+import pickle
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -198,6 +202,38 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
         traceback.print_exc()
         control.send(e if isinstance(e, EOFError) else RuntimeError(f"{type(e).__name__}: {e}"))
         os._exit(1)
+
+
+def end_after(read: Callable) -> NoReturn:
+    """Waits for the end of a pipe from this process's parent, and ends this process."""
+    try:
+        read()
+    finally:
+        os._exit(0)
+
+
+def in_new_process(file: str, order: tuple):
+    """Starts a row's file in a new process, which calls the function that its main gives for
+    orders, and returns the result. CPU time of the process counts as its parent's."""
+    command = [sys.executable, file, "order"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            pickle.dump(order, process.stdin)
+            process.stdin.flush()
+            return pickle.load(process.stdout)
+        except (BrokenPipeError, EOFError):
+            code = process.wait()
+            raise RuntimeError(f"the process of a message has ended: exit code {code}") from None
+
+
+def carry_out(function: Callable) -> NoReturn:
+    """The main function of such a process."""
+    order = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=end_after, args=(lambda: os.read(0, 1),), daemon=True).start()
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)  # libraries may print
+        pickle.dump(function(*order), answer)
+    os._exit(0)
 
 
 def leave() -> NoReturn:
@@ -416,10 +452,14 @@ def reply(answer: dict) -> None:
             f.write(json.dumps({**head, **answer}) + "\n")
 
 
-def main(row: type[Server], work: Callable, **settings: str) -> None:
-    """Carries out one order. The settings have default values."""
+def main(row: type[Server], work: Callable, function: Optional[Callable] = None,
+         **settings: str) -> None:
+    """Carries out one order of ipcbench. The settings have default values; a process of
+    in_new_process calls function."""
     from rounds import Rounds
 
+    if sys.argv[1:] == ["order"]:
+        carry_out(function)
     global _stdout
     _stdout = os.dup(1)  # only for the answer, since libraries may print
     os.dup2(2, 1)

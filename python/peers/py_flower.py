@@ -1,19 +1,28 @@
 """Flower 1.43 (November 2026): objects of 5 MiB over HTTP, through a third process.
 
 It imitates framework/py/flwr: common/record/array.py, supercore/inflatable/, the SuperLink's
-in-memory object store and supernode/fleet_http_client.py. A tensor is numpy.save's bytes in
-chunks of 5 MiB. Each chunk, and each list of chunks, is an object with its SHA-256 as its name,
-which a POST with a protobuf body takes to the SuperLink, two at a time; the SuperLink computes
-the name again and stores the object. The reader fetches the objects in the same way. An object
-that the SuperLink has is not sent again.
+in-memory object store, supernode/ and superexec/, as read in files of 1.39 to 1.43 and in
+77068b8497 (1.30). A tensor is numpy.save's bytes in chunks of 5 MiB. Each chunk, and each list
+of chunks, is an object with its SHA-256 as its name, which a POST with a protobuf body takes to
+the SuperLink, two at a time; the SuperLink computes the name again and stores the object. The
+reader fetches the objects in the same way. An object that the SuperLink has is not sent again.
 
-Here a message is announced when its objects are stored, and its reader waits for it, so that no
-one polls, and a SuperNode trains itself instead of starting a ClientApp. chunk=SIZE and pulls=N
-change the 5 MiB and the two at a time.
+Flower has more steps, which are settings. hops=3: a SuperNode, a process per worker, fetches the
+objects of a message and stores them all. The worker, Flower's ClientApp, fetches them from the
+SuperNode and takes its update there, whose objects the SuperNode takes to the SuperLink.
+process=new: each message starts a new process, which fetches the model, trains and ends. It
+imports numpy and this row instead of flwr, so it starts sooner. With hops=2, the worker itself
+is the SuperNode. chunk=SIZE and pulls=N change the 5 MiB and the two at a time.
+
+Left out: Flower's processes sleep up to 3 s between two looks for a message; here they wait for
+it. A message is announced when its objects are stored, instead of before. Python's http.client
+and http.server replace httpx, FastAPI and uvicorn; a SHA-256 in the SuperNode, the objects of
+Message and RecordDict, and the tokens and signatures of calls are missing.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
 """
 
+import collections
 import hashlib
 import http.client
 import io
@@ -65,10 +74,12 @@ def inflate(root, objects):
 
 
 class Handler(serving.Handler):
-    """The SuperLink. Addressees are random names, so no other program can guess them."""
+    """A SuperLink or SuperNode: the objects and messages of its process. Addressees are random
+    names, so no other program can guess them."""
 
     protocol_version = "HTTP/1.1"
     objects: dict = {}
+    needs: dict = collections.Counter()  # number of messages and models that need an object
     mail: dict = {}
     guard = threading.Lock()
 
@@ -78,9 +89,27 @@ class Handler(serving.Handler):
         method = getattr(self, self.path[1:].replace("-", "_"))
         self.answer(method(self.body()).SerializeToString())
 
-    def box(self, name):
-        with self.guard:
-            return self.mail.setdefault(name, queue.SimpleQueue())
+    @classmethod
+    def box(cls, name):
+        with cls.guard:
+            return cls.mail.setdefault(name, queue.SimpleQueue())
+
+    @classmethod
+    def register(cls, names):
+        """Notes a need of these objects, and returns the names that are not stored."""
+        with cls.guard:
+            cls.needs.update(names)
+            return [name for name in names if name not in cls.objects]
+
+    @classmethod
+    def release(cls, names):
+        """Ends a need of these objects, and removes each that nothing needs."""
+        with cls.guard:
+            cls.needs.subtract(names)
+            for name in names:
+                if cls.needs[name] <= 0:
+                    del cls.needs[name]
+                    cls.objects.pop(name, None)
 
     def push_object(self, request):
         object = pb.Object.FromString(request)
@@ -102,12 +131,10 @@ class Handler(serving.Handler):
         return self.box(pb.Message.FromString(request).to).get()
 
     def missing(self, request):
-        return pb.Names(names=[n for n in pb.Names.FromString(request).names
-                               if n not in self.objects])
+        return pb.Names(names=self.register(pb.Names.FromString(request).names))
 
     def confirm(self, request):
-        for name in pb.Names.FromString(request).names:
-            self.objects.pop(name, None)
+        self.release(pb.Names.FromString(request).names)
         return pb.Accepted()
 
 
@@ -116,7 +143,24 @@ CALLS = ["/push-object", "/pull-object", "/push-message", "/pull-message", "/mis
 
 def superlink(pipe):
     pipe.send(serving.start(Handler).server_port)
-    threading.Event().wait()  # until the server ends this process
+    common.end_after(pipe.recv)
+
+
+def supernode(pipe, port, setting, name, server):
+    threading.Thread(target=common.end_after, args=(pipe.recv,), daemon=True).start()
+    pipe.send(serving.start(Handler).server_port)
+    link = Link(port, setting)
+    try:
+        while True:
+            message = link.receive(name)
+            Handler.objects.update(link.fetch(Handler.register(message.objects)))
+            Handler.box(name).put(message)
+            reply = Handler.box(server).get()
+            link.store({name: Handler.objects[name] for name in reply.objects})
+            link.post("push-message", reply)
+            Handler.release(reply.objects)
+    except ConnectionError:
+        pass  # the SuperLink has ended
 
 
 class Link:
@@ -137,20 +181,27 @@ class Link:
             raise RuntimeError(f"POST /{path}: {response.status}")
         return answer.FromString(body)
 
-    def push(self, model):
-        """Stores a model's objects, and returns the name of the root and all names."""
-        root, objects = deflate(model, self.chunk)
+    def store(self, objects):
         missing = self.post("missing", pb.Names(names=list(objects)), pb.Names).names
         list(self.pool.map(lambda n: self.post(
             "push-object", pb.Object(name=n, content=objects[n])), missing))
+
+    def fetch(self, names):
+        return dict(zip(names, self.pool.map(lambda n: self.post(
+            "pull-object", pb.Object(name=n), pb.Object).content, names)))
+
+    def push(self, model):
+        """Stores a model's objects, and returns the name of the root and all names."""
+        root, objects = deflate(model, self.chunk)
+        self.store(objects)
         return root, list(objects)
 
     def pull(self, message):
         """Fetches the objects of a message."""
-        names = list(message.objects)
-        got = self.pool.map(lambda n: self.post(
-            "pull-object", pb.Object(name=n), pb.Object).content, names)
-        return inflate(message.root, dict(zip(names, got)))
+        return inflate(message.root, self.fetch(list(message.objects)))
+
+    def release(self, names):
+        self.post("confirm", pb.Names(names=names))
 
     def receive(self, name):
         return self.post("pull-message", pb.Message(to=name), pb.Message)
@@ -159,19 +210,31 @@ class Link:
 class Server(common.Asked):
     def __init__(self, session):
         super().__init__(session)
+        self.held, self.address = [], session.name()
+        self.pipes = []  # to the third processes, which end when this one ends
+        self.port = self.start(superlink)
+        self.link = Link(self.port, session.setting)
+
+    def start(self, process, *arguments):
+        """Starts a process that serves HTTP, and returns its port."""
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        context.Process(target=superlink, args=(theirs,), daemon=True).start()
-        self.port = pipe.recv()
-        self.link, self.held, self.own = Link(self.port, session.setting), [], session.name()
+        context.Process(
+            target=process, args=(theirs, *arguments), daemon=True, name=process.__name__).start()
+        theirs.close()
+        self.pipes.append(pipe)
+        return pipe.recv()
 
     def arguments(self, n):
-        return self.port, self.session.setting, self.names[n], self.own
+        setting, port = self.session.setting, self.port
+        if setting["hops"] == "3":
+            port = self.start(supernode, port, setting, self.names[n], self.address)
+        return port, setting, self.names[n], self.address, self.session.settings(n)
 
     def publish(self, model):
         before = self.held
         self.root, self.held = self.link.push(model)
-        self.link.post("confirm", pb.Names(names=set(before) - set(self.held)))
+        self.link.release(before)
 
     def dispatch(self, n, job):
         message = pb.Message(to=self.names[n], round=job.round, client=job.client, root=self.root)
@@ -179,20 +242,40 @@ class Server(common.Asked):
         self.link.post("push-message", message)
 
     def collect(self):
-        message = self.link.receive(self.own)
+        message = self.link.receive(self.address)
         update = self.link.pull(message)
-        self.link.post("confirm", pb.Names(names=set(message.objects) - set(self.held)))
+        self.link.release(message.objects)
         return self.names.index(message.sender), update
 
 
-def work(worker, port, setting, name, server):
+def work(worker, port, setting, name, server, settings):
     link = Link(port, setting)
     while True:
         message = link.receive(name)
-        update = worker.train(common.Job(message.round, message.client), link.pull(message))
-        root, objects = link.push(update)
-        link.post("push-message", pb.Message(to=server, sender=name, root=root, objects=objects))
+        if setting["process"] == "new":
+            order = settings, port, setting, server, message.SerializeToString()
+            worker.log.append(common.in_new_process(__file__, order))
+        else:
+            carry_out(worker, link, setting, server, message)
+
+
+def carry_out(worker, link, setting, server, message):
+    """Trains a message's client, and sends the update."""
+    model = link.pull(message)
+    if setting["hops"] == "3":  # its SuperNode has the objects for this message alone
+        link.release(message.objects)
+    update = worker.train(common.Job(message.round, message.client), model)
+    root, objects = link.push(update)
+    link.post("push-message", pb.Message(
+        to=server, sender=message.to, root=root, objects=objects))
+
+
+def clientapp(settings, port, setting, server, message):
+    """Carries out a message in a new process, and returns the log of its training."""
+    worker = common.Worker(*settings)
+    carry_out(worker, Link(port, setting), setting, server, pb.Message.FromString(message))
+    return worker.log.pop()
 
 
 if __name__ == "__main__":
-    common.main(Server, work, chunk="5MiB", pulls="2")
+    common.main(Server, work, clientapp, chunk="5MiB", pulls="2", hops="2", process="kept")

@@ -57,6 +57,25 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, to.Without("network", "tls")) && (to.OverTCP() || !p.tcp)
 }
 
+// A leg of a route ends at the cell with that label, and changes more than one thing.
+type leg struct{ label, changes string }
+
+// routes lead from rows of projects to transports, by rows that are in Python too: the language of the server changes
+// in one leg.
+var routes = [][]leg{{
+	{"py-blazefl", ""},
+	{"py-shm", "the pool (processes stay), memory (made once, with its pages), copies (one of the model instead of two, " +
+		"none of updates) and the library (numpy instead of torch)"},
+	{"shm-slab (python)", "the server's language (Go), copies (none) and waiting (futexes instead of pipes)"},
+}, {
+	{"py-areal", ""},
+	{"py-http", "the encoding (bytes instead of base64 in JSON), connections (one that stays, with one request per model), " +
+		"the client (requests) and who serves (the server alone)"},
+	{"http:network=tcp (python)", "the server's language (Go), the client (ipcbench's) and memory (both ends receive into " +
+		"memory that stays)"},
+	{"http-shm (python)", "memory (shared: HTTP has only places in it), copies (none) and the socket (Unix instead of TCP)"},
+}}
+
 // GainsOf returns the replacements that were measured, in all groups. The name of a pair is
 // the project, and against is the replacement. Unproved reference rows are left out.
 func GainsOf(r *metrics.Result) []pair {
@@ -79,14 +98,10 @@ func GainsOf(r *metrics.Result) []pair {
 // Gains is the view gain: a sentence for each project about the largest model, and a table for
 // each group.
 func Gains(r *metrics.Result) doc.Section {
-	all := GainsOf(r)
-	if len(all) == 0 {
-		return doc.Section{Tables: []doc.Table{gainTable(nil, "")}}
-	}
 	s := doc.Section{Title: "What projects would gain from another transport", Tail: doc.Say(
 		"Workers are in Python, except with TLS, which only workers in Go support. The servers of rows py-* are in Python; those of the other rows are in Go.",
 		"CPU time counts all processes; memory is their sum.")}
-	groups, _ := byGroup(all)
+	groups, _ := byGroup(GainsOf(r))
 	before := ""
 	for _, p := range projects {
 		if pairs := p.chosen(groups); len(pairs) > 0 {
@@ -94,6 +109,12 @@ func Gains(r *metrics.Result) doc.Section {
 			s.Lead = append(s.Lead, doc.Say(Unless(p.besides == before, p.besides))...)
 			before = p.besides
 		}
+	}
+	for _, cells := range metrics.GroupBy(Only(r.Cells, (*metrics.Cell).Ranked), (*metrics.Cell).Group) {
+		s.Lead = append(s.Lead, doc.Say(besideGains(cells)...)...)
+	}
+	if s.Lead == nil {
+		return doc.Section{Tables: []doc.Table{gainTable(nil, "")}}
 	}
 	for _, pairs := range groups {
 		s.Tables = append(s.Tables, gainTable(pairs, GroupTitle(pairs[0].Cell.Group())))
@@ -132,13 +153,53 @@ func gainSentence(all []pair) string {
 		cpu := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("cpu_per_round").Center) }
 		text, took := "with "+instead(p)+" it ", doc.Quantity("s", p.Against.Of("round").Center)
 		if i == 0 {
-			text = "a round of " + p.Cell.Model.Label() + " with " + instead(p) + " instead of " + p.Cell.Variant + " "
+			text = "a round of " + p.Cell.Model.Label() + " with " + instead(p) + " instead of " + p.Cell.Variant + ", a row that imitates it, "
 			took += " instead of " + doc.Quantity("s", p.Cell.Of("round").Center)
 		}
 		took += ", and " + cpu(p.Against) + Unless(i > 0, " instead of "+cpu(p.Cell)) + " of CPU time"
 		parts = append(parts, text+j.Inverse().Says()+": "+took)
 	}
 	return all[0].Name + ": " + strings.Join(parts, "; ") + "."
+}
+
+// besideGains returns sentences about ranked cells of a group: the routes, and the time of a row as a share of the time
+// of the framework that it imitates, if a peer of that name was measured.
+func besideGains(cells []*metrics.Cell) (all []string) {
+	title, measured := GroupTitle(cells[0].Group()), map[string]*metrics.Cell{}
+	for _, c := range cells {
+		measured[c.Label()] = c
+	}
+	for _, legs := range routes {
+		var pairs []pair
+		from, changes, missing := measured[legs[0].label], "", ""
+		for _, l := range legs[1:] {
+			changes += l.changes
+			if to := measured[l.label]; from != nil && to != nil {
+				pairs = append(pairs, pair{changes, from, to})
+				from, changes = to, ""
+			} else { // the next leg changes more
+				changes, missing = changes+", ", missing+" "+l.label+" was not measured."
+			}
+		}
+		if len(pairs) < 2 {
+			continue
+		}
+		text := "One path, in this order (another one would share the gain differently), " + title + ": "
+		for i, j := range judged("of this path", pairs) {
+			p := pairs[i]
+			text += Unless(i == 0, "; then ") + p.Against.Variant + " instead of " + p.Cell.Variant + " changes " + p.Name +
+				": a round " + j.Inverse().Says()
+		}
+		all = append(all, text+"."+missing)
+	}
+	for _, c := range cells {
+		name, imitates := strings.CutPrefix(c.Transport, "py-")
+		if framework := measured[name]; imitates && framework != nil && framework.IsPeer() {
+			ratio := doc.Bounded("1", pair{name, c, framework}.Ratio("round"))
+			all = append(all, c.Variant+" took "+ratio+" of the time of "+name+", "+title+".")
+		}
+	}
+	return all
 }
 
 // gainTable has a row for each pair.

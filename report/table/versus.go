@@ -1,9 +1,6 @@
 package table
 
 import (
-	"cmp"
-	"slices"
-
 	"ipcbench/bench/stat"
 	"ipcbench/report/contrast"
 	"ipcbench/report/metrics"
@@ -11,7 +8,7 @@ import (
 
 // A pair compares a cell with another one that did the same work.
 type pair struct {
-	Name    string // a codec, a transport or a project
+	Name    string // a codec, a transport, a project, or all that changes
 	Cell    *metrics.Cell
 	Against *metrics.Cell // nil if there is none
 }
@@ -43,10 +40,13 @@ func alike(cells []*metrics.Cell, group func(c *metrics.Cell) metrics.Group, var
 	return metrics.GroupBy(known, func(c *metrics.Cell) key { return key{group(c), variant(c), c.Language} })
 }
 
-// byGroup returns the pairs by group, and the pairs of the largest model. There must be a
-// pair.
+// byGroup returns the pairs by group, and the pairs of the largest model.
 func byGroup(all []pair) (groups [][]pair, largest []pair) {
 	groups = metrics.GroupBy(all, func(p pair) metrics.Group { return p.Cell.Group() })
-	payload := func(of []pair) int64 { return of[0].Cell.Model.Payload() }
-	return groups, slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(payload(a), payload(b)) })
+	for _, pairs := range groups {
+		if largest == nil || pairs[0].Cell.Model.Payload() > largest[0].Cell.Model.Payload() {
+			largest = pairs
+		}
+	}
+	return groups, largest
 }
