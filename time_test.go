@@ -28,6 +28,7 @@ var timedMethods = []string{"Sub", "After", "Before", "SetDeadline", "SetReadDea
 // may use them too.
 var mayTime = map[string]string{
 	"bench/liars_test.go:Submit":                    "a worker that is late",
+	"bench/program/mortal_test.go":                  "kills at any moment",
 	"cli/faults_test.go":                            "how long runs go on after a fault; in check-long and in soak",
 	"cli/link_test.go:TestLinkLate":                 "a mirror that is kept from working for a while",
 	"cli/signal_test.go:TestSecondSignal":           "that something takes at least so long holds under any load",

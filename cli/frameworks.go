@@ -10,13 +10,13 @@ func frameworks() [][]string {
 	of := python.Releases()
 	flower, openfl := of["Flower"].String(), of["OpenFL"].String()
 	return [][]string{
-		{"BlazeFL, processes", of["BlazeFL"].String(), "new pool per round, memory made before it", "shm-tensor:buffers=client --respawn", "py-blazefl"},
+		{"BlazeFL, processes", of["BlazeFL"].String(), "new pool per round, memory made before it", "shm-tensor:buffers=client --respawn", "py-blazefl, blazefl"},
 		{"the same, the pool kept", "", "memory made before each round", "shm-tensor:buffers=client", "py-blazefl:pool=kept"},
 		{"BlazeFL, threads (as it recommends on free-threaded Python)", of["BlazeFL"].String(), "one process, nothing moves", "none; the nearest is the control, inproc", ""},
 		{"Flower, deployment", flower, "5 MiB objects over HTTP, three hops, a new process per message", "http moves them in one piece", "py-flower, flower"},
 		{"OpenFL (ended in October 2025)", openfl, "gRPC, call and channel per tensor", "grpc-tensor:marshal=generated:conn=per-call", "py-openfl, openfl"},
 		{"OpenFL from 1.8", "", "gRPC, one message for all", "grpc-batch:marshal=generated", "py-openfl:calls=batched"},
-		{"AReaL, batches", of["AReaL"].String(), "base64 JSON, 32 tensors per POST", "http:body=json:conn=per-request", "py-areal"},
+		{"AReaL, batches", of["AReaL"].String(), "base64 JSON, 32 tensors per POST", "http:body=json:conn=per-request", "py-areal, areal"},
 		{"AReaL, deferred proposal for one machine", "", "slab of shared memory, handles by HTTP", "http-shm", ""},
 		{"verl, devices without CUDA IPC", of["verl"].String(), "a bucket in shared memory at a time, names and offsets over ZeroMQ", "shm-slab", "py-verl"},
 		{"APPFL", of["APPFL"].String(), "gRPC, MPI or Globus", "grpc-batch:marshal=generated", ""},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/bench/program"
 	"ipcbench/bench/result"
 	"ipcbench/bench/session"
 	"ipcbench/internal/link"
@@ -130,6 +131,24 @@ func TestPythonRows(t *testing.T) {
 	page := string(check.Value(os.ReadFile("../docs/python.md"))(t))
 	check.Need(t, rowTable.MatchString(page), "docs/python.md has no place for the table of rows")
 	doctest.Golden(t, "../../docs/python.md", rowTable.ReplaceAllString(page, "${1}\n"+table+"\n${2}"))
+}
+
+// TestMissingRow: a row that runs a project's own code says in one line what to install, if the project is missing.
+func TestMissingRow(t *testing.T) {
+	for _, row := range python.Rows() {
+		if !strings.HasPrefix(row.File, "own_") {
+			continue
+		}
+		p := program.NewRow(row)
+		_, err := p.Ready()
+		if err == nil {
+			continue
+		}
+		check.Fails(t, err, "pip install ")
+		check.Equal(t, (&app{rows: []*program.Program{p}}).peerRows(), [][]string{{row.Name, p.Help(), err.Error()}})
+		c := child.Start(t, command(t, "run", "--dry-run", "--model", "cnn", "--workers", "1", "--clients", "1", "--transport", row.Name))
+		c.Ends(waiting.Limit, 2, `\Aipcbench: `+row.Name+` .*`+regexp.QuoteMeta(err.Error())+`\n\z`)
+	}
 }
 
 // refusedInPython has, for each feature that workers in Python do not support, transports and flags that ask for it,

@@ -104,6 +104,10 @@ func Rows() []Row {
 		with(row("py-gloo", "", "torch.distributed's send and recv over gloo", Torch()),
 			Knob{Name: "tensors", Default: "each", Values: []string{"each", "flat"}, Help: "send tensors one by one, or copied into one"}),
 		row("py-http", "", "bytes over HTTP on one connection", Requests()),
+		shared(row("blazefl", "BlazeFL", "its own code, a new process pool per round, memory made before it", Torch(), Module{Name: "blazefl", Least: 14})),
+		row("areal", "AReaL", "its own code, base64 in JSON, 32 tensors per POST",
+			Torch(), Module{Name: "areal"}, Module{Name: "aiohttp", Debian: "python3-aiohttp"}, Module{Name: "orjson", Debian: "python3-orjson"},
+			Module{Name: "pydantic", Debian: "python3-pydantic"}, Module{Name: "flask", Debian: "python3-flask"}),
 		row("py-npz", "", "numpy.savez through files, whose names are passed on"),
 	}
 }

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
@@ -50,67 +47,103 @@ func everyType(t *testing.T, suffix string, n int) *models.Model {
 	return &models.Model{Name: "every" + suffix, Layout: l}
 }
 
-// unusual returns settings of a row that differ from the defaults. The largest tensor of everyType just fits.
-func unusual(row python.Row) driver.Settings {
-	settings := driver.Settings{}
-	for _, k := range row.Knobs {
-		switch {
-		case k.Values != nil:
-			settings[k.Name] = k.Values[len(k.Values)-1]
-		case k.Name == "bucket":
-			settings[k.Name] = "120B"
+// TestRows: every reference row carries out an order, and its answer passes all checks. Its models agree with the
+// reference chain, round by round and tensor by tensor. Whichever of its processes is killed, nothing is left. A row with
+// settings is also tested with others than its usual ones. Rows with torch take seconds to start, so only soak runs them.
+func TestRows(t *testing.T) {
+	dir := rowsDir(t)
+	shared := entries(t, scratch.SharedMemory)
+	t.Cleanup(func() { // after the rows
+		for _, name := range entries(t, scratch.SharedMemory) {
+			waiting.Until(t, "the end of "+name+" in /dev/shm", func() bool {
+				return slices.Contains(shared, name) || strings.HasPrefix(name, "ipcbench-") || // a session's
+					check.Err(os.Lstat(filepath.Join(scratch.SharedMemory, name))) != nil
+			})
+		}
+	})
+	for _, row := range python.Rows() {
+		p, others := NewRow(row), driver.Settings{}
+		for _, k := range row.Knobs {
+			if i := slices.Index(k.Values, k.Default); i >= 0 {
+				others[k.Name] = k.Values[(i+1)%len(k.Values)]
+			}
+			if k.Name == "bucket" { // which the largest tensor of everyType just fits
+				others[k.Name] = "120B"
+			}
+		}
+		usual, other := check.Value(transports.NewVariant(p, nil))(t), check.Value(transports.NewVariant(p, others))(t)
+		t.Run(usual.String(), func(t *testing.T) { testRow(t, usual, dir, row) })
+		if other.String() != usual.String() {
+			t.Run(other.String(), func(t *testing.T) { testRow(t, other, dir, row) })
 		}
 	}
-	return settings
 }
 
-// TestRows: every reference row carries out an order, with the default settings and with others, and its answer passes
-// all checks. Its models agree with the reference chain, round by round and tensor by tensor. Rows with torch take
-// seconds to start, so only soak runs them.
-func TestRows(t *testing.T) {
-	dir, model := rowsDir(t), everyType(t, "", 5)
-	for i, row := range slices.Concat(python.Rows(), python.Rows()) {
-		settings := unusual(row)
-		if i < len(python.Rows()) {
-			settings = nil
-		} else if len(settings) == 0 {
-			continue
-		}
-		p := NewRow(row)
-		variant := check.Value(transports.NewVariant(p, settings))(t)
-		t.Run(variant.String(), func(t *testing.T) {
-			if slices.Contains(row.Modules, python.Torch()) {
-				skip.Soak(t)
-			}
-			if row.Name != "py-pickle" {
-				skip.Long(t)
-			}
-			t.Parallel()
-			if _, err := p.Ready(); err != nil {
-				skip.Missing(t, "%v", err)
-			}
-			s := session.Spec{Variant: variant, Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
-			if settings != nil || row.Name == "py-pickle" || row.Name == "py-http" {
-				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
-			case "openfl": // which has a collaborator per client
-				s.Workers = s.Clients
-			}
-			block := blockOfRow(t, p, dir, s, result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true})
-			if row.Name == "py-blazefl" { // its processes end with their round, and are a part of the server's usage
-				check.That(t, block.Server.Usage.CPU() > 0 && block.Processes[0].Memory.Peak > 0, "%+v", block)
-				return
-			}
-			cpus := check.Value(usage.Affinity())(t)
-			share := max(1, len(cpus)/(s.Workers+1)) // of each worker; the server has the others
-			first := max(1, len(cpus)-share*s.Workers) % len(cpus)
-			check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{cpus[:max(1, first)], cpus[first:][:share]}, "processors")
-			check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
-				"the worker's usage is incomplete: %+v", block.Processes[0])
-			if row.Name == "py-pickle5" {
-				outOfBand(t, block, int64(model.Layout.Len()))
-			}
-		})
+func testRow(t *testing.T, v transports.Variant, dir string, row python.Row) {
+	if slices.Contains(row.Modules, python.Torch()) {
+		skip.Soak(t)
 	}
+	if row.Name != "py-pickle" {
+		skip.Long(t)
+	}
+	t.Parallel()
+	p := v.Subject.(*Program)
+	if _, err := p.Ready(); err != nil && slices.ContainsFunc(row.Modules, func(m python.Module) bool { return m.Debian == "" }) {
+		t.Skip(err) // CI cannot install it
+	} else if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	s, plan := specFor(t, v, dir), result.Plan{Rounds: 2, Warmup: 1, Verify: session.VerifyAll, Pin: true}
+	block := blockOfRow(t, p, dir, s, plan)
+	if !testing.Short() {
+		plan.Rounds, plan.Blocks, plan.Samples, plan.Pin = 100_000, 1, 1, false
+		o := blockOrder(s, plan, 0)
+		o.Version = exchange.Version
+		m := mortal{t, p, dir, block.Server.Import + block.Spawn + 2*time.Duration(block.Cold.Round), check.Value(json.Marshal(o))(t)}
+		m.ends(s.Workers)
+	}
+	if strings.HasSuffix(row.Name, "blazefl") { // its processes end with their round, and are a part of the server's usage
+		check.That(t, block.Server.Usage.CPU() > 0 && block.Processes[0].Memory.Peak > 0, "%+v", block)
+		return
+	}
+	cpus := check.Value(usage.Affinity())(t)
+	share := max(1, len(cpus)/(s.Workers+1)) // of each worker; the server has the others
+	first := max(1, len(cpus)-share*s.Workers) % len(cpus)
+	check.Equal(t, [][]int{block.Server.CPUs, block.Processes[0].CPUs}, [][]int{cpus[:max(1, first)], cpus[first:][:share]}, "processors")
+	check.That(t, block.Processes[0].Import > 0 && block.Processes[0].Usage.CPU() > 0 && block.Cold.Processes[0].CPU() > 0,
+		"the worker's usage is incomplete: %+v", block.Processes[0])
+	if row.Name == "py-pickle5" {
+		outOfBand(t, block, int64(s.Model.Layout.Len()))
+	}
+}
+
+// entries returns the names in a folder.
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	for _, e := range check.Value(os.ReadDir(dir))(t) {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// specFor returns the cell to test a row with: more clients than workers, all types and another update, unless the row
+// refuses that.
+func specFor(t *testing.T, v transports.Variant, dir string) session.Spec {
+	t.Helper()
+	flat := check.Value(tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.F32, Shape: []int{3, 5}}, {Name: "b", DType: tensor.F32}}))(t)
+	every, lora := everyType(t, "", 5), everyType(t, ".lora", 2)
+	specs := []session.Spec{
+		{Model: every, Up: lora, Workers: 2, Clients: 3, PerProcess: 1, Depth: 1},
+		{Model: every, Up: lora, Workers: 2, Clients: 2, PerProcess: 1, Depth: 1},
+		{Model: &models.Model{Name: "flat", Layout: flat}, Workers: 2, Clients: 2, PerProcess: 1, Depth: 1},
+	}
+	for i := range specs {
+		specs[i].Variant = v
+	}
+	offer := check.Value(v.Subject.(*Program).Ask(t.Context(), specs, Conditions{Dir: dir}))(t)
+	i := slices.IndexFunc(specs, func(s session.Spec) bool { return offer.Refused[s.String()] == "" })
+	check.Need(t, i >= 0, "refused: %v", offer.Refused)
+	return specs[i]
 }
 
 // TestFlowerSteps: py-flower has the same models with Flower's SuperNodes and a new process per message, also if
@@ -229,19 +262,18 @@ func endless(t *testing.T, text []byte) (r, w *os.File) {
 	return r, w
 }
 
-// TestRowsRefuse: a row refuses cells with unknown keys or values and names them. An invalid order, or one for a
+// TestRowsRefuse: every row refuses cells with unknown keys or values and names them. An invalid order, or one for a
 // refused cell, gets an error.
 func TestRowsRefuse(t *testing.T) {
 	skip.Long(t)
-	process := processOf(t, python.Rows()[0], rowsDir(t))
 	const order = `{"version": 2, "works": [
-		{"down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
+		{"clients": [{"id": 0}], "down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
 		{"down": [{"name": "a", "dtype": "f32", "shape": [2], "var": true}]},
 		{"down": [{"name": "a", "dtype": "f8", "shape": [2]}]},
 		{"down": [{"name": "a", "dtype": "f32"}, {"name": "a", "dtype": "f32"}]},
 		{"down": [], "file": "a.safetensors"}],
 		"cells": [
-		{"work": 0, "lanes_per_process": 1, "train_ms": 5},
+		{"work": 0, "workers": 1, "lanes_per_process": 1, "train_ms": 5},
 		{"work": 0, "lanes_per_process": 1, "luck": 1},
 		{"work": 4, "lanes_per_process": 1},
 		{"work": 0, "lanes_per_process": 2},
@@ -249,63 +281,32 @@ func TestRowsRefuse(t *testing.T) {
 		{"work": 2, "lanes_per_process": 1},
 		{"work": 3, "lanes_per_process": 1},
 		{"work": 5, "lanes_per_process": 1}]`
-	for _, c := range []struct{ order, want string }{
-		{order + `}`, `"refused": ["", "it has \"luck\", which reference rows do not support", "it has \"file\", which reference rows do not support: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
-			`"ValueError: tensor 'a': varying lengths are not supported", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
-		{order + `, "block": {}}`, `"error": "order: must have one cell`},
-		{`{"version": 1}`, `"error": "an order of version 1, but this peer reads 2: see docs/reference/peer.md"`},
-		{`{"version":`, `order: Expecting value`},
-	} {
-		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
-		cmd.Stdin = strings.NewReader(c.order)
-		out, err := cmd.CombinedOutput()
-		check.That(t, (err == nil) == strings.HasPrefix(c.want, `"`) && strings.Contains(string(out), c.want),
-			"%s: %v\n%s\nwant %s", c.order, err, out, c.want)
-	}
-}
-
-// TestRowsEnd: a row whose stdin is closed answers after the current round. If its worker is killed, the answer says
-// so. Its memory has no name that it could leave.
-func TestRowsEnd(t *testing.T) {
-	skip.Long(t)
-	process := processOf(t, rowNamed("py-shm"), rowsDir(t))
-	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
-	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
-	text := check.Value(json.Marshal(o))(t)
-	for _, kill := range []bool{false, true} {
-		stdin, end := endless(t, text)
-		var out bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
-		cmd.Stdin, cmd.Stdout = stdin, &out
-		check.Must(t, cmd.Start())
-		mapped := []byte("/memfd:py-shm (deleted)")
-		waiting.Until(t, "shared memory", func() bool {
-			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
-			return err == nil && bytes.Contains(maps, mapped)
-		})
-		want := `"running"`
-		if kill {
-			want = `"error": "the process of worker 0 has ended: exit code -9"`
-			check.Must(t, unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL))
-		} else {
-			end.Close()
+	dir := rowsDir(t)
+	for i, row := range python.Rows() {
+		if slices.Contains(row.Modules, python.Torch()) && os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+			continue
 		}
-		check.OK(t, cmd.Wait())
-		check.That(t, strings.Contains(out.String(), want), "killed %v:\n%s", kill, out.String())
-	}
-}
-
-func workerOf(t *testing.T, pid int) int {
-	t.Helper()
-	children := check.Value(usage.ChildrenOf(pid))(t)
-	for _, child := range children {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-		if strings.Contains(string(line), "spawn_main") {
-			return child
+		process, err := NewRow(row).process(0, dir)
+		if err != nil {
+			continue // TestRows names what is missing
+		}
+		for j, c := range []struct{ order, want string }{
+			{order + `}`, `"refused": ["", "it has \"luck\", which reference rows do not support", "it has \"file\", which reference rows do not support: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
+				`"ValueError: tensor 'a': varying lengths are not supported", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
+			{order + `, "block": {}}`, `"error": "order: must have one cell`},
+			{`{"version": 1}`, `"error": "an order of version 1, but this peer reads 2: see docs/reference/peer.md"`},
+			{`{"version":`, `order: Expecting value`},
+		} {
+			if i > 0 && j > 0 {
+				break // what all rows share
+			}
+			cmd := exec.CommandContext(t.Context(), process.Path, process.Args...)
+			cmd.Stdin = strings.NewReader(c.order)
+			out, err := cmd.CombinedOutput()
+			check.That(t, (err == nil) == strings.HasPrefix(c.want, `"`) && strings.Contains(string(out), c.want),
+				"%s: %s: %v\n%s\nwant %s", row.Name, c.order, err, out, c.want)
 		}
 	}
-	t.Fatalf("no worker among %v", children)
-	return 0
 }
 
 // TestUnnamed: py-shm and py-verl work where no name in /dev/shm can be created, so killed ones cannot leave a name.

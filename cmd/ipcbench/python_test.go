@@ -2,9 +2,9 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,21 +13,6 @@ import (
 	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
-
-// TestExamplePeers: an example with a project's own code says in one line what it needs, if the project is missing.
-func TestExamplePeers(t *testing.T) {
-	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
-	for _, name := range []string{"blazefl", "areal"} {
-		c := exec.CommandContext(t.Context(), i.Path, "../../examples/peers/"+name+".py")
-		out, _ := c.CombinedOutput()
-		text := string(out)
-		check.That(t, c.ProcessState.ExitCode() == 1 && strings.Count(text, "\n") == 1 && (strings.HasPrefix(text, name+".py needs ") || strings.HasPrefix(text, "order: ")),
-			"%s: exit code %d: %s", name, c.ProcessState.ExitCode(), text)
-	}
-}
 
 var block = regexp.MustCompile("(?s)```(bash|python)\n(.*?)```")
 
@@ -40,7 +25,7 @@ func TestPythonPage(t *testing.T) {
 	var modules []python.Module
 	for _, row := range python.Rows() {
 		check.That(t, strings.Contains(string(page), "\n| `"+row.Name+"` | "), "docs/python.md lacks the row %s", row.Name)
-		if row.Name != "py-blazefl" { // no command on the page uses it
+		if !slices.Contains(row.Modules, python.Torch()) { // no command on the page needs it
 			modules = append(modules, row.Modules...)
 		}
 	}

@@ -11,9 +11,13 @@ exchange: between rounds it talks to the workers through pipes of its own.
         def dispatch(self, n, job):    sends worker n a job, which trains the published model
         def collect(self):             waits for any worker, and returns (n, update)
         def finish(self):              is called at the end of a round; may be absent
+        def refusal(work, cell):       is the row's own reason not to run a cell; may be absent
     def work(worker, *arguments):      is a worker's loop: worker.train(job, model) is an update
     if __name__ == "__main__":
         common.main(Server, work, shards="32")  # settings and their defaults, if any
+
+Every process that multiprocessing starts ends with the one that started it. Third processes that
+the server starts in __init__ are watched as the workers are: if one ends, the answer is an error.
 
 A worker can start a process of its own for an order: in_new_process.
 """
@@ -31,7 +35,7 @@ import sys
 import threading
 import time
 import traceback
-from multiprocessing import connection
+from multiprocessing import connection, util
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,15 +81,15 @@ class Server:
 
     starts_workers = False  # set it if the server itself starts the worker processes
 
-    @classmethod
-    def refusal(cls, work: dict, cell: dict) -> str:
-        """The reason that this row cannot run a cell; empty if it can."""
-        return ""
-
     def __init__(self, session: Session):
         self.session, self.count = session, session.recorder.count
         self.log: list[tuple] = []  # likewise, the log of these workers
         self.peaks = [0] * session.workers  # and their peak memory
+
+    @staticmethod
+    def refusal(work: dict, cell: dict) -> str:
+        """The row's own reason not to run a cell of an order, empty if it can."""
+        return ""
 
     def publish(self, model: Model) -> None:
         self.model = model
@@ -188,7 +192,7 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
                 else:
                     leave()
         except EOFError:
-            leave()  # the server is gone
+            pass  # the server is gone: see follow
 
     control.send(imported)
     threading.Thread(target=obey, daemon=True).start()
@@ -234,9 +238,38 @@ def carry_out(function: Callable) -> NoReturn:
 
 def leave() -> NoReturn:
     """Runs exit functions and ends this process, without waiting for threads, which may wait for
-    another process."""
+    another process. Exit functions may wait for a lock that a killed process held."""
+    patience = threading.Timer(3, os._exit, [0])
+    patience.daemon = True
+    patience.start()
     atexit._run_exitfuncs()
     os._exit(0)
+
+
+def follow(_: Callable) -> None:
+    """Makes this process end with the one that started it, whatever it waits for."""
+    def until_end() -> None:
+        multiprocessing.parent_process().join()
+        leave()
+
+    threading.Thread(target=until_end, daemon=True).start()
+
+
+util.register_after_fork(follow, follow)  # in each process that multiprocessing starts
+
+
+def members(pool: multiprocessing.pool.Pool) -> Callable[[], None]:
+    """Returns a function that fails if a process of the pool was killed. The pool replaces it, and
+    its job never ends."""
+    first = [p.pid for p in pool._pool]
+
+    def complete() -> None:
+        alive = [p.pid for p in list(pool._pool) if p.exitcode is None]
+        for n, pid in enumerate(first):
+            if pid not in alive:
+                raise RuntimeError(f"the process of worker {n} has ended")
+
+    return complete
 
 
 class ServerMeter(Meter):
@@ -263,6 +296,7 @@ class Session:
         self.up = layout_of(work.get("up"), self.down)
         self.recorder = Recorder(-1, 0)
         self.processes, self.controls = [], []
+        self.watched: list = []  # the workers' processes, and third ones
         self.meter = ServerMeter(self)
         given = (pair.partition("=") for pair in cell["variant"].split(":")[1:])
         self.setting = {**defaults, **{key: value for key, _, value in given}}
@@ -293,7 +327,9 @@ class Session:
             theirs.close()
             self.processes.append(p)
             self.controls.append(mine)
-        if self.processes:
+        self.watched = self.processes + [
+            p for p in multiprocessing.active_children() if p not in self.processes]
+        if self.watched:
             self.watcher = threading.Thread(target=self.watch, daemon=True)
             self.watcher.start()
         self.imports = [c.recv() for c in self.controls]
@@ -301,26 +337,29 @@ class Session:
         self.spawn = now() - self.began
 
     def watch(self) -> None:
-        """If a worker's process ends too early, answers instead of the main thread."""
-        sentinels = [p.sentinel for p in self.processes]
+        """If a watched process ends too early, answers instead of the main thread."""
+        sentinels = [p.sentinel for p in self.watched]
         n = sentinels.index(connection.wait(sentinels)[0])
         if self.ending:
             return
-        self.processes[n].join()
-        why = f"exit code {self.processes[n].exitcode}"
+        self.watched[n].join()
+        which, why = self.watched[n].name, f"exit code {self.watched[n].exitcode}"
+        control = self.controls[n] if n < len(self.controls) else None
+        if control:
+            which = f"of worker {n}"
         try:
-            while self.controls[n].poll():
-                last = self.controls[n].recv()
+            while control and control.poll():
+                last = control.recv()
                 if isinstance(last, Exception):  # not an answer that was not read
                     why = last
         except (EOFError, OSError):
             pass
-        self.end({"error": f"the process of worker {n} has ended: {why}"})
+        self.end({"error": f"the process {which} has ended: {why}"})
 
     def defer(self) -> None:
-        """If a worker's process has ended, or ends within a second, leaves the answer to watch:
+        """If a watched process has ended, or ends within a second, leaves the answer to watch:
         the error here is then only a consequence, and watch knows the cause."""
-        sentinels = [p.sentinel for p in self.processes]
+        sentinels = [p.sentinel for p in self.watched]
         if self.watcher and connection.wait(sentinels, 1):
             self.watcher.join()  # it ends this process
 
@@ -370,7 +409,7 @@ def age() -> int:
 
 
 def refusal(row: type[Server], order: dict, cell: dict) -> str:
-    """The reason that rows cannot run a cell; empty if they can."""
+    """The reason that a row cannot run a cell; empty if it can."""
     try:
         work = order["works"][cell["work"]]
         if cell.get("values") == "uniform":  # rows generate these values

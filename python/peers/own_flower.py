@@ -20,7 +20,6 @@ The worker function is the stock one, by ipcbench_worker.arithmetic: C through c
 import logging
 import multiprocessing
 import os
-import threading
 from collections import OrderedDict
 from multiprocessing import connection
 
@@ -127,7 +126,7 @@ class Server(common.Server):
 
     def __init__(self, session):
         super().__init__(session)
-        self.started, self.theirs = {}, []
+        self.theirs = []
         self.link, (app, self.fleet, self.run, token) = self.start("SuperLink", superlink)
         self.grid = GrpcGrid(app, insecure=True, token=token)
         self.grid.set_run(Run.create_empty(self.run))
@@ -137,10 +136,8 @@ class Server(common.Server):
         """Starts a process, and returns a pipe to it and its first message."""
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        p = context.Process(target=process, args=(theirs, *arguments), daemon=True)
-        p.start()
+        context.Process(target=process, args=(theirs, *arguments), daemon=True, name=name).start()
         theirs.close()
-        self.started[p.sentinel] = name
         return pipe, pipe.recv()
 
     def arguments(self, n):
@@ -155,13 +152,6 @@ class Server(common.Server):
     def ready(self):
         for pipe in self.theirs:
             pipe.close()
-        threading.Thread(target=self.watch, daemon=True).start()
-
-    def watch(self):
-        """Answers if a process of Flower ends too early, as its clients would try for ever."""
-        ended = connection.wait(list(self.started))[0]
-        if not self.session.ending:
-            self.session.end({"error": f"the {self.started[ended]} has ended"})
 
     def publish(self, model):
         self.content = content(model)

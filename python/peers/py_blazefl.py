@@ -74,6 +74,7 @@ class Server(common.Server):
         self.track()
         if self.pool is None:  # the default of Python 3.14
             self.pool = multiprocessing.get_context("forkserver").Pool(self.session.workers)
+            self.complete = common.members(self.pool)
 
     def dispatch(self, n, job):
         arguments = (self.session.settings(n), job, self.flat, self.buffers[job.client])
@@ -81,7 +82,12 @@ class Server(common.Server):
                               error_callback=lambda error: self.done.put((n, error)))
 
     def collect(self):
-        n, ended = self.done.get()
+        while True:
+            try:
+                n, ended = self.done.get(timeout=0.5)
+                break
+            except queue.Empty:
+                self.complete()
         if isinstance(ended, BaseException):
             raise ended
         row, peak = ended
@@ -90,6 +96,7 @@ class Server(common.Server):
         return n, views(self.buffers[row[1]], self.session.up)
 
     def finish(self):
+        self.complete()
         if self.session.setting["pool"] == "new":
             self.pool.close()
             self.pool.join()

@@ -219,7 +219,8 @@ class Server(common.Asked):
         """Starts a process that serves HTTP, and returns its port."""
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        context.Process(target=process, args=(theirs, *arguments), daemon=True).start()
+        context.Process(
+            target=process, args=(theirs, *arguments), daemon=True, name=process.__name__).start()
         theirs.close()
         self.pipes.append(pipe)
         return pipe.recv()

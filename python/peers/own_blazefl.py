@@ -1,35 +1,30 @@
-"""BlazeFL's own process pool as a peer, from your installation of blazefl 3 (Python 3.14).
+"""BlazeFL 3.0.0 (April 2026): its own code, a new pool of processes per round, shared memory.
 
-    ipcbench run --transport shm-slab,py-blazefl --peer blazefl='python3 examples/peers/blazefl.py'
+It imports the package blazefl that this Python has. Read at commit 484ee5ac (May 2026). What runs
+of it: ProcessPoolClientTrainer.local_process moves one flat tensor and a buffer per client to
+shared memory, whose descriptors torch passes; it starts the pool, which inherits nothing; the
+processes train all clients of the round and return SHMHandles, which it replaces by the buffers.
+A multiprocessing.Manager, a third process, holds its Event.
 
-The server hands ProcessPoolClientTrainer.local_process one flat tensor and all clients of a round,
-as contrib/fedavg.py does. Workers train by ipcbench's arithmetic, so that every byte is proved.
-BlazeFL's own averaging, data sets and random states are left out.
+Here the server makes the flat tensor, and a worker copies its update into the buffer, as in
+contrib/fedavg.py. Left out: BlazeFL's own averaging, data sets and random states. A round has all
+clients at once, so there are as many workers; and the flat tensor carries f32 alone.
+
+The worker function is the stock one, by ipcbench_worker.arithmetic on numpy's view of the
+tensors: C through ctypes, or numpy.
 """
 
-import os
 import queue
-import sys
 import threading
 from dataclasses import dataclass
 
-# instead of the folder of this file, in which import blazefl would find this file
-sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python/peers")
-
-import numpy as np
+import torch
+from blazefl.core import ProcessPoolClientTrainer
+from blazefl.core.utils import SHMHandle
+from torch import multiprocessing
 
 import common
 from ipcbench_worker.meter import memory
-
-try:
-    if sys.version_info < (3, 14):
-        raise ImportError(f"this is Python {sys.version.split()[0]}")
-    import torch
-    from blazefl.core import ProcessPoolClientTrainer
-    from blazefl.core.utils import SHMHandle
-    from torch import multiprocessing
-except ImportError as e:
-    sys.exit(f"blazefl.py needs Python 3.14 and blazefl 3 (pip install blazefl): {e}")
 
 
 @dataclass
@@ -75,6 +70,17 @@ class Trainer(ProcessPoolClientTrainer):
     def convert_buffer_to_uplink(self, buffer):
         return buffer
 
+    def progress_fn(self, jobs):
+        """Returns the jobs when they have ended, because local_process waits for ever for a job
+        whose process was killed."""
+        complete = common.members(jobs[0]._pool)
+        for job in jobs:
+            while not job.ready():
+                job.wait(0.5)
+                complete()
+            yield job
+        complete()
+
     @staticmethod
     def worker(config, payload, device, stop_event, *, shm_buffer=None):
         global trainer
@@ -89,12 +95,17 @@ class Trainer(ProcessPoolClientTrainer):
 class Server(common.Server):
     starts_workers = True
 
+    @staticmethod
+    def refusal(work, cell):
+        clients = len(work["clients"])
+        if clients > cell["workers"]:
+            return f"BlazeFL trains all clients of a round at once: choose --workers {clients}"
+        if {t["dtype"] for t in [*work["down"], *(work.get("up") or [])]} != {"f32"}:
+            return "BlazeFL's flat tensor carries f32 alone: choose --model cnn or histology"
+        return ""
+
     def __init__(self, session):
         super().__init__(session)
-        kinds = {s.dtype for layout in (session.down, session.up) for s in layout.specs}
-        if kinds != {"f32"} or len(session.clients) > session.workers:
-            raise ValueError("BlazeFL's flat tensor carries f32 alone, and this peer needs as many "
-                             "workers as clients: choose --model cnn or histology and --workers")
         self.trainer, self.done = Trainer(session), queue.SimpleQueue()
 
     def publish(self, model):
@@ -103,7 +114,7 @@ class Server(common.Server):
     def dispatch(self, n, job):
         self.jobs[job.client], self.trainer.round = n, job.round
         if len(self.jobs) == len(self.session.clients):
-            self.thread = threading.Thread(target=self.process)
+            self.thread = threading.Thread(target=self.process, daemon=True)
             self.thread.start()
 
     def process(self):
