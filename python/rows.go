@@ -12,6 +12,7 @@ func Grpc() Module     { return Module{Name: "grpc", Debian: "python3-grpcio"} }
 func Protobuf() Module { return Module{Name: "google.protobuf", Debian: "python3-protobuf"} }
 func Requests() Module { return Module{Name: "requests", Debian: "python3-requests"} }
 func Torch() Module    { return Module{Name: "torch", Debian: "python3-torch"} }
+func Aiohttp() Module  { return Module{Name: "aiohttp", Debian: "python3-aiohttp"} }
 
 // Transports returns the transports that workers in Python support: LANES of __main__.py.
 func Transports() []string {
@@ -73,6 +74,7 @@ func Rows() []Row {
 		r.Shared = true
 		return r
 	}
+	puts := Knob{Name: "puts", Default: "client", Values: []string{"client", "round"}, Help: "store the model for each client, or once per round"}
 	return []Row{
 		row("py-pickle", "", "a dict of numpy arrays, pickled through multiprocessing.Pipe"),
 		row("py-pickle5", "", "pickle protocol 5, with the arrays' memory out of band"),
@@ -86,6 +88,10 @@ func Rows() []Row {
 			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
 		with(row("py-areal", "AReaL", "base64 in JSON, 32 tensors per POST, a connection each, bf16 as f32"),
 			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
+		with(row("py-nvflare", "NVFlare", "whole tensors that the reader pulls, over a WebSocket", Aiohttp()),
+			Knob{Name: "pull", Default: "2MiB", Most: 1 << 30, Bytes: true, Help: "tensors per reply, but at least one"}),
+		with(row("py-store", "", "a stand-in for Ray: pickles in memory of a third process"), puts),
+		with(row("ray", "", "Ray's object store itself; untested", Module{Name: "ray", Least: 10}), puts),
 		row("py-http", "", "bytes over HTTP on one connection", Requests()),
 		row("py-npz", "", "numpy.savez through files, whose names are passed on"),
 	}
