@@ -14,6 +14,8 @@ func frameworks() [][]string {
 		{"the same, the pool kept", "", "memory made before each round", "shm-tensor:buffers=client", "py-blazefl:pool=kept"},
 		{"BlazeFL, threads (as it recommends on free-threaded Python)", of["BlazeFL"].String(), "one process, nothing moves", "none; the nearest is the control, inproc", ""},
 		{"Flower, deployment", flower, "5 MiB objects over HTTP, three hops, a new process per message", "http moves them in one piece", "py-flower, flower"},
+		{"Flower, simulation", "", "objects in shared memory of Ray, per client", "none", "ray; py-store stands in for it"},
+		{"NVFlare", of["NVFlare"].String(), "whole tensors over a WebSocket, pulled", "none; http moves them in one piece", "py-nvflare"},
 		{"OpenFL (ended in October 2025)", openfl, "gRPC, call and channel per tensor", "grpc-tensor:marshal=generated:conn=per-call", "py-openfl, openfl"},
 		{"OpenFL from 1.8", "", "gRPC, one message for all", "grpc-batch:marshal=generated", "py-openfl:calls=batched"},
 		{"AReaL, batches", of["AReaL"].String(), "base64 JSON, 32 tensors per POST", "http:body=json:conn=per-request", "py-areal, areal"},

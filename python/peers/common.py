@@ -129,7 +129,10 @@ class Asked(Server):
         self.jobs[self.names[n]].put(job)
 
     def collect(self) -> tuple[int, Model]:
-        return self.updates.get()
+        update = self.updates.get()
+        if isinstance(update, Exception):  # of a thread that serves a worker
+            raise update
+        return update
 
     def take(self, name: str) -> Job:
         """Waits for the next job of the worker with this name."""
