@@ -194,7 +194,7 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
                     control.send((meter.totals(), worker.log))
                 else:
                     leave()
-        except EOFError:
+        except (EOFError, OSError):
             pass  # the server is gone: see follow
 
     control.send(imported)
@@ -258,7 +258,9 @@ def follow(_: Callable) -> None:
     threading.Thread(target=until_end, daemon=True).start()
 
 
-util.register_after_fork(follow, follow)  # in each process that multiprocessing starts
+# In each process that multiprocessing starts. A spawned one calls no registered functions.
+util.register_after_fork(follow, follow)
+multiprocessing.context.SpawnProcess._after_fork = staticmethod(lambda: follow(follow))
 
 
 def members(pool: multiprocessing.pool.Pool) -> Callable[[], None]:
