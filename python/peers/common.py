@@ -16,8 +16,9 @@ exchange: between rounds it talks to the workers through pipes of its own.
     if __name__ == "__main__":
         common.main(Server, work, shards="32")  # settings and their defaults, if any
 
-Every process that multiprocessing starts ends with the one that started it. Third processes that
-the server starts in __init__ are watched as the workers are: if one ends, the answer is an error.
+Workers, and processes of pools and managers, end with the server. A third process must end with
+its pipe to the server: see end_after. If the server starts it in __init__ or arguments, it is
+watched as the workers are: when it ends too early, the answer is an error.
 
 A worker can start a process of its own for an order: in_new_process.
 """
@@ -192,7 +193,7 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
                 else:
                     leave()
         except EOFError:
-            pass  # the server is gone: see follow
+            leave()  # the server is gone
 
     control.send(imported)
     threading.Thread(target=obey, daemon=True).start()
@@ -247,7 +248,7 @@ def leave() -> NoReturn:
 
 
 def follow(_: Callable) -> None:
-    """Makes this process end with the one that started it, whatever it waits for."""
+    """Makes a process of a pool or manager end with the server, whatever it waits for."""
     def until_end() -> None:
         multiprocessing.parent_process().join()
         leave()
@@ -255,7 +256,7 @@ def follow(_: Callable) -> None:
     threading.Thread(target=until_end, daemon=True).start()
 
 
-util.register_after_fork(follow, follow)  # in each process that multiprocessing starts
+util.register_after_fork(follow, follow)  # the forkserver calls it; spawn does not
 
 
 def members(pool: multiprocessing.pool.Pool) -> Callable[[], None]:
