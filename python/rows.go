@@ -14,6 +14,8 @@ func Requests() Module { return Module{Name: "requests", Debian: "python3-reques
 func Torch() Module    { return Module{Name: "torch", Debian: "python3-torch"} }
 func Flwr() Module     { return Module{Name: "flwr", Least: 10} }
 func Openfl() Module   { return Module{Name: "openfl"} }
+func Zmq() Module      { return Module{Name: "zmq", Debian: "python3-zmq"} }
+func Aiohttp() Module  { return Module{Name: "aiohttp", Debian: "python3-aiohttp"} }
 
 // Transports returns the transports that workers in Python support: LANES of __main__.py.
 func Transports() []string {
@@ -75,11 +77,14 @@ func Rows() []Row {
 		r.Shared = true
 		return r
 	}
+	puts := Knob{Name: "puts", Default: "client", Values: []string{"client", "round"}, Help: "store the model for each client, or once per round"}
 	return []Row{
 		row("py-pickle", "", "a dict of numpy arrays, pickled through multiprocessing.Pipe"),
 		row("py-pickle5", "", "pickle protocol 5, with the arrays' memory out of band"),
 		with(shared(row("py-blazefl", "BlazeFL", "a new process pool per round, memory made before it", Torch())),
-			Knob{Name: "pool", Default: "new", Values: []string{"new", "kept"}, Help: "start the pool of processes in each round, or once"}),
+			Knob{Name: "pool", Default: "new", Values: []string{"new", "kept"}, Help: "start the pool of processes in each round, or once"},
+			Knob{Name: "share", Default: "descriptors", Values: []string{"descriptors", "names"}, Help: "pass descriptors of memory, or names in /dev/shm"}),
+		shared(row("blazefl", "BlazeFL", "its own code, a new process pool per round, memory made before it", Torch(), Module{Name: "blazefl", Least: 14})),
 		row("py-shm", "", "memory that all processes map, and numpy"),
 		with(row("py-flower", "Flower", "hashed objects of 5 MiB over HTTP, via a third process", Protobuf()),
 			Knob{Name: "chunk", Default: "5MiB", Most: 1 << 30, Bytes: true, Help: "largest object"},
@@ -89,14 +94,26 @@ func Rows() []Row {
 		row("flower", "", "Flower's own code of 1.30: objects over gRPC, three hops, a process per message", Flwr()),
 		with(row("py-openfl", "OpenFL", "gRPC with generated code, a call and a channel per tensor", Grpc(), Protobuf()),
 			Knob{Name: "calls", Default: "each", Values: []string{"each", "batched"}, Help: "fetch each tensor, or all in one call, as OpenFL 1.8"}),
-		row("openfl", "OpenFL", "its own code: gRPC, a call and a channel per tensor", Openfl()),
+		row("openfl", "OpenFL", "its own code, gRPC, a call and a channel per tensor", Openfl()),
 		with(row("py-areal", "AReaL", "base64 in JSON, 32 tensors per POST, a connection each, bf16 as f32"),
 			Knob{Name: "shards", Default: "32", Most: 1 << 20, Help: "tensors per POST"}),
-		row("py-http", "", "bytes over HTTP on one connection", Requests()),
-		shared(row("blazefl", "BlazeFL", "its own code, a new process pool per round, memory made before it", Torch(), Module{Name: "blazefl", Least: 14})),
 		row("areal", "AReaL", "its own code, base64 in JSON, 32 tensors per POST",
-			Torch(), Module{Name: "areal"}, Module{Name: "aiohttp", Debian: "python3-aiohttp"}, Module{Name: "orjson", Debian: "python3-orjson"},
+			Torch(), Module{Name: "areal"}, Aiohttp(), Module{Name: "orjson", Debian: "python3-orjson"},
 			Module{Name: "pydantic", Debian: "python3-pydantic"}, Module{Name: "flask", Debian: "python3-flask"}),
+		with(row("py-verl", "verl", "buckets in a new segment of shared memory, announced over ZeroMQ", Zmq()),
+			Knob{Name: "bucket", Default: "2GiB", Most: 1 << 40, Bytes: true, Help: "bytes of tensors at a time"},
+			Knob{Name: "keep", Default: "off", Values: []string{"off", "on"}, Help: "make the segment once"},
+			Knob{Name: "overlap", Default: "off", Values: []string{"off", "on"}, Help: "fill one bucket while another is read"}),
+		with(row("py-zmq", "", "a ZeroMQ frame per tensor, without copies", Zmq()),
+			Knob{Name: "copy", Default: "no", Values: []string{"no", "yes"}, Help: "copy tensors into ZeroMQ's memory, and out of it"},
+			Knob{Name: "network", Default: "unix", Values: []string{"unix", "tcp"}, Help: "Unix socket, or TCP on the loopback interface"}),
+		with(row("py-gloo", "", "torch.distributed's send and recv over gloo", Torch()),
+			Knob{Name: "tensors", Default: "each", Values: []string{"each", "flat"}, Help: "send tensors one by one, or copied into one"}),
+		with(row("py-nvflare", "NVFlare", "whole tensors that the reader pulls, over a WebSocket", Aiohttp()),
+			Knob{Name: "pull", Default: "2MiB", Most: 1 << 30, Bytes: true, Help: "tensors per reply, but at least one"}),
+		with(row("py-store", "", "a stand-in for Ray: pickles in memory of a third process"), puts),
+		with(row("ray", "", "Ray's object store itself; untested", Module{Name: "ray", Least: 10}), puts),
+		row("py-http", "", "bytes over HTTP on one connection", Requests()),
 		row("py-npz", "", "numpy.savez through files, whose names are passed on"),
 	}
 }

@@ -171,6 +171,11 @@ func TestGains(t *testing.T) {
 				c.Variant = row
 			}
 		}, "BlazeFL until July 2025 shm-slab 2.36, Flower 1.43 py-flower:chunk=16MiB 0.241"},
+		"more of Flower": {func(c *result.Cell) {
+			if row, ok := map[string]string{"py-grpc": "py-flower", "py-http-json": "py-flower:hops=3:process=new"}[c.Variant]; ok {
+				c.Variant = row
+			}
+		}, "BlazeFL until July 2025 shm-slab 2.36"},
 		"workers that start in each round": {func(c *result.Cell) {
 			if c.Variant == "py-torch-queue" {
 				c.Variant = "py-blazefl"

@@ -10,7 +10,7 @@ def software() -> dict[str, str]:
     """Versions of Python and of imported modules, and torch's threads."""
     found = {"python": platform.python_version(), "kernel": arithmetic.KERNEL, "threads": "1"}
     names = {"numpy": "numpy", "torch": "torch", "grpcio": "grpc", "requests": "requests",
-             "orjson": "orjson"}
+             "orjson": "orjson", "pyzmq": "zmq"}
     for name, module in names.items():
         if module in sys.modules:
             found[name] = str(sys.modules[module].__version__)

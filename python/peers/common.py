@@ -16,9 +16,8 @@ exchange: between rounds it talks to the workers through pipes of its own.
     if __name__ == "__main__":
         common.main(Server, work, shards="32")  # settings and their defaults, if any
 
-Workers, and processes of pools and managers, end with the server. A third process must end with
-its pipe to the server: see end_after. If the server starts it in __init__ or arguments, it is
-watched as the workers are: when it ends too early, the answer is an error.
+Every process that multiprocessing starts ends with the one that started it. Third processes that
+the server starts in __init__ are watched as the workers are: if one ends, the answer is an error.
 
 A worker can start a process of its own for an order: in_new_process.
 """
@@ -130,7 +129,10 @@ class Asked(Server):
         self.jobs[self.names[n]].put(job)
 
     def collect(self) -> tuple[int, Model]:
-        return self.updates.get()
+        update = self.updates.get()
+        if isinstance(update, Exception):  # of a thread that serves a worker
+            raise update
+        return update
 
     def take(self, name: str) -> Job:
         """Waits for the next job of the worker with this name."""
@@ -192,8 +194,8 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
                     control.send((meter.totals(), worker.log))
                 else:
                     leave()
-        except EOFError:
-            leave()  # the server is gone
+        except (EOFError, OSError):
+            pass  # the server is gone: see follow
 
     control.send(imported)
     threading.Thread(target=obey, daemon=True).start()
@@ -248,7 +250,7 @@ def leave() -> NoReturn:
 
 
 def follow(_: Callable) -> None:
-    """Makes a process of a pool or manager end with the server, whatever it waits for."""
+    """Makes this process end with the one that started it, whatever it waits for."""
     def until_end() -> None:
         multiprocessing.parent_process().join()
         leave()
@@ -256,7 +258,9 @@ def follow(_: Callable) -> None:
     threading.Thread(target=until_end, daemon=True).start()
 
 
-util.register_after_fork(follow, follow)  # the forkserver calls it; spawn does not
+# In each process that multiprocessing starts. A spawned one calls no registered functions.
+util.register_after_fork(follow, follow)
+multiprocessing.context.SpawnProcess._after_fork = staticmethod(lambda: follow(follow))
 
 
 def members(pool: multiprocessing.pool.Pool) -> Callable[[], None]:

@@ -7,13 +7,18 @@ the processes, which copy their updates into the buffers.
 
 Here a client is handed over when a process is free, instead of all at once. A worker trains on
 the flat tensor itself, and tensors may have any data type. pool=kept starts the pool once.
+share=names is torch's sharing strategy file_system: processes open files in /dev/shm instead of
+getting descriptors. Python's resource tracker, another process, removes those of a killed run.
 
 The worker function is the stock one, by ipcbench_worker.arithmetic on numpy's view of the
 tensors: C through ctypes, or numpy.
 """
 
+import atexit
 import multiprocessing
+import os
 import queue
+from multiprocessing import resource_tracker
 
 import numpy as np
 import torch
@@ -42,7 +47,22 @@ class Server(common.Server):
 
     def __init__(self, session):
         super().__init__(session)
-        self.done, self.pool = queue.SimpleQueue(), None
+        self.done, self.pool, self.tracked = queue.SimpleQueue(), None, set()
+        if session.setting["share"] == "names":
+            torch.multiprocessing.set_sharing_strategy("file_system")
+            atexit.register(self.free)
+
+    def track(self):
+        """Tells the resource tracker all names. torch_shm_manager removes them only after 2 s."""
+        names = {"/" + n for n in os.listdir("/dev/shm") if n.startswith(f"torch_{os.getpid()}_")}
+        for name in names ^ self.tracked:
+            tell = resource_tracker.register if name in names else resource_tracker.unregister
+            tell(name, "shared_memory")
+        self.tracked = names
+
+    def free(self):
+        self.flat = self.buffers = None
+        self.track()
 
     def publish(self, model):
         self.flat = torch.empty(self.session.down.size, dtype=torch.uint8)
@@ -51,6 +71,7 @@ class Server(common.Server):
         size = self.session.up.size
         self.buffers = {c["id"]: torch.zeros(size, dtype=torch.uint8).share_memory_()
                         for c in self.session.clients}
+        self.track()
         if self.pool is None:  # the default of Python 3.14
             self.pool = multiprocessing.get_context("forkserver").Pool(self.session.workers)
             self.complete = common.members(self.pool)
@@ -98,4 +119,4 @@ def work(worker):
 
 
 if __name__ == "__main__":
-    common.main(Server, work, pool="new")
+    common.main(Server, work, pool="new", share="descriptors")

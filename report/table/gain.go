@@ -52,7 +52,8 @@ func (p project) fits(from, to *metrics.Cell) bool {
 	case kept != from.Group():
 		return false
 	case to.IsPeer():
-		return !p.again && strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
+		closer := strings.Contains(to.Variant, ":hops=") || strings.Contains(to.Variant, ":process=") // to Flower, no choice that it has
+		return !p.again && !closer && strings.HasPrefix(to.Variant, p.row+":") && to.Ranked()
 	}
 	return (to.Language == result.InPython || to.TLS() != metrics.NoTLS) && slices.Contains(p.instead, to.Without("network", "tls")) && (to.OverTCP() || !p.tcp)
 }
