@@ -58,6 +58,7 @@ class Trainer(ProcessPoolClientTrainer):
     def __init__(self, session):
         self.session, self.num_parallels = session, session.workers
         self.device, self.device_count, self.cache = "cpu", 0, []
+        self.done = queue.SimpleQueue()  # packages, or an error
         self.manager = multiprocessing.Manager()
         self.stop_event = self.manager.Event()
 
@@ -72,14 +73,18 @@ class Trainer(ProcessPoolClientTrainer):
 
     def progress_fn(self, jobs):
         """Returns the jobs when they have ended, because local_process waits for ever for a job
-        whose process was killed."""
+        whose process was killed, or then for the end of the pool."""
         complete = common.members(jobs[0]._pool)
-        for job in jobs:
-            while not job.ready():
-                job.wait(0.5)
-                complete()
-            yield job
-        complete()
+        try:
+            for job in jobs:
+                while not job.ready():
+                    job.wait(0.5)
+                    complete()
+                yield job
+            complete()
+        except RuntimeError as e:
+            self.done.put(e)
+            raise
 
     @staticmethod
     def worker(config, payload, device, stop_event, *, shm_buffer=None):
@@ -106,7 +111,7 @@ class Server(common.Server):
 
     def __init__(self, session):
         super().__init__(session)
-        self.trainer, self.done = Trainer(session), queue.SimpleQueue()
+        self.trainer = Trainer(session)
 
     def publish(self, model):
         self.payload, self.jobs = Downlink(flatten(model)), {}
@@ -121,13 +126,13 @@ class Server(common.Server):
         try:
             self.trainer.local_process(self.payload, list(self.jobs))
             for uplink in self.trainer.cache:
-                self.done.put(uplink)
+                self.trainer.done.put(uplink)
             self.trainer.cache.clear()
         except BaseException as e:
-            self.done.put(e)
+            self.trainer.done.put(e)
 
     def collect(self):
-        up = self.done.get()
+        up = self.trainer.done.get()
         if isinstance(up, BaseException):
             raise up
         n = self.jobs[up.row[1]]
