@@ -81,13 +81,13 @@ func TestAgainstOthers(t *testing.T) {
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"another":       {script(t, `echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
 		"silent":        {script(t, "cat >/dev/null & exit 0"), "its answer"},
-		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "does not identify the build"},
-		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
+		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 4}'`), "does not identify the build"},
+		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 4"},
 		"endless":       {"/usr/bin/yes", "the answer has more than 1048576 bytes"},
 		"escapes":       {script(t, `read order; printf '{"version": 2, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(t, `printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
-		"knows nothing": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
-		"control alone": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
+		"knows nothing": {script(t, `read order; echo '{"version": 2, "rules": 4, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"control alone": {script(t, `read order; echo '{"version": 2, "rules": 4, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, short(t, 0, 1), "pickle cnn")
@@ -113,7 +113,7 @@ func TestAgainstStopped(t *testing.T) {
 	other := script(t, `read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;
-*) echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
+*) echo '{"version": 2, "rules": 4, "environment": {}, "refused": ["", ""]}' ;;
 esac`)
 	o.Builds = program.Builds([]string{other}, nil)
 	fails(t, o, other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "if it was stopped, continue it (kill -CONT)")
@@ -127,7 +127,7 @@ func TestServeBlock(t *testing.T) {
 		block = `"block": {"rounds": 1, "verify": "all", "spans": 9999}`
 	)
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"version": 99, "cells": 7}`, `{"version":2,"rules":3,"error":"order: version: 99: must be 2`},
+		{"another version", `{"version": 99, "cells": 7}`, `{"version":2,"rules":4,"error":"order: version: 99: must be 2`},
 		{"two cells", `{"version": 2, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block must have one cell, not 2"},
 		{"what it can", `{"version": 2, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"luck": 1}]}`, `"refused":["","unknown transport`},
 		{"another key", `{"version": 2, ` + works + `, "cells": [{"luck": 1}]}`, `"refused":["unknown field \"luck\""]`},

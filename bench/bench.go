@@ -51,9 +51,10 @@ type Options struct {
 	session.Listening // where and how servers listen over TCP
 
 	// Save, if not nil, is called between cycles with a partial result, so that a killed
-	// run leaves it behind. It uses about 2 % of the run's time: the slower it is, the
-	// less often it is called. Its error is ignored; Run returns the complete result.
+	// run leaves it behind. Its error is ignored; Run returns the complete result.
 	Save func(*result.Result) error
+
+	Resume *result.Result // an interrupted run of the same cells and plan, to go on with; may be nil
 
 	Profiling Profiling // profiles to take, in blocks of their own
 }
@@ -111,21 +112,22 @@ func (r *run) all(ctx context.Context) (*result.Result, error) {
 
 type run struct {
 	Options
-	here      *place.Here
-	started   time.Time
-	result    *result.Result
-	order     *rand.Rand // shuffles the steps of a cycle
-	cells     []*cell
-	chains    []*session.Chain
-	floors    []*result.Floor
-	tried     map[condition][][]float64 // samples by block
-	burns     bool                      // the baseline, a peer, slows itself down on request
-	done      int                       // number of blocks that have run
-	cycle     int                       // index of the current cycle, from 0
-	steps     []*step                   // blocks and floors that cycles run
-	profiling []*step                   // run after all cycles
-	pace      pace
-	nextSave  time.Time // earliest time of the next save
+	here       *place.Here
+	started    time.Time
+	began      clocks        // when it started
+	paused     time.Duration // in pauses between cycles
+	cycleBegan time.Duration // by the boot clock: start of the last cycle
+	result     *result.Result
+	cells      []*cell
+	chains     []*session.Chain
+	floors     []*result.Floor
+	tried      map[condition][][]float64 // samples by block
+	burns      bool                      // the baseline, a peer, slows itself down on request
+	done       int                       // number of blocks that have run
+	cycle      int                       // index of the current cycle, from 0
+	steps      []*step                   // blocks and floors that cycles run
+	profiling  []*step                   // run after all cycles
+	pace       pace
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
@@ -140,8 +142,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	// have only floats.
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
-		Options: o, started: time.Now(),
-		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
+		Options: o, started: time.Now(), began: now(),
 		tried: map[condition][][]float64{},
 		result: &result.Result{
 			Schema: result.Schema, Command: o.Command, Questions: o.Questions, Plan: o.Plan, Environment: machine.Read(),
@@ -172,6 +173,9 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.addCanaries()
 	r.planFloors()
+	if err := r.resume(o.Resume); err != nil {
+		return nil, err
+	}
 	return r, r.checkResult()
 }
 

@@ -55,7 +55,7 @@ func host() trainer.Host {
 func short(t testing.TB, rounds, blocks int) result.Plan {
 	t.Helper()
 	p := check.Value(session.DefaultPlan(session.Quick))(t)
-	p.Time, p.Rounds, p.Blocks = 60*time.Millisecond, rounds, blocks
+	p.Time, p.Rounds, p.Blocks, p.Verify = 60*time.Millisecond, rounds, blocks, session.VerifySample
 	return p
 }
 

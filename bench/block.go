@@ -34,10 +34,17 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 // next runs s as the next block of c, on the link of c, and compares its models with the reference
 // chain. what names the block in progress reports.
 func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what string) (err error) {
+	round := time.Duration(0)
+	if blocks := c.result.Timed(); len(blocks) > 0 {
+		round = blocks[0].RoundTime() / time.Duration(len(blocks[0].Round))
+	}
+	start := c.Start(r.Plan, r.cycle, round)
 	b := &result.Block{
 		Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), Profiled: s.Profiling != nil,
 	}
 	s.Spec, s.Plan, s.Chain, s.Block = c.Spec, r.Plan, c.chain, b
+	s.Plan.Warmup += start
+	b.Warmup = c.BlockPlan(s.Plan).Warmup
 	s.OnRound = func() { r.progress(what) }
 	s.OnRound()
 	b.Link, err = onLink(c.Spec, func() (err error) {

@@ -126,6 +126,8 @@ func (r *run) floor(ctx context.Context, f *result.Floor) error {
 	return nil
 }
 
+const idle = "-idle" // end of the names of floors that others measure
+
 // keepIdle moves the transfers after a rest to a floor of their own, on links with a delay: after
 // a second without bytes, the windows of a connection are small again. It returns the others.
 func (r *run) keepIdle(f *result.Floor, series []floors.Series) []floors.Series {
@@ -134,7 +136,7 @@ func (r *run) keepIdle(f *result.Floor, series []floors.Series) []floors.Series 
 			return false
 		}
 		r.keep(result.Floor{
-			Name: f.Name + "-idle", Help: "like " + f.Name + ", over a connection that was idle for a second",
+			Name: f.Name + idle, Help: "like " + f.Name + ", over a connection that was idle for a second",
 			Unit: f.Unit, Setup: f.Setup, Bytes: f.Bytes,
 		}, s.Samples)
 		return true

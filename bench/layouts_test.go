@@ -57,7 +57,7 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again")
 	check.Must(t, os.Symlink(exe, again))
 	says := func(environment string) string {
-		return script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
+		return script(t, `read order; echo '{"version": 2, "rules": 4, "environment": {`+environment+`}, "refused": ["", ""]}'`)
 	}
 	nothing := says("")
 	other := like(`"go":"[^"]*"`, `"go":"go1"`)

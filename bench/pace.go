@@ -1,9 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"ipcbench/bench/stat"
 )
 
 // Progress reports how far a run has got.
@@ -16,6 +20,12 @@ type Progress struct {
 	// More is set once all planned blocks have ended, if cells that are not precise get more. Left
 	// is then an upper bound.
 	More bool
+
+	// Standing names the fastest cells and the slowest of the ones alike with the current one, by the blocks so far. It is
+	// no verdict. It is empty until two of them have a block.
+	Standing string
+
+	Until time.Time // when the next cycle begins, in a pause of a run with --spread; else zero
 }
 
 // pace holds what progress reports say about a run. Its times are means of steps that have run,
@@ -25,6 +35,7 @@ type pace struct {
 	began    time.Time     // start of the current step
 	cost     time.Duration // mean duration of the current step
 	alike    bool          // all cells have the same workers and clients
+	until    time.Time     // end of the current pause
 	apart    time.Duration // total time spent on reference chains
 }
 
@@ -33,6 +44,9 @@ type pace struct {
 func (p *pace) begin(r *run, s *step) {
 	p.began, p.cost, p.Progress = time.Now(), s.mean(), Progress{}
 	p.Left, p.More = r.left()
+	if s.cell != nil {
+		p.Standing = r.standing(s.cell)
+	}
 	for _, c := range r.cells {
 		had := len(c.result.Blocks)
 		p.Done += had
@@ -43,13 +57,37 @@ func (p *pace) begin(r *run, s *step) {
 	}
 }
 
+// standing describes the order of the cells that do the work of c, without controls and canaries.
+func (r *run) standing(c *cell) string {
+	type place struct {
+		name  string
+		round float64
+	}
+	var places []place
+	for _, d := range r.alike(c) {
+		if len(d.result.Blocks) > 0 && d.result.Transport != r.Control.Subject.Name() && d.canary == "" {
+			places = append(places, place{d.result.Variant + strings.TrimPrefix(" "+d.result.Build(), " "), stat.Of(d.rounds()).Center})
+		}
+	}
+	if len(places) < 2 {
+		return ""
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.round, b.round) })
+	text := func(p place) string { return fmt.Sprintf("%s %.3g ms", p.name, p.round*1e3) }
+	line := text(places[0]) + ", " + text(places[1])
+	if n := len(places); n > 2 {
+		line += " … " + text(places[n-1])
+	}
+	return fmt.Sprintf("%s: %s (%d of %d blocks)", c.result.Model.Label(), line, len(c.result.Blocks), r.Plan.Blocks)
+}
+
 func (r *run) progress(what string) {
 	if r.Progress == nil {
 		return
 	}
 	p := r.pace.Progress
-	p.What, p.Elapsed = what, time.Since(r.started)
-	p.Left = max(time.Second, p.Left-min(r.pace.cost, time.Since(r.pace.began)))
+	p.What, p.Elapsed, p.Until = what, time.Since(r.started), r.pace.until
+	p.Left = max(time.Second, p.Left-min(r.pace.cost, time.Since(r.pace.began)), r.Plan.Spread-p.Elapsed)
 	if r.cycle == 0 {
 		p.Left = 0 // most steps have no mean yet
 	}
@@ -84,7 +122,7 @@ func (r *run) left() (left time.Duration, more bool) {
 			left += time.Duration(n) * s.mean()
 		}
 	}
-	floors := floorsIn(cycles)
+	floors := r.floorsIn(cycles)
 	for _, s := range r.steps {
 		if s.cell == nil {
 			left += time.Duration(max(0, floors-s.runs)) * s.mean()

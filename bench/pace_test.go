@@ -6,12 +6,15 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/transports"
+	"ipcbench/transports/inproc"
 )
 
 // TestPace: the remaining time follows from the mean durations of steps. In the first cycle, there is none.
 func TestPace(t *testing.T) {
 	const h = time.Hour
-	r := &run{Options: Options{Plan: result.Plan{Blocks: 6, Time: 10 * h, Precision: 0.05}}, started: time.Now()}
+	control := check.Value(transports.NewVariant(inproc.New(), nil))(t)
+	r := &run{Options: Options{Control: control, Plan: result.Plan{Blocks: 6, Time: 10 * h, Precision: 0.05}}, started: time.Now()}
 	one, other := &cell{}, &cell{}
 	other.result.Workers = 2 // it is not a peer
 	r.cells = []*cell{one, other}

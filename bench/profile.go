@@ -68,7 +68,7 @@ func (r *run) profileSteps(ctx, quit context.Context) (steps []*step) {
 // profiles runs all profiling steps in random order. Times of profiled blocks are not
 // used, and if a step fails, earlier results remain.
 func (r *run) profiles(quit context.Context) error {
-	r.order.Shuffle(len(r.profiling), func(i, j int) { r.profiling[i], r.profiling[j] = r.profiling[j], r.profiling[i] })
+	r.order().Shuffle(len(r.profiling), func(i, j int) { r.profiling[i], r.profiling[j] = r.profiling[j], r.profiling[i] })
 	for _, s := range r.profiling {
 		if len(s.cell.result.Blocks) == 0 {
 			continue

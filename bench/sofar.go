@@ -7,20 +7,14 @@ import (
 	"ipcbench/bench/result"
 )
 
-// savingShare is the largest share of the run's time that saving may use.
-const savingShare = 0.02
-
-// save calls Save with the result so far, if it is time to. It is called between cycles,
-// when nothing is timed.
+// save calls Save with the result so far. It is called between cycles, when nothing is timed.
 func (r *run) save() {
-	start := time.Now()
-	if r.Save == nil || start.Before(r.nextSave) {
+	if r.Save == nil {
 		return
 	}
 	r.progress("saving the result so far")
 	// Run's caller saves again at the end, and reports an error then.
 	_ = r.Save(r.sofar("saved during the run, which did not finish"))
-	r.nextSave = time.Now().Add(time.Duration(float64(time.Since(start)) / savingShare))
 }
 
 // sofar returns the result so far; partial, if not empty, is the reason why it is
@@ -28,7 +22,7 @@ func (r *run) save() {
 func (r *run) sofar(partial string) *result.Result {
 	all := *r.result
 	all.Partial = result.Printable(oneLine(partial))
-	all.Elapsed = time.Since(r.started)
+	all.Elapsed = time.Since(r.started) - r.paused
 	for _, c := range r.cells {
 		if len(c.result.Blocks) > 0 && c.canary == "" {
 			all.Cells = append(all.Cells, c.sofar())
@@ -45,19 +39,17 @@ func (r *run) sofar(partial string) *result.Result {
 	}
 	for _, ch := range r.chains {
 		if len(ch.Work) > 0 {
-			direct := ch.Spec // direct calls burn no extra time and nest no values
-			direct.Setup = direct.Only(result.Chains)
-			all.Floors = append(all.Floors, *direct.Cell().Workload().Floor(result.Floor{
-				Name: "work", Unit: "s", Clients: ch.Spec.Clients, Blocks: ch.Work,
-				Help: "the arithmetic of a round, training and averaging by direct calls",
-			}))
+			all.Floors = append(all.Floors, *workFloor(ch))
 		}
 	}
 	return &all
 }
 
+// interrupted is why a cell ended that needed more blocks.
+const interrupted = "interrupted"
+
 func (c *cell) sofar() result.Cell {
 	copied := c.result
-	copied.Stopped = cmp.Or(copied.Stopped, "interrupted")
+	copied.Stopped = cmp.Or(copied.Stopped, interrupted)
 	return copied
 }

@@ -31,6 +31,7 @@ var exclusive = []exclusion{
 	{"quick", "thorough", "choose one of these modes"},
 	{"rounds", "time", "choose one of these ends of a cell"},
 	{"rounds", "precision", "all cells have the same number of rounds then"},
+	{"spread", "precision", "each part of the time has one cycle then"},
 	{"listen", "link", "a link is a network of its own, with its own address"},
 	{"listen", "against", "the other build listens on no such address: remove --listen"},
 	{"server-cpus", "pin", "choose one of these placements"},

@@ -59,7 +59,7 @@ func TestHelp(t *testing.T) {
 		check.That(t, in != "" || strings.Contains(short, " --"+f.Name+" "), "--%s is in no topic", f.Name)
 		check.That(t, strings.Contains(every, " --"+f.Name+" "), "run --help=all lacks --%s", f.Name)
 		of, usage := pflag.UnquoteUsage(f)
-		if d := strings.Trim(f.DefValue, "[]"); d != "" && d != "false" && d != "0" && !strings.Contains(usage, "default") {
+		if d := strings.Trim(f.DefValue, "[]"); d != "" && d != "false" && d != "0" && d != "0s" && !strings.Contains(usage, "default") {
 			usage += " (default " + d + ")"
 		}
 		page += fmt.Sprintf("| `--%s` | %s | [%s](../../cli/help/%[3]s.txt) |\n", strings.TrimSpace(f.Name+" "+of), strings.ReplaceAll(usage, "|", "\\|"), cmp.Or(in, "run"))

@@ -45,6 +45,9 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
+	if err := j.resume(cmd); err != nil {
+		return err
+	}
 	has := given(cmd.Flags()) // before choose sets defaults of the mode
 	if err := cmp.Or(f.complete(cmd), j.checkSingle(), j.choose(cmd)); err != nil {
 		return err
@@ -130,6 +133,9 @@ func (j *job) plan(ctx context.Context) (err error) {
 	}
 	o.Questions = f.asked
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
+	if o.Resume != nil {
+		o.Command = o.Resume.Command
+	}
 	o.Ports, o.Agents, o.Place, o.EndAtOnce, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Rule, j.rank != nil, f.insecure
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
@@ -223,7 +229,7 @@ func (j *job) present(ctx context.Context, r *result.Result, runErr error) error
 // cell that cannot run (also the control, or one that a peer rejects), or an --against file
 // that is not a build of ipcbench.
 func asUsageError(err error) error {
-	if errors.As(err, new(*session.Unfit)) {
+	if errors.As(err, new(*session.Unfit)) || errors.As(err, new(*bench.Unlike)) {
 		return usageError{err}
 	}
 	if errors.As(err, new(*program.BuildError)) {

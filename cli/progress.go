@@ -23,7 +23,8 @@ type progress struct {
 	state  bench.Progress
 	at     time.Time // time of state
 	drawn  time.Time
-	joined int // number of agents, as last shown
+	until  time.Time // end of the pause that was last drawn
+	joined int       // number of agents, as last shown
 }
 
 // Shortest time between drawings.
@@ -49,7 +50,8 @@ func (p *progress) show(s bench.Progress) {
 	if p.width != nil {
 		every = liveEvery
 	}
-	if now.Sub(p.drawn) >= every {
+	if now.Sub(p.drawn) >= every && (p.width != nil || s.Until.IsZero() || s.Until != p.until) { // a log has one line for each pause
+		p.until = s.Until
 		p.draw(now)
 	}
 }
@@ -115,6 +117,9 @@ func (p *progress) line() string {
 			block += " or more, for precision"
 		}
 		parts = append(parts, block)
+	}
+	if s.Standing != "" && p.width != nil {
+		parts = append(parts, s.Standing)
 	}
 	return strings.Join(append(parts, doc.Lines(s.What)), " · ")
 }

@@ -157,7 +157,7 @@ func (a *app) cells(f cellFlags) ([]session.Spec, error) {
 	last := map[work]session.Spec{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
-	for _, of := range parts {
+	for i, of := range parts {
 		cells, err := a.matrix(of, known)
 		if err != nil {
 			return nil, err
@@ -172,6 +172,9 @@ func (a *app) cells(f cellFlags) ([]session.Spec, error) {
 			last[w] = c
 			if !seen[c.String()] {
 				seen[c.String()] = true
+				if f.parts != nil {
+					c.Question = f.asked[i].Name
+				}
 				all = append(all, c)
 			}
 		}

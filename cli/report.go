@@ -73,7 +73,11 @@ func (a *app) report(o printing, paths []string) error {
 		runs = append(runs, result)
 	}
 	if len(runs) > 1 && (o.format == "text" || o.format == "md") {
-		return report.WriteSpread(a.out, o.format, runs, a.terminal())
+		for _, later := range runs[1:] {
+			if err := report.WriteAgain(a.out, o.format, runs[0], later, a.terminal()); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type runFlags struct {
 	cellFlags
 	quick, thorough bool
 	out, html       string
+	resume          string
 	printing
 	quiet, dry bool
 
@@ -62,10 +63,12 @@ func (a *app) runCommand() *cobra.Command {
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "measure `N` rounds per cell instead of for --time")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks per cell; each has fresh processes")
+	fs.DurationVar(&plan.Spread, "spread", 0, "spread the blocks over `TIME`: one cycle of all cells in each part of it")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "`N` untimed rounds per block, after the first two")
 	fs.Var((*percent)(&plan.Precision), "precision", "end a cell early if its median is known to this `SHARE`")
 	f.printing.add(fs, slices.DeleteFunc(formatNames(), func(n string) bool { return n == perfetto })...)
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
+	fs.StringVar(&f.resume, "resume", "", "go on with an interrupted run: its result, `FILE`, is completed")
 	fs.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no names of written files")
 	fs.BoolVar(&f.dry, "dry-run", false, "print settings and plan; measure nothing")
@@ -78,11 +81,11 @@ func (a *app) runCommand() *cobra.Command {
 	offer(fs, "profile", kindNames)
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker their own processors")
 	fs.IntVar(&plan.ServerCPUs, "server-cpus", 0, "give the server `N` processors, and all others to the workers")
-	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check data in `WHICH` rounds: sample (1 in 8), all (1 in 2)")
+	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check data in `WHICH` rounds: last, sample (1 in 8), all (1 in 2)")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after `TIME` without progress in a round (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` that determines the data")
 	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` that determines the order of blocks (default random)")
-	onlyOnLine(fs, "dry-run")
+	onlyOnLine(fs, "dry-run", "resume")
 	f.settings = a.configurable(cmd)
 	return cmd
 }
@@ -106,7 +109,13 @@ func (j *job) choose(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	plan.Mode, plan.Least = mode, defaults.Least
+	plan.Mode = mode
+	if !given("rounds") && !given("blocks") && !given("spread") {
+		plan.Least, plan.Starts = defaults.Least, defaults.Starts
+	}
+	if !given("verify") {
+		plan.Verify = defaults.Verify
+	}
 	if !given("time") {
 		plan.Time = defaults.Time
 	}
@@ -126,7 +135,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	if !given("precision") {
 		plan.Precision = defaults.Precision
-		if plan.Rounds > 0 || len(f.against)+len(f.layouts) > 1 {
+		if plan.Rounds > 0 || plan.Spread > 0 || len(f.against)+len(f.layouts) > 1 {
 			plan.Precision = 0 // --rounds ends a cell, or additional blocks would use a layout twice
 		}
 	} else if plan.Precision == 0 {
@@ -134,6 +143,9 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds must be at least 1, not %d", plan.Rounds)
+	}
+	if plan.Spread < 0 || given("spread") && plan.Spread == 0 {
+		return usagef("--spread must be positive, not %v", plan.Spread)
 	}
 	if given("order-seed") && plan.OrderSeed == 0 {
 		return usagef("--order-seed must be at least 1, not 0: without it, the order is random")

@@ -39,7 +39,8 @@ import (
 //
 // The choices of a claim must leave one cell. If they leave several, cells with the usual value of
 // every axis without a choice are preferred, such as train-ms=0. For the second cell, the choices
-// after against replace the choices with the same key. The result of a run that ended early is rejected.
+// after against replace the choices with the same key. The result of a run that ended early is rejected,
+// and so is a first answer, whose rounds have fixed places.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"
@@ -164,6 +165,8 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	switch {
 	case r.Partial != "":
 		err = fmt.Errorf("the run of %s ended early (%s), and tables are made of complete runs only: run it again", words[0], r.Partial)
+	case r.Plan.Rules >= 4 && r.Plan.Starts == 0: // earlier rules had no random starts
+		err = fmt.Errorf("timed rounds of %s began at a fixed place (--quick, or no flags): measure it with --blocks", words[0])
 	case words[1] == answer.ClaimView:
 		s, err = answer.ClaimsSection(v, words[2:])
 	case words[1] == table.MachineView:

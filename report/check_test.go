@@ -66,6 +66,7 @@ func TestBadMarkers(t *testing.T) {
 		{"not alone", "<!-- ipcbench: begin r.json cells --> a" + end, "alone on its line"},
 		{"partial", "# A\n<!-- ipcbench: begin partial.json cells -->" + end, `README.md:2: marker "partial.json cells": the run of partial.json ended early (interrupted)`},
 		{"partial claim", "<!-- ipcbench: begin partial.json claim round transport=pickle -->" + end, "the run of partial.json ended early (interrupted)"},
+		{"first answer", "<!-- ipcbench: begin quick.json cells -->" + end, "timed rounds of quick.json began at a fixed place"},
 		{"partial environment", "<!-- ipcbench: begin partial.json environment -->" + end, "the run of partial.json ended early (interrupted)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,6 +74,8 @@ func TestBadMarkers(t *testing.T) {
 			check.Must(t, r.WriteFile(filepath.Join(dir, "r.json")))
 			r.Partial = "interrupted"
 			check.Must(t, r.WriteFile(filepath.Join(dir, "partial.json")))
+			r.Partial, r.Plan.Starts = "", 0
+			check.Must(t, r.WriteFile(filepath.Join(dir, "quick.json")))
 			path := filepath.Join(dir, "README.md")
 			check.Must(t, os.WriteFile(path, []byte(tt.text), 0o644))
 			_, _, err := Check(dir)

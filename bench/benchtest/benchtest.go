@@ -90,7 +90,7 @@ func Process(cpu float64, peak int64) result.Process {
 }
 
 func Result(cells ...result.Cell) *result.Result {
-	plan := result.Plan{Mode: "default", Rules: 3, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05, Verify: "sample", Samples: 1 << 17}
+	plan := result.Plan{Mode: "default", Rules: 4, Seed: 1, Blocks: 10, Least: 4, Warmup: 2, Starts: 7, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05, Verify: "sample", Samples: 1 << 17}
 	plan.OrderSeed = 1
 	return &result.Result{
 		Schema: result.Schema, Command: []string{"/usr/bin/ipcbench", "run", "--transport", "pickle,shm-slab"},

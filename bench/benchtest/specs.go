@@ -22,6 +22,7 @@ type plainSpec = struct {
 	PerProcess int
 	Depth      int
 	result.Setup
+	Question string
 }
 
 // Specs returns cells over some transports or programs. Each text is a variant, a model, and settings as in cells' names,

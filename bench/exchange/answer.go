@@ -92,8 +92,8 @@ func (a *Answer) Check(o Order, peer, ended bool) error {
 	if n := len(b.Processes); n != cell.Workers {
 		return result.Errorf("block.processes", "%d: must be %d", n, cell.Workers)
 	}
-	if n := b.Proof.Rounds; n < 2 && a.Unproved == "" {
-		return result.Errorf("block.proof.rounds", "%d: must be at least 2, for the second round and the last", n)
+	if n := b.Proof.Rounds; (n == 0 || n == 1 && o.Block.Verify != "last") && a.Unproved == "" {
+		return result.Errorf("block.proof.rounds", "%d: must be at least 2, for the second round and the last; or 1, if only the last is proved", n)
 	}
 	return result.At("block", possible(b, clients))
 }

@@ -31,7 +31,7 @@ const Version = 2
 // Rules is the version of the rules for measuring a block: how many rounds warm up, are timed
 // and are proved. A change of the rules must increase it, because blocks of different rules must
 // not be compared.
-const Rules = 3
+const Rules = 4
 
 // Limits of a block.
 const (
@@ -76,7 +76,7 @@ type Block struct {
 	Time       time.Duration `json:"time_ns"`                // total duration of the timed rounds
 	Warmup     int           `json:"warmup"`
 	WarmTime   time.Duration `json:"warm_ns"`
-	Verify     string        `json:"verify"`            // sample or all
+	Verify     string        `json:"verify"`            // last, sample or all
 	Spans      int           `json:"spans"`             // room for spans in each process
 	RoundLimit time.Duration `json:"round_limit_ns"`    // zero means the program's default
 	Pin        bool          `json:"pin,omitempty"`     // pin each process to separate processors

@@ -181,7 +181,7 @@ func (p *Program) Block(
 		return nil, fmt.Errorf("%s: its answer: %w", process, err)
 	}
 	got := *a.Block
-	got.Index, got.Layout, got.Position, got.At, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, 0
+	got.Index, got.Layout, got.Position, got.At, got.Warmup, got.Proof.Hashed = b.Index, b.Layout, b.Position, b.At, b.Warmup, 0
 	*b, s.Pings, s.Hashes, s.Running = got, a.Pings, a.Hashes, a.Running
 	return a, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // A peer answers whether it can run a cell. This one is a script that reads the order and refuses.
 func ExampleProgram_Ask() {
-	peer, err := program.NewPeer("mine", `sh -c 'read order; echo "{\"version\":2,\"rules\":3,\"refused\":[\"too large\"]}"'`)
+	peer, err := program.NewPeer("mine", `sh -c 'read order; echo "{\"version\":2,\"rules\":4,\"refused\":[\"too large\"]}"'`)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestHostileOrder(t *testing.T) {
 		{`"round_limit_ns":0`, `"round_limit_ns":0,"slow_ns":-1`, "slow_ns: -1"},
 		{`"round_limit_ns":0`, `"round_limit_ns":0,"slow_ns":9223372036854775807`, "slow_ns: 9223372036854775807"},
 		{`"spans":131072`, `"spans":0`, "room for spans must be at least 1, not 0"},
-		{`"verify":"sample"`, `"verify":"none"`, `--verify must be sample or all, not "none"`},
+		{`"verify":"sample"`, `"verify":"none"`, `--verify must be last, sample or all, not "none"`},
 		{`"round_limit_ns":0`, `"round_limit_ns":1`, "--round-limit must be from 100ms"},
 	} {
 		check.Fails(t, read(change(t, "order.json", tt.from, tt.to)), tt.want, tt.to)

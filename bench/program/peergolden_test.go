@@ -23,7 +23,7 @@ func TestPeerGolden(t *testing.T) {
 	s := benchtest.Specs[session.Spec](t, []driver.Subject{p}, "mine cnn clients=2 depth=2")[0]
 	s.Model = &models.Model{Name: "two", Layout: l}
 	plan := check.Value(session.DefaultPlan(session.Quick))(t)
-	plan.Rounds, plan.Blocks, plan.Pin = 2, 1, true
+	plan.Rounds, plan.Blocks, plan.Pin, plan.Verify = 2, 1, true, session.VerifySample
 	same := func(got *exchange.Order, want exchange.Order) {
 		t.Helper()
 		want.Version = exchange.Version

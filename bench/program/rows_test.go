@@ -386,7 +386,7 @@ func TestRowScratch(t *testing.T) {
 	dir := t.TempDir()
 	process := processOf(t, python.Row{Name: "py-mine", File: "py_mine.py"}, dir)
 	check.Must(t, os.Mkdir(filepath.Join(dir, "peers"), 0o700))
-	script := `import tempfile; print('{"version": 2, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
+	script := `import tempfile; print('{"version": 2, "rules": 4, "refused": ["%s"]}' % tempfile.gettempdir())`
 	check.Must(t, os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600))
 	a, err := exchange.First(t.Context(), process, firstOrder(nil), time.Minute)
 	check.That(t, err == nil && slices.Equal(a.Refused, []string{dir}), "%+v, %v, want files in %s", a, err, dir)

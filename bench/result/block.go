@@ -21,6 +21,9 @@ type Block struct {
 	Position int `json:"position"`
 	// start of the block, since the start of the run
 	At time.Duration `json:"at_ns"`
+	// warm-up rounds after the first two, with the ones drawn at random; absent if there were none, or
+	// only for `warmup_ns`
+	Warmup int `json:"warmup,omitempty" check:"0..20000"`
 	// time until all worker processes were connected; with `respawn`, the median over the rounds
 	Spawn time.Duration `json:"spawn_ns"`
 	// TLS handshakes of the worker processes before the first round; with `respawn`, only of

@@ -27,7 +27,7 @@ type Result struct {
 	Command []string `json:"command"`
 	// start of the run, in UTC and the format of RFC 3339
 	Started time.Time `json:"started"`
-	// duration of the whole run
+	// duration of the whole run, without pauses
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// reason why the run ended early; absent if it is complete
 	Partial string `json:"partial,omitempty"`
@@ -45,6 +45,8 @@ type Result struct {
 	Cells []Cell `json:"cells"`
 	// questions of projects that the run asks; absent without `--questions`
 	Questions []Question `json:"questions,omitempty"`
+	// pauses between the cycles of a run with `spread`; absent if there are none
+	Pauses []Pause `json:"pauses,omitempty"`
 	// requested cells that cannot run, and floors; absent if there are none
 	Skipped []Skipped `json:"skipped,omitempty"`
 
@@ -66,6 +68,20 @@ type Question struct {
 	Name   string   `json:"name" check:"name"` // PROJECT/PART
 	Text   string   `json:"text"`              // in words
 	Claims []string `json:"claims,omitempty"`  // METRIC CHOICE... against CHOICE...: the sentences that answer it
+}
+
+// A Pause is the time between two cycles of a run with `spread`.
+type Pause struct {
+	At   time.Duration `json:"at_ns"`       // start of the pause, since the start of the run
+	Time time.Duration `json:"duration_ns"` // its duration
+	// time by which the next cycle began too late, because the one before took longer than its slot; else absent
+	Late time.Duration `json:"late_ns,omitempty"`
+	// time for which the machine was suspended; else absent
+	Suspended time.Duration `json:"suspended_ns,omitempty"`
+	// the run had been interrupted, and was resumed at the end of the pause
+	Resumed bool `json:"resumed,omitempty"`
+	// change of the wall clock, which was set; else absent
+	Moved time.Duration `json:"clock_moved_ns,omitempty" check:"signed"`
 }
 
 // A Skipped is a requested cell or a floor that was not measured, because it cannot run.
@@ -118,22 +134,28 @@ type Plan struct {
 	Blocks int `json:"blocks" flag:"--blocks" check:"1..10000"`
 	// timed rounds per cell; absent if `time_ns` determines the number
 	Rounds int `json:"rounds,omitempty" flag:"--rounds" check:"0..100000"`
-	// minimum number of timed rounds per block; absent means 3
+	// minimum number of timed rounds per block, if they take less than 5 s each; absent means 4
 	Least int `json:"least_rounds,omitempty" check:"0..100000"`
 	// warm-up rounds per block, untimed, after the first two rounds
 	Warmup int `json:"warmup" flag:"--warmup" check:"0..10000"`
+	// most further warm-up rounds of a block, whose number is drawn at random, so that timed rounds begin at
+	// no fixed position in the life of the processes; absent if there are none
+	Starts int `json:"random_warmup,omitempty" check:"0..1000"`
 	// minimum duration of the warm-up and the first two rounds; ignored if `warmup` is 0 or
 	// `rounds` is present
 	WarmTime time.Duration `json:"warmup_ns,omitempty"`
 	// maximum time in timed rounds per cell; cells with the same model, workers and clients
 	// share their total
 	Time time.Duration `json:"time_ns" flag:"--time"`
+	// time over which the blocks of each cell are spread: cycles begin at random moments of equal parts of it; absent
+	// if they follow each other
+	Spread time.Duration `json:"spread_ns,omitempty" flag:"--spread"`
 	// precision of the median round at which a cell ends; 0.05 means ±5 %; 0 means that it ends
 	// after `blocks`
 	//
 	// It is the relative half-width of the interval of the median round.
 	Precision float64 `json:"precision" flag:"--precision" check:"0..100" unit:"share"`
-	// rounds whose data is all checked: `sample` (every eighth) or `all` (every second)
+	// rounds whose data is all checked: `last`, `sample` (every eighth, too) or `all` (every second, too)
 	Verify string `json:"verify"`
 	// server and workers were pinned to separate processors
 	Pin bool `json:"pin"`

@@ -83,7 +83,7 @@ func TestExpansion(t *testing.T) {
 	for _, tt := range []struct{ head, entry, want string }{
 		{head + `"cells":[`, `{}`, "cells[10"},
 		{head + `"hosts":[`, `{}`, "hosts[13"},
-		{head + `"cells":[`, `{"blocks":[{},{}]}`, "].blocks[0]: too many values"},
+		{head + `"cells":[`, `{"blocks":[{},{}]}`, "].blocks["},
 		{head + `"cells":[{"blocks":[`, `{}`, "cells[0].blocks[7"},
 		{block + `"processes":[`, `{}`, "cells[0].blocks[0].processes[23"},
 		{block + `"cold":{"processes":[`, `{}`, "cells[0].blocks[0].cold.processes[87"},

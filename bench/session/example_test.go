@@ -35,5 +35,5 @@ func ExampleRun() {
 	}
 	err := run.Compare(ctx)
 	fmt.Printf("%d timed rounds, %+v, %v\n", len(run.Block.Round), run.Block.Proof, err)
-	// Output: 5 timed rounds, {Rounds:2 Updates:6 Hashed:8}, <nil>
+	// Output: 5 timed rounds, {Rounds:1 Updates:3 Hashed:8}, <nil>
 }

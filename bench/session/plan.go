@@ -3,6 +3,9 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 
 // Values of Plan.Verify.
 const (
+	VerifyLast   = "last"   // proves the last round
 	VerifySample = "sample" // proves the second round, every eighth and the last
 	VerifyAll    = "all"    // proves every second round
 )
@@ -23,7 +27,7 @@ const (
 func (s Spec) BlockPlan(p result.Plan) result.Plan {
 	over := s.overLink()
 	if over > slowRound {
-		p.Least, p.Warmup = 1, 0
+		p.Least, p.Warmup, p.Starts = 1, 0, 0
 	}
 	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
 		p.RoundLimit = time.Minute + 10*over
@@ -38,7 +42,28 @@ func (s Spec) BlockPlan(p result.Plan) result.Plan {
 }
 
 // leastOf returns the minimum number of timed rounds per block, however long they take.
-func leastOf(p result.Plan) int { return cmp.Or(p.Least, 3) }
+func leastOf(p result.Plan) int { return cmp.Or(p.Least, 4) }
+
+// Further warm-up rounds of a block: at most mostStart, or mostSlowStart if the rounds of the cell are longer than
+// slowStart. Heaps are collected, and their memory is faulted in again, every few rounds, so that timed rounds at
+// fixed positions would see always the same part of such a period.
+const (
+	mostStart     = 7
+	mostSlowStart = 3
+	slowStart     = 300 * time.Millisecond
+)
+
+// Start draws the number of further warm-up rounds of the block of s in that cycle. It is the same for all programs
+// that run s. round is the duration of the rounds of an earlier block, or 0 if there is none.
+func (s Spec) Start(p result.Plan, cycle int, round time.Duration) int {
+	most := s.BlockPlan(p).Starts
+	if round == 0 || round > slowStart {
+		most = min(most, mostSlowStart)
+	}
+	id := fnv.New64a()
+	_, _ = io.WriteString(id, s.String())
+	return rand.New(rand.NewPCG(p.OrderSeed+uint64(cycle), id.Sum64())).IntN(most + 1)
+}
 
 // samplesPerJob is the minimum number of spans that one job leaves in a process. It sizes
 // the recorders, which must hold a few rounds.
@@ -62,8 +87,8 @@ func CheckPlan(p result.Plan) error {
 	case p.RoundLimit != 0 && (p.RoundLimit < trainer.LeastRoundLimit || p.RoundLimit > longest):
 		return fmt.Errorf("--round-limit must be from %v to %v, or 0, not %v",
 			trainer.LeastRoundLimit, longest, p.RoundLimit)
-	case p.Verify != VerifySample && p.Verify != VerifyAll:
-		return fmt.Errorf("--verify must be sample or all, not %q", p.Verify)
+	case p.Verify != VerifySample && p.Verify != VerifyAll && p.Verify != VerifyLast:
+		return fmt.Errorf("--verify must be last, sample or all, not %q", p.Verify)
 	}
 	return nil
 }
@@ -87,12 +112,13 @@ const (
 // against six cannot among more than 23.
 func DefaultPlan(mode string) (result.Plan, error) {
 	p := result.Plan{
-		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond,
+		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 4, Warmup: 2, Starts: mostStart, WarmTime: 50 * time.Millisecond,
 		Time: 6 * time.Second, Precision: 0.05, Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
 	case Quick:
-		p.Blocks, p.Least, p.Warmup, p.Time, p.Precision = stat.Blocks, 1, 0, 360*time.Millisecond, 0
+		p.Blocks, p.Least, p.Warmup, p.Starts, p.Time, p.Precision = stat.Blocks, 1, 0, 0, 360*time.Millisecond, 0
+		p.Verify = VerifyLast
 	case Default:
 	case Thorough:
 		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02

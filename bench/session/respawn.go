@@ -43,13 +43,15 @@ func (s *Run) respawned(ctx context.Context, n int, timed bool, prove prover) (w
 	if s.session, err = trainer.Open(ctx, cfg); err != nil {
 		return w, fmt.Errorf("round %d: %w", n, err)
 	}
-	started := phase.Now()
+	started, copied := phase.Now(), int64(0)
 	if n == 0 {
 		s.Block.TLS = handshakes(s.session)
 	}
 	model, err := s.session.Reserve(n)
+	reserved := phase.Now()
 	if err == nil {
-		model.CopyFrom(s.model)
+		model.CopyFrom(s.model) // recorded as publish, since a server of one round would also have to write it
+		copied = phase.Now()
 		err = s.publish(ctx, n, model, prove != nil)
 	}
 	if err == nil {
@@ -72,6 +74,7 @@ func (s *Run) respawned(ctx context.Context, n int, timed bool, prove prover) (w
 	}
 	report.Server.Samples = append(report.Server.Samples,
 		phase.Timed(phase.Spawn, phase.OfRound(n), w.start, started),
+		phase.Timed(phase.Publish, phase.OfRound(n), reserved, copied),
 		phase.Timed(phase.Stop, phase.OfRound(n), ending, w.end))
 	now, err := usage.Read()
 	if err != nil {

@@ -177,7 +177,7 @@ func (s *Run) rounds(ctx, quit context.Context) error {
 	}
 	s.Block.Cold.Round = first.end - first.start
 	round := 1
-	second, err := s.proved(ctx, round)
+	second, err := s.second(ctx)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,16 @@ func (s *Run) proves(round int) bool {
 	if s.Profiling != nil {
 		return false
 	}
-	return round%proofEvery == 0 || s.Plan.Verify == VerifyAll && round%2 == 0
+	return s.Plan.Verify != VerifyLast && round%proofEvery == 0 || s.Plan.Verify == VerifyAll && round%2 == 0
+}
+
+// second runs round 1, which only a plan of a first answer does not prove: its last round sees memory that was
+// used before, and the hashes of all models are compared.
+func (s *Run) second(ctx context.Context) (window, error) {
+	if s.Plan.Verify == VerifyLast {
+		return s.runIn(ctx, trainer.Outside, 1, nil)
+	}
+	return s.proved(ctx, 1)
 }
 
 // enough reports whether the block has all timed rounds that it needs, or as many as its
@@ -242,8 +251,18 @@ func (s *Run) enough(spent time.Duration) bool {
 	case plan.Rounds > 0:
 		return n >= plan.Rounds
 	}
-	return n >= plan.Least && spent >= plan.Time || n >= exchange.MostTimed && s.Profiling == nil
+	return n >= leastRounds(plan.Least, n, spent) && spent >= plan.Time || n >= exchange.MostTimed && s.Profiling == nil
 }
+
+// leastRounds returns the least number of timed rounds of a block, after n of them: one if they are long.
+func leastRounds(least, n int, spent time.Duration) int {
+	if n > 0 && spent > time.Duration(n)*longRound {
+		return 1
+	}
+	return least
+}
+
+const longRound = 5 * time.Second
 
 // samples returns the number of spans that a process's recorder must hold: the plan's
 // number, or enough for the minimum of timed rounds if that is more.

@@ -20,6 +20,8 @@ type Spec struct {
 	PerProcess int // lanes per process
 	Depth      int
 	result.Setup
+
+	Question string // the first that the cell answers, whose cells are neighbours in a cycle; empty if none
 }
 
 func (s Spec) String() string { return s.Cell().ID() }

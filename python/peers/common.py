@@ -50,7 +50,7 @@ from ipcbench_worker.recorder import Recorder
 from ipcbench_worker.software import software
 
 VERSION = 2  # of orders and answers
-RULES = 3  # version of the rules by which rounds.py measures a block
+RULES = 4  # version of the rules by which rounds.py measures a block
 # The keys of an order that rows know. Any other key may ask for a different measurement.
 WORK = {"model", "down", "up", "update", "clients"}
 CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}

@@ -12,7 +12,9 @@ from ipcbench_worker import arithmetic
 from ipcbench_worker.functions import burn
 from ipcbench_worker.layout import Package
 
-MOST_ROUNDS, MOST_WARM, PROVE_EVERY = 100, 1000, 8
+MOST_ROUNDS, MOST_WARM = 100, 1000
+PROVE_EVERY = {"last": 1 << 30, "sample": 8, "all": 2}
+LONG_ROUND = 5_000_000_000  # ns
 
 
 class Rounds:
@@ -36,7 +38,7 @@ class Rounds:
         """Measures a block and returns the answer."""
         o, system = self.block, processors()
         cold = self.round("cold")
-        took, warm = cold + self.round("", prove=True), 0
+        took, warm = cold + self.round("", prove=o["verify"] != "last"), 0
         while not self.quit.is_set() and (warm < o["warmup"] or not o["rounds"]
                                           and took < o["warm_ns"] and warm < MOST_WARM):
             took += self.round("")
@@ -44,7 +46,7 @@ class Rounds:
         spent = 0
         while not self.quit.is_set() and not self.enough(spent):
             n = len(self.running)
-            if n % PROVE_EVERY == 0 or o["verify"] == "all" and n % 2 == 0:
+            if n % PROVE_EVERY[o["verify"]] == 0:
                 self.round("", prove=True)
             else:
                 spent += self.round("timed")
@@ -59,7 +61,9 @@ class Rounds:
         o, rounds = self.block, len(self.timed)
         if o["rounds"]:
             return rounds >= o["rounds"]
-        least = o.get("least_rounds") or 3
+        least = o.get("least_rounds") or 4
+        if rounds and spent > rounds * LONG_ROUND:
+            least = 1
         return rounds >= least and spent >= o["time_ns"] or rounds >= MOST_ROUNDS
 
     def round(self, window: str, prove: bool = False) -> int:

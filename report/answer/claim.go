@@ -395,6 +395,9 @@ func (c *claim) scope(common []metrics.Axis) string {
 	}
 	least, most := metrics.RoundsPerBlock(cells...)
 	text := table.Described("", common, c.Cell) + ", " + blocks + " of " + table.Between(least, most, "round") + each
+	if when := c.Cell.When(); when != "" {
+		text += ", " + when + table.Unless(!c.ByCycle, ", compared in each cycle")
+	}
 	return text + codecText(cells)
 }
 

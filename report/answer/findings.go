@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -155,7 +156,18 @@ func ofResult(r *metrics.Result) []*Finding {
 	return append(all, warnIf(small, "small_socket_buffer", fmt.Sprintf("socket buffers hold %s instead of the %s that transports ask for, "+
 		"which slows transports that use sockets; to change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)),
 		granted, wanted), warnIf(stale, "stale_peak", "the server's peak RSS is not known: each block must reset it, "+
-		"which needs write access to /proc/self/clear_refs"), sharedLayouts(r), newPages(r))
+		"which needs write access to /proc/self/clear_refs"), sharedLayouts(r), newPages(r), uneven(r))
+}
+
+// uneven warns of cycles that were not spread as planned.
+func uneven(r *metrics.Result) *Finding {
+	var late, suspended, moved time.Duration
+	for _, p := range r.Pauses {
+		late, suspended, moved = max(late, p.Late), suspended+p.Suspended, moved+p.Moved
+	}
+	values := []Value{value("late", "s", late.Seconds()), value("suspended", "s", suspended.Seconds()), value("clock moved", "s", moved.Seconds())}
+	return warnIf(late+suspended+moved.Abs() > 0, "uneven_spread", fmt.Sprintf("cycles were not spread evenly: "+
+		"one began %s late; meanwhile, the machine was suspended for %s and its clock was set by %s", values[0], values[1], values[2]), values...)
 }
 
 func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {

@@ -25,7 +25,8 @@ type Contrast struct {
 	Metric        metrics.Metric
 	Ratio         stat.Interval // Cell ÷ Against; not Known unless all blocks of both are above 0
 	More          stat.Interval // Cell − Against, in the metric's unit
-	P             float64       // of the Mann-Whitney test over blocks, for this pair alone
+	P             float64       // of the Mann-Whitney test over blocks, for this pair alone; if ByCycle, of signed ranks
+	ByCycle       bool          // made of differences and ratios in each cycle of a spread run
 	Equal         bool          // each side has one value in all of its blocks, as counts have: stated, not tested
 	Forbids       []string      // why the difference cannot be shown, whatever the test finds
 	Marks         []Mark        // what a reader must know beside the numbers

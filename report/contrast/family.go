@@ -3,6 +3,8 @@ package contrast
 import (
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"ipcbench/bench/stat"
 	"ipcbench/report/doc"
@@ -35,10 +37,18 @@ func Judge(place string, alpha float64, family []Contrast) []Judged {
 			among++
 		}
 	}
+	level := alpha / float64(max(among, 1))
+	family = slices.Clone(family)
+	for i, x := range family {
+		if !math.IsNaN(ps[i]) {
+			family[i] = x.byCycle(level)
+			ps[i] = family[i].P
+		}
+	}
 	judged := make([]Judged, len(family))
 	for i, p := range stat.Holm(ps) {
 		x := family[i]
-		j := Judged{Contrast: x, Place: place, Among: among, P: p, Level: alpha / float64(max(among, 1))}
+		j := Judged{Contrast: x, Place: place, Among: among, P: p, Level: level}
 		j.Shown = x.Forbids == nil && p <= alpha && x.Excludes()
 		if x.Equal {
 			j.Among, j.Shown = 0, x.Forbids == nil && x.More.Center != 0
@@ -46,6 +56,28 @@ func Judge(place string, alpha float64, family []Contrast) []Judged {
 		judged[i] = j
 	}
 	return judged
+}
+
+// Ratios in each cycle are used if a run was spread, so that what an hour does to all cells is not in a contrast, and if
+// cycles are enough for the signed ranks to be small beside the family's level.
+const (
+	leastSpread = time.Hour
+	leastCycles = 10
+	leastShare  = 5
+)
+
+// byCycle returns the contrast made of differences and ratios in each cycle, or as it is if the run does not allow that.
+func (x Contrast) byCycle(level float64) Contrast {
+	a, b := x.Against.Medians(x.Metric.Name), x.Cell.Medians(x.Metric.Name)
+	if n := len(a); n != len(b) || n < leastCycles || x.Cell.Spread() < leastSpread || !x.Cell.SameRun(x.Against) || stat.LeastPaired(n)*leastShare > level {
+		return x
+	}
+	x.ByCycle = true
+	x.More, x.P = stat.PairedShift(a, b)
+	if x.Ratio.Known() {
+		x.Ratio, x.P = stat.PairedRatio(a, b)
+	}
+	return x
 }
 
 // Inverse returns the contrast with its cells exchanged.
@@ -58,7 +90,7 @@ func (j Judged) Inverse() Judged {
 
 // Blind reports whether so few blocks can show no difference in a family of that size.
 func (j Judged) Blind() bool {
-	return j.Among > 0 && stat.Least(len(j.Cell.Medians(j.Metric.Name)), len(j.Against.Medians(j.Metric.Name))) > j.Level
+	return j.Among > 0 && !j.ByCycle && stat.Least(len(j.Cell.Medians(j.Metric.Name)), len(j.Against.Medians(j.Metric.Name))) > j.Level
 }
 
 // Needed returns the number of blocks of each cell that can show a difference in the family.
@@ -67,6 +99,9 @@ func (j Judged) Needed() int { return stat.Needed(j.Level) }
 // WouldShow returns the smallest ratio above 1 that the family would show in four of five
 // repetitions; it is infinite if it can show none.
 func (j Judged) WouldShow() float64 {
+	if j.ByCycle {
+		return stat.DetectablePaired(j.Against.Medians(j.Metric.Name), j.Cell.Medians(j.Metric.Name), j.Level)
+	}
 	return stat.Detectable(j.Cell.Medians(j.Metric.Name), j.Against.Medians(j.Metric.Name), j.Level)
 }
 
@@ -77,9 +112,16 @@ func (j Judged) Family() string {
 	case 0:
 		return ""
 	case 1:
-		return "where it is the only one " + j.Place
+		return "where it is the only one " + j.Place + j.by()
 	}
-	return fmt.Sprintf("among the %d %s", j.Among, j.Place)
+	return fmt.Sprintf("among the %d %s", j.Among, j.Place) + j.by()
+}
+
+func (j Judged) by() string {
+	if j.ByCycle {
+		return ", by cycle"
+	}
+	return ""
 }
 
 // Word says whether a difference is shown, and in which family.

@@ -72,6 +72,8 @@ func times() []Metric {
 	all := []Metric{
 		{"round", "s", Lower, "a whole round of all clients: from publishing the model until the next one, the average of all updates, " +
 			"is complete", durations(roundTimes)},
+		{"round_mean", "s", Lower, "the same, but the mean of a block instead of its median, which a slow round in three does not move",
+			ratio(func(_ *Cell, b *result.Block) float64 { return b.RoundTime().Seconds() }, rounds)},
 		{"overhead", "s", Lower, "round − the round of " + Control + ", which does the same work inside one process: the cost of the " +
 			"transport itself. Transports are ranked by it", beyond("round")},
 		{"transfer", "s", Lower, "one client's round trip without its training", untrained(rtt)},

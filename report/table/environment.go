@@ -100,7 +100,13 @@ func Environment(r *metrics.Result) doc.Section {
 	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
 		warmup = fmt.Sprintf("at least %s and %v", warmup, p.WarmTime)
 	}
-	settings += fmt.Sprintf("; %s; verify %s", warmup, p.Verify)
+	settings += fmt.Sprintf("; %s; verify %s", warmup+Unless(p.Starts == 0, fmt.Sprintf(" and 0 to %d at random", p.Starts)), p.Verify)
+	if p.Spread > 0 {
+		settings += fmt.Sprintf("; spread over %v", p.Spread)
+		if level := r.Level(); level != nil {
+			settings += fmt.Sprintf(", in whose cycles all cells took %s of their medians", strings.Join(Each(level, func(x float64) string { return fmt.Sprintf("%.3g", x) }), ", "))
+		}
+	}
 	if p.Pin {
 		settings += ", pinned"
 	}
