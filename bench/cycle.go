@@ -156,7 +156,8 @@ func (r *run) do(quit context.Context, s *step) error {
 }
 
 // Floors are measured in each of the first cycles, as often as a 95 % confidence interval
-// needs, and then in every fourth. A first answer has them in its first and its last cycle. Cells with short rounds may need many more blocks, and
+// needs, and then in every fourth. A first answer has them in its first and its last cycle.
+// Cells with short rounds may need many more blocks, and
 // measuring the floors each time would take longer than those blocks.
 const (
 	floorCycles = stat.Blocks

@@ -28,7 +28,7 @@ func WriteAgain(w io.Writer, format string, first, second *result.Result, o doc.
 	return d.Text(w, o)
 }
 
-// normal are quantiles of |x| for a normal x: its median, and the bound that 19 of 20 keep.
+// typical and nineteen are quantiles of |x| for a normal x: its median, and the bound that 19 of 20 keep.
 const typical, nineteen = 0.6745, 1.96
 
 // A move is a logarithm that changed between two runs, and the deviation that the blocks of both explain.
@@ -42,8 +42,11 @@ func again(first, second *metrics.Result) doc.Section {
 	var alone, pairs []move
 	for _, a := range first.Cells {
 		for _, b := range second.Cells {
+			if a.ID() != b.ID() || a.Program != b.Program || contrast.Unusable(a) != nil || contrast.Unusable(b) != nil {
+				continue
+			}
 			ratio := stat.Ratio(a.Medians("round"), b.Medians("round"))
-			if a.ID() != b.ID() || a.Program != b.Program || !ratio.Sure() || contrast.Unusable(a) != nil || contrast.Unusable(b) != nil {
+			if !ratio.Sure() {
 				continue
 			}
 			t.Add(a.Name(), a.Of("round"), b.Of("round"), ratio)

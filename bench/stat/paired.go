@@ -27,7 +27,7 @@ func PairedShift(a, b []float64) (Interval, float64) {
 		cut, p = 0, LeastPaired(n)
 	}
 	i.Low, i.High, i.Confidence = walsh[cut], walsh[len(walsh)-1-cut], 1-p
-	return i, signedTest(d)
+	return i, signedTest(n, walsh)
 }
 
 // PairedRatio is like [PairedShift] for the ratio, b divided by a. It returns [None] and NaN unless all are positive.
@@ -80,21 +80,15 @@ func walshAverages(xs []float64) []float64 {
 	return all
 }
 
-// signedTest returns the two-sided p of the signed ranks of ds. Equal sizes share the mean of their ranks, and zeros count
-// half for each sign, which makes p larger.
-func signedTest(ds []float64) float64 {
+// signedTest returns the two-sided p of the signed ranks of n differences with these Walsh averages. Equal sizes share the
+// mean of their ranks, and zeros count half for each sign, which makes p larger.
+func signedTest(n int, walsh []float64) float64 {
 	above := 0.0 // the rank sum of positive differences is the number of positive Walsh averages (Tukey 1949)
-	for _, x := range walshAverages(ds) {
+	for _, x := range walsh {
 		above += float64(cmp.Compare(x, 0)+1) / 2
 	}
-	most := float64(len(ds)*(len(ds)+1)) / 2
-	return tail(len(ds), int(math.Ceil(min(above, most-above))))
-}
-
-// tail returns the two-sided p of a rank sum of at most w.
-func tail(n, w int) float64 {
-	sum := 0.0
-	for _, ways := range signedOrders(n)[:w+1] {
+	smaller, sum := int(math.Ceil(min(above, float64(len(walsh))-above))), 0.0
+	for _, ways := range signedOrders(n)[:smaller+1] {
 		sum += ways
 	}
 	return min(1, 2*sum)
