@@ -38,13 +38,12 @@ func (r *run) next(ctx, quit context.Context, c *cell, s *session.Run, what stri
 	if blocks := c.result.Timed(); len(blocks) > 0 {
 		round = blocks[0].RoundTime() / time.Duration(len(blocks[0].Round))
 	}
-	start := c.Start(r.Plan, r.cycle, round)
 	b := &result.Block{
 		Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), Profiled: s.Profiling != nil,
+		Warmup: c.Warmup(r.Plan, r.cycle, round),
 	}
 	s.Spec, s.Plan, s.Chain, s.Block = c.Spec, r.Plan, c.chain, b
-	s.Plan.Warmup += start
-	b.Warmup = c.BlockPlan(s.Plan).Warmup
+	s.Plan.Warmup = b.Warmup
 	s.OnRound = func() { r.progress(what) }
 	s.OnRound()
 	b.Link, err = onLink(c.Spec, func() (err error) {

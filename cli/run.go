@@ -111,7 +111,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	plan.Mode = mode
 	if !given("rounds") && !given("blocks") && !given("spread") {
-		plan.Least, plan.Starts = defaults.Least, defaults.Starts
+		plan.Least, plan.Settle, plan.Starts = defaults.Least, defaults.Settle, defaults.Starts
 	}
 	if !given("verify") {
 		plan.Verify = defaults.Verify
@@ -121,7 +121,7 @@ func (j *job) choose(cmd *cobra.Command) error {
 	}
 	if !given("warmup") {
 		plan.Warmup = defaults.Warmup
-	} else if plan.Warmup == 0 {
+	} else if plan.Settle = 0; plan.Warmup == 0 {
 		plan.WarmTime = 0
 	}
 	if !given("blocks") {

@@ -274,7 +274,7 @@ func (c *Comparison) runs(base, head *result.Result) {
 // planFacts returns the settings of a plan that affect measurements.
 func planFacts(p result.Plan) []fact {
 	return []fact{{"seed", p.Seed}, {"pinning", p.Pin}, {"processors of the server", p.ServerCPUs},
-		{"warm-up rounds", p.Warmup}, {"warm-up time", p.WarmTime},
+		{"warm-up rounds", p.Warmup}, {"warm-up updates", p.Settle}, {"warm-up time", p.WarmTime},
 		{"version of the rules for measuring blocks", p.Rules}, {"verify", p.Verify}}
 }
 

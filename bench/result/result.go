@@ -138,6 +138,9 @@ type Plan struct {
 	Least int `json:"least_rounds,omitempty" check:"0..100000"`
 	// warm-up rounds per block, untimed, after the first two rounds
 	Warmup int `json:"warmup" flag:"--warmup" check:"0..10000"`
+	// updates that each worker makes in the warm-up rounds of a block, as far as these take at most 10 s; absent
+	// if `warmup` alone determines their number
+	Settle int `json:"warm_updates,omitempty" check:"0..1000"`
 	// most further warm-up rounds of a block, whose number is drawn at random, so that timed rounds begin at
 	// no fixed position in the life of the processes; absent if there are none
 	Starts int `json:"random_warmup,omitempty" check:"0..1000"`

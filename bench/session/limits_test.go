@@ -3,6 +3,7 @@ package session
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,36 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
+
+// TestWarmup: before timed rounds each worker has made its updates, if these take at most 10 s, and a number of rounds
+// that is drawn; rounds of a known duration and those of a first block, which are estimated, are limited alike.
+func TestWarmup(t *testing.T) {
+	plan := check.Value(DefaultPlan(Default))(t)
+	quick := check.Value(DefaultPlan(Quick))(t)
+	for _, tt := range []struct {
+		cell        string
+		plan        result.Plan
+		round       time.Duration
+		least, most int
+	}{
+		{"http histology", plan, 100 * time.Millisecond, 12, 19},
+		{"http histology workers=2 clients=8", plan, 100 * time.Millisecond, 3, 10},
+		{"http histology", plan, 500 * time.Millisecond, 12, 15},
+		{"http histology", plan, 2 * time.Second, 5, 8},
+		{"http histology", plan, time.Minute, 2, 5},
+		{"http histology workers=2 clients=32", plan, time.Second, 2, 5},
+		{"http histology", plan, 0, 12, 15},     // 133 MB take 0.67 s
+		{"http uniform:1GiB/20", plan, 0, 2, 5}, // 2.1 GB take 10.7 s
+		{"http histology", quick, time.Millisecond, 0, 0},
+		{"http:network=tcp histology link=100Mbit", plan, 0, 0, 0},
+	} {
+		got := make([]int, 200)
+		for i := range got {
+			got[i] = specOf(t, tt.cell).Warmup(tt.plan, i, tt.round)
+		}
+		check.Equal(t, []int{slices.Min(got), slices.Max(got)}, []int{tt.least, tt.most}, tt.cell)
+	}
+}
 
 // TestLimits: a number at its limit, of a plan or a cell, can be run, written and read again. A larger one is rejected
 // before anything runs, with an error that names the flag; in a result, the error names the field.

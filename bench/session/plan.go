@@ -27,7 +27,7 @@ const (
 func (s Spec) BlockPlan(p result.Plan) result.Plan {
 	over := s.overLink()
 	if over > slowRound {
-		p.Least, p.Warmup, p.Starts = 1, 0, 0
+		p.Least, p.Warmup, p.Settle, p.Starts = 1, 0, 0, 0
 	}
 	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
 		p.RoundLimit = time.Minute + 10*over
@@ -53,16 +53,32 @@ const (
 	slowStart     = 300 * time.Millisecond
 )
 
-// Start draws the number of further warm-up rounds of the block of s in that cycle. It is the same for all programs
-// that run s. round is the duration of the rounds of an earlier block, or 0 if there is none.
-func (s Spec) Start(p result.Plan, cycle int, round time.Duration) int {
-	most := s.BlockPlan(p).Starts
+// A Go heap faults its memory in until it has its final size: the first ten rounds of gRPC with generated code take up
+// to 2.5 times as long as later ones if each has one update of 66 MB, and none does if each has eight. So what counts
+// is the number of updates, and settleUpdates of them are not timed. Long rounds have fewer, so that warming up takes
+// at most settleTime. unknownRate is the rate, in bytes per second, by which the first block of a cell estimates a round.
+const (
+	settleUpdates = 12
+	settleTime    = 10 * time.Second
+	unknownRate   = 200e6
+)
+
+// Warmup returns the number of warm-up rounds of the block of s in that cycle, after its first two rounds: those in
+// which heaps reach their size, and others that are drawn at random. It is the same for all programs that run s. round is
+// the duration of the rounds of an earlier block, or 0 if there is none.
+func (s Spec) Warmup(p result.Plan, cycle int, round time.Duration) int {
+	p = s.BlockPlan(p)
+	most := p.Starts
 	if round == 0 || round > slowStart {
 		most = min(most, mostSlowStart)
 	}
+	if round == 0 {
+		round = time.Duration(float64(s.Clients*(s.Model.Layout.Payload()+s.Update().Layout.Payload())) / unknownRate * float64(time.Second))
+	}
+	settle := min((p.Settle*s.Workers+s.Clients-1)/s.Clients, int(settleTime/max(round, 1)))
 	id := fnv.New64a()
 	_, _ = io.WriteString(id, s.String())
-	return rand.New(rand.NewPCG(p.OrderSeed+uint64(cycle), id.Sum64())).IntN(most + 1)
+	return max(p.Warmup, settle) + rand.New(rand.NewPCG(p.OrderSeed+uint64(cycle), id.Sum64())).IntN(most+1)
 }
 
 // samplesPerJob is the minimum number of spans that one job leaves in a process. It sizes
@@ -112,12 +128,12 @@ const (
 // against six cannot among more than 23.
 func DefaultPlan(mode string) (result.Plan, error) {
 	p := result.Plan{
-		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 4, Warmup: 2, Starts: mostStart, WarmTime: 50 * time.Millisecond,
+		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 4, Warmup: 2, Settle: settleUpdates, Starts: mostStart, WarmTime: 50 * time.Millisecond,
 		Time: 6 * time.Second, Precision: 0.05, Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
 	case Quick:
-		p.Blocks, p.Least, p.Warmup, p.Starts, p.Time, p.Precision = stat.Blocks, 1, 0, 0, 360*time.Millisecond, 0
+		p.Blocks, p.Least, p.Warmup, p.Settle, p.Starts, p.Time, p.Precision = stat.Blocks, 1, 0, 0, 0, 360*time.Millisecond, 0
 		p.Verify = VerifyLast
 	case Default:
 	case Thorough:

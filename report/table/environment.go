@@ -100,6 +100,7 @@ func Environment(r *metrics.Result) doc.Section {
 	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
 		warmup = fmt.Sprintf("at least %s and %v", warmup, p.WarmTime)
 	}
+	warmup += Unless(p.Settle == 0, fmt.Sprintf(", until each worker has made %d updates or 10 s are over,", p.Settle))
 	settings += fmt.Sprintf("; %s; verify %s", warmup+Unless(p.Starts == 0, fmt.Sprintf(" and 0 to %d at random", p.Starts)), p.Verify)
 	if p.Spread > 0 {
 		settings += fmt.Sprintf("; spread over %v", p.Spread)
