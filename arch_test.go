@@ -93,7 +93,7 @@ var layers = map[string][]string{
 	"report/doc":                   {"internal/legible", "bench/stat"},
 	"report/doc/doctest":           {"internal/test/check"},
 	"report/metrics":               {"bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase"},
-	"report/contrast":              {"bench/stat", "phase", "report/doc", "report/metrics", "tensor/pages"},
+	"report/contrast":              {"bench/stat", "internal/machine", "phase", "report/doc", "report/metrics", "tensor/pages"},
 	"report/table":                 {"bench/result", "bench/stat", "internal/link", "internal/machine", "internal/profile/capture", "phase", "report/contrast", "report/doc", "report/metrics"},
 	"report/answer":                {"bench/result", "bench/stat", "internal/doctor", "internal/link", "internal/machine", "phase", "report/contrast", "report/doc", "report/metrics", "report/table"},
 	"report":                       {"bench/result", "bench/stat", "internal/machine", "internal/near", "report/answer", "report/contrast", "report/doc", "report/metrics", "report/table"},

@@ -2,15 +2,18 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 )
 
@@ -28,7 +31,7 @@ func TestAgain(t *testing.T) {
 	a, b := benchtest.Result(eight("a", 20), eight("b", 10), eight("c", 5)), benchtest.Result(eight("a", 22), eight("b", 11), eight("d", 10))
 	text := between(t, a, b)
 	holds(t, text, "By the median of 2 cells, a round of the second run took 1.10 of the time of the first. Beside that, a round changed by 0 % typically, where blocks alone give 0.35 %. "+
-		"Another run gives a round within +-21 % in 19 of 20, and a ratio of two cells of one table, which moved together, within +-0 % (it changed by 0 % typically, where blocks alone give 0.49 %).",
+		"Another run on this machine gives a round within +-21 % in 19 of 20, and a ratio of two cells of one table, which moved together, within +-0 % (it changed by 0 % typically, where blocks alone give 0.49 %).",
 		"a cnn workers=1 clients=1 20.0 +- 0.4 22.0 +- 0.4 1.10 +- 0.02")
 	check.Equal(t, between(t, a, benchtest.Result(eight("d", 10))), "", "no common cell")
 }
@@ -39,14 +42,14 @@ func TestAnotherRun(t *testing.T) {
 	const cells, tries = 20, 400
 	kept := 0.0
 	for range tries {
-		var seen []move
+		var seen []contrast.Move
 		draw := func() float64 { return 0.05 * random.NormFloat64() }
 		var first [cells]float64
 		for i := range first {
 			first[i] = draw()
-			seen = append(seen, move{draw() - first[i], 0})
+			seen = append(seen, contrast.Move{By: draw() - first[i]})
 		}
-		text := strings.TrimSuffix(ranged(seen), " %")
+		text := strings.TrimSuffix(strings.TrimPrefix(contrast.Another(seen), "±"), " %")
 		bound := check.Value(strconv.ParseFloat(text, 64))(t) / 100
 		for _, x := range first {
 			if math.Abs(draw()-x) <= math.Log1p(bound) {
@@ -56,4 +59,43 @@ func TestAnotherRun(t *testing.T) {
 	}
 	t.Logf("another run keeps the range in %.3f", kept)
 	check.That(t, kept > 0.92 && kept < 0.97, "kept in %.3f", kept)
+}
+
+// TestClaimAgain: a claim says what a second run gave, in its own words, when that was, and the range for another run on
+// the machine; it gives no range if the second machine is another one, or the number is the same in every block.
+func TestClaimAgain(t *testing.T) {
+	run := func(ms ...float64) *result.Result {
+		r := benchtest.Result(eight("a", ms[0]), eight("b", ms[1]), eight("c", ms[2]))
+		for i := range r.Cells {
+			perRound(r.Cells[i], map[string]int64{"calls.Get": 8})
+		}
+		return r
+	}
+	first, second := run(20, 10, 10.1), run(22, 10, 12)
+	second.Started = first.Started.Add(3*time.Hour + 10*time.Minute)
+	claim := func(words string) string {
+		text, err := render(".", "r.json claim "+words+" again s.json", map[string]*result.Result{"r.json": first, "s.json": second})
+		check.OK(t, err, words)
+		return text
+	}
+	const range3 = "; another run on this machine is within ±%s of either in 19 of 20, by 3 cells measured twice.**"
+	ratio, round := fmt.Sprintf(range3, "27 %"), fmt.Sprintf(range3, "25 %")
+	for words, want := range map[string]string{
+		"round transport=a against transport=b": "b is 2.00 times as fast as a (95 % interval 1.98 to 2.02): 10.0 ms (9.85 to 10.1) per round instead of 20.0 ms (19.7 to 20.2), cnn, 1 worker, 1 client, 8 blocks of 2 rounds each. Measured again 3 hours later: it is 2.20 times as fast (95 % interval 2.18 to 2.22)" + ratio,
+		"round transport=c against transport=b": "Measured again 3 hours later: it is from 19 % longer to 21 % longer" + ratio,
+		"round transport=b":                     "Measured again 3 hours later: 10.0 ms (9.85 to 10.1)" + round,
+		"rpcs transport=b":                      "Measured again 3 hours later: exactly 8.**",
+		"rpcs transport=b against transport=a":  "Measured again 3 hours later: exactly 8.**",
+	} {
+		holds(t, claim(words), want)
+	}
+	second.Environment.CPU = "another"
+	text := claim("round transport=a against transport=b")
+	holds(t, text, "it is 2.20 times as fast (95 % interval 2.18 to 2.22).**")
+	holds(t, between(t, first, second), "The runs give no range for another one, because they differ: ")
+	second.Started = first.Started.Add(-50 * time.Hour)
+	holds(t, claim("round transport=b"), "Measured again 2 days earlier: ")
+	second.Cells = second.Cells[:2]
+	_, err := render(".", "r.json claim round transport=c again s.json", map[string]*result.Result{"r.json": first, "s.json": second})
+	check.Fails(t, err, "in the second run: ")
 }

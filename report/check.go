@@ -141,43 +141,10 @@ func rerender(path string, text []byte) (tables int, drifts []Drift, err error) 
 	return tables, drifts, nil
 }
 
-// render returns the text for a marker: FILE VIEW [CHOICE…], or FILE and a claim. results
+// render returns the text for a marker: FILE VIEW [CHOICE…], FILE and a claim, or FILE again SECOND. results
 // caches the files that were read.
 func render(dir, spec string, results map[string]*result.Result) (string, error) {
-	words := strings.Fields(spec)
-	if len(words) < 2 {
-		return "", fmt.Errorf("marker %q: must be FILE.json VIEW", spec)
-	}
-	file := filepath.FromSlash(words[0])
-	if !filepath.IsLocal(file) {
-		return "", fmt.Errorf("marker %q: the result must be in the same folder or below", spec)
-	}
-	var err error
-	r := results[file]
-	if r == nil {
-		if r, err = result.ReadFile(filepath.Join(dir, file)); err != nil {
-			return "", err
-		}
-		results[file] = r
-	}
-	v := metrics.New(r)
-	var s doc.Section
-	switch {
-	case r.Partial != "":
-		err = fmt.Errorf("the run of %s ended early (%s), and tables are made of complete runs only: run it again", words[0], r.Partial)
-	case r.Plan.Rules >= 4 && r.Plan.Starts == 0: // earlier rules had no random starts
-		err = fmt.Errorf("timed rounds of %s began at a fixed place (--quick, or no flags): measure it with --blocks", words[0])
-	case words[1] == answer.ClaimView:
-		s, err = answer.ClaimsSection(v, words[2:])
-	case words[1] == table.MachineView:
-		s.Lead = doc.Say(table.Heading(v))
-	case words[1] == "all":
-		err = errors.New("must name one view")
-	default:
-		if err = cmp.Or(CheckViews(words[1:2]), v.Narrow(words[2:])); err == nil {
-			s = viewNamed(words[1]).section(v)
-		}
-	}
+	s, err := section(dir, strings.Fields(spec), results)
 	if err == nil && s.Empty() {
 		err = errors.New("there is nothing to show")
 	}
@@ -185,4 +152,65 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
 	return s.Markdown() + "\n", nil
+}
+
+// againView is a view that only markers can ask for, and the word before the file of a claim's second run.
+const againView = "again"
+
+func section(dir string, words []string, results map[string]*result.Result) (s doc.Section, err error) {
+	if len(words) < 2 {
+		return s, errors.New("must be FILE.json VIEW")
+	}
+	r, err := citable(dir, words[0], results)
+	if err != nil {
+		return s, err
+	}
+	v, view, rest, second := metrics.New(r), words[1], words[2:], (*metrics.Result)(nil)
+	if at := slices.Index(words, againView); at > 0 {
+		if at != len(words)-2 || at > 1 && view != answer.ClaimView {
+			return s, errors.New("must be FILE.json again SECOND.json, or a claim with again SECOND.json at its end")
+		}
+		if r, err = citable(dir, words[at+1], results); err != nil {
+			return s, err
+		}
+		rest, second = words[2:max(at, 2)], metrics.New(r)
+	}
+	switch view {
+	case answer.ClaimView:
+		return answer.ClaimsSection(v, second, rest)
+	case againView:
+		return again(v, second), nil
+	case table.MachineView:
+		return doc.Section{Lead: doc.Say(table.Heading(v))}, nil
+	case "all":
+		return s, errors.New("must name one view")
+	}
+	if err := cmp.Or(CheckViews([]string{view}), v.Narrow(rest)); err != nil {
+		return s, err
+	}
+	return viewNamed(view).section(v), nil
+}
+
+// citable returns the result in dir or below, which may be in results already, or an error if pages must not have its
+// numbers.
+func citable(dir, name string, results map[string]*result.Result) (*result.Result, error) {
+	file := filepath.FromSlash(name)
+	if !filepath.IsLocal(file) {
+		return nil, errors.New("the result must be in the same folder or below")
+	}
+	r := results[file]
+	if r == nil {
+		var err error
+		if r, err = result.ReadFile(filepath.Join(dir, file)); err != nil {
+			return nil, err
+		}
+		results[file] = r
+	}
+	switch {
+	case r.Partial != "":
+		return nil, fmt.Errorf("the run of %s ended early (%s), and tables are made of complete runs only: run it again", name, r.Partial)
+	case r.Plan.Rules >= 4 && r.Plan.Starts == 0: // earlier rules had no random starts
+		return nil, fmt.Errorf("timed rounds of %s began at a fixed place (--quick, or no flags): measure it with --blocks", name)
+	}
+	return r, nil
 }

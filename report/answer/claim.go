@@ -27,6 +27,10 @@ type claim struct {
 	whole           *metrics.Metric // the metric is a share of this one; nil if it is no share
 	trainings       []time.Duration // the share is computed for this much more training; nil if it is measured
 	contrast.Judged                 // without Against for a claim about one cell, which is not tested
+
+	again   *claim         // the same claim in a second run; nil if there is none
+	between contrast.Again // both runs
+	later   time.Duration  // from the first run to the second
 }
 
 // claimsOf reads claims, and judges their contrasts as one family.
@@ -267,18 +271,39 @@ func mean(xs []float64) float64 {
 const ClaimView = "claim"
 
 // ClaimsSection returns a sentence for each of several claims, which are separated by ";" and one
-// family, unless a question of the result asks them.
-func ClaimsSection(r *metrics.Result, words []string) (s doc.Section, err error) {
-	for _, c := range claimsOf(r, "of these sentences", strings.Split(strings.Join(words, " "), " ; ")) {
+// family, unless a question of the result asks them. If there is a second run, each also says what that gave.
+func ClaimsSection(r, second *metrics.Result, words []string) (s doc.Section, err error) {
+	claims, err := judgedClaims(r, words)
+	if err != nil {
+		return s, err
+	}
+	if second != nil {
+		again, err := judgedClaims(second, words)
+		if err != nil {
+			return s, fmt.Errorf("in the second run: %w", err)
+		}
+		for i, c := range claims {
+			c.again, c.later = again[i], second.Started.Sub(r.Started)
+			c.between = contrast.Between(r, second, c.Metric.Name)
+		}
+	}
+	for _, c := range claims {
+		s.Lead = appendNew(s.Lead, c.paragraphs(r))
+	}
+	return s, nil
+}
+
+func judgedClaims(r *metrics.Result, words []string) ([]*claim, error) {
+	claims := claimsOf(r, "of these sentences", strings.Split(strings.Join(words, " "), " ; "))
+	for _, c := range claims {
 		if c.err != nil {
-			return s, c.err
+			return nil, c.err
 		}
 		if judged := askedOf(r, c.Contrast); judged != nil {
 			c.Judged = *judged
 		}
-		s.Lead = appendNew(s.Lead, c.paragraphs(r))
 	}
-	return s, nil
+	return claims, nil
 }
 
 // appendNew appends the paragraphs that are not in all, such as a remark about the cell of two claims.
@@ -314,8 +339,8 @@ func (c *claim) sentence(r *metrics.Result) string {
 		return c.aboutOne()
 	}
 	verb, noun := c.Metric.Noun()
-	x := c.Judged
-	if x.Ratio.Center < 1 {
+	x, turned := c.Judged, c.Ratio.Center < 1 // whether the subject of the sentence is the second cell
+	if turned {
 		x = x.Inverse()
 	}
 	if x.Equal {
@@ -331,14 +356,25 @@ func (c *claim) sentence(r *metrics.Result) string {
 	amounts := func(first, second *metrics.Cell) string {
 		return ": " + c.amount(first, "") + per + " instead of " + c.amount(second, "") + c.scope(naming.Common)
 	}
+	predicate := func(second contrast.Judged) string {
+		if turned {
+			second = second.Inverse()
+		}
+		if !second.Shown {
+			return contrast.Range(c.Metric, second.Ratio) + ", not shown"
+		}
+		return contrast.Effect(c.Metric, second.Ratio)
+	}
 	text, doubt := "", x.Doubt()
 	switch {
 	case x.Equal && x.More.Center == 0:
-		return subject(x.Cell) + " " + equals[verb] + " " + than + name(x.Against) + ": " + c.amount(x.Cell, "") + c.scope(naming.Common) + "."
+		return subject(x.Cell) + " " + equals[verb] + " " + than + name(x.Against) + ": " + c.amount(x.Cell, "") + c.scope(naming.Common) + c.secondly(nil) + "."
 	case !x.Shown && doubt == "":
+		predicate = func(second contrast.Judged) string { return contrast.Range(c.Metric, second.Ratio) }
 		text = "Not shown: with " + name(c.Cell) + " instead of " + name(c.Against) + ", " + cmp.Or(noun, "a round") + " " +
 			contrast.Range(c.Metric, c.Ratio) + " (95 % interval)" + amounts(c.Cell, c.Against)
 	case verb == "takes" && x.Ratio.Center >= contrast.InPercent:
+		turned = !turned
 		text = subject(x.Against) + " is " + doc.Quantity("1", x.Ratio.Center) + " times as fast as " + than + name(x.Cell) +
 			contrast.Interval("1", x.Ratio) + amounts(x.Against, x.Cell)
 	default:
@@ -351,7 +387,40 @@ func (c *claim) sentence(r *metrics.Result) string {
 	if doubt != "" {
 		text = strings.ToUpper(doubt[:1]) + doubt[1:] + ": " + strings.Replace(text, "With ", "with ", 1)
 	}
-	return text + elsewhere(r, x) + "."
+	return text + elsewhere(r, x) + c.secondly(predicate) + "."
+}
+
+// secondly says what the second run gave, in the words of predicate if the claim compares two cells, and the range for
+// another run. It is empty without a second run.
+func (c *claim) secondly(predicate func(second contrast.Judged) string) string {
+	if c.again == nil {
+		return ""
+	}
+	value, moves := c.again.amount(c.again.Cell, ""), c.between.Alone
+	if predicate != nil {
+		value, moves = "it "+predicate(c.again.Judged), c.between.Ratios
+	}
+	text := ". Measured again " + after(c.later) + ": " + value
+	if _, even := c.value(c.Cell); len(moves) > 0 && c.whole == nil && c.between.Elsewhere == "" && !even {
+		text += fmt.Sprintf("; another run on this machine is within %s of either in 19 of 20, by %s measured twice",
+			contrast.Another(moves), doc.Plural(len(c.between.Cells), "cell"))
+	}
+	return text
+}
+
+// after writes the time from one run to another.
+func after(d time.Duration) string {
+	direction := " later"
+	if d < 0 {
+		d, direction = -d, " earlier"
+	}
+	switch hours := int(d.Hours() + 0.5); {
+	case hours >= 48:
+		return doc.Plural((hours+12)/24, "day") + direction
+	case hours >= 1:
+		return doc.Plural(hours, "hour") + direction
+	}
+	return doc.Plural(int(d.Minutes()), "minute") + direction
 }
 
 // aboutOne returns a claim about one cell in words. A share of a step has the training time in
@@ -369,7 +438,7 @@ func (c *claim) aboutOne() string {
 		trained = " and " + doc.Quantity("s", train.Center) + " of training"
 	}
 	return fmt.Sprintf("With %s%s, %s %s %s%s%s.", c.Cell.Uncoded(), trained, noun, verb, c.amount(c.Cell, "95 % interval "), share,
-		c.scope(table.NamingOf(c.cells(), except...).Common))
+		c.scope(table.NamingOf(c.cells(), except...).Common)+c.secondly(nil))
 }
 
 // ofTime reports whether the claim is a share of a time that includes training.
