@@ -44,7 +44,8 @@ func TestQuickPlan(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range r.Floors {
 		names[f.Name] = true
-		check.That(t, len(f.Blocks) == 2 || f.Name == "rpc-empty" && len(f.Blocks) == 6, "floor %s: %d blocks", f.Name, len(f.Blocks))
+		longer := f.Name == "work" && len(f.Blocks) > 2 // a block with more rounds than the reference has extends it
+		check.That(t, len(f.Blocks) == 2 || longer || f.Name == "rpc-empty" && len(f.Blocks) == 6, "floor %s: %d blocks", f.Name, len(f.Blocks))
 	}
 	check.That(t, names["futex"] && names["work"] && names["rpc-empty"], "floors %v", names)
 }

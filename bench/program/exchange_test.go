@@ -262,6 +262,20 @@ func TestNoTensors(t *testing.T) {
 	check.OK(t, a.Check(*o, true, false))
 }
 
+// TestSecondRound: if only the last round must be proved, the second one may have a hash besides 1000 warm-up rounds.
+func TestSecondRound(t *testing.T) {
+	a, _ := golden(t, "answer.json", exchange.ParseAnswer)
+	o, _ := golden(t, "order.json", exchange.ParseOrder)
+	for len(a.Hashes) < 1006 {
+		a.Hashes = append(a.Hashes, a.Hashes[0])
+	}
+	check.Fails(t, a.Check(*o, false, false), "hashes: 1006 entries: must be 5 to 1005")
+	o.Block.Verify = "last"
+	check.OK(t, a.Check(*o, false, false))
+	a.Hashes = append(a.Hashes, a.Hashes[0])
+	check.Fails(t, a.Check(*o, false, false), "hashes: 1007 entries: must be 5 to 1006")
+}
+
 // TestLongBlock: an answer with more timed rounds than exchange.MostTimed is rejected, because each round makes the
 // reference chain longer.
 func TestLongBlock(t *testing.T) {
