@@ -171,7 +171,8 @@ func TestActionUnjudged(t *testing.T) {
 }
 
 // TestActionGate: a peer that sleeps ten times a round in every round fails the step with exit
-// code 3. A changed comment does not: the gate passes, or cannot judge.
+// code 3. A changed comment does not: the gate passes, or cannot judge. Changes below 50 % do not count here, because one
+// run in forty shows such a change by chance, and more on a busy machine.
 func TestActionGate(t *testing.T) {
 	slower := `    def publish(self, model):
         self.model, self.began = model, __import__("time").monotonic()
@@ -181,7 +182,7 @@ func TestActionGate(t *testing.T) {
 
 `
 	for codes, c := range map[string]change{"3": {old: "    def dispatch(", new: slower + "    def dispatch("}, "0 4": {old: "# Arrays become", new: "# All arrays become"}} {
-		code, log, written := act(t, workspace(t, c))
+		code, log, written := act(t, workspace(t, c), "FAIL_ABOVE=50%")
 		parts := regexp.MustCompile(`(?s)(.*)\ncode=(.)\n.*\npage=(.*)\n`).FindStringSubmatch(written)
 		check.Need(t, parts != nil && strings.Contains(codes, parts[2]) && (code == 3) == (codes == "3") && strings.Contains(log, "::warning::") == (parts[2] == "4"),
 			"want %s; exits with %d:\n%s\n%s", codes, code, log, written)
