@@ -161,6 +161,20 @@ func TestSpread(t *testing.T) {
 	}
 	check.That(t, r.Elapsed+paused <= 5*time.Second && paused > 1500*time.Millisecond, "%v and pauses of %v", r.Elapsed, paused)
 
+	o = options(t, p, "shm-slab uniform:4KiB/1")
+	o.Builds = program.Builds([]string{self(t)}, nil)
+	r = run(t, o)
+	var began [4][]bool // by cycle: whether each block began after the pause before it and before the next one
+	for _, c := range r.Cells {
+		for i, b := range c.Blocks {
+			after := i == 0 || b.At >= r.Pauses[i-1].At+r.Pauses[i-1].Time
+			began[i] = append(began[i], after && (i == 3 || b.At < r.Pauses[i].At))
+		}
+	}
+	for i, cycle := range began { // two builds alternate within a cycle
+		check.That(t, len(cycle) == len(r.Cells) && len(cycle) >= 4 && !slices.Contains(cycle, false), "cycle %d: %v", i, cycle)
+	}
+
 	p.Spread = 4 * time.Millisecond
 	r = run(t, options(t, p, "shm-slab uniform:4KiB/1"))
 	check.That(t, len(r.Pauses) == 3 && r.Pauses[0].Time < 10*time.Millisecond && r.Pauses[1].Late > 0, "%+v", r.Pauses)

@@ -111,6 +111,20 @@ func delayed(t *testing.T, args ...string) (c *child.Child, mirror int, out stri
 	return c, mirror, out
 }
 
+// TestLinkSpread: the link of a run with --spread lasts while the run waits for its next cycle.
+func TestLinkSpread(t *testing.T) {
+	c, mirror, out := delayed(t, "--model", "uniform:64KiB/4", "--rounds", "4", "--blocks", "2", "--spread", "70s") // the floors of such a link take 20 s
+	c.Says("the next cycle, 2 of 2, begins at")
+	inner, _ := usage.ChildrenOf(c.Process.Pid)
+	check.That(t, len(inner) == 1 && proc.Read(mirror, "cmdline") != "", "while waiting, the children are %v, and the mirror %d is gone", inner, mirror)
+	c.Ends(waiting.Limit, 0, "")
+	r := check.Value(result.ReadFile(out))(t)
+	check.That(t, len(r.Pauses) == 1 && len(r.Cells) > 0, "%d pauses", len(r.Pauses))
+	for _, cell := range r.Cells {
+		check.That(t, len(cell.Blocks) == 2 && cell.Proved(), "%s: %d blocks", cell.ID(), len(cell.Blocks))
+	}
+}
+
 // TestLinkBroken: a run ends as soon as a link's mirror is killed, also during a block that is on no
 // link.
 func TestLinkBroken(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/internal/test/child"
 	"ipcbench/internal/test/proc"
@@ -65,6 +67,30 @@ func TestFaults(t *testing.T) {
 			h2.Ends(soon, max(f.code, 1), f.others)
 			f.clean(t, r, h1)
 		})
+	}
+}
+
+// TestSpreadAgents: agents and their connections last while a run waits for its next cycle. If one is lost meanwhile, the
+// run ends at once with an error that names it, and keeps what was measured.
+func TestSpreadAgents(t *testing.T) {
+	spread := func(d string) []string { return small("grpc-stream", "--rounds", "8", "--blocks", "2", "--spread", d) }
+	r := measure(t, rig.New(t, "h0", "h1", "h2"), 2, nil, spread("8s")...)
+	for _, c := range r.Cells {
+		check.That(t, len(c.Blocks) == 2 && c.Proved() && len(r.Pauses) == 1, "%s: %d blocks, %d pauses", c.ID(), len(c.Blocks), len(r.Pauses))
+	}
+
+	hosts, out := rig.New(t, "h0", "h1", "h2"), filepath.Join(t.TempDir(), "r.json")
+	server, line := serve(t, hosts, 2, append(spread("2h"), "--out", out)...)
+	h1 := start(t, hosts, "h1", line, "agent", "--join", "-")
+	h2 := start(t, hosts, "h2", line, "agent", "--join", "-")
+	server.Says("the next cycle, 2 of 2, begins at")
+	h1.Send(syscall.SIGKILL)
+	server.Ends(soon, 1, `agent h1 is gone`)
+	h2.Ends(soon, 1, runFailed)
+	r = check.Value(result.ReadFile(out))(t)
+	check.That(t, strings.Contains(r.Partial, "agent h1 is gone"), "ended early by %q", r.Partial)
+	for _, c := range r.Cells {
+		check.That(t, len(c.Blocks) == 1 && c.Proved(), "%s: %d blocks", c.ID(), len(c.Blocks))
 	}
 }
 
