@@ -49,7 +49,7 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of updates: model, lora or a name")
 	offer(fs, "model", modelWords)
 	offer(fs, "up", modelWords)
-	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of elements changed")
+	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of elements changed, or dense:SHARE of each value")
 	fs.StringVar(&f.values, "values", "", "`KIND` of initial values: uniform|normal|file (default file for files, else uniform)")
 	fs.StringVar(&f.scenario, "scenario", session.FedAvg, "`NAME`: fedavg, or sync (the server changes the model)")
 	offer(fs, "scenario", func() []string { return []string{session.FedAvg, session.Sync} })

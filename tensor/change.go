@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -14,29 +15,32 @@ import (
 // Otherwise one element (or row) is chosen in each stretch of 1/share, at a position that
 // depends on the seed. So the share is the same throughout a tensor. A chosen element
 // always changes, but a number stays a number, an infinity an infinity, and a NaN a NaN.
-// docs/reference/arithmetic.md has the formula.
+//
+// A dense change is one of all floats, each by about that share of its value, as in a step of
+// training. docs/reference/arithmetic.md has the formulas.
 type Change struct {
-	parts int // millionths; 0 means all
-	rows  bool
+	parts       int // millionths; 0 means all
+	rows, dense bool
 }
 
 const million = 1_000_000
 
-// ParseChange reads a share such as "2%", "0.5%" or "2%/rows", from 0.0001% to 100%.
-// "100%" is the zero Change, also with "/rows".
+// ParseChange reads a share such as "2%", "0.5%", "2%/rows" or "dense:0.1%", from 0.0001% to
+// 100%. "100%" is the zero Change, also with "/rows".
 func ParseChange(text string) (Change, error) {
-	share, rows := strings.CutSuffix(text, "/rows")
+	share, dense := strings.CutPrefix(text, "dense:")
+	share, rows := strings.CutSuffix(share, "/rows")
 	number, percent := strings.CutSuffix(share, "%")
 	whole, fraction, dot := strings.Cut(number, ".")
 	const digits = 4 // a millionth is 0.0001 %
 	parts, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", max(0, digits-len(fraction))), 10, 32)
-	if !percent || err != nil || len(fraction) > digits || whole == "" || dot && fraction == "" || parts < 1 || parts > million {
-		return Change{}, fmt.Errorf("%q must be a share from 0.0001%% to 100%% of the elements, such as 2%% or 0.5%%, or of the rows, such as 2%%/rows", text)
+	if !percent || err != nil || len(fraction) > digits || whole == "" || dot && fraction == "" || parts < 1 || parts > million || dense && rows {
+		return Change{}, fmt.Errorf("%q must be a share from 0.0001%% to 100%% of the elements, such as 2%% or 0.5%%, of the rows, such as 2%%/rows, or of each value, such as dense:0.1%%", text)
 	}
-	if parts == million {
+	if parts == million && !dense {
 		return Change{}, nil
 	}
-	return Change{int(parts), rows}, nil
+	return Change{int(parts), rows, dense}, nil
 }
 
 func (c Change) String() string {
@@ -44,8 +48,11 @@ func (c Change) String() string {
 		return "100%"
 	}
 	text := strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%04d", c.parts/10_000, c.parts%10_000), "0"), ".") + "%"
-	if c.rows {
+	switch {
+	case c.rows:
 		text += "/rows"
+	case c.dense:
+		text = "dense:" + text
 	}
 	return text
 }
@@ -59,10 +66,26 @@ func (c *Change) UnmarshalText(text []byte) (err error) {
 
 // Share returns the average share of elements that change: above 0 and at most 1.
 func (c Change) Share() float64 {
-	if c.parts == 0 {
+	if c.all() {
 		return 1
 	}
 	return float64(c.parts) / million
+}
+
+// all reports whether all elements change.
+func (c Change) all() bool { return c.parts == 0 || c.dense }
+
+// mask returns the bits that change in elements of type d if all do, repeated over 8 bytes. A
+// dense change flips low bits of floats at random. With k of m bits of a mantissa, values of a
+// uniform logarithm change by 0.24 * 2^(k-m) on average.
+func (c Change) mask(d DType) uint64 {
+	mask := dtypes[d].mask
+	if c.dense && d.wordBase() != 0 {
+		m := bits.Len64(mask)
+		k := int(math.Round(math.Log2(float64(c.parts)/million/0.24))) + m
+		mask &= 1<<min(max(k, 1), m) - 1
+	}
+	return repeated(mask, d)
 }
 
 // Rows reports whether whole rows change.
@@ -115,8 +138,8 @@ func (r *runs) next() (from, to int, more bool) {
 
 // apply sets tensor t of to, which is as long as in from, to the changed tensor of from.
 func (c Change) apply(to, from *Package, t int, stream uint64) {
-	if c == (Change{}) {
-		xor(to, from, t, stream)
+	if c.all() {
+		xor(to, from, t, stream, c.mask(from.Layout().Spec(t).DType))
 		return
 	}
 	d, data := from.Layout().Spec(t).DType, to.View(t)
@@ -149,8 +172,8 @@ func altered[T bitsOf](w, mask T, stream uint64, i int) T {
 }
 
 func (c Change) prove(to, from *Package, t int, stream uint64) error {
-	if c == (Change{}) {
-		return proveXor(to, from, t, stream)
+	if c.all() {
+		return proveXor(to, from, t, stream, c.mask(from.Layout().Spec(t).DType))
 	}
 	spec, got, src := from.Layout().Spec(t), to.View(t), from.View(t)
 	r := c.runs(from.Rows(t), len(src)/spec.DType.Size(), stream)

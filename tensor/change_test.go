@@ -19,14 +19,14 @@ func mustChange(t testing.TB, text string) Change {
 
 // TestParseChange: a written change is read again, and any other text is an error that shows the possible forms.
 func TestParseChange(t *testing.T) {
-	for _, text := range append(changes, "0.0001%", "12.3456%") {
+	for _, text := range append(changes, "0.0001%", "12.3456%", "dense:0.1%", "dense:100%") {
 		check.Equal(t, mustChange(t, text).String(), text)
 	}
-	for text, want := range map[string]Change{"100%": {}, "100.0%/rows": {}, "2.50%": {25_000, false}, "02%/rows": {20_000, true}} {
+	for text, want := range map[string]Change{"100%": {}, "100.0%/rows": {}, "2.50%": {parts: 25_000}, "02%/rows": {parts: 20_000, rows: true}, "dense:0.10%": {parts: 1000, dense: true}} {
 		check.Equal(t, mustChange(t, text), want, text)
 	}
 	for _, text := range []string{"", "%", "0%", "0.0%", "101%", "100.0001%", "2", "-2%", "+2%", "2 %", "2.%", ".5%", "1e1%", "0.00001%", "2%/row", "2%/rows/rows", "/rows",
-		"99999999999999999999%", "0x2%", "2%%", "1_0%", "NaN%"} {
+		"99999999999999999999%", "0x2%", "2%%", "1_0%", "NaN%", "dense:", "dense:2%/rows", "dense:dense:2%", "Dense:2%"} {
 		c, err := ParseChange(text)
 		check.That(t, err != nil && strings.Contains(err.Error(), "2%/rows"), "%q is %v, error %v", text, c, err)
 	}
@@ -144,6 +144,36 @@ func kind(d DType, w uint64) string {
 		return "no bool"
 	}
 	return "number"
+}
+
+// TestDense: a dense change moves every float by about its share, within the factor 1.5 that a number of bits allows, and
+// keeps sign and exponent. Types with few bits change by what the lowest one is worth. An update is proved, and a wrong
+// bit is found.
+func TestDense(t *testing.T) {
+	model := Alloc(check.Value(NewLayout([]Spec{{Name: "w", DType: F32, Shape: []int{1 << 16}}, {Name: "d", DType: F64, Shape: []int{1 << 12}},
+		{Name: "h", DType: F16, Shape: []int{1 << 12}}, {Name: "b", DType: BF16, Shape: []int{1 << 12}}}))(t))
+	FillNormal(model, 1)
+	update := Alloc(model.Layout())
+	for text, share := range map[string]float64{"dense:0.1%": 0.001, "dense:0.01%": 0.0001, "dense:5%": 0.05, "dense:0.0001%": 1e-6} {
+		key := Key{Seed: 3, Round: 1, Client: 2, Change: mustChange(t, text)}
+		check.Must(t, Train(update, model, key))
+		check.OK(t, Prove(update, model, key), text)
+		check.Equal(t, key.Change.Share(), 1.0, text)
+		was, is := Slice[float32](model.View(0)), Slice[float32](update.View(0))
+		moved, same := 0.0, 0
+		for i := range was {
+			moved += math.Abs(float64(is[i]/was[i]) - 1)
+			if is[i] == was[i] {
+				same++
+			}
+			check.Need(t, math.Float32bits(is[i])>>23 == math.Float32bits(was[i])>>23, "%s: %v became %v", text, was[i], is[i])
+		}
+		moved /= float64(len(was))
+		check.That(t, moved > share/1.5 && moved < share*1.5 && same < len(was)/8, "%s: values moved by %v, and %d not", text, moved, same)
+		check.That(t, Differing(update, model) > model.Layout().Len(), "%s: %d elements differ", text, Differing(update, model))
+		update.View(3)[5] ^= 1
+		check.Fails(t, Prove(update, model, key), `"b"`)
+	}
 }
 
 // TestDifferencesKeepBits: an element that no client changes keeps its bits. For f32, the share of elements that differ

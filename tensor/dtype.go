@@ -108,8 +108,10 @@ func (d *DType) UnmarshalText(name []byte) (err error) {
 }
 
 // wordMask returns the mask of d, repeated over 8 bytes.
-func (d DType) wordMask() uint64 {
-	m := dtypes[d].mask
+func (d DType) wordMask() uint64 { return repeated(dtypes[d].mask, d) }
+
+// repeated returns the bits m of one element for each element in 8 bytes.
+func repeated(m uint64, d DType) uint64 {
 	for bits := 8 * d.Size(); bits < 64; bits *= 2 {
 		m |= m << bits
 	}

@@ -135,9 +135,8 @@ func sameLayout(p, q *Package) (bool, error) {
 }
 
 // xor sets tensor t of to to tensor t of from, which must be as long, XORed with the
-// masked words of stream.
-func xor(to, from *Package, t int, stream uint64) {
-	mask := from.Layout().Spec(t).DType.wordMask()
+// words of stream under a mask.
+func xor(to, from *Package, t int, stream, mask uint64) {
 	a, b := from.View(t), to.View(t)
 	src, dst := Slice[uint64](a), Slice[uint64](b)
 	kernel.Mask(dst, src, stream*golden, mask)
@@ -203,9 +202,8 @@ func Prove(update, model *Package, key Key) error {
 	return nil
 }
 
-func proveXor(to, from *Package, t int, stream uint64) error {
+func proveXor(to, from *Package, t int, stream, mask uint64) error {
 	spec := from.Layout().Spec(t)
-	mask := spec.DType.wordMask()
 	src, got := from.View(t), to.View(t)
 	words, gots := Slice[uint64](src), Slice[uint64](got)
 	if i := kernel.Masked(gots, words, stream*golden, mask); i >= 0 {
