@@ -21,6 +21,7 @@ type question struct {
 	result.Question
 	more     bool // asked only by its own name
 	settings []entry
+	plan     []entry // how long to measure, if it is the only question and the flags do not say it
 }
 
 // questions returns the questions of all projects. A part whose name begins with + is asked only
@@ -42,13 +43,17 @@ func questions() (all []question) {
 			if err != nil {
 				panic(err)
 			}
-			q := question{result.Question{Name: project + "/" + name, Text: asked}, more, settings}
-			q.settings = slices.DeleteFunc(settings, func(e entry) bool {
-				if e.key == "claims" && err == nil {
+			q := question{Question: result.Question{Name: project + "/" + name, Text: asked}, more: more}
+			for _, e := range settings {
+				switch e.key {
+				case "claims":
 					err = e.value.Decode(&q.Claims)
+				case "blocks", "time":
+					q.plan = append(q.plan, e)
+				default:
+					q.settings = append(q.settings, e)
 				}
-				return e.key == "claims"
-			})
+			}
 			if err != nil {
 				panic(err)
 			}
@@ -102,6 +107,15 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 		for _, q := range found { // once, even if several names mean it
 			if !slices.ContainsFunc(all, func(o question) bool { return o.Name == q.Name }) {
 				all = append(all, q)
+			}
+		}
+	}
+	if len(all) == 1 {
+		for _, e := range all[0].plan {
+			if to := cmd.Flags().Lookup(e.key); !to.Changed {
+				if err := e.set(cmd.Flags(), to); err != nil {
+					return usagef("%s: %w", e.place, err)
+				}
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func TestSlowLink(t *testing.T) {
 	each := slow.overLink() // 66.6 MB in each direction
 	check.That(t, each >= 10*time.Second && each <= 12*time.Second, "a round needs %v on the link, want 10.7 s", each)
 	p := slow.BlockPlan(plan)
-	check.That(t, p.Least == 1 && p.Warmup == 0 && p.RoundLimit > each, "got %+v", p)
+	check.That(t, p.Least == 4 && p.Warmup == 0 && p.Starts == 0 && p.RoundLimit > each, "got %+v", p)
 	usual := plan
 	usual.Blocks, usual.Time = 1, plan.Time/time.Duration(plan.Blocks)
 	for _, rate := range []string{" link=10Gbit", " link=unshaped", ""} {

@@ -27,7 +27,7 @@ const (
 func (s Spec) BlockPlan(p result.Plan) result.Plan {
 	over := s.overLink()
 	if over > slowRound {
-		p.Least, p.Warmup, p.Settle, p.Starts = 1, 0, 0, 0
+		p.Warmup, p.Settle, p.Starts = 0, 0, 0
 	}
 	if p.RoundLimit == 0 && over > 10*time.Second { // a single write may take as long as the round
 		p.RoundLimit = time.Minute + 10*over
