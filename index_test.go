@@ -56,7 +56,7 @@ func TestIndex(t *testing.T) {
 // TestLinks: files that pages link to exist.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)`) // not other hosts, not within the page
-	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+	for _, pattern := range []string{"llms.txt", "*.md", "*/*.md", "*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		check.Need(t, err == nil && len(pages) != 0, "%v %v", pages, err)
 		for _, page := range pages {

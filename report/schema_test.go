@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/doc/doctest"
 	"ipcbench/report/metrics"
 )
 
@@ -29,6 +30,13 @@ func violation(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	v := check.Value(jsonschema.UnmarshalJSON(strings.NewReader(text)))(t)
 	return s.Validate(v)
+}
+
+// TestSchemaFile: docs/reference has what ipcbench schema result prints, for programs that read results without ipcbench.
+func TestSchemaFile(t *testing.T) {
+	var b bytes.Buffer
+	check.Must(t, WriteSchema(&b, "result"))
+	doctest.Golden(t, "../../docs/reference/result.schema.json", b.String())
 }
 
 // TestSchema: the schemas accept written real and synthetic results, and reject other keys

@@ -31,7 +31,7 @@ func TestWheel(t *testing.T) {
 	}
 	dir := t.TempDir()
 	wheel := func(version, arch string) string {
-		found, _ := filepath.Glob(filepath.Join(dir, version, "ipcbench-"+version+"-py3-none-manylinux2014_"+arch+".whl"))
+		found, _ := filepath.Glob(filepath.Join(dir, version, "ipcbench-"+version+"-py3-none-manylinux2014_"+arch+".musllinux_1_1_"+arch+".whl"))
 		check.Need(t, len(found) == 1, "%d wheels of version %s for %s", len(found), version, arch)
 		return found[0]
 	}

@@ -37,8 +37,9 @@ func main() {
 	}
 }
 
-// A static binary runs with any libc. pip accepts this tag with glibc 2.17 or newer, which is
-// older than any that Python 3.9 is built for today.
+// platform returns the tags of the systems on which a static binary runs, which needs no libc. pip accepts the
+// first with glibc 2.17 or newer, and the second with musl 1.1 or newer, which are older than any that Python 3.9 is
+// built for today.
 func platform(binary string) (string, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -52,7 +53,7 @@ func platform(binary string) (string, error) {
 	if settings["GOOS"] != "linux" || settings["CGO_ENABLED"] != "0" || machine == "" {
 		return "", errors.New("must be built with CGO_ENABLED=0 GOOS=linux, and GOARCH amd64 or arm64")
 	}
-	return "manylinux2014_" + machine, nil
+	return "manylinux2014_" + machine + ".musllinux_1_1_" + machine, nil
 }
 
 var released = regexp.MustCompile(`^v(\d+\.\d+\.\d+)(?:-(rc)\.(\d+))?(?:-(dev))?(\+[a-z0-9.]+)?$`)
@@ -82,7 +83,7 @@ Description-Content-Type: text/markdown
 %s`
 
 // contents returns the wheel's files by path, except RECORD.
-func contents(name, version, tag, binary string) (map[string][]byte, string, error) {
+func contents(name, version, on, binary string) (map[string][]byte, string, error) {
 	normal, err := normal(version)
 	if err != nil {
 		return nil, "", err
@@ -113,7 +114,11 @@ func contents(name, version, tag, binary string) (map[string][]byte, string, err
 	install, e := os.ReadFile("docs/install.md")
 	info := stem + ".dist-info/"
 	files[info+"METADATA"] = fmt.Appendf(nil, metadata, name, normal, install)
-	files[info+"WHEEL"] = []byte("Wheel-Version: 1.0\nGenerator: ipcbench\nRoot-Is-Purelib: false\nTag: " + tag + "\n")
+	wheel := "Wheel-Version: 1.0\nGenerator: ipcbench\nRoot-Is-Purelib: false\n"
+	for tag := range strings.SplitSeq(on, ".") {
+		wheel += "Tag: py3-none-" + tag + "\n"
+	}
+	files[info+"WHEEL"] = []byte(wheel)
 	return files, stem, errors.Join(err, e)
 }
 
@@ -127,7 +132,7 @@ func write(name, version, binary string) error {
 	if err != nil {
 		return err
 	}
-	files, stem, err := contents(name, version, "py3-none-"+on, binary)
+	files, stem, err := contents(name, version, on, binary)
 	if err != nil {
 		return err
 	}
