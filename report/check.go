@@ -161,6 +161,9 @@ func section(dir string, words []string, results map[string]*result.Result) (s d
 	if len(words) < 2 {
 		return s, errors.New("must be FILE.json VIEW")
 	}
+	if words[1] == machinesView {
+		return machines(dir, words[0], results)
+	}
 	r, err := citable(dir, words[0], results)
 	if err != nil {
 		return s, err

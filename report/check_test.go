@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
 	"ipcbench/report/doc/doctest"
 )
@@ -88,5 +89,26 @@ func TestBadMarkers(t *testing.T) {
 			after, _ := os.ReadFile(path)
 			check.Equal(t, string(after), tt.text)
 		})
+	}
+}
+
+// TestMachines: a folder of results is one table, with a row per machine and model: the price of a page and of a
+// wake-up, and the order of its transports. A folder without results, and one above the page, are refused.
+func TestMachines(t *testing.T) {
+	dir := t.TempDir()
+	check.Must(t, os.Mkdir(filepath.Join(dir, "machines"), 0o700))
+	a := benchtest.Result(eight("slow", 40), eight("fast", 10), eight("even", 10.02))
+	a.Floors = []result.Floor{{Name: "first-touch", Unit: "B/s", Blocks: [][]float64{{2.048e9}, {2.048e9}}}, {Name: "futex", Unit: "s", Blocks: [][]float64{{5e-6}, {5e-6}}}}
+	b := benchtest.Result(eight("slow", 10), eight("fast", 30))
+	a.Environment.CPU, b.Environment.CPU = "one", "two"
+	for name, r := range map[string]*result.Result{"a.json.gz": a, "b.json.gz": b} {
+		check.Must(t, r.WriteFile(filepath.Join(dir, "machines", name)))
+	}
+	text, err := render(dir, "machines machines", map[string]*result.Result{})
+	check.OK(t, err)
+	holds(t, strings.Join(strings.Fields(text), " "), "| 2 | 2.00 ± 0.00 | 5.00 ± 0.00 | cnn | fast = even, slow 4.00 |", "| cnn | slow, fast 3.00 |", "one, kernel", "two, kernel")
+	for spec, want := range map[string]string{"none machines": "no FILE.json.gz is in the folder none", "../machines machines": "must be in the same folder or below"} {
+		_, err := render(filepath.Join(dir, "machines"), spec, map[string]*result.Result{})
+		check.Fails(t, err, want)
 	}
 }

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
+	"ipcbench/report/contrast"
+	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
+)
+
+// machinesView is a view that only markers can ask for: of a folder of results in place of one.
+const machinesView = "machines"
+
+// newPage is the size of the pages whose price the table of machines has.
+const newPage = 4096
+
+// machines is a table of results of one question, each measured on a machine of its own: what new memory and a wake-up
+// cost there, and the transports in order.
+func machines(dir, folder string, results map[string]*result.Result) (s doc.Section, err error) {
+	if !filepath.IsLocal(folder) {
+		return s, errors.New("the folder must be in the same folder or below")
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, folder, "*.json.gz"))
+	if err != nil || len(paths) == 0 {
+		return s, errors.Join(err, errors.New("no FILE.json.gz is in the folder "+folder))
+	}
+	t := doc.Table{Columns: []doc.Column{{Name: "machine", Wrap: true}, {Name: "processors"},
+		{Name: "new page", Unit: "s", Help: "the price of writing 4 KiB of new shared memory: 4096 B ÷ the floor first-touch"},
+		{Name: "wake-up", Unit: "s", Help: "from one process to a sleeping one and back: the floor futex"}, {Name: "model"},
+		{Name: "order", Wrap: true, Help: "transports from the fastest on, with the time of a round as a multiple of it; = joins those that are too close to it to call"}}}
+	for _, path := range paths {
+		r, err := citable(dir, filepath.Join(folder, filepath.Base(path)), results)
+		if err != nil {
+			return s, err
+		}
+		v := metrics.New(r)
+		for i, verdict := range contrast.Verdicts(v) {
+			best := verdict.Best()
+			row := []any{"", "", "", "", best.Model.Name, order(verdict)}
+			if i == 0 {
+				touch, futex := stat.None(), stat.None()
+				if f := best.Floor(metrics.FloorTouch); f != nil {
+					touch = stat.Of(f.Blocks).Map(func(rate float64) float64 { return newPage / rate })
+				}
+				if f := best.Floor(metrics.FloorFutex); f != nil {
+					futex = stat.Of(f.Blocks)
+				}
+				row = []any{v.Environment.CPU + ", kernel " + v.Environment.Kernel, strconv.Itoa(v.Environment.CPUs), touch, futex, best.Model.Name, order(verdict)}
+			}
+			t.Add(row...)
+		}
+	}
+	return doc.Section{Tables: []doc.Table{t}}, nil
+}
+
+// order writes the cells of a ranking from the fastest on.
+func order(v contrast.Verdict) (text string) {
+	best, fastest := v.Best().Of("round").Center, v.Fastest()
+	for i, c := range v.Ranked {
+		switch {
+		case i == 0:
+			text = c.Variant
+		case slices.Contains(fastest, c):
+			text += " = " + c.Variant
+		default:
+			text += ", " + c.Variant + " " + doc.Quantity("1", c.Of("round").Center/best)
+		}
+	}
+	return text
+}
