@@ -27,6 +27,7 @@ var timedMethods = []string{"Sub", "After", "Before", "SetDeadline", "SetReadDea
 // mayTime lists the functions of tests, or whole files, that use them nevertheless, each with the reason. Benchmarks
 // may use them too.
 var mayTime = map[string]string{
+	"cli/aa_test.go:TestSoakSameBuild":              "a processor that gets busy half way through a run",
 	"bench/liars_test.go:Submit":                    "a worker that is late",
 	"bench/program/mortal_test.go":                  "kills at any moment",
 	"cli/faults_test.go":                            "how long runs go on after a fault; in check-long and in soak",
