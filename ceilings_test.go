@@ -20,8 +20,8 @@ type size struct{ tokens, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 7797},
-	"bench":                        {13474, 23908},
+	".":                            {0, 7801},
+	"bench":                        {13474, 23904},
 	"bench/benchtest":              {0, 6167},
 	"bench/exchange":               {3189, 209},
 	"bench/floors":                 {7138, 3580},

@@ -177,7 +177,7 @@ func TestSpread(t *testing.T) {
 
 	p.Spread = 4 * time.Millisecond
 	r = run(t, options(t, p, "shm-slab uniform:4KiB/1"))
-	check.That(t, len(r.Pauses) == 3 && r.Pauses[0].Time < 10*time.Millisecond && r.Pauses[1].Late > 0, "%+v", r.Pauses)
+	check.That(t, len(r.Pauses) == 3 && r.Pauses[0].Late > 0 && r.Pauses[1].Late > 0, "%+v", r.Pauses)
 
 	p.Spread = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
