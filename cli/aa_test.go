@@ -122,7 +122,7 @@ func TestSoakSameBuild(t *testing.T) {
 		}
 		slower := 10 + 10*(n%2)
 		if n%4 == 3 {
-			half := time.AfterFunc(30*time.Second, func() { _ = exec.CommandContext(t.Context(), "timeout", "30", "sh", "-c", "while :; do :; done").Run() })
+			half := time.AfterFunc(14*time.Second, func() { _ = exec.CommandContext(t.Context(), "timeout", "20", "sh", "-c", "while :; do :; done").Run() })
 			defer half.Stop()
 		}
 		r := rerun(t, exes[0], filepath.Join(t.TempDir(), "r.json"), few("pickle,shm-slab,http", "--against", exes[1]+","+exes[2], "--layouts", exes[3],
