@@ -22,9 +22,6 @@ const newPage = 4096
 // machines is a table of results of one question, each measured on a machine of its own: what new memory and a wake-up
 // cost there, and the transports in order.
 func machines(dir, folder string, results map[string]*result.Result) (s doc.Section, err error) {
-	if !filepath.IsLocal(folder) {
-		return s, errors.New("the folder must be in the same folder or below")
-	}
 	paths, err := filepath.Glob(filepath.Join(dir, folder, "*.json.gz"))
 	if err != nil || len(paths) == 0 {
 		return s, errors.Join(err, errors.New("no FILE.json.gz is in the folder "+folder))
@@ -40,22 +37,26 @@ func machines(dir, folder string, results map[string]*result.Result) (s doc.Sect
 		}
 		v := metrics.New(r)
 		for i, verdict := range contrast.Verdicts(v) {
-			best := verdict.Best()
-			row := []any{"", "", "", "", best.Model.Name, order(verdict)}
+			row := []any{"", "", "", ""} // the machine stands in its first row only
 			if i == 0 {
-				touch, futex := stat.None(), stat.None()
-				if f := best.Floor(metrics.FloorTouch); f != nil {
-					touch = stat.Of(f.Blocks).Map(func(rate float64) float64 { return newPage / rate })
-				}
-				if f := best.Floor(metrics.FloorFutex); f != nil {
-					futex = stat.Of(f.Blocks)
-				}
-				row = []any{v.Environment.CPU + ", kernel " + v.Environment.Kernel, strconv.Itoa(v.Environment.CPUs), touch, futex, best.Model.Name, order(verdict)}
+				row = machineOf(v, verdict.Best())
 			}
-			t.Add(row...)
+			t.Add(append(row, verdict.Best().Model.Name, order(verdict))...)
 		}
 	}
 	return doc.Section{Tables: []doc.Table{t}}, nil
+}
+
+// machineOf returns the columns about the machine, with the floors that fit a cell.
+func machineOf(r *metrics.Result, c *metrics.Cell) []any {
+	floor := func(name string) stat.Interval {
+		if f := c.Floor(name); f != nil {
+			return stat.Of(f.Blocks)
+		}
+		return stat.None()
+	}
+	touch := floor(metrics.FloorTouch).Map(func(rate float64) float64 { return newPage / rate })
+	return []any{r.Environment.CPU + ", kernel " + r.Environment.Kernel, strconv.Itoa(r.Environment.CPUs), touch, floor(metrics.FloorFutex)}
 }
 
 // order writes the cells of a ranking from the fastest on.
