@@ -20,19 +20,19 @@ import (
 	"ipcbench/transports/all"
 )
 
-// TestExitCodes: the table in README.md, help and scripts/pr-report give the same meanings.
+// TestExitCodes: the table in docs/ci.md, help and scripts/pr-report give the same meanings.
 func TestExitCodes(t *testing.T) {
 	read := func(path string) string {
 		text := string(check.Value(os.ReadFile(path))(t))
 		return strings.Join(strings.Fields(strings.NewReplacer("\n#", " ", "| --- | --- |", "", "|", " ", ";", "").Replace(text)), " ")
 	}
-	table := regexp.MustCompile(`exit code meaning (0 success .* Ctrl-C)`).FindStringSubmatch(read("../README.md"))
-	check.Need(t, table != nil, "README.md has no table of exit codes")
+	table := regexp.MustCompile(`exit code meaning (0 success .* Ctrl-C)`).FindStringSubmatch(read("../docs/ci.md"))
+	check.Need(t, table != nil, "docs/ci.md has no table of exit codes")
 	for _, code := range []int{exitFailed, exitUsage, exitGate, exitUnjudged} {
-		check.That(t, strings.Contains(table[1], fmt.Sprintf(" %d ", code)), "README.md has no exit code %d", code)
+		check.That(t, strings.Contains(table[1], fmt.Sprintf(" %d ", code)), "docs/ci.md has no exit code %d", code)
 	}
 	for _, path := range []string{"help/ipcbench.txt", "../scripts/pr-report"} {
-		check.That(t, strings.Contains(read(path), table[1]), "%s does not have the table of README.md: %s", path, table[1])
+		check.That(t, strings.Contains(read(path), table[1]), "%s does not have the table of docs/ci.md: %s", path, table[1])
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var o printing
 	var check, update bool
+	var only []string
 	cmd := &cobra.Command{
 		Use: "report FILE... | --check DIR | --update DIR",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -25,8 +26,10 @@ func (a *app) reportCommand() *cobra.Command {
 				return usagef("report: --check and --update cannot be combined")
 			case (check || update) && len(args) != 1:
 				return usagef("report: --check and --update need one directory, not %d", len(args))
-			case (check || update) && (cmd.Flags().Changed("format") || len(o.views) > 0):
-				return usagef("report: a marked table has a format and a view: remove --format and --view")
+			case (check || update) && (cmd.Flags().Changed("format") || len(o.views)+len(only) > 0):
+				return usagef("report: a marked table has a format, a view and cells: remove --format, --view and --only")
+			case len(only) > 0 && o.format == "result":
+				return usagef("report: --format result has all cells: remove --only")
 			case len(args) == 0:
 				return hinted{usagef("report: no result file"), "ipcbench run writes one"}
 			}
@@ -40,16 +43,17 @@ func (a *app) reportCommand() *cobra.Command {
 			case update:
 				return a.updateTables(args[0])
 			}
-			return a.report(o, args)
+			return a.report(o, only, args)
 		},
 	}
 	o.add(cmd.Flags(), formatNames()...)
+	cmd.Flags().StringArrayVar(&only, "only", nil, "print only cells of this `CHOICE`, such as model=cnn; repeatable")
 	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
 	cmd.Flags().BoolVar(&update, "update", false, "rewrite the tables below DIR")
 	return cmd
 }
 
-func (a *app) report(o printing, paths []string) error {
+func (a *app) report(o printing, only, paths []string) error {
 	f, err := a.format(o)
 	if err != nil {
 		return err
@@ -63,7 +67,12 @@ func (a *app) report(o printing, paths []string) error {
 		if err != nil {
 			return usageError{err}
 		}
-		err = errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Call: called(os.Args[0]), Text: a.terminal()}), plausible(result))
+		if len(only) > 0 {
+			if result, err = metrics.Part(result, only); err != nil {
+				return usagef("report %s: --only %w", path, err)
+			}
+		}
+		err = errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Only: only, Call: called(os.Args[0]), Text: a.terminal()}), plausible(result))
 		if errors.Is(err, report.ErrNoTimeline) {
 			err = usageError{err}
 		}

@@ -31,7 +31,7 @@ func TestClosedPipe(t *testing.T) {
 
 // TestReadable: no command writes a page to a terminal; run rejects it before measuring.
 func TestReadable(t *testing.T) {
-	const file = "../results/readme.json.gz"
+	const file = "../results/all.json.gz"
 	for _, args := range [][]string{{"report", file, "--format", "html"}, {"compare", file, "--format", "html"}, {"run", "--format", "html"}} {
 		master, slave := terminal(t)
 		var stderr bytes.Buffer

@@ -99,3 +99,31 @@ func TestClaimAgain(t *testing.T) {
 	_, err := render(".", "r.json claim round transport=c again s.json", map[string]*result.Result{"r.json": first, "s.json": second})
 	check.Fails(t, err, "in the second run: ")
 }
+
+// TestAnswersMarker: a marker has the answers to the questions that it names, with a second run's values where that can
+// make the claim.
+func TestAnswersMarker(t *testing.T) {
+	first, second := benchtest.Result(eight("a", 20), eight("b", 10), eight("c", 5)), benchtest.Result(eight("a", 22), eight("b", 10))
+	first.Questions = []result.Question{
+		{Name: "one/first", Text: "One?", Claims: []string{"round transport=a against transport=b"}},
+		{Name: "one/next", Text: "Next?", Claims: []string{"round transport=a against transport=c"}},
+		{Name: "two/more", Text: "Two?", Claims: []string{"round transport=b against transport=c"}},
+	}
+	second.Started = first.Started.Add(time.Hour)
+	marker := func(words string) (string, error) {
+		return render(".", "r.json answers "+words, map[string]*result.Result{"r.json": first, "s.json": second})
+	}
+	text, err := marker("one two/more again s.json")
+	check.OK(t, err)
+	holds(t, text, "one/first: One?", "one/next: Next?", "two/more: Two?", "3 questions, with 3 contrasts",
+		"Measured again 1 hour later: it is 2.20 times as fast")
+	check.Equal(t, strings.Count(text, "Measured again"), 1, text, "cell c was measured once")
+	text, err = marker("one/next")
+	check.OK(t, err)
+	holds(t, text, "one/next: Next?", "1 question, with 1 contrast ")
+	for _, other := range []string{"One?", "Two?", "again"} {
+		lacks(t, text, other)
+	}
+	_, err = marker("on")
+	check.Fails(t, err, `"on" is no question of the result: use one of one/first, one/next, two/more`)
+}

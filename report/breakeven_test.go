@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -179,6 +180,32 @@ func narrowed(t *testing.T, r *result.Result, want map[string]int) {
 		err := v.Narrow(strings.Fields(filter))
 		check.That(t, err == nil && len(v.Cells) == n, "%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
 	}
+}
+
+// TestPart: a part of a result is complete in each format: it has the controls of its cells, and its bandwidth, and no
+// questions, which may be about others.
+func TestPart(t *testing.T) {
+	r := benchtest.Synthetic(6, 2)
+	r.Questions = asked().Questions
+	part := check.Value(metrics.Part(r, []string{"transport=pickle", "model=cnn"}))(t)
+	check.Must(t, part.Validate())
+	for _, c := range part.Cells {
+		check.That(t, c.Model.Name == "cnn" && (c.Transport == "pickle" || c.Transport == metrics.Control), "%s", c.ID())
+	}
+	overheads := map[string]string{}
+	for _, c := range metrics.New(r).Cells {
+		overheads[c.ID()] = fmt.Sprint(c.Of("overhead"))
+	}
+	for _, c := range metrics.New(part).Cells {
+		check.Equal(t, fmt.Sprint(c.Of("overhead")), overheads[c.ID()], c.ID())
+	}
+	check.That(t, len(part.Cells) > 1 && len(part.Questions) == 0 && len(r.Questions) == 2, "%d cells", len(part.Cells))
+	text := format(t, "text", part)
+	holds(t, text, "cnn, ", "pickle")
+	lacks(t, text, "histology")
+	lacks(t, text, "Which one is faster?")
+	_, err := metrics.Part(r, []string{"model=gone"})
+	check.Fails(t, err, `"model=gone" leaves no cell`)
 }
 
 // shows looks for texts in the formats of r.

@@ -35,7 +35,11 @@ import (
 //	claim moving_share CHOICE… computed TIME…	the share with that much more training
 //	claim … ; …				several of them: METRIC follows the semicolon
 //
-// or machine, for a line about the machine, the day and the build.
+// or machine, for a line about the machine, the day and the build, or
+//
+//	answers QUESTION…		the answers to these questions; openfl is all of openfl/
+//
+// A claim and answers may end with again and the file of a second run, whose value then follows.
 //
 // The choices of a claim must leave one cell. If they leave several, cells with the usual value of
 // every axis without a choice are preferred, such as train-ms=0. For the second cell, the choices
@@ -157,6 +161,9 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 // againView is a view that only markers can ask for, and the word before the file of a claim's second run.
 const againView = "again"
 
+// answersView is the view that a marker can narrow to questions.
+const answersView = "answers"
+
 func section(dir string, words []string, results map[string]*result.Result) (s doc.Section, err error) {
 	if len(words) < 2 {
 		return s, errors.New("must be FILE.json VIEW")
@@ -170,8 +177,8 @@ func section(dir string, words []string, results map[string]*result.Result) (s d
 	}
 	v, view, rest, second := metrics.New(r), words[1], words[2:], (*metrics.Result)(nil)
 	if at := slices.Index(words, againView); at > 0 {
-		if at != len(words)-2 || at > 1 && view != answer.ClaimView {
-			return s, errors.New("must be FILE.json again SECOND.json, or a claim with again SECOND.json at its end")
+		if at != len(words)-2 || at > 1 && view != answer.ClaimView && view != answersView {
+			return s, errors.New("must be FILE.json again SECOND.json, or a claim or answers with again SECOND.json at the end")
 		}
 		if r, err = citable(dir, words[at+1], results); err != nil {
 			return s, err
@@ -181,6 +188,8 @@ func section(dir string, words []string, results map[string]*result.Result) (s d
 	switch view {
 	case answer.ClaimView:
 		return answer.ClaimsSection(v, second, rest)
+	case answersView:
+		return answer.AnswersTo(v, second, rest)
 	case againView:
 		return again(v, second), nil
 	case table.MachineView:

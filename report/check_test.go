@@ -68,7 +68,7 @@ func TestBadMarkers(t *testing.T) {
 		{"partial", "# A\n<!-- ipcbench: begin partial.json cells -->" + end, `README.md:2: marker "partial.json cells": the run of partial.json ended early (interrupted)`},
 		{"partial claim", "<!-- ipcbench: begin partial.json claim round transport=pickle -->" + end, "the run of partial.json ended early (interrupted)"},
 		{"first answer", "<!-- ipcbench: begin quick.json cells -->" + end, "timed rounds of quick.json began at a fixed place"},
-		{"again without a file", "<!-- ipcbench: begin r.json claim round transport=pickle again -->" + end, "with again SECOND.json at its end"},
+		{"again without a file", "<!-- ipcbench: begin r.json claim round transport=pickle again -->" + end, "with again SECOND.json at the end"},
 		{"again in a view", "<!-- ipcbench: begin r.json cells again r.json -->" + end, "must be FILE.json again SECOND.json"},
 		{"again partial", "<!-- ipcbench: begin r.json again partial.json -->" + end, "the run of partial.json ended early (interrupted)"},
 		{"again outside", "<!-- ipcbench: begin r.json again ../r.json -->" + end, "must be in the same folder or below"},

@@ -137,7 +137,7 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		}
 	}
 	c.pair(before.cells, after.cells, names)
-	family := table.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
+	family := doc.Each(c.Rows, func(r Row) contrast.Contrast { return r.Contrast })
 	for i, j := range contrast.Judge("of this comparison", c.Alpha, family) {
 		c.Rows[i].Judged, c.Rows[i].Detectable = j, j.WouldShow()
 	}
@@ -259,7 +259,7 @@ func (c *Comparison) environments(base, head machine.Environment, where string) 
 // The server's host is skipped, because its environment is compared already.
 func (c *Comparison) runs(base, head *result.Result) {
 	name := func(h result.Host) string { return h.Name }
-	c.note("hosts", strings.Join(table.Each(base.Hosts, name), " "), strings.Join(table.Each(head.Hosts, name), " "))
+	c.note("hosts", strings.Join(doc.Each(base.Hosts, name), " "), strings.Join(doc.Each(head.Hosts, name), " "))
 	for _, x := range base.Hosts {
 		for _, y := range head.Hosts {
 			if x.Name == y.Name && !x.Server {

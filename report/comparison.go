@@ -126,7 +126,7 @@ func changeSection(c *Comparison) doc.Section {
 			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: doc.Cells(table.Described(r.Cell.Label(), n.Apart, r.Cell),
 				r.Base.Center, r.Head.Center, change, table.Finite(r.Detectable-1))})
 		}
-		t.Notes = table.MarkNotes(table.Each(rows, func(r Row) contrast.Judged { return r.Judged }))
+		t.Notes = table.MarkNotes(doc.Each(rows, func(r Row) contrast.Judged { return r.Judged }))
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -166,7 +166,7 @@ func (c *Comparison) table(unit string, rows []Row) doc.Table {
 
 // tables returns a table for each metric.
 func (c *Comparison) tables() []doc.Table {
-	return table.Each(byMetric(c.Rows), func(rows []Row) doc.Table { return c.table(rows[0].Metric.Unit, rows) })
+	return doc.Each(byMetric(c.Rows), func(rows []Row) doc.Table { return c.table(rows[0].Metric.Unit, rows) })
 }
 
 func byMetric(rows []Row) [][]Row {
@@ -198,7 +198,7 @@ func detailSection(c *Comparison) doc.Section {
 
 // naming compares the cells of all rows.
 func (c *Comparison) naming() table.Naming {
-	return table.NamingOf(table.Each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), table.LabelAxes...)
+	return table.NamingOf(doc.Each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), table.LabelAxes...)
 }
 
 // title names the metric of r and the settings that all rows have in common.
@@ -235,7 +235,7 @@ func warnings(c *Comparison) []string {
 		all = append(all, "Base and head were not measured in turn, so anything else that changed on the machine can look like a change of the build.")
 	}
 	if len(c.Differences) > 0 {
-		texts := table.Each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
+		texts := doc.Each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
 		all = append(all, "These also differ and may explain a change: "+doc.List(table.Clip(texts, 4))+".")
 	}
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
@@ -244,7 +244,7 @@ func warnings(c *Comparison) []string {
 	if c.without != nil {
 		all = append(all, fmt.Sprintf("Left out, because base or head lacks the metric or counts 0: %s.", doc.List(table.Clip(c.without, 4))))
 	}
-	lines := table.Each(answer.Grouped(c.Findings, doc.Bad), func(p doc.Paragraph) string { return p.Text })
+	lines := doc.Each(answer.Grouped(c.Findings, doc.Bad), func(p doc.Paragraph) string { return p.Text })
 	return append(all, table.Clip(lines, 6)...)
 }
 
@@ -290,7 +290,7 @@ func comparisonSentence(c *Comparison) string {
 		work := strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", ")
 		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(rows), kinds[i], most, r.Cell.Label(), work, doc.Change(r.Ratio)))
 	}
-	all := table.Each(c.Rows, func(r Row) float64 { return r.Detectable - 1 })
+	all := doc.Each(c.Rows, func(r Row) float64 { return r.Detectable - 1 })
 	slices.Sort(all)
 	switch seen := all[n/2]; { // infinite if half of the rows could show nothing
 	case len(parts) == 0 && math.IsInf(seen, 1):

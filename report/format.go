@@ -14,6 +14,7 @@ import (
 type Options struct {
 	Views []string // names of views, or all; if empty, a selection for a screen or a pull request. See CheckViews.
 	File  string   // path of the result, for hints
+	Only  []string // filters that the result's cells have passed, for hints
 	Call  string   // how the program is called, for hints; empty means ipcbench
 	Text  doc.TextOptions
 }

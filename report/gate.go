@@ -84,7 +84,7 @@ func (c *Comparison) Gate(failAbove float64) (*Gate, error) {
 		break
 	}
 	g.Failed = g.Outcome == Slower || g.Outcome == Contradicts
-	g.Reasons = append([]string{}, table.Each(slices.Concat(g.failures, g.limits), doc.Visible)...)
+	g.Reasons = append([]string{}, doc.Each(slices.Concat(g.failures, g.limits), doc.Visible)...)
 	return g, nil
 }
 
@@ -144,7 +144,7 @@ func (c *Comparison) judgeable() error {
 	case c.rules[0] != c.rules[1]:
 		return fmt.Errorf("base and head were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
 	case len(c.Rows) == 0 && len(c.unproved) > 0:
-		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(table.Each(c.unproved, doc.Visible)))}
+		return UnjudgedError{fmt.Errorf("not all data of %s, or of its base, is proved", doc.List(doc.Each(c.unproved, doc.Visible)))}
 	case len(c.Rows) == 0:
 		return errors.New("base and head have no cell in common")
 	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):

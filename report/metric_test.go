@@ -107,7 +107,7 @@ func TestMarks(t *testing.T) {
 	r.Cells = append(r.Cells, cnn("slow", 8, 12, 9, 11, 10, 10), cnn("stopped", 10, 10, 10))
 	r.Cells[6].Stopped = "interrupted"
 	remarks := map[string]string{"http-shm": "Some tensors did not use the transport's own mechanism", "modes": "Rounds fall into two groups", "slow": "More",
-		"within": "Rounds drifted", "across": "Rounds drifted", "far": "Over a tenth of the rounds are far from the median"}
+		"within": "Rounds drifted", "across": "Rounds drifted", "far": "Over a tenth of rounds are outliers"}
 	for _, c := range r.Cells[:6] {
 		holds(t, shown(t, benchtest.Result(c)), "\n"+remarks[c.Variant]+": ")
 	}

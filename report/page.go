@@ -80,7 +80,7 @@ func page(r *metrics.Result, names []string) doc.Document {
 	sorted := inSight(r)
 	label := func(c *metrics.Cell) string { return c.Model.Label() }
 	byModel := metrics.GroupBy(sorted.Cells, label)
-	models := table.Each(byModel, func(cells []*metrics.Cell) string { return label(cells[0]) })
+	models := doc.Each(byModel, func(cells []*metrics.Cell) string { return label(cells[0]) })
 	title := doc.List(models)
 	if n := len(models); n == 0 || n > mostOpen {
 		title = doc.Plural(len(models), "model")
@@ -139,5 +139,5 @@ func briefVerdicts(r *metrics.Result) ([]doc.Paragraph, []doc.Table) {
 }
 
 func terms() []doc.Term {
-	return table.Each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
+	return doc.Each(Words(), func(w Word) doc.Term { return doc.Term{Word: w.Word, Means: w.Means} })
 }

@@ -156,8 +156,7 @@ func TestPage(t *testing.T) {
 func TestPageNarrow(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, err := result.ReadFile("../results/openfl.json.gz") // has long names
-	check.Must(t, err)
+	r := check.Value(metrics.Part(check.Value(result.ReadFile("../results/all.json.gz"))(t), []string{"workers=8"}))(t) // has long names
 	longer := benchtest.Synthetic(6, 10)
 	longer.Cells[1].Variant = strings.Repeat("W", 4000)
 	for _, r := range []*result.Result{r, longer} {
@@ -209,7 +208,7 @@ func TestExplore(t *testing.T) {
 func TestPaper(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
+	r := readme(t)
 	p, _ := opened(t, b, browser.Options{Width: 1000, Print: true}, format(t, "html", r))
 	check.Equal(t, browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`), 0, "pictures without numbers")
 	for _, property := range []string{"print-color-adjust", "forced-color-adjust"} {
@@ -258,7 +257,7 @@ func TestComparisonPage(t *testing.T) {
 func TestPagePicture(t *testing.T) {
 	const path = "../docs/page.png"
 	if *picture {
-		r := check.Value(result.ReadFile("../results/readme.json.gz"))(t)
+		r := readme(t)
 		p := shownPage(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, format(t, "html", r))
 		browser.Eval[bool](p, `(async () => {
 			document.body.style.cssText = "height: 960px; overflow: hidden"

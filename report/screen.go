@@ -28,6 +28,9 @@ func screen(r *metrics.Result, o Options) doc.Document {
 	again := ""
 	if o.File != "" {
 		again = cmp.Or(o.Call, "ipcbench") + " report " + table.Quoted(o.File) + " "
+		for _, filter := range o.Only {
+			again += "--only " + table.Quoted(filter) + " "
+		}
 	}
 	d := doc.Document{Lead: answer.ErrorLines(r)}
 	swept, inSweep := table.SweptOf(r)

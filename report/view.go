@@ -36,7 +36,7 @@ func Views() []View {
 			answer.Verdicts, false, open},
 		{"findings", "contradictions in a result, and reasons to doubt it",
 			answer.FindingSection, false, pageOnly},
-		{"answers", "the questions of a run (--questions), with a sentence for each claim",
+		{answersView, "the questions of a run (--questions), with a sentence for each claim",
 			answer.Answers, true, open},
 		{"change", "changes from base to head (run --against)", changes, false, pageOnly},
 		{"hosts", "the hosts of a run with agents: their processes and links", hosts, true, pageOpen},
@@ -70,7 +70,7 @@ func Views() []View {
 	}
 }
 
-func viewNames() []string { return table.Each(Views(), func(v View) string { return v.Name }) }
+func viewNames() []string { return doc.Each(Views(), func(v View) string { return v.Name }) }
 
 // CheckViews returns an error if a name is neither all nor the name of a view.
 func CheckViews(names []string) error {

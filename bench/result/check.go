@@ -137,8 +137,6 @@ func (c Cell) ValidateHead() error {
 		return Errorf("up_bytes", "%d: must be at most %d", c.UpBytes, most)
 	case c.Train != "" && c.Language == "":
 		return Errorf("train", "must be absent, because the workers are not in Python")
-	case c.Peer != "":
-		return Errorf("peer", "must be absent, because programs has the commands of peers")
 	case c.Unproved != "" && !c.IsPeer():
 		return Errorf("unproved", "%.40q: must be absent, because no peer ran the cell", c.Unproved)
 	}

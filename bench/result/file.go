@@ -142,11 +142,6 @@ func decode(text io.Reader) (*Result, error) {
 	switch {
 	case limited.N <= 0:
 		return nil, errLarge
-	case r.Schema == oldSchema:
-		if err := r.upgrade(err); err != nil {
-			return nil, err
-		}
-		return r, r.Validate()
 	case r.Schema != 0 && r.Schema != Schema: // report the version, not the other schema's unknown keys
 		return nil, fmt.Errorf("schema: version %d: this ipcbench reads only version %d: "+
 			"measure again, or use the ipcbench that wrote it", r.Schema, Schema)

@@ -110,13 +110,12 @@ func TestBadFile(t *testing.T) {
 	programs := func(entries string) string {
 		return replace(`"elapsed_ns"`, `"programs": [`+entries+`], "elapsed_ns"`)
 	}
-	old := strings.Replace(good, `"schema": 5`, `"schema": 4`, 1)
 	tests := []struct {
 		name, text, want string
 	}{
 		{"empty", " \n", "empty file: not an ipcbench result"},
 		{"not a result", `{"a": 1}`, "schema: missing: not an ipcbench result"},
-		{"an older schema", replace(`"schema": 5`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads only version 5: measure again"},
+		{"an older schema", replace(`"schema": 5`, `"schema": 4, "more": [1]`), "schema: version 4: this ipcbench reads only version 5: measure again"},
 		{"a newer schema", replace(`"schema": 5`, `"schema": 6, "more": [1]`), "schema: version 6: this ipcbench reads only version 5: measure again"},
 		{"not JSON", "hello", "begins with 'h' instead of {: not an ipcbench result"},
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
@@ -143,9 +142,7 @@ func TestBadFile(t *testing.T) {
 		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: must be from 1 to 100000"},
 		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: missing, although the update has 6 tensors and 0 bytes"},
 		{"unknown program", replace(`"model": "cnn"`, `"program": "other", "model": "cnn"`), `cells[0].program: "other": must be the name of one of 0 programs`},
-		{"a peer's command", replace(`"model": "cnn"`, `"peer": "x", "model": "cnn"`), "cells[0].peer: must be absent"},
-		{"old, two builds", strings.Replace(old, `"elapsed_ns"`, `"against": {}, "elapsed_ns"`, 1), `schema: version 4 with "against": this ipcbench reads version 5, and of version 4 only files of one build: measure again`},
-		{"old, a build", strings.Replace(old, `"model": "cnn"`, `"build": "base", "model": "cnn"`, 1), `schema: version 4 with "build": this ipcbench reads version 5`},
+		{"a peer's command", replace(`"model": "cnn"`, `"peer": "x", "model": "cnn"`), `cells[0]: unknown field "peer"`},
 		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: must be less than 1, the number of layouts of its program"},
 		{"program without a name", programs(`{"name": ""}`), "programs[0].name: empty"},
 		{"program twice", programs(`{"name": "a"}, {"name": "a"}`), "programs[1]: the same as programs[0]: a"},
@@ -249,20 +246,6 @@ func TestSameCellTwice(t *testing.T) {
 	r.Programs = []Program{{Name: "base"}, {Name: "head"}}
 	r.Cells[0].Program, r.Cells[1].Program = "base", "head"
 	check.OK(t, r.Validate(), "of two builds")
-}
-
-// TestUpgrade: a peer's command and software in a file of schema 4 move to the table of programs.
-func TestUpgrade(t *testing.T) {
-	text := strings.Replace(text(t, tiny()), `"schema": 5`, `"schema": 4`, 1)
-	text = strings.Replace(text, `"model": "cnn"`, `"peer": "mine --fast", "software": {"python": "3"}, "model": "cnn"`, 1)
-	cell := text[strings.Index(text, `"cells": [`)+len(`"cells": [`) : strings.LastIndex(text, "]")]
-	end := strings.LastIndex(text, "}")
-	text = text[:end] + `, "canary": {"slowdown": 1, "same": ` + cell + `, "slow": ` + cell + `}}`
-	r := check.Value(decodeAll([]byte(text)))(t)
-	for _, c := range []*Cell{&r.Cells[0], &r.Canary.Same, &r.Canary.Slow} {
-		check.That(t, r.Schema == Schema && c.IsPeer() && c.Peer == "" && c.Software == nil, "schema %d, %+v", r.Schema, c)
-	}
-	check.Equal(t, r.Programs, []Program{{Name: r.Cells[0].Transport, Command: "mine --fast", Software: map[string]string{"python": "3"}}})
 }
 
 func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }

@@ -3,11 +3,7 @@ package result
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"slices"
-
-	"github.com/go-json-experiment/json"
 
 	"ipcbench/internal/machine"
 )
@@ -69,40 +65,4 @@ func (p Program) validate() error {
 		return err
 	}
 	return CheckSoftware(p.Software)
-}
-
-// oldSchema is the version of files that [Result.upgrade] accepts.
-const oldSchema = 4
-
-// upgrade turns a result of schema 4 into one of this schema. err is the error of decoding it: a
-// result with two builds has keys that this schema lacks.
-func (r *Result) upgrade(err error) error {
-	var unknown *json.SemanticError
-	if errors.As(err, &unknown) && errors.Is(unknown.Err, json.ErrUnknownName) {
-		return fmt.Errorf("schema: version %d with %.40q: this ipcbench reads version %d, and of version %[1]d only "+
-			"files of one build: measure again, or use the ipcbench that wrote it",
-			oldSchema, unknown.JSONPointer.LastToken(), Schema)
-	}
-	if err != nil {
-		return DescribeJSONError(err)
-	}
-	r.Schema = Schema
-	var cells []*Cell
-	for i := range r.Cells {
-		cells = append(cells, &r.Cells[i])
-	}
-	if r.Canary != nil {
-		cells = append(cells, &r.Canary.Same, &r.Canary.Slow)
-	}
-	for _, c := range cells {
-		if c.Peer == "" {
-			continue
-		}
-		c.Program = c.Transport
-		if r.ProgramOf(c) == nil {
-			r.Programs = append(r.Programs, Program{Name: c.Program, Command: c.Peer, Software: c.Software})
-		}
-		c.Peer, c.Software = "", nil
-	}
-	return nil
 }

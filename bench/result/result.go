@@ -244,8 +244,6 @@ type Cell struct {
 	Place string `json:"place,omitempty"`
 	// type of the file system that the transport writes to; absent if none or unknown
 	FileSystem string `json:"file_system,omitempty"`
-	// schema 4 only: command of the peer. Reading moves it to `programs`
-	Peer string `json:"peer,omitempty"`
 	// reason why the peer's data could not be checked; absent if it was checked
 	Unproved string `json:"unproved,omitempty"`
 	// software versions, as reported by Python workers; absent for others

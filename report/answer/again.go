@@ -6,7 +6,21 @@ import (
 
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
+
+// repeated returns copies of claims with what a second run gave, where it can make the claim too.
+func repeated(r, second *metrics.Result, claims, again []*claim) (both []*claim) {
+	for i, c := range claims {
+		c := *c
+		if c.err == nil && again[i].err == nil {
+			c.again, c.later = again[i], second.Started.Sub(r.Started)
+			c.between = contrast.Between(r, second, c.Metric.Name)
+		}
+		both = append(both, &c)
+	}
+	return both
+}
 
 // secondly says what the second run gave, in the words of predicate if the claim compares two cells, and the range for
 // another run. It is empty without a second run.

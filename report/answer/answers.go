@@ -1,8 +1,8 @@
 // Package answer writes what a result says, in sentences. A result enters; questions with their
 // claims, verdicts and findings leave.
 //
-//   - [Answers] has the questions of a run, each with a sentence for each of its claims, which are one
-//     family.
+//   - [Answers] and [AnswersTo] have the questions of a run, each with a sentence for each of its claims,
+//     which are one family.
 //   - [ClaimsSection] is the sentences that a Markdown file holds between markers.
 //   - [VerdictSentence] says which transport to use for a group of cells.
 //   - [Findings] applies rules of plausibility. They find contradictions in a result, and reasons to
@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/result"
 	"ipcbench/report/contrast"
@@ -24,7 +25,7 @@ import (
 // answersOf returns the claims of each question of a result. The claims of a question are one family.
 func answersOf(r *metrics.Result) [][]*claim {
 	return metrics.Keep(r, "answers", func() [][]*claim {
-		return table.Each(r.Questions, func(q result.Question) []*claim { return claimsOf(r, "of its question", q.Claims) })
+		return doc.Each(r.Questions, func(q result.Question) []*claim { return claimsOf(r, "of its question", q.Claims) })
 	})
 }
 
@@ -66,10 +67,33 @@ func asked(r *metrics.Result, v contrast.Verdict) (lines []string) {
 
 // Answers is the view of the questions that a run asks: each question, with a sentence for each of
 // its claims.
-func Answers(r *metrics.Result) (s doc.Section) {
+func Answers(r *metrics.Result) doc.Section {
+	all, _ := AnswersTo(r, nil, nil)
+	return all
+}
+
+// AnswersTo is the part of [Answers] about the questions with these names, where openfl is all of openfl/; without names,
+// all of it. If there is a second run, a claim that it can make too says what that gave. It is an error if a name has no
+// question.
+func AnswersTo(r, second *metrics.Result, names []string) (s doc.Section, err error) {
+	wanted := func(q result.Question) func(name string) bool {
+		return func(name string) bool { return name == q.Name || strings.HasPrefix(q.Name, name+"/") }
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(r.Questions, func(q result.Question) bool { return wanted(q)(name) }) {
+			known := doc.Each(r.Questions, func(q result.Question) string { return q.Name })
+			return s, fmt.Errorf("%q is no question of the result: use one of %s", name, strings.Join(known, ", "))
+		}
+	}
 	families, contrasts := 0, 0
 	for i, claims := range answersOf(r) {
 		q, among := r.Questions[i], 0
+		if len(names) > 0 && !slices.ContainsFunc(names, wanted(q)) {
+			continue
+		}
+		if second != nil {
+			claims = repeated(r, second, claims, claimsOf(second, "of its question", q.Claims))
+		}
 		lines := doc.Say(q.Name + ": " + q.Text)
 		for _, c := range claims {
 			if c.err != nil {
@@ -79,6 +103,7 @@ func Answers(r *metrics.Result) (s doc.Section) {
 			lines, among = appendNew(lines, c.paragraphs(r)), max(among, c.Among)
 		}
 		lines = append(lines, doc.Say(fromSteps(r, claims)...)...)
+		s.Plots = append(s.Plots, overTraining(q.Name, claims)...)
 		s.Lead = append(s.Lead, lines...)
 		families, contrasts = families+min(among, 1), contrasts+among
 	}
@@ -90,7 +115,24 @@ func Answers(r *metrics.Result) (s doc.Section) {
 			"in a question below 5 %%, so at most %.2g of them would have one by chance, on average.",
 			doc.Plural(families, "question"), doc.Plural(contrasts, "contrast"), float64(families)*contrast.Alpha))
 	}
-	return s
+	return s, nil
+}
+
+// overTraining plots the shares that claims of a question compute for several times of training.
+func overTraining(question string, claims []*claim) []doc.Plot {
+	p := doc.Plot{Caption: question + ": share of a round that moving tensors takes", Kind: doc.Curves,
+		At: doc.Axis{Name: "training", Unit: "s", Log: true}, Value: doc.Axis{Name: "moving tensors", Unit: "%"}}
+	for _, c := range claims {
+		if c.err != nil || len(c.trainings) < 2 {
+			continue
+		}
+		of := doc.Series{Name: c.Cell.Uncoded()}
+		for _, more := range c.trainings {
+			of.Points = append(of.Points, doc.Point{At: more.Seconds(), Value: c.Cell.MovingShare(more.Seconds()), Text: c.Cell.Name()})
+		}
+		p.Series = append(p.Series, of)
+	}
+	return table.Only([]doc.Plot{p}, func(p doc.Plot) bool { return len(p.Series) > 0 })
 }
 
 // fromSteps says from which size, or number of clients or workers, on a transport is faster than
@@ -99,7 +141,7 @@ func fromSteps(r *metrics.Result, claims []*claim) (lines []string) {
 	rounds := table.Only(claims, func(c *claim) bool { return c.Against != nil && c.Metric.Name == "round" })
 	pair := func(c *claim) [2]string { return [2]string{c.Cell.Label(), c.Against.Label()} }
 	for _, same := range metrics.GroupBy(rounds, pair) {
-		cells := slices.Concat(table.Each(same, (*claim).cells)...)
+		cells := slices.Concat(doc.Each(same, (*claim).cells)...)
 		for _, sweep := range table.SweepsOf(r.With(cells)) {
 			winners := map[int]int{} // by step: 1 if the first of the pair is shown to be faster, -1 if the second is
 			for _, c := range same {

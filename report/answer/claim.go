@@ -36,14 +36,14 @@ type claim struct {
 // claimsOf reads claims, and judges their contrasts as one family.
 func claimsOf(r *metrics.Result, place string, texts []string) []*claim {
 	untested := contrast.Contrast{P: math.NaN(), More: stat.None()}
-	claims := table.Each(texts, func(text string) *claim {
+	claims := doc.Each(texts, func(text string) *claim {
 		c := &claim{text: text, Judged: contrast.Judged{Contrast: untested}}
 		if c.err = c.read(r, strings.Fields(text)); c.err != nil {
 			c.Contrast = untested
 		}
 		return c
 	})
-	family := table.Each(claims, func(c *claim) contrast.Contrast { return c.Contrast })
+	family := doc.Each(claims, func(c *claim) contrast.Contrast { return c.Contrast })
 	for i, judged := range contrast.Judge(place, contrast.Alpha, family) {
 		claims[i].Judged = judged
 	}
@@ -67,7 +67,7 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 		left.Cells = usual
 	}
 	if n := len(left.Cells); n != 1 {
-		names := table.Clip(table.Each(left.Cells, (*metrics.Cell).Name), 6)
+		names := table.Clip(doc.Each(left.Cells, (*metrics.Cell).Name), 6)
 		return nil, fmt.Errorf("%q: must leave one cell, not %d: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
 	}
 	return left.Cells[0], nil
@@ -136,12 +136,12 @@ func (c *claim) compute(words []string) ([]string, error) {
 
 // computed returns such a claim in words.
 func (c *claim) computed() string {
-	shares := table.Each(c.trainings, func(more time.Duration) string {
+	shares := doc.Each(c.trainings, func(more time.Duration) string {
 		return doc.Bounded("%", c.Cell.MovingShare(more.Seconds()))
 	})
 	shares[0] = strings.Replace(shares[0], "(", "(95 % interval ", 1)
 	return fmt.Sprintf("Computed from rounds without it, not measured: with %s and %s more of training, moving tensors takes %s of a round%s.",
-		c.Cell.Uncoded(), doc.List(table.Each(c.trainings, time.Duration.String)), doc.List(shares),
+		c.Cell.Uncoded(), doc.List(doc.Each(c.trainings, time.Duration.String)), doc.List(shares),
 		c.scope(table.NamingOf(c.cells(), "transport").Common))
 }
 
@@ -282,10 +282,7 @@ func ClaimsSection(r, second *metrics.Result, words []string) (s doc.Section, er
 		if err != nil {
 			return s, fmt.Errorf("in the second run: %w", err)
 		}
-		for i, c := range claims {
-			c.again, c.later = again[i], second.Started.Sub(r.Started)
-			c.between = contrast.Between(r, second, c.Metric.Name)
-		}
+		claims = repeated(r, second, claims, again)
 	}
 	for _, c := range claims {
 		s.Lead = appendNew(s.Lead, c.paragraphs(r))

@@ -440,7 +440,7 @@ func Grouped(all []Finding, tone doc.Tone) (lines []doc.Paragraph) {
 	for _, alike := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, table.Unless(f.about != nil, f.Cell)) }) {
 		words := []string{alike[0].Cell}
 		if alike[0].about != nil { // neither a floor nor the whole result
-			words = inWords(table.Each(alike, func(f Finding) *metrics.Cell { return f.about }))
+			words = inWords(doc.Each(alike, func(f Finding) *metrics.Cell { return f.about }))
 			if len(alike) > 1 {
 				words = append(words, doc.Plural(len(alike), "cell"))
 			}

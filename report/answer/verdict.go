@@ -155,7 +155,7 @@ func verdictTable(all []contrast.Verdict) doc.Table {
 			{Name: "text", Help: "the verdict in words"}})
 	for _, v := range all {
 		t.Add(table.AxisCells(table.GroupAxes(), v.Best()), table.Unless(v.Off == nil, v.By),
-			table.Each(v.Fastest(), (*metrics.Cell).Label),
+			doc.Each(v.Fastest(), (*metrics.Cell).Label),
 			outcome(v), VerdictSentence(v))
 	}
 	return t
@@ -231,7 +231,7 @@ func summary(all []contrast.Verdict) string {
 	wins := table.Only(all, contrast.Verdict.Shown)
 	won := metrics.GroupBy(wins, func(v contrast.Verdict) string { return table.Variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []contrast.Verdict) int { return len(b) - len(a) })
-	parts := table.Each(won, func(of []contrast.Verdict) string {
+	parts := doc.Each(won, func(of []contrast.Verdict) string {
 		return fmt.Sprintf("%s is the fastest in %d", table.Variant(of[0].Best()), len(of))
 	})
 	if open := len(all) - len(wins); open > 0 {

@@ -62,19 +62,19 @@ func Between(first, second *metrics.Result, metric string) (r Again) {
 
 // Shift returns by how much all cells moved together: the median of their ratios.
 func (r Again) Shift() float64 {
-	return math.Exp(stat.Median(each(r.Alone, func(m Move) float64 { return m.By })))
+	return math.Exp(stat.Median(doc.Each(r.Alone, func(m Move) float64 { return m.By })))
 }
 
 // Beside returns the moves without the shift.
 func (r Again) Beside() []Move {
 	shift := math.Log(r.Shift())
-	return each(r.Alone, func(m Move) Move { return Move{m.By - shift, m.Blocks} })
+	return doc.Each(r.Alone, func(m Move) Move { return Move{m.By - shift, m.Blocks} })
 }
 
 // Typically says by how much something changed in half of the cases, and what the blocks of one run lead to expect.
 func Typically(what string, moves []Move) string {
-	seen := stat.Median(each(moves, func(m Move) float64 { return math.Abs(m.By) }))
-	expected := typical * stat.Median(each(moves, func(m Move) float64 { return m.Blocks }))
+	seen := stat.Median(doc.Each(moves, func(m Move) float64 { return math.Abs(m.By) }))
+	expected := typical * stat.Median(doc.Each(moves, func(m Move) float64 { return m.Blocks }))
 	return fmt.Sprintf("%s changed by %s typically, where blocks alone give %s", what, doc.Percent(math.Expm1(seen)), doc.Percent(math.Expm1(expected)))
 }
 
@@ -86,11 +86,4 @@ func Another(moves []Move) string {
 		sum += m.By * m.By
 	}
 	return "±" + doc.Percent(math.Expm1(nineteen*math.Sqrt(sum/float64(len(moves)))))
-}
-
-func each[S, T any](all []S, f func(S) T) (out []T) {
-	for _, x := range all {
-		out = append(out, f(x))
-	}
-	return out
 }

@@ -31,7 +31,7 @@ var KindHelp = [...]string{
 	SmallPages:  "Memory that should be in huge pages is not",
 	Bimodal:     "Rounds fall into two groups",
 	Drifted:     "Rounds drifted",
-	Scattered:   "Over a tenth of the rounds are far from the median",
+	Scattered:   "Over a tenth of rounds are outliers",
 	Interrupted: "The measurement was interrupted",
 	NotProved:   "The data was not proved",
 }

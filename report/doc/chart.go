@@ -78,7 +78,7 @@ func (a Axis) scaled(xs []float64) chartAxis {
 	c.Log = a.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
 		c.scale, c.Unit = all[len(all)-1], ""
-		c.Units = each(all, func(u scale) scale { return scale{u.Name, math.Round(u.Per / c.scale.Per)} })
+		c.Units = Each(all, func(u scale) scale { return scale{u.Name, math.Round(u.Per / c.scale.Per)} })
 	}
 	return c
 }
@@ -115,7 +115,7 @@ func (p Plot) chart() chart {
 	if p.Rule != nil {
 		c.Rule = new(c.Value.digits(*p.Rule))
 	}
-	c.Marks = each(p.Marks, func(m Mark) chartMark { return chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)} })
+	c.Marks = Each(p.Marks, func(m Mark) chartMark { return chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)} })
 	for _, s := range p.Series {
 		if len(s.Points) > 0 {
 			c.Series = append(c.Series, c.series(p.Kind, s))
@@ -148,7 +148,7 @@ func (c *chart) series(kind Kind, s Series) chartSeries {
 		}
 		made.Text = append(made.Text, Visible(x.Text))
 		if samples {
-			made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
+			made.Samples = append(made.Samples, Each(x.Samples, c.Value.digits))
 		}
 	}
 	if strings.Join(made.Text, "") == "" {
@@ -163,13 +163,4 @@ func (c *chart) row(name string) int {
 		c.Rows = append(c.Rows, name)
 	}
 	return slices.Index(c.Rows, name)
-}
-
-// each returns the results of of for all elements.
-func each[T, U any](all []T, of func(T) U) []U {
-	var made []U
-	for _, x := range all {
-		made = append(made, of(x))
-	}
-	return made
 }

@@ -19,7 +19,7 @@ import (
 
 // tables returns the tables for programs.
 func (d Document) tables() []Table {
-	all := slices.Concat(each(d.Sections, func(s Section) []Table { return s.Tables })...)
+	all := slices.Concat(Each(d.Sections, func(s Section) []Table { return s.Tables })...)
 	return slices.DeleteFunc(all, func(t Table) bool { return t.Key == "" })
 }
 

@@ -58,7 +58,7 @@ func Say(texts ...string) []Paragraph { return Plain.Say(texts...) }
 
 // Say makes a paragraph in this tone of each text.
 func (t Tone) Say(texts ...string) []Paragraph {
-	return each(texts, func(text string) Paragraph { return Paragraph{text, t} })
+	return Each(texts, func(text string) Paragraph { return Paragraph{text, t} })
 }
 
 // A Tone is a kind of emphasis. Text shows it only with colour.
@@ -177,3 +177,12 @@ func As(value any, forPeople string) Cell {
 
 // none is shown for an empty cell in a column of values.
 const none = "—"
+
+// Each returns the results of of for all elements.
+func Each[T, U any](all []T, of func(T) U) []U {
+	var made []U
+	for _, x := range all {
+		made = append(made, of(x))
+	}
+	return made
+}

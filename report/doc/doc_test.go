@@ -222,3 +222,34 @@ func FuzzDocument(f *testing.F) {
 		check.Equal(t, doctest.Acts("html", html(t, d)), "", "html")
 	})
 }
+
+// TestMarkdownCurves: Markdown draws curves that share their positions and have a linear scale, and names their colours.
+// What Mermaid cannot draw is left to tables.
+func TestMarkdownCurves(t *testing.T) {
+	curve := func(name string, at float64, shares ...float64) (s Series) {
+		s.Name = name
+		for _, x := range shares {
+			s.Points, at = append(s.Points, Point{At: at, Value: stat.Interval{Center: x}}), at*10
+		}
+		return s
+	}
+	drawn := func(change func(p *Plot)) string {
+		p := Plot{Caption: "Part", Kind: Curves, At: Axis{Name: "training", Unit: "s", Log: true}, Value: Axis{Name: "share", Unit: "%"},
+			Series: []Series{curve("slow", 0.01, 0.95, 0.5), curve("fast", 0.01, 0.1, 0.015)}}
+		change(&p)
+		return Section{Plots: []Plot{p}}.Markdown()
+	}
+	doctest.Golden(t, "curves.md", drawn(func(*Plot) {}))
+	for name, change := range map[string]func(p *Plot){
+		"logarithm": func(p *Plot) { p.Value.Log = true },
+		"dots":      func(p *Plot) { p.Kind = Dots },
+		"one":       func(p *Plot) { p.Series = p.Series[:1] },
+		"a gap":     func(p *Plot) { p.Series[1].Points = p.Series[1].Points[:1] },
+		"elsewhere": func(p *Plot) { p.Series[1] = curve("b", 0.02, 1, 1) },
+		"a point":   func(p *Plot) { p.Series = []Series{curve("a", 1, 1), curve("b", 1, 1)} },
+		"unknown":   func(p *Plot) { p.Series[0].Points[0].Value = stat.None() },
+		"many":      func(p *Plot) { p.Series = append(p.Series, p.Series[0], p.Series[0], p.Series[0], p.Series[0]) },
+	} {
+		check.Equal(t, drawn(change), "", name)
+	}
+}

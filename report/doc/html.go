@@ -40,7 +40,7 @@ func (d Document) HTML(w io.Writer) error {
 	p := &htmlPage{Document: d}
 	p.add("page.css", "page.js")
 	for _, s := range d.Sections {
-		p.Plots = append(p.Plots, each(s.Plots, Plot.chart)...)
+		p.Plots = append(p.Plots, Each(s.Plots, Plot.chart)...)
 	}
 	if len(p.Plots) > 0 {
 		p.add("vendor/d3.LICENSE", "vendor/d3.min.js", "vendor/plot.LICENSE", "vendor/plot.umd.min.js", "charts.css", "charts.js")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,6 +76,9 @@ func (s Section) folded() string {
 func (s Section) Markdown() string {
 	b := new(strings.Builder)
 	paragraphs(b, s.Lead)
+	for _, p := range s.Plots {
+		p.markdown(b)
+	}
 	for _, t := range s.shown() {
 		paragraphs(b, Say(t.Caption))
 		t.markdown(b, cmp.Or(t.Caption, s.Title))
@@ -136,18 +141,18 @@ func (t Table) markdown(b *strings.Builder, title string) {
 }
 
 func (s sheet) markdown() string {
-	cells := [][]string{each(s.columns, func(c column) string { return escape(c.header) })}
+	cells := [][]string{Each(s.columns, func(c column) string { return escape(c.header) })}
 	for r, row := range s.rows {
 		if row.Heading != "" {
 			cells = append(cells, append([]string{"*" + escape(row.Heading) + "*"}, make([]string, len(s.columns)-1)...))
 		}
-		texts := each(s.columns, func(c column) string { return escape(c.cells[r].text) })
+		texts := Each(s.columns, func(c column) string { return escape(c.cells[r].text) })
 		if texts[0] != "" && (row.Tone == Strong || row.Tone == Good || row.Tone == Bad) {
 			texts[0] = "**" + texts[0] + "**"
 		}
 		cells = append(cells, texts)
 	}
-	return tabulated(each(s.columns, column.align), cells, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	return tabulated(Each(s.columns, column.align), cells, tablewriter.WithRenderer(renderer.NewMarkdown()))
 }
 
 // chart writes the bars of column c in Mermaid's notation, which GitHub draws. The axis begins
@@ -173,6 +178,42 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 		"\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n"
 	top := scale{"", 1}.number(col.most)
 	fmt.Fprintf(b, form, 90+32*len(names), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
+}
+
+// lineColours are the lines of a chart in Mermaid's notation, which has no legend: a paragraph names them.
+var lineColours = [][2]string{{"blue", "#4c78a8"}, {"orange", "#f58518"}, {"red", "#e45756"}, {"green", "#54a24b"}, {"brown", "#9d755d"}}
+
+// markdown writes curves with the same positions in Mermaid's notation, which has no logarithmic axis for values and no
+// gaps. Others are not drawn: tables have the same numbers.
+func (p Plot) markdown(b *strings.Builder) {
+	if p.Kind != Curves || p.Value.Log || p.Steps || p.Apart || len(p.Series) < 2 || len(p.Series) > len(lineColours) {
+		return
+	}
+	at := func(s Series) []string {
+		return Each(s.Points, func(q Point) string { return label(Quantity(p.At.Unit, q.At)) })
+	}
+	var all []float64
+	for _, s := range p.Series {
+		if !slices.Equal(at(s), at(p.Series[0])) {
+			return
+		}
+		all = append(all, Each(s.Points, func(q Point) float64 { return q.Value.Center })...)
+	}
+	if slices.ContainsFunc(all, math.IsNaN) || len(p.Series[0].Points) < 2 {
+		return
+	}
+	unit, lines, palette, names := scaleOf(p.Value.Unit, all...), "", []string(nil), []string(nil)
+	for i, s := range p.Series {
+		numbers := Each(s.Points, func(q Point) string { return unit.number(q.Value.Center) })
+		lines += "    line [" + strings.Join(numbers, ", ") + "]\n"
+		palette, names = append(palette, lineColours[i][1]), append(names, lineColours[i][0]+": "+s.Name)
+	}
+	const form = "\n```mermaid\n" +
+		`%%%%{init: {"xyChart": {"width": 800, "height": 400}, "themeVariables": {"xyChart": {"plotColorPalette": "%s"}}}}%%%%` +
+		"\nxychart-beta\n    title %s\n    x-axis %s [%s]\n    y-axis %s 0 --> %s\n%s```\n"
+	fmt.Fprintf(b, form, strings.Join(palette, ", "), label(p.Caption), label(p.At.Name), strings.Join(at(p.Series[0]), ", "),
+		label(p.Value.Name+", "+unit.Name), unit.number(slices.Max(all)), lines)
+	paragraphs(b, Say(strings.Join(names, "; ")+"."))
 }
 
 // label quotes a text for Mermaid, which has no escapes inside quotes, and obeys directives in

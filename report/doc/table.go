@@ -80,7 +80,7 @@ func (t Table) cell(r Row, c int) Cell {
 
 // column converts column c to texts.
 func (t Table) column(c int, printable func(string) string) column {
-	cells := each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
+	cells := Each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
 	var values []float64 // centers, and the larger bound of each interval
 	confidence, whole := 1.0, true
 	shown := column{Column: t.Columns[c]}

@@ -41,6 +41,25 @@ func Filters(filters []string, key string) bool {
 	return slices.ContainsFunc(filters, func(f string) bool { return strings.HasPrefix(f, key+"=") })
 }
 
+// Part returns the part of a result with the cells that pass all filters, as in [Result.Narrow], and with their controls.
+// It has no questions, because they may be about other cells.
+func Part(r *result.Result, filters []string) (*result.Result, error) {
+	v := New(r)
+	if err := v.Narrow(filters); err != nil {
+		return nil, err
+	}
+	part := *r
+	part.Questions, part.Cells = nil, nil
+	for i := range r.Cells {
+		if slices.ContainsFunc(v.Cells, func(c *Cell) bool {
+			return c.Cell == &r.Cells[i] || c.Control != nil && c.Control.Cell == &r.Cells[i]
+		}) {
+			part.Cells = append(part.Cells, r.Cells[i])
+		}
+	}
+	return &part, nil
+}
+
 // Narrow removes the cells that do not pass all filters. A filter is key=value[,value…] with
 // the name of an axis as its key. The value of up is "model" for updates like the model. If a
 // filter names a codec, the filter for transport may leave it out. Cells keep their Control, even

@@ -15,6 +15,7 @@ func (m Metric) Noun() (verb, text string) {
 		"rpcs_tensors": "are requests per round that carry tensors", "connections": "are connections opened per round",
 		"connecting":      "takes waiting for connections in a round, added up over workers,",
 		"handshaking":     "takes waiting for handshakes in a round, added up over workers,",
+		"client_rate":     "are clients served per second",
 		"in_service":      "is the mean number of requests in service",
 		"in_service_most": "is the highest number of requests in service at once",
 		"queued_share":    "is the share of requests that wait for a thread of the server",

@@ -314,7 +314,7 @@ func impairedLines(r *metrics.Result) (lines []string) {
 		if plain == nil || len(coded) == 0 {
 			continue
 		}
-		pairs := Each(coded, func(c *metrics.Cell) pair { return pair{c.Codec(), c, plain} })
+		pairs := doc.Each(coded, func(c *metrics.Cell) pair { return pair{c.Codec(), c, plain} })
 		var parts []string
 		for i, j := range judged("of these codecs", pairs) {
 			parts = append(parts, "with "+pairs[i].Name+" it "+j.Says())

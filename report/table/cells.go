@@ -186,7 +186,7 @@ func CellTables(r *metrics.Result) doc.Section {
 }
 
 func markTexts(c *metrics.Cell) []string {
-	return Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
+	return doc.Each(contrast.Marks(c), func(m contrast.Mark) string { return m.Text })
 }
 
 // details returns the marks of a cell in words, and the precision reached if time ran out.
@@ -200,16 +200,12 @@ func details(c *metrics.Cell, plan result.Plan) []string {
 
 // effort returns the numbers of blocks per cell and of rounds per block, as ranges.
 func effort(cells []*metrics.Cell) string {
-	blocks := Each(cells, func(c *metrics.Cell) int { return len(c.Timed()) })
+	blocks := doc.Each(cells, func(c *metrics.Cell) int { return len(c.Timed()) })
 	least, most := metrics.RoundsPerBlock(cells...)
 	return Between(slices.Min(blocks), slices.Max(blocks), "block") + " of " + Between(least, most, "round") + " per cell"
 }
 
-// mostRemarks is the largest number of sentences below a table of the first screen.
-const mostRemarks = 3
-
-// remarks returns one sentence for each kind of mark, with the names of the cells that have
-// it.
+// remarks returns a paragraph with a sentence for each kind of mark, with the names of the cells that have it.
 func remarks(cells []*metrics.Cell) []string {
 	var all []string
 	for kind, help := range contrast.KindHelp {
@@ -220,11 +216,8 @@ func remarks(cells []*metrics.Cell) []string {
 			return slices.ContainsFunc(contrast.Marks(c), func(m contrast.Mark) bool { return m.Kind == kind })
 		})
 		if len(marked) > 0 {
-			all = append(all, help+": "+doc.List(Each(marked, Variant))+".")
+			all = append(all, help+": "+doc.List(doc.Each(marked, Variant))+".")
 		}
 	}
-	if len(all) > mostRemarks {
-		all = append(all[:mostRemarks-1], "More about these cells: --view cells")
-	}
-	return all
+	return Only([]string{strings.Join(all, " ")}, func(text string) bool { return text != "" })
 }

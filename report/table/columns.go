@@ -25,7 +25,7 @@ func words(name string, text func(c *metrics.Cell) string) field {
 
 // columns returns the columns of a spec, such as "±round | cpu_per_gb=CPU | !retries". Its
 // entries are explained at column.
-func columns(spec string) []field { return Each(strings.Split(spec, "|"), Column) }
+func columns(spec string) []field { return doc.Each(strings.Split(spec, "|"), Column) }
 
 // Column returns the column of an entry: marks, the name of a metric, then % and =NAME if
 // needed. ± shows the interval. ! leaves out zeros, and so a column without other numbers. -
@@ -102,11 +102,11 @@ func cellTable(keys []field, cells []*metrics.Cell, fields ...field) doc.Table {
 }
 
 func headers(fields []field) []doc.Column {
-	return Each(fields, func(f field) doc.Column { return f.Column })
+	return doc.Each(fields, func(f field) doc.Column { return f.Column })
 }
 
 func cellsOf(fields []field, c *metrics.Cell) []doc.Cell {
-	return doc.Cells(Each(fields, func(f field) any { return f.of(c) })...)
+	return doc.Cells(doc.Each(fields, func(f field) any { return f.of(c) })...)
 }
 
 // Keyed returns a table for programs. Its rows begin with the values of a cell on these axes.
@@ -116,13 +116,13 @@ func Keyed(key, help string, axes []metrics.Axis, columns ...[]doc.Column) doc.T
 }
 
 func AxisColumns(axes []metrics.Axis) []doc.Column {
-	return Each(axes, func(a metrics.Axis) doc.Column {
+	return doc.Each(axes, func(a metrics.Axis) doc.Column {
 		return doc.Column{Key: axisName(a.Name), Unit: counted[a.Name], Always: a.Name != "program"}
 	})
 }
 
 func AxisNames(axes []metrics.Axis) []string {
-	return Each(axes, func(a metrics.Axis) string { return axisName(a.Name) })
+	return doc.Each(axes, func(a metrics.Axis) string { return axisName(a.Name) })
 }
 
 // axisName returns the name of an axis for programs. Two axes are renamed, because up and
@@ -136,7 +136,7 @@ var counted = map[string]string{"workers": "1", "clients": "1", "train-ms": "1"}
 
 // AxisCells returns the values of a cell on these axes.
 func AxisCells(axes []metrics.Axis, c *metrics.Cell) []doc.Cell {
-	return doc.Cells(Each(axes, func(a metrics.Axis) any { return axisValue(a.Name, a.Of(c)) })...)
+	return doc.Cells(doc.Each(axes, func(a metrics.Axis) any { return axisValue(a.Name, a.Of(c)) })...)
 }
 
 // axisValue returns a value of an axis, as a number if the axis counts something.
@@ -176,15 +176,15 @@ func JudgedCells(j *contrast.Judged) []doc.Cell {
 	if j == nil {
 		return make([]doc.Cell, len(JudgedColumns))
 	}
-	marks := Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
+	marks := doc.Each(j.Marks, func(m contrast.Mark) string { return Variant(m.Cell) + ": " + m.Text })
 	return doc.Cells(Finite(j.P), map[bool]string{true: "yes", false: "no"}[j.Shown], j.Family(),
 		append(slices.Compact(marks), j.Forbids...))
 }
 
 // MarkNotes writes the marks of contrasts, each once with the cells that have it.
 func MarkNotes(all []contrast.Judged) []string {
-	marks := slices.Concat(Each(all, func(j contrast.Judged) []contrast.Mark { return j.Marks })...)
-	return Each(metrics.GroupBy(marks, func(m contrast.Mark) string { return m.Text }), func(alike []contrast.Mark) string {
+	marks := slices.Concat(doc.Each(all, func(j contrast.Judged) []contrast.Mark { return j.Marks })...)
+	return doc.Each(metrics.GroupBy(marks, func(m contrast.Mark) string { return m.Text }), func(alike []contrast.Mark) string {
 		names := metrics.GroupBy(alike, func(m contrast.Mark) string { return Variant(m.Cell) })
 		return FewNames(names, func(cell []contrast.Mark) string { return Variant(cell[0].Cell) }) + ": " + alike[0].Text + "."
 	})

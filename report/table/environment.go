@@ -78,7 +78,7 @@ func Environment(r *metrics.Result) doc.Section {
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
-			names := Each(same, Variant)
+			names := doc.Each(same, Variant)
 			slices.Sort(names)
 			add("software", doc.List(Clip(slices.Compact(names), mostNamed))+": "+text)
 		}
@@ -105,7 +105,7 @@ func Environment(r *metrics.Result) doc.Section {
 	if p.Spread > 0 {
 		settings += fmt.Sprintf("; spread over %v", p.Spread)
 		if level := r.Level(); level != nil {
-			settings += fmt.Sprintf(", in whose cycles all cells took %s of their medians", strings.Join(Each(level, func(x float64) string { return fmt.Sprintf("%.3g", x) }), ", "))
+			settings += fmt.Sprintf(", in whose cycles all cells took %s of their medians", strings.Join(doc.Each(level, func(x float64) string { return fmt.Sprintf("%.3g", x) }), ", "))
 		}
 	}
 	if p.Pin {

@@ -16,7 +16,7 @@ func floorTable(unit string, floors []result.Floor) doc.Table {
 		{Name: "host", Help: "the other host, if the floor is between hosts"}, {Name: "bytes", Unit: "B", Help: "bytes moved at once"}, {Name: "gap", Unit: "s", Help: "time of other work before it"}}
 	t := doc.Table{Key: "floors", Help: "a limit of this machine without any transport, measured between blocks. It has only the columns that the floor depends on",
 		ForPrograms: true, Keys: len(keys) + len(result.Dims),
-		Columns: slices.Concat(keys, Each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key), Unit: counted[d.Key]} }),
+		Columns: slices.Concat(keys, doc.Each(result.Dims, func(d result.Dim) doc.Column { return doc.Column{Name: axisName(d.Key), Unit: counted[d.Key]} }),
 			[]doc.Column{{Name: "help", Help: "what was measured"}, {Name: "value", Unit: unit, Help: "in the floor's own unit"}})}
 	number := func(x float64) any {
 		if x == 0 {

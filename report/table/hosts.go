@@ -46,7 +46,7 @@ func FleetOf(r *metrics.Result) []FleetHost {
 }
 
 func HostNames(hosts []FleetHost) []string {
-	return Each(hosts, func(h FleetHost) string { return h.Name })
+	return doc.Each(hosts, func(h FleetHost) string { return h.Name })
 }
 
 // lanesOn returns the numbers of the cell's lanes and processes on a host, and whether a

@@ -9,7 +9,7 @@ import (
 
 // entries returns the keys with their values after a separator, sorted.
 func entries(values map[string]string, separator string) []string {
-	return Each(slices.Sorted(maps.Keys(values)), func(key string) string { return key + separator + values[key] })
+	return doc.Each(slices.Sorted(maps.Keys(values)), func(key string) string { return key + separator + values[key] })
 }
 
 // AllMetrics returns the table metrics, for programs: the settings and all metrics of each
@@ -32,7 +32,7 @@ func AllMetrics(r *metrics.Result) doc.Section {
 			{Name: "marks", List: true, Help: "remarks about the numbers"},
 			callsByKind.Column,
 		},
-		Each(metrics.Metrics(), func(m metrics.Metric) doc.Column {
+		doc.Each(metrics.Metrics(), func(m metrics.Metric) doc.Column {
 			return doc.Column{Name: m.Name, Unit: m.Unit,
 				Help: m.Help}
 		}))
@@ -42,7 +42,7 @@ func AllMetrics(r *metrics.Result) doc.Section {
 			float64(c.Model.Bytes), float64(c.Payload()),
 			entries(c.Versions(), "="), c.Command(), c.Unproved,
 			Unless(c.HandsOver(), "moved")+Unless(!c.HandsOver(), "handed over"), bound, c.Stopped,
-			details(c, r.Plan), callsByKind.of(c), doc.Cells(Each(metrics.Metrics(),
+			details(c, r.Plan), callsByKind.of(c), doc.Cells(doc.Each(metrics.Metrics(),
 				func(m metrics.Metric) any { return c.Of(m.Name) })...))
 	}
 	return doc.Section{Tables: []doc.Table{t}}

@@ -50,7 +50,7 @@ func TripOf(c *metrics.Cell) (mean [len(tripParts)]float64, ok bool) {
 func distribution(c *metrics.Cell, most int) []doc.Point {
 	rounds := stat.Pool(c.Samples("round"))
 	slices.Sort(rounds)
-	return Each(spread(len(rounds), most), func(i int) doc.Point {
+	return doc.Each(spread(len(rounds), most), func(i int) doc.Point {
 		return doc.Point{At: rounds[i], Value: stat.Interval{Center: float64(i+1) / float64(len(rounds))}}
 	})
 }

@@ -76,7 +76,7 @@ func TripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		func(cells []*metrics.Cell) []doc.Plot {
 			p := doc.Plot{Caption: GroupTitle(cells[0].Group()), Kind: doc.Bars,
 				Value:  doc.Axis{Name: "a client's round trip", Unit: "s"},
-				Series: Each(tripParts[:], func(part string) doc.Series { return doc.Series{Name: part} })}
+				Series: doc.Each(tripParts[:], func(part string) doc.Series { return doc.Series{Name: part} })}
 			for _, c := range cells {
 				if trip, ok := TripOf(c); ok {
 					for k, x := range trip {
@@ -124,7 +124,7 @@ func SpreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 			var rounds []float64
 			for _, c := range cells {
 				s := doc.Series{Name: Variant(c), Dim: c.IsControl(), Points: distribution(c, shares)}
-				rounds = append(rounds, Each(s.Points, func(p doc.Point) float64 { return p.At })...)
+				rounds = append(rounds, doc.Each(s.Points, func(p doc.Point) float64 { return p.At })...)
 				parts.Series = append(parts.Series, s)
 				s.Points = course(c, samples, timed)
 				times.Series = append(times.Series, s)

@@ -128,7 +128,7 @@ func (s *Sweep) Envelope() []*stretch {
 	var all []*stretch
 	last := &stretch{} // without transports
 	for i := range s.At {
-		cells := Each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[i] })
+		cells := doc.Each(s.Lines, func(l *line) *metrics.Cell { return l.Cells[i] })
 		v, ok := contrast.DecideBy(Only(cells, func(c *metrics.Cell) bool { return c != nil }), s.Yardstick)
 		if !ok {
 			continue
@@ -208,6 +208,9 @@ func Sweeps(r *metrics.Result) doc.Section {
 			t.ForPrograms = true
 		} else {
 			s.Plots = append(s.Plots, curves(sweep))
+			if sweep.Over.axis == "model" {
+				s.Plots = append(s.Plots, rates(sweep))
+			}
 			s.Lead = append(s.Lead, doc.Say(fasterSince(sweep))...)
 		}
 		s.Tables = append(s.Tables, t)
@@ -254,7 +257,7 @@ func fasterSince(s *Sweep) string {
 	for i := range s.At {
 		slower := Only(s.Lines, func(l *line) bool { first, ok := since[l]; return ok && first == i })
 		if len(slower) > 0 {
-			parts = append(parts, "than "+doc.List(Each(slower, (*line).name))+" from "+step(s, i)+" on"+Unless(i > 0,
+			parts = append(parts, "than "+doc.List(doc.Each(slower, (*line).name))+" from "+step(s, i)+" on"+Unless(i > 0,
 				", the smallest measured"))
 		}
 	}
@@ -289,6 +292,9 @@ func FasterFrom(s *Sweep, pair [2]string, winners map[int]int) string {
 		pair = [2]string{pair[1], pair[0]}
 	}
 	from := "below " + steps(s, 0, 0) + " on, the first"
+	if s.Over.Unit != "iB" { // nothing is below one worker or client
+		from = steps(s, 0, 0) + " on, the first"
+	}
 	if first > 0 {
 		from = steps(s, first, first) + " on, one"
 	}
@@ -358,6 +364,21 @@ func curves(s *Sweep) doc.Plot {
 	return p
 }
 
+// rates plots the payload that all transports move per second, over the sizes of a sweep.
+func rates(s *Sweep) doc.Plot {
+	p := doc.Plot{Caption: SweepTitle(s), Kind: doc.Curves, At: doc.Axis{Name: s.Over.Name, Unit: s.Over.Unit, Log: true}, Value: doc.Axis{Name: "goodput", Unit: "B/s"}}
+	for _, l := range s.Lines {
+		of := doc.Series{Name: l.Variant, Dim: !l.Ranked()}
+		for i, c := range l.Cells {
+			if c != nil {
+				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of("goodput"), Text: c.Name()})
+			}
+		}
+		p.Series = append(p.Series, of)
+	}
+	return p
+}
+
 // envelope has a row for each stretch of a sweep.
 func envelope(s *Sweep) doc.Table {
 	shared := Axes("transport", "codec", "language", s.Over.axis)
@@ -382,7 +403,7 @@ func envelope(s *Sweep) doc.Table {
 	for _, part := range s.Envelope() {
 		row := doc.Cells(step(s, part.From), step(s, part.To), AxisCells(shared, part.Best[0].Cells[part.From]),
 			s.Over.Name,
-			doc.As(Each(part.Best, (*line).name), best(part)), bestRounds(s, part), make([]doc.Cell, 5))
+			doc.As(doc.Each(part.Best, (*line).name), best(part)), bestRounds(s, part), make([]doc.Cell, 5))
 		next, since := row[len(row)-5:], row[len(row)-2:]
 		if l := part.Next; l != nil {
 			copy(next, doc.Cells(doc.As(l.Variant, l.Variant+", "+times(part)), part.NextLow, part.NextHigh))

@@ -3,6 +3,7 @@ package table
 import (
 	"ipcbench/bench/stat"
 	"ipcbench/report/contrast"
+	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
@@ -26,7 +27,7 @@ func (p pair) Ratio(metric string) stat.Interval {
 
 // judged tests the rounds of pairs as one family.
 func judged(place string, pairs []pair) []contrast.Judged {
-	return contrast.Judge(place, contrast.Alpha, Each(pairs, func(p pair) contrast.Contrast { return p.of("round") }))
+	return contrast.Judge(place, contrast.Alpha, doc.Each(pairs, func(p pair) contrast.Contrast { return p.of("round") }))
 }
 
 // alike groups the cells whose rounds are known. Cells of a group did the same according to

@@ -127,14 +127,6 @@ func confidence(cells []*metrics.Cell) string {
 		cmp.Or(early, fmt.Sprintf(". Use --blocks %d for 95 %% confidence.", stat.Blocks))
 }
 
-// Each returns of(x) for each item x.
-func Each[T, U any](items []T, of func(T) U) (all []U) {
-	for _, x := range items {
-		all = append(all, of(x))
-	}
-	return all
-}
-
 // Only returns the items that are wanted.
 func Only[T any](items []T, wanted func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(items), func(x T) bool { return !wanted(x) })
@@ -169,7 +161,7 @@ const mostNamed = 4
 
 // FewNames lists the names of at most mostNamed cells or lines: a, b and 2 more.
 func FewNames[T any](of []T, name func(T) string) string {
-	return doc.List(Clip(Each(of, name), mostNamed))
+	return doc.List(Clip(doc.Each(of, name), mostNamed))
 }
 
 // span writes the first and the last of something, or only one if they are equal.
