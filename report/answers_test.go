@@ -76,3 +76,13 @@ func TestFromSteps(t *testing.T) {
 		lacks(t, shown(t, r, "answers"), "up to 1 MiB") // a claim is missing
 	}
 }
+
+// TestShareOverTraining: a question that computes a share for several times of training has them in a table and as curves.
+func TestShareOverTraining(t *testing.T) {
+	r := benchtest.Result(eight("inproc", 10), eight("a", 20), eight("b", 40))
+	r.Questions = []result.Question{{Name: "a/step", Text: "Which part?", Claims: []string{
+		"moving_share transport=a computed 10ms 70ms", "moving_share transport=b computed 10ms 70ms", "moving_share transport=gone computed 10ms 70ms"}}}
+	text, err := render(".", "r.json answers a", map[string]*result.Result{"r.json": r})
+	check.OK(t, err)
+	holds(t, text, "    line [33, 11]\n    line [60, 27]\n", "blue: a; orange: b.", "| b         |         70.0 |   27 ± 1 |", "Not answered: ")
+}

@@ -103,7 +103,7 @@ func AnswersTo(r, second *metrics.Result, names []string) (s doc.Section, err er
 			lines, among = appendNew(lines, c.paragraphs(r)), max(among, c.Among)
 		}
 		lines = append(lines, doc.Say(fromSteps(r, claims)...)...)
-		s.Plots = append(s.Plots, overTraining(q.Name, claims)...)
+		s.Plots, s.Tables = overTraining(s, q.Name, claims)
 		s.Lead = append(s.Lead, lines...)
 		families, contrasts = families+min(among, 1), contrasts+among
 	}
@@ -118,21 +118,27 @@ func AnswersTo(r, second *metrics.Result, names []string) (s doc.Section, err er
 	return s, nil
 }
 
-// overTraining plots the shares that claims of a question compute for several times of training.
-func overTraining(question string, claims []*claim) []doc.Plot {
+// overTraining adds to s a plot and a table of the shares that claims of a question compute for several times of training.
+func overTraining(s doc.Section, question string, claims []*claim) ([]doc.Plot, []doc.Table) {
 	p := doc.Plot{Caption: question + ": share of a round that moving tensors takes", Kind: doc.Curves,
 		At: doc.Axis{Name: "training", Unit: "s", Log: true}, Value: doc.Axis{Name: "moving tensors", Unit: "%"}}
+	t := doc.Table{Caption: p.Caption, Columns: []doc.Column{{Name: "transport"}, {Name: "training", Unit: "s"}, {Name: "share", Unit: "%"}}}
 	for _, c := range claims {
 		if c.err != nil || len(c.trainings) < 2 {
 			continue
 		}
 		of := doc.Series{Name: c.Cell.Uncoded()}
 		for _, more := range c.trainings {
-			of.Points = append(of.Points, doc.Point{At: more.Seconds(), Value: c.Cell.MovingShare(more.Seconds()), Text: c.Cell.Name()})
+			share := c.Cell.MovingShare(more.Seconds())
+			of.Points = append(of.Points, doc.Point{At: more.Seconds(), Value: share, Text: c.Cell.Name()})
+			t.Add(of.Name, more.Seconds(), share)
 		}
 		p.Series = append(p.Series, of)
 	}
-	return table.Only([]doc.Plot{p}, func(p doc.Plot) bool { return len(p.Series) > 0 })
+	if len(p.Series) == 0 {
+		return s.Plots, s.Tables
+	}
+	return append(s.Plots, p), append(s.Tables, t)
 }
 
 // fromSteps says from which size, or number of clients or workers, on a transport is faster than
