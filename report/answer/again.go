@@ -11,11 +11,16 @@ import (
 
 // repeated returns copies of claims with what a second run gave, where it can make the claim too.
 func repeated(r, second *metrics.Result, claims, again []*claim) (both []*claim) {
+	between := map[string]contrast.Again{} // by metric
 	for i, c := range claims {
 		c := *c
 		if c.err == nil && again[i].err == nil {
-			c.again, c.later = again[i], second.Started.Sub(r.Started)
-			c.between = contrast.Between(r, second, c.Metric.Name)
+			moves, ok := between[c.Metric.Name]
+			if !ok {
+				moves = contrast.Between(r, second, c.Metric.Name)
+				between[c.Metric.Name] = moves
+			}
+			c.again, c.later, c.between = again[i], second.Started.Sub(r.Started), moves
 		}
 		both = append(both, &c)
 	}

@@ -209,7 +209,7 @@ func Sweeps(r *metrics.Result) doc.Section {
 		} else {
 			s.Plots = append(s.Plots, curves(sweep))
 			if sweep.Over.axis == "model" {
-				s.Plots = append(s.Plots, rates(sweep))
+				s.Plots = append(s.Plots, sweep.plot("goodput", doc.Axis{Name: "goodput", Unit: "B/s"}))
 			}
 			s.Lead = append(s.Lead, doc.Say(fasterSince(sweep))...)
 		}
@@ -332,18 +332,15 @@ func steps(s *Sweep, from, to int) string {
 	return Between(int(s.At[from]), int(s.At[to]), strings.TrimSuffix(s.Over.Name, "s"))
 }
 
-// curves plots the rounds of all transports, with marks where another one becomes the fastest.
-func curves(s *Sweep) doc.Plot {
-	p := doc.Plot{
-		Caption: SweepTitle(s), Kind: doc.Curves,
-		At: doc.Axis{Name: s.Over.Name, Unit: s.Over.Unit, Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
-	}
+// plot has a curve of a metric for each transport.
+func (s *Sweep) plot(metric string, value doc.Axis) doc.Plot {
+	p := doc.Plot{Caption: SweepTitle(s), Kind: doc.Curves, At: doc.Axis{Name: s.Over.Name, Unit: s.Over.Unit, Log: true}, Value: value}
 	for _, l := range s.Lines {
 		of := doc.Series{Name: l.Variant, Dim: !l.Ranked()}
 		control := false
 		for i, c := range l.Cells {
 			if c != nil {
-				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of(s.By), Text: c.Name()})
+				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of(metric), Text: c.Name()})
 				control = c.IsControl()
 			}
 		}
@@ -355,26 +352,17 @@ func curves(s *Sweep) doc.Plot {
 		}
 		p.Series = append(p.Series, of)
 	}
+	return p
+}
+
+// curves plots the rounds of all transports, with marks where another one becomes the fastest.
+func curves(s *Sweep) doc.Plot {
+	p := s.plot(s.By, doc.Axis{Name: s.By, Unit: "s", Log: true})
 	for _, of := range s.Envelope() {
 		if c := of.Since; c != nil {
 			text := c.After.Variant + " overtakes " + c.Before.Variant + " at " + crossingText(s, c)
 			p.Marks = append(p.Marks, doc.Mark{At: c.At.Center, Value: s.round(c.Before, c.At.Center), Text: text})
 		}
-	}
-	return p
-}
-
-// rates plots the payload that all transports move per second, over the sizes of a sweep.
-func rates(s *Sweep) doc.Plot {
-	p := doc.Plot{Caption: SweepTitle(s), Kind: doc.Curves, At: doc.Axis{Name: s.Over.Name, Unit: s.Over.Unit, Log: true}, Value: doc.Axis{Name: "goodput", Unit: "B/s"}}
-	for _, l := range s.Lines {
-		of := doc.Series{Name: l.Variant, Dim: !l.Ranked()}
-		for i, c := range l.Cells {
-			if c != nil {
-				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of("goodput"), Text: c.Name()})
-			}
-		}
-		p.Series = append(p.Series, of)
 	}
 	return p
 }
