@@ -21,7 +21,7 @@ type size struct{ tokens, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 7801},
-	"bench":                        {13474, 23904},
+	"bench":                        {13474, 23913},
 	"bench/benchtest":              {0, 6167},
 	"bench/exchange":               {3189, 209},
 	"bench/floors":                 {7138, 3580},
@@ -49,7 +49,7 @@ var ceilings = map[string]size{
 	"report/table":                 {26956, 4701},
 	"scripts":                      {1072, 3258},
 	"tensor":                       {18035, 26670},
-	"total":                        {395100, 443722},
+	"total":                        {395100, 443731},
 	"trainer":                      {19858, 15652},
 	"transports":                   {9013, 10434},
 	"transports/all":               {90, 8663},
