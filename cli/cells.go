@@ -17,6 +17,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/internal/link"
 	"ipcbench/internal/ranges"
+	"ipcbench/report/doc"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/tensor/pages"
@@ -120,7 +121,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]session.Spe
 		{"--change", f.changes, one(func(c *session.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
 		{"--workers", f.workers, numbers(func(c *session.Spec) *int { return &c.Workers })},
 		{"--clients", f.clients, numbers(func(c *session.Spec) *int { return &c.Clients })},
-		{"--transport", each(variants, transports.Variant.String), one(func(c *session.Spec, text string) error { c.Variant = named[text]; return nil })},
+		{"--transport", doc.Each(variants, transports.Variant.String), one(func(c *session.Spec, text string) error { c.Variant = named[text]; return nil })},
 		{"--codec", f.codecs, codecAxis(f.codecs)},
 		{"--link:", f.links, linkAxis(f.links)},
 		{"--language", f.languages, languageAxis(f.languages)},

@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench/session"
 	"ipcbench/codec"
 	"ipcbench/internal/near"
+	"ipcbench/report/doc"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -40,7 +41,7 @@ func codecAxis(codecs []string) expander {
 // suggestStage adds a hint to the error of a codec: the name that its first unknown stage
 // resembles.
 func suggestStage(text string, err error) error {
-	names := each(codec.Names(), stageOf)
+	names := doc.Each(codec.Names(), stageOf)
 	for stage := range strings.SplitSeq(text, "+") {
 		if name := stageOf(stage); !slices.Contains(names, name) {
 			return hinted{err, cmp.Or(near.Meant("", name, names), "ipcbench list codecs")}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench/program"
+	"ipcbench/report/doc"
 	"ipcbench/transports/driver"
 )
 
@@ -45,8 +46,8 @@ func words(tables ...[][]string) (all []string) {
 }
 
 func (a *app) transportWords() []string {
-	ours := each(a.host.Transports, func(t driver.Transport) []string { return []string{t.Name()} })
-	peers := each(a.rows, func(p *program.Program) []string { return []string{p.Name(), p.Help()} })
+	ours := doc.Each(a.host.Transports, func(t driver.Transport) []string { return []string{t.Name()} })
+	peers := doc.Each(a.rows, func(p *program.Program) []string { return []string{p.Name(), p.Help()} })
 	return words([][]string{{"all", "every transport"}}, ours, peers)
 }
 

@@ -70,7 +70,7 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 		err = diagnosis(checks).Text(a.out, a.terminal())
 	}
 	if failed := doctor.Only(checks, doctor.Fail); err == nil && len(failed) > 0 {
-		names := each(failed, func(c doctor.Check) string { return c.Name })
+		names := doc.Each(failed, func(c doctor.Check) string { return c.Name })
 		err = fmt.Errorf("doctor: %s: %s", doc.Plural(len(failed), "check")+" failed", strings.Join(names, ", "))
 	}
 	return err

@@ -21,6 +21,7 @@ import (
 	"ipcbench/internal/profile/capture"
 	"ipcbench/internal/scratch"
 	"ipcbench/report"
+	"ipcbench/report/doc"
 	"ipcbench/transports"
 )
 
@@ -60,7 +61,7 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if j.o.Plan.Baseline != "" && !cmd.Flags().Changed("transport") { // then only peers
-		f.transports = each(f.peers, func(text string) string { name, _, _ := strings.Cut(text, "="); return name })
+		f.transports = doc.Each(f.peers, func(text string) string { name, _, _ := strings.Cut(text, "="); return name })
 	}
 	if j.asked, err = j.cells(f.cellFlags); err != nil {
 		return err

@@ -33,11 +33,11 @@ func (a *app) listCommand() *cobra.Command {
 		{"models", "", []string{"model", "tensors", "size", "description"}, modelRows},
 		{"questions", "For --questions, which also accepts a project without /NAME: its first questions.",
 			[]string{"question", "text"}, func() [][]string {
-				return each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
+				return doc.Each(questions(), func(q question) []string { return []string{q.Name, q.Text} })
 			}},
 		{"metrics", "", []string{"metric", "unit", "meaning"}, metricRows},
 		{"formats", "", []string{"format", "description"}, func() [][]string {
-			return each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
+			return doc.Each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 		}},
 		{"views", "", []string{"view", "contents"}, viewRows},
 		{"codecs", "", nil, nil}, // the topic
@@ -49,7 +49,7 @@ func (a *app) listCommand() *cobra.Command {
 			[]string{"framework", "release", "how tensors travel", "transport in Go", "row in Python"}, frameworks},
 		"models": {"", "Updates (--up), in addition to these:", []string{"update", "description"}, updateRows},
 	}
-	names := each(lists, func(l listing) string { return l.name })
+	names := doc.Each(lists, func(l listing) string { return l.name })
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
 		ValidArgs: names, DisableFlagsInUseLine: true,
@@ -91,9 +91,9 @@ func (a *app) schemaCommand() *cobra.Command {
 }
 
 func (a *app) list(l listing) error {
-	t := doc.Table{Columns: each(l.columns, func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} })}
+	t := doc.Table{Columns: doc.Each(l.columns, func(name string) doc.Column { return doc.Column{Name: name, Wrap: true} })}
 	for _, row := range l.rows() {
-		t.Add(each(row, func(text string) any { return text })...)
+		t.Add(doc.Each(row, func(text string) any { return text })...)
 	}
 	return doc.Document{Lead: doc.Say(l.title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
 }
@@ -114,21 +114,13 @@ func (a *app) transportRows() (rows [][]string) {
 }
 
 func featureRows() [][]string {
-	return each(session.Features(), func(f session.Feature) []string {
+	return doc.Each(session.Features(), func(f session.Feature) []string {
 		return []string{f.Name, cmp.Or(f.Why, "supported")}
 	})
 }
 
-// each returns what convert makes of each element.
-func each[T, U any](all []T, convert func(T) U) (converted []U) {
-	for _, x := range all {
-		converted = append(converted, convert(x))
-	}
-	return converted
-}
-
 func modelRows() [][]string {
-	return each(models.List(), func(m models.Info) []string {
+	return doc.Each(models.List(), func(m models.Info) []string {
 		if m.Tensors == 0 { // a pattern for names
 			return []string{m.Name, "", "", m.About}
 		}
@@ -137,13 +129,13 @@ func modelRows() [][]string {
 }
 
 func metricRows() [][]string {
-	return each(metrics.Metrics(), func(m metrics.Metric) []string { return []string{m.Name, m.Unit, m.Help} })
+	return doc.Each(metrics.Metrics(), func(m metrics.Metric) []string { return []string{m.Name, m.Unit, m.Help} })
 }
 
 func viewRows() [][]string {
-	return each(report.Views(), func(v report.View) []string { return []string{v.Name, v.Help} })
+	return doc.Each(report.Views(), func(v report.View) []string { return []string{v.Name, v.Help} })
 }
 
 func updateRows() [][]string {
-	return each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
+	return doc.Each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
 }

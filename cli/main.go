@@ -60,7 +60,7 @@ type app struct {
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
-	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: session.Funcs()}, rows: each(python.Rows(), program.NewRow)}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: session.Funcs()}, rows: doc.Each(python.Rows(), program.NewRow)}
 }
 
 // roles returns the functions of this program that run in processes of their own.
@@ -193,7 +193,7 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
-			names := each(cmd.Commands(), (*cobra.Command).Name)
+			names := doc.Each(cmd.Commands(), (*cobra.Command).Name)
 			hint := "ipcbench --help lists the commands"
 			if len(args) > 0 {
 				hint = cmp.Or(near.Meant("ipcbench ", args[0], names), hint)
@@ -230,7 +230,7 @@ func (a *app) rootCommand() *cobra.Command {
 		of, rest, err := root.Find(args)
 		if err != nil || len(rest) > 0 {
 			shown := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool { return c.Hidden })
-			return usageError{near.Unknown("help topic", strings.Join(args, " "), each(shown, (*cobra.Command).Name))}
+			return usageError{near.Unknown("help topic", strings.Join(args, " "), doc.Each(shown, (*cobra.Command).Name))}
 		}
 		return of.Help()
 	}})

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/profile/capture"
+	"ipcbench/report/doc"
 )
 
 // outFile returns the path of the result: the given one, or a new name with the time in
@@ -84,7 +85,7 @@ func same(a, b string) bool {
 }
 
 func kindNames() []string {
-	return each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
+	return doc.Each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
 }
 
 // profileFolder creates the directory for the profiles of the result at path. It is called

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/program"
 	"ipcbench/bench/session"
+	"ipcbench/report/doc"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -60,8 +61,8 @@ func comparesPeers(name string, cells []session.Spec) error {
 // entry with a leading minus excludes variants; if there are no other entries, it excludes
 // them from all. Reference rows are not part of all.
 func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err error) {
-	known := slices.Concat(each(a.host.Transports, func(t driver.Transport) driver.Subject { return t }),
-		each(a.rows, func(p *program.Program) driver.Subject { return p }))
+	known := slices.Concat(doc.Each(a.host.Transports, func(t driver.Transport) driver.Subject { return t }),
+		doc.Each(a.rows, func(p *program.Program) driver.Subject { return p }))
 	peers, err := f.userPeers(known)
 	if err := cmp.Or(filled("--transport", f.transports), err); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (a *app) chosenVariants(f *cellFlags) (variants []transports.Variant, err e
 		}
 		return err
 	}
-	ours := each(a.host.Transports, driver.Transport.Name)
+	ours := doc.Each(a.host.Transports, driver.Transport.Name)
 	var texts, without []string
 	for _, text := range f.transports {
 		rest, less := strings.CutPrefix(text, "-")

@@ -156,5 +156,5 @@ func (a *app) format(o printing) (report.Format, error) {
 const perfetto = "perfetto"
 
 func formatNames() []string {
-	return each(report.Formats(), func(f report.Format) string { return f.Name })
+	return doc.Each(report.Formats(), func(f report.Format) string { return f.Name })
 }

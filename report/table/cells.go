@@ -219,5 +219,8 @@ func remarks(cells []*metrics.Cell) []string {
 			all = append(all, help+": "+doc.List(doc.Each(marked, Variant))+".")
 		}
 	}
-	return Only([]string{strings.Join(all, " ")}, func(text string) bool { return text != "" })
+	if all == nil {
+		return nil
+	}
+	return []string{strings.Join(all, " ")}
 }
