@@ -82,7 +82,7 @@ func TestExpansion(t *testing.T) {
 	block := head + `"cells":[{"blocks":[{`
 	for _, tt := range []struct{ head, entry, want string }{
 		{head + `"cells":[`, `{}`, "cells[10"},
-		{head + `"hosts":[`, `{}`, "hosts[13"},
+		{head + `"hosts":[`, `{}`, "hosts[12"},
 		{head + `"cells":[`, `{"blocks":[{},{}]}`, "].blocks["},
 		{head + `"cells":[{"blocks":[`, `{}`, "cells[0].blocks[7"},
 		{block + `"processes":[`, `{}`, "cells[0].blocks[0].processes[23"},

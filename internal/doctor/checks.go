@@ -233,16 +233,17 @@ func socketBuffers(f *facts) Check {
 	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(f.Socket))
 }
 
-// hugePages warns if only private or only shared memory has huge pages. If only private
-// memory had them, rounds of all transports except shm-slab were a sixth to a quarter
-// shorter, so shm-slab looked slower than the control. Small pages everywhere are common
-// and fair.
+// hugePages warns if only some of private memory, shared memory without a name, and files in
+// /dev/shm has huge pages. If only private memory had them, rounds of all transports except
+// shm-slab were a sixth to a quarter shorter, so shm-slab looked slower than the control. Small
+// pages everywhere are common and fair.
 func hugePages(f *facts) Check {
 	e := f.env
-	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
-	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
-	if (e.THP == "always") != shared {
-		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it, unless --pages is given", "%s: transports with and without shared memory use pages of different sizes", what)
+	what := fmt.Sprintf("private memory %s, shared %s, files in %s %s, %d set aside", e.THP, e.ShmemTHP, scratch.SharedMemory, cmp.Or(e.FilesTHP, "unknown"), e.HugePages)
+	private, shared := e.THP == "always", e.ShmemTHP == "always" || e.ShmemTHP == "force"
+	files := e.ShmemTHP == "force" || e.ShmemTHP != "deny" && (e.FilesTHP == "always" || e.FilesTHP == "within_size")
+	if private != shared || private != files && e.FilesTHP != "" {
+		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, never into shmem_enabled beside it, and mount -o remount,huge=advise "+scratch.SharedMemory+", unless --pages is given", "%s: transports use pages of different sizes", what)
 	}
 	return ok("%s", what)
 }

@@ -90,7 +90,11 @@ func TestChecks(t *testing.T) {
 		{"socket buffers", OK, func(m *facts) { m.env.SocketBuffer, m.Socket = 212_992, 0 }, "nothing large", ""},
 		{"socket buffers", OK, func(m *facts) { m.env.SocketBuffer = 0 }, "not known", ""},
 		{"huge pages", Warn, func(m *facts) { m.env.THP = "always" }, "private memory always, shared never", "madvise"},
-		{"huge pages", OK, func(m *facts) { m.env.THP, m.env.ShmemTHP, m.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
+		{"huge pages", Warn, func(m *facts) { m.env.FilesTHP = "within_size" }, "files in /dev/shm within_size", "huge=advise"},
+		{"huge pages", OK, func(m *facts) { m.env.FilesTHP = "advise" }, "files in /dev/shm advise", ""},
+		{"huge pages", OK, func(m *facts) {
+			m.env.THP, m.env.ShmemTHP, m.env.FilesTHP, m.env.HugePages = "always", "always", "always", 12
+		}, "12 set aside", ""},
 		{"page faults", Warn, func(m *facts) { m.shared = price{first: 31_000, least: 14_000, most: 20_000} },
 			"private memory 0.3 to 0.42 µs a page (the first time 0.9), shared 14 to 20 µs a page (the first time 31); 0.25 to 0.5 is usual", "reuse=on"},
 		{"page faults", OK, func(m *facts) { m.private.err = os.ErrPermission }, "private memory not known", ""},

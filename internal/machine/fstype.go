@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,17 @@ func typeOf(mounts []*procfs.MountInfo, path string) string {
 		return "overlayfs" // the name in older results
 	}
 	return name
+}
+
+// hugePages returns for which files of a tmpfs the kernel uses huge pages, as its option huge says, and
+// an empty string if nothing is mounted there.
+func hugePages(mounts []*procfs.MountInfo, at string) (option string) {
+	for _, m := range mounts {
+		if m.MountPoint == at {
+			option = cmp.Or(m.SuperOptions["huge"], "never")
+		}
+	}
+	return option
 }
 
 // Room returns the free bytes for files in dir, or an error if this process cannot

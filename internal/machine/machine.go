@@ -66,6 +66,8 @@ type Environment struct {
 	THP string `json:"thp" diff:"transparent huge pages"`
 	// transparent huge pages for shared memory
 	ShmemTHP string `json:"shmem_thp" diff:"transparent huge pages of shared memory"`
+	// transparent huge pages for files in `/dev/shm`, as it is mounted; absent if not recorded
+	FilesTHP string `json:"dev_shm_thp,omitempty" diff:"transparent huge pages of /dev/shm" nothing:"not recorded"`
 	// number of reserved huge pages
 	HugePages int `json:"nr_hugepages" diff:"reserved huge pages"`
 	// the largest send buffer that a socket can request; 0 if unknown
@@ -173,6 +175,7 @@ func read(root string) Environment {
 		Tmp:        space(os.TempDir()),
 		THP:        chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
 		ShmemTHP:   chosen(text(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled")),
+		FilesTHP:   hugePages(mounts(root), "/dev/shm"),
 		Go:         runtime.Version(),
 		Commit:     unknown,
 	}

@@ -42,15 +42,16 @@ func TestReadFiles(t *testing.T) {
 		"sys/kernel/mm/transparent_hugepage/enabled":            "always [madvise] never\n",
 		"sys/kernel/mm/transparent_hugepage/shmem_enabled":      "always within_size advise [never] deny force\n",
 		"sys/kernel/mm/transparent_hugepage/khugepaged/unused":  "",
+		"proc/self/mountinfo":                                   "23 31 0:22 / /dev/shm rw - tmpfs tmpfs rw,huge=always\n24 23 0:23 / /dev/shm rw - tmpfs tmpfs rw,size=1k,huge=within_size\n",
 		"sys/devices/system/cpu/cpufreq/policy0/not_a_governor": "",
 	}))
 	got := Environment{
 		CPUs: e.CPUs, LLC: e.LLC, Governor: e.Governor, MemTotal: e.MemTotal, MemAvailable: e.MemAvailable,
-		THP: e.THP, ShmemTHP: e.ShmemTHP, HugePages: e.HugePages, SocketBuffer: e.SocketBuffer, Cgroup: e.Cgroup,
+		THP: e.THP, ShmemTHP: e.ShmemTHP, FilesTHP: e.FilesTHP, HugePages: e.HugePages, SocketBuffer: e.SocketBuffer, Cgroup: e.Cgroup,
 	}
 	want := Environment{
 		CPUs: 5, LLC: 32 << 20, Governor: "performance+powersave", MemTotal: 24684084 << 10, MemAvailable: 24347368 << 10,
-		THP: "madvise", ShmemTHP: "never", HugePages: 12, SocketBuffer: 4 << 20,
+		THP: "madvise", ShmemTHP: "never", FilesTHP: "within_size", HugePages: 12, SocketBuffer: 4 << 20,
 	}
 	check.Same(t, cmp.Diff(want, got))
 }
@@ -143,6 +144,7 @@ func TestFileSystem(t *testing.T) {
 		check.Equal(t, typeOf(list, path), want, path)
 	}
 	check.Equal(t, typeOf(nil, "/"), unknown, "nothing is told")
+	check.Equal(t, []string{hugePages(list, "/a"), hugePages(list, "/ab")}, []string{"never", ""}, "huge pages of a mount without the option, and of none")
 	missing := filepath.Join(t.TempDir(), "missing")
 	check.Fails(t, check.Err(FileSystem(missing)), missing)
 }

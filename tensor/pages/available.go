@@ -49,7 +49,7 @@ func available(dir string) error {
 		return fmt.Errorf("shared memory is not in huge pages%w: echo advise >%sshmem_enabled", reason{err}, settings)
 	}
 	if whole, huge, err = shared(dir, populate); err != nil || huge < whole {
-		return fmt.Errorf("files in %s are not in huge pages%w: mount -o remount,huge=within_size %[1]s", dir, reason{err})
+		return fmt.Errorf("files in %s are not in huge pages%w: mount -o remount,huge=advise %[1]s", dir, reason{err})
 	}
 	return nil
 }
