@@ -48,7 +48,7 @@ func (c *Cell) When() string {
 	if c.Spread() == 0 {
 		return ""
 	}
-	over := strings.TrimSuffix(strings.TrimSuffix(c.Spread().String(), "0s"), "0m")
+	over := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(c.Spread().String()) // 2h, or 1h40m
 	return "over " + over + " on " + c.result.Started.UTC().Format(time.DateOnly)
 }
 

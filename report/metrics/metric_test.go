@@ -3,7 +3,9 @@ package metrics
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
@@ -175,6 +177,18 @@ func TestAbsent(t *testing.T) {
 		b.Server.Memory.PSS, b.Server.Usage.Queue, b.System, b.Server.StalePeak = nil, nil, nil, true
 	}
 	unknown(t, New(benchtest.Result(c)).Cells[0], "pss", "queue_wait", "machine_busy", "peak_rss", "peak_rss_server", "rpcs", "wire_bytes", "attested")
+}
+
+// TestWhen: the duration over which blocks were spread is written without zeros at its end only.
+func TestWhen(t *testing.T) {
+	r := benchtest.Pair(1, 1)
+	for spread, want := range map[time.Duration]string{
+		0: "", 2 * time.Hour: "over 2h on ", 100 * time.Minute: "over 1h40m on ", 50 * time.Minute: "over 50m on ", 90 * time.Second: "over 1m30s on ",
+	} {
+		r.Plan.Spread = spread
+		got := New(r).Cells[0].When()
+		check.That(t, strings.HasPrefix(got, want) && (got == "") == (want == ""), "%v: got %q", spread, got)
+	}
 }
 
 // TestBound: every cell has its ratio to the floor that bounds it, and six blocks are

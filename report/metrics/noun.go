@@ -31,6 +31,8 @@ func (m Metric) Noun() (verb, text string) {
 		"speedup_round": "is the speed-up of a round", "speedup_transfer": "is the speed-up of a client's transfer",
 		"moving_share": "is the share of a round that moving tensors takes",
 		"start_ratio":  "is the ratio of starting the workers to a cold round",
+		"ratio_down":   "is the share of the models' bytes that is sent",
+		"ratio_up":     "is the share of the updates' bytes that is sent",
 	}[m.Name]; known != "" {
 		verb, text, _ = strings.Cut(known, " ")
 		return verb, text
