@@ -27,30 +27,36 @@ func FileSystem(path string) (string, error) {
 // escapes are how /proc/self/mountinfo writes paths.
 var escapes = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`)
 
-// typeOf returns the file-system type of the longest mount point that contains path.
-func typeOf(mounts []*procfs.MountInfo, path string) string {
-	name, longest := unknown, 0
+// mountOf returns the mount with the longest mount point that contains path, or nil if none is known.
+func mountOf(mounts []*procfs.MountInfo, path string) (at *procfs.MountInfo) {
 	for _, m := range mounts { // a later mount hides an earlier one at the same mount point
 		inside := strings.HasPrefix(escapes.Replace(path)+"/", strings.TrimSuffix(m.MountPoint, "/")+"/")
-		if n := len(m.MountPoint); inside && n >= longest {
-			name, longest = m.FSType, n
+		if inside && (at == nil || len(m.MountPoint) >= len(at.MountPoint)) {
+			at = m
 		}
 	}
-	if name == "overlay" {
-		return "overlayfs" // the name in older results
-	}
-	return name
+	return at
 }
 
-// hugePages returns for which files of a tmpfs the kernel uses huge pages, as its option huge says, and
-// an empty string if nothing is mounted there.
-func hugePages(mounts []*procfs.MountInfo, at string) (option string) {
-	for _, m := range mounts {
-		if m.MountPoint == at {
-			option = cmp.Or(m.SuperOptions["huge"], "never")
-		}
+// typeOf returns the file-system type of the mount that path is on.
+func typeOf(mounts []*procfs.MountInfo, path string) string {
+	switch m := mountOf(mounts, path); {
+	case m == nil:
+		return unknown
+	case m.FSType == "overlay":
+		return "overlayfs" // the name in older results
+	default:
+		return m.FSType
 	}
-	return option
+}
+
+// hugePages returns for which files the tmpfs that path is on uses huge pages, as its option huge says. It
+// is empty for another file system.
+func hugePages(mounts []*procfs.MountInfo, path string) string {
+	if m := mountOf(mounts, path); m != nil && m.FSType == "tmpfs" {
+		return cmp.Or(m.SuperOptions["huge"], "never")
+	}
+	return ""
 }
 
 // Room returns the free bytes for files in dir, or an error if this process cannot
