@@ -100,6 +100,15 @@ func TestClaimAgain(t *testing.T) {
 	check.Fails(t, err, "in the second run: ")
 }
 
+// TestClaimAgainDerived: a metric that is computed from others gets its second value, and no range.
+func TestClaimAgainDerived(t *testing.T) {
+	first, second := benchtest.Pair(1, 1), benchtest.Pair(1, 1)
+	second.Started = first.Started.Add(3 * time.Hour)
+	text, err := render(".", "r.json claim moving_share transport=pickle again s.json", map[string]*result.Result{"r.json": first, "s.json": second})
+	check.OK(t, err)
+	holds(t, text, "a round that moving tensors takes is 50 % (95 % interval 49 to 51)", "Measured again 3 hours later: 50 % (49 to 51).**")
+}
+
 // TestAnswersMarker: a marker has the answers to the questions that it names, with a second run's values where that can
 // make the claim.
 func TestAnswersMarker(t *testing.T) {

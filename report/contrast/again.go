@@ -30,7 +30,7 @@ type Move struct{ By, Blocks float64 }
 // typical and nineteen are quantiles of |x| for a normal x: its median, and the bound that 19 of 20 keep.
 const typical, nineteen = 0.6745, 1.96
 
-// Between compares a metric in two runs of the same cells.
+// Between compares a metric in two runs of the same cells. A metric that is computed from others has no moves.
 func Between(first, second *metrics.Result, metric string) (r Again) {
 	for _, d := range machine.Diff(first.Environment, second.Environment) {
 		r.Elsewhere = d.String()
@@ -38,6 +38,9 @@ func Between(first, second *metrics.Result, metric string) (r Again) {
 	}
 	if a, b := first.Plan.Rules, second.Plan.Rules; a != b {
 		r.Elsewhere = fmt.Sprintf("rules of measuring: version %d in the first, %d in the second", a, b)
+	}
+	if m, _ := metrics.MetricNamed(metric); !m.Sampled() {
+		return r // no block has a value of its own
 	}
 	for _, a := range first.Cells {
 		for _, b := range second.Cells {
