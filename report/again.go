@@ -37,7 +37,7 @@ func again(first, second *metrics.Result) doc.Section {
 	text := fmt.Sprintf("By the median of %s, a round of the second run took %s of the time of the first. Beside that, %s.",
 		doc.Plural(len(r.Cells), "cell"), doc.Quantity("1", r.Shift()), contrast.Typically("a round", r.Beside()))
 	if r.Elsewhere != "" {
-		text += " The runs give no range for another one, because they differ: " + r.Elsewhere
+		text += " The runs give no range for another one: the second was made " + r.Elsewhere
 	} else {
 		text += " Another run on this machine gives a round within " + contrast.Another(r.Alone) + " in 19 of 20"
 		if len(r.Ratios) > 0 {

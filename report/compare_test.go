@@ -37,12 +37,12 @@ func TestCompareSettings(t *testing.T) {
 	head.Cells[1].Launcher, head.Cells[1].PerProcess, head.Cells[1].FileSystem = "goroutines", 2, "ext4"
 	const a, b = "a cnn workers=1 clients=1", "b cnn workers=1 clients=1"
 	check.Equal(t, differenceTexts(compare(t, base, head, CompareOptions{})), []string{
-		"verify: sample in the first, all in the second",
-		"setting window: none in the first, 4MiB in the second (" + a + " and " + b + ")",
-		"depth: 2 in the first, 3 in the second (" + a + " and " + b + ")",
-		"lanes per process: 1 in the first, 2 in the second (" + b + ")",
-		"launcher: processes in the first, goroutines in the second (" + b + ")",
-		"file system: none in the first, ext4 in the second (" + b + ")",
+		"verify: all instead of sample",
+		"setting window: 4MiB instead of none (" + a + " and " + b + ")",
+		"depth: 3 instead of 2 (" + a + " and " + b + ")",
+		"lanes per process: 2 instead of 1 (" + b + ")",
+		"launcher: goroutines instead of processes (" + b + ")",
+		"file system: ext4 instead of none (" + b + ")",
 	})
 	again.Plan.OrderSeed++ // every run has its own
 	check.Equal(t, differenceTexts(compare(t, base, again, CompareOptions{})), nil, "equal plans")

@@ -160,8 +160,8 @@ func TestCompareHosts(t *testing.T) {
 	head.Hosts[1].Environment.Kernel = "6.2.0"
 	head.Hosts[2].SameMachine = ""
 	head.Hosts = append(head.Hosts, result.Host{Name: "h3"})
-	holds(t, strings.Join(differenceTexts(compare(t, base, head, CompareOptions{})), "\n"), "hosts: server h1 h2 in the first, server h1 h2 h3 in the second",
-		"kernel of h1: 6.1.0 in the first, 6.2.0 in the second", "machine of h2: server in the first, its own in the second")
+	holds(t, strings.Join(differenceTexts(compare(t, base, head, CompareOptions{})), "\n"), "hosts: server h1 h2 h3 instead of server h1 h2",
+		"kernel of h1: 6.2.0 instead of 6.1.0", "machine of h2: its own instead of server")
 }
 
 // TestHostsView: the first screen of a run with agents fits a terminal of 80 columns, and the other

@@ -9,15 +9,11 @@ import (
 )
 
 // A Difference is one property in which two environments, or two runs, differ.
-type Difference struct {
-	What string `json:"what"`
-	Base string `json:"base"`
-	Head string `json:"head"`
-}
+type Difference struct{ What, Base, Head string }
 
-// String returns the difference as a sentence.
+// String returns the difference as a clause.
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: %s in the first, %s in the second", d.What, d.Base, d.Head)
+	return fmt.Sprintf("%s: %s instead of %s", d.What, d.Head, d.Base)
 }
 
 // Diff returns the differences between two environments that matter for a comparison.

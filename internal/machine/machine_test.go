@@ -168,27 +168,27 @@ func TestDiff(t *testing.T) {
 			e.MemAvailable, e.MemTotal, e.Shm = 2<<30, 16<<30-50<<20, &Space{FileSystem: "tmpfs", Size: 8<<30 - 25<<20, Free: 2}
 		}, nil},
 		{"processor", func(e *Environment) { e.CPU, e.CPUs = "EPYC", 4 }, []string{
-			"CPU model: Xeon in the first, EPYC in the second",
-			"processors online: 2 in the first, 4 in the second"}},
+			"CPU model: EPYC instead of Xeon",
+			"processors online: 4 instead of 2"}},
 		{"memory", func(e *Environment) { e.MemTotal = 16<<30 - 500<<20 }, []string{
-			"memory: 16 GiB in the first, 15.51 GiB in the second"}},
+			"memory: 15.51 GiB instead of 16 GiB"}},
 		{"cache", func(e *Environment) { e.LLC = 48 << 10 }, []string{
-			"last-level cache: 32 MiB in the first, 48 KiB in the second"}},
+			"last-level cache: 48 KiB instead of 32 MiB"}},
 		{"governor", func(e *Environment) { e.Governor = "powersave" }, []string{
-			"frequency governor: none in the first, powersave in the second"}},
+			"frequency governor: powersave instead of none"}},
 		{"unlimited cgroup", func(e *Environment) { e.Cgroup = &Cgroup{Version: "v2"} }, nil},
 		{"limited cgroup", func(e *Environment) { e.Cgroup = &Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory} }, []string{
-			"cgroup's processor limit: none in the first, 1.5 in the second",
-			"cgroup's memory limit: none in the first, 8 GiB in the second"}},
+			"cgroup's processor limit: 1.5 instead of none",
+			"cgroup's memory limit: 8 GiB instead of none"}},
 		{"no /dev/shm", func(e *Environment) { e.Shm = nil }, []string{
-			"/dev/shm: 8 GiB (tmpfs) in the first, none in the second"}},
+			"/dev/shm: none instead of 8 GiB (tmpfs)"}},
 		{"AES that one build did not look for", func(e *Environment) { e.AES = nil }, nil},
 		{"no AES", func(e *Environment) { e.AES = new(false) }, []string{
-			"instructions for AES: true in the first, false in the second"}},
+			"instructions for AES: false instead of true"}},
 		{"listening", func(e *Environment) { e.Listen = Insecure }, []string{
-			"servers listen: on loopback in the first, off loopback, insecure in the second"}},
+			"servers listen: off loopback, insecure instead of on loopback"}},
 		{"race", func(e *Environment) { e.Race = true }, []string{
-			"race detector: false in the first, true in the second"}},
+			"race detector: true instead of false"}},
 	} {
 		other := base
 		tt.change(&other)

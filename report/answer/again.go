@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"ipcbench/report/contrast"
@@ -37,7 +38,7 @@ func (c *claim) secondly(predicate func(second contrast.Judged) string) string {
 	if predicate != nil {
 		value, moves = "it "+predicate(c.again.Judged), c.between.Ratios
 	}
-	text := ". Measured again " + after(c.later) + ": " + value
+	text := ". Measured again " + strings.TrimSpace(after(c.later)+" "+c.between.Elsewhere) + ": " + value
 	if _, even := c.value(c.Cell); len(moves) > 0 && c.whole == nil && c.between.Elsewhere == "" && !even {
 		text += fmt.Sprintf("; another run on this machine is within %s of either in 19 of 20, by %s measured twice",
 			contrast.Another(moves), doc.Plural(len(c.between.Cells), "cell"))

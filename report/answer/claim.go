@@ -136,13 +136,9 @@ func (c *claim) compute(words []string) ([]string, error) {
 
 // computed returns such a claim in words.
 func (c *claim) computed() string {
-	shares := doc.Each(c.trainings, func(more time.Duration) string {
-		return doc.Bounded("%", c.Cell.MovingShare(more.Seconds()))
-	})
-	shares[0] = strings.Replace(shares[0], "(", "(95 % interval ", 1)
 	return fmt.Sprintf("Computed from rounds without it, not measured: with %s and %s more of training, moving tensors takes %s of a round%s.",
-		c.Cell.Uncoded(), doc.List(doc.Each(c.trainings, time.Duration.String)), doc.List(shares),
-		c.scope(table.NamingOf(c.cells(), "transport").Common))
+		c.Cell.Uncoded(), doc.List(doc.Each(c.trainings, time.Duration.String)), c.amount(c.Cell, "95 % interval "),
+		c.scope(table.NamingOf(c.cells(), "transport").Common)+c.secondly(nil))
 }
 
 // shareOf makes the claim one about a share of a metric.
@@ -455,9 +451,13 @@ func codecText(cells []*metrics.Cell) (text string) {
 	return text
 }
 
-// amount writes the value of a cell, with kind before its bounds. A value that is the same in all
-// blocks has no bounds. Bytes of a model that is named in powers of 1024 are in these, too.
+// amount writes the value of a cell, or what is computed for it, with kind before the first bounds. A value that is the same
+// in all blocks has no bounds. Bytes of a model that is named in powers of 1024 are in these, too.
 func (c *claim) amount(cell *metrics.Cell, kind string) string {
+	if c.trainings != nil {
+		shares := doc.Each(c.trainings, func(more time.Duration) string { return doc.Bounded("%", cell.MovingShare(more.Seconds())) })
+		return strings.Replace(doc.List(shares), "(", "("+kind, 1)
+	}
 	value, even := c.value(cell)
 	unit := strings.TrimSuffix(c.Metric.Unit, "/round")
 	if _, noun := c.Metric.Noun(); c.whole != nil || strings.HasPrefix(noun, "the share of ") {

@@ -15,7 +15,7 @@ import (
 type Again struct {
 	Cells         []Twice
 	Alone, Ratios []Move // of values, and of ratios of two cells of one group
-	Elsewhere     string // what differs between the machines or the rules of the runs, so that they give no range; else empty
+	Elsewhere     string // "on another machine (…)" or "by other rules of measuring (…)", so that the runs give no range; else empty
 }
 
 // Twice is a cell that both runs measured, and the second value divided by the first.
@@ -32,12 +32,11 @@ const typical, nineteen = 0.6745, 1.96
 
 // Between compares a metric in two runs of the same cells. A metric that is computed from others has no moves.
 func Between(first, second *metrics.Result, metric string) (r Again) {
-	for _, d := range machine.Diff(first.Environment, second.Environment) {
-		r.Elsewhere = d.String()
-		break
+	if differ := machine.Diff(first.Environment, second.Environment); differ != nil {
+		r.Elsewhere = fmt.Sprintf("on another machine (%s)", differ[0])
 	}
 	if a, b := first.Plan.Rules, second.Plan.Rules; a != b {
-		r.Elsewhere = fmt.Sprintf("rules of measuring: version %d in the first, %d in the second", a, b)
+		r.Elsewhere = fmt.Sprintf("by other rules of measuring (version %d instead of %d)", b, a)
 	}
 	if m, _ := metrics.MetricNamed(metric); !m.Sampled() {
 		return r // no block has a value of its own
