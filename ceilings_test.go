@@ -20,7 +20,7 @@ type size struct{ tokens, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 7801},
+	".":                            {0, 8004},
 	"bench":                        {13474, 23913},
 	"bench/benchtest":              {0, 6167},
 	"bench/exchange":               {3189, 209},
@@ -49,7 +49,7 @@ var ceilings = map[string]size{
 	"report/table":                 {26948, 4701},
 	"scripts":                      {1072, 3258},
 	"tensor":                       {18035, 26670},
-	"total":                        {395354, 444168},
+	"total":                        {395354, 444371},
 	"trainer":                      {19858, 15652},
 	"transports":                   {9013, 10434},
 	"transports/all":               {90, 8663},
