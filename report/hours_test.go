@@ -10,6 +10,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/check"
+	"ipcbench/report/metrics"
 )
 
 // hourly returns a run over hours with two cells, of which the second takes a tenth longer in each of n cycles. Hours
@@ -51,4 +52,9 @@ func TestByCycle(t *testing.T) {
 	text := shown(t, hourly(10, 3*time.Hour), "environment")
 	check.That(t, strings.Contains(strings.Join(strings.Fields(text), " "), "spread over 3h0m0s, in whose cycles all cells took 0.899, 1.2, "), "%s", text)
 	lacks(t, shown(t, hourly(10, 3*time.Hour), "verdict"), "drifted")
+
+	// A cell's remarks are the same on each page, whatever other cells that shows.
+	all, one := metrics.New(hourly(10, 3*time.Hour)), metrics.New(hourly(10, 3*time.Hour))
+	check.Must(t, one.Narrow([]string{"transport=http"}))
+	check.Equal(t, one.Level(), all.Level())
 }

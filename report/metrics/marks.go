@@ -52,15 +52,15 @@ func (c *Cell) When() string {
 	return "over " + over + " on " + c.result.Started.UTC().Format(time.DateOnly)
 }
 
-// Level returns what each cycle of a spread run did to all cells: the median of their rounds relative to their own
-// medians. It is nil if the run was not spread, or cells have different numbers of blocks.
+// Level returns what each cycle of a spread run did to all its cells, also if r has fewer: the median of their
+// rounds relative to their own medians. It is nil if the run was not spread, or cells have different numbers of blocks.
 func (r *Result) Level() []float64 {
-	if r.Plan.Spread == 0 || len(r.Cells) == 0 {
+	if r.Plan.Spread == 0 || len(r.run) == 0 {
 		return nil
 	}
 	return Keep(r, "level", func() []float64 {
 		var byCycle [][]float64
-		for i, c := range r.Cells {
+		for i, c := range r.run {
 			medians := c.Medians("round")
 			if i == 0 {
 				byCycle = make([][]float64, len(medians))

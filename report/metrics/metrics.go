@@ -41,6 +41,7 @@ type Result struct {
 	Cells []*Cell // in the order of the result
 
 	metrics map[string]Metric // by name
+	run     []*Cell           // all cells, also if Cells has fewer
 	linked  bool              // some cells are on a link
 	kept    map[string]any    // by the names given to Keep
 }
@@ -116,6 +117,7 @@ func New(r *result.Result) *Result {
 			c.Control = controls[c.paired()]
 		}
 	}
+	a.run = slices.Clone(a.Cells)
 	return a
 }
 
