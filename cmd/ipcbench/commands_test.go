@@ -26,7 +26,7 @@ const asPlanned = `ipcbench() {
 P=p.pb.gz H=h.pb.gz
 `
 
-// TestCommands: ipcbench accepts every command line in the pages. Files, addresses and modules that a line names
+// TestCommands: ipcbench accepts every command line in the pages. Files, addresses, modules and huge pages that a line names
 // need not exist.
 func TestCommands(t *testing.T) {
 	skip.Long(t)
@@ -36,7 +36,7 @@ func TestCommands(t *testing.T) {
 	for _, name := range []string{"python", "examples"} {
 		check.Must(t, os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)))
 	}
-	absent := regexp.MustCompile(`(?i)no such file|not an address of this machine|no module `)
+	absent := regexp.MustCompile(`(?i)no such file|not an address of this machine|no module |memory is not in huge pages`)
 	found := 0
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "results/*.md", "examples/*/*.md"} {
 		for _, page := range check.Value(filepath.Glob(filepath.Join(root, pattern)))(t) {
