@@ -92,8 +92,8 @@ func TestBadMarkers(t *testing.T) {
 	}
 }
 
-// TestMachines: a folder of results is one table, with a row per machine and model: the price of a page and of a
-// wake-up, and the order of its transports. A folder without results, and one above the page, are refused.
+// TestMachines: a folder of results is two tables: with a row per machine, the price of a page and of a wake-up; with a
+// row per machine and model, the order of its transports. A folder without results, and one above the page, are refused.
 func TestMachines(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, os.Mkdir(filepath.Join(dir, "machines"), 0o700))
@@ -106,7 +106,7 @@ func TestMachines(t *testing.T) {
 	}
 	text, err := render(dir, "machines machines", map[string]*result.Result{})
 	check.OK(t, err)
-	holds(t, strings.Join(strings.Fields(text), " "), "| 2 | 2.00 ± 0.00 | 5.00 ± 0.00 | cnn | fast = even, slow 4.00 |", "| cnn | slow, fast 3.00 |", "one, kernel", "two, kernel")
+	holds(t, strings.Join(strings.Fields(text), " "), "| one, 2 processors, kernel 6.1.0 | 32 MiB | 2.00 ± 0.00 | 5.00 ± 0.00 |", "| cnn | fast = even, slow 4.00 |", "| cnn | slow, fast 3.00 |", "two, 2 processors")
 	for spec, want := range map[string]string{"none machines": "no FILE.json.gz is in the folder none", "../machines machines": "must be in the same folder or below"} {
 		_, err := render(filepath.Join(dir, "machines"), spec, map[string]*result.Result{})
 		check.Fails(t, err, want)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -16,47 +15,44 @@ import (
 // machinesView is a view that only markers can ask for: of a folder of results in place of one.
 const machinesView = "machines"
 
-// newPage is the size of the pages whose price the table of machines has.
-const newPage = 4096
-
-// machines is a table of results of one question, each measured on a machine of its own: what new memory and a wake-up
-// cost there, and the transports in order.
+// machines is two tables of results of one question, each measured on a machine of its own: what new memory and a
+// wake-up cost there, and the transports in order.
 func machines(dir, folder string, results map[string]*result.Result) (s doc.Section, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, folder, "*.json.gz"))
 	if err != nil || len(paths) == 0 {
 		return s, errors.Join(err, errors.New("no FILE.json.gz is in the folder "+folder))
 	}
-	t := doc.Table{Columns: []doc.Column{{Name: "machine", Wrap: true}, {Name: "processors"},
+	t := doc.Table{Columns: []doc.Column{{Name: "machine", Wrap: true}, {Name: "last-level cache"},
 		{Name: "new page", Unit: "s", Help: "the price of writing 4 KiB of new shared memory: 4096 B ÷ the floor first-touch"},
-		{Name: "wake-up", Unit: "s", Help: "from one process to a sleeping one and back: the floor futex"}, {Name: "model"},
+		{Name: "wake-up", Unit: "s", Help: "from one process to a sleeping one and back: the floor futex"}}}
+	orders := doc.Table{Columns: []doc.Column{{Name: "machine", Wrap: true}, {Name: "model"},
 		{Name: "order", Wrap: true, Help: "transports from the fastest on, with the time of a round as a multiple of it; = joins those that are too close to it to call"}}}
 	for _, path := range paths {
 		r, err := citable(dir, filepath.Join(folder, filepath.Base(path)), results)
 		if err != nil {
 			return s, err
 		}
-		v := metrics.New(r)
-		for i, verdict := range contrast.Verdicts(v) {
-			row := []any{"", "", "", ""} // the machine stands in its first row only
-			if i == 0 {
-				row = machineOf(v, verdict.Best())
+		e := r.Environment
+		name := e.CPU + ", " + doc.Plural(e.CPUs, "processor") + ", kernel " + e.Kernel
+		for _, verdict := range contrast.Verdicts(metrics.New(r)) {
+			best := verdict.Best()
+			if name != "" {
+				t.Add(name, doc.Quantity("iB", float64(e.LLC)),
+					floor(best, metrics.FloorTouch).Map(func(rate float64) float64 { return 4096 / rate }), floor(best, metrics.FloorFutex))
 			}
-			t.Add(append(row, verdict.Best().Model.Name, order(verdict))...)
+			orders.Add(name, best.Model.Name, order(verdict))
+			name = "" // it stands in its first row only
 		}
 	}
-	return doc.Section{Tables: []doc.Table{t}}, nil
+	return doc.Section{Tables: []doc.Table{t, orders}}, nil
 }
 
-// machineOf returns the columns about the machine, with the floors that fit a cell.
-func machineOf(r *metrics.Result, c *metrics.Cell) []any {
-	floor := func(name string) stat.Interval {
-		if f := c.Floor(name); f != nil {
-			return stat.Of(f.Blocks)
-		}
-		return stat.None()
+// floor returns the interval of the floor that fits a cell, if it was measured.
+func floor(c *metrics.Cell, name string) stat.Interval {
+	if f := c.Floor(name); f != nil {
+		return stat.Of(f.Blocks)
 	}
-	touch := floor(metrics.FloorTouch).Map(func(rate float64) float64 { return newPage / rate })
-	return []any{r.Environment.CPU + ", kernel " + r.Environment.Kernel, strconv.Itoa(r.Environment.CPUs), touch, floor(metrics.FloorFutex)}
+	return stat.None()
 }
 
 // order writes the cells of a ranking from the fastest on.
