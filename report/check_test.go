@@ -100,15 +100,14 @@ func TestMachines(t *testing.T) {
 	a := benchtest.Result(eight("slow", 40), eight("fast", 10), eight("even", 10.02))
 	a.Floors = []result.Floor{{Name: "first-touch", Unit: "B/s", Blocks: [][]float64{{2.048e9}, {2.048e9}}}, {Name: "futex", Unit: "s", Blocks: [][]float64{{5e-6}, {5e-6}}}}
 	b := benchtest.Result(eight("slow", 10), eight("fast", 30))
-	a.Environment.CPU, b.Environment.CPU = "one", "two"
+	a.Environment.CPU, b.Environment.CPU, b.Environment.LLC = "one", "two", 0
 	for name, r := range map[string]*result.Result{"a.json.gz": a, "b.json.gz": b} {
 		check.Must(t, r.WriteFile(filepath.Join(dir, "machines", name)))
 	}
-	text, err := render(dir, "machines machines", map[string]*result.Result{})
-	check.OK(t, err)
-	holds(t, strings.Join(strings.Fields(text), " "), "| one, 2 processors, kernel 6.1.0 | 32 MiB | 2.00 ± 0.00 | 5.00 ± 0.00 |", "| cnn | fast = even, slow 4.00 |", "| cnn | slow, fast 3.00 |", "two, 2 processors")
+	read := map[string]*result.Result{}
+	text := check.Value(render(dir, "machines machines", read))(t)
+	holds(t, strings.Join(strings.Fields(text), " "), "| one, 2 processors, kernel 6.1.0 | 32 MiB | 2.00 ± 0.00 | 5.00 ± 0.00 |", "| cnn | fast = even, slow 4.00 |", "| cnn | slow, fast 3.00 |", "| two, 2 processors, kernel 6.1.0 | | — | — |")
 	for spec, want := range map[string]string{"none machines": "no FILE.json.gz is in the folder none", "../machines machines": "must be in the same folder or below"} {
-		_, err := render(filepath.Join(dir, "machines"), spec, map[string]*result.Result{})
-		check.Fails(t, err, want)
+		check.Fails(t, check.Err(render(filepath.Join(dir, "machines"), spec, read)), want)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"ipcbench/bench/result"
-	"ipcbench/bench/stat"
 	"ipcbench/report/contrast"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -34,25 +33,21 @@ func machines(dir, folder string, results map[string]*result.Result) (s doc.Sect
 		}
 		e := r.Environment
 		name := e.CPU + ", " + doc.Plural(e.CPUs, "processor") + ", kernel " + e.Kernel
+		cache := "" // unknown
+		if e.LLC > 0 {
+			cache = doc.Quantity("iB", float64(e.LLC))
+		}
 		for _, verdict := range contrast.Verdicts(metrics.New(r)) {
 			best := verdict.Best()
 			if name != "" {
-				t.Add(name, doc.Quantity("iB", float64(e.LLC)),
-					floor(best, metrics.FloorTouch).Map(func(rate float64) float64 { return 4096 / rate }), floor(best, metrics.FloorFutex))
+				page := best.FloorValue(metrics.FloorTouch).Map(func(rate float64) float64 { return 4096 / rate })
+				t.Add(name, cache, page, best.FloorValue(metrics.FloorFutex))
 			}
 			orders.Add(name, best.Model.Name, order(verdict))
 			name = "" // it stands in its first row only
 		}
 	}
 	return doc.Section{Tables: []doc.Table{t, orders}}, nil
-}
-
-// floor returns the interval of the floor that fits a cell, if it was measured.
-func floor(c *metrics.Cell, name string) stat.Interval {
-	if f := c.Floor(name); f != nil {
-		return stat.Of(f.Blocks)
-	}
-	return stat.None()
 }
 
 // order writes the cells of a ranking from the fastest on.

@@ -282,10 +282,8 @@ func fasterThanFloor(r *metrics.Result, c *metrics.Cell) *Finding {
 		if of == metrics.FloorCopy && (c.Link.Shaped() || c.Stream() == "tls-stream") {
 			continue
 		}
-		if f := c.Floor(of); f != nil {
-			if i := stat.Of(f.Blocks); !floor.Known() || i.Center > floor.Center {
-				name, floor = of, i
-			}
+		if i := c.FloorValue(of); i.Known() && (!floor.Known() || i.Center > floor.Center) {
+			name, floor = of, i
 		}
 	}
 	if c.Link.Impaired() { // its floors are connections, whose windows limit them; several connections may be faster

@@ -29,6 +29,14 @@ func (c *Cell) Floor(name string) (found *result.Floor) {
 	return found
 }
 
+// FloorValue returns the value of the floor of that name that fits c best, over blocks, or none.
+func (c *Cell) FloorValue(name string) stat.Interval {
+	if f := c.Floor(name); f != nil {
+		return stat.Of(f.Blocks)
+	}
+	return stat.None()
+}
+
 // fits reports whether the floor was measured for the cell's work, connections and link.
 func (c *Cell) fits(f *result.Floor) bool {
 	memory := f.Name == FloorCopy || f.Name == FloorTouch

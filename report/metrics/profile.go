@@ -62,11 +62,11 @@ func profiled() (all []Metric) {
 			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Attributed, s.Transport) })},
 		{"memmove_copies", "1", Lower, "an estimate: CPU time in memmove × bandwidth of the floor copy ÷ payload; copies inside libraries are included",
 			of(func(c *Cell, s *result.Summary) float64 {
-				f := c.Floor(FloorCopy)
-				if f == nil || !c.Of("kernel_copies").Known() { // the profile lacks processes that are not in Go
+				copied := c.FloorValue(FloorCopy)
+				if !copied.Known() || !c.Of("kernel_copies").Known() { // the profile lacks processes that are not in Go
 					return math.NaN()
 				}
-				return part(s.Memmove, s.Delivered) / 1e9 * stat.Of(f.Blocks).Center
+				return part(s.Memmove, s.Delivered) / 1e9 * copied.Center
 			})},
 	}
 	for _, k := range capture.Kinds() {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -54,11 +53,7 @@ func Spans(r *metrics.Result) doc.Section {
 func moveOnce(floor, name, what string) field {
 	column := doc.Column{Name: name, Key: "floor_" + strings.ReplaceAll(floor, "-", "_"), Unit: "s", Help: "for comparison, " + what + " with one thread: the floor " + floor}
 	return field{column, func(c *metrics.Cell) any {
-		f := c.Floor(floor)
-		if f == nil {
-			return nil
-		}
-		return stat.Of(f.Blocks).Map(func(rate float64) float64 { return float64(c.Model.Bytes) / rate })
+		return c.FloorValue(floor).Map(func(rate float64) float64 { return float64(c.Model.Bytes) / rate })
 	}}
 }
 
